@@ -5,9 +5,15 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DEMO_STAMP := $(VENV)/.installed-demo
 BENCH_STAMP := $(VENV)/.installed-bench
+REPRODUCTION_STAMP := $(VENV)/.installed-reproduction
 PROTOC := $(BIN)/python -m grpc_tools.protoc -I proto
 PROTOS := $(sort $(wildcard proto/ldpbeam/wire/*.proto))
 DEMO_OUT ?= demo-output
+# What `make reproduce` computes, and of which data; docs/reproduction.md explains these variables.
+EXPERIMENTS ?=
+DATA ?= data
+REPRODUCTION_OUT ?= reproduction-output
+OPTIONS ?=
 # loadfile: one file's tests share a process, and what they set up; tests/conftest.py says which come first.
 JOBS ?= 2
 # Minutes within which tests may begin that `make check` adds to those of `make test`; empty: however long it takes.
@@ -19,7 +25,7 @@ PYTEST := $(BIN)/python -m pytest
 MAKEFLAGS += --no-print-directory
 # Compiled modules are kept, also where the caller's shell says not to: the suites start hundreds of interpreters.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help .venv demo test test-all check format-check lint types format proto proto-check \
+.PHONY: help .venv demo reproduce test test-all check format-check lint types format proto proto-check \
 	newest browser chromium lock bench-accuracy bench-over-time bench-peers bench-throughput clean
 
 help: ## this list
@@ -58,14 +64,15 @@ INSTALL = { $(UV) -e '.[$(EXTRAS)]' 2>/dev/null || $(PIP) -e '.[$(EXTRAS)]'; }
 $(STAMP): EXTRAS := dev
 $(DEMO_STAMP): EXTRAS := page
 $(BENCH_STAMP): EXTRAS := dev,bench
+$(REPRODUCTION_STAMP): EXTRAS := reproduction
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(MAKE_VENV)
 	@echo "Installing into $(VENV), by constraints.txt"; $(INSTALL)
 	@touch $@
 
-# Only what the demo needs; nothing where all is installed already.
-$(DEMO_STAMP): pyproject.toml constraints.txt
+# Only what these two need; nothing where all is installed already.
+$(DEMO_STAMP) $(REPRODUCTION_STAMP): pyproject.toml constraints.txt
 	@$(MAKE_VENV)
 	@test $(STAMP) -nt pyproject.toml -a $(STAMP) -nt constraints.txt || $(INSTALL)
 	@touch $@
@@ -91,6 +98,9 @@ lock: ## resolve the newest allowed versions again and write constraints.txt
 demo: $(DEMO_STAMP) ## simulate devices, run the pipeline, write a report (about a minute)
 	@$(BIN)/ldpbeam demo --output $(DEMO_OUT)
 	@echo "The demo's report and the files behind it are in $(DEMO_OUT)/"
+
+reproduce: $(REPRODUCTION_STAMP) ## the papers' tables and figures (EXPERIMENTS=..., DATA=..., OPTIONS=--quick)
+	@$(BIN)/python -m reproduction $(EXPERIMENTS) --data $(DATA) --output $(REPRODUCTION_OUT) $(OPTIONS)
 
 test: $(STAMP) ## the default tests (no browser, no emulators)
 	@$(PYTEST) -n $(JOBS) --dist loadfile --no-loadscope-reorder $(TESTS)
@@ -174,7 +184,7 @@ bench-throughput: $(STAMP) ## the pipeline against a plain loop without Beam
 	$(BIN)/python benchmarks/throughput.py
 
 clean: ## remove the environment, caches and demo output
-	rm -rf $(VENV) .venv-$(NEWEST) $(DEMO_OUT) build ldpbeam.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-$(NEWEST) $(DEMO_OUT) $(REPRODUCTION_OUT) build ldpbeam.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --- suites with parts of their own

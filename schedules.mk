@@ -8,7 +8,7 @@ SCHEDULES_COUNT ?= 5000
 
 schedules: $(STAMP) ## 5,000 random schedules of the local engine (SCHEDULES_COUNT=...), with crashes anywhere
 	@SCHEDULES=$(SCHEDULES_COUNT) $(PYTEST) -n $(JOBS) --dist load --thorough -k never_lost --durations=3 \
-		tests/pipelines/stream/test_schedules.py
+		tests/ldpbeam/engine/test_schedules.py
 
 .PHONY: schedules-cluster
 SUBTASK_SCHEDULES ?= 10000

@@ -102,7 +102,7 @@ def _chosen(asked: tuple[str, ...], known: Mapping[str, Experiment]) -> list[str
                 raise UsageError(
                     "E-USAGE-EXPERIMENT",
                     f"there is no experiment {text!r}",
-                    remedy="python -m reproduction --list names them all.",
+                    remedy="make reproduce OPTIONS=--list names them all.",
                 ) from None
         chosen.update(dict.fromkeys(found))
     if not asked:

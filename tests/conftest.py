@@ -16,20 +16,20 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 # What takes longest is begun first: a file belongs to one process, and one that is begun last keeps the other
 # idle. By CPU seconds; the rest follows in the order of the folders.
 LONGEST_FIRST = (
-    "tests/pipelines/stream/test_schedules.py",
+    "tests/ldpbeam/engine/test_schedules.py",
     "tests/docs/test_commands.py",
     "tests/crash/test_crash.py",
     "tests/crash/test_forms.py",
-    "tests/pipelines/stream/test_watermark.py",
-    "tests/ldpbeam/test_counters.py",
-    "tests/pipelines/test_interrupt.py",
+    "tests/ldpbeam/engine/test_watermark.py",
+    "tests/ldpbeam/protocols/attributes/test_bounded_counters.py",
+    "tests/ldpbeam/host/test_interrupt.py",
     "tests/laws/test_protocol_laws.py",
-    "tests/ldpbeam/report_page/test_page_protocols.py",
-    "tests/pipelines/test_epoch_result.py",
+    "tests/ldpbeam/report_page/test_protocols.py",
+    "tests/pipelines/test_bounded.py",
     "tests/fuzz/test_fuzz.py",
     "tests/pipelines/test_attributes.py",
     "tests/dataflow/test_workers.py",
-    "tests/pipelines/test_replay.py",
+    "tests/ldpbeam/cli/test_replay.py",
 )
 
 BEGAN = time.monotonic()

@@ -287,7 +287,8 @@ class RunConfig:
             UsageError: no collection, or two that cannot be told apart.
             TypeError: there is no field of a name.
         """
-        return cls(collections, Input(), Outputs("")).changed(**values)
+        empty = cls(collections, Input(), Outputs(""), Counting(), LocalEngine(), Job())
+        return empty.changed(**values)
 
     def changed(self, **values: Any) -> RunConfig:
         """The same run with other values, by the names of the fields.

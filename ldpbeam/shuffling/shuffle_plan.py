@@ -13,7 +13,7 @@ part of a sum of N + 1 independent numbers. For each c > 0 that is (1/2π)·∫ 
 their moment generating function (Carr, Madan: Option valuation using the fast Fourier transform, 1999). Only
 the main part of the integral is taken: what recurs far out is how the exact sum jumps from a whole number to
 the next. How many others hide a device is bounded by Chernoff, not by the exact tail, so that these figures
-lie above the exact ones, by less than a twenty-fifth (tests/ldpbeam/privacy/test_shuffle_plan.py). Where
+lie above the exact ones, by less than a twenty-fifth (tests/ldpbeam/shuffling/test_shuffle_plan.py). Where
 fewer than 64 others are sure to speak of the two values the local ε is stated.
 """
 

@@ -11,7 +11,7 @@ import pytest
 
 from ldpbeam.report_page.document import write_page
 from tests.browser.devtools import browser
-from tests.pipelines.page.synthetic import Fake, write_run
+from tests.ldpbeam.report_page.synthetic import Fake, write_run
 
 pytestmark = pytest.mark.browser
 

@@ -32,7 +32,7 @@ from ldpbeam.engine.sources.watched_folder import WatchedFolder
 from ldpbeam.job.config import RunConfig
 from ldpbeam.wire import report_pb2
 from tests.conftest import REPOSITORY
-from tests.pipelines.collect.serving import TYPE, folder, names, records, report
+from tests.ldpbeam.collector.serving import TYPE, folder, names, records, report
 from tests.pipelines.running import check_books
 from tests.waiting import PATIENCE, poll
 

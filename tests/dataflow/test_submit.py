@@ -27,7 +27,7 @@ BEAM = (
     f"gcr.io/cloud-dataflow/v1beta3/beam_python{sys.version_info.major}.{sys.version_info.minor}_sdk:2.77.0"
 )
 EVENT_TIME = api.TimeDomain.EVENT_TIME
-STREAM_LABELS = REPOSITORY / "tests" / "transforms" / "stream_labels.txt"
+STREAM_LABELS = REPOSITORY / "tests" / "pipelines" / "stream_labels.txt"
 PARDO, GROUP = "beam:transform:pardo:v1", "beam:transform:group_by_key:v1"
 INTO, COMBINE = "beam:transform:window_into:v1", "beam:transform:combine_per_key:v1"
 

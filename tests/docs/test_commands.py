@@ -85,6 +85,15 @@ def target(name: str) -> str:
     return found[1]
 
 
+def recipe(command: str) -> str:
+    """What a call of make would execute, here by the interpreter that runs the tests."""
+    _, target, *variables = shlex.split(command)
+    stamps = [f"--assume-old={path}" for path in (".venv/.installed", ".venv/.installed-reproduction")]
+    make = ["make", "--dry-run", "--no-print-directory", *stamps, target, *variables]
+    done = subprocess.run(make, cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    return done.stdout.replace(".venv/bin/", "")
+
+
 def runs(command: str, environment: dict[str, str], folder: Path) -> str:
     """Execute one command and give what it printed on both streams."""
     done = subprocess.run(
@@ -168,6 +177,8 @@ def test_the_blocks_of_a_page_do_what_it_says(
                 folder, printed = demonstration
                 if not (checkout / folder.name).exists():
                     shutil.copytree(folder, checkout / folder.name)
+            elif command.startswith("make reproduce "):
+                printed = runs(recipe(command), environment | {"PYTHONPATH": str(REPOSITORY)}, checkout)
             else:
                 assert not command.startswith("make "), f"not known to this test: {command}"
                 printed = runs(command, environment, checkout)

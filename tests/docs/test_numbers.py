@@ -17,7 +17,7 @@ from ldpbeam.protocols import PROTOCOLS, Parameters, protocol
 from tests.conftest import REPOSITORY
 from tests.docs.generated import BLOCKS, LEVELS, built, comparison, example, written
 
-SOURCES = ("ldpbeam", "transforms", "pipelines", "simulators")
+SOURCES = ("ldpbeam", "transforms", "pipelines", "simulators", "reproduction")
 PAGES = sorted([REPOSITORY / "README.md", *(REPOSITORY / "docs").rglob("*.md")])
 CODE = re.compile(r"\bE-[A-Z]+(?:-[A-Z]+)*\b")
 WARNING = re.compile(r"\bW-[A-Z]+(?:-[A-Z]+)*\b")

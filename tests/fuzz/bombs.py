@@ -122,7 +122,7 @@ def peak() -> int:
 
 def measure(folder: Path) -> None:
     """Read every bomb of a folder; one line each: name, bytes, seconds, further memory, records, admitted."""
-    from tests.transforms.test_sources import KINDS, read, valid
+    from tests.transforms.sources.test_files import KINDS, read, valid
 
     for kind in KINDS:
         (folder / "warm").write_bytes(valid(kind))

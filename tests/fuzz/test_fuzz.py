@@ -22,9 +22,9 @@ import pytest
 from ldpbeam.transforms.sources.stored import StoredFile
 from tests.conftest import REPOSITORY
 from tests.fuzz.bombs import BOMBS
-from tests.ldpbeam.test_wire_codec import by_library, read_all
-from tests.ldpbeam.test_wire_codec import mutated as mutated_message
-from tests.transforms.test_sources import AGREED, KINDS, WIDTH, check, mutated, valid
+from tests.ldpbeam.wire.test_codec import by_library, read_all
+from tests.ldpbeam.wire.test_codec import mutated as mutated_message
+from tests.transforms.sources.test_files import AGREED, KINDS, WIDTH, check, mutated, valid
 from tests.waiting import slowness
 
 PART = 20_000

@@ -130,7 +130,7 @@ def test_small_domains_enumerated_agree_with_the_closed_form(part: int) -> None:
         for setting in settings((draw.choice((2, 3, 4)),), **levels):
             built = setting.build()
             if isinstance(built, LaplaceMean):
-                continue  # a hundred thousand responses at small levels: tests/ldpbeam/test_mean.py
+                continue  # 100,000 responses at small levels: tests/ldpbeam/protocols/test_means.py
             worst = worst_ratio(channel(built))
             assert worst == built.guarantee.first_ratio
             assert worst <= taylor_bounds(setting.nominal_first)[0]

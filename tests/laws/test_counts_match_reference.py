@@ -166,7 +166,7 @@ def test_affine_hash_equals_reference(g: int) -> None:
     family = AffineFamily(g, 1 << 24)
     draw = random.Random(g)
     edge = [0, 1, 2**32 - 1, 2**32, 2**63, 2**64 - 1]
-    # The smallest multipliers are no device's (tests/ldpbeam/test_degenerate.py).
+    # The smallest multipliers are no device's (tests/ldpbeam/channels/test_degenerate.py).
     steps = [2**13, 2**32 - 1, 2**32, 2**63, 2**64 - 2**13]
     pairs = [
         *product(steps, edge),

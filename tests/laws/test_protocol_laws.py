@@ -54,7 +54,7 @@ from tests.reference.settings import Setting, frequency_settings, settings
 
 every = pytest.mark.parametrize("setting", settings((2, 3, 5, 8, 9)), ids=str)
 # Laws about own and other, and about rounds that are symbols or bits of values; means have theirs in
-# tests/ldpbeam/test_mean.py.
+# tests/ldpbeam/protocols/test_means.py.
 frequency = pytest.mark.parametrize("setting", frequency_settings((2, 3, 5, 8, 9)), ids=str)
 enumerable = pytest.mark.parametrize(
     "setting",

@@ -1,4 +1,4 @@
-"""The driver beyond the usual case; tests/pipelines/test_epoch_result.py holds it against the pipeline."""
+"""The driver beyond the usual case; tests/pipelines/test_bounded.py holds it against the pipeline."""
 
 from __future__ import annotations
 

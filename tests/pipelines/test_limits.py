@@ -113,7 +113,7 @@ def test_reports_that_are_held_in_memory_are_sharded(
     def asked(collections: object, found: Inputs, values: dict[str, object]) -> None:
         raise _Asked(values["shard_bits"])
 
-    monkeypatch.setattr(running, "find_inputs", lambda _: Inputs(("a.pb",), 1 << 30))
+    monkeypatch.setattr("ldpbeam.job.inputs.find_inputs", lambda _: Inputs(("a.pb",), 1 << 30))
     monkeypatch.setattr(running, "_config", asked)
     with pytest.raises(_Asked) as caught:
         running.run_over_files((), {"files": ("a.pb",), "output": "out", **given})

@@ -11,7 +11,7 @@ import pytest
 from ldpbeam.collector.topic import RECEIVED, TopicStore
 from ldpbeam.engine.sources.subscriber import Subscriber
 from ldpbeam.wire import report_pb2
-from tests.pipelines.collect.serving import ONE, batch, report, serving
+from tests.ldpbeam.collector.serving import ONE, batch, report, serving
 from tests.pubsub.conftest import Channel, pull_all
 
 pytestmark = pytest.mark.pubsub

@@ -22,12 +22,12 @@ def imports() -> Imports:
 @pytest.mark.parametrize(
     ("changed", "first"),
     [
-        ("ldpbeam/over_time/covariance.py", "tests/ldpbeam/test_memo_errors.py"),
+        ("ldpbeam/over_time/covariance.py", "tests/ldpbeam/over_time/test_covariance.py"),
         ("ldpbeam/records/journal.py", "tests/ldpbeam/collector/test_store.py"),
-        ("transforms/sources/parquet.py", "tests/transforms/test_parquet.py"),
-        ("ldpbeam/cli/compare.py", "tests/pipelines/test_export_and_compare.py"),
+        ("transforms/sources/parquet.py", "tests/transforms/sources/test_parquet.py"),
+        ("ldpbeam/cli/compare.py", "tests/ldpbeam/cli/test_export_and_compare.py"),
         ("simulators/fleet.py", "tests/simulators/test_fleet.py"),
-        ("tests/ldpbeam/test_mean.py", "tests/ldpbeam/test_mean.py"),
+        ("tests/ldpbeam/protocols/test_means.py", "tests/ldpbeam/protocols/test_means.py"),
     ],
 )
 def test_the_first_test_is_the_one_about_the_file(imports: Imports, changed: str, first: str) -> None:

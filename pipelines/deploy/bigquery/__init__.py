@@ -10,13 +10,19 @@ import json
 import re
 from pathlib import Path
 
-from ldpbeam.collection.file import load_collection
+from ldpbeam.collection.file import parse_collection
 from ldpbeam.tables import estimates_schema
 from ldpbeam.transforms.sinks.bigquery import bigquery_schema
 
 FOLDER = Path(__file__).parent
 
-_ANY = FOLDER.parents[1] / "commands" / "demo.yaml"
+_ANY = """\
+name: any
+domain: {size: 2}
+protocol: grr
+epsilon: 1.0
+epoch: {length: 1d}
+"""
 """A collection; the columns of all are the same."""
 
 _LISTED = re.compile(r"(?<=\nSELECT\n  )[a-z_,\s]+(?=\nFROM ranked\n)")
@@ -25,7 +31,7 @@ _LISTED = re.compile(r"(?<=\nSELECT\n  )[a-z_,\s]+(?=\nFROM ranked\n)")
 
 def generated() -> dict[str, str]:
     """Content by file name."""
-    schema = bigquery_schema(estimates_schema(load_collection(_ANY)))
+    schema = bigquery_schema(estimates_schema(parse_collection(_ANY)))
     columns = ",\n  ".join(column["name"] for column in schema)
     return {
         "estimates.schema.json": json.dumps(schema, indent=2, ensure_ascii=False) + "\n",

@@ -21,7 +21,7 @@ from ldpbeam.protocols.server_side import EVERYONE, PartEstimator
 from ldpbeam.sums import collisions
 from ldpbeam.sums.errors import Drawing, SumErrors, sum_errors
 from ldpbeam.sums.laws import HashedSymbol
-from tests.ldpbeam import test_memo_errors as memo
+from tests.ldpbeam.over_time import test_covariance as memo
 
 ONE, TWO = Parameters(epsilon=1.0), Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0)
 

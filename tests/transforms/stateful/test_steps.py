@@ -39,13 +39,14 @@ from ldpbeam.transforms.stateful.count_shard import FORGET_AFTER, CountShard, Sh
 from ldpbeam.transforms.stateful.state import ShardCount, read_state, write_state
 from ldpbeam.transforms.stateful.sum_shards import EpochState, SumShards
 from ldpbeam.wire import report_pb2
+from tests.conftest import REPOSITORY
 from tests.pipelines.running import collection, execute, fleet, found_support, with_duplicates, write
 from tests.reference.counting import count_support
 from tests.transcripts.machine import FOREVER, Cells, FakeBag, FakeCell, Machine, Sent, call, expected_of
 from tests.transcripts.state import generate as golden
 from tests.transforms.graphs import labels
 
-GOLDEN = Path(__file__).parents[1] / "stream_labels.txt"
+GOLDEN = REPOSITORY / "tests" / "pipelines" / "stream_labels.txt"
 STATE = Path(golden.__file__).parent
 MINUTE = 60_000_000
 END, CLOSE = 60 * MINUTE, 90 * MINUTE

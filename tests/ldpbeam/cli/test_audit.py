@@ -1,0 +1,107 @@
+"""``ldpbeam audit``: what it prints, and exit code 7 where a client does not keep its promise."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ldpbeam.audit.standard import standard_collections
+from ldpbeam.protocols import PROTOCOLS
+from ldpbeam.protocols.attributes.allocate import ALLOCATIONS
+from tests.conftest import REPOSITORY
+from tests.ldpbeam.audit.client.test_external import ONE, command
+
+
+def ran(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "ldpbeam", "audit", *arguments],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    (tmp_path / "one.yaml").write_text(ONE)
+    return tmp_path / "one.yaml"
+
+
+@pytest.mark.thorough
+def test_a_protocol_by_its_parameters() -> None:
+    done = ran("--protocol", "grr", "--size", "3", "--epsilon", "1", "--draws", "600", "--json")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert document["violations"] == 0
+    assert document["false_alarm"] == 1e-6
+    assert [one["client"] for one in document["audits"]] == [
+        "ldpbeam.Device, memo stored",
+        "ldpbeam.Device, memo derived",
+    ]
+    for one in document["audits"]:
+        assert one["false_alarm"] == 5e-7
+        assert one["levels"]
+        assert {check["check"] for check in one["checks"]} >= {
+            "certificate",
+            "bound",
+            "match",
+            "reopen",
+            "fork",
+        }
+
+
+def test_a_violation_ends_with_7(file: Path) -> None:
+    done = ran(str(file), "--client", command(file, "truth"), "--draws", "600")
+    assert done.returncode == 7, done.stderr
+    assert "VIOLATED" in done.stdout
+    assert "  match: " in done.stdout
+    assert "[E-AUDIT-VIOLATION]" in done.stderr
+    assert "not audited: Forks" in done.stdout
+
+
+@pytest.mark.thorough
+def test_a_violation_is_no_secret_when_nothing_else_is_printed(file: Path) -> None:
+    done = ran(str(file), "--client", command(file, "truth"), "--draws", "600", "--quiet")
+    assert (done.returncode, done.stdout) == (7, "")
+    assert "E-AUDIT-VIOLATION" in done.stderr
+
+
+@pytest.mark.thorough(but=3)
+@pytest.mark.parametrize(
+    ("arguments", "code", "exit_code"),
+    [
+        (["--epsilon", "1"], "E-USAGE-AUDIT", 2),
+        (["--client", "x"], "E-USAGE-AUDIT", 2),
+        (["x.yaml", "--protocol", "grr"], "E-USAGE-AUDIT", 2),
+        (["--protocol", "grr", "--client", "no-such-program", "--epsilon", "1"], "E-AUDIT-CLIENT", 2),
+        (["--protocol", "grr"], "E-COLLECTION-EPSILON", 3),
+        (["--protocol", "grrr"], "E-COLLECTION-PROTOCOL", 3),
+    ],
+)
+def test_what_cannot_be_audited(arguments: list[str], code: str, exit_code: int) -> None:
+    done = ran(*arguments)
+    assert done.returncode == exit_code, done.stderr
+    assert f"[{code}]" in done.stderr
+
+
+def test_without_a_collection_everything_is_audited() -> None:
+    for quick in (True, False):
+        found = list(standard_collections(quick=quick))
+        assert {one.protocol_name for one in found if not one.allocation} == set(PROTOCOLS)
+        assert {one.allocation for one in found if one.allocation} == set(ALLOCATIONS)
+
+
+@pytest.mark.thorough
+def test_a_collection_whose_devices_report_rarely_is_audited_by_whole_lives(file: Path) -> None:
+    rare = re.sub(r"count: \d+", "count: 6", file.read_text()) + "participation: {reports: 2, of: 6}\n"
+    file.write_text(rare)
+    done = ran(str(file), "--draws", "100")
+    assert done.returncode == 0, done.stderr
+    assert "holds" in done.stdout
+    assert "without participation" in done.stdout

@@ -1,0 +1,290 @@
+"""``ldpbeam check`` and ``ldpbeam schema``: promise, expected errors, changes, and several collections."""
+
+from __future__ import annotations
+
+import json
+import re
+from math import exp, sqrt
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from ldpbeam.cli.main import cli
+from ldpbeam.collection.advice import warnings_about
+from ldpbeam.collection.epochs import parse_duration
+from ldpbeam.collection.file import load_collection, parse_collection
+from ldpbeam.collection.schema import collection_schema
+from ldpbeam.errors import LdpError
+from ldpbeam.planning.checked import change, expected, lateness_advice
+from tests.conftest import REPOSITORY
+
+EXAMPLES = REPOSITORY / "examples"
+MINUTES = (EXAMPLES / "minutes_in_app.yaml").read_text("utf-8")
+ONE_BIT = "name: a\ndomain: {range: {max: 100}}\nprotocol: one_bit_mean\nepsilon: 1.0\nepoch: {length: 1d}\n"
+
+
+def call(*arguments: object) -> tuple[str, str]:
+    done = CliRunner().invoke(cli, [*map(str, arguments)], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.stdout, done.stderr
+
+
+def document(*arguments: object) -> Any:
+    return json.loads(call("check", *arguments, "--json")[0])
+
+
+def test_promise_digest_and_errors_are_stated() -> None:
+    out, err = call("check", EXAMPLES / "first_choice.yaml", "--devices", 10_000)
+    assert "sound, first_choice version 1, digest 31f8771ca4dd8ba8" in out
+    assert "A first report tells at most ε = 1.\n" in out
+    assert "Two reports tell at most ε = 2.728, whatever changed between them." in out
+    assert "ε = 8 about which values it held, to somebody who knows when each value changed" in out
+    assert err == ""
+    (found,) = document(EXAMPLES / "first_choice.yaml", "--devices", 10_000)["collections"]
+    # L-SUE is SUE(ε1) in one report: p = e^½/(e^½+1), V(f) at f = 1/4.
+    p = exp(0.5) / (exp(0.5) + 1)
+    (error,) = found["expected"]
+    assert error["half_width"] == pytest.approx(
+        1.959964 * sqrt(p * (1 - p) / (2 * p - 1) ** 2 / 10_000), rel=1e-3
+    )
+    assert error["even_half_width"] == pytest.approx(error["half_width"], rel=1e-3)  # bits are symmetric
+    assert found["digest"] == "31f8771ca4dd8ba8"
+    assert found["guarantee"]["cap_over_values"] == pytest.approx(8)
+
+
+def test_quiet_prints_warnings_only(tmp_path: Path) -> None:
+    file = tmp_path / "far.yaml"
+    file.write_text(MINUTES.replace("g: optimal", "g: 61"), "utf-8")
+    out, err = call("check", file, "--quiet")
+    assert out == ""
+    assert "[W-COLLECTION-G]" in err
+    assert [one["code"] for one in document(file)["collections"][0]["warnings"]] == ["W-COLLECTION-G"]
+
+
+DAILY = "name: a\ndomain: {size: 4}\nprotocol: grr\nepsilon: 1.0\nepoch: {length: 1d}\n"
+
+
+@pytest.mark.parametrize(
+    ("allowed", "spread", "line", "warning"),
+    [
+        (
+            "0",
+            "0",
+            "until the end of its epoch; devices send it at once (spread=0).",
+            "allowed_lateness is 0: ",
+        ),
+        ("1m", "0", "until 1m after the end of its epoch; devices send it at once", ""),
+        ("23h", "1h", "at a time drawn from the next 1h, within the epoch.", "with spread=3600 when it next"),
+        ("1d", "1h", "at a time drawn from the next 1h, within the epoch.", ""),
+        (
+            "36h",
+            "1d",
+            "until 36h after the end of its epoch; devices send it at a time drawn from what is",
+            "",
+        ),
+        (
+            "0",
+            "2w",
+            "until the end of its epoch; devices send it at a time drawn from what is left of",
+            "late",
+        ),
+    ],
+)
+def test_until_when_reports_count_and_whether_that_fits_what_devices_do(
+    tmp_path: Path, allowed: str, spread: str, line: str, warning: str
+) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(f"{DAILY}allowed_lateness: {allowed}\n", "utf-8")
+    out, err = call("check", file, "--spread", spread)
+    assert line in out
+    assert warning in err
+    assert ("[W-COLLECTION-LATENESS]" in err) == bool(warning)
+    assert ("Write allowed_lateness: 1d" in err) == bool(warning)
+    (found,) = document(file, "--spread", spread)["collections"]
+    assert [one["code"] for one in found["warnings"]] == ["W-COLLECTION-LATENESS"] * bool(warning)
+    assert (found["spread_seconds"], found["allowed_lateness_seconds"]) == tuple(
+        map(parse_duration, (spread, allowed))
+    )
+
+
+def test_runs_over_files_do_not_warn_of_lateness() -> None:
+    """They have no arrivals, so that nothing is late there."""
+    assert not any(one.code == "W-COLLECTION-LATENESS" for one in warnings_about(parse_collection(DAILY)))
+
+
+YAML = [*REPOSITORY.glob("examples/**/*.yaml"), REPOSITORY / "ldpbeam" / "cli" / "demo.yaml"]
+
+
+@pytest.mark.parametrize("path", YAML, ids=lambda one: one.stem)
+def test_what_we_show_counts_reports_of_devices_that_run_once_in_an_epoch(path: Path) -> None:
+    """Also where their sending is spread, or fails once; and the file says what devices do."""
+    assert lateness_advice(load_collection(path), load_collection(path).epochs.length) == ()
+    (line,) = (one for one in path.read_text("utf-8").splitlines() if one.startswith("allowed_lateness"))
+    assert re.search("# .*(spread|comes back)", line)
+
+
+def test_errors_of_means_and_of_sampled_attributes_are_those_that_are_measured() -> None:
+    """Simulated by the protocols' own fleet, at the values where the error is the largest."""
+    mean = parse_collection(ONE_BIT)
+    (error,) = expected(mean, 400)
+    ends = mean.protocol.ends
+    assert ends is not None
+    generator = np.random.default_rng(1)
+    one, other = float(ends.own), float(ends.other)
+    bits = generator.random((4000, 400)) < (one + other) / 2  # all devices hold half of the most
+    means = 100 * (bits.mean(axis=1) - other) / (one - other)
+    assert error.half_width == pytest.approx(1.959964 * means.std(), rel=0.05)
+    laplace = parse_collection(ONE_BIT.replace("one_bit_mean", "laplace_mean"))
+    (error,) = expected(laplace, 400)
+    noise = laplace.protocol.added_noise
+    assert noise is not None
+    assert error.half_width == pytest.approx(1.959964 * sqrt(noise.variance / 400))
+    several = parse_collection(
+        "name: a\nattributes: [{name: x, domain: {size: 3}}, {name: y, domain: {size: 40}}]\n"
+        "allocation: sample\nprotocol: oue\nepsilon: 1.0\nepoch: {length: 1d}\n"
+    )
+    both = expected(several, 1000)
+    assert [part.attribute for part in both] == ["x", "y"]
+    q = 1 / (exp(1) + 1)
+    for part in both:
+        f = 1 / sum(1 / rank for rank in range(1, part.values + 1))
+        per_report = (f * 0.25 + (1 - f) * q * (1 - q)) / (0.5 - q) ** 2 + 0.5 * f * (1 - f)
+        assert part.half_width == pytest.approx(1.959964 * sqrt(per_report / 500), rel=0.05)  # some end at 0
+
+
+def test_a_change_that_devices_must_know_needs_a_version(tmp_path: Path) -> None:
+    old, new = tmp_path / "old.yaml", tmp_path / "new.yaml"
+    old.write_text(MINUTES, "utf-8")
+    new.write_text(MINUTES.replace("epsilon_first: 1.0", "epsilon_first: 0.9"), "utf-8")
+    with pytest.raises(LdpError) as caught:
+        call("check", new, "--against", old)
+    assert (caught.value.code, caught.value.exit_code) == ("E-COLLECTION-VERSION", 3)
+    assert "Write version: 2." in str(caught.value)
+    new.write_text(new.read_text("utf-8").replace("version: 1", "version: 2"), "utf-8")
+    out, _ = call("check", new, "--against", old)
+    assert "devices must know: epsilon_first: 1.0 → 0.9" in out
+    assert "can lose up to ε = 12" in out
+    assert "devices need the new collection" in out
+    # What devices need not know.
+    new.write_text(MINUTES.replace("24h", "48h").replace("origin", "origin"), "utf-8")
+    found = document(new, "--against", old)["change"]
+    assert found == {"devices": [], "server": ["allowed_lateness_seconds: 86400 → 172800"]}
+    assert "the digest d763b721438b2148 is the same" in call("check", new, "--against", old)[0]
+    assert "nothing changed" in call("check", old, "--against", old)[0]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("version: 1", "version: 2"),
+        ("size: 360", "size: 361"),
+        ("ordered: true", "ordered: false"),
+        ("loloha", "l_osue"),
+        ("g: optimal", "g: 2"),
+        ("linear", "affine"),
+        ("calibration: exact", "calibration: published"),
+        ("length: 6h", "length: 7h"),
+        ("24h", "25h"),
+        ("norm_sub", "none"),
+        ("min_reports: 1000", "min_reports: 1000\nfuture_tolerance: 0s"),
+        ("min_reports: 1000", "min_reports: 1000\nretired: 2030-01-01T00:00:00Z"),
+        ("telemetry", "somebody"),
+    ],
+)
+def test_every_change_is_seen_and_told_apart_by_the_digest(before: str, after: str) -> None:
+    old, new = parse_collection(MINUTES), parse_collection(MINUTES.replace(before, after))
+    found = change(old, new)
+    assert not found.same
+    assert bool(found.devices) is (old.digest != new.digest)
+    assert bool(found.server) is (not found.devices)
+
+
+def test_several_collections_of_a_fleet_add_up(tmp_path: Path) -> None:
+    names = ("minutes_in_app", "first_choice", "screen_seconds")
+    files = [EXAMPLES / f"{name}.yaml" for name in names]
+    found = document(*files[:2])["together"]
+    assert found["cap_over_inputs"] == pytest.approx(6 + 8)
+    assert found["first_reports"] == pytest.approx(2)
+    assert found["owners"] == ["telemetry@example.com"]
+    found = document(*files)["together"]
+    assert found["cap_over_inputs"] is None
+    assert (found["without_cap"], found["without_owner"]) == (["screen_seconds"], ["screen_seconds"])
+    retired = tmp_path / "retired.yaml"
+    text = MINUTES.replace("name: minutes", "name: old_minutes") + "retired: 2027-01-01T00:00:00Z\n"
+    retired.write_text(text, "utf-8")
+    out, _ = call("check", files[0], retired)
+    assert f"{load_collection(retired).name} is retired on 2027-01-01T00:00:00Z" in out
+    with pytest.raises(LdpError) as caught:
+        call("check", files[0], files[0])
+    assert caught.value.code == "E-COLLECTION-VERSION"
+
+
+def test_a_life_with_few_reports_has_one_bound_for_all_of_them(tmp_path: Path) -> None:
+    text = (
+        "name: rare\ndomain: {size: 6}\nprotocol: oue\nepsilon: 1.5\nparticipation: {reports: 2, of: 30}\n"
+        "epoch: {length: 1d}\n"
+    )
+    file = tmp_path / "rare.yaml"
+    file.write_text(text, "utf-8")
+    out, _ = call("check", file, "--devices", 30_000)
+    assert (
+        "in 2 of its 30 epochs, drawn for life: all its reports tell at most ε = 3, whatever changes" in out
+    )
+    assert "Nothing is memoised" not in out
+    # A fifteenth of the devices is there, drawn anew for every epoch.
+    q, f = 1 / (exp(1.5) + 1), 1 / (1 + 1 / 2 + 1 / 3 + 1 / 4 + 1 / 5 + 1 / 6)
+    per_report = (f * 0.25 + (1 - f) * q * (1 - q)) / (0.5 - q) ** 2 + (14 / 15) * f * (1 - f)
+    (found,) = document(file, "--devices", 30_000)["collections"]
+    assert found["expected"][0]["half_width"] == pytest.approx(1.959964 * sqrt(per_report / 2000), rel=2e-3)
+    both = document(file, EXAMPLES / "first_choice.yaml")["together"]
+    assert both["cap_over_inputs"] == pytest.approx(3 + 8)
+    assert both["without_cap"] == []
+    changed = change(parse_collection(text), parse_collection(text.replace("reports: 2", "reports: 3")))
+    assert changed.devices == ("participation: reports: 2 of: 30 → reports: 3 of: 30",)
+    memoised = MINUTES.replace("6h,", "6h, count: 9,") + "participation: {reports: 9, of: 9}\n"
+    file.write_text(memoised, "utf-8")
+    assert "in 9 of its 9 epochs, drawn for life: all its reports tell at most ε = " in call("check", file)[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "exit_code"),
+    [
+        (("nowhere.yaml",), "E-COLLECTION-FILE", 3),
+        (("a.yaml", "b.yaml", "--against", "c.yaml"), "E-USAGE-COLLECTION", 2),
+        (("months.yaml",), "E-COLLECTION-VALUE", 3),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_checked_is_refused(
+    arguments: tuple[object, ...], code: str, exit_code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("months.yaml").write_text(MINUTES.replace("6h", "1M"), "utf-8")
+    with pytest.raises(LdpError) as caught:
+        call("check", *arguments)
+    assert (caught.value.code, caught.value.exit_code) == (code, exit_code)
+
+
+def test_every_file_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("months.yaml").write_text(MINUTES.replace("6h", "1M"), "utf-8")
+    Path("good.yaml").write_text(MINUTES, "utf-8")
+    command = ["check", "months.yaml", "good.yaml", "nowhere.yaml"]
+    done = CliRunner().invoke(cli, command)
+    (told,) = done.stderr.splitlines()
+    assert "months.yaml:12: " in told
+    assert told.endswith("[E-COLLECTION-VALUE]")
+    assert isinstance(done.exception, LdpError)
+    assert "nowhere.yaml" in str(done.exception)
+    assert done.exception.code == "E-COLLECTION-FILE"
+    assert done.stdout == ""
+
+
+def test_the_schema_is_printed_or_written(tmp_path: Path) -> None:
+    assert json.loads(call("schema")[0]) == collection_schema()
+    assert call("schema", "--quiet")[0] == ""
+    target = tmp_path / "schema.json"
+    assert json.loads(call("schema", "--output", target, "--json")[0]) == {"schema": str(target)}
+    assert json.loads(target.read_text("ascii")) == collection_schema()

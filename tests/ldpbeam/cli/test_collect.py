@@ -1,0 +1,174 @@
+"""The command ``collect`` as people start it: its end, its errors, and a run over what it leaves."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from ldpbeam.admission import ReportColumns
+from ldpbeam.collection.file import load_collection
+from ldpbeam.wire import report_pb2
+from tests.conftest import REPOSITORY
+from tests.ldpbeam.collector.serving import TYPE, names
+from tests.pipelines.running import execute, fleet, with_duplicates, write
+from tests.transforms.fresh import Ended, run_commands
+from tests.waiting import PATIENCE
+
+YAML = "name: one\ndomain: {size: 11}\nprotocol: loloha\nepsilon_longitudinal: 2.0\nepsilon_first: 1.0\n"
+
+
+def described(folder: Path) -> Path:
+    path = folder / "one.yaml"
+    path.write_text(f"{YAML}epoch: {{length: 1h, count: 100}}\nmin_reports: 1\n")
+    return path
+
+
+def arguments(folder: Path, *more: str) -> list[str]:
+    return [sys.executable, "-m", "ldpbeam", "collect", "--collection", str(described(folder)), *more]
+
+
+@contextmanager
+def started(folder: Path, *more: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    command = arguments(
+        folder, "--listen", "127.0.0.1:0", "--output", str(folder / "reports"), "--json", *more
+    )
+    process = subprocess.Popen(
+        command, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    try:
+        line = process.stdout.readline()
+        assert line, process.communicate()[1]
+        yield process, json.loads(line)["port"]
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def failed(folder: Path, *more: str) -> tuple[int, str]:
+    done = subprocess.run(
+        arguments(folder, *more),
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
+    )
+    return done.returncode, done.stderr
+
+
+def send(port: int, bodies: list[bytes]) -> set[int]:
+    line = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+    found = set()
+    for body in bodies:
+        line.request("POST", "/v1/reports", body, TYPE)
+        answer = line.getresponse()
+        answer.read()
+        found.add(answer.status)
+    line.close()
+    return found
+
+
+def message(digest: int, some: ReportColumns) -> bytes:
+    many = report_pb2.ReportBatch(digest=digest, epoch=some.epoch, count=len(some.report_ids))
+    many.report_ids.extend(some.report_ids.tolist())
+    many.payloads = some.payloads.tobytes()
+    return many.SerializeToString()
+
+
+@pytest.mark.thorough(but=1)
+@pytest.mark.parametrize("name", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_with_everything_in_files(tmp_path: Path, name: signal.Signals) -> None:
+    with started(tmp_path) as (process, port):
+        agreed = load_collection(tmp_path / "one.yaml")
+        batches = fleet(agreed, 100, 1)
+        assert send(port, [message(agreed.digest, some) for some in batches]) == {204}
+        assert send(port, [b"\xff"]) == {400}
+        second = failed(tmp_path, "--listen", "0", "--output", str(tmp_path / "reports"))
+        assert second[0] == 6
+        assert "[E-COLLECT-BUSY]" in second[1]
+        taken = failed(tmp_path, "--listen", str(port), "--output", str(tmp_path / "others"))
+        assert taken[0] == 2
+        assert "[E-USAGE-LISTEN]" in taken[1]
+        process.send_signal(name)
+        process.send_signal(name)  # whoever starts programs often tells them twice
+        printed, errors = process.communicate(timeout=PATIENCE)
+        assert (process.returncode, errors) == (0, "")
+    assert json.loads(printed) == {
+        "event": "stopped",
+        "taken": {agreed.digest_hex: 100},
+        "refused": [{"digest": "", "reason": "malformed", "reports": 1}],
+        "failures": 0,
+    }
+    assert names(tmp_path / "reports") == sorted(i for some in batches for i in some.report_ids.tolist())
+
+
+def test_results_are_those_of_the_same_reports_in_files(tmp_path: Path) -> None:
+    """Bit for bit, repeats and conflicts among them."""
+    with started(tmp_path, "--file-bytes", "4000") as (process, port):
+        agreed = load_collection(tmp_path / "one.yaml")
+        batches = with_duplicates(fleet(agreed))
+        assert send(port, [message(agreed.digest, some) for some in batches]) == {204}
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=PATIENCE)
+    written = execute(agreed, write(tmp_path / "written", agreed, batches), tmp_path / "a")
+    files = sorted((tmp_path / "reports").glob("*.pb"))
+    assert len(files) >= 1
+    collected = execute(agreed, files, tmp_path / "b")
+    assert collected.files() == written.files()
+    assert collected.total == written.total
+    assert written.total["duplicate"] > 0
+
+
+REFUSED = {
+    "nowhere to": (["--listen", "0"], "E-COLLECT-TARGET"),
+    "two places": (
+        ["--listen", "0", "--output", "x", "--topic", "projects/my-project/topics/reports"],
+        "E-COLLECT-TARGET",
+    ),
+    "topic": (["--listen", "0", "--topic", "reports"], "E-PUBSUB-NAME"),
+    "address": (["--listen", "nowhere:x", "--output", "x"], "E-USAGE-LISTEN"),
+    "folder": (["--listen", "0", "--output", "/proc/none"], "E-USAGE-OUTPUT"),
+    "duration": (["--listen", "0", "--output", "x", "--file-every", "soon"], "E-USAGE-DURATION"),
+}
+
+
+@pytest.fixture(scope="module")
+def refused(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ended]:
+    """How commands ended that cannot work; one interpreter for all of them, since none begins to listen."""
+    folder = tmp_path_factory.mktemp("refused")
+    return run_commands("", {name: arguments(folder, *more)[3:] for name, (more, _) in REFUSED.items()})
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_work_is_refused(refused: dict[str, Ended], name: str) -> None:
+    ended = refused[name]
+    assert ended.code == 2, ended.err
+    assert f"[{REFUSED[name][1]}]" in ended.err
+    assert ended.err.count("\n") == 1
+
+
+def test_a_missing_part_is_named(tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.modules['aiohttp'] = None\n"
+        f"sys.argv = ['ldpbeam', *{arguments(tmp_path, '--listen', '0', '--output', 'x')[3:]!r}]\n"
+        "from ldpbeam.__main__ import main\nmain()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
+    )
+    assert done.returncode == 2
+    assert "pip install 'ldpbeam[collect]'. [E-USAGE-EXTRA]" in done.stderr

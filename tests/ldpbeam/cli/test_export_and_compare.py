@@ -1,0 +1,307 @@
+"""``ldpbeam export`` and ``ldpbeam compare``: what they print, write and refuse."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import ldpbeam
+from ldpbeam.cli.shared.histories import harmless
+from ldpbeam.over_time import DrawnAnew, difference, errors_of, mean
+from ldpbeam.over_time.combined import Combined
+from ldpbeam.over_time.compare import Comparison, chosen_changes
+from ldpbeam.over_time.results import histories
+from ldpbeam.over_time.significance import p_values
+from ldpbeam.over_time.smooth import smooth
+from tests.conftest import REPOSITORY
+from tests.ldpbeam.cli.calling import call, rows
+
+FILE = REPOSITORY / "examples" / "first_choice.yaml"
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Nine days of one collection; on the last two `blue` is frequent."""
+    folder = tmp_path_factory.mktemp("results")
+    (folder / "latest").mkdir()
+    collection = ldpbeam.load_collection(FILE)
+    for epoch in range(9):
+        values = np.full(4000, 2) if epoch > 6 else np.arange(4000) % 4
+        reports = ldpbeam.Fleet(collection, 4000, seed=epoch).report(ldpbeam.Index(values), epoch)
+        pq.write_table(ldpbeam.estimate(collection, reports), folder / "latest" / f"{epoch}.parquet")
+    return folder
+
+
+def series(results: Path) -> Any:
+    (history,) = histories(ldpbeam.read(results))
+    return history.series
+
+
+ERRORS = errors_of(ldpbeam.load_collection(FILE))[0]
+
+
+def test_export_of_single_epochs(results: Path, tmp_path: Path) -> None:
+    shown = rows("export", results)
+    assert shown == rows("export", results, "--latest")
+    table = ldpbeam.read(results)
+    assert [float(row["estimate"]) for row in shown] == table["estimate"].to_pylist()
+    assert list(shown[0]) == table.column_names
+    for name in ("a.csv", "deep/b.parquet"):
+        target = tmp_path / name
+        done = call("export", results, "--output", target, "--json")
+        assert json.loads(done.stdout) == {"export": str(target), "rows": 36, "columns": table.column_names}
+        assert [path.name for path in target.parent.iterdir() if path.is_file()] == [target.name]
+    assert pq.read_table(tmp_path / "deep" / "b.parquet").equals(table)
+    assert (tmp_path / "a.csv").read_text() == call("export", results).stdout
+    assert call("export", results, "--quiet").stdout == ""
+    assert (
+        json.loads(call("export", results, "--json").stdout)["rows"][0]["epoch_start"]
+        == "2026-01-01T00:00:00Z"
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "rate"),
+    [
+        ((), None),
+        (("--drawn-anew", "0.1"), DrawnAnew(0.1, 0.1)),
+        (("--drawn-anew", "0..0.5"), DrawnAnew(0, 0.5)),
+    ],
+)
+def test_export_of_roll_ups(results: Path, given: tuple[str, ...], rate: DrawnAnew | None) -> None:
+    shown = rows("export", results, "--every", 4, "--collection", FILE, *given)
+    assert [(row["first_epoch"], row["last_epoch"], row["epochs"]) for row in shown[::4]] == [
+        ("0", "3", "4"), ("4", "7", "4"), ("8", "8", "1")
+    ]  # fmt: skip
+    expected = mean(series(results).rows(slice(4, 8)), ERRORS, rate)
+    second = shown[4:8]
+    assert [float(row["estimate"]) for row in second] == pytest.approx(expected.estimate)
+    assert [float(row["std_error"]) for row in second] == pytest.approx(expected.std_error)
+    assert [float(row["std_error_floor"]) for row in second] == pytest.approx(expected.std_error_floor)
+    half = [float(row["ci_high"]) - float(row["ci_low"]) for row in second]
+    assert half == pytest.approx(2 * 1.959964 * expected.std_error)
+    assert {row["n"] for row in second} == {"16000"}
+
+
+def test_export_with_smoothed_columns(results: Path) -> None:
+    shown = rows("export", results, "--smooth", "--collection", FILE)
+    made = smooth(series(results), ERRORS)
+    assert [float(row["smoothed"]) for row in shown] == pytest.approx(made.estimate.ravel())
+    assert [float(row["smoothed_std_error"]) for row in shown] == pytest.approx(made.std_error.ravel())
+    # Smoothing has columns of its own.
+    assert [float(row["estimate"]) for row in shown] == ldpbeam.read(results)["estimate"].to_pylist()
+
+
+def test_compare_says_what_changed(results: Path, tmp_path: Path) -> None:
+    asked = ("compare", results, "--collection", FILE, "--epochs", "0..6", "--against", "7..8")
+    lines = call(*asked).stdout.splitlines()
+    late = np.arange(9) > 6
+    found = difference(series(results), late, ~late, ERRORS)
+    assert lines[0] == "first_choice: epochs 0..6 against 7..8"
+    assert lines[1] == "4 of 4 values changed (false-discovery rate 0.05)"
+    assert lines[2].startswith(
+        f"  blue rose by {found.estimate[2]:.4g} ± {1.959964 * found.std_error[2]:.2g} (95 %)"
+    )
+    assert sum("fell" in line for line in lines) == 3
+    document = json.loads(call(*asked, "--json", "--output", tmp_path / "all.csv").stdout)
+    assert [row["std_error"] for row in document["rows"]] == pytest.approx(found.std_error)
+    assert document["changed"][0] == 2
+    assert len((tmp_path / "all.csv").read_text().splitlines()) == 5
+    assert len(call(*asked, "--limit", 1).stdout.splitlines()) == 3
+    assert call(*asked, "--quiet").stdout == ""
+    # The last two days are alike.
+    assert "0 of 4 values changed" in call("compare", results, "--collection", FILE).stdout
+
+
+def test_compare_of_values_chosen_beforehand(results: Path) -> None:
+    """With a p-value of their own; several share the false-alarm rate."""
+    asked = ("compare", results, "--collection", FILE, "--epochs", "0..6", "--against", "7..8")
+    late = np.arange(9) > 6
+    found = difference(series(results), late, ~late, ERRORS)
+    p = p_values(found.estimate, found.std_error)
+    two = 2.241403  # standard errors, at 2.5 %
+    for names, limit in ((("blue",), 1.959964), (("blue", "0"), two), (("2", "blue", "0"), two)):
+        typed = [part for name in names for part in ("--value", name)]
+        chosen = json.loads(call(*asked, *typed, "--json").stdout)["chosen"]
+        places = [2] if len(names) == 1 else [2, 0]
+        assert [one["value"] for one in chosen] == places
+        assert [one["p_value"] for one in chosen] == pytest.approx(p[places])
+        assert [one["change"] for one in chosen] == pytest.approx(found.estimate[places])
+        low = found.estimate[places] - limit * found.std_error[places]
+        high = found.estimate[places] + limit * found.std_error[places]
+        assert [one["low"] for one in chosen] == pytest.approx(low, rel=1e-5)
+        assert [one["high"] for one in chosen] == pytest.approx(high, rel=1e-5)
+        assert [one["changed"] for one in chosen] == [True] * len(places)
+    lines = call(*asked, "--value", "blue").stdout.splitlines()
+    assert lines[0] == "first_choice: epochs 0..6 against 7..8"
+    assert lines[1].startswith(f"  blue: changed: {found.estimate[2]:+.4g} (+")
+    assert lines[1].endswith(f"p = {p[2]:.3g}")
+    assert lines[2:] == [
+        "p is of that value alone, not adjusted for any other. The interval and the verdict have a "
+        "false-alarm rate of 5 %,",
+        "where the value was chosen before the results were seen.",
+    ]
+    assert "no change is clear" in call("compare", results, "--collection", FILE, "--value", "blue").stdout
+    refused = call(*asked, "--value", "bleu")
+    assert "there is no value 'bleu' to compare. Did you mean blue? [E-USAGE-COMPARE]" in str(
+        refused.exception
+    )
+    refused = call(*asked, "--value", "blue", "--false-discoveries", "0.1")
+    assert "Leave one of them out" in str(refused.exception)
+
+
+def test_chosen_values_share_the_false_alarms() -> None:
+    """A value is clear where its p is at most its part; then, and only then, its interval leaves out 0."""
+    std_error = np.array([1.0, 1.0, 1.0, np.nan])
+    change = np.array([1.97, 2.2, 2.3, 1.0])
+    ends = [Combined(np.zeros(4), std_error, np.zeros(4), np.ones(4, np.int64)) for _ in range(2)]
+    p = p_values(change, std_error)
+    comparison = Comparison(ends[0], ends[1], change, std_error, p, p)
+    for places, clear in (((0,), [True]), ((0, 1), [False, False]), ((1, 2), [False, True]), ((3,), [False])):
+        found = chosen_changes(comparison, places)
+        assert [one.clear for one in found] == clear
+        assert [one.low > 0 for one in found] == clear
+
+
+def test_compare_goes_back_to_epochs_with_estimates(results: Path, tmp_path: Path) -> None:
+    """The last two that have any; an epoch of too few reports behind them is passed over."""
+    (tmp_path / "latest").mkdir()
+    for epoch in (5, 6, 7):
+        shutil.copy(results / "latest" / f"{epoch}.parquet", tmp_path / "latest")
+    empty = pq.read_table(results / "latest" / "8.parquet")
+    for name in ("estimate", "std_error"):
+        place = empty.column_names.index(name)
+        empty = empty.set_column(place, empty.schema.field(name), pa.nulls(empty.num_rows, pa.float64()))
+    pq.write_table(empty, tmp_path / "latest" / "8.parquet")
+    done = call("compare", tmp_path, "--collection", FILE)
+    assert "epochs 6 against 7" in done.stdout
+    assert (
+        done.stdout
+        == call("compare", results, "--collection", FILE, "--epochs", "6", "--against", "7").stdout
+    )
+
+
+def test_compare_two_runs(results: Path, tmp_path: Path) -> None:
+    other = ldpbeam.load_collection(FILE)
+    folder = tmp_path / "other"
+    folder.mkdir()
+    text = FILE.read_text().replace("version: 1", "version: 2")
+    second = tmp_path / "second.yaml"
+    second.write_text(text if "version: 2" in text else text + "\nversion: 2\n")
+    other = ldpbeam.load_collection(second)
+    table = ldpbeam.estimate(
+        other, ldpbeam.Fleet(other, 4000).report(ldpbeam.Index(np.zeros(4000, np.int64)), epoch=3)
+    )
+    pq.write_table(table, folder / "3.parquet")
+    given = ("compare", results, folder, "--collection", FILE, "--collection", second)
+    document = json.loads(call(*given, "--epochs", "2", "--drawn-anew", "0", "--json").stdout)
+    row = document["rows"][0]
+    # Two versions have memos of their own: their errors are independent, whether devices change or not.
+    assert row["change"] == pytest.approx(table["estimate"][0].as_py() - series(results).estimate[2, 0])
+    assert row["std_error"] == pytest.approx(np.hypot(row["before_std_error"], row["after_std_error"]))
+    assert document["changed"][0] == 0
+    same = json.loads(
+        call(
+            "compare", results, results, "--collection", FILE, "--epochs", "0", "--against", "8", "--json"
+        ).stdout
+    )
+    one = json.loads(
+        call("compare", results, "--collection", FILE, "--epochs", "0", "--against", "8", "--json").stdout
+    )
+    assert same["rows"] == one["rows"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "code", "why"),
+    [
+        (("export", "--every", 2, "--by", "week"), "E-USAGE-EXPORT", "exclude each other"),
+        (("export", "--smooth", "--by", "week"), "E-USAGE-EXPORT", "single epochs"),
+        (("export", "--drawn-anew", "0.1"), "E-USAGE-EXPORT", "no effect"),
+        (("export", "--output", "x.txt"), "E-USAGE-EXPORT", "no format"),
+        (("export", "--every", 2), "E-USAGE-UNDESCRIBED", "nothing says how first_choice"),
+        (("compare",), "E-USAGE-UNDESCRIBED", "nothing says how first_choice"),
+        (("compare", "--collection", FILE, "--epochs", 1), "E-USAGE-COMPARE", "belong together"),
+        (
+            ("compare", "--collection", FILE, "--epochs", 1, "--against", "0..3"),
+            "E-USAGE-COMPARE",
+            "with itself",
+        ),
+        (
+            ("compare", "--collection", FILE, "--epochs", 1, "--against", 99),
+            "E-USAGE-COMPARE",
+            "no result of epochs 99",
+        ),
+        (("compare", "--collection", FILE, "--name", "x"), "E-USAGE-COMPARE", "no such collection"),
+        (("compare", "--collection", FILE, "--output", "x"), "E-USAGE-COMPARE", "no format"),
+    ],
+)
+def test_what_cannot_work_is_refused(results: Path, asked: tuple[object, ...], code: str, why: str) -> None:
+    done = call(asked[0], results, *asked[1:])
+    assert isinstance(done.exception, ldpbeam.LdpError)
+    assert done.exception.code == code
+    assert done.exception.exit_code == 2
+    assert why in str(done.exception)
+
+
+@pytest.mark.parametrize(
+    ("rate", "warned"),
+    [("0", False), ("0..0.774", False), ("0.774", True), ("0.5..0.774", True), ("1", True)],
+)
+def test_a_rate_that_rests_on_devices_that_never_come_back_is_warned_of(
+    results: Path, rate: str, warned: bool
+) -> None:
+    for asked in (
+        ("export", results, "--every", 2, "--collection", FILE),
+        ("compare", results, "--collection", FILE),
+        ("plan", "--values", 4, "--devices", 5000, "--epochs", 7, "--lifetime-epsilon", 8),
+    ):
+        done = call(*asked, "--drawn-anew", rate)
+        assert done.exit_code == 0
+        assert ("[W-USAGE-ANEW]" in done.stderr) == warned
+        most = float(rate.rpartition("..")[2])
+        assert (f"Write --drawn-anew 0..{most:g} if" in done.stderr) == warned
+        assert "W-USAGE" not in done.stdout
+
+
+@pytest.mark.parametrize("rate", ["2", "0.5..0.1", "a", "0..0.1..1"])
+def test_rates_that_are_none(results: Path, rate: str) -> None:
+    done = call("export", results, "--every", 2, "--drawn-anew", rate)
+    assert done.exit_code == 2
+    assert "neither a range" in done.stderr
+
+
+FORMULAS = [
+    "=1",
+    "+1+1",
+    "-2+3",
+    "-a",
+    "@x",
+    "\tx",
+    "\rx",
+    "=",
+    "+",
+    "-",
+    "-1e",
+    "+.",
+    "1-",
+    "-5",
+    "+.5",
+    "-1.5E-3",
+    "a=1",
+]
+
+
+def test_texts_that_a_spreadsheet_would_run_are_marked_and_nothing_else() -> None:
+    """Numbers of any column stay, and so do texts that are numbers, nulls and order."""
+    table = pa.table({"label": [*FORMULAS, None, ""], "estimate": [-0.5] * 19, "n": [-1] * 19})
+    found = harmless(table)
+    assert found["label"].to_pylist() == [*(f"'{text}" for text in FORMULAS[:12]), *FORMULAS[12:], None, ""]
+    assert found.drop(["label"]).equals(table.drop(["label"]))
+    assert found.schema.equals(table.schema)

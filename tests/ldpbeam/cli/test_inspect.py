@@ -1,0 +1,218 @@
+"""What ``ldpbeam inspect`` shows of everything that the commands write, read and take."""
+
+from __future__ import annotations
+
+import bz2
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ldpbeam.cli.inspect import inspect_lines
+from ldpbeam.cli.run import run_over_files
+from ldpbeam.cli.shared.views import view_of
+from ldpbeam.cli.simulate import Asked, simulate_reports
+from ldpbeam.collection.file import load_collection
+from ldpbeam.errors import CollectionError, UsageError
+from tests.ldpbeam.report_page.test_protocols import every_kind
+
+YAML = """\
+name: screens
+domain: {labels: [home, search, "a\\u202e[31mb"]}
+protocol: grr
+epsilon: 2
+epoch: {length: 1h, origin: 2026-01-01T00:00:00Z, count: 50}
+min_reports: 100
+"""
+DEVICES, EPOCHS = 400, 3
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A collection, its simulation with the truth, and a run over it with one broken file."""
+    base = tmp_path_factory.mktemp("inspect")
+    (base / "screens.yaml").write_text(YAML)
+    simulate_reports(Asked(base / "screens.yaml", "zipf:1.1", DEVICES, EPOCHS, base / "sim", truth=True))
+    (base / "broken.pb").write_bytes(b"\x01\xff")
+    inputs = (str(base / "sim"), str(base / "broken.pb"))
+    asked = {"files": inputs, "output": str(base / "out")}
+    assert run_over_files((load_collection(base / "screens.yaml"),), asked) == 4
+    return base
+
+
+def shown(path: Path, limit: int = 2) -> tuple[str, list[str]]:
+    view = view_of(path, limit)
+    assert view is not None
+    json.dumps(view.document)
+    assert all(line.isprintable() for line in view.lines)
+    return view.kind, list(view.lines)
+
+
+@pytest.mark.parametrize("name", ["out", "out/run.json", "out/accounting"])
+def test_the_results_of_a_run(base: Path, name: str) -> None:
+    """How it ended, of what, the identity, the last epochs, and what to do next."""
+    kind, lines = shown(base / name)
+    text = "\n".join(lines)
+    assert kind == "run"
+    assert "ok_with_rejects (exit code 4)" in lines[0]
+    assert "screens version 1 (digest " in lines[1]
+    assert "A report tells at most ε = 2. Nothing is memoised: 50 reports of a device tell" in lines[1]
+    assert "read 1,201 = counted 1,200 + late 0 + duplicate 0 + rejected 1" in lines
+    assert "  rejected 1: malformed" in lines or "  rejected 1: truncated" in lines
+    assert "  1 of them belong to no known collection and epoch" in lines
+    assert "3 epochs, the last 2 of them:" in lines
+    assert "  screens epoch 2 (2026-01-01T02:00:00Z): 400 counted" in lines
+    assert "epoch 0" not in text
+    assert f"ldpbeam report {base / 'out'}" in lines[-1]
+
+
+def test_estimates_one_table_and_all(base: Path) -> None:
+    """The largest values with their errors, as the table has them; labels cannot write to the terminal."""
+    tables = sorted((base / "out" / "estimates").iterdir())
+    rows = sorted(pq.read_table(tables[-1]).to_pylist(), key=lambda row: -row["estimate"])
+    kind, lines = shown(tables[-1])
+    assert kind == "estimates"
+    assert "estimates of screens" in lines[0]
+    assert "epoch 2 (2026-01-01T02:00:00Z), revision 0, 400 reports, ok" in lines[0]
+    assert lines[1] == "the 2 largest of 3 values:"
+    assert [line.split(":")[0].strip() for line in lines[2:]] == [row["label"] for row in rows[:2]]
+    assert f"{rows[0]['estimate']:.6g} ± {rows[0]['std_error']:.2g} (standard error)" in lines[2]
+    kind, lines = shown(base / "out" / "estimates")
+    assert lines[0] == "3 tables of estimates, the last 2:"
+    assert [table.name in line for table, line in zip(tables[1:], lines[1:], strict=False)] == [True, True]
+    assert not any("\x1b" in line or "\u202e" in line for line in shown(tables[0], 3)[1])
+    few = base / "few.parquet"
+    table = pq.read_table(tables[0])
+    gone = pa.array([None] * 3, pa.float64())
+    at = table.column_names.index("estimate")
+    table = table.set_column(at, "estimate", gone)
+    at = table.column_names.index("pane")
+    pq.write_table(table.set_column(at, "pane", pa.array(["early"] * 3)), few)
+    _, lines = shown(few)
+    assert len(lines) == 1
+    assert "provisional" in lines[0]
+
+
+def test_the_books_of_an_epoch(base: Path) -> None:
+    kind, lines = shown(min((base / "out" / "accounting").iterdir()))
+    assert kind == "epoch"
+    assert lines[0] == ("accounting of screens epoch 0, 2026-01-01T00:00:00Z to 2026-01-01T01:00:00Z, closed")
+    assert lines[1] == "read 400 = counted 400 + late 0 + duplicate 0 + rejected 0"
+    assert lines[2].startswith("  revision 0, on_time: n = 400, estimates/screens-")
+
+
+@pytest.mark.parametrize("name", ["sim", "sim/simulation.json"])
+def test_a_simulation(base: Path, name: str) -> None:
+    kind, lines = shown(base / name)
+    assert kind == "simulation"
+    assert "1,200 reports of 400 devices in 3 epochs from 0 on, population zipf:1.1, seed 1" in lines[0]
+    assert f"--input {base / 'sim' / 'reports'}" in lines[1]
+
+
+def test_what_a_record_says_cannot_write_to_the_terminal(base: Path, tmp_path: Path) -> None:
+    record = json.loads((base / "sim" / "simulation.json").read_text())
+    (tmp_path / "simulation.json").write_text(json.dumps({**record, "population": "a\x1b[31mb\u202e"}))
+    _, lines = shown(tmp_path / "simulation.json")
+    assert "population a\ufffd[31mb\ufffd" in lines[0]
+
+
+def test_the_truth(base: Path) -> None:
+    kind, lines = shown(base / "sim" / "truth.parquet")
+    assert kind == "truth"
+    assert "epochs 0 .. 2, 9 rows" in lines[0]
+
+
+def yaml_of_every_kind() -> Iterator[tuple[str, str]]:
+    for collection in every_kind():
+        text = f"name: {collection.name}\nepoch: {{length: 1h}}\n"
+        parameters = collection.parameters
+        for key in ("epsilon", "epsilon_longitudinal", "epsilon_first", "d"):
+            if getattr(parameters, key) is not None:
+                text += f"{key}: {getattr(parameters, key)}\n"
+        text += f"protocol: {collection.protocol_name}\n" if collection.protocol_name else ""
+        if collection.allocation:
+            text += f"allocation: {collection.allocation}\nattributes:\n"
+            text += "".join(
+                f"  - {{name: {n}, domain: {{size: {d.size}}}}}\n" for n, d in collection.histograms
+            )
+        else:
+            text += f"domain: {{size: {collection.histograms[0][1].size}}}\n"
+        yield collection.name, text
+
+
+@pytest.mark.parametrize(("name", "text"), list(yaml_of_every_kind()), ids=lambda item: item[:30])
+def test_a_collection_of_every_kind(tmp_path: Path, name: str, text: str) -> None:
+    """What it is called, its digest, its levels, and whether results are frequencies or a mean."""
+    file = tmp_path / "c.yaml"
+    file.write_text(text)
+    kind, lines = shown(file)
+    assert kind == "collection"
+    assert f"a collection: {name} version 1 (digest " in lines[0]
+    assert " report tells at most ε = " in lines[0]
+    assert ("results are a mean" in lines[1]) == ("mean" in name or "rrpm" in name)
+
+
+def test_an_unfinished_run_is_called_that(base: Path, tmp_path: Path) -> None:
+    for part in ("estimates", "accounting"):
+        (tmp_path / part).mkdir()
+    kind, lines = shown(tmp_path)
+    assert kind == "run"
+    assert "holds no run.json" in lines[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.json", b"{"),
+        ("a.json", b"[1, 2]"),
+        ("run.json", b"{}"),
+        ("run.json", b'{"schema": "ldpbeam.run/1", "accounting": 3}'),
+        ("simulation.json", b"{}"),
+    ],
+)
+def test_what_is_of_no_kind_is_refused(tmp_path: Path, name: str, content: bytes) -> None:
+    """Never "malformed record" and success: one error that names the file."""
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(UsageError, match=name) as caught:
+        view_of(tmp_path / name, 2)
+    assert caught.value.code == "E-USAGE-INSPECT"
+
+
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [
+        (b"device,value\n1,2\n", "is text"),
+        (bz2.compress(b"reports"), "is bzip2"),
+        (b'{"a": 1}', "is JSON text"),
+    ],
+)
+def test_a_file_of_another_format_is_refused_by_name(tmp_path: Path, content: bytes, named: str) -> None:
+    """By itself it is an error; among the files of a folder, a line."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "notes").write_bytes(content)
+    assert view_of(tmp_path / "in" / "notes", 2) is None
+    with pytest.raises(UsageError, match=named) as caught:
+        list(inspect_lines(tmp_path / "in" / "notes", [], 2))
+    assert caught.value.code == "E-USAGE-INSPECT"
+    (tmp_path / "in" / "more").write_bytes(content)
+    lines = list(inspect_lines(tmp_path / "in", [], 5))
+    assert len(lines) == 2
+    assert all("unsupported_format" in line and named in line for line in lines)
+
+
+def test_a_collection_with_an_error_says_which(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text(YAML.replace("grr", "grrr"))
+    with pytest.raises(CollectionError, match="Did you mean grr"):
+        view_of(tmp_path / "c.yaml", 2)
+
+
+def test_reports_and_rejects_are_decoded_as_before(base: Path) -> None:
+    assert view_of(base / "sim" / "reports", 2) is None
+    assert view_of(base / "out" / "rejects", 2) is None
+    assert view_of(base / "broken.pb", 2) is None
+    lines = list(inspect_lines(base / "sim" / "reports", [base / "screens.yaml"], 3))
+    assert "400 reports, screens" in lines[0]
+    assert any("broken.pb" in line for line in inspect_lines(base / "out" / "rejects", [], 3))

@@ -1,0 +1,317 @@
+"""After a replay the counts are what they would be had nothing been rejected."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from ldpbeam.admission import ReportColumns
+from ldpbeam.cli.replay import replay_rejects as replay
+from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.epochs import Epochs
+from ldpbeam.engine.engine import LocalStream
+from ldpbeam.errors import LdpError, UsageError
+from ldpbeam.job.config import RunConfig
+from ldpbeam.wire import report_pb2
+from tests.ldpbeam.engine.broker import Broker, Clock
+from tests.pipelines.running import (
+    check_books,
+    collection,
+    execute,
+    expected_support,
+    fleet,
+    with_duplicates,
+    write,
+)
+
+HOUR = Epochs(3600, 0, 100)
+ONE = collection("grr", name="one", epochs=HOUR, allowed_lateness=1800)
+TWO = collection("olh", name="two", epochs=HOUR, allowed_lateness=1800)
+
+
+def newest(output: Path) -> dict[tuple[str, int], tuple[int, list[int], int]]:
+    """n, support and revision of the newest result by digest and epoch, through the books."""
+    found = {}
+    for path in sorted((output / "accounting").glob("*-epoch-*.json")):
+        record = json.loads(path.read_text())
+        assert record["accounting"]["pending"] == 0
+        assert [r["revision"] for r in record["revisions"]] == list(range(len(record["revisions"])))
+        if record["revisions"]:
+            last = record["revisions"][-1]
+            table = pq.read_table(output / last["file"])
+            assert set(table["revision"].to_pylist()) == {last["revision"]}
+            found[record["digest"], record["epoch"]] = (
+                record["accounting"]["counted"],
+                table["support"].to_pylist(),
+                last["revision"],
+            )
+    return found
+
+
+def without_revision(output: Path) -> dict[tuple[str, int], tuple[int, list[int]]]:
+    return {key: (n, support) for key, (n, support, _) in newest(output).items()}
+
+
+# --- files
+
+
+def test_a_forgotten_collection(tmp_path: Path) -> None:
+    """Reports of a collection that the run was not given, counted by a replay; others are left alone."""
+    write(tmp_path / "in", ONE, with_duplicates(fleet(ONE)), prefix="one-")
+    write(tmp_path / "in", TWO, with_duplicates(fleet(TWO)), "report", "gzip", prefix="two-")
+    (tmp_path / "in" / "junk").write_bytes(b"\x03abc")
+    first = execute(ONE, tmp_path / "in", tmp_path / "out")
+    before = first.files()
+    conflicts = first.total["rejected"]["conflicting_report_id"]
+    assert set(first.total["rejected"]) == {"unknown_collection", "malformed", "conflicting_report_id"}
+    done = replay(tmp_path / "out" / "rejects", (ONE, TWO))
+    paths = sorted(p for p in (tmp_path / "in").iterdir() if p.name != "junk")
+    assert without_revision(tmp_path / "out") == expected_support([ONE, TWO], paths)
+    rejected = done.record.accounting.total.rejected
+    assert set(rejected) == {"malformed", "conflicting_report_id"}
+    assert rejected["malformed"] == 1
+    assert rejected["conflicting_report_id"] > conflicts > 0
+    assert (done.before, done.after) == (first.total["rejected"]["unknown_collection"] + 1, 1)
+    assert {name for name, _, _ in done.revised} == {"two"}
+    after = {p.name: p.read_bytes() for p in (tmp_path / "out" / "estimates").iterdir()}
+    assert {name: after[name] for name in before} == before
+    check_books(json.loads((tmp_path / "out" / "run.json").read_text()))
+    # As if never rejected: the same tables as a run with both, and again nothing to do.
+    whole = execute((ONE, TWO), tmp_path / "in", tmp_path / "whole")
+    assert after == whole.files()
+    assert replay(tmp_path / "out" / "rejects", (ONE, TWO)).revised == ()
+
+
+def test_a_mended_file_gives_a_further_revision(tmp_path: Path) -> None:
+    """A file that was cut short, and is there whole when it is replayed."""
+    write(tmp_path / "in", ONE, fleet(ONE))
+    victim = sorted((tmp_path / "in").iterdir())[1]
+    whole = victim.read_bytes()
+    victim.write_bytes(whole[: len(whole) * 2 // 3])
+    first = execute(ONE, tmp_path / "in", tmp_path / "out", max_error_fraction=1.0)
+    assert "truncated" in first.total["rejected"]
+    victim.write_bytes(whole)
+    done = replay(tmp_path / "out" / "rejects", (ONE,))
+    assert done.revised == (("one", 1, 1),)
+    assert without_revision(tmp_path / "out") == expected_support([ONE], sorted((tmp_path / "in").iterdir()))
+    record = json.loads(
+        (tmp_path / "out" / "accounting" / f"one-{ONE.digest_hex}-epoch-000001.json").read_text()
+    )
+    assert [r["pane"] for r in record["revisions"]] == ["on_time", "replay"]
+    assert list((tmp_path / "out" / "rejects").iterdir()) == []
+
+
+def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
+    """No run.json around it: one line that says what to give."""
+    (tmp_path / "rejects").mkdir()
+    with pytest.raises(UsageError, match="E-USAGE-REPLAY"):
+        replay(tmp_path / "rejects", (ONE,))
+
+
+@pytest.mark.thorough
+def test_nothing_is_forgotten_when_one_collection_is_given(tmp_path: Path) -> None:
+    """The record of the run holds its collections: what is given is added, nothing is un-counted."""
+    write(tmp_path / "in", ONE, fleet(ONE), prefix="one-")
+    write(tmp_path / "in", TWO, fleet(TWO), prefix="two-")
+    first = execute(ONE, tmp_path / "in", tmp_path / "out")
+    before = newest(tmp_path / "out")
+    assert replay(tmp_path / "out" / "rejects").revised == ()
+    assert newest(tmp_path / "out") == before
+    done = replay(tmp_path / "out" / "rejects", (TWO,))
+    assert {name for name, _, _ in done.revised} == {"two"}
+    assert {key: newest(tmp_path / "out")[key] for key in before} == before
+    assert done.record.accounting.total.counted == 2 * first.total["counted"]
+    assert [c.name for c in done.record.collections] == ["one", "two"]
+    assert replay(tmp_path / "out" / "rejects").revised == ()
+    with_latest(tmp_path / "out")
+
+
+def with_latest(output: Path) -> None:
+    """latest/ has the newest revision of each epoch, and no other file."""
+    found = {}
+    for path in (output / "latest").iterdir():
+        table = pq.read_table(path)
+        digest, epoch = (table[name][0].as_py() for name in ("digest", "epoch"))
+        found[digest, epoch] = (table["support"].to_pylist(), table["revision"][0].as_py())
+    assert found == {key: (support, revision) for key, (_, support, revision) in newest(output).items()}
+
+
+def test_a_record_without_collections_asks_for_them(tmp_path: Path) -> None:
+    """Records of earlier versions: one line that says which file to give, nothing un-counted."""
+    write(tmp_path / "in", ONE, fleet(ONE), prefix="one-")
+    execute(ONE, tmp_path / "in", tmp_path / "out")
+    record = json.loads((tmp_path / "out" / "run.json").read_text())
+    del record["collections"][0]["definition"]
+    (tmp_path / "out" / "run.json").write_text(json.dumps(record))
+    with pytest.raises(UsageError, match=r"does not hold one version 1.*E-USAGE-REPLAY"):
+        replay(tmp_path / "out" / "rejects", (TWO,))
+    assert replay(tmp_path / "out" / "rejects", (ONE,)).revised == ()
+
+
+def test_paths_are_names_not_patterns(tmp_path: Path) -> None:
+    """Whoever may upload a file may call it ``*.pb`` or ``part[1].pb``; what came since is not counted."""
+    write(tmp_path / "in", ONE, fleet(ONE))
+    files = sorted((tmp_path / "in").iterdir())
+    files[0].rename(tmp_path / "in" / "*.pb")
+    files[1].rename(tmp_path / "in" / "part[1].pb")
+    execute(ONE, tmp_path / "in", tmp_path / "out", deduplicate=False)
+    before = newest(tmp_path / "out")
+    (tmp_path / "in" / "since.pb").write_bytes(files[2].read_bytes())
+    assert replay(tmp_path / "out" / "rejects").revised == ()
+    assert newest(tmp_path / "out") == before
+    (tmp_path / "in" / "*.pb").unlink()
+    with pytest.raises(UsageError, match=r"1 of 3 input files .*\*\.pb.*E-USAGE-INPUT"):
+        replay(tmp_path / "out" / "rejects")
+
+
+@pytest.mark.thorough
+def test_a_replay_from_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Relative paths start where the run was, and rejects keep the names that they had."""
+    write(tmp_path / "in", ONE, fleet(ONE), prefix="one-")
+    write(tmp_path / "in", TWO, fleet(TWO), prefix="two-")
+    (tmp_path / "in" / "junk").write_bytes(b"\x03abc")
+    monkeypatch.chdir(tmp_path)
+    execute(ONE, sorted(Path("in").iterdir()), Path("out"))
+    names = {p.name for p in Path("out/rejects").iterdir()}
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    done = replay(Path("../out/rejects"), (TWO,))
+    assert done.after == 1
+    assert Path.cwd() == tmp_path / "elsewhere"
+    left = {p.name for p in Path("../out/rejects").iterdir()}
+    assert len(left) == 1
+    assert left < names
+
+
+def test_a_mended_withheld_epoch_appears_in_latest(tmp_path: Path) -> None:
+    """Withheld for errors, an epoch is not in latest/; once it is mended it is."""
+    write(tmp_path / "in", ONE, fleet(ONE))
+    victim = sorted((tmp_path / "in").iterdir())[1]
+    whole = victim.read_bytes()
+    victim.write_bytes(whole[:-5] + b"\x00" * 5)
+    execute(ONE, tmp_path / "in", tmp_path / "out", max_error_fraction=0.0)
+    victim.write_bytes(whole)
+    replay(tmp_path / "out" / "rejects")
+    with_latest(tmp_path / "out")
+    assert len(list((tmp_path / "out" / "latest").iterdir())) == 3
+
+
+# --- streams
+
+
+def message(agreed: Collection, columns: ReportColumns) -> bytes:
+    return report_pb2.ReportBatch(
+        digest=agreed.digest,
+        epoch=columns.epoch,
+        count=len(columns.report_ids),
+        report_ids=columns.report_ids.tolist(),
+        payloads=columns.payloads.tobytes(),
+    ).SerializeToString()
+
+
+def singles(agreed: Collection, columns: ReportColumns) -> list[bytes]:
+    return [
+        report_pb2.Report(
+            digest=agreed.digest, epoch=columns.epoch, report_id=int(name), payload=payload.tobytes()
+        ).SerializeToString()
+        for name, payload in zip(columns.report_ids, columns.payloads, strict=True)
+    ]
+
+
+Run = Callable[..., LocalStream]
+
+
+def stream(output: Path, clock: Clock, broker: Broker, *collections: Collection) -> LocalStream:
+    config = RunConfig.parsed(collections, output=str(output), subscription="s", settle=1.0, land_every=0.5)
+    return LocalStream(config, broker, clock, clock)
+
+
+def test_a_forgotten_collection_in_a_stream(tmp_path: Path) -> None:
+    """More than a hundred refused messages of all sorts; closed epochs; a second replay finds nothing."""
+    clock = Clock(10.0)
+    broker = Broker(clock)
+    engine = stream(tmp_path / "out", clock, broker, ONE)
+    sent = [c for c in with_duplicates(fleet(TWO)) if c.epoch == 0]
+    mine = [c for c in fleet(ONE) if c.epoch == 0]
+    for data in [
+        *(message(ONE, c) for c in mine),
+        *(message(TWO, c) for c in sent[1:]),
+        *singles(TWO, sent[0]),
+        b"",
+        b"junk",
+    ]:
+        broker.publish(data)
+    engine.step()
+    clock.now = 3600 + 1800 + 5
+    for _ in range(4):
+        engine.step()
+    engine.stop()
+    first = json.loads((tmp_path / "out" / "run.json").read_text())
+    check_books(first)
+    refused = sum(len(c.report_ids) for c in sent)
+    assert first["accounting"]["total"]["rejected"] == {"malformed": 2, "unknown_collection": refused}
+    before = newest(tmp_path / "out")
+    done = replay(tmp_path / "out" / "rejects", (ONE, TWO))
+    assert (done.before, done.after) == (refused + 2, 2)
+    assert done.revised == (("two", 0, 0),)
+    with_latest(tmp_path / "out")
+    found = newest(tmp_path / "out")
+    assert {key: found[key] for key in before} == before
+    write(tmp_path / "in", TWO, sent)
+    assert {
+        k: v for k, v in without_revision(tmp_path / "out").items() if k not in before
+    } == expected_support([TWO], (tmp_path / "in").iterdir())
+    check_books(done.record.as_record())
+    again = replay(tmp_path / "out" / "rejects", (ONE, TWO))
+    assert again.revised == ()
+    assert newest(tmp_path / "out") == found
+    check_books(again.record.as_record())
+
+
+def test_a_replay_waits_for_the_stream_to_stop(tmp_path: Path) -> None:
+    """Two engines on one output would undo each other's work."""
+    clock = Clock(10.0)
+    broker = Broker(clock)
+    engine = stream(tmp_path / "out", clock, broker, ONE)
+    broker.publish(b"junk")
+    for _ in range(3):
+        engine.step()
+    with pytest.raises(LdpError, match="E-STREAM-BUSY"):
+        replay(tmp_path / "out" / "rejects", (ONE,))
+    engine.stop()
+    assert replay(tmp_path / "out" / "rejects", (ONE,)).revised == ()
+
+
+def test_a_tolerance_that_was_too_small(tmp_path: Path) -> None:
+    """Reports from devices whose clocks are ahead, refused, and counted once the tolerance is larger."""
+    strict = collection("grr", name="one", epochs=HOUR, allowed_lateness=1800, future_tolerance=60)
+    assert strict.digest == ONE.digest
+    clock = Clock(10.0)
+    broker = Broker(clock)
+    engine = stream(tmp_path / "out", clock, broker, strict)
+    batches = [c for c in fleet(ONE) if c.epoch == 1]
+    broker.publish(message(ONE, batches[0]))
+    engine.step()
+    clock.now = 3700
+    broker.publish(message(ONE, batches[1]))
+    broker.publish(message(ONE, batches[0]))
+    for _ in range(4):
+        engine.step()
+    clock.now = 2 * 3600 + 5
+    for _ in range(4):
+        engine.step()
+    engine.stop()
+    size = len(batches[0].report_ids)
+    assert json.loads((tmp_path / "out" / "run.json").read_text())["accounting"]["total"]["rejected"] == {
+        "future_epoch": size
+    }
+    done = replay(tmp_path / "out" / "rejects", (ONE,))
+    total = done.record.accounting.total.as_record()
+    # The same reports had come again in time: replayed, they are repeats, as if never rejected.
+    assert (total["rejected"], total["duplicate"]) == ({}, size)
+    assert total["counted"] == size + len(batches[1].report_ids)
+    check_books(done.record.as_record())

@@ -1,0 +1,451 @@
+"""The journal and the files made of it: what was committed survives whatever happens to the rest."""
+
+from __future__ import annotations
+
+import errno
+import os
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import pytest
+
+from ldpbeam.admission import ReportColumns
+from ldpbeam.collector import store as stores
+from ldpbeam.collector.store import FileStore
+from ldpbeam.errors import LdpError
+from ldpbeam.records import journal as files
+from ldpbeam.wire import codec, report_pb2
+from tests.ldpbeam.collector.serving import ONE, TWO, names, records
+
+
+def columns(ids: range, epoch: int = 0) -> list[ReportColumns]:
+    payloads = (np.array(ids, np.uint8) % 4).reshape(-1, 1)
+    return [ReportColumns(ONE.digest, epoch, np.array(ids, np.uint64), payloads)]
+
+
+class Time:
+    now = 1000.5
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def opened(output: Path, every: float = 10.0, size: int = 1 << 20) -> tuple[FileStore, Time]:
+    time = Time()
+    store = FileStore(output, every, size, time, time)
+    store.open()
+    return store, time
+
+
+def abandoned(store: FileStore) -> None:
+    """What is left of a collector that was killed."""
+    store._unlock()
+
+
+def test_what_is_committed_is_in_the_files_with_the_second_of_its_arrival(tmp_path: Path) -> None:
+    store, time = opened(tmp_path)
+    store.commit(columns(range(5)))
+    time.now = 1002.9
+    store.commit(columns(range(3, 9), 7))
+    store.close()
+    first = [(1000, ONE.digest, 0, i, bytes([i % 4])) for i in range(5)]
+    assert records(tmp_path) == first + [(1002, ONE.digest, 7, i, bytes([i % 4])) for i in range(3, 9)]
+    assert [path.name[:24] for path in tmp_path.iterdir() if path.name != ".lock"] == [
+        "reports-19700101T001640Z"
+    ]
+
+
+def test_a_second_of_an_epoch_is_one_batch_in_the_order_of_ids(tmp_path: Path) -> None:
+    """Nothing says which came first, or which came together."""
+    contents = []
+    for run, order in enumerate(([range(4), range(4, 9)], [range(4, 9), range(4)], [range(9)])):
+        store, _ = opened(tmp_path / str(run))
+        for some in order:
+            store.commit(columns(some))
+        store.close()
+        contents += [path.read_bytes() for path in (tmp_path / str(run)).glob("*.pb")]
+    assert len(set(contents)) == 1
+    assert len(contents) == 3
+
+
+def test_a_killed_collectors_journal_becomes_a_file(tmp_path: Path) -> None:
+    store, _ = opened(tmp_path)
+    store.commit(columns(range(5)))
+    abandoned(store)
+    assert names(tmp_path) == []
+    (tmp_path / ".reports-x.pb.tmp").write_bytes(b"half")
+    store, _ = opened(tmp_path)
+    assert names(tmp_path) == list(range(5))
+    assert not list(tmp_path.glob(".journal-*"))
+    assert not list(tmp_path.glob("*.tmp"))
+    store.close()
+    assert names(tmp_path) == list(range(5))
+
+
+def written(folder: Path) -> tuple[bytes, list[int]]:
+    """A journal of three commits of three reports each, and where each ends."""
+    store, _ = opened(folder)
+    ends = []
+    for first in (0, 10, 20):
+        store.commit(columns(range(first, first + 3)))
+        ends += [path.stat().st_size for path in folder.glob(".journal-*")]
+    [journal] = folder.glob(".journal-*")
+    content = journal.read_bytes()
+    store.close()
+    return content, ends
+
+
+def test_wherever_a_journal_is_torn_whole_commits_survive_and_nothing_is_invented(tmp_path: Path) -> None:
+    """An end that was being written is no damage: nobody was answered."""
+    content, ends = written(tmp_path)
+    whole = files.read_entries(content).whole
+    for cut in range(len(content) + 1):
+        found = files.read_entries(content[:cut])
+        assert found == files.Entries(whole[: sum(end <= cut for end in ends)], 0), cut
+
+
+def test_of_a_damaged_journal_every_other_entry_is_read_and_the_damage_is_seen(tmp_path: Path) -> None:
+    """Every bit of it, turned: the entry that has it is lost, no other, and the bytes of it are counted."""
+    content, ends = written(tmp_path)
+    whole, begins = files.read_entries(content).whole, [0, *ends[:2]]
+    for bit in range(8 * len(content)):
+        damaged = bytearray(content)
+        damaged[bit // 8] ^= 1 << bit % 8
+        hit = sum(end <= bit // 8 for end in ends)
+        found = files.read_entries(bytes(damaged))
+        assert found.whole == [one for place, one in enumerate(whole) if place != hit], bit
+        assert found.damaged == ends[hit] - begins[hit], bit
+
+
+def test_what_looks_like_an_entry_inside_a_damaged_one_breaks_nothing(tmp_path: Path) -> None:
+    """Devices choose ids and payloads: an entry in a payload may be read, but only if a run could read it."""
+    one = columns(range(3))[0]
+    for inner in (
+        files.entry(7, [one]),
+        files._framed_entry(7, b"no batches at all"),
+        files._framed_entry(7, codec.framed(report_pb2.ReportBatch(digest=1, count=3).SerializeToString())),
+        files._framed_entry(7, codec.framed(report_pb2.Report(digest=1, payload=b"x").SerializeToString())),
+    ):
+        payload = np.frombuffer(inner, np.uint8).reshape(1, -1)
+        outer = files.entry(5, [ReportColumns(ONE.digest, 0, np.array([9], np.uint64), payload)])
+        assert inner in outer
+        journal = outer[:8] + bytes([outer[8] ^ 1]) + outer[9:] + files.entry(6, [one])  # another length
+        found = files.read_entries(journal)
+        assert found.whole[-1][0] == 6
+        assert len(found.whole) == 1 + (inner == files.entry(7, [one]))
+        assert files.file_content(found.whole)
+
+
+def test_a_damaged_length_does_not_take_the_search_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Zeros look like many entries; the search ends, and what it has not looked through is damage."""
+    head = struct.pack("<QQI", 7, 1 << 12, 0)
+    journal = b"\xff" * 40 + head * 2000 + bytes(5000)
+    checked = []
+    plain = files._entry_at
+    monkeypatch.setattr(files, "_entry_at", lambda text, at: checked.append(at) or plain(text, at))
+    monkeypatch.setattr(files, "_SEARCH", 50 << 12)
+    found = files.read_entries(journal)
+    assert found == files.Entries([], len(journal))
+    assert len(checked) < 200
+
+
+def test_a_damaged_journal_is_put_aside_counted_and_said(tmp_path: Path) -> None:
+    """Answered reports behind the damage are kept; a second start finds nothing left to do."""
+    heard: list[LdpError] = []
+    store, _ = opened(tmp_path)
+    for first in range(0, 200, 10):
+        store.commit(columns(range(first, first + 10)))
+    [journal] = tmp_path.glob(".journal-*")
+    abandoned(store)
+    content = bytearray(journal.read_bytes())
+    content[30] ^= 16
+    journal.write_bytes(content)
+    for start in range(2):
+        store = FileStore(tmp_path, 10.0, 1 << 20, notice=heard.append)
+        store.open()
+        assert names(tmp_path) == list(range(10, 200))
+        assert store.damaged == (start == 0)
+        assert [found.code for found in heard] == ["W-COLLECT-DAMAGED"]
+        store.close()
+    [aside] = tmp_path.glob(".damaged-*")
+    assert aside.read_bytes() == content
+    assert str(aside) in str(heard[0])
+    assert "19 commits" in str(heard[0])
+    assert f"{len(content) // 20} of its bytes" in str(heard[0])
+
+
+class Disk:
+    """A disk of so many bytes for one folder, as the store meets it."""
+
+    def __init__(self, folder: Path, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder, self.size = folder, size
+        put, write, allocate = files.put, stores._write, os.posix_fallocate
+
+        def checked_put(folder: Path, name: str, content: bytes) -> None:
+            self.take(len(content))
+            put(folder, name, content)
+
+        def checked_write(descriptor: int, content: bytes) -> int:
+            self.take(len(content))
+            return write(descriptor, content)
+
+        def checked_allocate(descriptor: int, start: int, length: int) -> None:
+            self.take(length - os.fstat(descriptor).st_size)
+            allocate(descriptor, start, length)
+
+        monkeypatch.setattr(stores, "put", checked_put)
+        monkeypatch.setattr(stores, "_write", checked_write)
+        monkeypatch.setattr(stores.os, "posix_fallocate", checked_allocate)
+        monkeypatch.setattr(stores, "_STEP", 500)
+
+    def take(self, more: int) -> None:
+        if sum(path.stat().st_size for path in self.folder.iterdir()) + more > self.size:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_collector_that_died_on_a_full_disk_starts_again_and_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reserve is what the last journal is finished in, before the kill and after it."""
+    disk, heard = Disk(tmp_path, 20_000, monkeypatch), list[LdpError]()
+    store = FileStore(tmp_path, 1e9, 4000, notice=heard.append)
+    store.open()
+    taken: list[int] = []
+    with pytest.raises(OSError, match="No space"):
+        for first in range(0, 10_000, 8):
+            store.commit(columns(range(first % 200, first % 200 + 8), epoch=first))
+            taken.append(first)
+    assert len(taken) > 20
+    abandoned(store)
+
+    for _ in range(2):  # and it does so again and again
+        store = FileStore(tmp_path, 1e9, 4000, notice=heard.append)
+        store.open()
+        assert sorted({record[2] for record in records(tmp_path)}) == taken
+        assert len(records(tmp_path)) == 8 * len(taken)
+        assert not list(tmp_path.glob(".journal-*"))
+        with pytest.raises(OSError, match="No space"):
+            for _ in range(1000):
+                store.commit(columns(range(8), epoch=taken[-1]))
+        disk.size -= 4000  # somebody else takes room as well
+        abandoned(store)
+        break
+
+    store = FileStore(tmp_path, 1e9, 4000, notice=heard.append)
+    store.open()
+    assert [found.code for found in heard][-1:] == ["E-DISK-FULL"]
+    with pytest.raises(OSError, match="No space"):  # devices hear 503
+        store.commit(columns(range(8)))
+    disk.size = 1 << 20
+    store.publish()
+    store.commit(columns(range(8)))
+    store.close()
+    assert not list(tmp_path.glob(".journal-*"))
+    assert not (tmp_path / ".reserve").exists()
+
+
+def test_a_folder_that_a_collector_makes_is_not_for_everybody(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        store, _ = opened(tmp_path / "new")
+        store.close()
+    finally:
+        os.umask(before)
+    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o750
+
+
+@pytest.mark.parametrize("point", ["before", "put", "unlink"])
+def test_a_kill_while_a_journal_is_finished_leaves_one_of_each_report(tmp_path: Path, point: str) -> None:
+    class Killed(BaseException):
+        pass
+
+    store, _ = opened(tmp_path)
+    store.commit(columns(range(5)))
+    target = {"before": (stores, "file_content"), "put": (files, "sync"), "unlink": (Path, "unlink")}[point]
+    with mock.patch.object(*target, side_effect=Killed), pytest.raises(Killed):
+        store.close()
+    opened(tmp_path)[0].close()
+    assert names(tmp_path) == list(range(5))
+    assert sorted(path.name[0] for path in tmp_path.iterdir()) == [".", "r"]
+
+
+def test_a_journal_is_finished_by_age_and_by_size(tmp_path: Path) -> None:
+    store, time = opened(tmp_path, size=400)
+    store.commit(columns(range(5)))
+    store.publish()
+    assert names(tmp_path) == []
+    time.now += 10
+    store.publish()
+    assert names(tmp_path) == list(range(5))
+    store.commit(columns(range(5, 100)))
+    store.publish()
+    assert names(tmp_path) == list(range(100))
+    store.close()
+
+
+def test_a_folder_is_forced_to_disk_after_each_name_that_comes_or_goes(tmp_path: Path) -> None:
+    """Else a power cut could lose a file, or bring back the journal of one that was taken away."""
+    done: list[str] = []
+    reals = {name: getattr(Path, name) for name in ("rename", "unlink")}
+
+    def noted(name: str) -> Callable[..., object]:
+        def call(path: Path, *given: object, **more: object) -> object:
+            found: object = reals[name](path, *given, **more)
+            done.append(name)
+            return found
+
+        return call
+
+    def synced(real: Callable[[Path], None]) -> Callable[[Path], None]:
+        def call(folder: Path) -> None:
+            real(folder)
+            done.append("sync")
+
+        return call
+
+    store, _ = opened(tmp_path)
+    with (
+        mock.patch.object(Path, "rename", noted("rename")),
+        mock.patch.object(Path, "unlink", noted("unlink")),
+        mock.patch.object(stores, "sync", synced(stores.sync)),
+        mock.patch.object(files, "sync", synced(files.sync)),
+    ):
+        store.commit(columns(range(5)))
+        assert done == ["sync"]  # the journal is there
+        store.close()
+    # At the end goes what is kept for a full disk, which may come back.
+    assert done[1:] == ["rename", "sync", "unlink", "sync", "unlink"]
+
+
+def test_a_clock_that_is_set_back_begins_another_file(tmp_path: Path) -> None:
+    """The name of a journal promises that nothing in it arrived earlier; whoever reads relies on it."""
+    store, time = opened(tmp_path)
+    store.commit(columns(range(5)))
+    time.now -= 100
+    store.commit(columns(range(5, 7)))
+    store.close()
+    found = sorted(path.name for path in tmp_path.glob("*.pb"))
+    assert [files.started(name) for name in found] == [900, 1000]
+    assert names(tmp_path) == list(range(7))
+
+
+def test_nothing_is_overwritten(tmp_path: Path) -> None:
+    with mock.patch.object(files.secrets, "token_hex", return_value="same"):
+        store, time = opened(tmp_path)
+        store.commit(columns(range(5)))
+        time.now += 10
+        store.publish()
+        time.now -= 10
+        before = {path.name: path.read_bytes() for path in tmp_path.glob("*.pb")}
+        store.commit(columns(range(5, 9)))
+        store.close()
+    assert {path.name: path.read_bytes() for path in tmp_path.glob("*.pb")} == before
+
+
+def test_two_collectors_do_not_share_a_folder(tmp_path: Path) -> None:
+    store, _ = opened(tmp_path)
+    with pytest.raises(LdpError, match="another collector") as caught:
+        opened(tmp_path)
+    assert caught.value.code == "E-COLLECT-BUSY"
+    store.close()
+    opened(tmp_path)[0].close()
+
+
+@pytest.mark.parametrize("call", ["write", "fdatasync", "open"])
+def test_a_commit_that_fails_takes_nothing_along(tmp_path: Path, call: str) -> None:
+    store, _ = opened(tmp_path)
+    store.commit(columns(range(5)))
+    if call == "open":
+        store._seal()
+    real = getattr(os, call)
+
+    def refuse(*arguments: object) -> object:
+        if call == "write":
+            real(arguments[0], bytes(arguments[1])[:7])  # a part of it is there
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with mock.patch.object(stores.os, call, refuse), pytest.raises(OSError, match="No space"):
+        store.commit(columns(range(5, 9)))
+    store.commit(columns(range(9, 12)))
+    store.close()
+    # Where only the sync failed the kernel may have it all; its devices send it again, and it counts once.
+    extra = list(range(5, 9)) if call == "fdatasync" else []
+    assert names(tmp_path) == sorted([*range(5), *extra, *range(9, 12)])
+
+
+def test_a_disk_that_takes_no_file_keeps_the_journal(tmp_path: Path) -> None:
+    store, time = opened(tmp_path)
+    store.commit(columns(range(5)))
+    time.now += 10
+    with (
+        mock.patch.object(files.os, "fsync", side_effect=OSError(errno.ENOSPC, "full")),
+        pytest.raises(OSError, match="full"),
+    ):
+        store.publish()
+    assert not list(tmp_path.glob("*.tmp"))
+    store.publish()
+    assert names(tmp_path) == list(range(5))
+    store.close()
+
+
+def test_files_are_not_for_everybody(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        store, _ = opened(tmp_path)
+        store.commit(columns(range(5)))
+        [journal] = tmp_path.glob(".journal-*")
+        assert journal.stat().st_mode & 0o777 == 0o600
+        store.close()
+    finally:
+        os.umask(before)
+    [path] = tmp_path.glob("*.pb")
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.thorough
+def test_large_commits_stay_below_the_longest_record(tmp_path: Path) -> None:
+    store, _ = opened(tmp_path, size=1 << 30)
+    n = 400_000
+    ids = np.arange(n, dtype=np.uint64)
+    width = TWO.protocol.payload_size
+    with mock.patch.object(files.codec, "MAX_RECORD", 1 << 20):
+        store.commit([ReportColumns(TWO.digest, 1, ids, np.zeros((n, width), np.uint8))])
+        store.close()
+    [path] = tmp_path.glob("*.pb")
+    found = files.codec.frames(np.frombuffer(path.read_bytes(), np.uint8))
+    assert found.lengths.size > 10
+    assert int(found.lengths.max()) < 1 << 19
+    assert len(records(tmp_path)) == n
+
+
+def test_a_journal_that_cannot_be_read_is_reported_though_another_is_finished_in_the_reserve(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each journal has a fate of its own: the last one does not speak for those before."""
+    store, time = opened(tmp_path)
+    for _ in range(2):
+        store.commit(columns(range(5)))
+        time.now += 10
+        store._seal()
+    first, second = sorted(tmp_path.glob(".journal-*"))
+    plain, tried = stores.put, list[str]()
+
+    def put(folder: Path, name: str, content: bytes) -> None:
+        tried.append(name)
+        if name == files.finished_name(first.name):
+            raise OSError(errno.EIO, "Input/output error")
+        if tried.count(name) == 1:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        plain(folder, name, content)
+
+    monkeypatch.setattr(stores, "put", put)
+    with pytest.raises(OSError, match="Input/output"):
+        store.publish()
+    assert first.exists()
+    assert not second.exists()
+    monkeypatch.setattr(stores, "put", plain)
+    store.close()
+    assert len(records(tmp_path)) == 10

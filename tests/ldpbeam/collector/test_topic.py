@@ -1,0 +1,74 @@
+"""The topic as a store: safe is what the broker has confirmed. tests/pubsub has an emulator's word for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import grpc
+import numpy as np
+import pytest
+
+from ldpbeam.admission import ReportColumns
+from ldpbeam.collector import topic as topics
+from ldpbeam.collector.topic import RECEIVED, TopicStore
+from ldpbeam.errors import LdpError
+from ldpbeam.wire import report_pb2
+from tests.ldpbeam.collector.serving import ONE
+from tests.transforms.sinks.fake_topic import FakeTopic, fake_topic
+
+TOPIC = "projects/my-project/topics/reports"
+AT = 3600.0 * 7 + 12.75
+
+
+@pytest.fixture
+def topic(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeTopic]:
+    with fake_topic(TOPIC) as fake:
+        monkeypatch.setenv("PUBSUB_EMULATOR_HOST", fake.host)
+        monkeypatch.setattr(topics, "_SECONDS", 1.0)
+        yield fake
+
+
+@pytest.fixture
+def store(topic: FakeTopic) -> Iterator[TopicStore]:
+    made = TopicStore(TOPIC, wall=lambda: AT)
+    made.open()
+    yield made
+    made.close()
+
+
+def columns(ids: range) -> list[ReportColumns]:
+    payloads = np.zeros((len(ids), 1), np.uint8)
+    return [ReportColumns(ONE.digest, 7, np.array(ids, np.uint64), payloads)]
+
+
+def test_what_is_committed_is_in_the_topic_with_its_arrival(topic: FakeTopic, store: TopicStore) -> None:
+    store.commit(columns(range(5)) + columns(range(5, 8)))
+    held = [report_pb2.ReportBatch.FromString(message.data) for message in topic.messages]
+    assert sorted(name for many in held for name in many.report_ids) == list(range(8))
+    assert {message.attributes[RECEIVED] for message in topic.messages} == {f"{int(AT) * 1000}"}
+
+
+@pytest.mark.parametrize(
+    ("code", "named", "said"),
+    [
+        (grpc.StatusCode.NOT_FOUND, "E-PUBSUB-MISSING", "there is no such topic"),
+        (grpc.StatusCode.PERMISSION_DENIED, "E-PUBSUB-PERMISSION", "may not use the topic"),
+        (grpc.StatusCode.UNAVAILABLE, "E-PUBSUB-UNREACHABLE", "Pub/Sub"),
+    ],
+)
+def test_what_the_broker_does_not_confirm_is_not_safe(
+    topic: FakeTopic, store: TopicStore, code: grpc.StatusCode, named: str, said: str
+) -> None:
+    """A commit waits for the broker's answer: else devices would hear that a lost report is safe."""
+    topic.down = code
+    with pytest.raises(LdpError, match=TOPIC) as caught:
+        store.commit(columns(range(5)))
+    assert caught.value.code == named
+    assert said in str(caught.value)
+    assert topic.messages == []
+    topic.down = None
+    store.commit(columns(range(5)))
+    # The library may have sent the first one again in the background: reports that come twice count once.
+    held = [report_pb2.ReportBatch.FromString(message.data) for message in topic.messages]
+    assert {name for many in held for name in many.report_ids} == set(range(5))
+    assert len(held) <= 2

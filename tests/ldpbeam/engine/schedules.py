@@ -1,0 +1,528 @@
+"""What random schedules of the local engine are made of: a model, deaths at chosen points, a reader.
+
+The model is slow and shares nothing with the engine: messages are read by the protobuf library, reports kept
+in dictionaries, payloads asked one by one, the header of a landed file read with :mod:`json`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pyarrow.parquet as pq
+from google.protobuf.message import DecodeError
+
+from ldpbeam.collection.collection import Collection
+from ldpbeam.engine.storage.landing import Landing
+from ldpbeam.errors import InvalidPayload
+from ldpbeam.transforms.sinks import atomic as files
+from ldpbeam.wire import report_pb2
+from tests.ldpbeam.engine.broker import Broker, Clock, Message
+from tests.reference.counting import count_support
+
+Key = tuple[str, int | None]
+MICROS = 1_000_000
+BEFORE, HALF, AFTER = "before", "half", "after"
+
+
+# --- the model
+
+
+def parsed(data: bytes) -> tuple[int, int, int, list[int], bytes, bool] | None:
+    """Digest, epoch, count, ids, payloads, whether a batch; None where it is neither message."""
+    try:
+        batch = report_pb2.ReportBatch.FromString(data)
+        report = report_pb2.Report.FromString(data)
+    except DecodeError:
+        return None
+    many = bool(batch.count or batch.report_ids or batch.payloads)
+    if not data or (many and (report.report_id or report.payload)):
+        return None
+    if many:
+        if batch.count != len(batch.report_ids):
+            return None
+        return batch.digest, batch.epoch, batch.count, list(batch.report_ids), batch.payloads, True
+    return report.digest, report.epoch, 1, [report.report_id], report.payload, False
+
+
+@cache
+def refusal(agreed: Collection, payload: bytes) -> str:
+    """Why a payload is not sound, or nothing."""
+    try:
+        agreed.protocol.decode(payload)
+    except InvalidPayload as error:
+        return error.reason.value
+    return ""
+
+
+@cache
+def supported(agreed: Collection, payload: bytes) -> tuple[int, ...]:
+    """What one report supports."""
+    return tuple(count_support(agreed.protocol, [payload]))
+
+
+def hexed(digest: int) -> str:
+    return digest.to_bytes(8, "little").hex()
+
+
+@dataclass
+class Model:
+    """What must come out of everything that was landed so far."""
+
+    lines: dict[Key, Counter[str]] = field(default_factory=dict)
+    kept: dict[Key, dict[int, bytes]] = field(default_factory=dict)
+    said: dict[tuple[Key, int], set[bytes]] = field(default_factory=dict)
+    rows: Counter[tuple[str, str, int | None]] = field(default_factory=Counter)
+    known: dict[str, Collection] = field(default_factory=dict)
+
+    def land(
+        self,
+        messages: Iterable[Message],
+        watermark: int,
+        collections: Sequence[Collection],
+        closed: set[Key],
+    ) -> None:
+        """A segment: its messages, the watermark it names, what the engine was given and had closed."""
+        given = {c.digest: c for c in collections}
+        self.known |= {c.digest_hex: c for c in collections}
+        for message in messages:
+            self._judge(message.data, max(message.arrival_micros, watermark), given, closed)
+
+    def _judge(self, data: bytes, when: int, given: dict[int, Collection], closed: set[Key]) -> None:
+        found = parsed(data)
+        if found is None:
+            self._book(("", None), read=1, malformed=1)
+            self.rows["malformed", "", None] += 1
+            return
+        digest, epoch, count, ids, payloads, batch = found
+        agreed, n = given.get(digest), max(count, 1)
+        if agreed is None:
+            self._refuse(("", None), "unknown_collection", n, digest, epoch)
+            return
+        home: Key = (agreed.digest_hex, epoch)
+        nowhere: Key = (agreed.digest_hex, None)
+        start = agreed.epochs.origin + epoch * agreed.epochs.length
+        if not 0 <= epoch < agreed.epochs.count:
+            self._refuse(nowhere, "foreign_epoch", n, digest, epoch)
+        elif agreed.retired is not None and start >= agreed.retired:
+            self._refuse(nowhere, "retired_collection", n, digest, epoch)
+        elif when < (start - agreed.epochs.length) * MICROS:
+            self._refuse(nowhere, "future_epoch", n, digest, epoch)
+        elif batch and count == 0:
+            self._refuse(home, "malformed", 1, digest, epoch)
+        elif len(payloads) != count * agreed.protocol.payload_size:
+            self._refuse(home, "wrong_length", n, digest, epoch)
+            if batch:
+                could_be = (8 * count + len(payloads)) // (8 + agreed.protocol.payload_size)
+                self._book(home, repeated=n - min(len(set(ids)), max(could_be, 1)))
+        else:
+            late = when >= (start + agreed.epochs.length + agreed.allowed_lateness) * MICROS
+            width = agreed.protocol.payload_size
+            for i, name in enumerate(ids):
+                self._report(
+                    home, agreed, name, payloads[i * width : (i + 1) * width], late or home in closed
+                )
+            unsound = [
+                name for i, name in enumerate(ids) if refusal(agreed, payloads[i * width : (i + 1) * width])
+            ]
+            if batch:
+                self._book(home, repeated=len(unsound) - len(set(unsound)))
+
+    def _report(self, home: Key, agreed: Collection, name: int, payload: bytes, late: bool) -> None:
+        if reason := refusal(agreed, payload):
+            self._refuse(home, reason, 1, agreed.digest, home[1])
+        elif late:
+            self._book(home, read=1, late=1)
+        else:
+            kept = self.kept.setdefault(home, {})
+            seen = self.said.setdefault((home, name), set())
+            what = "duplicate" if payload in seen else "conflicting_report_id" if seen else "counted"
+            self._book(home, read=1, **{what: 1})
+            seen.add(payload)
+            kept[name] = min(payload, kept.get(name, payload))
+
+    def _refuse(self, key: Key, reason: str, n: int, digest: int, epoch: int | None) -> None:
+        self._book(key, read=n, **{reason: n})
+        self.rows[reason, hexed(digest), epoch] += n
+
+    def _book(self, key: Key, **what: int) -> None:
+        self.lines.setdefault(key, Counter()).update(what)
+
+    def line(self, key: Key) -> dict[str, Any]:
+        """As the books write it."""
+        return as_written(self.lines.get(key, Counter()))
+
+    def support(self, key: Key) -> list[int]:
+        """Of every value, in one epoch."""
+        agreed = self.known[key[0]]
+        columns = [supported(agreed, payload) for payload in self.kept[key].values()]
+        return [sum(column) for column in zip(*columns, strict=True)]
+
+    @property
+    def total(self) -> dict[str, Any]:
+        """Of everything."""
+        return as_written(sum(self.lines.values(), Counter()))
+
+
+def as_written(line: Counter[str]) -> dict[str, Any]:
+    plain = ("read", "counted", "late", "duplicate")
+    aside = {"repeated": line["repeated"]} if line["repeated"] else {}
+    rejected = {reason: n for reason, n in sorted(line.items()) if reason not in (*plain, "repeated") and n}
+    return {**{what: line[what] for what in plain}, "rejected": rejected, **aside}
+
+
+# --- deaths
+
+
+class Killed(BaseException):
+    """The process is gone: nobody catches this, and nothing it was about to do is done."""
+
+
+@dataclass
+class Death:
+    """Where to die: the n-th time something is done in a folder, before it, after it or in the midst."""
+
+    does: str
+    folder: str
+    n: int = 1
+    moment: str = BEFORE
+
+
+DOES = (
+    *((does, folder) for does in ("write", "fsync", "replace") for folder in ("landing", "accounting")),
+    *((does, "estimates") for does in ("write", "replace")),
+    *((does, "rejects") for does in ("write", "replace")),
+    ("write", "run.json"),
+    ("replace", "run.json"),
+    ("unlink", "landing"),
+    ("write", "archive"),
+    ("replace", "archive"),
+    ("unlink", "accounting"),
+    ("unlink", "rejects"),
+    ("acknowledge", ""),
+)
+"""What a process does that the outside world can see."""
+
+
+class Disk:
+    """Stands between the engine and the disk: dies when told to, and knows what is forced.
+
+    Forcing is recorded and not done: a killed process loses no written page, and this is not about power.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = str(root)
+        self.death: Death | None = None
+        self.dead = False
+        self.deaths = 0
+        self.forced: set[int] = set()
+        """Files (inodes) whose content is on disk."""
+        self.loose: dict[str, str] = {}
+        """Renamed files whose folder is not forced yet: path and folder."""
+        self.when_replaced: Callable[[str], None] = lambda path: None
+        self._patches = ExitStack()
+
+    def __enter__(self) -> Disk:
+        enter = self._patches.enter_context
+        enter(mock.patch.object(files, "open", self._open, create=True))
+        for name, instead in {
+            "fsync": self._fsync,
+            "replace": self._replace,
+            "unlink": self._unlink,
+            "remove": self._unlink,
+        }.items():
+            enter(mock.patch.object(os, name, self._only_here(name, getattr(os, name), instead)))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._patches.close()
+
+    def at(self, does: str, folder: str, do: Callable[[], Any], half: Callable[[], Any] | None = None) -> Any:
+        """One point."""
+        if self.dead:
+            raise Killed
+        death = self.death
+        if death and (death.does, death.folder) == (does, folder):
+            death.n -= 1
+            if death.n == 0:
+                self.dead = True
+                self.deaths += 1
+                if death.moment == AFTER:
+                    do()
+                elif death.moment == HALF and half:
+                    half()
+                raise Killed
+        return do()
+
+    def folder(self, path: str) -> str:
+        """The one below the output, or the record."""
+        parts = Path(path).relative_to(self.root).parts
+        if parts[:2] == ("accounting", "archive"):
+            return "archive"
+        first = next(iter(parts), "")
+        return "run.json" if first.startswith("run.json.") else first
+
+    def _only_here(self, name: str, original: Any, instead: Any) -> Any:
+        def patched(first: Any, *more: Any, **named: Any) -> Any:
+            path = Path(f"/proc/self/fd/{first}").readlink() if name == "fsync" else os.fspath(first)
+            if not str(path).startswith(self.root + os.sep) and str(path) != self.root:
+                return original(first, *more, **named)
+            return instead(original, str(path), first, *more)
+
+        return patched
+
+    def _open(self, path: str, mode: str, opener: Callable[[str, int], int] | None = None) -> _Handle:
+        if self.dead:
+            raise Killed
+        return _Handle(open(path, mode, opener=opener), self, path)
+
+    def _fsync(self, original: Any, path: str, descriptor: int) -> None:
+        def force() -> None:
+            self.forced.add(os.fstat(descriptor).st_ino)
+            self.loose = {name: folder for name, folder in self.loose.items() if folder != path}
+
+        self.at("fsync", self.folder(path), force)
+
+    def _replace(self, original: Any, path: str, source: str, target: str) -> None:
+        def rename() -> None:
+            original(source, target)
+            self.loose[target] = str(Path(target).parent)
+            self.when_replaced(target)
+
+        self.at("replace", self.folder(path), rename)
+
+    def _unlink(self, original: Any, path: str, first: Any) -> None:
+        self.at("unlink", self.folder(path), lambda: original(first))
+
+    def is_safe(self, path: Path) -> bool:
+        """Whether content and name are on disk."""
+        return path.stat().st_ino in self.forced and str(path) not in self.loose
+
+
+class _Handle:
+    """A file that can be left half written."""
+
+    def __init__(self, handle: Any, disk: Disk, path: str) -> None:
+        self._handle, self._disk, self._folder = handle, disk, disk.folder(path)
+
+    def __enter__(self) -> _Handle:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._handle.close()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._handle, name)
+
+    def write(self, content: bytes) -> None:
+        def some(part: bytes) -> Callable[[], Any]:
+            return lambda: self._handle.write(part)
+
+        self._disk.at("write", self._folder, some(content), some(content[: len(content) // 2]))
+
+
+class Locks:
+    """What the kernel does with the locks of dead processes: it opens them."""
+
+    def __init__(self) -> None:
+        self._landings: list[Landing] = []
+
+    def __enter__(self) -> Locks:
+        original = Landing.lock
+
+        def lock(landing: Landing) -> None:
+            self._landings.append(landing)
+            original(landing)
+
+        self._patch = mock.patch.object(Landing, "lock", lock)
+        self._patch.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._patch.stop()
+        self.open()
+
+    def open(self) -> None:
+        while self._landings:
+            self._landings.pop().unlock()
+
+
+class Leases(Broker):
+    """A broker whose pull and acknowledgement are watched; it may forget that something was acknowledged."""
+
+    def __init__(self, clock: Clock, disk: Disk) -> None:
+        super().__init__(clock)
+        self.disk = disk
+        self.drawn: list[Message] = []
+        """Pulled since the last landing."""
+        self.before_acknowledge: Callable[[Sequence[Message]], None] = lambda messages: None
+        self.everything: dict[int, Message] = {}
+        self.orderly: set[int] = set()
+        """Published at their arrival, delivered in that order and for the first time."""
+
+    def send(self, data: bytes, ago: float = 0.0, stamped: bool = True) -> Message:
+        message = self.publish(data, self.clock.now - ago)
+        message = replace(message, stamped=stamped)
+        self.queue[-1] = self.everything[message.number] = message
+        if not ago:
+            self.orderly.add(message.number)
+        return message
+
+    def pull(self, limit_messages: int, limit_bytes: int, timeout_seconds: float) -> list[Message]:
+        some = super().pull(limit_messages, limit_bytes, timeout_seconds)
+        self.drawn += some
+        return some
+
+    def acknowledge(self, messages: Sequence[Message]) -> None:
+        self.before_acknowledge(messages)
+        every, half = super().acknowledge, messages[: len(messages) // 2]
+        self.disk.at("acknowledge", "", lambda: every(messages), lambda: every(half))
+
+    def redeliver(self) -> None:
+        self.orderly -= self.out.keys()
+        super().redeliver()
+
+    def again(self, message: Message) -> None:
+        """Although it was delivered, or is on its way."""
+        self.orderly.discard(message.number)
+        self.queue.append(message)
+
+    def reorder(self, order: Callable[[list[Message]], None]) -> None:
+        self.orderly -= {message.number for message in self.queue}
+        order(self.queue)
+
+
+# --- a reader
+
+
+class Reader:
+    """Somebody who looks at the output at any moment: what was named once stays, and is there."""
+
+    def __init__(self, output: Path, disk: Disk) -> None:
+        self.output, self.disk = output, disk
+        self.books: dict[Key, dict[str, Any]] = {}
+        self.archived: set[Key] = set()
+        self._seen: dict[str, tuple[int, int]] = {}
+        self._sums: dict[str, tuple[tuple[int, int], str]] = {}
+        self.rejected: dict[str, Counter[tuple[str, str, int | None]]] = {}
+
+    @property
+    def closed(self) -> set[Key]:
+        """Epochs that take no more reports, as published."""
+        return {key for key, record in self.books.items() if record.get("closed")}
+
+    def look(self) -> None:
+        """At all books, and at every file that they name."""
+        for path in sorted(self.output.glob("accounting/archive/*.jsonl.gz")):
+            self.read_archive(path)
+        for path in sorted(self.output.glob("accounting/*.json")):
+            self.read(path)
+        for record in self.books.values():
+            for revision in record.get("revisions", ()):
+                if revision["file"]:
+                    assert self._sum(revision["file"]) == revision["sha256"], revision["file"]
+
+    def read(self, path: Path) -> None:
+        """One epoch's books, against what they were before."""
+        mark = _mark(path)
+        if self._seen.get(str(path)) == mark:
+            return
+        self._seen[str(path)] = mark
+        self._take(path.name, json.loads(path.read_text()))
+
+    def read_archive(self, path: Path) -> None:
+        """Books of closed epochs; where one has a file of its own as well, that is the newer one."""
+        mark = _mark(path)
+        if self._seen.get(str(path)) == mark:
+            return
+        self._seen[str(path)] = mark
+        records = [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
+        # A block of the archive is written again for each epoch that it takes in. Those before it are safe in
+        # the file that it replaces.
+        before = frozenset(self.archived)
+        self.archived |= {(record["digest"], record["epoch"]) for record in records}
+        for record in records:
+            name = f"{record['collection']}-{record['digest']}-epoch-{record['epoch']:06d}.json"
+            assert record["closed"]
+            own = self.output / "accounting" / name
+            if not own.is_file():
+                safe = self.disk.is_safe(path) or (record["digest"], record["epoch"]) in before
+                assert safe, "the books went before the archive was forced to disk"
+                self._take(name, record)
+            else:
+                _goes_on(name, record, json.loads(own.read_text()))
+
+    def _take(self, name: str, now: dict[str, Any]) -> None:
+        path = Path(name)
+        key: Key = (now["digest"], now.get("epoch"))
+        before = self.books.get(key)
+        self.books[key] = now
+        line = now["accounting"]
+        sound = line.get("counted", 0) + line.get("late", 0) + line.get("duplicate", 0)
+        assert line["read"] == sound + sum(line["rejected"].values()), f"{path.name} does not balance"
+        numbers = [revision["revision"] for revision in now.get("revisions", ())]
+        assert numbers == sorted(set(numbers)), f"{path.name}: revisions are not in order"
+        # A number that was given is not given to other content; who dies then leaves a gap of one.
+        assert not numbers or numbers[-1] < len(numbers) + self.disk.deaths, (
+            f"{path.name}: revisions are missing"
+        )
+        for revision in now.get("revisions", ()):
+            if revision["file"] and not (before and revision in before["revisions"]):
+                table = self.output / revision["file"]
+                assert table.is_file(), f"{path.name} names {table.name}, which is not there"
+                assert self.disk.is_safe(table), (
+                    f"{path.name} names {table.name}, which is not forced to disk"
+                )
+                assert self._sum(revision["file"]) == revision["sha256"]
+        if before:
+            _goes_on(path.name, before, now)
+
+    def _sum(self, name: str) -> str:
+        path = self.output / name
+        assert path.is_file(), f"{name} is named and not there"
+        mark = _mark(path)
+        if self._sums.get(name, ((0, 0), ""))[0] != mark:
+            self._sums[name] = mark, hashlib.sha256(path.read_bytes()).hexdigest()
+        return self._sums[name][1]
+
+    def rejects(self) -> Counter[tuple[str, str, int | None]]:
+        """Reports in the tables of rejects, by what is said of them."""
+        found: dict[str, Counter[tuple[str, str, int | None]]] = {}
+        for path in self.output.glob("rejects/*.parquet"):
+            mark = f"{path.name} {_mark(path)}"
+            if mark not in self.rejected:
+                self.rejected[mark] = Counter()
+                for row in pq.read_table(path).to_pylist():
+                    self.rejected[mark][row["reason"], row["digest"], row["epoch"]] += row["count"]
+            found[mark] = self.rejected[mark]
+        return sum(found.values(), Counter())
+
+
+def _mark(path: Path) -> tuple[int, int]:
+    status = path.stat()
+    return status.st_ino, status.st_mtime_ns
+
+
+def _goes_on(name: str, before: dict[str, Any], now: dict[str, Any]) -> None:
+    """Books only grow, and of a closed epoch only what does not count."""
+    old, new = before["accounting"], now["accounting"]
+    for what in ("read", "counted", "late", "duplicate"):
+        assert new.get(what, 0) >= old.get(what, 0), f"{name}: fewer {what} than before"
+    assert all(new["rejected"].get(reason, 0) >= n for reason, n in old["rejected"].items()), name
+    revisions = before.get("revisions", [])
+    assert now.get("revisions", [])[: len(revisions)] == revisions, f"{name}: a revision has changed"
+    if before.get("closed"):
+        assert now["closed"], f"{name} was closed and is open again"
+        assert now["revisions"] == revisions, f"{name} was closed and has another revision"
+        assert new["counted"] == old["counted"]
+        assert new["duplicate"] == old["duplicate"]

@@ -1,0 +1,491 @@
+"""A folder that grows as a source of the local engine: each file once, in time, whatever happens between."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from ldpbeam.admission import ReportColumns
+from ldpbeam.collection.epochs import Epochs
+from ldpbeam.collector.store import FileStore
+from ldpbeam.engine.engine import LocalStream
+from ldpbeam.engine.sources import watched_folder as watched
+from ldpbeam.engine.sources.watched_folder import WatchedFolder
+from ldpbeam.engine.storage.landing import Landing
+from ldpbeam.engine.storage.segment import read_header
+from ldpbeam.errors import LdpError, UsageError
+from ldpbeam.job.config import RunConfig
+from ldpbeam.records.journal import put
+from ldpbeam.wire import codec, report_pb2
+from tests.ldpbeam.engine.broker import Broker, Clock
+from tests.ldpbeam.engine.schedules import Locks
+from tests.pipelines.running import check_books, collection, execute, fleet
+
+HOUR = 3600
+ONE = collection("grr", 4, "one", epochs=Epochs(HOUR, 0, 100), allowed_lateness=1800)
+
+
+@pytest.fixture(autouse=True)
+def locks() -> Iterator[None]:
+    with Locks():
+        yield
+    while STORES:
+        STORES.pop()._unlock()
+
+
+STORES: list[FileStore] = []
+"""Whose locks the kernel would take back from a dead process."""
+
+
+def columns(ids: range, epoch: int = 0) -> list[ReportColumns]:
+    payloads = (np.array(ids, np.uint64) % np.uint64(4)).astype(np.uint8).reshape(-1, 1)
+    return [ReportColumns(ONE.digest, epoch, np.array(ids, np.uint64), payloads)]
+
+
+class Bench:
+    """A collector's store, an engine that watches its folder, and their clock."""
+
+    def __init__(self, tmp_path: Path, **settings: Any) -> None:
+        self.folder, self.output = tmp_path / "reports", tmp_path / "out"
+        self.clock = Clock(100.0)
+        self.settings = {"settle": 2.0, "land_every": 1.0, **settings}
+        self.store = self.collector()
+        self.engine: LocalStream | None = None
+        self.start()
+
+    def collector(self, name: str = "", every: float = 1.0) -> FileStore:
+        store = FileStore(self.folder / name, every, 1 << 24, self.clock, self.clock)
+        store.open()
+        STORES.append(store)
+        return store
+
+    def start(self, **settings: Any) -> None:
+        """Also after a crash."""
+        if self.engine is not None:
+            self.engine._landing.unlock()
+        self.settings |= settings
+        config = RunConfig.parsed((ONE,), output=str(self.output), watch=str(self.folder), **self.settings)
+        source = WatchedFolder(str(self.folder), self.clock, self.clock, self.pause)
+        self.engine = LocalStream(config, source, self.clock, self.clock)
+
+    def pause(self, seconds: float) -> None:
+        self.clock.now += seconds
+
+    def send(self, ids: range, epoch: int = 0, store: FileStore | None = None) -> None:
+        """A file that arrives and is finished now."""
+        chosen = store or self.store
+        chosen.commit(columns(ids, epoch))
+        self.clock.now += 1
+        chosen.publish()
+        self.touch()
+
+    def touch(self) -> None:
+        """The disk's clock is the test's."""
+        for path in self.folder.rglob("*.pb"):
+            if path.stat().st_mtime > 1e9:
+                os.utime(path, (self.clock.now, self.clock.now))
+
+    def step(self, times: int = 1) -> None:
+        assert self.engine is not None
+        for _ in range(times):
+            self.engine.step()
+
+    def until(self, moment: float) -> None:
+        self.clock.now = max(self.clock.now, moment)
+        self.step(5)
+
+    @property
+    def watermark(self) -> float:
+        assert self.engine is not None
+        return self.engine.watermark / 1e6
+
+    def stop(self) -> dict[str, Any]:
+        assert self.engine is not None
+        self.engine.stop()
+        return self.total
+
+    @property
+    def total(self) -> dict[str, Any]:
+        record = json.loads((self.output / "run.json").read_text())
+        check_books(record)
+        total: dict[str, Any] = record["accounting"]["total"]
+        return total
+
+    @property
+    def segments(self) -> list[Path]:
+        return sorted((self.output / "landing").glob("*.seg"))
+
+
+def test_files_that_appear_are_counted_once(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.send(range(10))
+    bench.step(2)
+    bench.send(range(10, 15))
+    bench.step(2)
+    assert bench.stop() == {"read": 15, "counted": 15, "late": 0, "duplicate": 0, "rejected": {}}
+    bench.start()
+    bench.step(3)
+    bench.send(range(15, 17))
+    bench.step(2)
+    assert bench.stop()["read"] == bench.total["counted"] == 17
+
+
+def test_a_file_that_was_taken_is_not_opened_again(tmp_path: Path) -> None:
+    """However many there are, and after a restart: yesterday's are names in a listing."""
+    bench = Bench(tmp_path)
+    for first in range(0, 30, 10):
+        bench.send(range(first, first + 10))
+    bench.step(2)
+    opened: list[str] = []
+    real = WatchedFolder._next_records
+
+    def count(self: WatchedFolder, file: Any) -> Any:
+        opened.append(file.path.name)
+        return real(self, file)
+
+    with mock.patch.object(WatchedFolder, "_next_records", count):
+        bench.start()
+        bench.step(3)
+        assert opened == []
+        bench.send(range(30, 40))
+        bench.step(2)
+    assert len(opened) == 1
+    assert bench.stop()["counted"] == 40
+
+
+@pytest.mark.parametrize("point", ["before", "after"])
+def test_a_crash_around_the_landing_neither_loses_nor_repeats(tmp_path: Path, point: str) -> None:
+    class Killed(BaseException):
+        pass
+
+    bench = Bench(tmp_path)
+    bench.send(range(10))
+    real = Landing._put
+
+    def die(*arguments: Any) -> Any:
+        if point == "after":
+            real(*arguments)
+        raise Killed
+
+    with mock.patch.object(Landing, "_put", die), pytest.raises(Killed):
+        bench.step()
+    bench.start()
+    bench.step(3)
+    assert bench.stop() == {"read": 10, "counted": 10, "late": 0, "duplicate": 0, "rejected": {}}
+
+
+def test_a_crash_in_the_middle_of_a_file_goes_on_in_its_middle(tmp_path: Path) -> None:
+    """A file of many records is taken in parts; each part is on disk with where it ends."""
+    bench = Bench(tmp_path, land_messages=3)
+    for second in range(8):  # a batch for each second of arrival
+        bench.store.commit(columns(range(second * 10, second * 10 + 10)))
+        bench.clock.now += 1
+    bench.store.close()
+    bench.touch()
+    bench.step()
+    assert bench.engine is not None
+    assert bench.engine.messages == 3
+    bench.start()
+    bench.step(6)
+    assert bench.stop() == {"read": 80, "counted": 80, "late": 0, "duplicate": 0, "rejected": {}}
+
+
+def test_taken_files_stay_taken_when_their_segments_are_merged_and_gone(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, merge_segments=4, keep_landed=10)
+    for first in range(0, 90, 10):
+        bench.send(range(first, first + 10))
+        bench.step()
+    assert len(bench.segments) < 9
+    bench.until(HOUR * 2)
+    bench.until(HOUR * 2 + 60)
+    assert bench.segments == []
+    for _ in range(2):
+        bench.start()
+        bench.step(3)
+        assert bench.stop() == {"read": 90, "counted": 90, "late": 0, "duplicate": 0, "rejected": {}}
+
+
+def test_a_crash_before_the_segments_go_keeps_the_list(tmp_path: Path) -> None:
+    class Killed(BaseException):
+        pass
+
+    bench = Bench(tmp_path, merge_segments=4)
+    for first in range(0, 30, 10):
+        bench.send(range(first, first + 10))
+        bench.step()
+    with mock.patch.object(Landing, "merge", side_effect=Killed), pytest.raises(Killed):
+        bench.send(range(30, 40))
+        bench.step()
+    bench.start()
+    bench.step(2)
+    assert bench.stop()["read"] == 40
+
+
+def test_names_of_files_that_were_taken_away_are_forgotten(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, merge_segments=2)
+    bench.send(range(10))
+    bench.step()
+    [first] = bench.folder.glob("*.pb")
+    first.unlink()
+    bench.send(range(10, 20))
+    bench.step(3)
+    bench.send(range(20, 30))
+    bench.step(3)
+    taken = json.loads((bench.output / "landing" / "taken.json").read_text())["taken"]
+    assert first.name not in taken
+    assert set(taken) <= {path.name for path in bench.folder.glob("*.pb")}
+    assert taken
+    assert bench.stop()["counted"] == 30
+
+
+def test_a_damaged_list_is_refused(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    (bench.output / "landing" / "taken.json").write_text('{"taken": [')
+    with pytest.raises(LdpError, match="damaged") as caught:
+        bench.start()
+    assert caught.value.code == "E-LANDING-DAMAGED"
+
+
+def test_streams_of_messages_keep_no_list_and_the_same_segments(tmp_path: Path) -> None:
+    """State of a stream without files is as it was."""
+    clock = Clock(100.0)
+    broker = Broker(clock)
+    config = RunConfig.parsed((ONE,), output=str(tmp_path), subscription="s", settle=2.0, merge_segments=2)
+    engine = LocalStream(config, broker, clock, clock)
+    for name in range(1, 6):
+        one = report_pb2.Report(digest=ONE.digest, epoch=0, report_id=name, payload=b"\1")
+        broker.publish(one.SerializeToString())
+        engine.step()
+    engine.stop()
+    assert not (tmp_path / "landing" / "taken.json").exists()
+    for path in (tmp_path / "landing").glob("*.seg"):
+        assert b'"taken"' not in path.read_bytes()
+    assert "watch" not in json.loads((tmp_path / "run.json").read_text())["stream"]
+
+
+def test_a_report_is_late_by_its_arrival_however_long_its_file_waits(tmp_path: Path) -> None:
+    """The collector was gone when the epoch closed; its journal says that reports are still to come."""
+    bench = Bench(tmp_path)
+    bench.send(range(5))
+    bench.step(2)
+    bench.clock.now = HOUR + 1700
+    bench.store.commit(columns(range(5, 9)))
+    bench.store._unlock()  # killed
+    bench.until(HOUR * 3)
+    assert bench.watermark <= HOUR + 1700
+    bench.store = bench.collector()
+    bench.touch()
+    bench.step(3)
+    bench.send(range(20, 22))
+    bench.until(HOUR * 3 + 60)
+    assert bench.watermark > HOUR * 3
+    assert bench.stop() == {"read": 11, "counted": 9, "late": 2, "duplicate": 0, "rejected": {}}
+
+
+def test_a_slow_collector_holds_epochs_open_beside_a_quick_one(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    slow = bench.collector("slow", every=10_000.0)
+    bench.send(range(1))
+    bench.step(2)
+    bench.clock.now = HOUR + 1700
+    slow.commit(columns(range(5, 9)))
+    for i in range(10):
+        bench.clock.now += 100
+        bench.send(range(100 + i, 101 + i), 1)
+        bench.step()
+    assert bench.watermark == HOUR + 1700
+    slow.close()
+    bench.touch()
+    bench.until(HOUR * 3)
+    assert bench.stop()["late"] == 0
+
+
+def test_files_that_wait_hold_the_watermark_too(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, land_messages=1)
+    for i in range(4):
+        bench.send(range(i * 10, i * 10 + 10))
+    bench.clock.now = 5 * HOUR
+    for _ in range(3):
+        bench.step()
+        assert bench.watermark < 105
+    bench.until(5 * HOUR + 60)
+    assert bench.stop() == {"read": 40, "counted": 40, "late": 0, "duplicate": 0, "rejected": {}}
+
+
+def test_results_are_those_of_a_stream_with_the_same_arrivals(tmp_path: Path) -> None:
+    """Bit for bit: the same messages at the same times from a broker."""
+    bench = Bench(tmp_path)
+    other = tmp_path / "broker"
+    broker = Broker(bench.clock)
+    config = RunConfig.parsed((ONE,), output=str(other), subscription="s", settle=2.0, land_every=1.0)
+    engine = LocalStream(config, broker, bench.clock, bench.clock)
+    sent = [
+        (10, 0, range(10)),
+        (HOUR - 1, 0, range(10, 30)),
+        (HOUR - 0.25, 1, range(5)),
+        (HOUR + 1799.75, 0, range(30, 37)),
+        (HOUR + 1800, 0, range(40, 49)),
+        (HOUR + 2000, 1, range(5, 25)),
+        (HOUR + 2100, 3, range(5, 25)),  # too early
+    ]
+    for when, epoch, ids in sent:
+        bench.clock.now = max(when, bench.clock.now)
+        arrival = bench.clock.now
+        bench.send(ids, epoch)
+        [some] = columns(ids, epoch)
+        message = report_pb2.ReportBatch(digest=ONE.digest, epoch=epoch, count=len(some))
+        message.report_ids.extend(some.report_ids.tolist())
+        message.payloads = some.payloads.tobytes()
+        broker.publish(message.SerializeToString(), arrival)
+        bench.step(2)
+        engine.step()
+    bench.until(10 * HOUR)
+    for _ in range(5):
+        engine.step()
+    engine.stop()
+    total = bench.stop()
+    assert total == json.loads((other / "run.json").read_text())["accounting"]["total"]
+    assert (total["late"], total["rejected"]) == (9, {"future_epoch": 20})
+    for part in ("estimates", "accounting"):
+        ours, theirs = (
+            {p.name: p.read_bytes() for p in (out / part).iterdir()} for out in (bench.output, other)
+        )
+        assert set(ours) == set(theirs)
+        if part == "estimates":
+            assert ours == theirs
+
+
+def test_what_is_damaged_is_rejected_and_the_rest_counted(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    [some] = columns(range(10))
+    message = report_pb2.ReportBatch(digest=ONE.digest, count=10, payloads=some.payloads.tobytes())
+    message.report_ids.extend(some.report_ids.tolist())
+    sound = codec.framed(message.SerializeToString())
+    put(bench.folder, "a.pb", sound + sound[:-3])
+    put(bench.folder, "b.pb", b"\xff" * 20)
+    put(bench.folder, "c.pb", b"\0\0\0" + sound)
+    put(bench.folder, "d.pb", codec.varint(17 << 20) + b"x" * 100)
+    put(bench.folder, "e.pb", b"")
+    put(bench.folder, "f.txt", sound)
+    (bench.folder / "g.pb").mkdir()
+    bench.touch()
+    bench.step(4)
+    total = bench.stop()
+    assert (total["counted"], total["duplicate"]) == (10, 10)
+    assert set(total["rejected"]) == {"malformed"}
+    assert total["rejected"]["malformed"] == 1 + 1 + 3 + 1
+    bench.start()
+    bench.step(2)
+    assert bench.stop() == total
+
+
+def test_records_longer_than_a_read_are_whole(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    with mock.patch.object(watched, "_READ_BYTES", 64):
+        bench.send(range(500))
+        bench.send(range(500, 503))
+        bench.step(3)
+    assert bench.stop()["counted"] == 503
+
+
+def test_files_without_arrivals_are_of_the_time_they_were_written(tmp_path: Path) -> None:
+    """As a simulation writes them; the record says how many were without."""
+    bench = Bench(tmp_path)
+    for some in fleet(ONE, 50, 1):
+        message = report_pb2.ReportBatch(digest=ONE.digest, count=len(some.report_ids))
+        message.report_ids.extend(some.report_ids.tolist())
+        message.payloads = some.payloads.tobytes()
+        put(bench.folder, "reports.pb", codec.framed(message.SerializeToString()))
+    bench.touch()
+    bench.step(2)
+    assert bench.stop()["counted"] == 50
+    assert json.loads((bench.output / "run.json").read_text())["stream"]["unstamped"] == 1
+
+
+@pytest.mark.parametrize(
+    ("arrival", "believed"),
+    [(0, False), (1, True), (253_402_300_799, True), (253_402_300_800, False), ((1 << 63) - 1, False)],
+)
+def test_arrivals_after_the_year_9999_are_not_believed(tmp_path: Path, arrival: int, believed: bool) -> None:
+    """A record of somebody else's must not end the stream; it is of the time its file was written."""
+    message = report_pb2.ReportBatch(
+        digest=ONE.digest, count=1, report_ids=[7], payloads=b"\1", arrival=arrival
+    )
+    (tmp_path / "in").mkdir()
+    put(tmp_path / "in", "reports.pb", codec.framed(message.SerializeToString()))
+    os.utime(tmp_path / "in" / "reports.pb", (50, 50))
+    clock = Clock(100.0)
+    source = WatchedFolder(str(tmp_path / "in"), clock, clock, lambda _: None)
+    (found,) = source.pull(10, 1 << 20, 0.0)
+    assert (found.stamped, found.arrival_micros) == (believed, (arrival if believed else 50) * 1_000_000)
+
+
+def test_a_foreign_arrival_does_not_end_the_stream(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    message = report_pb2.ReportBatch(
+        digest=ONE.digest, count=1, report_ids=[7], payloads=b"\1", arrival=(1 << 63) - 1
+    )
+    put(bench.folder, "reports.pb", codec.framed(message.SerializeToString()))
+    bench.touch()
+    bench.step(2)
+    bench.send(range(5))
+    bench.step(2)
+    assert bench.watermark < HOUR
+    assert bench.stop()["counted"] == 6
+
+
+def test_a_folder_that_goes_away_is_waited_for(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.send(range(5))
+    bench.step(2)
+    away = bench.folder.rename(tmp_path / "away")
+    bench.until(HOUR * 5)
+    assert bench.engine is not None
+    assert not bench.engine.connected
+    assert bench.watermark < HOUR
+    away.rename(bench.folder)
+    bench.until(HOUR * 5 + 30)
+    assert bench.engine.connected
+    assert bench.watermark > HOUR * 4
+
+
+def test_a_folder_must_be_there_at_the_start(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no folder"):
+        WatchedFolder(str(tmp_path / "none"))
+
+
+def test_segments_say_what_was_taken(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.send(range(5))
+    bench.step(2)
+    [path] = bench.folder.glob("*.pb")
+    [segment] = bench.segments
+    assert read_header(segment).taken == ((path.name, path.stat().st_size),)
+
+
+def test_a_run_over_the_folder_counts_the_same(tmp_path: Path) -> None:
+    """Bounded and unbounded: the same supports; hidden files are passed over."""
+    bench = Bench(tmp_path)
+    bench.send(range(200))
+    bench.send(range(100, 300), 1)
+    bench.store.commit(columns(range(300, 310)))
+    bench.until(5 * HOUR)
+    bench.stop()
+    finished = sorted(bench.folder.glob("*.pb"))
+    done = execute(ONE, finished, tmp_path / "bounded")
+    assert done.total["counted"] == bench.total["counted"] == 400
+    for name, content in done.files().items():
+        ours, theirs = (
+            pq.read_table(BytesIO(found)).drop_columns(["pane", "revision"])
+            for found in (content, (bench.output / "estimates" / name).read_bytes())
+        )
+        assert ours.equals(theirs)

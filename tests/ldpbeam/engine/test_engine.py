@@ -1,0 +1,528 @@
+"""The local engine, by examples: what is told when, and what counts, with a clock that the test moves."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pyarrow.parquet as pq
+import pytest
+
+from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.epochs import Epochs
+from ldpbeam.engine import engine as local
+from ldpbeam.engine.engine import LocalStream
+from ldpbeam.engine.storage.landing import Landing
+from ldpbeam.errors import LdpError
+from ldpbeam.job.config import RunConfig
+from ldpbeam.wire import report_pb2
+from tests.ldpbeam.engine.broker import Broker, Clock
+from tests.ldpbeam.engine.schedules import Locks
+from tests.pipelines.running import check_books, collection, fleet
+
+HOUR = 3600
+ONE = collection("grr", 4, "one", epochs=Epochs(HOUR, 0, 100), allowed_lateness=1800)
+TWO = collection("loloha", 5, "two", epochs=Epochs(HOUR, 0, 100), allowed_lateness=1800)
+PAYLOADS = {c.digest: fleet(c, 100, 1)[0].payloads.tobytes() for c in (ONE, TWO)}
+
+
+class Bench:
+    """An engine on an output directory, its broker and its clock."""
+
+    def __init__(self, output: Path, *collections: Collection, **settings: Any) -> None:
+        self.output, self.clock = output, Clock(100.0)
+        self.broker = Broker(self.clock)
+        self.settings = {"settle": 2.0, "land_every": 1.0, **settings}
+        self.engine: LocalStream | None = None
+        self.start(*(collections or (ONE,)))
+
+    def start(self, *collections: Collection, **settings: Any) -> None:
+        """Also after a crash: the kernel takes the lock from a dead process."""
+        if self.engine is not None:
+            self.engine._landing.unlock()
+        self.settings |= settings
+        config = RunConfig.parsed(collections, output=str(self.output), subscription="s", **self.settings)
+        self.engine = LocalStream(config, self.broker, self.clock, self.clock)
+
+    def send(
+        self, epoch: int, names: range, agreed: Collection = ONE, at: float | None = None, **more: Any
+    ) -> None:
+        payloads = PAYLOADS[agreed.digest][: len(names)]
+        fields = {"digest": agreed.digest, "epoch": epoch, "count": len(names), "report_ids": names}
+        message = report_pb2.ReportBatch(**{"payloads": payloads, **fields, **more})
+        self.broker.publish(message.SerializeToString(), at)
+
+    def step(self, times: int = 1) -> None:
+        assert self.engine is not None
+        for _ in range(times):
+            self.engine.step()
+
+    def until(self, moment: float) -> None:
+        """The clock goes there while nothing comes, and the engine follows."""
+        self.clock.now = max(self.clock.now, moment)
+        self.step(4)
+
+    @property
+    def watermark(self) -> float:
+        assert self.engine is not None
+        return self.engine.watermark / 1e6
+
+    def stop(self) -> dict[str, Any]:
+        assert self.engine is not None
+        self.engine.stop()
+        return self.record
+
+    @property
+    def record(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self.output / "run.json").read_text())
+        check_books(found)
+        return found
+
+    @property
+    def total(self) -> dict[str, Any]:
+        total: dict[str, Any] = self.record["accounting"]["total"]
+        return total
+
+    def books(self, epoch: int, agreed: Collection = ONE) -> dict[str, Any] | None:
+        name = f"{agreed.name}-{agreed.digest_hex}-epoch-{epoch:06d}.json"
+        path = self.output / "accounting" / name
+        found: dict[str, Any] | None = json.loads(path.read_text()) if path.is_file() else None
+        return found
+
+    def told(self, epoch: int, agreed: Collection = ONE) -> list[tuple[str, int]]:
+        """(pane, reports) of every revision."""
+        record = self.books(epoch, agreed)
+        return [(r["pane"], r["n"]) for r in record["revisions"]] if record else []
+
+
+@pytest.fixture(autouse=True)
+def locks() -> Iterator[None]:
+    with Locks():
+        yield
+
+
+def test_an_epoch_from_its_first_report_to_its_last(tmp_path: Path) -> None:
+    """Its result at its end, one more after late reports, books only after its close."""
+    bench = Bench(tmp_path)
+    bench.send(0, range(10))
+    bench.send(0, range(5, 15))
+    bench.step(4)
+    assert bench.told(0) == []
+    bench.until(HOUR + 3)
+    assert bench.told(0) == [("on_time", 15)]
+    assert bench.books(0)["closed"] is False
+    bench.send(0, range(20, 22))
+    bench.step()
+    bench.until(HOUR + 100)
+    assert bench.told(0) == [("on_time", 15), ("late", 17)]
+    bench.until(HOUR + 1803)
+    assert bench.books(0)["closed"] is True
+    bench.send(0, range(30, 33))
+    bench.step()
+    bench.until(HOUR + 1900)
+    assert bench.told(0) == [("on_time", 15), ("late", 17)]
+    line = bench.books(0)["accounting"]
+    assert [line[what] for what in ("read", "counted", "late", "duplicate", "pending")] == [25, 17, 3, 0, 0]
+    # Sent again under the same id with a newly drawn payload.
+    assert line["rejected"] == {"conflicting_report_id": 5}
+    files = [r["file"] for r in bench.books(0)["revisions"]]
+    tables = [pq.read_table(tmp_path / name) for name in files]
+    assert [table["revision"][0].as_py() for table in tables] == [0, 1]
+    assert [sum(table["support"].to_pylist()) for table in tables] == [15, 17]
+    assert [f["path"] for f in bench.stop()["files"]] == files
+
+
+def test_an_outage_makes_nothing_late(tmp_path: Path) -> None:
+    """The engine is down past the close of two epochs; what arrived meanwhile arrived in time."""
+    bench = Bench(tmp_path, land_messages=3)
+    bench.send(0, range(5))
+    bench.step(4)
+    for minute in range(0, 120, 10):
+        bench.clock.now = 200.0 + 60 * minute
+        bench.send(int(bench.clock.now // HOUR), range(100 + minute, 104 + minute))
+    bench.clock.now = 6.0 * HOUR
+    bench.send(0, range(1000, 1007))
+    bench.start(ONE)
+    for _ in range(4):
+        bench.step()
+        assert bench.watermark < 200, "the backlog is not through"
+    bench.until(6 * HOUR + 10)
+    assert bench.watermark > 6 * HOUR
+    total = bench.stop()["accounting"]["total"]
+    assert (total["counted"], total["late"]) == (5 + 12 * 4, 7)
+
+
+def test_a_backlog_while_it_runs(tmp_path: Path) -> None:
+    """The same without a restart: the engine was busy, or cut off from its clock."""
+    bench = Bench(tmp_path, land_messages=2)
+    bench.step(3)
+    before = bench.watermark
+    for i in range(9):
+        bench.clock.now = 1000.0 + i * 1000
+        bench.send(0, range(10 * i, 10 * i + 10))
+    bench.step(4)
+    assert bench.watermark == before
+    bench.until(20000)
+    # Epoch 0 closed at 5400: what arrived at 1000 … 5000 counts.
+    assert (bench.total["counted"], bench.total["late"]) == (50, 40)
+
+
+def test_old_messages_with_their_old_arrival(tmp_path: Path) -> None:
+    """Published again into the topic days later, with the attribute that says when they were received."""
+    bench = Bench(tmp_path, timestamp_attribute="received")
+    bench.clock.now = 50.0 * HOUR
+    for epoch in range(3):
+        bench.send(epoch, range(10), at=epoch * HOUR + 30.0)
+        bench.send(epoch, range(10, 13), at=(epoch + 1) * HOUR + 1800.0)  # at the close: too late
+        bench.send(epoch, range(20, 24), at=(epoch + 1) * HOUR + 1799.999999)
+        bench.step()
+    bench.until(50 * HOUR + 10)
+    for epoch in range(3):
+        assert bench.told(epoch) == [("on_time", 14)]
+        assert bench.books(epoch)["accounting"]["late"] == 3
+    # Without it they are new messages.
+    bench.send(0, range(50, 52))
+    bench.step()
+    bench.until(50 * HOUR + 100)
+    assert bench.books(0)["accounting"]["late"] == 5
+
+
+def test_the_watermark_follows_at_a_distance(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, settle=10.0)
+    for _ in range(20):
+        bench.send(0, range(1))
+        bench.step()
+        assert bench.watermark <= bench.clock.now - 10
+    bench.send(0, range(1), at=bench.clock.now - 11)
+    before = bench.watermark
+    bench.step(5)
+    assert bench.watermark == before
+    bench.step(20)
+    assert bench.clock.now - 12 <= bench.watermark <= bench.clock.now - 10
+
+
+def test_the_watermark_never_goes_back(tmp_path: Path) -> None:
+    """Also if the clock does."""
+    bench = Bench(tmp_path)
+    bench.until(5000)
+    before = bench.watermark
+    bench.clock.now = 3000.0
+    bench.step(5)
+    assert bench.watermark == before
+
+
+def test_provisional_results_at_their_pace(tmp_path: Path) -> None:
+    """At most one every early_every, on the minute, and none where nothing is new."""
+    bench = Bench(tmp_path, early_every=600)
+    counts = []
+    for minute in range(2, 62):
+        bench.clock.now = 60.0 * minute
+        if minute < 30:
+            bench.send(0, range(minute, minute + 1))
+        bench.step(4)
+        counts.append(len(bench.told(0)))
+    # Told when the watermark passes 10, 20 and 30 minutes, and at the end; nothing was new at 40 and 50.
+    assert counts[-1] == 4
+    assert bench.told(0) == [("early", 9), ("early", 19), ("early", 28), ("on_time", 28)]
+    assert [counts.index(n) + 2 for n in range(1, 5)] == [10, 20, 30, 60]
+
+
+def test_without_provisional_results_nothing_is_told_before_the_end(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    for minute in range(2, 59):
+        bench.clock.now = 60.0 * minute
+        bench.send(0, range(minute, minute + 1))
+        bench.step(2)
+    assert bench.told(0) == []
+
+
+def test_late_results_at_their_pace(tmp_path: Path) -> None:
+    """However many reports come late, at most one revision every late_every, and a last one at the close."""
+    bench = Bench(tmp_path, late_every=600)
+    bench.send(0, range(1))
+    bench.step()
+    bench.until(HOUR + 3)
+    for second in range(10, 1800, 10):
+        bench.clock.now = float(HOUR + second)
+        bench.send(0, range(second, second + 1))
+        bench.step()
+    bench.until(HOUR + 1803)
+    panes = bench.told(0)
+    assert [pane for pane, _ in panes] == ["on_time", "late", "late", "late"]
+    assert panes[-1][1] == 180
+    assert bench.books(0)["closed"] is True
+
+
+def test_too_many_errors_withhold_a_result_until_they_are_few(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, max_error_fraction=0.2)
+    bench.send(0, range(6))
+    bench.send(0, range(4), payloads=b"\xff" * 4)
+    bench.step()
+    bench.until(HOUR + 3)
+    assert [r["withheld"] for r in bench.books(0)["revisions"]] == ["too_many_errors"]
+    assert bench.books(0)["revisions"][0]["file"] is None
+    assert bench.record["exit_code"] == 5
+    bench.send(0, range(100, 110))
+    bench.step()
+    bench.until(HOUR + 100)
+    assert [r["withheld"] for r in bench.books(0)["revisions"]] == ["too_many_errors", ""]
+    assert pq.read_table(tmp_path / bench.books(0)["revisions"][1]["file"])["n"][0].as_py() == 16
+    assert bench.stop()["exit_code"] == 4
+    assert len(list((tmp_path / "estimates").iterdir())) == 1
+
+
+def test_too_few_reports(tmp_path: Path) -> None:
+    """Below min_reports there is a table without estimates."""
+    bench = Bench(tmp_path, replace(ONE, min_reports=10))
+    bench.send(0, range(9))
+    bench.step()
+    bench.until(HOUR + 3)
+    bench.send(0, range(9, 10))
+    bench.step()
+    bench.until(HOUR + 100)
+    tables = [pq.read_table(tmp_path / r["file"]) for r in bench.books(0)["revisions"]]
+    assert [set(table["status"].to_pylist()) for table in tables] == [{"insufficient_reports"}, {"ok"}]
+    assert tables[0]["estimate"].null_count == 4
+
+
+def test_two_collections(tmp_path: Path) -> None:
+    """The same report ids in both, told in one pipeline."""
+    bench = Bench(tmp_path, ONE, TWO)
+    bench.send(0, range(10))
+    bench.send(0, range(12), TWO)
+    bench.send(1, range(3), TWO)
+    bench.step()
+    bench.until(HOUR + 3)
+    assert bench.told(0) == [("on_time", 10)]
+    assert bench.told(0, TWO) == [("on_time", 12)]
+    assert bench.told(1, TWO) == []
+    record = bench.stop()
+    assert bench.told(1, TWO) == [("early", 3)]
+    assert {(e["collection"], e["epoch"]): e["counted"] for e in record["accounting"]["epochs"]} == {
+        ("one", 0): 10,
+        ("two", 0): 12,
+        ("two", 1): 3,
+    }
+
+
+def test_a_collection_that_is_left_out_for_a_while(tmp_path: Path) -> None:
+    """Its landed reports wait, its new ones are refused, its results stay; then it goes on."""
+    bench = Bench(tmp_path, ONE, TWO)
+    bench.send(0, range(10), TWO)
+    bench.send(0, range(5))
+    bench.step()
+    bench.stop()
+    assert bench.told(0, TWO) == [("early", 10)]
+    bench.start(ONE, TWO)
+    bench.send(0, range(10, 14), TWO)
+    bench.step()
+    bench.start(ONE)
+    bench.send(0, range(20, 23), TWO)
+    bench.step()
+    bench.until(HOUR + 3)
+    record = bench.stop()
+    assert bench.told(0, TWO) == [("early", 10)]
+    assert record["accounting"]["unattributed"] == {"read": 3, "rejected": {"unknown_collection": 3}}
+    lines = {e["digest"]: (e["collection"], e["counted"]) for e in record["accounting"]["epochs"]}
+    assert lines == {ONE.digest_hex: ("one", 5), TWO.digest_hex: ("", 10)}
+    assert {f["path"].split("-")[0] for f in record["files"]} == {"estimates/one", "estimates/two"}
+    bench.start(ONE, TWO)
+    bench.step()
+    bench.until(HOUR + 1900)
+    assert bench.told(0, TWO) == [("early", 10), ("on_time", 14)]
+    assert bench.books(0, TWO)["closed"] is True
+    total = bench.stop()["accounting"]["total"]
+    assert (total["read"], total["counted"]) == (10 + 5 + 4 + 3, 19)
+
+
+def test_a_new_version_replaces_an_old_one(tmp_path: Path) -> None:
+    """With ``retired`` in the old one, reports of its later epochs are told apart from a stranger's."""
+    second = replace(ONE, version=2)
+    old = replace(ONE, retired=HOUR)
+    assert old.digest == ONE.digest != second.digest
+    bench = Bench(tmp_path)
+    bench.send(0, range(4))
+    bench.step()
+    bench.start(old, second)
+    bench.clock.now = HOUR + 10.0
+    bench.send(0, range(4, 6))
+    bench.send(1, range(3))
+    bench.broker.publish(
+        report_pb2.ReportBatch(
+            digest=second.digest, epoch=1, count=5, report_ids=range(5), payloads=b"\0" * 5
+        ).SerializeToString()
+    )
+    bench.step()
+    bench.until(3 * HOUR)
+    assert bench.told(0)[-1] == ("on_time", 6)
+    assert bench.told(1, second) == [("on_time", 5)]
+    assert bench.total["rejected"] == {"retired_collection": 3}
+
+
+def test_messages_without_a_readable_attribute_are_noted(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, timestamp_attribute="received")
+    for i in range(3):
+        bench.send(0, range(i, i + 1))
+    bench.broker.queue = [replace(m, stamped=m.number == 1) for m in bench.broker.queue]
+    bench.step()
+    bench.stop()
+    stream = bench.record["stream"]
+    assert stream["unstamped"] == 2
+    assert stream["timestamp_attribute"] == "received"
+    bench.start(ONE)
+    assert bench.stop()["stream"]["unstamped"] == 2
+
+
+def test_the_record_says_what_the_engine_does(tmp_path: Path) -> None:
+    """There from the first moment; running until it has stopped; whole at any time."""
+    bench = Bench(tmp_path)
+    bench.step()
+    assert bench.record["status"] == "running"
+    bench.send(0, range(5))
+    bench.broker.publish(b"junk")
+    bench.step()
+    assert bench.stop()["status"] == "stopped"
+    assert bench.record["accounting"]["total"]["read"] == 6
+    assert bench.record["stream"]["segments"] == bench.record["stream"]["landed_now"] == 1
+    bench.start(ONE)
+    bench.step()
+    assert bench.record["status"] == "running"
+    assert bench.total["read"] == 6
+
+
+def test_a_report_from_the_future_leaves_no_ghost(tmp_path: Path) -> None:
+    """A device's clock is a day ahead: when that day comes, there is nothing to tell, over and over."""
+    bench = Bench(tmp_path)
+    bench.broker.publish(
+        report_pb2.Report(digest=ONE.digest, epoch=24, report_id=1, payload=b"\0").SerializeToString()
+    )
+    bench.step()
+    bench.until(30 * HOUR)
+    with mock.patch.object(local, "publish_due") as told:
+        bench.step(5)
+    assert not told.called
+    record = bench.stop()
+    assert record["accounting"]["epochs"] == []
+    assert record["accounting"]["unattributed"]["rejected"] == {"future_epoch": 1}
+
+
+def test_a_poisoned_message_does_not_stop_the_engine(tmp_path: Path) -> None:
+    """A batch that claims another number of reports than it holds; it would come again and again."""
+    bench = Bench(tmp_path)
+    bench.send(0, range(5), count=6)
+    bench.send(0, range(5))
+    bench.step()
+    assert len(bench.broker.acknowledged) == 2
+    assert bench.stop()["accounting"]["total"]["rejected"] == {"malformed": 1}
+
+
+def test_more_lateness_does_not_open_what_is_closed(tmp_path: Path) -> None:
+    """Its reports may have been cleared away: counting it again would lose them, or end the engine."""
+    bench = Bench(tmp_path, keep_landed=0)
+    bench.send(0, range(5))
+    bench.step()
+    bench.until(HOUR + 1900)
+    assert bench.books(0)["closed"] is True
+    assert bench.record["stream"]["landed_now"] == 0
+    bench.start(replace(ONE, allowed_lateness=86400))
+    bench.send(0, range(5, 8))
+    bench.send(1, range(3))
+    bench.step()
+    bench.until(2 * HOUR + 100)
+    assert bench.told(0) == [("on_time", 5)]
+    assert bench.books(0)["accounting"]["late"] == 3
+    assert bench.told(1) == [("on_time", 3)]
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_an_archived_epoch_comes_back_for_a_late_record(tmp_path: Path, restart: bool) -> None:
+    """Its file, with all that was in it, and what came late; then it is archived again."""
+    bench = Bench(tmp_path, keep_accounts=0)
+    bench.send(0, range(10))
+    bench.send(1, range(20, 25))
+    bench.step(2)
+    bench.until(4 * HOUR)
+    (archive,) = (tmp_path / "accounting" / "archive").glob("one-*.jsonl.gz")
+    assert bench.books(0) is None
+    assert bench.record["accounting"]["archived"]["counted"] == 15
+    if restart:
+        bench.stop()
+        bench.start(ONE)
+    bench.send(0, range(50, 53))
+    bench.until(4 * HOUR + 100)
+    archived = {r["epoch"]: r for r in map(json.loads, gzip.decompress(archive.read_bytes()).splitlines())}
+    found = bench.books(0) or archived[0]
+    assert (found["accounting"]["counted"], found["accounting"]["late"]) == (10, 3)
+    assert [(r["pane"], r["n"]) for r in found["revisions"]] == [("on_time", 10)]
+    total = bench.stop()["accounting"]["total"]
+    assert (total["counted"], total["late"]) == (15, 3)
+
+
+def test_after_a_restart_records_of_forgotten_epochs_are_booked_once_more(tmp_path: Path) -> None:
+    """Where only sums are left, the numbers of segments go on: what has a lower one counts as booked."""
+    bench = Bench(tmp_path, keep_accounts=0, keep_accounting=1, keep_landed=1, merge_segments=99)
+    for first in range(0, 30, 10):
+        bench.send(0, range(first, first + 10))
+        bench.step()
+    bench.until(3 * HOUR)
+    (sums,) = (tmp_path / "accounting").rglob("forgotten-*.json")
+    last = json.loads(sums.read_text())["segment"]
+    assert last >= 3
+    assert list(tmp_path.rglob("*.seg")) == []
+    bench.stop()
+    (tmp_path / "run.json").unlink()
+    bench.start(ONE)
+    assert bench.engine is not None
+    assert bench.engine.next_number == last + 1
+    bench.send(0, range(50, 53))
+    bench.until(3 * HOUR + 100)
+    total = bench.stop()["accounting"]["total"]
+    assert (total["counted"], total["late"]) == (30, 3)
+
+
+def test_reports_that_are_gone_are_missed(tmp_path: Path) -> None:
+    """An open epoch is not told again with fewer reports because somebody has deleted a segment."""
+    bench = Bench(tmp_path)
+    bench.send(0, range(5))
+    bench.step()
+    bench.stop()
+    Landing(str(tmp_path)).path(1).unlink()
+    bench.start(ONE)
+    bench.send(0, range(5, 8))
+    bench.step()
+    with pytest.raises(LdpError, match="E-LANDING-MISSING"):
+        bench.until(HOUR + 3)
+    assert bench.told(0) == [("early", 5)]
+
+
+def test_big_draughts_are_cut_and_the_watermark_goes_on(tmp_path: Path) -> None:
+    """By number and by bytes; what was not drawn is no older than what was, and that is fresh."""
+    bench = Bench(tmp_path, land_bytes=300)
+    sizes: list[int] = []
+    land = Landing.land
+
+    def watched(self: Landing, number: int, messages: Sequence[bytes], *more: Any, **named: Any) -> Any:
+        sizes.append(len(messages))
+        return land(self, number, messages, *more, **named)
+
+    def pull(limit_messages: int, limit_bytes: int, timeout_seconds: float) -> list[Any]:
+        some = bench.broker.queue[0].data if bench.broker.queue else b""
+        return original(max(1, min(limit_messages, limit_bytes // max(len(some), 1))), 0, timeout_seconds)
+
+    original = bench.broker.pull
+    for i in range(10):
+        bench.send(0, range(10 * i, 10 * i + 10))
+    with mock.patch.object(Landing, "land", watched), mock.patch.object(bench.broker, "pull", pull):
+        bench.step(2)
+        assert bench.broker.queue, "there is more"
+        assert bench.watermark == bench.clock.now - 2
+        bench.step(10)
+    assert sum(sizes) == 10
+    assert max(sizes) <= 4
+    bench.until(HOUR + 3)
+    assert bench.told(0) == [("on_time", 100)]

@@ -1,0 +1,165 @@
+"""Results of the local engine reach the sinks that are asked for, in the right order, through failures."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pyarrow.parquet as pq
+import pytest
+
+from ldpbeam.accounting import Account, Publication
+from ldpbeam.collection.collection import digest_hex
+from ldpbeam.engine import results
+from ldpbeam.engine.due import Due
+from ldpbeam.engine.results import publish_due
+from ldpbeam.engine.storage.landing import Landing
+from ldpbeam.errors import LdpError
+from ldpbeam.job.config import RunConfig
+from ldpbeam.pipelines.deploy.bigquery import FOLDER
+from ldpbeam.transforms.sinks.estimates import EpochFiles
+from ldpbeam.wire import report_pb2
+from tests.pipelines.running import collection, fleet
+from tests.transforms.sinks.fake_bigquery import FakeBigQuery, fake_bigquery
+from tests.transforms.sinks.fake_topic import FakeTopic, fake_topic
+
+ONE, TWO = collection("grr", 4, "one"), collection("loloha", 5, "two")
+TOPIC = "projects/ldp-test/topics/estimates"
+TABLE = "ldp-test.telemetry.estimates"
+EPOCHS = range(2)
+
+
+@pytest.fixture
+def topic(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeTopic]:
+    with fake_topic(TOPIC) as fake:
+        monkeypatch.setenv("PUBSUB_EMULATOR_HOST", fake.host)
+        yield fake
+
+
+@pytest.fixture
+def table(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeBigQuery]:
+    with fake_bigquery(TABLE, json.loads((FOLDER / "estimates.schema.json").read_text("utf-8"))) as fake:
+        monkeypatch.setenv("BIGQUERY_EMULATOR_HOST", fake.host)
+        yield fake
+
+
+def landed(output: Path, **sinks: str) -> tuple[RunConfig, Landing, list[Due]]:
+    """Ten reports of every epoch of two collections in one segment, and the first result of each."""
+    config = RunConfig.parsed((ONE, TWO), output=str(output), subscription="s", **sinks)
+    messages = []
+    for agreed in config.collections:
+        payloads = fleet(agreed, 10, 1)[0].payloads.tobytes()
+        for epoch in EPOCHS:
+            ids = range(10 * epoch, 10 * epoch + 10)
+            fields = {"digest": agreed.digest, "epoch": epoch, "count": 10, "report_ids": ids}
+            messages.append(report_pb2.ReportBatch(**fields, payloads=payloads).SerializeToString())
+    landing = Landing(str(output))
+    collections = {c.digest: c for c in config.collections}
+    landing.land(1, messages, [0] * len(messages), collections, watermark=0)
+    due = [
+        Due((agreed.digest_hex, epoch), (1,), Account(read=10), Publication(position={"segment": 1}))
+        for epoch in EPOCHS
+        for agreed in config.collections
+    ]
+    return config, landing, due
+
+
+def rows(output: Path) -> list[tuple[str, int, int, int]]:
+    """(digest, epoch, value, support) of all tables."""
+    return sorted(
+        (row["digest"], row["epoch"], row["value"], row["support"])
+        for path in (output / "estimates").iterdir()
+        for row in pq.read_table(path).to_pylist()
+    )
+
+
+def test_optional_sinks_have_every_result_before_the_accounting_names_it(
+    tmp_path: Path, topic: FakeTopic, table: FakeBigQuery
+) -> None:
+    config, landing, due = landed(tmp_path, publish_topic=TOPIC, bigquery_table=TABLE)
+    write = EpochFiles.write
+
+    def checked(files: EpochFiles, result: Any) -> Any:
+        sent = {(m.attributes["digest"], int(m.attributes["epoch"])) for m in topic.messages}
+        inserted = {(row["digest"], row["epoch"]) for row in table.rows}
+        assert (digest_hex(result.digest), result.epoch) in sent & inserted
+        return write(files, result)
+
+    with mock.patch.object(EpochFiles, "write", checked):
+        publish_due(config, landing, due)
+    assert len(topic.messages) == len(due)
+    assert sorted((r["digest"], r["epoch"], r["value"], r["support"]) for r in table.rows) == rows(tmp_path)
+    assert len(rows(tmp_path)) == len(EPOCHS) * 9
+
+
+def test_what_a_sink_refuses_is_not_named_and_comes_again_under_its_number(
+    tmp_path: Path, table: FakeBigQuery
+) -> None:
+    config, landing, due = landed(tmp_path, bigquery_table=TABLE)
+    table.before.append((403, "accessDenied"))
+    with pytest.raises(LdpError, match="E-BIGQUERY-REFUSED"):
+        publish_due(config, landing, due)
+    assert not list(tmp_path.glob("accounting/*.json"))
+    assert not list(tmp_path.glob("estimates/*"))
+    publish_due(config, landing, due)
+    assert {row["revision"] for row in table.rows} == {0}
+    assert len(list(tmp_path.glob("estimates/*-r000.parquet"))) == len(due)
+
+
+def test_only_the_epochs_that_are_due_are_published_and_each_segment_is_read_once(tmp_path: Path) -> None:
+    config, landing, due = landed(tmp_path)
+    with mock.patch.object(results, "read_segment", wraps=results.read_segment) as read:
+        publish_due(config, landing, [each for each in due if each.key[1] == 1])
+    assert read.call_count == 1
+    assert {epoch for _, epoch, _, _ in rows(tmp_path)} == {1}
+    accounting = json.loads(next(tmp_path.glob("accounting/one-*.json")).read_text())
+    assert accounting["accounting"]["counted"] == accounting["accounting"]["read"] == 10
+    assert accounting["position"] == {"segment": 1}
+    assert accounting["revisions"][0]["job"] == "local"
+
+
+def test_a_result_with_other_content_gets_the_next_number_whatever_was_asked_for(tmp_path: Path) -> None:
+    config, landing, (first, *_) = landed(tmp_path)
+    for pane in ("on_time", "on_time", "late"):
+        publish_due(config, landing, [replace(first, publication=Publication(0, pane))])
+    found = json.loads(next(tmp_path.glob("accounting/one-*.json")).read_text())
+    assert [(r["revision"], r["pane"]) for r in found["revisions"]] == [(0, "on_time"), (1, "late")]
+
+
+def test_an_account_alone_is_published_without_a_revision(tmp_path: Path) -> None:
+    config, landing, (first, _, second, *_) = landed(tmp_path)
+    publish_due(config, landing, [first])
+    late = replace(first, segments=(), account=Account(read=12, counted=10, late=2))
+    late = replace(late, publication=Publication(position={"segment": 2}))
+    # Together with another epoch, whose reports lie in the same segment.
+    publish_due(config, landing, [late, second])
+    found = json.loads(min(tmp_path.glob("accounting/one-*.json")).read_text())
+    assert (found["epoch"], found["accounting"]["late"], found["accounting"]["counted"]) == (0, 2, 10)
+    assert len(found["revisions"]) == 1
+    assert found["position"] == {"segment": 2}
+
+
+@pytest.mark.parametrize(("deduplicate", "counted"), [(True, 10), (False, 20)])
+def test_repeats_across_segments_count_only_where_nobody_asks(
+    tmp_path: Path, deduplicate: bool, counted: int
+) -> None:
+    config, landing, (first, *_) = landed(tmp_path)
+    landing.path(2).write_bytes(landing.path(1).read_bytes())
+    again = replace(first, segments=(1, 2), account=Account(read=20))
+    publish_due(config.changed(deduplicate=deduplicate), landing, [again])
+    found = json.loads(next(tmp_path.glob("accounting/one-*.json")).read_text())["accounting"]
+    assert (found["counted"], found["duplicate"]) == (counted, 20 - counted)
+
+
+@pytest.mark.parametrize(("limit", "withheld"), [(0.6, "too_many_errors"), (0.7, "")])
+def test_the_error_fraction_of_the_run_is_the_limit(tmp_path: Path, limit: float, withheld: str) -> None:
+    config, landing, (first, *_) = landed(tmp_path)
+    rejected = replace(first, account=Account(read=30, rejected=Counter(malformed=20)))
+    publish_due(config.changed(max_error_fraction=limit), landing, [rejected])
+    found = json.loads(next(tmp_path.glob("accounting/one-*.json")).read_text())
+    assert found["revisions"][-1]["withheld"] == withheld

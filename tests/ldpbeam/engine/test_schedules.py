@@ -1,0 +1,850 @@
+"""Random schedules: whatever happens in whatever order, no report is lost and none is counted twice.
+
+A state machine sends, repeats, delays, reorders and damages messages, moves the clock, and lets the engine
+step, stop, die at a chosen point of its work and start again, with the same collections or with others. The
+engine, its disk and its tables are the real ones; broker and clock are in memory. After every action a reader
+looks at what is published; at every stop everything is compared with :class:`Model`.
+
+48 schedules by default. CI runs the 200 of ``make schedules SCHEDULES_COUNT=200``, which begin with the same
+seeds; more of them have other seeds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar
+from unittest import mock
+
+import apache_beam as beam
+import pyarrow.parquet as pq
+import pytest
+from apache_beam.transforms.window import GlobalWindows
+from hypothesis import HealthCheck, Phase, note, seed, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+
+from ldpbeam.accounting import CONFLICTING, Account, Entry
+from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.epochs import Epochs
+from ldpbeam.dedup import keep_one_per_id
+from ldpbeam.engine import engine as local
+from ldpbeam.engine import results
+from ldpbeam.engine.due import Due
+from ldpbeam.engine.engine import LocalStream
+from ldpbeam.engine.storage.archive import Archive
+from ldpbeam.engine.storage.epoch_state import EpochState
+from ldpbeam.engine.storage.landing import Landing
+from ldpbeam.engine.storage.segment import read_segment
+from ldpbeam.engine.watermark import TimeKeeper
+from ldpbeam.histogram import EpochHistogram
+from ldpbeam.job.config import RunConfig
+from ldpbeam.records import published as record
+from ldpbeam.reports import Admission, Parts, ReportColumns
+from ldpbeam.transforms.sinks import atomic as files
+from ldpbeam.transforms.sinks import estimates as sinks
+from ldpbeam.transforms.sinks.accounting import RevisionNumbers
+from ldpbeam.transforms.sinks.estimates import EpochFiles, WriteEpochs
+from ldpbeam.transforms.sinks.file_record import FileRecord
+from ldpbeam.transforms.stages.accounting import EpochEntry, entries_of, sum_by_epoch
+from ldpbeam.transforms.stages.epochs import once_per_report_id, window_by_epoch
+from ldpbeam.transforms.stages.publish import EstimateEpoch, MakeConsistent
+from ldpbeam.transforms.stages.reports import ACCOUNTING, EpochParts
+from ldpbeam.transforms.stages.support import CountSupportOfEach
+from ldpbeam.wire import report_pb2
+from tests.ldpbeam.engine.broker import Broker, Clock, Message
+from tests.ldpbeam.engine.schedules import (
+    AFTER,
+    BEFORE,
+    DOES,
+    HALF,
+    MICROS,
+    Death,
+    Disk,
+    Key,
+    Leases,
+    Locks,
+    Model,
+    Reader,
+)
+from tests.pipelines.running import collection, fleet
+from tests.waiting import PATIENCE
+
+SCHEDULES = int(os.environ.get("SCHEDULES", "48"))
+PARTS = max(SCHEDULES // 250, 4)
+LONG = SCHEDULES > 200
+SETTLE, HOUR = 2.0, 3600
+
+
+def agreed(protocol: str, size: int, name: str, **changes: Any) -> Collection:
+    fields = {"epochs": Epochs(HOUR, 0, 2000), "allowed_lateness": 1800, **changes}
+    return collection(protocol, size, name, **fields)
+
+
+A, A2 = (agreed("grr", 4, "screens", version=version) for version in (1, 2))
+RETIRED = replace(A, retired=22 * HOUR)
+B = agreed("loloha", 5, "minutes", epochs=Epochs(1800, 900, 4000), allowed_lateness=600)
+GIVEN = {
+    "both": (A, B),
+    "retired": (RETIRED, A2, B),
+    "second": (A2, B),
+    "minutes": (B,),
+    "screens": (A,),
+}
+EVERYTHING = (A, A2, B)
+STRANGER = agreed("grr", 3, "stranger")
+SENDERS = st.integers(0, 9)
+"""Mostly devices of collections that the engine is given."""
+
+PAYLOADS = {
+    c.digest: [bytes(row) for batch in fleet(c, 60, 1) for row in batch.payloads]
+    for c in (*EVERYTHING, STRANGER)
+}
+NUMBERS = st.integers(0, 2**32 - 1)
+
+Reports = list[tuple[int, bytes]]
+
+
+def batch(digest: int, epoch: int, reports: Reports) -> bytes:
+    return report_pb2.ReportBatch(
+        digest=digest,
+        epoch=epoch,
+        count=len(reports),
+        report_ids=[name for name, _ in reports],
+        payloads=b"".join(payload for _, payload in reports),
+    ).SerializeToString()
+
+
+def single(digest: int, epoch: int, name: int, payload: bytes) -> bytes:
+    return report_pb2.Report(digest=digest, epoch=epoch, report_id=name, payload=payload).SerializeToString()
+
+
+DAMAGE = ("empty", "junk", "cut", "length", "digest", "value", "epoch", "count", "bit", "none")
+
+
+def action(weight: int, name: str, **arguments: st.SearchStrategy[Any]) -> list[st.SearchStrategy[Any]]:
+    """Something to do, so many times as likely as others."""
+    return [st.tuples(st.just(name), st.fixed_dictionaries(arguments))] * weight
+
+
+ACTIONS = [
+    *action(
+        9,
+        "send",
+        who=SENDERS,
+        ahead=st.sampled_from((-3, -1, -1, 0, 0, 0, 0, 0, 1, 3)),
+        n=st.integers(1, 20),
+        how=st.sampled_from(("batch", "batch", "single")),
+        ago=st.sampled_from((0, 0, 0, 0, 5, 1900, HOUR, 2 * HOUR)),
+        draw=NUMBERS,
+    ),
+    *action(3, "repeat", draw=NUMBERS, other=st.booleans(), ago=st.sampled_from((0, 0, 1900))),
+    *action(2, "outage", who=SENDERS, draw=NUMBERS),
+    *action(1, "reorder", draw=NUMBERS),
+    *action(4, "corrupt", who=SENDERS, draw=NUMBERS),
+    *action(1, "deliver_again", draw=NUMBERS),
+    *action(1, "leases_are_over"),
+    *action(1, "jump", by=st.sampled_from((0.0, 0.0, 90.0, 86400.0, 864000.0, -3600.0, -86400.0))),
+    *action(6, "advance", by=st.sampled_from(("a minute", "half", "end", "end", "close", "hours"))),
+    *action(3, "step", times=st.integers(1, 5)),
+    *action(6, "settle"),
+    *action(1, "stop", given=st.sampled_from(("", "", *GIVEN)), over=st.booleans()),
+    *action(1, "crash", given=st.sampled_from(("", "", "", *GIVEN)), over=st.booleans()),
+    *action(6, "die", draw=NUMBERS, who=SENDERS, again=st.booleans(), over=st.booleans()),
+]
+"""One rule for all of them: with a rule for each, Hypothesis leaves out half of them in every schedule."""
+
+
+class Schedule(RuleBasedStateMachine):
+    """One engine after the other on one output directory."""
+
+    Engine: ClassVar[type[LocalStream]] = LocalStream
+    patches: ClassVar[Callable[[], Sequence[Any]]] = staticmethod(tuple)
+
+    @initialize(
+        given=st.sampled_from(("both", "retired", "second")),
+        land=st.sampled_from((3, 12, 1000)),
+        early=st.sampled_from((0, 0, 600)),
+        keep=st.sampled_from((0, 1800, 7 * 86400)),
+        merge=st.sampled_from((2, 3, 3, 32)),
+        books=st.sampled_from((0, 1, 1, 128)),
+        errors=st.sampled_from((0.1, 1.0)),
+        draw=NUMBERS,
+    )
+    def begin(
+        self, given: str, land: int, early: int, keep: int, merge: int, books: int, errors: float, draw: int
+    ) -> None:
+        self.output = Path(tempfile.mkdtemp(prefix="schedule-")).resolve()
+        self.clock = Clock(20.0 * HOUR + 10)
+        self.disk = Disk(self.output)
+        self.broker = Leases(self.clock, self.disk)
+        self.broker.before_acknowledge = self.safe_before_acknowledged
+        self.reader = Reader(self.output, self.disk)
+        self.disk.when_replaced = self.seen_at_once
+        self.model = Model()
+        self.landed: dict[int, list[Message]] = {}
+        self.merges = 0
+        self.landed_numbers: set[int] = set()
+        self.sent: list[tuple[int, int, Reports]] = []
+        self.config = RunConfig.parsed(
+            GIVEN[given],
+            output=str(self.output),
+            subscription="s",
+            settle=SETTLE,
+            land_every=1.0,
+            land_messages=land,
+            early_every=early,
+            keep_landed=keep,
+            patience=6 * 86400.0,
+            merge_segments=merge,
+            keep_accounts=books,
+            max_error_fraction=errors,
+        )
+        self.stack = ExitStack()
+        self.stack.enter_context(self.disk)
+        # A quarter of the time goes into asking for the versions of packages, which do not change.
+        self.stack.enter_context(mock.patch.object(record, "version", cache(record.version)))
+        self.locks = self.stack.enter_context(Locks())
+        for patch in self.patches():
+            self.stack.enter_context(patch)
+        self.start()
+
+    # --- what the engine does
+
+    def start(self) -> None:
+        """With a death pending it may take two."""
+        while True:
+            if self.run(lambda: None, new=True):
+                return
+
+    def run(self, do: Callable[[], Any], new: bool = False) -> bool:
+        """Something of the engine's, after which the outside world looks. Gives whether it lives."""
+        try:
+            if new:
+                self.locks.open()
+                self.broker.drawn.clear()
+                self.engine = self.Engine(self.config, self.broker, self.clock.wall, self.clock)
+                assert not list(self.output.glob("landing/*.tmp")), "what is unfinished is cleared away"
+            do()
+        except BaseException:
+            if not self.disk.dead:
+                raise
+        self.disk.death = None
+        alive, self.disk.dead = not self.disk.dead, False
+        self.reader.look()
+        if alive and not new:
+            # A clock is believed that is wrong by less than a second.
+            assert self.engine.watermark <= max(0, round((self.clock.now - SETTLE + 1.001) * MICROS))
+        return alive
+
+    def learn(self, path: Path) -> None:
+        """A new segment, read with other means than the engine's. It may be gone a moment later."""
+        header = self.header(path)
+        if header["first"] < header["number"]:
+            self.merged(header)
+            return
+        messages = list(self.broker.drawn)
+        self.broker.drawn.clear()
+        number = header["number"]
+        assert int(path.stem.rpartition("-")[2]) == number == max(self.landed, default=0) + 1
+        assert header["messages"] == len(messages)
+        for message in messages:
+            if message.number in self.broker.orderly:
+                # Nothing that arrives in order is overtaken by the watermark.
+                assert message.arrival_micros >= header["watermark"], "overtaken by the watermark"
+                self.broker.orderly.discard(message.number)
+        self.landed[number] = messages
+        self.landed_numbers |= {message.number for message in messages}
+        self.model.land(messages, header["watermark"], self.config.collections, self.reader.closed)
+
+    def merged(self, header: dict[str, Any]) -> None:
+        """It stands for segments that are there, all that there are between its ends."""
+        assert header["number"] in self.landed
+        before = [self.header(path) for path in sorted(self.output.glob("landing/segment-*.seg"))]
+        inside = [h for h in before if header["first"] <= h["number"] <= header["number"]]
+        assert all(h["first"] >= header["first"] for h in inside), "half of a segment"
+        self.merges += 1
+
+    @staticmethod
+    def header(path: Path) -> dict[str, Any]:
+        whole = path.read_bytes()
+        length = int.from_bytes(whole[8:16], "little")
+        found: dict[str, Any] = json.loads(whole[16 : 16 + length])
+        return found
+
+    def safe_before_acknowledged(self, messages: Sequence[Message]) -> None:
+        newest = max(self.output.glob("landing/segment-*.seg"), default=None)
+        assert newest is not None, "acknowledged before anything was landed"
+        assert not self.broker.drawn, "acknowledged before it was landed"
+        assert messages == self.landed[self.header(newest)["number"]]
+        assert self.disk.is_safe(newest), "acknowledged before it was forced to disk"
+
+    def seen_at_once(self, path: str) -> None:
+        name = Path(path)
+        if name.parent.name == "accounting" and name.suffix == ".json":
+            self.reader.read(name)
+        elif name.suffix == ".seg":
+            self.learn(name)
+
+    @rule(what=st.sampled_from(range(len(ACTIONS))).flatmap(ACTIONS.__getitem__))
+    def then(self, what: tuple[str, dict[str, Any]]) -> None:
+        name, arguments = what
+        getattr(self, name)(**arguments)
+
+    # --- messages
+
+    def sender(self, who: int) -> Collection:
+        given = self.config.collections if who < 8 else EVERYTHING
+        return given[who % len(given)]
+
+    def some_epoch(self, agreed: Collection, ahead: int) -> int:
+        return agreed.epochs.index(self.clock.now) + ahead
+
+    def send(self, who: int, ahead: int, n: int, how: str, ago: float, draw: int) -> None:
+        rng, agreed = random.Random(draw), self.sender(who)
+        digest, epoch = agreed.digest, self.some_epoch(agreed, ahead)
+        reports = [
+            (rng.choice((rng.getrandbits(64), rng.getrandbits(64), rng.randrange(40))), payload)
+            for payload in rng.choices(PAYLOADS[digest], k=n)
+        ]
+        self.sent.append((digest, epoch, reports))
+        if how == "batch":
+            self.broker.send(batch(digest, epoch, reports), ago)
+        else:
+            for name, payload in reports[:4]:
+                self.broker.send(single(digest, epoch, name, payload), ago)
+
+    def repeat(self, draw: int, other: bool, ago: float) -> None:
+        """Reports again, as they were or with another payload."""
+        if self.sent:
+            rng = random.Random(draw)
+            digest, epoch, reports = rng.choice(self.sent)
+            some = rng.sample(reports, rng.randint(1, len(reports)))
+            if other:
+                some = [(name, rng.choice(PAYLOADS[digest])) for name, _ in some]
+            self.broker.send(batch(digest, epoch, some + some[:2]), ago)
+
+    def outage(self, who: int, draw: int) -> None:
+        """Devices go on while the engine stands still."""
+        rng = random.Random(draw)
+        for _ in range(rng.randint(4, 12)):
+            self.send(who, rng.choice((-1, 0, 0)), rng.randint(1, 3), "batch", 0, rng.getrandbits(32))
+            self.clock.now += rng.choice((60, 900, 1800))
+
+    def reorder(self, draw: int) -> None:
+        self.broker.reorder(random.Random(draw).shuffle)
+
+    def corrupt(self, who: int, draw: int) -> None:
+        rng, agreed = random.Random(draw), self.sender(who)
+        digest, epoch = agreed.digest, self.some_epoch(agreed, rng.choice((-1, 0)))
+        reports = [(rng.getrandbits(64), payload) for payload in rng.choices(PAYLOADS[digest], k=5)]
+        one = single(digest, epoch, *reports[0])
+        sound = rng.choice((batch(digest, epoch, reports), one))
+        cut = sound[: rng.randrange(len(sound))]
+        # Repeated rejections are booked by their reason, and passed over by the error fraction.
+        much = rng.choice((b"", b"\0\0"))
+        wrong = [(name, payload[: len(much)] + much) for name, payload in [*reports, *reports[:2]]]
+        at = rng.randrange(len(sound))
+        self.broker.send(
+            {
+                "empty": b"",
+                "junk": rng.randbytes(rng.randint(1, 30)),
+                "cut": cut,
+                "length": batch(digest, epoch, wrong),
+                "digest": batch(rng.choice((STRANGER.digest, rng.getrandbits(64))), epoch, reports),
+                "value": batch(digest, epoch, [*reports, (7, b"\xff"), (7, b"\xfd"), (8, b"\xfe")]),
+                "epoch": batch(digest, rng.choice((-1, 10**6)), reports),
+                "count": sound + b"\x28\x09",
+                "bit": sound[:at] + bytes([sound[at] ^ 1 << rng.randrange(8)]) + sound[at + 1 :],
+                "none": report_pb2.ReportBatch(
+                    digest=digest, epoch=epoch, payloads=b"\1"
+                ).SerializeToString(),
+            }[rng.choice(DAMAGE)]
+        )
+
+    def deliver_again(self, draw: int) -> None:
+        """What was acknowledged long ago, or is on its way."""
+        if self.broker.everything:
+            rng = random.Random(draw)
+            for _ in range(rng.randint(1, 3)):
+                self.broker.again(rng.choice(list(self.broker.everything.values())))
+
+    def leases_are_over(self) -> None:
+        self.broker.redeliver()
+
+    # --- time and the engine
+
+    def advance(self, by: str) -> None:
+        now = self.clock.now
+        end = (now // HOUR + 1) * HOUR
+        self.clock.now = {
+            "a minute": now + 61,
+            "half": now + HOUR / 2,
+            "end": end + 1,
+            "close": end + 1801,
+            "hours": now + 3 * HOUR,
+        }[by]
+
+    def jump(self, by: float) -> None:
+        """The clock on the wall, not time; also back to what is right."""
+        self.clock.ahead = by
+
+    def step(self, times: int) -> None:
+        for _ in range(times):
+            assert self.run(self.engine.step)
+
+    def settle(self) -> None:
+        """Until nothing is left to do."""
+        while self.broker.queue:
+            assert self.run(self.engine.step)
+        for _ in range(4):
+            assert self.run(self.engine.step)
+
+    def stop(self, given: str, over: bool) -> None:
+        """Drained; the next engine may have other collections."""
+        assert self.run(self.engine.stop)
+        self.compare()
+        self.change(given, over)
+        self.start()
+
+    def crash(self, given: str, over: bool) -> None:
+        """Between two steps."""
+        self.change(given, over)
+        self.start()
+
+    def die(self, draw: int, who: int, again: bool, over: bool) -> None:
+        """In the midst of something that there is to do; perhaps once more while starting."""
+        rng = random.Random(draw)
+        death = Death(*rng.choice(DOES), rng.choice((1, 1, 2, 3)), rng.choice((BEFORE, HALF, AFTER)))
+        during = rng.choice(("step", "step", "stop", "start"))
+        note(f"{death} during {during}")
+        if death.folder in {"landing", "", "rejects"}:
+            self.corrupt(who, draw)
+        self.send(who, rng.choice((-1, 0, 0)), 3, "batch", 0, draw)
+        if death.folder not in {"landing", "rejects"} and during == "step" and rng.random() < 0.5:
+            assert self.run(self.engine.step)
+            self.advance("end")
+        self.disk.death, alive = replace(death), True
+        if during == "step":
+            for _ in range(6):
+                alive = alive and self.run(self.engine.step)
+                self.disk.death = replace(death) if alive else None
+        elif during == "stop":
+            alive = self.run(self.engine.step)
+            self.disk.death = replace(death)
+            alive = alive and self.run(self.engine.stop)
+        if again or during == "start":
+            self.disk.death = Death("unlink", rng.choice(("landing", "rejects")), 1, death.moment)
+        if over:
+            self.broker.redeliver()
+        self.start()
+
+    def change(self, given: str, over: bool) -> None:
+        if given:
+            self.config = replace(self.config, collections=GIVEN[given])
+        if over:
+            self.broker.redeliver()
+
+    # --- what must hold when all is told
+
+    def compare(self) -> None:
+        """Everything published, against the model."""
+        given = {c.digest_hex for c in self.config.collections}
+        model, books = self.model, self.reader.books
+        expected = {key for key in model.lines if key[1] is None or key[0] in given}
+        assert expected <= books.keys() <= model.lines.keys()
+        for key in expected:
+            self.compare_line(key, books[key])
+        assert self.reader.rejects() == model.rows
+        said = json.loads((self.output / "run.json").read_text())
+        self.compare_record(said, books)
+        if model.known.keys() <= given:
+            assert said["accounting"]["total"] == model.total
+
+    def compare_line(self, key: Key, book: dict[str, Any]) -> None:
+        expected, found = self.model.line(key), dict(book["accounting"])
+        if key[1] is None:
+            assert found == {what: expected[what] for what in ("read", "rejected")}
+            return
+        assert found.pop("pending") == 0
+        assert found == expected, key
+        if key not in self.model.kept:
+            assert book["revisions"] == []
+            return
+        assert book["revisions"], key
+        newest = book["revisions"][-1]
+        assert newest["n"] == expected["counted"]
+        assert bool(newest["withheld"]) == (newest["file"] is None)
+        if newest["file"]:
+            with pq.ParquetFile(self.output / newest["file"]) as file:
+                table = file.read(["support", "n", "revision"], use_threads=False)
+            assert table.column("support").to_pylist() == self.model.support(key), key
+            assert set(table.column("n").to_pylist()) == {expected["counted"]}
+            assert set(table.column("revision").to_pylist()) == {newest["revision"]}
+
+    def compare_record(self, said: dict[str, Any], books: dict[Key, dict[str, Any]]) -> None:
+        """run.json says what the books say."""
+        assert said["status"] == "stopped"
+        total: Counter[str] = Counter()
+        for book in books.values():
+            line = book["accounting"]
+            plain = ("read", "counted", "late", "duplicate", "repeated")
+            total.update({what: line.get(what, 0) for what in plain})
+            total.update({f"rejected {reason}": n for reason, n in line["rejected"].items()})
+        whole = dict(said["accounting"]["total"])
+        rejected = {f"rejected {reason}": n for reason, n in whole.pop("rejected").items()}
+        assert +total == +Counter({**whole, **rejected})
+        folder = self.output / "accounting"
+        assert {p.stem for p in folder.glob("*.revision")} <= {p.stem for p in folder.glob("*.json")}
+        lines = {(line["digest"], line["epoch"]): line for line in said["accounting"]["epochs"]}
+        own = self.own_files()
+        assert lines.keys() == own
+        assert own | self.reader.archived >= {key for key in books if key[1] is not None}
+        archived = said["accounting"].get("archived")
+        assert (archived["epochs"] if archived else 0) == len(
+            books.keys() - own - {k for k in books if k[1] is None}
+        )
+        for key, line in lines.items():
+            said_of = {name: n for name, n in books[key]["accounting"].items() if name != "pending"}
+            assert said_of == {name: line[name] for name in said_of}
+        named = sorted(
+            r["file"] for k, b in books.items() if k in own for r in b.get("revisions", ()) if r["file"]
+        )
+        assert [f["path"] for f in said["files"]] == named
+        assert said["stream"]["segments"] == max(self.landed, default=0)
+
+    def own_files(self) -> set[Key]:
+        """Epochs that have a file of their own in accounting/."""
+        found = (json.loads(path.read_text()) for path in self.output.glob("accounting/*-epoch-*.json"))
+        return {(record["digest"], record["epoch"]) for record in found}
+
+    def teardown(self) -> None:
+        """All leases run out, all collections are given, all epochs close: nothing may be missing."""
+        if not hasattr(self, "stack"):
+            return
+        try:
+            with self.stack:
+                self.finish()
+        finally:
+            shutil.rmtree(self.output)
+
+    def finish(self) -> None:
+        self.clock.ahead = 0.0
+        self.config = replace(self.config, collections=EVERYTHING)
+        self.broker.redeliver()
+        self.start()
+        self.settle()
+        assert not self.broker.queue
+        assert not self.broker.out
+        assert self.landed_numbers == self.broker.everything.keys(), "messages are lost"
+        assert {m.number for m in self.broker.acknowledged} == self.broker.everything.keys()
+        self.clock.now += self.config.engine.patience + 8 * HOUR
+        self.settle()
+        assert self.run(self.engine.stop)
+        self.compare()
+        for key, book in self.reader.books.items():
+            assert key[1] is None or book["closed"], "an epoch is open for ever"
+        self.late_ones_come_to_archived_epochs()
+        self.everything_is_cleared_away()
+
+    def late_ones_come_to_archived_epochs(self) -> None:
+        """Of any age: their books say so, and nothing else of them changes."""
+        for _ in range(2):
+            self.start()
+            for message in list(self.broker.everything.values())[::3][:6]:
+                self.broker.again(message)
+            self.settle()
+            assert self.run(self.engine.stop)
+            self.compare()
+
+    def everything_is_cleared_away(self) -> None:
+        """Once nobody needs it; and without it, an engine knows as much."""
+        self.clock.now += self.config.engine.keep_landed + 8 * HOUR
+        self.settle()
+        assert self.run(self.engine.stop)
+        left = sorted(path.name for path in self.output.glob("landing/*") if path.name != "archive.json")
+        assert left == ["lock"], "landed for ever"
+        self.start()
+        assert self.run(self.engine.stop)
+        self.compare()
+
+
+def chosen(examples: int, *phases: Phase) -> settings:
+    return settings(
+        max_examples=examples,
+        stateful_step_count=36,
+        deadline=None,
+        database=None,
+        phases=phases or (Phase.generate, Phase.shrink),
+        suppress_health_check=list(HealthCheck),
+        report_multiple_bugs=False,
+    )
+
+
+@pytest.mark.timeout(8 * PATIENCE)
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.thorough
+def test_a_report_is_never_lost_and_never_counted_twice(part: int) -> None:
+    machine = type("Schedule", (Schedule,), {})
+    seed(part + 1000 * LONG)(machine)
+    run_state_machine_as_test(machine, settings=chosen(SCHEDULES // PARTS))
+
+
+# --- the driver, and the stages that stand for it on a cluster
+
+
+def publish_with_beam(config: RunConfig, landing: Landing, due: Sequence[Due]) -> None:
+    """What ``publish_due`` does, by the transforms of the pipelines."""
+    for agreed in config.collections:
+        epochs = {agreed.digest_hex: agreed.epochs}
+        by_epoch = {each.key[1]: each for each in due if each.key[0] == agreed.digest_hex}
+        columns = [
+            (each.key, Parts([part]))
+            for each in by_epoch.values()
+            for number in each.segments
+            for part in read_segment(landing.path(number), frozenset([each.key]))
+        ]
+        entries = [
+            ((each.key, what), count) for each in by_epoch.values() for what, count in each.account.entries()
+        ]
+        given = {epoch: vars(each.publication) for epoch, each in by_epoch.items()}
+        with beam.Pipeline(runner="FnApiRunner") as pipeline:
+            single = (
+                pipeline
+                | "Columns" >> beam.Create(columns, reshuffle=False).with_output_types(EpochParts)
+                | "Epoch" >> window_by_epoch(epochs)
+                | "OncePerReportId" >> once_per_report_id(2)
+            )
+            booked = (
+                pipeline | "Entries" >> beam.Create(entries, reshuffle=False).with_output_types(Entry),
+                single[ACCOUNTING] | "Repeats" >> beam.WindowInto(GlobalWindows()),
+            ) | "Booked" >> beam.Flatten()
+            inputs = {
+                "support": single.columns | "Support" >> beam.CombinePerKey(CountSupportOfEach([agreed])),
+                "entries": booked
+                | "Own" >> entries_of(frozenset(epochs))
+                | "Windows" >> window_by_epoch(epochs, EpochEntry),
+            }
+            _ = (
+                inputs
+                | "Books" >> sum_by_epoch()
+                | "Counted" >> beam.Values()
+                | "Which" >> beam.Map(lambda counted, given: replace(counted, **given[counted.epoch]), given)
+                | "Estimate" >> beam.ParDo(EstimateEpoch(agreed, config.counting.max_error_fraction))
+                | "Histogram" >> beam.ParDo(MakeConsistent(agreed))
+                | "Number" >> beam.Map(RevisionNumbers(agreed, config.outputs.output, results.ENGINE).number)
+                | "Write" >> beam.ParDo(WriteEpochs(agreed, config.outputs.output, results.ENGINE))
+            )
+
+
+@pytest.mark.thorough
+def test_the_engine_publishes_the_bytes_of_the_pipeline(tmp_path: Path) -> None:
+    """Two engines, one with Beam's stages and one without, over the same messages: equal directories."""
+    found = []
+    for way in (results.publish_due, publish_with_beam):
+        output, clock = tmp_path / way.__name__, Clock(20.0 * HOUR)
+        broker = Broker(clock)
+        given = GIVEN["retired"]
+        config = RunConfig.parsed(given, output=str(output), subscription="s", settle=SETTLE, land_every=1.0)
+        with mock.patch.object(local, "publish_due", way):
+            engine = LocalStream(config, broker, clock, clock)
+            for hours in range(2):
+                for agreed in given:
+                    epoch = agreed.epochs.index(clock.now)
+                    reports = list(enumerate(PAYLOADS[agreed.digest]))
+                    broker.publish(batch(agreed.digest, epoch, reports[:30]))
+                    broker.publish(batch(agreed.digest, epoch, [(3, b"\xff"), *reports[20:40]]))
+                engine.step()
+                clock.now = (21.0 + hours) * HOUR + 700
+                for _ in range(4):
+                    engine.step()
+                broker.publish(batch(B.digest, B.epochs.index(clock.now) - 1, [(99, PAYLOADS[B.digest][0])]))
+                broker.publish(batch(A2.digest, 20, list(enumerate(PAYLOADS[A2.digest][5:]))))
+            engine.stop()
+        assert engine.record is not None
+        found.append(
+            {
+                path.relative_to(output): path.read_bytes()
+                for path in output.rglob("*")
+                if path.is_file() and path.name != "run.json"
+            }
+        )
+        assert engine.record.accounting.total.duplicate > 20
+    assert found[0] == found[1]
+    assert sum(path.suffix == ".parquet" for path in found[0]) > 6
+
+
+# --- the machine can fail
+
+
+class AcknowledgesFirst(LocalStream):
+    def _land(self, drawn: list[Any]) -> None:
+        self._source.acknowledge(drawn)
+        super()._land(drawn)
+
+
+class Trusting(LocalStream):
+    """Without the engine's own check, so that it is the model that finds out."""
+
+    def _require_all(self, key: Any, known: Any) -> None:
+        return
+
+
+class ForgetsWhatIsBooked(Trusting):
+    def _recover(self) -> None:
+        def forget(known: Any, record: Any) -> None:
+            original(known, record)
+            known.booked_segment = 0
+
+        original = EpochState.set_published
+        with mock.patch.object(EpochState, "set_published", forget):
+            super()._recover()
+
+
+class ForgetsWhatIsNotBooked(Trusting):
+    def _recover(self) -> None:
+        super()._recover()
+        for known in self._states.epochs.values():
+            known.unpublished_entries.clear()
+
+
+class Hurries(LocalStream):
+    def step(self) -> int:
+        drawn = super().step()
+        self._mark.advance(int((self._wait() - self._config.engine.settle) * MICROS))
+        return drawn
+
+
+class ClearsOpenEpochs(Trusting):
+    def _all_closed(self, segment: Any, horizon: int) -> bool:
+        return True
+
+    def _is_gone(self, key: Any) -> bool:
+        return key in self._states.epochs
+
+
+class AccountingFirst(EpochFiles):
+    def write(self, histogram: Any) -> Any:
+        tables = []
+
+        def later(output: str, name: str, content: bytes, rows: int) -> FileRecord:
+            tables.append((output, name, content, rows))
+            return FileRecord(name, len(content), hashlib.sha256(content).hexdigest(), rows)
+
+        with mock.patch.object(sinks, "publish", later):
+            done = super().write(histogram)
+        for table in tables:
+            sinks.publish(*table)
+        return done
+
+
+def segment_by_segment(
+    agreed: Collection,
+    epoch: int,
+    columns: Sequence[ReportColumns],
+    booked: Account,
+    *args: Any,
+    original: Any = results.result_of_epoch,
+    **settings: Any,
+) -> EpochHistogram:
+    """Repeats within a segment are dropped, and booked as they should be; those across segments are not."""
+    left = [keep_one_per_id([part], 1) for part in columns]
+    booked.add("duplicate", sum(one.duplicate for one in left))
+    booked.add(CONFLICTING, sum(one.conflicting for one in left))
+    once = [one.columns for one in left]
+    return original(agreed, epoch, once, booked, *args, **{**settings, "deduplicate": False})
+
+
+MUTANTS: dict[str, dict[str, Any]] = {
+    "acknowledges before landing": {"Engine": AcknowledgesFirst},
+    "forgets what is in the books": {"Engine": ForgetsWhatIsBooked},
+    "forgets what is not in the books": {"Engine": ForgetsWhatIsNotBooked},
+    "advances the watermark despite a backlog": {"Engine": Hurries},
+    "clears away segments of open epochs": {"Engine": ClearsOpenEpochs},
+    "does not deduplicate across segments": {
+        "patches": staticmethod(lambda: [mock.patch.object(results, "result_of_epoch", segment_by_segment)])
+    },
+    "publishes the accounting before the table": {
+        "patches": staticmethod(lambda: [mock.patch.object(results, "EpochFiles", AccountingFirst)])
+    },
+    "does not force folders to disk": {
+        "patches": staticmethod(lambda: [mock.patch.object(files, "sync_folder", lambda folder: None)])
+    },
+    "believes the clock on the wall": {
+        "patches": staticmethod(lambda: [mock.patch.object(TimeKeeper, "now", lambda keeper: keeper._wall())])
+    },
+    "merges without what is not in the books": {
+        "Engine": Trusting,
+        "patches": staticmethod(lambda: [mock.patch.object(Landing, "merge", merge_without_entries)]),
+    },
+    "merges without reports of open epochs": {
+        "Engine": Trusting,
+        "patches": staticmethod(lambda: [mock.patch.object(Landing, "merge", merge_without_reports)]),
+    },
+    "merges what is booked once more": {
+        "patches": staticmethod(lambda: [mock.patch.object(Landing, "merge", merge_with_everything)])
+    },
+    "forgets the sums of the archive": {
+        "patches": staticmethod(lambda: [mock.patch.object(Archive, "sums", lambda archive: None)])
+    },
+    "archives books and loses the file of late ones": {
+        "patches": staticmethod(lambda: [mock.patch.object(Archive, "bring_back", lambda archive, key: None)])
+    },
+    "removes books before they are archived": {
+        "patches": staticmethod(lambda: [mock.patch.object(Archive, "add", remove_first)])
+    },
+    "books nothing that is late": {
+        "patches": staticmethod(lambda: [mock.patch.object(Admission, "entries", without_late)])
+    },
+}
+
+
+def merge_without_entries(
+    self: Landing, parts: Any, through: Any, gone: Any, original: Any = Landing.merge
+) -> Any:
+    return original(self, parts, lambda key: 1 << 60, gone)
+
+
+def merge_without_reports(
+    self: Landing, parts: Any, through: Any, gone: Any, original: Any = Landing.merge
+) -> Any:
+    return original(self, parts, through, lambda key: True)
+
+
+def merge_with_everything(
+    self: Landing, parts: Any, through: Any, gone: Any, original: Any = Landing.merge
+) -> Any:
+    return original(self, parts, lambda key: 0, gone)
+
+
+def remove_first(self: Archive, paths: Any, original: Any = Archive.add) -> None:
+    held = {path: path.read_bytes() for path in paths}
+    for path in held:
+        path.unlink()
+    read = mock.patch.object(Path, "read_text", lambda path: held[path].decode())
+    with read, mock.patch.object(Path, "unlink", lambda path, missing_ok=False: None):
+        original(self, list(held))
+
+
+def without_late(admission: Admission, original: Any = Admission.entries) -> Iterator[Any]:
+    return (entry for entry in original(admission) if entry[0][1] != "late")
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+@pytest.mark.thorough
+def test_a_planted_mistake_is_found(name: str) -> None:
+    changes = MUTANTS[name]
+    machine = type("Mutant", (Schedule,), changes)
+    seed(0)(machine)
+    with pytest.raises(AssertionError):
+        run_state_machine_as_test(machine, settings=chosen(50, Phase.generate))

@@ -1,0 +1,304 @@
+"""What a running engine says of itself: metrics over HTTP, lines of JSON, and clear errors."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from unittest import mock
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import pytest
+
+from ldpbeam.cli import run as command
+from ldpbeam.cli.run import StreamLines
+from ldpbeam.collection.epochs import Epochs
+from ldpbeam.engine import run as job
+from ldpbeam.engine.engine import LocalStream
+from ldpbeam.engine.run import run_local
+from ldpbeam.engine.status import Status, serve_metrics
+from ldpbeam.errors import LdpError, UsageError
+from ldpbeam.host.http import parse_address
+from ldpbeam.job.config import RunConfig
+from ldpbeam.transforms.sinks import atomic as files
+from ldpbeam.wire import report_pb2
+from tests.ldpbeam.engine.broker import Broker, Clock
+from tests.ldpbeam.engine.schedules import Locks
+from tests.pipelines.running import collection
+from tests.waiting import PATIENCE
+
+HOUR = 3600
+ONE = collection("grr", 4, "one", epochs=Epochs(HOUR, 0, 100), allowed_lateness=1800)
+LINE = re.compile(r'[a-z_]+(\{reason="[a-z_]+"\})? -?\d+(\.\d+)?')
+
+
+@pytest.fixture(autouse=True)
+def locks() -> Iterator[None]:
+    with Locks():
+        yield
+
+
+def report(name: int, epoch: int = 0, payload: bytes = b"\1") -> bytes:
+    one = report_pb2.Report(digest=ONE.digest, epoch=epoch, report_id=name, payload=payload)
+    return one.SerializeToString()
+
+
+def config(output: Path, **more: Any) -> RunConfig:
+    base = RunConfig.parsed((ONE,), output=str(output), subscription="projects/p/subscriptions/s")
+    return base.changed(settle=2.0, land_every=1.0, **more)
+
+
+def engine(output: Path, clock: Clock, broker: Any, **more: Any) -> LocalStream:
+    return LocalStream(config(output, **more), broker, clock.wall, clock)
+
+
+def read(text: str) -> dict[str, float]:
+    """A scraper's view."""
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    assert all(LINE.fullmatch(line) for line in lines), text
+    return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}
+
+
+def test_what_is_said_is_what_happened(tmp_path: Path) -> None:
+    clock = Clock(100.0)
+    broker = Broker(clock)
+    stream = engine(tmp_path, clock, broker)
+    for i in range(5):
+        broker.publish(report(i % 4))
+    broker.publish(b"junk")
+    stream.step()
+    found = read(stream.status.as_text())
+    assert found["ldpbeam_messages_pulled_total"] == found["ldpbeam_messages_landed_total"] == 6
+    assert found["ldpbeam_reports_read"] == 6
+    assert found["ldpbeam_reports_pending"] == 5
+    assert found['ldpbeam_reports_rejected{reason="malformed"}'] == 1
+    assert found["ldpbeam_results_published_total"] == found["ldpbeam_reports_counted"] == 0
+    assert found["ldpbeam_epochs_open"] == found["ldpbeam_landing_segments"] == 1
+    assert found["ldpbeam_watermark_timestamp_seconds"] == clock.now - 2
+    clock.now = HOUR + 10.0
+    for _ in range(4):
+        stream.step()
+    found = read(stream.status.as_text())
+    assert found["ldpbeam_results_published_total"] == 1
+    assert found["ldpbeam_reports_pending"] == 0
+    assert (found["ldpbeam_reports_counted"], found["ldpbeam_reports_duplicate"]) == (4, 1)
+    assert 2 <= found["ldpbeam_watermark_lag_seconds"] <= 4
+    clock.now = HOUR + 1900.0
+    for _ in range(4):
+        stream.step()
+    broker.publish(report(9))
+    stream.step()
+    assert read(stream.status.as_text())["ldpbeam_reports_late"] == 1
+    clock.ahead = 500.0
+    stream.step()
+    assert read(stream.status.as_text())["ldpbeam_clock_ahead_seconds"] == 500
+    stream.stop()
+    record = stream.status.as_record()
+    assert record["rejected"] == {"malformed": 1}
+    again = engine(tmp_path, clock, broker).status
+    assert (again.read, again.counted, again.late, again.pulled) == (7, 4, 1, 0)
+
+
+def test_metrics_over_http() -> None:
+    status = Status(read=5, rejected={"malformed": 2})
+    with serve_metrics(("127.0.0.1", 0), lambda: status) as port:
+        with urlopen(f"http://127.0.0.1:{port}/metrics?x=1", timeout=PATIENCE) as answer:
+            assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+            assert read(answer.read().decode())["ldpbeam_reports_read"] == 5
+        with pytest.raises(HTTPError, match="404"):
+            urlopen(f"http://127.0.0.1:{port}/etc/passwd", timeout=PATIENCE)
+        with pytest.raises(UsageError, match="E-USAGE-METRICS"), serve_metrics(("127.0.0.1", port), Status):
+            pass
+    with socket.socket() as nobody:
+        assert nobody.connect_ex(("127.0.0.1", port)) != 0
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("9100", ("127.0.0.1", 9100)),
+        (":9100", ("127.0.0.1", 9100)),
+        ("0.0.0.0:80", ("0.0.0.0", 80)),
+        ("[::1]:9100", ("::1", 9100)),
+        ("metrics.local:1", ("metrics.local", 1)),
+    ],
+)
+def test_addresses(text: str, address: tuple[str, int]) -> None:
+    assert parse_address(text) == address
+
+
+@pytest.mark.parametrize("text", ["", "x", "host:", "host:x", "1:2:3", "127.0.0.1:65536", "-1"])
+def test_no_addresses(text: str) -> None:
+    with pytest.raises(UsageError, match="E-USAGE-METRICS"):
+        parse_address(text)
+
+
+# --- run_local, with a broker in memory in the place of Pub/Sub
+
+
+class Service(Broker):
+    """A subscriber that can be opened and closed."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(clock)
+        self.online = True
+
+    def __enter__(self) -> Service:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.redeliver()
+
+    def connected(self) -> bool:
+        return self.online
+
+
+@pytest.fixture
+def service(monkeypatch: pytest.MonkeyPatch) -> Service:
+    clock = Clock(100.0)
+    made = Service(clock)
+    monkeypatch.setattr(job, "Subscriber", lambda *_, **__: made)
+    original = LocalStream.__init__
+
+    def begin(self: LocalStream, given: RunConfig, source: Any, landing: Any = None) -> None:
+        original(self, given, source, clock.wall, clock, landing)
+
+    monkeypatch.setattr(LocalStream, "__init__", begin)
+    return made
+
+
+def test_lines_of_json(tmp_path: Path, service: Service, capsys: pytest.CaptureFixture[str]) -> None:
+    """One object a line; a broken connection and a wrong clock are events of their own."""
+    for i in range(3):
+        service.publish(report(i))
+    steps, original = [0], LocalStream.step
+
+    def step(self: LocalStream) -> int:
+        steps[0] += 1
+        if steps[0] == 3:
+            service.clock.ahead = 1e6
+        service.online = not 5 < steps[0] < 12
+        return original(self)
+
+    with mock.patch.object(LocalStream, "step", step):
+        run_local(config(tmp_path, stop_when_idle=8), command._json_line)
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["event"] for line in lines if line["event"] != "published"] == [
+        "clock",
+        "disconnected",
+        "connected",
+    ]
+    assert lines[0]["event"] == "published"
+    assert lines[-1]["read"] == lines[-1]["pending"] == 3
+    assert all({"pulled", "landed", "lag", "late", "rejected"} <= line.keys() for line in lines)
+
+
+def test_lines_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+    for event in command._EVENTS:
+        command._line(StreamLines(None), event, {}, Status(clock_ahead=-90.0))
+    said = capsys.readouterr().err.splitlines()
+    assert [line.rsplit("[", 1)[-1] for line in said if line.endswith("]")] == [
+        "W-STREAM-DISCONNECTED]",
+        "W-STREAM-CLOCK]",
+    ]
+    assert "-90 s" in said[-1]
+
+
+FAILURES: dict[str, tuple[int, str]] = {
+    "full": (errno.ENOSPC, "E-DISK-FULL"),
+    "over quota": (errno.EDQUOT, "E-DISK-FULL"),
+    "read-only": (errno.EROFS, "E-DISK-DENIED"),
+    "somebody else's": (errno.EACCES, "E-DISK-DENIED"),
+}
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+@pytest.mark.parametrize("where", ["landing/segment", "estimates/", "accounting/", "run.json", "rejects/"])
+def test_a_disk_that_takes_no_more(tmp_path: Path, service: Service, failure: str, where: str) -> None:
+    """A clear error; nothing that was acknowledged is lost, and the next engine goes on."""
+    number, code = FAILURES[failure]
+    refused: list[str] = []
+    real = open
+
+    def opened(path: str, *more: Any, **named: Any) -> Any:
+        if f"/{where}" in path and service.clock.now > 200:
+            refused.append(path)
+            raise OSError(number, os.strerror(number), path)
+        return real(path, *more, **named)
+
+    def at(moment: float, do: Callable[[], Any]) -> Callable[[LocalStream], int]:
+        def step(self: LocalStream) -> int:
+            if service.clock.now < moment and not service.queue:
+                service.clock.now = moment
+                do()
+            return original(self)
+
+        return step
+
+    original = LocalStream.step
+    for i in range(5):
+        service.publish(report(i))
+
+    def more() -> None:
+        for i in range(5, 9):
+            service.publish(report(i, epoch=1))
+        service.publish(b"junk")
+
+    with (
+        mock.patch.object(LocalStream, "step", at(HOUR + 10.0, more)),
+        mock.patch.object(
+            files, "open", opened, create=True
+        ),  # all that is published and kept goes through it
+        pytest.raises(LdpError, match=code),
+    ):
+        run_local(config(tmp_path, stop_when_idle=30))
+    assert refused
+    assert not list(tmp_path.rglob("*.tmp"))
+    total = run_local(config(tmp_path, stop_when_idle=30)).accounting.total.as_record()
+    assert (total["read"], total["counted"], total["rejected"]) == (10, 9, {"malformed": 1})
+    assert not service.queue
+    assert not service.out
+
+
+def test_other_errors_of_the_system_stay_what_they_are(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="Interrupted"), job.disk_errors(str(tmp_path)):
+        raise OSError(errno.EINTR, "Interrupted")
+
+
+def test_two_engines_on_one_output(tmp_path: Path, service: Service) -> None:
+    """The second one says so before it pulls anything."""
+    first = engine_of_another_process(tmp_path)
+    service.publish(report(1))
+    with pytest.raises(LdpError, match="E-STREAM-BUSY"):
+        run_local(config(tmp_path, stop_when_idle=1))
+    assert len(service.queue) == 1
+    first()
+
+
+def engine_of_another_process(output: Path) -> Callable[[], None]:
+    from ldpbeam.engine.storage.landing import Landing
+
+    landing = Landing(str(output))
+    landing.lock()
+    return landing.unlock
+
+
+def test_what_only_grows_is_a_counter_and_every_number_is_explained() -> None:
+    """What a replay can take back is a gauge: Prometheus would take a smaller counter for a restart."""
+    lines = Status().as_text().splitlines()
+    kinds = dict(line.split()[2:] for line in lines if line.startswith("# TYPE "))
+    helps = {line.split()[2]: line.split(maxsplit=3)[3] for line in lines if line.startswith("# HELP ")}
+    assert helps.keys() == kinds.keys()
+    assert all(text.endswith(".") and " " in text for text in helps.values())
+    assert {name for name, kind in kinds.items() if kind == "counter"} == {
+        "ldpbeam_messages_pulled_total",
+        "ldpbeam_messages_landed_total",
+        "ldpbeam_results_published_total",
+    }
+    assert set(kinds.values()) == {"counter", "gauge"}

@@ -1,0 +1,461 @@
+"""Whose an output directory is, what a run may replace in it, and how new results take the place of old."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from ldpbeam.admission import ReportColumns
+from ldpbeam.collection.epochs import LAST_SECOND, Epochs, instant
+from ldpbeam.errors import LdpError, UsageError, disk_error
+from ldpbeam.records import output as module
+from ldpbeam.records.output import PARTS, exchange, locked, prepare
+from tests.conftest import REPOSITORY
+from tests.pipelines.running import collection, copied, execute, fleet, write
+
+ONE = collection("grr", name="one")
+TWO = collection("olh", name="two")
+
+
+def tree(folder: Path) -> dict[str, bytes | None]:
+    return {
+        p.relative_to(folder).as_posix(): p.read_bytes() if p.is_file() else None for p in folder.rglob("*")
+    }
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Reports of two collections in ``in`` and ``in2``, and in ``out`` a finished run of the first."""
+    folder = tmp_path_factory.mktemp("finished")
+    write(folder / "in", ONE, fleet(ONE, 120, 2), prefix="one-")
+    write(folder / "in2", TWO, fleet(TWO, 120, 2), prefix="two-")
+    execute(ONE, folder / "in", folder / "out")
+    return folder
+
+
+@pytest.fixture
+def done(finished: Path, tmp_path: Path) -> Path:
+    """A finished run of one collection: a copy, since each test spoils it in its own way."""
+    return copied(finished, tmp_path) / "out"
+
+
+# --- whose results
+
+
+def test_results_of_another_collection_stay(done: Path, tmp_path: Path) -> None:
+    """Refused before anything is read, by name and version; with --overwrite they go."""
+    before = tree(done)
+    with pytest.raises(UsageError, match=r"holds results of one version 1.*\[E-USAGE-OVERWRITE\]"):
+        execute(TWO, tmp_path / "in2", done)
+    assert tree(done) == before
+    found = execute(TWO, tmp_path / "in2", done, overwrite=True)
+    assert {digest for digest, _ in found.tables()} == {TWO.digest_hex}
+    assert not list(done.rglob("one-*"))
+
+
+def test_results_of_an_unfinished_run_have_an_owner_too(done: Path, tmp_path: Path) -> None:
+    """Without a record the names of the files say whose they are."""
+    (done / "run.json").unlink()
+    with pytest.raises(UsageError, match=rf"results of one \({ONE.digest_hex}\)"):
+        execute(TWO, tmp_path / "in2", done)
+
+
+def test_a_collection_more_is_no_other(done: Path, tmp_path: Path) -> None:
+    """Both may replace one; one may not replace both."""
+    execute([ONE, TWO], [*(tmp_path / "in").iterdir(), *(tmp_path / "in2").iterdir()], done)
+    with pytest.raises(UsageError, match="results of two version 1"):
+        execute(ONE, tmp_path / "in", done)
+
+
+@pytest.mark.thorough(but=3)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "estimates/year=2024.parquet/part-0.parquet",
+        "estimates/mine.parquet",
+        f"estimates/one-{ONE.digest_hex}-epoch-000000.parquet",
+        "accounting/ledger2024.json",
+        "rejects/rejects.parquet",
+        "latest/notes.tmp",
+    ],
+)
+def test_what_no_run_has_written_is_never_deleted(done: Path, tmp_path: Path, name: str) -> None:
+    (done / name).parent.mkdir(parents=True, exist_ok=True)
+    (done / name).write_text("precious")
+    before = tree(done)
+    with pytest.raises(UsageError, match=r"which no run has written.*\[E-USAGE-OUTPUT\]"):
+        execute(ONE, tmp_path / "in", done, overwrite=True)
+    assert tree(done) == before
+
+
+def test_what_the_record_names_is_the_runs_own(done: Path, tmp_path: Path) -> None:
+    """Files of a version that called them otherwise go by the record."""
+    record = json.loads((done / "run.json").read_text())
+    (done / "estimates" / "named-otherwise.parquet").write_text("old")
+    record["files"].append({"path": "estimates/named-otherwise.parquet", "bytes": 3, "sha256": "", "rows": 0})
+    (done / "run.json").write_text(json.dumps(record))
+    execute(ONE, tmp_path / "in", done)
+    assert not (done / "estimates" / "named-otherwise.parquet").exists()
+
+
+def test_a_folder_that_is_a_link_is_refused_and_an_output_that_is_one_works(
+    done: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (done / "rejects").rmdir()
+    (done / "rejects").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UsageError, match="symbolic link"):
+        execute(ONE, tmp_path / "in", done)
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    execute(ONE, tmp_path / "in", tmp_path / "link")
+    assert (tmp_path / "elsewhere" / "run.json").exists()
+
+
+# --- one at a time
+
+
+HOLD = """
+import sys
+from ldpbeam.records.output import locked
+with locked(sys.argv[1]):
+    print("held", flush=True)
+    input()
+"""
+
+
+@pytest.fixture
+def holder(tmp_path: Path) -> Iterator[Callable[[Path], subprocess.Popen[str]]]:
+    """Another process that works on an output."""
+    started = []
+
+    def hold(folder: Path) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, "-c", HOLD, str(folder)],
+            cwd=REPOSITORY,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        return process
+
+    yield hold
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.thorough(but=1)
+def test_two_runs_on_one_output_do_not_meet(
+    done: Path, tmp_path: Path, holder: Callable[[Path], subprocess.Popen[str]]
+) -> None:
+    """The second one is refused and touches nothing; a killed one holds nobody up."""
+    other = holder(done)
+    before = tree(done)
+    with pytest.raises(LdpError, match="E-OUTPUT-BUSY"):
+        execute(ONE, tmp_path / "in", done)
+    assert tree(done) == before
+    other.kill()
+    other.wait()
+    execute(ONE, tmp_path / "in", done)
+    assert not (done / ".lock").exists()
+
+
+@pytest.mark.thorough(but=1)
+def test_a_replay_waits_for_a_run(done: Path, holder: Callable[[Path], subprocess.Popen[str]]) -> None:
+    from ldpbeam.cli.replay import replay_rejects as replay
+
+    holder(done)
+    with pytest.raises(LdpError, match="E-OUTPUT-BUSY"):
+        replay(done / "rejects")
+
+
+def test_a_lock_whose_file_was_removed_is_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between opening the file and locking it, the one who had it may take it away."""
+    real, calls = module.fcntl.flock, []
+
+    def removed_meanwhile(held: Any, what: int) -> None:
+        if not calls:
+            (tmp_path / ".lock").unlink()
+        calls.append(what)
+        real(held, what)
+
+    monkeypatch.setattr(module.fcntl, "flock", removed_meanwhile)
+    with locked(str(tmp_path)):
+        assert len(calls) == 2
+        with pytest.raises(LdpError, match="E-OUTPUT-BUSY"), locked(str(tmp_path)):
+            pass
+
+
+# --- new results for old ones
+
+
+def test_a_run_that_fails_leaves_the_earlier_results(
+    done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ldpbeam.transforms.stages.publish import MakeConsistent
+
+    before = tree(done)
+
+    def fail(self: object, element: Any) -> Any:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(MakeConsistent, "process", fail)
+    with pytest.raises(Exception, match="ZeroDivision"):
+        execute(ONE, tmp_path / "in", done)
+    assert tree(done) == before
+
+
+@pytest.mark.parametrize("gone", [False, True], ids=["cut", "taken-away"])
+def test_files_are_looked_at_before_a_record_vouches_for_them(
+    done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gone: bool
+) -> None:
+    """A table that somebody takes away or cuts meanwhile: no record, the earlier results stay."""
+    import ldpbeam.pipelines.run as running
+
+    before = tree(done)
+    real = running.run_record
+
+    def meddled(*given: Any, **more: Any) -> Any:
+        (victim,) = done.glob(".run-*.tmp/estimates/*-epoch-000001-r000.parquet")
+        if gone:
+            victim.unlink()
+        else:
+            victim.write_bytes(victim.read_bytes()[:-1])
+        return real(*given, **more)
+
+    monkeypatch.setattr(running, "run_record", meddled)
+    with pytest.raises(LdpError, match=r"1 of 4 files.*estimates/one-.*\[E-RUN-FILES\]"):
+        execute(ONE, tmp_path / "in", done)
+    assert tree(done) == before
+
+
+def test_an_exchange_that_was_cut_short_is_finished(
+    done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever it stopped, before the next run begins all results are new and none are old."""
+    new = execute(ONE, [sorted((tmp_path / "in").iterdir())[0]], tmp_path / "new").output
+    wanted = tree(new)
+    old = tree(done)
+    steps = 0
+    while True:
+        base = tmp_path / f"stop-{steps}"
+        lay(base, old)
+        lay(base / ".run-00000000.tmp", wanted)
+        ended = stopped_after(steps, base, monkeypatch)
+        if "run.json" in tree(base):
+            seen = {n: c for n, c in tree(base).items() if not n.startswith(".run-")}
+            assert seen in (old, wanted)
+        prepare(str(base), (ONE,), overwrite=False)
+        assert tree(base) == wanted, steps
+        if not ended:
+            break
+        steps += 1
+    assert steps > 10
+
+
+def lay(folder: Path, content: dict[str, bytes | None]) -> None:
+    for name, data in content.items():
+        if data is None:
+            (folder / name).mkdir(parents=True, exist_ok=True)
+    for name, data in content.items():
+        if data is not None:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(data)
+
+
+class _StopError(Exception):
+    pass
+
+
+def stopped_after(steps: int, base: Path, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Exchange, ended after so many changes of the directory; whether it did not come to its end."""
+    left = [steps]
+
+    def counted(real: Callable[..., Any]) -> Callable[..., Any]:
+        def change(*args: Any, **kwargs: Any) -> Any:
+            if not left[0]:
+                raise _StopError
+            left[0] -= 1
+            return real(*args, **kwargs)
+
+        return change
+
+    with monkeypatch.context() as patched:
+        for name in ("rename", "unlink"):
+            patched.setattr(Path, name, counted(getattr(Path, name)))
+        patched.setattr(module, "sync_folder", counted(module.sync_folder))
+        try:
+            exchange(str(base), base / ".run-00000000.tmp")
+        except _StopError:
+            return True
+    return False
+
+
+def test_the_accounting_never_names_a_table_that_is_not_there(
+    done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Looked at between all steps of an exchange."""
+    new = execute(ONE, [sorted((tmp_path / "in").iterdir())[0]], tmp_path / "new").output
+    scratch = done / ".run-00000000.tmp"
+    lay(scratch, tree(new))
+    looked = 0
+
+    def look() -> None:
+        nonlocal looked
+        looked += 1
+        for path in (done / "accounting").glob("*.json"):
+            for revision in json.loads(path.read_text())["revisions"]:
+                assert (done / revision["file"]).is_file()
+
+    real = Path.rename
+
+    def rename(self: Path, target: Path) -> Path:
+        found = real(self, target)
+        look()
+        return found
+
+    monkeypatch.setattr(Path, "rename", rename)
+    exchange(str(done), scratch)
+    assert looked == 2 * len(PARTS) + 1
+
+
+# --- latest
+
+
+def test_latest_is_the_newest_revision_of_each_epoch(done: Path) -> None:
+    """The same bytes under another name, which take no room."""
+    found = sorted((done / "latest").iterdir())
+    assert [p.name for p in found] == [f"one-{ONE.digest_hex}-epoch-00000{e}.parquet" for e in (0, 1)]
+    for path in found:
+        assert path.samefile(done / "estimates" / f"{path.stem}-r000.parquet")
+    rows = pq.read_table(found[0]).slice(0, 1).to_pylist()[0]
+    assert (rows["version"], (rows["epoch_end"] - rows["epoch_start"]).total_seconds()) == (1, 3600)
+
+
+# --- disks
+
+
+@pytest.mark.thorough(but=3)
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(errno.ENOSPC, "E-DISK-FULL"), (errno.EDQUOT, "E-DISK-FULL"), (errno.EROFS, "E-DISK-DENIED")],
+)
+def test_a_disk_that_takes_no_more(
+    done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, code: str
+) -> None:
+    """In the midst of a run: its own code, nothing left over, the earlier results as they were."""
+    before = tree(done)
+    real, calls = os.fsync, []
+
+    def fsync(descriptor: int) -> None:
+        calls.append(descriptor)
+        if len(calls) == 4:
+            raise OSError(number, os.strerror(number))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(LdpError, match=code):
+        execute(ONE, tmp_path / "in", done)
+    monkeypatch.undo()
+    assert tree(done) == before
+
+
+def test_other_failures_of_a_disk_are_not_called_full() -> None:
+    assert disk_error(OSError(errno.EIO, "x")) is None
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="has no /dev/full")
+def test_a_real_full_device_is_said() -> None:
+    with pytest.raises(OSError, match="No space") as caught, Path("/dev/full").open("wb") as handle:
+        handle.write(b"x")
+        handle.flush()
+    found = disk_error(caught.value, "/dev/full")
+    assert found is not None
+    assert found.code == "E-DISK-FULL"
+
+
+def test_a_page_that_cannot_be_written_leaves_nothing(done: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ldpbeam.report_page.document import write_page
+
+    real = Path.write_bytes
+
+    def full(self: Path, data: bytes) -> int:
+        real(self, data[:10])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    before = tree(done)
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(LdpError, match="E-DISK-FULL"):
+        write_page(done, done / "index.html")
+    assert tree(done) == before
+
+
+# --- the end of the calendar
+
+
+@pytest.mark.parametrize("lateness", [0, 2 * 86400, (1 << 32) - 1])
+def test_the_last_planned_epoch_can_be_counted(tmp_path: Path, lateness: int) -> None:
+    """Its close would lie in the year 10000; a report of it is counted like any other."""
+    agreed = collection("grr", name="weekly", epochs=Epochs(604800, 1767225600), allowed_lateness=lateness)
+    last = agreed.epochs.count - 1
+    (batch, *_) = fleet(agreed, 20, 1)
+    write(
+        tmp_path / "in",
+        agreed,
+        [batch, ReportColumns(agreed.digest, last, batch.report_ids[:1], batch.payloads[:1])],
+    )
+    done = execute(agreed, tmp_path / "in", tmp_path / "out", not_after=LAST_SECOND)
+    assert sorted(epoch for _, epoch in done.tables()) == [0, last]
+    assert agreed.closes(last) <= LAST_SECOND
+    instant(agreed.closes(last))
+    assert agreed.digest == replace(agreed, allowed_lateness=0).digest
+
+
+def test_equal_names_and_versions_are_refused() -> None:
+    from ldpbeam.job.config import RunConfig
+
+    other = collection("grr", 12, name="one")
+    with pytest.raises(UsageError, match=r"two collections are called 'one' version 1.*E-USAGE-COLLECTION"):
+        RunConfig.parsed((ONE, other), output="out")
+    assert len(RunConfig.parsed((ONE, replace(other, version=2)), output="out").collections) == 2
+
+
+def test_refused_messages_are_private(tmp_path: Path) -> None:
+    """Payloads and ids of reports: for the owner only, whatever the umask says."""
+    from ldpbeam.engine.engine import LocalStream
+    from tests.ldpbeam.engine.broker import Broker, Clock
+
+    before = os.umask(0)
+    try:
+        clock = Clock(10.0)
+        broker = Broker(clock)
+        from ldpbeam.job.config import RunConfig
+
+        config = RunConfig.parsed(
+            (ONE,), output=str(tmp_path / "out"), subscription="s", settle=1.0, land_every=0.5
+        )
+        engine = LocalStream(config, broker, clock, clock)
+        broker.publish(b"junk")
+        engine.step()
+        engine.stop()
+    finally:
+        os.umask(before)
+    landing = tmp_path / "out" / "landing"
+    assert stat.S_IMODE(landing.stat().st_mode) == 0o700
+    kept = [p for p in landing.iterdir() if p.name != "lock"]
+    assert {p.suffix for p in kept} == {".seg", ".pb", ".json"}
+    assert {stat.S_IMODE(p.stat().st_mode) for p in kept} == {0o600}

@@ -1,0 +1,160 @@
+"""The numbers behind the page: accounting, significance, rounding."""
+
+import itertools
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ldpbeam.accounting import Account
+from ldpbeam.privacy.statements import epsilon
+from ldpbeam.records.run_record import RunRecord
+from ldpbeam.report_page import accounting_section, data, estimates, scales, significance, text
+from tests.ldpbeam.report_page.synthetic import DIGEST, Fake, write_run
+
+BALANCED = {"read": 10, "counted": 6, "late": 1, "duplicate": 1, "rejected": {"malformed": 2}}
+
+
+@pytest.mark.parametrize(
+    ("read", "stream", "left"), [(10, False, 0), (10, True, 0), (11, False, 1), (11, True, 0), (9, True, -1)]
+)
+def test_the_identity_holds_or_is_complained_about(read: int, stream: bool, left: int) -> None:
+    """What a stream has read and not booked is pending; nobody may book what was not read."""
+    account = Account.from_record({**BALANCED, "read": read})
+    assert accounting_section.unexplained(account, stream) == left
+    line = accounting_section.identity(account, stream)
+    assert f"read {read} {'≠' if left else '='} counted 6 + late 1 + duplicate 1 + rejected 2" in line
+    assert line.endswith(" + pending 1 (their epochs are not over)") == (stream and read == 11)
+
+
+@pytest.mark.parametrize(
+    ("changed", "complaint"),
+    [
+        ({}, ""),
+        (
+            {"total": {**BALANCED, "read": 11}},
+            "Whole run: read 11, but counted + late + duplicate",
+        ),
+        ({"total": {**BALANCED, "late": 0, "counted": 7}}, "Whole run: counted is 7, but its epochs"),
+        ({"unattributed": {"read": 3, "rejected": {}}}, "Reports of no known epoch: read 3, but"),
+        ({"archived": {**BALANCED, "epochs": 2, "late": 0}}, "Archived epochs: read 10, but"),
+    ],
+)
+def test_every_row_of_the_accounting_is_held_against_the_identity(
+    tmp_path: Path, changed: dict[str, object], complaint: str
+) -> None:
+    output, _ = write_run(tmp_path, [Fake(epochs=1)])
+    written = json.loads((output / "run.json").read_text())
+    line = {"collection": "a", "digest": "b", "epoch": 0, "epoch_start": None, **BALANCED, "withheld": ""}
+    written["accounting"] = {"total": BALANCED, "epochs": [line], "unattributed": {"read": 0, "rejected": {}}}
+    written["accounting"] |= changed
+    found = accounting_section.complaints(RunRecord.from_record(written))
+    assert any(complaint in one for one in found) == bool(complaint) == bool(found)
+
+
+def test_errors_agree_with_theory_and_intervals_with_their_level(tmp_path: Path) -> None:
+    output, truth = write_run(tmp_path, [Fake(k=200, epochs=10, n=50_000)])
+    (collection,) = data.load(output, truth).collections
+    assert collection.digest == DIGEST
+    raw = np.mean([epoch.mse_raw for epoch in collection.epochs if epoch.mse_raw is not None])
+    theory = np.mean([epoch.variance for epoch in collection.epochs if epoch.variance is not None])
+    # 2000 squared normal errors: relative standard deviation sqrt(2/2000) = 0.032, seed fixed.
+    assert raw == pytest.approx(theory, rel=0.13)
+    coverage = [epoch.coverage for epoch in collection.epochs if epoch.coverage is not None]
+    assert np.mean(coverage) == pytest.approx(0.95, abs=0.02)
+    # The distance from 1/k is known without the truth, without bias.
+    guess = np.mean([epoch.spread for epoch in collection.epochs if epoch.spread is not None])
+    exact = np.mean([e.mse_uniform for e in collection.epochs if e.mse_uniform is not None])
+    assert guess == pytest.approx(exact, abs=0.13 * theory)
+
+
+def test_the_values_followed_are_those_that_stand_out(tmp_path: Path) -> None:
+    class Spike(Fake):
+        def frequencies(self, epoch: int) -> np.ndarray:
+            frequency = np.full(self.k, 1.0)
+            frequency[7] = 6.0  # stands out all the time
+            frequency[23] = 5.0 if epoch >= 5 else 0.1  # changes
+            return frequency / frequency.sum()
+
+    output, _ = write_run(tmp_path, [Spike(k=50, epochs=10, n=300_000)])
+    (collection,) = data.load(output).collections
+    assert set(collection.ranked[:2]) == {7, 23}
+    _, jump, change = collection.standing[23]
+    assert jump > 10
+    assert change > 0.05
+
+
+def test_discoveries_among_pure_noise_are_rare(tmp_path: Path) -> None:
+    class Flat(Fake):
+        def frequencies(self, epoch: int) -> np.ndarray:
+            return np.full(self.k, 1 / self.k)
+
+    output, _ = write_run(tmp_path, [Flat(k=300, epochs=6)])
+    (collection,) = data.load(output).collections
+    found = [significance.discoveries(collection.read(e.epoch), 1 / 300) for e in collection.epochs]
+    assert sum(found) <= 2
+
+
+def test_a_value_absent_from_the_truth_has_frequency_zero(tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = tmp_path / "truth.parquet"
+    rows = {"epoch": [1, 0, 0], "value": [2, 5, 1], "frequency": [0.5, 0.25, 0.75]}
+    pq.write_table(pa.table(rows), path)
+    truth = estimates.Truth(path)
+    values = np.array([0, 1, 5, 9])
+    assert truth.at(0, values).tolist() == [0.0, 0.75, 0.25, 0.0]
+    assert np.isnan(truth.at(7, values)).all()
+
+
+@pytest.mark.parametrize(
+    ("shown", "expected"),
+    [
+        (text.share(0.03412, 0.0048), "3.41 %"),
+        (text.share(-0.0001, 0.0048), "−0.01 %"),
+        (text.share(math.nan, 0.1), "–"),
+        (text.share(1 / 360), "0.278 %"),
+        (text.power(2.34e-5), "2.3 × 10⁻⁵"),
+        (text.power(0.0), "0"),
+        (epsilon(0.99999), "1"),
+        (epsilon(1.23456789), "1.235"),
+        (epsilon(2.0), "2"),
+        (text.duration(21600), "6 h"),
+        (text.duration(86400), "1 d"),
+        (text.duration(3.2), "3.2 s"),
+        (text.size(1536), "1.5 KiB"),
+        (text.plural(1, "epoch"), "1 epoch"),
+        (text.plural(1200, "epoch"), "1,200 epochs"),
+    ],
+)
+def test_numbers_are_shown_with_the_digits_that_mean_something(shown: str, expected: str) -> None:
+    assert shown == expected
+
+
+@pytest.mark.parametrize("value", [0.99999, 1.0000001, 3.14159265, 2.0, 1e-7, 123456.7])
+def test_privacy_figures_are_never_understated(value: float) -> None:
+    assert float(epsilon(value)) >= value * (1 - 1e-12)
+
+
+def test_untrusted_text_is_bounded_and_shows_what_it_is() -> None:
+    assert text.clean("a\x00\u202e\u2028b") == "a\ufffd\ufffd\ufffdb"
+    assert text.clean("x" * 100, 10) == "x" * 9 + "…"
+    assert text.clean_tree({"\x1b": ["\ud800", 1, None]}) == {"\ufffd": ["\ufffd", 1, None]}
+
+
+def test_labels_at_the_ends_of_lines_do_not_overlap() -> None:
+    ends = [("a", "red", 1.0), ("b", "red", 1.01), ("c", "red", 1.02), ("d", "red", 5.0)]
+    moved = scales.apart(ends, (0.0, 10.0), logarithmic=False, gap=0.05)
+    places = [place for _, _, place in moved]
+    assert [name for name, _, _ in moved] == ["a", "b", "c", "d"]
+    assert min(b - a for a, b in itertools.pairwise(places)) >= 0.5 - 1e-3
+    assert places[3] == 5.0
+
+
+@pytest.mark.parametrize("domain", [(1e-7, 1e-3), (4e-6, 3e-5), (2e-5, 2.5e-5), (1e-9, 10.0)])
+def test_a_logarithmic_axis_has_a_readable_number_of_ticks(domain: tuple[float, float]) -> None:
+    ticks = scales.ticks(scales.nice(domain, logarithmic=True))
+    assert 1 <= len(ticks) <= 8

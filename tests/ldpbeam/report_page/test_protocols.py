@@ -1,0 +1,378 @@
+"""The page of real runs: every protocol and every way to share several attributes, none of them made up.
+
+What a result holds, frequencies or a mean, is asked of the record. A page that guessed it would be seen
+here: each section is held against what the protocol itself says.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from markupsafe import Markup
+
+from ldpbeam.accounting import Accounting
+from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.file import parse_collection
+from ldpbeam.collection.values import Index
+from ldpbeam.job.config import RunConfig
+from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol
+from ldpbeam.protocols.attributes.allocate import ALLOCATIONS
+from ldpbeam.protocols.results import MeanProtocol
+from ldpbeam.records.published import run_record, write_record
+from ldpbeam.records.run_record import StreamRecord
+from ldpbeam.report_page import charts, data, parts, scales, svg
+from ldpbeam.report_page.dates import Dates
+from ldpbeam.report_page.document import write_page
+from ldpbeam.report_page.sums import Asked, described
+from ldpbeam.report_page.text import plain
+from ldpbeam.report_page.view import Section, Writer
+from ldpbeam.simulators.fleet import Fleet
+from ldpbeam.simulators.population.joint import joint_population
+from ldpbeam.simulators.population.specs import population
+from ldpbeam.simulators.simulate import simulate
+from ldpbeam.simulators.words import RandomWords
+from tests.ldpbeam.report_page.reader import Reader, harmless
+from tests.pipelines.running import execute, write
+from tests.reference.settings import LEVELS
+
+SIZE, DEVICES, EPOCHS = 9, 240, 2
+HEADING = "name: {name}\nconsistency: {method}\nepoch: {{length: 1h}}\n"
+ATTRIBUTES = "attributes: [{name: a, domain: {size: 9}}, {name: b, domain: {size: 9}}]\n"
+
+
+def agreed(name: str, allocation: str = "", method: str = "norm_sub") -> Collection:
+    """A collection with one domain, or with two attributes."""
+    takes = ALLOCATIONS[allocation].PARAMETERS if allocation == "allomfree" else PROTOCOLS[name].PARAMETERS
+    lines = [HEADING.format(name=f"{name or 'chosen'}_{allocation or 'alone'}_{method}", method=method)]
+    lines += [f"{key}: {({**LEVELS, 'd': 2})[key]}\n" for key in takes]
+    lines.append(f"protocol: {name}\n" if name else "")
+    lines.append(f"allocation: {allocation}\n{ATTRIBUTES}" if allocation else f"domain: {{size: {SIZE}}}\n")
+    return parse_collection("".join(lines))
+
+
+def every_kind() -> Iterator[Collection]:
+    """Every protocol alone; every allocation with every mean, and with one protocol that counts."""
+    means = [name for name, kind in PROTOCOLS.items() if issubclass(kind, MeanProtocol)]
+    for name in PROTOCOLS:
+        yield agreed(name)
+    for allocation in ALLOCATIONS:
+        if allocation == "allomfree":
+            yield agreed("", allocation)
+            continue
+        for name in [*means, "loloha"]:
+            # Together is for one bit per counter.
+            if allocation != "together" or name.startswith("one_bit"):
+                yield agreed(name, allocation)
+
+
+def values_of(collection: Collection) -> np.ndarray:
+    """Values whose mean lies clear of every frequency; they add up to the limit of counters at most."""
+    count = len(collection.histograms)
+    draw = np.random.default_rng(3).integers(0, SIZE, DEVICES).astype(np.int32)
+    if count == 1:
+        return draw
+    return np.stack([draw // 2, draw - draw // 2], axis=1).astype(np.int32)
+
+
+@pytest.fixture(scope="module")
+def sections(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> dict[str, list[tuple[data.CollectionData, Section]]]:
+    """The sections of one run of all kinds, by the collection's digest."""
+    base = tmp_path_factory.mktemp("kinds")
+    kinds = {c.digest: c for c in every_kind()}
+    for collection in kinds.values():
+        crowd, values = Fleet(collection, DEVICES, 1), values_of(collection)
+        batches = [batch for epoch in range(EPOCHS) for batch in crowd.batches(Index(values), epoch)[1]]
+        write(base / "in", collection, batches, prefix=collection.digest_hex)
+    done = execute(tuple(kinds.values()), base / "in", base / "out")
+    assert done.exit_code == 0
+    run = data.load(done.output)
+    assert run.problems == ()
+    with pytest.MonkeyPatch.context() as patch:
+        # Six hundred charts take minutes; those of the means are drawn by the tests below.
+        patch.setattr(svg, "render", lambda *_: Markup())
+        found = _sections(run, described(run.record, done.output, None))
+    assert set(found) == {c.digest_hex for c in kinds.values()}
+    return found
+
+
+def _sections(run: data.Run, asked: Asked) -> dict[str, list[tuple[data.CollectionData, Section]]]:
+    found: dict[str, list[tuple[data.CollectionData, Section]]] = {}
+    for index, one in enumerate(run.collections):
+        writer = Writer(one, run.record, parts.Detail(20, 60, 60), f"c{index}", asked)
+        found.setdefault(one.digest, []).append((one, writer.section()))
+    return found
+
+
+def words(section: Section) -> str:
+    """Everything that a section says outside its charts' marks."""
+    told: list[Any] = [section.verdict, section.facts, section.followed.sentence, section.answer]
+    told += [f"{stage.word} {stage.figure} {stage.note}" for stage in section.stages]
+    told += [section.answer_numbers, section.histogram_title, section.error_title]
+    figures = [*section.histograms, *([section.error] if section.error else [])]
+    told += [figure.sentence for figure in figures]
+    told += [key.text for figure in figures for key in figure.keys]
+    return " ".join(map(str, told))
+
+
+@pytest.mark.parametrize("collection", list(every_kind()), ids=lambda c: c.name)
+@pytest.mark.thorough
+def test_a_section_speaks_of_what_its_protocol_estimates(
+    collection: Collection, sections: dict[str, list[tuple[data.CollectionData, Section]]]
+) -> None:
+    """Frequencies are percentages of k values that add up; a mean is a number in the values' units."""
+    mine = sections[collection.digest_hex]
+    assert len(mine) == len(collection.histograms)
+    for part, (one, section) in zip(collection.protocol.parts, mine, strict=True):
+        text = words(section)
+        assert one.size == SIZE
+        if isinstance(part, MeanProtocol):
+            assert one.mean
+            assert one.uniform is None
+            assert "the estimated mean of values in 0 … 8 is typically within ±" in section.verdict
+            assert "mean of values in 0 … 8" in section.facts
+            assert section.histogram_title == "Mean of the last epoch"
+            for wrong in ("percentage", "1/k", "norm_sub", "counts", "adds up to 1", "each value", "points"):
+                assert wrong not in text, wrong
+            assert "%" not in re.sub(r"95 %", "", text.replace("100 %", ""))
+            # A standard error in the units of the values: of 240 reports not yet small, never hundreds.
+            bound = float(re.search(r"±([\d.,]+) \(95 %\)", section.verdict)[1].replace(",", ""))
+            assert one.last is not None
+            assert bound == pytest.approx(1.96 * one.last.std_error[0], rel=0.25)
+        else:
+            assert isinstance(part, FrequencyProtocol)
+            assert not one.mean
+            assert one.uniform == pytest.approx(1 / SIZE)
+            assert "percentage points" in section.verdict
+            assert f"support {SIZE} counts" in text
+            assert "histogram norm_sub adds up to 1" in text
+            assert section.histogram_title == "Histogram of the last epoch"
+            assert "mean of values" not in text
+
+
+@pytest.mark.parametrize("result", ["frequencies", "mean"])
+def test_the_record_decides_and_no_name_does(tmp_path: Path, result: str) -> None:
+    """Another protocol's name in the record changes nothing; another result changes the page."""
+    collection = agreed("grr" if result == "mean" else "one_bit_mean")
+    crowd, values = Fleet(collection, DEVICES, 1), values_of(collection)
+    done = execute(
+        collection, write(tmp_path / "in", collection, [crowd.report(Index(values))]), tmp_path / "o"
+    )
+    record = json.loads((done.output / "run.json").read_text())
+    record["collections"][0]["result"] = result
+    (done.output / "run.json").write_text(json.dumps(record))
+    (one,) = data.load(done.output).collections
+    assert one.mean == (result == "mean")
+    # A record that does not say so is no record.
+    del record["collections"][0]["result"]
+    (done.output / "run.json").write_text(json.dumps(record))
+    run = data.load(done.output)
+    assert [p for p in run.problems if "run.json could not be read" in p]
+    assert not run.collections[0].mean
+
+
+@pytest.mark.parametrize(
+    ("name", "allocation"),
+    [("laplace_mean", ""), ("one_bit_mean", ""), ("one_bit_rrpm", ""), ("one_bit_mean", "sample"),
+     ("laplace_mean", "split"), ("one_bit_mean", "together")],
+)  # fmt: skip
+@pytest.mark.thorough
+def test_the_page_of_a_mean_holds_it_against_the_true_mean(
+    tmp_path: Path, name: str, allocation: str
+) -> None:
+    """From a simulation to the page: the truth of a mean is the mean of the values, not a frequency."""
+    collection, devices = agreed(name, allocation, "none"), 3_000
+    common: dict[str, Any] = {"devices": devices, "epochs": 2, "random_words": RandomWords(2)}
+    people: Any
+    if allocation:
+        people = joint_population(
+            "zipf:0.5", attributes=collection.histograms, limit=collection.protocol.sum_limit, **common
+        )
+    else:
+        people = population("zipf:0.5", domain=collection.domain, **common)
+    simulate(collection, people, tmp_path, seed=1, truth=True)
+    done = execute(collection, tmp_path / "reports", tmp_path / "out")
+    page = write_page(done.output, tmp_path / "page.html", tmp_path / "truth.parquet")
+    text = harmless(page.read_text("utf-8")).text
+    run = data.load(done.output, tmp_path / "truth.parquet")
+    for index, one in enumerate(run.collections):
+        for epoch, held in enumerate(people.values()):
+            true = float(held.reshape(devices, -1)[:, index].mean())
+            snapshot = one.read(epoch)
+            assert snapshot.truth.tolist() == pytest.approx([true])
+            # Six standard errors, two epochs of two attributes in six cases: below 1e-7 in all.
+            assert abs(snapshot.estimate[0] - true) < 6 * snapshot.std_error[0]
+            assert f"truth {plain(true, float(snapshot.std_error[0]))}" in page.read_text("utf-8")
+    assert "The estimated mean against the true mean in each epoch" in text
+    assert "The result is one mean, so there is no 1/k to beat" in text
+    assert "percentage points" not in text
+    assert "norm_sub" not in text
+    assert "histogram raw the mean as it was estimated" in text
+
+
+def test_the_totals_are_those_of_the_command_line(tmp_path: Path) -> None:
+    """Reports of no known epoch are part of the run: in the header, in the section, in the table."""
+    collection = agreed("grr")
+    crowd, values = Fleet(collection, DEVICES, 1), values_of(collection)
+    folder = write(tmp_path / "in", collection, [crowd.report(Index(values))])
+    (folder / "broken.pb").write_bytes(b"\x05hello" * 13)
+    done = execute(collection, folder, tmp_path / "out")
+    assert done.total["read"] == DEVICES + 13
+    text = Reader(write_page(done.output, tmp_path / "page.html").read_text("utf-8")).text
+    line = "read 253 = counted 240 + late 0 + duplicate 0 + rejected 13"
+    assert f"Whole run: {line} (malformed 13); 13 of them belong to no known collection and epoch." in text
+    assert text.count(line) == 2
+    assert "253 reports read, 240 counted" in text
+    assert "% of 253 reports were counted" in text
+    assert "report 253 read" in text
+    assert "identity whole run 253 240 0 0 13 holds no epoch 13 0 0 0 13 holds 0 1970-01-01" in text
+
+
+@pytest.mark.parametrize(
+    ("status", "words_shown"), [("stopped", "stream stopped"), ("running", "stream still running")]
+)
+def test_a_stream_is_never_called_finished(tmp_path: Path, status: str, words_shown: str) -> None:
+    """What a stream has not counted yet is pending, and no violation of the identity."""
+    collection = agreed("grr")
+    key = (collection.digest_hex, 0)
+    books = Accounting.from_entries([((key, "read"), 500), ((key, "counted"), 480)])
+    config = RunConfig.parsed((collection,), output=str(tmp_path), subscription="projects/p/subscriptions/s")
+    (tmp_path / "estimates").mkdir()
+    stream = StreamRecord(config.input.subscription, "", 0, 1, 1, 0, None)
+    write_record(str(tmp_path), run_record(config, books, [], 1.0, status=status, stream=stream))
+    text = Reader(write_page(tmp_path, tmp_path / "page.html").read_text("utf-8")).text
+    assert words_shown in text
+    assert "finished" not in text
+    record = json.loads((tmp_path / "run.json").read_text())
+    record["stream"]["watermark_micros"] = 86_400_000_000 * 366
+    (tmp_path / "run.json").write_text(json.dumps(record))
+    text = Reader(write_page(tmp_path, tmp_path / "page.html").read_text("utf-8")).text
+    assert re.search(words_shown + r"[a-z ]* at 1971-01-02 00:00 UTC", text)
+    assert "does not add up" not in text
+    assert "read 500 = counted 480 + late 0 + duplicate 0 + rejected 0 + pending 20" in text
+    # The same books without a stream are a violation.
+    record = json.loads((tmp_path / "run.json").read_text())
+    del record["stream"]
+    (tmp_path / "run.json").write_text(json.dumps(record))
+    text = Reader(write_page(tmp_path, tmp_path / "page.html").read_text("utf-8")).text
+    assert "does not add up" in text
+
+
+def test_provisional_and_withheld_epochs_are_marked(tmp_path: Path) -> None:
+    """An early pane is provisional; too few reports or too many rejected ones are told apart."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    collection = parse_collection(
+        f"name: m\ndomain: {{size: {SIZE}}}\nprotocol: grr\nepsilon: 3\n"
+        "epoch: {length: 1h}\nmin_reports: 100\n"
+    )
+    crowd, values = Fleet(collection, DEVICES, 1), values_of(collection)
+    batches = [batch for epoch in range(5) for batch in crowd.batches(Index(values), epoch)[1]]
+    few = replace(batches[2], report_ids=batches[2].report_ids[:50], payloads=batches[2].payloads[:50])
+    bad = replace(
+        batches[3], report_ids=batches[3].report_ids[:90], payloads=batches[3].payloads[:90] * 0 + 255
+    )
+    folder = write(tmp_path / "in", collection, [*batches[:2], few, batches[3], bad, batches[4]])
+    done = execute(collection, folder, tmp_path / "out")
+    assert done.exit_code == 5
+    last = next(p for p in (done.output / "estimates").iterdir() if "epoch-000004" in p.name)
+    table = pq.read_table(last)
+    at = table.column_names.index("pane")
+    pq.write_table(table.set_column(at, "pane", pa.array(["early"] * SIZE)), last)
+    html = write_page(done.output, tmp_path / "page.html").read_text("utf-8")
+    text = harmless(html).text
+    assert "Epoch 4 is provisional: not over when this was published" in text
+    assert "Provisional: the epoch was not over, so these numbers will change." in text
+    withheld = "Withheld: Epoch 2 (fewer than 100 reports); Epoch 3 (too many of the records were rejected)."
+    assert withheld in text
+    assert "epoch 3 (1970-01-01 03:00): withheld, too many of the records were rejected" in html
+    assert "epoch 4 (1970-01-01 04:00), provisional: " in html
+    starts = [rf"{epoch} 1970-01-01 0{int(epoch[0])}:00 " for epoch in ("2", "3", r"4 \(provisional\)")]
+    assert re.search(f"{starts[0]}withheld withheld .* {starts[1]}withheld withheld .* {starts[2]}", text)
+    # The same in the bars of what was counted, and in the table of the accounting.
+    assert "counted counted, provisional counted, estimates withheld" in text
+    assert "epoch 2 (1970-01-01 02:00): 50 counted, estimates withheld" in html
+    assert "epoch 4 (1970-01-01 04:00): 240 counted, provisional" in html
+    assert re.search(r"2 \(withheld\) .* 3 \(withheld\) .* 4 \(provisional\) 1970-01-01 04:00 240 240 ", text)
+
+
+def test_without_dates_epochs_have_whole_numbers_below_the_axis_each_once() -> None:
+    """Two epochs are 0 and 1, one epoch is 0: no number twice, none beside the epochs."""
+    assert scales.whole(-0.04, 1.04, 6) == [0, 1]
+    assert scales.whole(-0.5, 0.5, 6) == [0]
+    assert scales.whole(0, 39, 6) == [0, 10, 20, 30]
+    assert scales.whole(7, 7, 6) == [7]
+    assert all(len(scales.whole(3, 3 + n, 6)) <= 7 for n in range(3000))
+    assert Dates().ticks(0, 39, 6) == [(0, "0", ""), (10, "10", ""), (20, "20", ""), (30, "30", "")]
+    assert Dates().title == "epoch"
+
+
+@pytest.mark.parametrize(
+    ("epochs", "ticks"),
+    [
+        (1, ["1 Jan", "2026"]),
+        (2, ["1 Jan", "2026", "2 Jan"]),
+        (3, ["1 Jan", "2026", "2 Jan", "3 Jan"]),
+        (40, ["5 Jan", "2026", "19 Jan", "2 Feb"]),
+        (1000, ["2026", "2027", "2028"]),
+    ],
+)
+def test_dates_stand_below_the_axis_each_once(epochs: int, ticks: list[str]) -> None:
+    """In every chart over epochs, however many there are; the second line of a tick is drawn below it."""
+    dates = Dates(0, datetime(2026, 1, 1, tzinfo=UTC), 86_400)
+    rows: list[charts.Row] = []
+    for epoch in range(epochs):
+        nothing = {"low": 0.0, "high": 1.0, "truth": None, "text": dates.named(epoch), "mark": ""}
+        rows.append({"epoch": epoch, "estimate": 0.5, **nothing})
+    bars = [{"epoch": row["epoch"], "part": "counted", "number": 5, "order": 0, "text": "t"} for row in rows]
+    points = [(float(row["epoch"]), 1.0 + row["epoch"]) for row in rows]
+    for chart in (
+        charts.multiple(rows, (0.0, 1.0), None, "~g", dates, 60),
+        charts.stack(bars, {"counted": charts.COUNTED}, (0, epochs - 1), True, 170, dates),
+        charts.lines([("raw", charts.RAW, (), points)], True, "epoch", "~g", dates=dates),
+    ):
+        drawn = str(svg.render(chart, "a chart", "x"))
+        # What stands below the axis comes before its title.
+        assert re.findall(r">([^<>]+)</t(?:ext|span)>", drawn)[: len(ticks) + 1] == [*ticks, dates.title]
+        assert (">2026</tspan>" in drawn) == (epochs < 1000)
+        assert 'dy="' in drawn or epochs == 1000
+
+
+@pytest.mark.parametrize("seconds", [1, 60, 3600, 21_600, 86_400, 604_800, 2_592_000])
+@pytest.mark.parametrize(
+    "begin", [datetime(2026, 1, 1, tzinfo=UTC), datetime(1999, 12, 30, 7, 13, 5, tzinfo=UTC)]
+)
+def test_ticks_are_few_round_and_each_once(seconds: int, begin: datetime) -> None:
+    dates = Dates(3, begin, seconds)
+    for epochs in (1, 2, 3, 7, 24, 40, 365, 1000):
+        ticks = dates.ticks(3, 2 + epochs, 4)
+        assert 1 <= len(ticks) <= 4
+        contexts = list(accumulate((below for *_, below in ticks), lambda last, below: below or last))
+        assert len({(above, below) for (_, above, _), below in zip(ticks, contexts, strict=True)}) == len(
+            ticks
+        )
+        places = [epoch for epoch, *_ in ticks]
+        assert places == sorted(set(places))
+        assert 3 <= places[0] <= places[-1] < 3 + epochs
+        assert len(ticks) > 1 or epochs == 1
+        assert ticks[0][2] or ticks[0][1].isdecimal()  # a day has its year, a time its day
+
+
+def test_an_epoch_beyond_the_calendar_has_no_date() -> None:
+    dates = Dates(0, datetime(2026, 1, 1, tzinfo=UTC), 86_400)
+    assert dates.named(10**9) == "epoch 1000000000"
+    assert dates.named(1) == "epoch 1 (2026-01-02)"
+    assert Dates(0, dates.start, 3600).named(1) == "epoch 1 (2026-01-01 01:00)"
+    assert Dates(4, dates.start, None).named(4) == "epoch 4 (2026-01-01 00:00)"
+    assert Dates(4, dates.start, None).named(5) == "epoch 5"

@@ -1,0 +1,140 @@
+"""What the page says about values added up: a curve for values in order, groups where a file lists them."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from scipy.stats import norm
+
+import ldpbeam
+from ldpbeam.errors import UsageError
+from ldpbeam.records.collection_record import collection_entry
+from ldpbeam.report_page import charts
+from ldpbeam.report_page.document import write_page
+from ldpbeam.report_page.sums import MOST
+from tests.ldpbeam.report_page.reader import Reader, harmless
+from tests.ldpbeam.report_page.synthetic import Fake, write_run
+
+TEXT = """
+name: minutes
+domain: DOMAIN
+protocol: oue
+epsilon: 3.0
+epoch: {length: 1d, origin: 2026-01-01T00:00:00Z}
+"""
+RANGE = "{range: {max: 120, buckets: 12}}"
+
+
+def run(folder: Path, domain: str = RANGE, devices: int = 4000) -> Path:
+    """A folder as a run leaves it, with one epoch and the collection in its record."""
+    output, _ = write_run(folder, [Fake(k=2, epochs=1)])
+    collection = ldpbeam.parse_collection(TEXT.replace("DOMAIN", domain))
+    size = collection.histograms[0][1].size
+    for path in (output / "estimates").iterdir():
+        path.unlink()
+    values = (np.arange(devices) % size) ** 2 // size
+    table = ldpbeam.estimate(collection, ldpbeam.simulate(collection, ldpbeam.Index(values)))
+    pq.write_table(table, output / "estimates" / "a.parquet")
+    record = json.loads((output / "run.json").read_text())
+    record["collections"] = [collection_entry(collection)]
+    (output / "run.json").write_text(json.dumps(record))
+    return output
+
+
+def page(output: Path, groups: Path | None = None) -> Reader:
+    return harmless(write_page(output, output / "page.html", None, groups).read_text("utf-8"))
+
+
+def file(folder: Path, text: str) -> Path:
+    path = folder / "groups.csv"
+    path.write_text(text)
+    return path
+
+
+def test_a_curve_of_values_in_order(tmp_path: Path) -> None:
+    output = run(tmp_path)
+    text = page(output).text
+    collection = ldpbeam.parse_collection(TEXT.replace("DOMAIN", RANGE))
+    table = ldpbeam.read(output)
+    (median,) = ldpbeam.quantiles(collection, table, [0.5]).to_pylist()
+    assert "Values added up" in text
+    assert f"Half of them are at {median['label']} or below" in text
+    assert f"(95 %: {median['label_low']} to {median['label_high']})" in text
+    curve = ldpbeam.cumulative_shares(collection, table).to_pylist()
+    reader = page(output)
+    labels = [
+        a["aria-label"] or "" for _, a in reader.elements if (a.get("aria-label") or "").startswith("up to")
+    ]
+    assert len(labels) == len(curve) == 12
+    for said, row in zip(labels, curve, strict=True):
+        found = re.fullmatch(r"up to (.*): ([\d.−]+) %( ± ([\d.]+) %)?", said)
+        assert found, said
+        assert found[1] == row["label"]
+        assert float(found[2].replace("−", "-")) == pytest.approx(100 * row["estimate"], abs=0.06)
+        assert (found[4] is None) == (row["std_error"] == 0)
+
+
+def test_the_band_holds_for_all_of_the_curve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[list[charts.Row]] = []
+    curve = charts.curve
+    monkeypatch.setattr(
+        charts, "curve", lambda rows, *more: (drawn.append(list(rows)), curve(rows, *more))[1]
+    )
+    output = run(tmp_path)
+    page(output)
+    collection = ldpbeam.parse_collection(TEXT.replace("DOMAIN", RANGE))
+    expected = ldpbeam.cumulative_shares(collection, ldpbeam.read(output)).to_pylist()
+    wide = norm.ppf(1 - 0.025 / 12)
+    for row, each in zip(drawn[0], expected, strict=True):
+        assert row["high"] - row["estimate"] == pytest.approx(wide * each["std_error"])
+        assert row["estimate"] - row["low"] == pytest.approx(wide * each["std_error"])
+
+
+def test_groups_of_a_file(tmp_path: Path) -> None:
+    output = run(tmp_path)
+    groups = file(tmp_path, "group,value\nshort,0..30\n<b>long</b>,30..120\nall,0..120\n")
+    text = page(output, groups).text
+    collection = ldpbeam.parse_collection(TEXT.replace("DOMAIN", RANGE))
+    asked = {"short": range(3), "long": range(3, 12)}
+    short, _ = ldpbeam.group_shares(collection, ldpbeam.read(output), asked).to_pylist()
+    said = re.search(r"short 3 ([\d.]+) % ([\d.]+) % ([\d.]+) % ([\d.]+) %", text)
+    assert said
+    expected = (short["estimate"], 1.96 * short["std_error"], short["ci_low"], short["ci_high"])
+    assert [float(one) for one in said.groups()] == pytest.approx([100 * one for one in expected], abs=0.06)
+    assert "short and all have values in common" in text
+    assert "<b>long</b>" in text  # shown, not an element
+
+
+def test_values_without_an_order_have_no_curve(tmp_path: Path) -> None:
+    assert "Values added up" not in page(run(tmp_path, "{size: 12}")).text
+
+
+def test_an_order_that_the_collection_says(tmp_path: Path) -> None:
+    assert "cumulative shares" in page(run(tmp_path, "{labels: [never, seldom, daily], ordered: true}")).text
+
+
+def test_too_many_values_are_said_to_be(tmp_path: Path) -> None:
+    text = page(run(tmp_path, f"{{size: {MOST + 1}, ordered: true}}")).text
+    assert f"Curves are drawn of up to {MOST} values" in text
+    assert "cumulative shares" not in text
+
+
+def test_groups_of_no_attribute_are_refused(tmp_path: Path) -> None:
+    output = run(tmp_path)
+    with pytest.raises(UsageError, match="no part of 0") as caught:
+        page(output, file(tmp_path, "group,value\nlong,30..130\n"))
+    assert caught.value.where.endswith("groups.csv:2")
+    (output / "run.json").write_text("{}")
+    assert "Values added up" not in page(output).text
+    with pytest.raises(UsageError, match="describes no collection"):
+        page(output, file(tmp_path, "group,value\nlong,30..120\n"))
+
+
+def test_a_page_with_a_curve_stays_small(tmp_path: Path) -> None:
+    output = run(tmp_path, f"{{size: {MOST}, ordered: true}}", devices=8 * MOST)
+    assert (write_page(output, output / "page.html")).stat().st_size < 2_000_000

@@ -1,0 +1,48 @@
+"""What ``python -m reproduction`` takes: each option has its effect, and --list computes nothing."""
+
+import json
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from reproduction.__main__ import reproduce
+
+OPTIONS = {
+    "--quick": (["--quick"], lambda names, settings, folder, jobs: settings.quick, True),
+    "--runs": (["--runs", "7"], lambda names, settings, folder, jobs: settings.runs, 7),
+    "--data": (["--data", "mine"], lambda names, settings, folder, jobs: settings.data, Path("mine")),
+    "--seed": (["--seed", "0"], lambda names, settings, folder, jobs: settings.seed, 0),
+    "--jobs": (["--jobs", "77"], lambda names, settings, folder, jobs: jobs, 77),
+    "--output": (["--output", "mine"], lambda names, settings, folder, jobs: folder, Path("mine")),
+}
+
+
+def test_every_option_is_here() -> None:
+    options = {one.opts[0] for one in reproduce.params if isinstance(one, click.Option)}
+    assert options == {*OPTIONS, "--list", "--quiet", "--json"}
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_an_option_changes_what_is_computed(option: str, tmp_path: Path) -> None:
+    added, look, wanted = OPTIONS[option]
+    asked: list[Any] = []
+
+    def none(names: Any, settings: Any, folder: Path, *, jobs: int, progress: Any) -> list[Any]:
+        asked.append(look(names, settings, folder, jobs))
+        return []
+
+    runner = CliRunner()
+    with mock.patch("reproduction.runner.run", none), runner.isolated_filesystem(tmp_path):
+        for line in (["loloha:fig3", "-q"], ["loloha:fig3", "-q", *added]):
+            assert runner.invoke(reproduce, line).exit_code == 0
+    assert asked[0] != asked[1] == wanted
+
+
+def test_experiments_are_listed_and_not_computed() -> None:
+    with mock.patch("reproduction.runner.run", side_effect=AssertionError):
+        done = CliRunner().invoke(reproduce, ["loloha:fig3", "--list", "--json"])
+    assert {one["name"].rpartition(":")[0] for one in json.loads(done.output)} == {"loloha:fig3"}

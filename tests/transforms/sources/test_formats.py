@@ -1,0 +1,254 @@
+"""Formats of other programs: each is named with what to do, once, and nothing sound is taken for one."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import random
+import sqlite3
+import struct
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import fastavro
+import google_crc32c
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+from pyarrow import orc
+
+from ldpbeam.errors import Reason
+from ldpbeam.transforms.sources.chunks import BadSource
+from ldpbeam.transforms.sources.files import ReadFiles
+from ldpbeam.transforms.sources.formats import SAMPLE, TAIL, is_zstd, unread_format, unread_inside
+from ldpbeam.wire.codec import varint
+from ldpbeam.wire.report_pb2 import Report, ReportBatch
+from tests.pipelines.running import frame
+from tests.transforms.sources.test_files import AGREED, check, valid
+
+TABLE = pa.table({"digest": [1, 2], "epoch": [3, 4]})
+
+
+def written(write: Callable[[io.BytesIO], object]) -> bytes:
+    sink = io.BytesIO()
+    write(sink)
+    return sink.getvalue()
+
+
+def avro() -> bytes:
+    schema = {"type": "record", "name": "r", "fields": [{"name": "digest", "type": "long"}]}
+    return written(lambda sink: fastavro.writer(sink, schema, [{"digest": 1}]))
+
+
+def arrow(make: Callable[..., pa.RecordBatchWriter]) -> bytes:
+    def write(sink: io.BytesIO) -> None:
+        with make(sink, TABLE.schema) as writer:
+            writer.write_table(TABLE)
+
+    return written(write)
+
+
+def tar(mode: str) -> bytes:
+    def write(sink: io.BytesIO) -> None:
+        with tarfile.open(fileobj=sink, mode=mode) as archive:  # type: ignore[call-overload]
+            about = tarfile.TarInfo("reports.pb")
+            about.size = 3
+            archive.addfile(about, io.BytesIO(b"abc"))
+
+    return written(write)
+
+
+def zipped() -> bytes:
+    def write(sink: io.BytesIO) -> None:
+        with zipfile.ZipFile(sink, "w") as archive:
+            archive.writestr("reports.pb", valid("batch"))
+
+    return written(write)
+
+
+def sqlite() -> bytes:
+    with closing(sqlite3.connect(":memory:")) as base:
+        base.execute("create table reports (digest integer)")
+        return bytes(base.serialize())
+
+
+def tfrecord(record: bytes) -> bytes:
+    def masked(data: bytes) -> bytes:
+        crc = google_crc32c.value(data)
+        return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
+
+    length = struct.pack("<Q", len(record))
+    return length + masked(length) + record + masked(record)
+
+
+def lz4() -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(sink, "lz4") as stream:
+        stream.write(valid("batch"))
+    return bytes(sink.getvalue())
+
+
+def parquet() -> bytes:
+    return written(lambda sink: pq.write_table(TABLE, sink))
+
+
+def skippable(content: bytes, which: int = 0) -> bytes:
+    """A frame that readers of zstd and lz4 pass over."""
+    return bytes([0x50 + which]) + b"\x2a\x4d\x18" + struct.pack("<I", len(content)) + content
+
+
+MADE: dict[str, tuple[str, Callable[[], bytes]]] = {
+    "bzip2": ("bzip2", lambda: bz2.compress(valid("batch"))),
+    "bzip2 of nothing": ("bzip2", lambda: bz2.compress(b"")),
+    "xz": ("xz", lambda: lzma.compress(valid("batch"))),
+    "lzma": ("lzma", lambda: lzma.compress(valid("batch"), lzma.FORMAT_ALONE)),
+    "lz4": ("lz4", lz4),
+    "lz4 behind a skippable frame": ("lz4", lambda: skippable(b"abc", 3) + lz4()),
+    "lz4 of old": ("lz4 (its old format)", lambda: b"\x02\x21\x4c\x18" + bytes(9)),
+    "snappy": ("snappy (framing format)", lambda: b"\xff\x06\0\0sNaPpY\x01\x08\0\0" + bytes(8)),
+    "zlib": ("a zlib stream", lambda: zlib.compress(valid("batch") * 90)),
+    "zlib, fast": ("a zlib stream", lambda: zlib.compress(valid("batch"), 1)),
+    "zlib, slow": ("a zlib stream", lambda: zlib.compress(valid("batch"), 9)),
+    "avro": ("Avro", avro),
+    "orc": ("ORC", lambda: written(lambda sink: orc.write_table(TABLE, sink))),
+    "tfrecord": ("TFRecord", lambda: tfrecord(valid("report")[:30])),
+    "encrypted parquet": ("encrypted Parquet", lambda: b"PARE" + bytes(90) + b"PARE"),
+    "parquet in gzip": ("Parquet inside gzip", lambda: gzip.compress(parquet())),
+    "parquet in zstd": ("Parquet inside zstd", lambda: zstandard.compress(parquet())),
+    "gzip twice": ("compressed twice", lambda: gzip.compress(gzip.compress(valid("batch")))),
+    "zstd in gzip": ("compressed twice", lambda: gzip.compress(zstandard.compress(valid("batch")))),
+    "zip": ("a zip archive", zipped),
+    "an empty zip": (
+        "an empty zip archive",
+        lambda: written(lambda sink: zipfile.ZipFile(sink, "w").close()),
+    ),
+    "tar": ("a tar archive", lambda: tar("w")),
+    "tar.gz": ("a tar archive", lambda: tar("w:gz")),
+    "tar.bz2": ("bzip2", lambda: tar("w:bz2")),
+    "arrow file": ("Arrow IPC (Feather)", lambda: arrow(pa.ipc.new_file)),
+    "arrow stream": ("an Arrow IPC stream", lambda: arrow(pa.ipc.new_stream)),
+    "sqlite": ("an SQLite database", sqlite),
+    "csv": ("text", lambda: b"device,epoch,value\n1,0,red\n"),
+    "csv of Excel": ("text", lambda: b"\xef\xbb\xbfdevice;value\r\n1;r\xc3\xb6t\r\n"),
+    "csv in UTF-16": ("text", lambda: "device,value\n".encode("utf-16")),
+    "csv, long": ("text", ("aé" * 4000).encode),
+    "csv with joiners, marks and odd blanks": ("text", "value\na\u200cb\u00a0c\u200f\u00ad\u2009\n".encode),
+    "csv in gzip": ("text", lambda: gzip.compress(b"device,value\n1,red\n")),
+    "json": ("JSON text", lambda: b' {"digest": 1}\n'),
+    "json list": ("JSON text", lambda: b'[{"digest": 1}]'),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_a_format_is_named_once_with_the_remedy(tmp_path: Path, name: str) -> None:
+    """Whatever wrote it: one record rejected, in a sentence with the format and what to do."""
+    named, make = MADE[name]
+    data = make()
+    assert check(tmp_path / "in", data) == (0, {"unsupported_format": 1})
+    (bad,) = ReadFiles().process(str(tmp_path / "in"))
+    assert isinstance(bad, BadSource)
+    assert bad.reason is Reason.UNSUPPORTED_FORMAT
+    assert f"The file is {named}" in bad.detail or f"The file was {named}" in bad.detail
+    assert ";" in bad.detail
+    assert bad.explanation == bad.detail
+    assert bad.detail.endswith(".")
+
+
+def record(draw: random.Random) -> bytes:
+    """One sound message of any kind and length, perhaps with fields that nobody knows."""
+    numbers = {"digest": draw.getrandbits(64), "epoch": draw.choice([0, draw.randrange(-9, 10**6)])}
+    if draw.random() < 0.5:
+        size = draw.choice([0, 1, 2, draw.randrange(300)])
+        made = Report(report_id=draw.getrandbits(64), payload=draw.randbytes(size), **numbers)
+    else:
+        n = draw.randrange(1, 60)
+        ids = [draw.getrandbits(64) for _ in range(n)]
+        made = ReportBatch(count=n, report_ids=ids, payloads=draw.randbytes(n * 2), **numbers)
+    more = b"" if draw.random() < 0.7 else b"\x7a\x03" + draw.randbytes(3)
+    return frame(made.SerializeToString() + more)
+
+
+def test_no_sound_file_is_taken_for_another_format() -> None:
+    """Of 20,000 streams of sound messages none begins like a format that is not read."""
+    draw = random.Random(5)
+    for _ in range(20_000):
+        data = b"".join(record(draw) for _ in range(draw.choice([1, 1, 2, 30])))
+        head = data[:SAMPLE]
+        assert unread_format(head, data[-TAIL:]) is None, data.hex()
+        assert unread_inside(head, "gzip") is None, data.hex()
+        assert not is_zstd(head), data.hex()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"PARE" + bytes(60),
+        b"ORC" + bytes(60),
+        b"x" * 257 + b"ustar" + bytes(300),
+        b"\x78\x9c" + b"\xff" * 60,
+        b"\xff\xff\xff\xff" + bytes(60),
+        b"a",
+        b"",
+        bytes(60),
+        "naïve\x01".encode(),
+        b"\xff\xfea",
+    ],
+)
+def test_a_likeness_is_not_enough(data: bytes) -> None:
+    """Where reports might begin so, the end or a checksum decides."""
+    assert unread_format(data, data[-TAIL:]) is None
+
+
+@pytest.mark.parametrize("where", ["first", "the last kind", "twice", "between", "last", "long", "all kinds"])
+def test_skippable_frames_are_passed_over(tmp_path: Path, where: str) -> None:
+    """pzstd begins with one, and others put theirs anywhere: what is compressed is read whole."""
+    plain = valid("batch")
+    whole = check(tmp_path / "in", plain)
+    a, b = (zstandard.compress(part) for part in (plain[:200], plain[200:]))
+    data = {
+        "first": skippable(b"1234") + a + b,
+        "the last kind": skippable(b"1234", 15) + a + b,
+        "twice": skippable(b"") + skippable(b"x", 15) + a + b,
+        "between": a + skippable(b"12") + b,
+        "last": a + b + skippable(b"1234"),
+        "long": skippable(bytes(10_000)) + a + b,
+        "all kinds": b"".join(skippable(b"ab", which) for which in range(16)) + a + b,
+    }[where]
+    assert check(tmp_path / "in", data) == whole
+    assert whole[0] == 120
+
+
+def test_skippable_frames_that_are_cut_or_alone(tmp_path: Path) -> None:
+    assert check(tmp_path / "in", skippable(b"1234"))[1] == {"empty_file": 1}
+    assert check(tmp_path / "in", skippable(b"1234")[:-1])[1] == {"truncated": 1}
+    assert check(tmp_path / "in", skippable(b"1234") + b"\x04reports")[1] == {"corrupt_file": 1}
+
+
+def test_only_the_beginning_tells_the_format(tmp_path: Path) -> None:
+    """A record of several pieces whose later ones begin like text is a record."""
+    long = b"\x7a" + varint(10 << 20) + b"a" * (10 << 20)
+    data = frame(Report(digest=AGREED.digest, report_id=1, payload=b"a\3").SerializeToString() + long)
+    assert check(tmp_path / "in", data) == (1, {})
+    assert check(tmp_path / "in", gzip.compress(data, 1) + bytes(200_000)) == (1, {})
+
+
+def test_text_of_older_encodings_is_named_and_no_report_is() -> None:
+    """Spreadsheets write CSV in Latin-1 or its kin; ids and digests are random bytes."""
+    for encoding in ("latin-1", "cp1252", "mac-roman"):
+        text = "device,value\nbäcker,grün\nmüller,größe\n".encode(encoding)
+        found = unread_format(text)
+        assert found is not None, encoding
+        assert "not in UTF-8" in found
+    draw = random.Random(3)
+    for _ in range(20_000):
+        message = (
+            b"\x09" + draw.randbytes(8) + b"\x20\x0a\x29" + draw.randbytes(8) + b"2\x02" + draw.randbytes(2)
+        )
+        assert unread_format(bytes([len(message)]) + message) is None

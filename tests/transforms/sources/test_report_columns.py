@@ -1,0 +1,373 @@
+"""Tables of other programs: every type that holds whole numbers is read, every other one is named."""
+
+from __future__ import annotations
+
+import base64
+import random
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyarrow.parquet import encryption
+
+from ldpbeam.errors import Reason
+from ldpbeam.transforms.sources import parquet
+from ldpbeam.transforms.sources.chunks import BadSource, Table
+from ldpbeam.transforms.sources.files import ReadFiles
+from ldpbeam.transforms.sources.report_columns import in_folders
+from tests.reference import report_columns as slow
+from tests.transforms.sources.test_parquet import everything
+
+VARIATIONS = 220
+EDGES = [0, 1, 2**31, 2**53 - 1, 2**53, 2**63 - 1, 2**63, 2**64 - 1, -1, -(2**63)]
+Draw = random.Random
+
+
+def number(draw: Draw, low: int = -(2**66), high: int = 2**66) -> int:
+    made = draw.choice(
+        [draw.choice(EDGES), draw.randrange(100), draw.getrandbits(64), draw.randrange(low, high)]
+    )
+    return made if low <= made <= high else draw.randrange(max(low, 0), min(high, 100))
+
+
+def integers(kind: Any, low: int, high: int) -> tuple[Any, Callable[[Draw], Any]]:
+    return kind, lambda draw: number(draw, low, high)
+
+
+def fraction(draw: Draw) -> float:
+    if draw.random() < 0.2:
+        return draw.choice([float("nan"), float("inf"), -float("inf"), 0.5, -0.0, 2.0**64, 2.0**63, 1e300])
+    return float(number(draw))
+
+
+def text(draw: Draw) -> str:
+    if draw.random() < 0.2:
+        odd = [
+            "",
+            " 1",
+            "1 ",
+            "1.0",
+            "0x1",
+            "-",
+            "--1",
+            "+1",
+            "٣",
+            "1\n",
+            "9" * 39,
+            "0" * 38,
+            "1e3",
+            "naïve",
+            "1_0",
+        ]
+        return draw.choice(odd)
+    return str(number(draw))
+
+
+def decimals(kind: Any) -> tuple[Any, Callable[[Draw], Any]]:
+    def make(draw: Draw) -> Decimal:
+        most = 10 ** (kind.precision - kind.scale) - 1
+        made = Decimal(number(draw, -min(most, 2**66), min(most, 2**66)))
+        part = Decimal(draw.choice([0, 0, 0, 1])) / 10**kind.scale if kind.scale else 0
+        return made + part
+
+    return kind, make
+
+
+NUMBERS: dict[str, tuple[Any, Callable[[Draw], Any]]] = {
+    "uint8": integers(pa.uint8(), 0, 255),
+    "uint32": integers(pa.uint32(), 0, 2**32 - 1),
+    "uint64": integers(pa.uint64(), 0, 2**64 - 1),
+    "int16": integers(pa.int16(), -(2**15), 2**15 - 1),
+    "int32": integers(pa.int32(), -(2**31), 2**31 - 1),
+    "int64": integers(pa.int64(), -(2**63), 2**63 - 1),
+    "double": (pa.float64(), fraction),
+    "decimal(20, 0)": decimals(pa.decimal128(20, 0)),
+    "decimal(38, 0)": decimals(pa.decimal128(38, 0)),
+    "decimal(38, 10)": decimals(pa.decimal128(38, 10)),
+    "decimal(9, 2)": decimals(pa.decimal128(9, 2)),
+    "decimal(18, 0)": decimals(pa.decimal128(18, 0)),
+    "decimal(50, 0)": decimals(pa.decimal256(50, 0)),
+    "decimal(60, 20)": decimals(pa.decimal256(60, 20)),
+    "text": (pa.string(), text),
+    "large text": (pa.large_string(), text),
+    "text, kept once": (pa.dictionary(pa.int32(), pa.string()), text),
+    "text, viewed": (pa.string_view(), text),
+    "numbers, kept once": (pa.dictionary(pa.int8(), pa.int64()), lambda draw: draw.randrange(-5, 100)),
+}
+PAYLOADS = {
+    "bytes": pa.binary(),
+    "large bytes": pa.large_binary(),
+    "two bytes": pa.binary(2),
+    "bytes, kept once": pa.dictionary(pa.int32(), pa.binary()),
+    "bytes, viewed": pa.binary_view(),
+}
+
+
+def small(values: list[Any]) -> list[Any]:
+    """Digests that float64 holds: larger ones have a test of their own."""
+    return [v if not isinstance(v, float) or abs(v) < 2**53 else 7.0 for v in values]
+
+
+def drawn(draw: Draw, rows: int) -> tuple[dict[str, Any], dict[str, list[Any]]]:
+    """Columns of any of the types, and their values as Python has them."""
+    columns, values = {}, {}
+    for name in ("digest", "epoch", "report_id"):
+        kind, make = NUMBERS[draw.choice(list(NUMBERS))]
+        made = [None if draw.random() < 0.05 else make(draw) for _ in range(rows)]
+        values[name] = small(made) if name == "digest" else made
+        columns[name] = pa.array(values[name], kind)
+    kind = PAYLOADS[draw.choice(list(PAYLOADS))]
+    lengths = [2] if pa.types.is_fixed_size_binary(kind) else draw.choice([[2], [0, 1, 2, 30]])
+    made = [None if draw.random() < 0.05 else draw.randbytes(draw.choice(lengths)) for _ in range(rows)]
+    values["payload"], columns["payload"] = made, pa.array(made, kind)
+    columns["more"] = pa.array([[i] for i in range(rows)])
+    order = list(columns)
+    draw.shuffle(order)
+    return {name: columns[name] for name in order}, values
+
+
+@pytest.mark.parametrize("seed", range(VARIATIONS))
+def test_rows_are_those_of_the_reference(tmp_path: Path, seed: int) -> None:
+    """Any types together, with nulls and numbers that are none, as any writer might lay them out."""
+    draw = Draw(f"columns {seed}")
+    rows = draw.choice([1, 5, 40, 300])
+    columns, values = drawn(draw, rows)
+    pq.write_table(
+        pa.table(columns),
+        tmp_path / "in",
+        row_group_size=draw.choice([7, 1000]),
+        use_dictionary=draw.choice([True, False, ["digest", "payload"]]),
+        compression=draw.choice(["none", "snappy", "zstd", "gzip"]),
+        data_page_version=draw.choice(["1.0", "2.0"]),
+        data_page_size=draw.choice([64, 1 << 20]),
+        store_schema=draw.choice([True, False]),
+        store_decimal_as_integer=draw.choice([True, False]),
+        write_page_checksum=draw.choice([True, False]),
+    )
+    found = everything(tmp_path / "in")
+    expected = [slow.row({name: values[name][i] for name in values}) for i in range(rows)]
+    assert [one for one in found if isinstance(one, tuple)] == [
+        (i, one[0], one[1], one[2], one[3]) for i, one in enumerate(expected) if one is not None
+    ]
+    bad = [one for one in found if isinstance(one, BadSource)]
+    assert {one.reason for one in bad} <= {Reason.MALFORMED}
+    assert sum(one.count for one in bad) == expected.count(None)
+
+
+def table(**changed: Any) -> pa.Table:
+    """Three sound rows, apart from the columns given; without those that are None."""
+    columns = {
+        "digest": pa.array([1, 2, 3], pa.uint64()),
+        "epoch": pa.array([4, 5, 6]),
+        "report_id": pa.array([7, 8, 9], pa.uint64()),
+        "payload": pa.array([b"ab", b"cd", b"ef"]),
+    } | changed
+    return pa.table({name: column for name, column in columns.items() if column is not None})
+
+
+WRONG: dict[str, tuple[Callable[[], pa.Table], str]] = {
+    "capitals": (
+        lambda: table().rename_columns(["Digest", "EPOCH", "ReportId", "pay-load"]),
+        "must be called",
+    ),
+    "8 bytes": (lambda: table(report_id=pa.array([bytes(8)] * 3, pa.binary(8))), "whose order nobody knows"),
+    "bytes for digests": (lambda: table(digest=pa.array([b"1"] * 3)), "the column digest is binary"),
+    "a timestamp": (lambda: table(epoch=pa.array([1, 2, 3], pa.timestamp("ms"))), "epoch is timestamp[ms]"),
+    "a date": (lambda: table(epoch=pa.array([1, 2, 3], pa.date32())), "epoch is date32"),
+    "a time": (lambda: table(epoch=pa.array([1, 2, 3], pa.time64("us"))), "epoch is time64[us]"),
+    "a duration": (lambda: table(epoch=pa.array([1, 2, 3], pa.duration("s"))), "epoch is duration[s]"),
+    "truth": (lambda: table(report_id=pa.array([True, False, True])), "report_id is bool"),
+    "a float": (lambda: table(report_id=pa.array([1.0, 2, 3], pa.float32())), "report_id is float"),
+    "a half": (lambda: table(epoch=pa.array([1.0, 2, 3], pa.float16())), "epoch is halffloat"),
+    "nothing": (lambda: table(epoch=pa.nulls(3)), "epoch is null"),
+    "a struct": (lambda: table(epoch=pa.array([{"a": 1}] * 3)), "epoch is a struct"),
+    "a struct of itself": (lambda: table(epoch=pa.array([{"epoch": 1}] * 3)), "epoch is a struct"),
+    "a list": (lambda: table(payload=pa.array([[1, 2]] * 3, pa.list_(pa.uint8()))), "payload is a list"),
+    "a map": (
+        lambda: table(payload=pa.array([[("a", 1)]] * 3, pa.map_(pa.string(), pa.int8()))),
+        "payload is a map",
+    ),
+    "numbers for payloads": (lambda: table(payload=pa.array([1, 2, 3])), "payload is int64"),
+    "hex": (lambda: table(payload=pa.array(["00ff"] * 3)), "hex or base64"),
+    "hex, kept once": (
+        lambda: table(payload=pa.array(["00ff"] * 3).dictionary_encode()),
+        "hex or base64",
+    ),
+    "inside": (
+        lambda: pa.table({"report": pa.array([{"digest": 1, "epoch": 2}] * 3), "payload": [b"a"] * 3}),
+        "digest lies inside the column report",
+    ),
+    "missing": (lambda: table(digest=None), "there is no column digest"),
+    "twice": (
+        lambda: pa.Table.from_arrays([*table().columns, table()["epoch"]], [*table().column_names, "epoch"]),
+        "epoch is there 2 times",
+    ),
+    "digits lost": (lambda: table(digest=pa.array([1.0, 2.0**53, 3.0])), "digest is DOUBLE"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_column_of_another_type_is_named(tmp_path: Path, name: str) -> None:
+    """The file is sound: the sentence says which column it is, and what it must be."""
+    make, words = WRONG[name]
+    pq.write_table(make(), tmp_path / "in")
+    (bad,) = everything(tmp_path / "in")
+    assert (bad.reason, bad.count, bad.place) == (Reason.WRONG_COLUMNS, 3, 0)
+    assert words in bad.explanation
+    assert bad.explanation.endswith(".")
+    if name not in {"twice", "digits lost"}:
+        assert "must be" in bad.explanation
+
+
+def test_names_of_columns_are_quoted_short_and_clean(tmp_path: Path) -> None:
+    pq.write_table(
+        table(digest=None, **{"\x1b[2Jdigest\n" + " " * 500: pa.array([1, 2, 3])}), tmp_path / "in"
+    )
+    (bad,) = everything(tmp_path / "in")
+    assert len(bad.explanation) < 300
+    assert "\x1b" not in bad.explanation
+
+
+@pytest.mark.parametrize(
+    ("folder", "dropped", "numbers"),
+    [
+        ("epoch=5", ["epoch"], {"epoch": 5}),
+        ("epoch=%35", ["epoch"], {"epoch": 5}),
+        ("epoch=-1", ["epoch"], {"epoch": -1}),
+        (f"digest={2**64 - 1}/epoch=3", ["digest", "epoch"], {"digest": 2**64 - 1, "epoch": 3}),
+        ("digest=-1/x=2/epoch=3", ["digest", "epoch"], {"digest": 2**64 - 1, "epoch": 3}),
+        ("epoch=1/epoch=2", ["epoch"], {"epoch": 2}),
+        ("epoch=9", [], {}),
+    ],
+)
+def test_a_folder_names_what_its_files_leave_out(
+    tmp_path: Path, folder: str, dropped: list[str], numbers: dict[str, int]
+) -> None:
+    """As Hive, Spark and DuckDB lay partitions out; a column in the file wins."""
+    (tmp_path / folder).mkdir(parents=True)
+    pq.write_table(table().drop_columns(dropped), tmp_path / folder / "part-0.parquet")
+    found = everything(tmp_path / folder / "part-0.parquet")
+    sound = {"digest": [1, 2, 3], "epoch": [4, 5, 6]} | {name: [one] * 3 for name, one in numbers.items()}
+    assert [one[1] for one in found] == sound["digest"]
+    assert [one[2] for one in found] == sound["epoch"]
+    assert [one[3:] for one in found] == [(7, b"ab"), (8, b"cd"), (9, b"ef")]
+
+
+@pytest.mark.parametrize(
+    "folder",
+    [
+        "epoch=",
+        "epoch=x",
+        "epoch=3.5",
+        "epoch=__HIVE_DEFAULT_PARTITION__",
+        f"epoch={2**63}",
+        "epoch=2026-01-05",
+    ],
+)
+def test_a_folder_that_names_no_number_is_said(tmp_path: Path, folder: str) -> None:
+    (tmp_path / folder).mkdir()
+    pq.write_table(table(epoch=None), tmp_path / folder / "part-0.parquet")
+    (bad,) = everything(tmp_path / folder / "part-0.parquet")
+    assert (bad.reason, bad.count) == (Reason.WRONG_COLUMNS, 3)
+    assert "epoch=NUMBER" in bad.explanation
+
+
+def test_only_folders_name_columns() -> None:
+    assert in_folders("a/epoch=3/b/epoch=4.parquet") == {"epoch": "3"}
+    assert in_folders("payload=3/report_id=4/Epoch=1/x.parquet") == {}
+
+
+def test_the_summary_of_a_dataset_is_no_data(tmp_path: Path) -> None:
+    """Named outright, ``_metadata`` is refused by what it is: its rows are in other files."""
+    collected: list[Any] = []
+    pq.write_to_dataset(table(), tmp_path / "set", metadata_collector=collected)
+    pq.write_metadata(table().schema, tmp_path / "_metadata", collected)
+    (bad,) = everything(tmp_path / "_metadata")
+    assert (bad.reason, bad.count) == (Reason.UNSUPPORTED_FORMAT, 1)
+    assert "summary of a dataset" in bad.explanation
+
+
+def test_ids_of_columns_that_a_float_rounds_are_taken(tmp_path: Path) -> None:
+    """HUGEINT of DuckDB, and pandas with a gap: of an id any 64 bits serve, if they are always the same."""
+    ids = [2**64 - 2048, 2**63, 12345]
+    pq.write_table(table(report_id=pa.array([float(one) for one in ids])), tmp_path / "in")
+    assert [one[3] for one in everything(tmp_path / "in")] == ids
+
+
+@pytest.mark.parametrize("dictionary", [True, False])
+def test_decimals_may_be_bytes_of_any_length(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dictionary: bool
+) -> None:
+    """As some writers in Java have it; pyarrow writes none, so the type is put into the footer by hand."""
+    ids = [0, 1, -1, 255, 2**63, 2**64 - 1, -(2**63), 2**64, 7] * 40
+    numbers = [one.to_bytes(one.bit_length() // 8 + 1, "big", signed=True) for one in ids]
+    count = len(ids)
+    columns = {"digest": [1] * count, "epoch": [2] * count, "report_id": numbers, "payload": [b"a"] * count}
+    pq.write_table(pa.table(columns), tmp_path / "in", use_dictionary=dictionary, store_schema=False)
+    data = (tmp_path / "in").read_bytes()
+    length = int.from_bytes(data[-8:-4], "little")
+    body, foot = data[: -8 - length], data[-8 - length : -8]
+    name = b"\x18\x09report_id"
+    assert foot.count(name + b"\0") == 1
+    # Fields 6, 7 and 8 of the schema's element: DECIMAL, scale 0, precision 20.
+    foot = foot.replace(name + b"\0", name + b"\x25\x0a\x15\x00\x15\x28\0")
+    (tmp_path / "in").write_bytes(body + foot + len(foot).to_bytes(4, "little") + b"PAR1")
+    assert pq.read_schema(tmp_path / "in").field("report_id").type == pa.decimal128(20, 0)
+    found = everything(tmp_path / "in")
+    assert [one[3] for one in found if isinstance(one, tuple)] == [
+        one % 2**64 for one in ids if -(2**63) <= one < 2**64
+    ]
+    assert sum(one.count for one in found if isinstance(one, BadSource)) == 40
+    # Each row may have the longest value of the dictionary, so few are decoded together.
+    monkeypatch.setattr(parquet, "BYTES_AT_ONCE", 1000)
+    sizes = [
+        len(one.rows.digest) for one in ReadFiles().process(str(tmp_path / "in")) if isinstance(one, Table)
+    ]
+    assert (max(sizes) < 20) == dictionary
+    assert sum(sizes) == count - 40
+
+
+class _Keys(encryption.KmsClient):  # type: ignore[misc]
+    """Keeps every key in clear: the files are for this test only."""
+
+    def __init__(self, _: Any) -> None:
+        super().__init__()
+
+    def wrap_key(self, key_bytes: bytes, _: str) -> str:
+        return base64.b64encode(key_bytes).decode()
+
+    def unwrap_key(self, wrapped_key: str, _: str) -> bytes:
+        return base64.b64decode(wrapped_key)
+
+
+@pytest.mark.parametrize("columns", [["payload"], ["epoch", "report_id"], ["more"]])
+def test_encrypted_columns_are_named(tmp_path: Path, columns: list[str]) -> None:
+    """With a footer in clear only some columns are closed, perhaps none that is needed."""
+    factory = encryption.CryptoFactory(_Keys)
+    asked = encryption.EncryptionConfiguration(
+        footer_key="f", column_keys={"c": columns}, plaintext_footer=True, double_wrapping=False
+    )
+    keys = factory.file_encryption_properties(encryption.KmsConnectionConfig(), asked)
+    rows = table(more=pa.array([1, 2, 3]))
+    pq.write_table(rows, tmp_path / "in", encryption_properties=keys)
+    found = everything(tmp_path / "in")
+    if columns == ["more"]:
+        assert [one[3] for one in found] == [7, 8, 9]
+        return
+    (bad,) = found
+    assert (bad.reason, bad.count) == (Reason.WRONG_COLUMNS, 3)
+    assert f"encrypted: {', '.join(columns)}" in bad.explanation
+
+
+def test_an_encrypted_footer_is_named(tmp_path: Path) -> None:
+    factory = encryption.CryptoFactory(_Keys)
+    asked = encryption.EncryptionConfiguration(footer_key="f", uniform_encryption=True, double_wrapping=False)
+    keys = factory.file_encryption_properties(encryption.KmsConnectionConfig(), asked)
+    pq.write_table(table(), tmp_path / "in", encryption_properties=keys)
+    (bad,) = everything(tmp_path / "in")
+    assert bad.reason is Reason.UNSUPPORTED_FORMAT
+    assert "encrypted Parquet" in bad.explanation
