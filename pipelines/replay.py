@@ -26,7 +26,7 @@ from ldpbeam.records.output import locked
 from ldpbeam.records.published import write_record
 from ldpbeam.records.rejects import Rejects, Replayed, rejected_count
 from ldpbeam.records.run_record import RUN_RECORD, RunRecord, read_record
-from ldpbeam.tables import as_parquet
+from ldpbeam.table_file import as_parquet
 from ldpbeam.transforms.sinks import Outputs
 from ldpbeam.transforms.sinks.accounting import (
     EpochAccounting,

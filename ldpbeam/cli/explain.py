@@ -193,7 +193,7 @@ def _same(stored: float | None, computed: float) -> bool:
 
 def lines(collection: Collection, which: int, found: Followed) -> Iterator[str]:
     """From the count to the histogram, in words."""
-    from ldpbeam.privacy.statements import points
+    from ldpbeam.planning.statements import points
     from ldpbeam.protocols.contract import Result
 
     row, again = found.stored, found.again
@@ -251,7 +251,7 @@ def _table(collection: Collection, epoch: int, results: Path) -> list[dict[str, 
     """The newest published table of an epoch, from the folder of a run or from one of its tables."""
     import pyarrow as pa
 
-    from ldpbeam.tables import published_table
+    from ldpbeam.table_file import published_table
 
     paths = [results]
     if results.is_dir():

@@ -112,7 +112,7 @@ def _rejects(paths: list[Path], limit: int) -> Iterator[str]:
     import pyarrow as pa
 
     from ldpbeam.report_page.text import plural
-    from ldpbeam.tables import published_table
+    from ldpbeam.table_file import published_table
 
     tables = []
     for path in paths:

@@ -8,7 +8,7 @@ from math import sqrt
 from typing import Any
 
 from ldpbeam.collection.collection import Collection
-from ldpbeam.privacy.poisoning import leverage
+from ldpbeam.promise.poisoning import leverage
 from ldpbeam.protocols import LocalProtocol
 from ldpbeam.support import SupportProbabilities
 

@@ -26,9 +26,9 @@ from ldpbeam.consistency import NOT_ADDED_UP, UNBIASED
 from ldpbeam.errors import CollectionError
 from ldpbeam.privacy.guarantee import Guarantee
 from ldpbeam.privacy.loss import loss_record
-from ldpbeam.privacy.poisoning import leverage_record
-from ldpbeam.privacy.promise import YEAR, Promise
-from ldpbeam.privacy.statements import promise_record
+from ldpbeam.promise.poisoning import leverage_record
+from ldpbeam.promise.promise import YEAR, Promise
+from ldpbeam.promise.statements import promise_record
 from ldpbeam.protocols import PROTOCOLS, LocalProtocol, Parameters, protocol
 from ldpbeam.protocols.attributes.allocate import ALLOCATIONS, allocate
 from ldpbeam.protocols.contract import EVERYONE, PartEstimator, Result

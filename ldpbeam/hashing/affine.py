@@ -183,10 +183,10 @@ class AffineFamily(HashFamily):
         return counts
 
     def class_squares(self, weights: Floats) -> Floats:
-        """Exact for two symbols; else the mean over the spread functions (ldpbeam/sums/collisions.py)."""
+        """Exact for two symbols; else the mean over the spread functions (ldpbeam/hashing/collisions.py)."""
         import numpy as np
 
-        from ldpbeam.sums.collisions import SPREAD, by_triples, class_squares, half_words
+        from ldpbeam.hashing.collisions import SPREAD, by_triples, class_squares, half_words
 
         if self.g == 2:
             return by_triples(weights, float(self.collision), 0.25)
@@ -195,7 +195,7 @@ class AffineFamily(HashFamily):
 
     def table(self) -> Ints | None:
         """Of the spread functions."""
-        from ldpbeam.sums.collisions import SPREAD
+        from ldpbeam.hashing.collisions import SPREAD
 
         return _table(self) if SPREAD * self.domain_size <= MOST_CELLS else None
 
@@ -210,7 +210,7 @@ class AffineFamily(HashFamily):
 def _table(family: AffineFamily) -> Ints:
     import numpy as np
 
-    from ldpbeam.sums.collisions import half_words
+    from ldpbeam.hashing.collisions import half_words
 
     return np.concatenate([family._symbols(halves) for halves in half_words(family.domain_size, family.g)])
 

@@ -249,10 +249,10 @@ class LinearFamily(HashFamily):
         return digits
 
     def class_squares(self, weights: Floats) -> Floats:
-        """Exact; for more than two symbols and 2**20 points an upper bound (ldpbeam/sums/collisions.py)."""
+        """Exact; for more than two symbols and 2**20 points an upper bound (collisions.py)."""
         import numpy as np
 
-        from ldpbeam.sums.collisions import class_squares, on_lines
+        from ldpbeam.hashing.collisions import class_squares, on_lines
 
         if self.digits == 1:  # no two values ever collide
             return np.asarray(weights**2, np.float64)

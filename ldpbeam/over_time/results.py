@@ -13,7 +13,7 @@ import numpy as np
 from ldpbeam.arrays import Floats, Ints
 from ldpbeam.errors import UsageError
 from ldpbeam.over_time.series import HELD, AnySeries, Row, Series, series_of
-from ldpbeam.tables import published_table
+from ldpbeam.table_file import published_table
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -19,17 +19,16 @@ from ldpbeam.errors import CollectionError
 from ldpbeam.planning.needs import zipf
 from ldpbeam.planning.shuffled import of_collection, shuffled_words
 from ldpbeam.planning.spread import WIDE, Spread, Widths, mean_error
-from ldpbeam.privacy.ledger import Ledger, total_cap
-from ldpbeam.privacy.statements import (
-    NO_TURN,
-    bits,
-    epsilon,
-    errors,
+from ldpbeam.planning.statements import (
+    RANKED,
+    interval,
     late_when_next_awake,
     lateness,
     none_may_be_late,
-    statements,
+    points,
 )
+from ldpbeam.privacy.ledger import Ledger, total_cap
+from ldpbeam.promise.statements import NO_TURN, bits, epsilon, statements
 
 
 @dataclass(frozen=True)
@@ -51,6 +50,18 @@ class Expected:
     widest: float | None = None
     even: float | None = None
     least: float | None = None
+
+
+def errors(expected: Expected) -> str:
+    """What an epoch's estimates are off by."""
+    about = f"{expected.attribute}: " if expected.attribute else ""
+    if expected.widest is None or expected.even is None or expected.least is None:
+        most = f"±{expected.half_width:.4g} at most (95 %)"
+        return f"{about}the mean {most}, of values up to {expected.values - 1:,}"
+    some = f"frequencies from {points(expected.least)} points on are"
+    seen = "no frequency is" if expected.least >= 1 else some
+    width = interval(RANKED, expected.widest, expected.half_width, expected.values, expected.even)
+    return f"{about}{width}; {seen} told apart from zero"
 
 
 def expected(collection: Collection, devices: int) -> tuple[Expected, ...]:

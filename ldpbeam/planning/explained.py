@@ -10,11 +10,11 @@ from typing import Any
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import instant
 from ldpbeam.consistency import METHODS, UNBIASED
-from ldpbeam.planning.checked import expected, promised
+from ldpbeam.planning.checked import errors, expected, promised
 from ldpbeam.planning.shuffled import shuffled_words
 from ldpbeam.planning.spread import Spread
-from ldpbeam.privacy.poisoning import leverage
-from ldpbeam.privacy.statements import OTHER_COLLECTIONS, bits, errors
+from ldpbeam.promise.poisoning import leverage
+from ldpbeam.promise.statements import OTHER_COLLECTIONS, bits
 from ldpbeam.protocols import LocalProtocol
 from ldpbeam.protocols.contract import PartEstimator, Result
 from ldpbeam.randomness import FULL

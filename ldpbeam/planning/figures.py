@@ -14,8 +14,8 @@ from ldpbeam.planning.needs import FrequencyNeeds, MeanNeeds, Needs
 from ldpbeam.planning.repeats import Repeats
 from ldpbeam.planning.settings import Setting
 from ldpbeam.planning.spread import WIDE, Spread, Widths, mean_error
-from ldpbeam.privacy.poisoning import leverage
-from ldpbeam.privacy.promise import Promise
+from ldpbeam.promise.poisoning import leverage
+from ldpbeam.promise.promise import Promise
 from ldpbeam.protocols import FrequencyProtocol
 from ldpbeam.protocols.local_hash import LocalHash
 from ldpbeam.protocols.server_side import PartEstimator

@@ -15,7 +15,7 @@ from ldpbeam.planning.quantity import quantity
 from ldpbeam.planning.settings import Setting, settings
 from ldpbeam.planning.shuffled import Shuffled
 from ldpbeam.planning.spread import WIDE, Widths, mean_error
-from ldpbeam.privacy.statements import epsilon
+from ldpbeam.promise.statements import epsilon
 from ldpbeam.protocols import FrequencyProtocol
 from ldpbeam.protocols.server_side import PartEstimator
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from ldpbeam.planning.needs import FrequencyNeeds, MeanNeeds, Needs
-from ldpbeam.privacy.statements import points
+from ldpbeam.planning.statements import points
 
 
 class Quantity(ABC):

@@ -13,7 +13,7 @@ from ldpbeam.channels.calibration import Calibration
 from ldpbeam.collection.participation import LONGEST
 from ldpbeam.errors import CollectionError
 from ldpbeam.planning.needs import LEAST_LEVEL, MOST_LEVEL, Needs
-from ldpbeam.privacy.promise import EXACT_REPORTS, Promise
+from ldpbeam.promise.promise import EXACT_REPORTS, Promise
 from ldpbeam.protocols import PROTOCOLS, LocalProtocol, Parameters
 
 _SYMBOLS = {"linear": (2, 3, 5, 7, 11), "affine": (2, 3, 4, 6, 8, 12)}

@@ -7,8 +7,8 @@ from fractions import Fraction
 from typing import Any
 
 from ldpbeam.collection.collection import Collection
-from ldpbeam.privacy.promise import EXACT_REPORTS
-from ldpbeam.privacy.statements import behind_shuffler
+from ldpbeam.promise.promise import EXACT_REPORTS
+from ldpbeam.promise.statements import epsilon
 from ldpbeam.protocols import LocalProtocol
 from ldpbeam.shuffling.randomiser import ASSUMPTION, DELTA, many_epochs, one_epoch
 from ldpbeam.shuffling.shuffle_plan import planned_epsilon
@@ -85,3 +85,34 @@ def of_collection(collection: Collection, devices: int) -> Shuffled | None:
 def shuffled_words(collection: Collection, devices: int) -> str:
     """:func:`of_collection` for people, with the assumption."""
     return behind_shuffler(of_collection(collection, devices), ASSUMPTION, DELTA)
+
+
+def behind_shuffler(found: Shuffled | None, assumption: str, delta: float) -> str:
+    """What a server learns that sees the reports of an epoch only as a set."""
+    if found is None:
+        return (
+            "Behind a shuffler: nothing is known for this collection with so many devices; the promises to "
+            "a device hold as they are."
+        )
+    crowd = f"{found.devices:,} honest devices in each epoch"
+    if found.functions > 1:
+        crowd += f", of which about 1 in {found.functions:,} has the same hash function"
+    text = f"Behind a shuffler, among {crowd}: a report tells at most ε = {epsilon(found.one_report)}"
+    if found.reports > 1:
+        text += " to a server that knows the reports of all other epochs"
+    if found.all_reports is None:
+        text += "; for several reports nothing is known"
+    elif found.reports > 1:
+        text += f"; {found.reports:,} reports tell at most ε = {epsilon(found.all_reports)}, whatever changes"
+    also = found.renaming
+    if also is not None and also.one_report < found.one_report:
+        levels = [one for one in (also.one_report, also.all_reports) if one is not None]
+        both = " and ".join(f"ε = {one}" for one in dict.fromkeys(map(epsilon, levels)))
+        text += (
+            f"; at most {both} if the shuffler also renames hash symbols, since about 1 in "
+            f"{also.functions:,} of the devices is then alike"
+        )
+    return (
+        f"{text}. This can fail with probability {delta:g}. It assumes that {assumption}; without such a "
+        "shuffler the promises to a device hold as they are."
+    )

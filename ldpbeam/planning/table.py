@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from ldpbeam.planning.needs import FrequencyNeeds, Needs
 from ldpbeam.planning.plan import Row
 from ldpbeam.planning.quantity import quantity
-from ldpbeam.privacy.statements import epsilon, points
+from ldpbeam.planning.statements import points
+from ldpbeam.promise.statements import epsilon
 
 _FREQUENCIES = (
     ("", "number in this table"),

@@ -9,7 +9,9 @@ from ldpbeam.planning.needs import FrequencyNeeds, Needs
 from ldpbeam.planning.plan import ALIKE, Plan, Row, devices_needed, epochs_possible, loss_order
 from ldpbeam.planning.quantity import quantity
 from ldpbeam.planning.settings import total_budget
-from ldpbeam.privacy.statements import NO_TURN, RANKED, behind_shuffler, bits, epsilon, interval, statements
+from ldpbeam.planning.shuffled import behind_shuffler
+from ldpbeam.planning.statements import RANKED, interval
+from ldpbeam.promise.statements import NO_TURN, bits, epsilon, statements
 from ldpbeam.shuffling.randomiser import ASSUMPTION, DELTA
 
 

@@ -4,7 +4,7 @@ A longitudinal protocol has no single ε. The first report spends at most ε1; a
 value spend at most ε∞, for ever; a device that goes through many memoised inputs spends ε∞ for each of them,
 up to a cap. The cap is about the *inputs*, which are values for some protocols only (:class:`Inputs`), and
 it compares sequences of inputs that change, and come back, at the same epochs (:mod:`ldpbeam.privacy.loss`).
-:mod:`ldpbeam.privacy.statements` says all of this to people.
+:mod:`ldpbeam.promise.statements` says all of this to people.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ from fractions import Fraction
 from math import inf, nextafter
 
 from ldpbeam.channels.exact import log_above
+
+CHANGE_IS_PROVED = "Changes. Two different reports of a device prove that its value changed."
+"""Of devices that send what they memoised as it is."""
 
 
 class Inputs(Enum):

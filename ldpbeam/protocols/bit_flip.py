@@ -20,8 +20,7 @@ from ldpbeam.channels.channel import BitChannel
 from ldpbeam.channels.exact import product_of
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
 from ldpbeam.privacy.bit_loss import BitLosses
-from ldpbeam.privacy.guarantee import Guarantee, Inputs
-from ldpbeam.privacy.statements import CHANGE_IS_PROVED
+from ldpbeam.privacy.guarantee import CHANGE_IS_PROVED, Guarantee, Inputs
 from ldpbeam.protocols.bit_vector import BitVector
 from ldpbeam.protocols.contract import FleetAnswers, FleetWords, Memo, WordPlan, WordSpec
 from ldpbeam.protocols.parameters import Parameters
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ldpbeam.estimates import Estimates
-    from ldpbeam.sums.laws import SumLaw
+    from ldpbeam.protocols.sum_laws import SumLaw
 
 _INDEX_BITS = 32
 _FEW = 2048
@@ -124,7 +123,7 @@ class BitFlip(BitVector[BucketBits]):
 
     def sum_law(self, weights: Floats, *, lasting: bool = False) -> SumLaw:
         """Bits are independent given the value and the set; there is one round only."""
-        from ldpbeam.sums.laws import IndependentBits
+        from ldpbeam.protocols.sum_laws import IndependentBits
 
         own, other = float(self.support.own), float(self.support.other)
         return IndependentBits(weights, own, other, self.d / self.domain_size, self.recurrence.apart)

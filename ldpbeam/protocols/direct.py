@@ -21,7 +21,7 @@ from ldpbeam.randomness import Randomness
 from ldpbeam.support import SupportProbabilities
 
 if TYPE_CHECKING:
-    from ldpbeam.sums.laws import SumLaw
+    from ldpbeam.protocols.sum_laws import SumLaw
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Direct(FrequencyProtocol[int]):
 
     def sum_law(self, weights: Floats, *, lasting: bool = False) -> SumLaw:
         """One value has the report."""
-        from ldpbeam.sums.laws import OneSymbol
+        from ldpbeam.protocols.sum_laws import OneSymbol
 
         found = self.lasting if lasting else self.support
         assert found is not None  # noqa: S101 - asked of what is memoised only

@@ -37,7 +37,7 @@ class SupportedLaw(NamedTuple):
 
 
 class ForgerySide:
-    """Figures behind :mod:`ldpbeam.indicators` and :mod:`ldpbeam.privacy.poisoning`."""
+    """Figures behind :mod:`ldpbeam.indicators` and :mod:`ldpbeam.promise.poisoning`."""
 
     domain_size: int
 

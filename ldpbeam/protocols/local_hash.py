@@ -23,7 +23,7 @@ from ldpbeam.randomness import Randomness
 from ldpbeam.support import Recurrence, SupportProbabilities
 
 if TYPE_CHECKING:
-    from ldpbeam.sums.laws import SumLaw
+    from ldpbeam.protocols.sum_laws import SumLaw
 
 
 class Hashed(NamedTuple):
@@ -96,7 +96,7 @@ class LocalHash(FrequencyProtocol[Hashed]):
 
     def sum_law(self, weights: Floats, *, lasting: bool = False) -> SumLaw:
         """A report supports all values with its symbol."""
-        from ldpbeam.sums.laws import HashedSymbol
+        from ldpbeam.protocols.sum_laws import HashedSymbol
 
         own, lie = self._symbol
         if lasting:

@@ -19,9 +19,8 @@ from ldpbeam.arrays import Bytes, Floats, Ints, Uints, read_only, unused_bits
 from ldpbeam.channels.channel import BitChannel
 from ldpbeam.channels.exact import exp_below
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
-from ldpbeam.privacy.guarantee import Guarantee, Inputs
+from ldpbeam.privacy.guarantee import CHANGE_IS_PROVED, Guarantee, Inputs
 from ldpbeam.privacy.point_loss import POINT_REPORTS, PointLosses
-from ldpbeam.privacy.statements import CHANGE_IS_PROVED
 from ldpbeam.protocols.contract import EVERYONE, FleetAnswers, FleetWords, Memo, WordPlan, WordSpec
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.protocols.results import MeanProtocol

@@ -21,7 +21,7 @@ from ldpbeam.randomness import FULL, Randomness
 from ldpbeam.support import SupportProbabilities
 
 if TYPE_CHECKING:
-    from ldpbeam.sums.laws import SumLaw
+    from ldpbeam.protocols.sum_laws import SumLaw
 
 _HALF_WORDS = 1 << 32
 
@@ -82,8 +82,8 @@ class BinFlipPlus(FrequencyProtocol[Verdict]):
         """Three bits of a string are not independent: the mean over the spread functions of the hash."""
         import numpy as np
 
-        from ldpbeam.sums.collisions import SPREAD, class_squares, half_words
-        from ldpbeam.sums.laws import PublicStrings
+        from ldpbeam.hashing.collisions import SPREAD, class_squares, half_words
+        from ldpbeam.protocols.sum_laws import PublicStrings
 
         limit = np.uint64(self.threshold)
         tables = ((halves >= limit).astype(np.uint16) for halves in half_words(self.domain_size, 1))

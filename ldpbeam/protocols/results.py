@@ -12,7 +12,7 @@ from ldpbeam.support import SupportProbabilities
 
 if TYPE_CHECKING:
     from ldpbeam.estimates import Estimates
-    from ldpbeam.sums.laws import SumLaw
+    from ldpbeam.protocols.sum_laws import SumLaw
 
 Response = TypeVar("Response")
 

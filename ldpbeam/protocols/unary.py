@@ -22,7 +22,7 @@ from ldpbeam.randomness import FULL, Randomness
 from ldpbeam.support import SupportProbabilities
 
 if TYPE_CHECKING:
-    from ldpbeam.sums.laws import SumLaw
+    from ldpbeam.protocols.sum_laws import SumLaw
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Unary(BitVector[int]):
 
     def sum_law(self, weights: Floats, *, lasting: bool = False) -> SumLaw:
         """Bits are independent given the value, in both rounds."""
-        from ldpbeam.sums.laws import IndependentBits
+        from ldpbeam.protocols.sum_laws import IndependentBits
 
         found = self.lasting if lasting else self.support
         assert found is not None  # noqa: S101 - asked of what is memoised only

@@ -55,7 +55,7 @@ class Promises:
 
 @dataclass(frozen=True)
 class StatementRecord:
-    """One promise to a device, as :class:`ldpbeam.privacy.statements.Statement` words it.
+    """One promise to a device, as :class:`ldpbeam.promise.statements.Statement` words it.
 
     Attributes:
         key: what it is about.

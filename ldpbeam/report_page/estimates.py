@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from ldpbeam.accounting import EARLY
 from ldpbeam.report_page.text import LABEL_LIMIT
-from ldpbeam.tables import published_table
+from ldpbeam.table_file import published_table
 from ldpbeam.text import clean
 
 Floats = NDArray[np.float64]

@@ -8,7 +8,7 @@ from math import exp, log
 
 from ldpbeam.collection.record import collection_of
 from ldpbeam.planning.shuffled import of_collection, shuffled_words
-from ldpbeam.privacy.statements import epsilon
+from ldpbeam.promise.statements import epsilon
 from ldpbeam.records.collection_record import CollectionRecord, Curve, GuaranteeRecord
 from ldpbeam.report_page import charts
 from ldpbeam.report_page.parts import Figure, Key, Table

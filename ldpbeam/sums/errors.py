@@ -1,8 +1,8 @@
 """Errors of weighted sums of one attribute's frequencies: of one epoch, and of several together.
 
 An estimate of Σ w·f is Σ w·f̂ of the raw estimates. Its variance for a fixed fleet is Σ of f_x·Var(X | x) over
-n·(own − other)², X being what one report says (ldpbeam/sums/laws.py), and more where devices are drawn. What
-devices keep for life has a law of the same kind; docs/groups.md has the formulas and their proofs.
+n·(own − other)², X being what one report says (ldpbeam/protocols/sum_laws.py), and more where devices are
+drawn. What devices keep for life has a law of the same kind; docs/groups.md has the formulas and their proofs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ldpbeam.estimates import nearest_shares
 from ldpbeam.over_time.covariance import MemoErrors
 from ldpbeam.protocols.results import FrequencyProtocol
 from ldpbeam.protocols.server_side import PartEstimator
-from ldpbeam.sums.laws import KnownValue, SumLaw
+from ldpbeam.protocols.sum_laws import KnownValue, SumLaw
 
 
 @dataclass(frozen=True, eq=False)

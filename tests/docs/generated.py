@@ -28,7 +28,7 @@ from ldpbeam.privacy.bit_loss import BitLosses
 from ldpbeam.privacy.counters import CountersGuarantee, bounded_sum_epsilon
 from ldpbeam.privacy.guarantee import Guarantee
 from ldpbeam.privacy.loss import SymbolLosses
-from ldpbeam.privacy.poisoning import leverage
+from ldpbeam.promise.poisoning import leverage
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Parameters, protocol
 from ldpbeam.protocols.attributes.allocate import allocate
 from ldpbeam.protocols.laplace_mean import LaplaceMean

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import ldpbeam
-from ldpbeam.tables import as_parquet, published_table
+from ldpbeam.table_file import as_parquet, published_table
 
 
 @pytest.mark.parametrize(("rows", "compression"), [(0, None), (10_000, "SNAPPY"), (10_001, "ZSTD")])

@@ -27,7 +27,10 @@ def test_every_option_is_here() -> None:
 
 
 @pytest.mark.parametrize("option", OPTIONS)
-def test_an_option_changes_what_is_computed(option: str, tmp_path: Path) -> None:
+def test_an_option_changes_what_is_computed(
+    option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     added, look, wanted = OPTIONS[option]
     asked: list[Any] = []
 
@@ -35,10 +38,9 @@ def test_an_option_changes_what_is_computed(option: str, tmp_path: Path) -> None
         asked.append(look(names, settings, folder, jobs))
         return []
 
-    runner = CliRunner()
-    with mock.patch("reproduction.runner.run", none), runner.isolated_filesystem(tmp_path):
+    with mock.patch("reproduction.runner.run", none):
         for line in (["loloha:fig3", "-q"], ["loloha:fig3", "-q", *added]):
-            assert runner.invoke(reproduce, line).exit_code == 0
+            assert CliRunner().invoke(reproduce, line).exit_code == 0
     assert asked[0] != asked[1] == wanted
 
 

@@ -15,7 +15,8 @@ import apache_beam as beam
 from ldpbeam.accounting import Entry
 from ldpbeam.collection.collection import Collection
 from ldpbeam.histogram import EpochHistogram
-from ldpbeam.tables import as_parquet, epoch_table, fixed_columns
+from ldpbeam.table_file import as_parquet
+from ldpbeam.tables import epoch_table, fixed_columns
 
 from .accounting import (
     EpochAccounting,

@@ -10,7 +10,7 @@ import apache_beam as beam
 import pyarrow as pa
 
 from ldpbeam.reports import LISTED, Rejection, capped
-from ldpbeam.tables import as_parquet
+from ldpbeam.table_file import as_parquet
 
 from ..composite import composite
 from .atomic import publish

@@ -10,7 +10,7 @@ import click
 from ldpbeam.collection.advice import Advice, warnings_about
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import load_collection
-from ldpbeam.privacy.statements import in_short
+from ldpbeam.promise.statements import in_short
 from ldpbeam.text import clean
 
 

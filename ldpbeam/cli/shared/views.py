@@ -21,7 +21,7 @@ from ldpbeam.errors import UsageError
 from ldpbeam.records.collection_record import CollectionRecord, GuaranteeRecord, collection_entry
 from ldpbeam.records.run_record import read_record
 from ldpbeam.report_page.text import LABEL_LIMIT
-from ldpbeam.tables import published_table
+from ldpbeam.table_file import published_table
 from ldpbeam.text import clean
 
 _ESTIMATES, _TRUTH = {"estimate", "std_error", "epoch", "value"}, {"epoch", "value", "frequency"}

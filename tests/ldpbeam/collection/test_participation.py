@@ -21,7 +21,7 @@ from ldpbeam.errors import CollectionError
 from ldpbeam.estimates import nearest_shares
 from ldpbeam.planning.checked import expected, promised, together
 from ldpbeam.planning.explained import explained
-from ldpbeam.privacy.statements import NO_TURN
+from ldpbeam.promise.statements import NO_TURN
 from ldpbeam.records.collection_record import CollectionRecord, collection_entry
 from ldpbeam.report_page.privacy import privacy
 from ldpbeam.reports import ReportColumns

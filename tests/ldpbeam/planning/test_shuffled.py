@@ -11,10 +11,10 @@ from ldpbeam.planning.checked import Checked
 from ldpbeam.planning.explained import explained
 from ldpbeam.planning.needs import FrequencyNeeds
 from ldpbeam.planning.plan import make_plan
-from ldpbeam.planning.shuffled import Shuffled, of_collection
+from ldpbeam.planning.shuffled import Shuffled, behind_shuffler, of_collection
 from ldpbeam.planning.words import recommendation
-from ldpbeam.privacy.promise import YEAR
-from ldpbeam.privacy.statements import behind_shuffler, epsilon
+from ldpbeam.promise.promise import YEAR
+from ldpbeam.promise.statements import epsilon
 from ldpbeam.shuffling.randomiser import ASSUMPTION, DELTA, many_epochs, one_epoch
 from ldpbeam.shuffling.shuffle_plan import planned_epsilon
 

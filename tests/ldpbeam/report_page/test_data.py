@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ldpbeam.accounting import Account
-from ldpbeam.privacy.statements import epsilon
+from ldpbeam.promise.statements import epsilon
 from ldpbeam.records.run_record import RunRecord
 from ldpbeam.report_page import accounting_section, data, estimates, scales, significance, text
 from tests.ldpbeam.report_page.synthetic import DIGEST, Fake, write_run

@@ -197,7 +197,7 @@ class HashedSymbol(SumLaw):
 
     def _given(self, some: slice) -> tuple[Ints, Floats, Floats] | None:
         """Symbols (functions, k); mean and variance of X given function and symbol, (sums, functions, g)."""
-        from ldpbeam.sums.collisions import class_weights
+        from ldpbeam.hashing.collisions import class_weights
 
         symbols = self.family.table()
         if symbols is None:
@@ -219,7 +219,7 @@ class HashedSymbol(SumLaw):
 
     def again(self, first: Floats, second: Floats) -> tuple[Floats, Floats]:
         """Given the function, answers are independent or, for values of one symbol, the same."""
-        from ldpbeam.sums.collisions import class_weights
+        from ldpbeam.hashing.collisions import class_weights
 
         found = np.empty(len(self.weights))
         for at in range(len(self.weights)):

@@ -14,7 +14,7 @@ of the protocol, with floats, and exactly but for
 - ``binflip_plus``: an approximation that takes the bits of a public string as independent. Two bits are, so
   that k = 2 is exact; one report is within a fortieth.
 
-Those figures are enumerated in tests/ldpbeam/privacy/test_best_guess.py.
+Those figures are enumerated in tests/ldpbeam/promise/test_best_guess.py.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ import numpy as np
 
 from ldpbeam.channels.channel import SymbolChannel
 from ldpbeam.hashing import HashFamily, LinearFamily
-from ldpbeam.privacy.guess_laws import (
+from ldpbeam.privacy.loss import require_reports
+from ldpbeam.promise.guess_laws import (
     NOTHING,
     binomial,
     choices,
@@ -39,7 +40,6 @@ from ldpbeam.privacy.guess_laws import (
     steps,
     sum_of,
 )
-from ldpbeam.privacy.loss import require_reports
 from ldpbeam.protocols.attributes.base import AttributeProtocol
 from ldpbeam.protocols.bit_flip import BitFlip
 from ldpbeam.protocols.contract import LocalProtocol

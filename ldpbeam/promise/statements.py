@@ -1,4 +1,4 @@
-"""The sentences about guarantee, cap, losses, shuffling and errors, each written once.
+"""The sentences about guarantee, cap and losses, each written once; planning/statements.py has the others.
 
 `plan`, `check`, `explain`, the page and run.json print these and no others, so that all five say the same of
 the same thing. A sentence holds its number; an ε never stands alone.
@@ -9,19 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil, floor, inf, log10
-from typing import TYPE_CHECKING
 
-from ldpbeam.collection.epochs import duration
 from ldpbeam.privacy.counters import CountersGuarantee
 from ldpbeam.privacy.guarantee import Inputs
-from ldpbeam.privacy.promise import Guess, Promise
-
-if TYPE_CHECKING:
-    from ldpbeam.planning.checked import Expected
-    from ldpbeam.planning.shuffled import Shuffled
-
-CHANGE_IS_PROVED = "Changes. Two different reports of a device prove that its value changed."
-"""Of devices that send what they memoised as it is."""
+from ldpbeam.promise.promise import Guess, Promise
 
 OTHER_COLLECTIONS = (
     "Other collections. What a device reports to another collection, or to another version of this one, "
@@ -204,111 +195,6 @@ def _in_100(probability: float) -> str:
 
 def _these(promise: Promise) -> str:
     return f"{'All' if promise.of is not None else f'{promise.reports:,}'} reports of a device"
-
-
-# --- a shuffler
-
-
-def behind_shuffler(found: Shuffled | None, assumption: str, delta: float) -> str:
-    """What a server learns that sees the reports of an epoch only as a set."""
-    if found is None:
-        return (
-            "Behind a shuffler: nothing is known for this collection with so many devices; the promises to "
-            "a device hold as they are."
-        )
-    crowd = f"{found.devices:,} honest devices in each epoch"
-    if found.functions > 1:
-        crowd += f", of which about 1 in {found.functions:,} has the same hash function"
-    text = f"Behind a shuffler, among {crowd}: a report tells at most ε = {epsilon(found.one_report)}"
-    if found.reports > 1:
-        text += " to a server that knows the reports of all other epochs"
-    if found.all_reports is None:
-        text += "; for several reports nothing is known"
-    elif found.reports > 1:
-        text += f"; {found.reports:,} reports tell at most ε = {epsilon(found.all_reports)}, whatever changes"
-    also = found.renaming
-    if also is not None and also.one_report < found.one_report:
-        levels = [one for one in (also.one_report, also.all_reports) if one is not None]
-        both = " and ".join(f"ε = {one}" for one in dict.fromkeys(map(epsilon, levels)))
-        text += (
-            f"; at most {both} if the shuffler also renames hash symbols, since about 1 in "
-            f"{also.functions:,} of the devices is then alike"
-        )
-    return (
-        f"{text}. This can fail with probability {delta:g}. It assumes that {assumption}; without such a "
-        "shuffler the promises to a device hold as they are."
-    )
-
-
-# --- errors
-
-
-def points(frequency: float) -> str:
-    """A frequency in percentage points, for people, in three digits."""
-    number = 100 * frequency
-    return f"{number:.3g}" if number < 100 else ">100" if number > 100 else "100"
-
-
-def interval(about: str, widest: float, half_width: float, values: int, even: float) -> str:
-    """The half-widths of the intervals of an epoch's frequencies, for the widest and for an even share."""
-    return (
-        f"±{points(half_width)} points (95 %) for a value of {points(widest)} %, the widest{about}; "
-        f"±{points(even)} for a value of 1/{values:,}"
-    )
-
-
-RANKED = " where frequencies fall like 1/rank"
-"""Where nobody said which frequencies to expect."""
-
-
-def errors(expected: Expected) -> str:
-    """What an epoch's estimates are off by."""
-    about = f"{expected.attribute}: " if expected.attribute else ""
-    if expected.widest is None or expected.even is None or expected.least is None:
-        most = f"±{expected.half_width:.4g} at most (95 %)"
-        return f"{about}the mean {most}, of values up to {expected.values - 1:,}"
-    some = f"frequencies from {points(expected.least)} points on are"
-    seen = "no frequency is" if expected.least >= 1 else some
-    width = interval(RANKED, expected.widest, expected.half_width, expected.values, expected.even)
-    return f"{about}{width}; {seen} told apart from zero"
-
-
-# --- reports that come late
-
-
-def lateness(allowed: int, spread: int, length: int) -> str:
-    """Until when a report counts, and when devices send it; all three in seconds, ``length`` of an epoch."""
-    until = f"{duration(allowed)} after the end" if allowed else "the end"
-    if not spread:
-        when = "at once (spread=0)"
-    elif spread < length:
-        when = f"at a time drawn from the next {duration(spread)}, within the epoch"
-    else:
-        when = "at a time drawn from what is left of the epoch"
-    return f"A report counts until {until} of its epoch; devices send it {when}."
-
-
-def none_may_be_late(length: int) -> tuple[str, str]:
-    """Where no lateness is allowed: what that costs, and what to do."""
-    return (
-        "allowed_lateness is 0: a report that a device makes just before the end of its epoch, or that the "
-        "network holds up, is late and does not count",
-        f"Write allowed_lateness: {duration(length)}, an epoch: then a report counts which a device sends "
-        "when it next runs.",
-    )
-
-
-def late_when_next_awake(allowed: int, spread: int, length: int) -> tuple[str, str]:
-    """Where a spread needs more lateness than is allowed: what that costs, and what to do."""
-    return (
-        f"a device that runs once in an epoch sends a report with spread={spread} when it next runs, up to "
-        f"{duration(length)} after the end of its epoch: with allowed_lateness {duration(allowed)} it is "
-        "late and does not count",
-        f"Write allowed_lateness: {duration(length)}, or open devices that do not run all day with spread=0.",
-    )
-
-
-# --- in short
 
 
 def in_short(promise: Promise) -> str:

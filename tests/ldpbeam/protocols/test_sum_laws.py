@@ -11,16 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ldpbeam.hashing import AffineFamily, LinearFamily
+from ldpbeam.hashing import AffineFamily, LinearFamily, collisions
 from ldpbeam.hashing.affine import line_collision
 from ldpbeam.over_time.covariance import memo_errors, slotted_errors
 from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
 from ldpbeam.protocols.bit_flip import BitFlip
 from ldpbeam.protocols.local_hash import LocalHash
 from ldpbeam.protocols.server_side import EVERYONE, PartEstimator
-from ldpbeam.sums import collisions
+from ldpbeam.protocols.sum_laws import HashedSymbol
 from ldpbeam.sums.errors import Drawing, SumErrors, sum_errors
-from ldpbeam.sums.laws import HashedSymbol
 from tests.ldpbeam.over_time import test_covariance as memo
 
 ONE, TWO = Parameters(epsilon=1.0), Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0)

@@ -13,16 +13,17 @@ import pytest
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.file import parse_collection
-from ldpbeam.planning.checked import Checked
+from ldpbeam.planning.checked import Checked, errors
 from ldpbeam.planning.collection_text import Particulars, collection_text
 from ldpbeam.planning.explained import explained
 from ldpbeam.planning.needs import FrequencyNeeds, MeanNeeds, Needs
 from ldpbeam.planning.plan import Plan, Row, rows_of
 from ldpbeam.planning.shuffled import shuffled_words
+from ldpbeam.planning.statements import interval
 from ldpbeam.planning.words import interval_words, recommendation
 from ldpbeam.privacy.guarantee import Guarantee, Inputs
-from ldpbeam.privacy.promise import Promise
-from ldpbeam.privacy.statements import OTHER_COLLECTIONS, epsilon, errors, interval, statements
+from ldpbeam.promise.promise import Promise
+from ldpbeam.promise.statements import OTHER_COLLECTIONS, epsilon, statements
 from ldpbeam.protocols import PROTOCOLS, Parameters
 from ldpbeam.protocols.contract import Result
 from ldpbeam.records.collection_record import CollectionRecord, collection_entry

@@ -1,7 +1,7 @@
 """What a collection promises to a device, in numbers, for as many reports as the device is to make.
 
 `plan`, `check`, `explain`, the page and run.json all read these numbers here, and the sentences about them in
-:mod:`ldpbeam.privacy.statements`, so that no two of them can say different things.
+:mod:`ldpbeam.promise.statements`, so that no two of them can say different things.
 
 Which epochs a device reports in follows from no value, so that only the values in those epochs count. A
 device that was absent in some of its epochs made fewer reports, and lost no more.
@@ -109,7 +109,7 @@ class Promise:
 
         It is looked at only where somebody asks, since it takes milliseconds.
         """
-        from ldpbeam.privacy.best_guess import best_guess  # needs numpy, which a device does not
+        from ldpbeam.promise.best_guess import best_guess  # needs numpy, which a device does not
 
         try:
             found = [

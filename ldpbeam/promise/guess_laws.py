@@ -1,4 +1,4 @@
-"""Laws of counts and scores that a best guess is right by (:mod:`ldpbeam.privacy.best_guess`).
+"""Laws of counts and scores that a best guess is right by (:mod:`ldpbeam.promise.best_guess`).
 
 Plans ask for them, so that nothing but numpy is loaded.
 """

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from ldpbeam.channels.channel import SymbolChannel
-from ldpbeam.privacy.best_guess import best_guess
-from ldpbeam.privacy.guess_laws import highest, largest, majority, quadrature
+from ldpbeam.promise.best_guess import best_guess
+from ldpbeam.promise.guess_laws import highest, largest, majority, quadrature
 from ldpbeam.protocols import PROTOCOLS, Parameters, protocol
 from ldpbeam.protocols.attributes.allocate import ALLOCATIONS, allocate
 from ldpbeam.protocols.bit_flip import BitFlip

@@ -1,0 +1,72 @@
+"""Tables as Parquet files that carry the SHA-256 of themselves: writing one, and checking one."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+
+_SMALL = 10_000
+"""Rows up to which a table is compressed by snappy: a tenth more bytes than of zstd, in a third of the time,
+which was most of what the results of a small epoch cost. Larger tables zstd makes a quarter smaller."""
+
+
+_MARK = b"ldpbeam\1"
+"""Stands before the SHA-256 of a table, and both before the footer, where no reader of Parquet looks."""
+_END = 8
+"""Bytes behind the footer: its length and the magic number."""
+
+
+def as_parquet(table: Any) -> bytes:
+    """A table as the content of a Parquet file that carries the SHA-256 of itself.
+
+    A reader gets the same however it is compressed. Readers of Parquet pass over bytes that the footer does
+    not name; :func:`published_table` looks at them.
+    """
+    import pyarrow.parquet as pq
+
+    sink = io.BytesIO()
+    pq.write_table(table, sink, compression="snappy" if table.num_rows <= _SMALL else "zstd")
+    content = sink.getvalue()
+    pages, footer = content[: _footer(content)], content[_footer(content) :]
+    return b"".join([pages, _MARK, _digest(pages, footer), footer])
+
+
+def published_table(path: Path) -> pq.ParquetFile:
+    """A published table, which is looked at before anybody believes it.
+
+    A table that somebody else wrote has no checksum. It is read whole once, which finds some damage.
+
+    Raises:
+        OSError, pyarrow.ArrowException: it is damaged, or no file.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if not path.is_file():
+        raise OSError(f"{path} is no file")
+    content = path.read_bytes()
+    footer = _footer(content)
+    begin = footer - len(_MARK) - hashlib.sha256().digest_size
+    signed = begin > 0 and content[begin:].startswith(_MARK)
+    if signed and content[begin + len(_MARK) : footer] != _digest(content[:begin], content[footer:]):
+        raise OSError(f"{path} is not what was written: its SHA-256 is another")
+    file = pq.ParquetFile(pa.BufferReader(content))
+    if not signed:
+        file.read(use_threads=False)
+    return file
+
+
+def _footer(content: bytes) -> int:
+    """Where the footer of a Parquet file begins, as its end says."""
+    return max(len(content) - _END - int.from_bytes(content[-_END : -_END + 4], "little"), 0)
+
+
+def _digest(pages: bytes, footer: bytes) -> bytes:
+    found = hashlib.sha256(pages)
+    found.update(footer)
+    return found.digest()
