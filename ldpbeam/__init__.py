@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ldpbeam.sums.front import cumulative_shares, group_changes, group_shares, quantiles, value_mean
     from ldpbeam.sums.pooled import pooled
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 if isfile(f"{__path__[0]}/transforms"):  # noqa: PTH113 - pathlib takes longer to load than all else here
     from ldpbeam.checkout import refuse_links

@@ -2,7 +2,7 @@
 
 An estimate of Σ w·f is Σ w·f̂ of the raw estimates. Its variance for a fixed fleet is Σ of f_x·Var(X | x) over
 n·(own − other)², X being what one report says (ldpbeam/protocols/sum_laws.py), and more where devices are
-drawn. What devices keep for life has a law of the same kind; docs/groups.md has the formulas and their proofs.
+drawn. What devices keep for life has a law of the same kind; docs/groups.md has formulas and proofs.
 """
 
 from __future__ import annotations

@@ -88,8 +88,8 @@ def target(name: str) -> str:
 def recipe(command: str) -> str:
     """What a call of make would execute, here by the interpreter that runs the tests."""
     _, target, *variables = shlex.split(command)
-    stamps = [f"--assume-old={path}" for path in (".venv/.installed", ".venv/.installed-reproduction")]
-    make = ["make", "--dry-run", "--no-print-directory", *stamps, target, *variables]
+    installed = "--assume-old=.venv/.installed-demo"
+    make = ["make", "--dry-run", "--no-print-directory", installed, target, *variables]
     done = subprocess.run(make, cwd=REPOSITORY, capture_output=True, text=True, check=True)
     return done.stdout.replace(".venv/bin/", "")
 
