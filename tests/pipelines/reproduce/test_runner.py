@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from ldpbeam.pipelines.commands.main import cli
 from ldpbeam.pipelines.reproduce import EXPERIMENTS, experiment
-from ldpbeam.pipelines.reproduce.contract import Comparison, Settings, mean, series
+from ldpbeam.pipelines.reproduce.contract import Comparison, Row, Settings, mean, series
 from ldpbeam.pipelines.reproduce.results import write, write_page
 from ldpbeam.pipelines.reproduce.runner import Outcome, read_cell, run
 from tests.waiting import poll, slowness
@@ -160,7 +160,11 @@ def test_quick_is_a_tenth() -> None:
 
 
 def test_lines_are_means_over_runs() -> None:
-    rows = [{"x": 1.0, "y": 2.0, "n": "a"}, {"x": 1.0, "y": 4.0, "n": "a"}, {"x": 0.5, "y": 1.0, "n": "a"}]
+    rows: list[Row] = [
+        {"x": 1.0, "y": 2.0, "n": "a"},
+        {"x": 1.0, "y": 4.0, "n": "a"},
+        {"x": 0.5, "y": 1.0, "n": "a"},
+    ]
     (line,) = series(rows, "x", "y", lambda row: str(row["n"]))
     assert line.points == [(0.5, 1.0), (1.0, 3.0)]
 
