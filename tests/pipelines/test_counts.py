@@ -16,7 +16,7 @@ from ldpbeam.errors import LdpError
 from ldpbeam.pipelines import bounded as collect
 from ldpbeam.reports import Parts
 from ldpbeam.simulators.deliver.files import Compression, Format
-from ldpbeam.support import Support
+from ldpbeam.support import Support, UncountedReports
 from ldpbeam.transforms.stages import counting_threads, spill
 from ldpbeam.transforms.stages.counting_threads import CountingThreads
 from ldpbeam.transforms.stages.spill import ShardWithSpill
@@ -293,10 +293,13 @@ def test_without_deduplication_every_report_counts(plain: Everything, tmp_path: 
     )
 
 
+Counted = Support | UncountedReports | None
+
+
 class _Shared(CountSupportOfEach):
     """Impure on purpose: every call after the first one gets an accumulator that was used before."""
 
-    def add_input(self, accumulator: Support | None, parts: Parts, *_: object) -> Support | None:
+    def add_input(self, accumulator: Counted, parts: Parts, *_: object) -> Counted:
         held = self.__dict__.setdefault("_held", [])
         if not held:
             held.append(super().add_input(None, parts))

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from ldpbeam.collection.collection import Collection
+from ldpbeam.epoch_result import count_support
 from ldpbeam.reports import ReportColumns
 from ldpbeam.support import Support
 from ldpbeam.transforms.coders import SupportCoder
@@ -36,7 +37,7 @@ class Watch:
         self.by, self.most, self._now, self._lock = Counter[str](), 0, 0, threading.Lock()
         self.hold = threading.Event()
         self.hold.set()
-        self._count = counting_threads.count_support
+        self._count = count_support
         monkeypatch.setattr(counting_threads, "count_support", self)
 
     def __call__(
@@ -95,6 +96,7 @@ def test_the_thread_that_reads_counts_when_the_others_have_enough(monkeypatch: p
         assert found.reports == 48 * 5
         watch.hold.set()
         found = count.compact(found)
+        assert isinstance(found, counting_threads.PartlyCounted)
         assert not found.aside
     wanted = CountSupport(agreed).create_accumulator()
     for batch in batches:
