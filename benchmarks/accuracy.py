@@ -173,8 +173,8 @@ def publish(collection: Collection, data: DataSet, path: Path, epochs: int | Non
     from ldpbeam.job.config import RunConfig
     from ldpbeam.job.inputs import match_inputs, shard_bits_for
     from ldpbeam.pipelines.run import run
+    from ldpbeam.simulators.deliver.simulate import simulate
     from ldpbeam.simulators.population.specs import population
-    from ldpbeam.simulators.simulate import simulate
     from ldpbeam.simulators.words import RandomWords
 
     spec = data.spec.replace("FILE", str(path))

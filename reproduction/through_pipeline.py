@@ -72,7 +72,7 @@ def published_by_pipeline(text: str, people: Held | Joint, seed: int) -> dict[st
     from ldpbeam.job.config import RunConfig
     from ldpbeam.job.inputs import match_inputs, shard_bits_for
     from ldpbeam.pipelines.run import run
-    from ldpbeam.simulators.simulate import simulate
+    from ldpbeam.simulators.deliver.simulate import simulate
 
     collection = parse_collection(text)
     with tempfile.TemporaryDirectory() as temporary:

@@ -49,9 +49,9 @@ def run_demo(out: Path, seed: int) -> None:
     from ldpbeam.cli.shared.progress import Bar
     from ldpbeam.collection.file import load_collection
     from ldpbeam.report_page.document import write_page
+    from ldpbeam.simulators.deliver.simulate import simulate
     from ldpbeam.simulators.faults import write_faults
     from ldpbeam.simulators.population.drawn import Launch
-    from ldpbeam.simulators.simulate import simulate
     from ldpbeam.simulators.words import RandomWords
 
     started = time.monotonic()

@@ -13,7 +13,7 @@ from ldpbeam.errors import UsageError
 
 if TYPE_CHECKING:
     from ldpbeam.collection.collection import Collection
-    from ldpbeam.simulators.simulate import SimulationRecord
+    from ldpbeam.simulators.deliver.simulate import SimulationRecord
 
 
 @dataclass(frozen=True)
@@ -103,9 +103,9 @@ def simulate_reports(asked: Asked) -> None:
     """
     from ldpbeam.cli.shared.collections import load
     from ldpbeam.cli.shared.progress import Bar
+    from ldpbeam.simulators.deliver.simulate import simulate
     from ldpbeam.simulators.population.joint import Joint, joint_population
     from ldpbeam.simulators.population.specs import Panel, Population, population
-    from ldpbeam.simulators.simulate import simulate
     from ldpbeam.simulators.words import RandomWords
 
     if asked.topic is not None:

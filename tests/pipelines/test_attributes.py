@@ -15,9 +15,9 @@ from ldpbeam.collection.file import load_collection
 from ldpbeam.collection.values import Index
 from ldpbeam.errors import Reason
 from ldpbeam.report_page.document import write_page
+from ldpbeam.simulators.deliver.simulate import simulate
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.population.joint import joint_population
-from ldpbeam.simulators.simulate import simulate
 from ldpbeam.simulators.words import RandomWords
 from tests.pipelines.running import execute, write
 

@@ -25,10 +25,10 @@ from ldpbeam.protocols.attributes.base import AttributeProtocol
 from ldpbeam.protocols.attributes.sample import Sample
 from ldpbeam.protocols.contract import WordSpec
 from ldpbeam.randomness import FULL, Randomness
+from ldpbeam.simulators.deliver.simulate import simulate
 from ldpbeam.simulators.population.joint import Joint, joint_population
 from ldpbeam.simulators.population.specs import ABSENT
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
-from ldpbeam.simulators.simulate import simulate
 from ldpbeam.simulators.words import RandomWords
 from tests.reference.random_words import bit_words
 

@@ -962,7 +962,7 @@ SINKS = (
     "tests/ldpbeam/engine/test_results.py::"
     "test_optional_sinks_have_every_result_before_the_accounting_names_it"
 )
-SOURCES = "tests/transforms/sources/test_options.py::test_half_a_source_and_two_of_them_are_refused"
+SOURCES = "tests/transforms/sources/test_choice.py::test_half_a_source_and_two_of_them_are_refused"
 ELSEWHERE = {
     (
         "run",

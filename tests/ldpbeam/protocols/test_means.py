@@ -30,9 +30,9 @@ from ldpbeam.protocols import Memo, Parameters, protocol
 from ldpbeam.protocols.laplace_mean import LaplaceMean
 from ldpbeam.protocols.one_bit_mean import LinearBit, OneBitMean, OneBitRRPM
 from ldpbeam.randomness import FULL, Randomness, ScriptedRandomness
+from ldpbeam.simulators.deliver.simulate import simulate
 from ldpbeam.simulators.population.specs import population
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
-from ldpbeam.simulators.simulate import simulate
 from ldpbeam.simulators.words import RandomWords
 from tests.conftest import FALSE_ALARM_SUITE
 from tests.pipelines.running import execute

@@ -35,10 +35,10 @@ from ldpbeam.report_page.document import write_page
 from ldpbeam.report_page.sums import Asked, described
 from ldpbeam.report_page.text import plain
 from ldpbeam.report_page.view import Section, Writer
+from ldpbeam.simulators.deliver.simulate import simulate
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.population.joint import joint_population
 from ldpbeam.simulators.population.specs import population
-from ldpbeam.simulators.simulate import simulate
 from ldpbeam.simulators.words import RandomWords
 from tests.ldpbeam.report_page.reader import Reader, harmless
 from tests.pipelines.running import execute, write

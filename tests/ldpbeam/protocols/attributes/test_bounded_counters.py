@@ -32,10 +32,10 @@ from ldpbeam.protocols.attributes.sample import Sample
 from ldpbeam.protocols.one_bit_mean import OneBit
 from ldpbeam.randomness import SystemRandomness
 from ldpbeam.report_page.document import write_page
+from ldpbeam.simulators.deliver.simulate import simulate
 from ldpbeam.simulators.population.joint import Joint, joint_population
 from ldpbeam.simulators.population.specs import ABSENT
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
-from ldpbeam.simulators.simulate import simulate
 from ldpbeam.simulators.words import RandomWords
 from tests.conftest import FALSE_ALARM_SUITE
 from tests.pipelines.running import execute

@@ -21,10 +21,10 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.values import Index
 from ldpbeam.errors import UsageError
 
-from .deliver.files import Compression, Format, replacing, report_file, write_reports
-from .fleet import Fleet
-from .population.joint import Joint
-from .population.specs import ABSENT, Population
+from ..fleet import Fleet
+from ..population.joint import Joint
+from ..population.specs import ABSENT, Population
+from .files import Compression, Format, replacing, report_file, write_reports
 
 Deliver = Callable[[int, int, Iterator[ReportColumns]], int]
 """Takes an epoch, how many devices report in it, and their reports; returns how many it delivered."""

@@ -20,9 +20,9 @@ from ldpbeam.collection.values import Index
 from ldpbeam.errors import UsageError
 from ldpbeam.protocols import Parameters
 from ldpbeam.simulators.deliver.files import FORMATS, Format
+from ldpbeam.simulators.deliver.simulate import simulate
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.population.specs import ABSENT, Population, population
-from ldpbeam.simulators.simulate import simulate
 from ldpbeam.simulators.words import RandomWords
 from ldpbeam.wire import codec
 
