@@ -138,8 +138,9 @@ check: format-check lint types proto-check test-all ## all that CI asks of a cha
 format-check: $(STAMP)
 	$(BIN)/ruff format --check .
 
-lint: $(STAMP)
+lint: $(STAMP) ## style, and which room imports which
 	$(BIN)/ruff check .
+	$(BIN)/lint-imports --no-logo
 
 types: $(STAMP)
 	$(BIN)/mypy

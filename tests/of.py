@@ -1,9 +1,10 @@
 """The tests of changed files: `python -m tests.of [FILE ...]`.
 
-Without a file it takes those that differ from the main branch, also those that are not committed. A test file
-tests itself. Of a source file it takes tests that have its name, then those of the folder that mirrors its
-own, then the nearest by imports, and of equally near ones those that import least else, since they are about
-it and not about a whole command. They run with their thorough cases. It is what one runs while one writes.
+Without a file it takes those that differ from the main branch, also those that are not committed. A test
+file tests itself. Tests mirror the source: of a/b.py it takes tests/a/test_b.py, where there is one. Else it
+takes those of tests/a that have the module's name in theirs or import it, then the nearest by imports; of
+equally near ones those that import least else, since they are about it and not about a whole command. They
+run with their thorough cases. It is what one runs while one writes.
 `make test` says more, and `make check` all.
 """
 
@@ -19,7 +20,7 @@ from functools import cached_property
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-ROOMS = ("ldpbeam", "pipelines", "transforms", "simulators", "tests")
+ROOMS = ("ldpbeam", "pipelines", "transforms", "simulators", "reproduction", "benchmarks", "tests")
 """Folders of Python; three of them are also reached through links in the first."""
 LINKED = ("pipelines", "transforms", "simulators")
 MOST = 3
@@ -90,28 +91,38 @@ def tests_of(changed: Sequence[Path], imports: Imports, most: int = MOST) -> lis
     reach = {path: imports.distances(path) for path in imports.paths.values() if is_test(path)}
     found: list[Path] = []
     for path in changed:
+        own = mirror(path)
+        if is_test(path) or own in reach:
+            found.append(path if is_test(path) else own)
+            continue
         near = [test for test, far in reach.items() if path in far or _named(test, path)]
         near.sort(
             key=lambda test: (
                 not _named(test, path),
                 not _beside(test, path),
-                reach[test].get(path, len(reach)),
+                reach[test].get(path, 0),
                 len(reach[test]),
                 str(test),
             )
         )
-        found += [path] if is_test(path) else near[:most]
+        found += near[:most]
     return list(dict.fromkeys(found))
 
 
+def mirror(path: Path) -> Path:
+    """Where the tests of a source file lie, if it has a file of its own."""
+    folder = REPOSITORY / "tests" / path.parent.relative_to(REPOSITORY)
+    return folder / f"test_{path.stem}.py"
+
+
 def _named(test: Path, path: Path) -> bool:
-    """Whether the words of a file's name are in that of a test."""
-    return set(path.stem.split("_")) <= set(test.stem.split("_"))
+    """Whether a test lies beside and has the name of the module in its own, as test_export_and_compare.py."""
+    return _beside(test, path) and path.stem in test.stem.split("_")
 
 
 def _beside(test: Path, path: Path) -> bool:
     """Whether a test lies in the folder of tests that mirrors the folder of a file."""
-    return test.parent == REPOSITORY / "tests" / path.parent.relative_to(REPOSITORY)
+    return test.parent == mirror(path).parent
 
 
 def changed_files() -> list[Path]:

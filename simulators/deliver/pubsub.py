@@ -24,9 +24,9 @@ from ldpbeam.wire import report_pb2
 
 from ..population.joint import Joint
 from ..population.specs import Population
-from ..simulate import Simulation, SimulationRecord, refuse_existing, write_record
 from ..words import RandomWords
 from .files import Format, batch_message
+from .simulate import Simulation, SimulationRecord, refuse_existing, write_record
 
 RECEIVED = "received"
 """The attribute that holds the simulated arrival time."""
@@ -72,7 +72,7 @@ def publish_epochs(  # noqa: PLR0913 - the options of a command, by name
 ) -> PublishRecord:
     """Let a fleet of devices with the population's values report, epoch after epoch, to a topic.
 
-    The reports are those that :func:`ldpbeam.simulators.simulate.simulate` writes for the same arguments.
+    The reports are those that :func:`.simulate.simulate` writes for the same arguments.
     Equal arguments give equal messages in equal order, those of an epoch in order of arrival; Pub/Sub is free
     to deliver them in another. An epoch begins when all messages of the one before are confirmed.
 
@@ -86,7 +86,7 @@ def publish_epochs(  # noqa: PLR0913 - the options of a command, by name
         reports_per_message: reports of a ReportBatch at most.
 
     Raises:
-        UsageError: as for :func:`ldpbeam.simulators.simulate.simulate`; ``format`` is another; there is no
+        UsageError: as for :func:`.simulate.simulate`; ``format`` is another; there is no
             ``out`` for the truth.
         ImportError: google-cloud-pubsub is not installed.
         google.api_core.exceptions.GoogleAPIError, google.auth.exceptions.GoogleAuthError: Pub/Sub refused or
