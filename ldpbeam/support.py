@@ -155,6 +155,19 @@ class Counter(Protocol):
         ...
 
 
+class Uncounted(Protocol):
+    """What an epoch's counts are made of when it is estimated."""
+
+    @property
+    def reports(self) -> int:
+        """How many reports there are in it."""
+        ...
+
+    def counted(self, protocol: Counter) -> Support:
+        """The support that they are, in fresh memory."""
+        ...
+
+
 class UncountedReports:
     """Reports of one epoch whose table would be larger than they are: it is made when the epoch is estimated.
 
