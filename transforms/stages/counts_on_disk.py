@@ -62,9 +62,7 @@ class CountsOnDisk:
             encoded = Path(self.path).read_bytes()
         except FileNotFoundError:
             raise self._changed() from None
-        if google_crc32c.value(encoded) != self.checksum:
-            raise self._changed()
-        found = _CODER.decode(encoded)
+        found = _CODER.decode(encoded) if google_crc32c.value(encoded) == self.checksum else None
         if found is None:
             raise self._changed()
         return found
@@ -169,7 +167,6 @@ class CountWithSpill(beam.CombineFn):
         waiting.counts = self._count.add_input(accumulator, parts)
         if waiting.own and isinstance(before, CountsOnDisk):
             Path(before.path).unlink()
-        waiting.own = False
         size = _size(waiting.counts)
         if size >= _SMALL:
             self._kept[waiting] = size
