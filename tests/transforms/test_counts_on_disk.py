@@ -73,7 +73,7 @@ def test_the_place_of_counts_travels_in_their_stead(tmp_path: Path) -> None:
     batch = values(WIDE, 50, 1)
     waiting = count.compact(count.add_input(count.create_accumulator(), Parts([batch])))
     assert len(coder.encode(waiting)) == coder.estimate_size(waiting) < 300
-    merged = count.merge_accumulators([travelled(waiting)])
+    merged = count.merge_accumulators([Waiting(), travelled(waiting), Waiting()])
     output = count.extract_output(merged)
     assert isinstance(output, CountsOnDisk)
     assert len(pickle.dumps(output)) < 500
@@ -230,13 +230,27 @@ def test_a_file_that_is_not_what_was_written_is_not_read(change: Any, tmp_path: 
         assert "\n" not in str(caught.value)
 
 
-def test_an_epoch_is_estimated_from_counts_on_disk(tmp_path: Path) -> None:
+def test_sums_of_several_are_on_disk_too(tmp_path: Path) -> None:
+    """What a merge gives travels as well where it is a stage of its own."""
+    count, coder = with_spill(tmp_path, WIDE), WaitingCoder()
+    batches = [values(WIDE, n, n) for n in (3, 5)]
+    parts = [count.compact(count.add_input(count.create_accumulator(), Parts([b]))) for b in batches]
+    merged = count.merge_accumulators(map(travelled, parts))
+    assert len(coder.encode(merged)) < 300
+    assert merged.read() == counted(WIDE, batches)
+    assert [part.read() for part in parts] == [counted(WIDE, [batch]) for batch in batches]
+
+
+def test_an_epoch_is_estimated_from_counts_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As from the counts themselves, and from payloads on disk."""
-    for agreed in (WIDE, HASHED):
+    monkeypatch.setattr(counts_on_disk, "_SMALL", 1)
+    monkeypatch.setattr("ldpbeam.support.LARGE_TABLE", 1 << 17)
+    for agreed, kind in ((WIDE, Support), (HASHED, UncountedReports)):
         count = with_spill(tmp_path, agreed)
         batch = values(agreed, 4_000, 1)
         output = count.extract_output(count.add_input(count.create_accumulator(), Parts([batch])))
         assert isinstance(output, CountsOnDisk)
+        assert isinstance(output.read(), kind)
         account = Account(read=4_000, counted=4_000)
         found = estimate_counted(agreed, CountedEpoch(3, output, account))
         wanted = estimate_counted(agreed, CountedEpoch(3, counted(agreed, [batch]), account))
