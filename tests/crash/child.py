@@ -315,7 +315,7 @@ COMPUTING = (
     Hook("count", "ldpbeam.transforms.stages.support:CountSupport.add_input", "add_input"),
     Hook(
         "count",
-        "ldpbeam.transforms.stages.support:CountSupportOfEach.merge_accumulators",
+        "ldpbeam.transforms.stages.counts_on_disk:CountWithSpill.merge_accumulators",
         "merge_accumulators",
     ),
     Hook("estimate", "ldpbeam.transforms.stages.publish:EstimateEpoch.process", "estimate"),

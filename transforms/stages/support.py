@@ -72,8 +72,8 @@ class CountSupportOfEach(beam.CombineFn):
 
     ``add_input`` takes all parts of an element, since Beam's way to it costs as much as thousands of reports.
     An accumulator is None as long as nothing is in it. Where the protocol's counts are a large table, it is
-    :class:`UncountedReports` until these are as large, and may be so at the end: a run holds the accumulators
-    of all its epochs at once.
+    :class:`UncountedReports` until these are as large, and may be so at the end: a step has the accumulators
+    of many epochs at once.
     """
 
     def __init__(self, collections: Sequence[Collection], *, aside: bool = False) -> None:

@@ -136,7 +136,7 @@ LARGE = collection("loloha", 8_000, "large", parameters=_TWO)
 def test_reports_wait_for_a_large_table_and_give_the_same_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """However they are batched, merged and encoded, until they take half the memory of the table.
 
-    The accumulators of a run's epochs are in memory together: each is as large as its payloads.
+    The accumulators of many epochs are in memory together: each is as large as its payloads.
     """
     monkeypatch.setattr("ldpbeam.support.LARGE_TABLE", 1 << 17)
     protocol = LARGE.protocol
