@@ -124,7 +124,12 @@ class _ErrorOption(click.ParamType[tuple[float, bool]]):
     type=InstantOption(dates=True),
     help="Start of its first epoch; a date is midnight UTC. Default: the next one.",
 )
-@click.option("--chart", type=click.Path(path_type=Path), metavar="FILE", help="Draw error against ε (.svg).")
+@click.option(
+    "--chart",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Draw error against ε (.svg; needs the extra page).",
+)
 def plan(**asked: Any) -> None:
     """Find protocol and levels for a need: errors, losses, bits and a recommendation, before any device.
 

@@ -70,7 +70,12 @@ def plan_collection(given: Asked) -> None:
     Raises:
         UsageError: the needs are incomplete or contradict each other.
         CollectionError: the file with the domain is not sound.
+        ModuleNotFoundError: a chart is asked for, and the extra that draws it is not installed.
     """
+    if (
+        given.chart is not None
+    ):  # first of all: else a run without the extra would print and write, and then fail
+        from ldpbeam.pipelines.page.plan_chart import draw
     who = _who(given)
     devices = given.devices or who.devices
     if devices is None:
@@ -91,9 +96,7 @@ def plan_collection(given: Asked) -> None:
         written["collection"] = str(given.output)
         say(f"{chosen.setting.label} in {given.output}")
     if given.chart is not None:
-        from ldpbeam.planning.chart import svg
-
-        given.chart.write_text(svg(made), "utf-8")
+        given.chart.write_text(draw(made), "utf-8")
         written["chart"] = str(given.chart)
         say(f"chart in {given.chart}")
     deliver(_document(made) | {"written": written})
