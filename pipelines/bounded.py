@@ -91,8 +91,7 @@ def publish_collections(
         # Columns have waited for all epochs to be known anyway; not even a table of counts is made of more.
         columns = left_out.without(single.columns, EpochParts, "Columns", windowed=True)
         entries = (entries, repeats) | "Booked" >> beam.Flatten()
-    count = CountSupportOfEach(collections, aside=not config.job.spread)
-    support = columns | "Support" >> beam.CombinePerKey(count)
+    support = columns | "Support" >> beam.CombinePerKey(CountSupportOfEach(collections))
     counted = join_accounting(support, entries, epochs)
     counted = left_out.without(counted, tuple[str, CountedEpoch], "Epochs")
     limit = config.counting.max_error_fraction

@@ -37,7 +37,6 @@ from ldpbeam.pipelines.run_record import RunRecord
 from ldpbeam.transforms.sinks.atomic import remove
 from ldpbeam.transforms.sinks.file_record import FileRecord
 from ldpbeam.transforms.sources.files import bytes_read
-from ldpbeam.transforms.stages.counting_threads import counting_with, spare_cores
 
 Progress = Callable[[int, int], None]
 """Called with (bytes read, bytes in all) now and then while a run is under way."""
@@ -60,11 +59,7 @@ def run(config: RunConfig, progress: Progress | None = None, total_bytes: int = 
     pipeline = make_pipeline(config)  # refuses options that nobody knows, before anything is touched
     with interruptible(), locked(config.outputs.output):
         prepare(config.outputs.output, config.collections, overwrite=config.job.overwrite)
-        alone = not config.job.spread
-        with (
-            scratch_of(config.outputs.output) as folder,
-            counting_with(spare_cores() if alone else 0),
-        ):
+        with scratch_of(config.outputs.output) as folder:
             job = _collecting(pipeline, config.changed(output=folder))
             if progress is None:
                 run_to_end(job, config.job.runner)
