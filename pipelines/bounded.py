@@ -95,7 +95,7 @@ def publish_collections(
 
 def _count(collections: Sequence[Collection], config: RunConfig) -> beam.CombineFn:
     """What counts; on disk where steps share one."""
-    count = CountSupportOfEach(collections, aside=not config.job.spread)
+    count = CountSupportOfEach(collections)
     return CountWithSpill(count, _spilled(config)) if _on_disk(config) else count
 
 

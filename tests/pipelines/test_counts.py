@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,8 +16,7 @@ from ldpbeam.pipelines import bounded as collect
 from ldpbeam.reports import Parts
 from ldpbeam.simulators.deliver.files import Compression, Format
 from ldpbeam.support import Support, UncountedReports
-from ldpbeam.transforms.stages import counting_threads, spill
-from ldpbeam.transforms.stages.counting_threads import CountingThreads
+from ldpbeam.transforms.stages import spill
 from ldpbeam.transforms.stages.spill import ShardWithSpill
 from ldpbeam.transforms.stages.support import CountSupportOfEach
 from tests.pipelines.running import (
@@ -179,25 +177,6 @@ def test_repeated_and_parallel_bundles_change_nothing(
     """Every bundle run three times, two threads, two processes: functions are pure, merging is exact."""
     agreed, reports, wanted = plain
     same(execute(agreed, reports, tmp_path, beam_args=options, shard_bits=2), wanted)
-
-
-def test_batches_that_other_threads_count_change_nothing(
-    plain: Everything, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Three further threads that are given every batch there is room for."""
-    agreed, reports, wanted = plain
-    taken: list[bool] = []
-    give = CountingThreads._given_away
-
-    def given(threads: CountingThreads, *batch: Any) -> bool:
-        taken.append(give(threads, *batch))
-        return taken[-1]
-
-    monkeypatch.setattr(CountingThreads, "_given_away", given)
-    monkeypatch.setattr(counting_threads, "_WORTH", 0.0)
-    monkeypatch.setattr("ldpbeam.pipelines.run.spare_cores", lambda: 3)
-    same(execute(agreed, reports, tmp_path), wanted)
-    assert sum(taken) > EPOCHS
 
 
 @pytest.mark.thorough(but=1)

@@ -20,7 +20,7 @@ from ldpbeam.admission import ReportColumns
 from ldpbeam.collection.collection import Collection, digest_hex
 from ldpbeam.reports import Admission
 from ldpbeam.schedule import Schedule
-from ldpbeam.support import Support, UncountedReports
+from ldpbeam.support import Support, Uncounted
 from ldpbeam.transforms.stateful.count_before_shuffle import CountBeforeShuffle
 from ldpbeam.transforms.stateful.count_shard import CountShard
 from ldpbeam.transforms.stateful.split_by_shard import SplitByShard
@@ -231,7 +231,7 @@ class Machine:
             for update in call(self.count, method, cells, key, fired):
                 self.note(update, fired)
 
-    def final(self) -> dict[tuple[str, int], tuple[Support | UncountedReports, dict[str, object]]]:
+    def final(self) -> dict[tuple[str, int], tuple[Support | Uncounted, dict[str, object]]]:
         """Last support and last books by digest and epoch."""
         supports = {(d, r.epoch): r.support for d, r in self.told if r.support is not None}
         lines = {(d, r.epoch): r.account.as_record() for d, r in self.told}

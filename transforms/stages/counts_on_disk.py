@@ -218,10 +218,9 @@ class CountWithSpill(beam.CombineFn):
 
     def _to_disk(self, waiting: Waiting) -> None:
         self._let_go(waiting)
-        if not isinstance(waiting.counts, CountsOnDisk):
-            waiting.counts = self._count.compact(waiting.counts)
-            if waiting.counts is not None and _size(waiting.counts) >= _SMALL:
-                waiting.counts = self._written(waiting.counts)
+        counts = waiting.counts
+        if not (counts is None or isinstance(counts, CountsOnDisk) or _size(counts) < _SMALL):
+            waiting.counts = self._written(counts)
 
     def _written(self, accumulator: Accumulated) -> CountsOnDisk:
         encoded = _CODER.encode(accumulator)

@@ -18,7 +18,6 @@ from ldpbeam.collection.file import parse_collection
 from ldpbeam.collection.participation import Participation
 from ldpbeam.errors import UsageError
 from ldpbeam.over_time import DrawnAnew, Series, difference, mean, memo_errors
-from ldpbeam.planning import chart
 from ldpbeam.planning.checked import expected
 from ldpbeam.planning.collection_text import Particulars, collection_text
 from ldpbeam.planning.figures import Figures, figures
@@ -316,13 +315,6 @@ def test_texts_have_no_gap(plan: Plan) -> None:
         for word in ("None", "nan", "inf ", "{", "}"):
             assert word not in line, line
         assert not re.search(r"\d points", line), line
-
-
-def test_the_chart_is_in_units_of_the_counter() -> None:
-    plan = make_plan(NEEDS[2])
-    text = chart.svg(plan)
-    assert "units of the counter" in text
-    assert text.count("<polyline") == len(chart.lines(plan)) > 0
 
 
 @pytest.mark.parametrize("target", [0.0, 1000.0, -1.0])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import os
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,6 @@ from ldpbeam.reports import Parts, ReportColumns
 from ldpbeam.simulators.deliver.files import write_reports
 from ldpbeam.support import Support, UncountedReports
 from ldpbeam.transforms.stages import counts_on_disk
-from ldpbeam.transforms.stages.counting_threads import counting_with
 from ldpbeam.transforms.stages.counts_on_disk import CountsOnDisk, CountWithSpill, Waiting, WaitingCoder
 from ldpbeam.transforms.stages.support import CountSupport, CountSupportOfEach
 from tests.pipelines.running import collection, execute
@@ -54,8 +55,8 @@ def counted(agreed: Collection, batches: list[ReportColumns]) -> Support:
     return total
 
 
-def with_spill(folder: Path, *collections: Collection, aside: bool = False) -> CountWithSpill:
-    return CountWithSpill(CountSupportOfEach(collections, aside=aside), str(folder))
+def with_spill(folder: Path, *collections: Collection) -> CountWithSpill:
+    return CountWithSpill(CountSupportOfEach(collections), str(folder))
 
 
 def travelled(waiting: Waiting) -> Waiting:
@@ -161,7 +162,8 @@ def test_what_was_used_longest_ago_leaves_memory_first(
     monkeypatch.setattr(counts_on_disk, "_IN_MEMORY", 0)
     count.add_input(second, Parts([values(WIDE, 3, 1)]))
     assert [isinstance(each.counts, CountsOnDisk) for each in (first, second, third)] == [True, False, True]
-    assert [count.extract_output(each).reports for each in (first, second, third)] == [6, 9, 3]
+    outputs = map(count.extract_output, (first, second, third))
+    assert [output and output.reports for output in outputs] == [6, 9, 3]
 
 
 def test_a_file_that_others_know_of_stays(tmp_path: Path) -> None:
@@ -180,27 +182,13 @@ def test_a_file_that_others_know_of_stays(tmp_path: Path) -> None:
     assert left.read() == counted(WIDE, [batch, batch])
 
 
-def test_what_other_threads_count_is_in_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are waited for before anything is written."""
-    monkeypatch.setattr(counts_on_disk, "_IN_MEMORY", 0)
-    monkeypatch.setattr("ldpbeam.transforms.stages.counting_threads._WORTH", 0.0)
-    batches = [values(WIDE, 500, seed) for seed in range(8)]
-    with counting_with(2):
-        count = with_spill(tmp_path, WIDE, aside=True)
-        one, other = count.create_accumulator(), count.create_accumulator()
-        for i, batch in enumerate(batches):
-            count.add_input((one, other)[i % 2], Parts([batch]))
-        assert count.extract_output(one).counted(WIDE.protocol) == counted(WIDE, batches[::2])
-        assert count.extract_output(other).counted(WIDE.protocol) == counted(WIDE, batches[1::2])
-
-
 def damaged(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
     path.write_bytes(content)
 
 
-DAMAGE = {
+DAMAGE: dict[str, Callable[[Path], object]] = {
     "gone": Path.unlink,
     "shorter": lambda path: path.write_bytes(path.read_bytes()[:-1]),
     "empty": lambda path: path.write_bytes(b""),
@@ -209,7 +197,9 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("change", DAMAGE.values(), ids=DAMAGE)
-def test_a_file_that_is_not_what_was_written_is_not_read(change: Any, tmp_path: Path) -> None:
+def test_a_file_that_is_not_what_was_written_is_not_read(
+    change: Callable[[Path], object], tmp_path: Path
+) -> None:
     """Wherever it is read: in the table, in a merge, when the epoch is estimated."""
     count = with_spill(tmp_path, WIDE)
     batch = Parts([values(WIDE, 3, 1)])
@@ -276,10 +266,11 @@ def test_a_disk_that_takes_nothing_is_named(
     def refused(*_: object) -> int:
         raise OSError(number, "no")
 
-    monkeypatch.setattr(counts_on_disk.os, "open", refused)
+    monkeypatch.setattr(os, "open", refused)
     with pytest.raises(LdpError if code else OSError) as caught:
         count.compact(waiting)
     if code:
+        assert isinstance(caught.value, LdpError)
         assert caught.value.code == code
         assert str(caught.value).startswith(f"{tmp_path}/")
 
