@@ -21,7 +21,7 @@ from ldpbeam.cli.main import cli
 from ldpbeam.errors import CollectionError, JobError, LdpError, UsageError
 from ldpbeam.job.config import RunConfig
 from ldpbeam.pipelines import beam_job as jobs
-from ldpbeam.pipelines import submit as stream_job
+from ldpbeam.pipelines import submit as submitting
 from ldpbeam.pipelines.beam_job import make_pipeline
 from ldpbeam.pipelines.run import run
 from ldpbeam.pipelines.submit import submit
@@ -197,7 +197,7 @@ def test_a_job_that_fails_before_the_cluster_has_it_is_an_error(flink: str) -> N
 
 def test_detached_job_leaves_a_record_of_which_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[str] = []
-    monkeypatch.setattr(stream_job, "keep_what_is_loaded", lambda: begun.append("work"))
+    monkeypatch.setattr(submitting, "keep_what_is_loaded", lambda: begun.append("work"))
     config = files(tmp_path, *SERVED, "--streaming", "--job_name=minutes")
     found = submit(config.changed(detach=True))
     assert found is not None
@@ -230,7 +230,7 @@ def test_detached_job_is_not_failed_by_an_output_that_is_out_of_reach(
         started.append(jobs.start(*arguments))
         return started[-1]
 
-    monkeypatch.setattr(stream_job, "start", start)
+    monkeypatch.setattr(submitting, "start", start)
     found = submit(files(tmp_path, *SERVED, "--streaming").changed(detach=True), warn=warned.append)
     assert found is not None
     assert found.status == "detached"

@@ -13,7 +13,7 @@ import pytest
 from ldpbeam.collector import service
 from ldpbeam.collector.server import Limits
 from ldpbeam.collector.store import FileStore
-from ldpbeam.engine import run as stream_job
+from ldpbeam.engine import run as engine
 from ldpbeam.host import memory as garbage
 from ldpbeam.job.config import RunConfig
 from tests.conftest import REPOSITORY
@@ -68,11 +68,11 @@ def begin() -> None:
 def test_a_stream_collects_as_usual_before_it_reads_a_message(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(stream_job, "keep_what_is_loaded", begin)
+    monkeypatch.setattr(engine, "keep_what_is_loaded", begin)
     output = tmp_path / "out"
     config = RunConfig.parsed((collection(),), watch=str(tmp_path), output=str(output))
     with pytest.raises(InterruptedError):
-        stream_job.run_local(config)
+        engine.run_local(config)
     assert not output.exists()
 
 

@@ -12,7 +12,7 @@ import pytest
 from numba import njit
 from numba.core import config
 
-from ldpbeam.kernels import jit as _jit
+from ldpbeam.kernels import jit
 from ldpbeam.kernels.jit import KernelCache, cache_folder
 from tests.conftest import REPOSITORY
 
@@ -30,7 +30,7 @@ def count(folder: Path | str) -> str:
     done = subprocess.run(
         [sys.executable, "-c", COUNT],
         cwd=REPOSITORY,
-        env={**os.environ, _jit.VARIABLE: str(folder)},
+        env={**os.environ, jit.VARIABLE: str(folder)},
         capture_output=True,
         text=True,
         check=True,
@@ -52,7 +52,7 @@ def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
 
 
 def test_it_can_be_switched_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(_jit.VARIABLE, "off")
+    monkeypatch.setenv(jit.VARIABLE, "off")
     assert cache_folder() is None
 
 
@@ -63,7 +63,7 @@ def test_a_folder_that_others_may_write_is_not_used(
     """Whoever can write there would decide what later processes run."""
     base = tmp_path / "kept"
     base.mkdir(mode=0o700)
-    monkeypatch.setenv(_jit.VARIABLE, str(base))
+    monkeypatch.setenv(jit.VARIABLE, str(base))
     folder = cache_folder()
     assert folder is not None
     assert folder.stat().st_mode & 0o777 == 0o700
@@ -75,7 +75,7 @@ def test_a_folder_that_others_may_write_is_not_used(
 
 
 def test_a_folder_of_somebody_else_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(_jit.VARIABLE, str(tmp_path / "kept"))
+    monkeypatch.setenv(jit.VARIABLE, str(tmp_path / "kept"))
     assert cache_folder() is not None
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     assert cache_folder() is None
@@ -84,23 +84,23 @@ def test_a_folder_of_somebody_else_is_not_used(tmp_path: Path, monkeypatch: pyte
 def test_a_link_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "elsewhere").mkdir(mode=0o700)
     (tmp_path / "kept").symlink_to(tmp_path / "elsewhere")
-    monkeypatch.setenv(_jit.VARIABLE, str(tmp_path / "kept"))
+    monkeypatch.setenv(jit.VARIABLE, str(tmp_path / "kept"))
     assert cache_folder() is None
 
 
 def test_without_a_place_every_process_compiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file where the folder should be, as on a machine without a home."""
     (tmp_path / "file").write_text("")
-    monkeypatch.setenv(_jit.VARIABLE, str(tmp_path / "file" / "kept"))
+    monkeypatch.setenv(jit.VARIABLE, str(tmp_path / "file" / "kept"))
     assert cache_folder() is None
     assert count(tmp_path / "file" / "kept") == "[0, 1, 0, 2, 0] 0"
 
 
 def test_other_sources_have_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A kernel that another one calls is compiled into it; numba watches the file of the caller only."""
-    monkeypatch.setenv(_jit.VARIABLE, str(tmp_path / "kept"))
+    monkeypatch.setenv(jit.VARIABLE, str(tmp_path / "kept"))
     first = cache_folder()
-    monkeypatch.setattr(_jit, "__file__", str(tmp_path / "kernels" / "_jit.py"))
+    monkeypatch.setattr(jit, "__file__", str(tmp_path / "kernels" / "jit.py"))
     (tmp_path / "kernels").mkdir()
     (tmp_path / "kernels" / "symbols.py").write_text("changed")
     second = cache_folder()
@@ -111,7 +111,7 @@ def test_other_sources_have_another_folder(tmp_path: Path, monkeypatch: pytest.M
         newest = cache_folder()
     assert newest is not None
     assert newest.is_dir()
-    assert len(list((tmp_path / "kept").iterdir())) == _jit._KEPT + 1
+    assert len(list((tmp_path / "kept").iterdir())) == jit._KEPT + 1
 
 
 def test_what_cannot_be_kept_is_still_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
