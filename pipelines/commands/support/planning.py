@@ -72,9 +72,8 @@ def plan_collection(given: Asked) -> None:
         CollectionError: the file with the domain is not sound.
         ModuleNotFoundError: a chart is asked for, and the extra that draws it is not installed.
     """
-    if (
-        given.chart is not None
-    ):  # first of all: else a run without the extra would print and write, and then fail
+    if given.chart is not None:
+        # First of all: without the extra the command would else print and write, and fail after that.
         from ldpbeam.pipelines.page.plan_chart import draw
     who = _who(given)
     devices = given.devices or who.devices
