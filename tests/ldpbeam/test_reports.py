@@ -22,12 +22,13 @@ from ldpbeam.reports import (
     Admission,
     Rejection,
     Written,
+    admit_even_rows,
     admit_frames,
     admit_rows,
     capped,
 )
 from ldpbeam.wire import codec
-from ldpbeam.wire.codec import Batch, Rows
+from ldpbeam.wire.codec import Batch, EvenRows, Rows
 from ldpbeam.wire.report_pb2 import ReportBatch
 from tests.pipelines.running import collection
 from tests.reference.batches import admit_batch
@@ -523,6 +524,25 @@ def test_small_batches_together_are_as_one_by_one() -> None:
     assert ours == theirs
     assert len(together.admitted) < 10
     assert len(single.admitted) > 300
+
+
+def test_rows_end_to_end_are_judged_one_by_one_where_one_is_refused() -> None:
+    """As Parquet files give them: admitted as they lie, or without the one that no device sends."""
+    agreed = collection("oue", 100, "ones", parameters=Parameters(epsilon=1.0))
+    draw = np.random.default_rng(2)
+    payloads = np.packbits(draw.random((2000, 100)) < 0.3, axis=1, bitorder="little")
+    for spoiled in (0, 1):
+        payloads[:spoiled] = 255
+        same = np.broadcast_to(np.uint64(agreed.digest), 2000), np.broadcast_to(np.int64(0), 2000)
+        rows = EvenRows(*same, np.arange(2000, dtype=np.uint64), payloads, 0)
+        done = Admission()
+        admit_even_rows(rows, {agreed.digest: agreed}, "here", done)
+        (columns,) = done.admitted
+        assert columns.report_ids.tolist() == list(range(spoiled, 2000))
+        assert np.array_equal(columns.payloads, payloads[spoiled:])
+        assert done.read == {(agreed.digest_hex, 0): 2000}
+        wanted = {((agreed.digest_hex, 0), Reason.UNUSED_BITS): 1} if spoiled else {}
+        assert dict(done.rejected) == wanted
 
 
 def _reports(done: Admission) -> list[tuple[int, int, int, bytes]]:
