@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ldpbeam.client import Device, durable
+from ldpbeam.client import Device
 from ldpbeam.client.sender import Sender
 from ldpbeam.reports import Admission, admit_frames
 from ldpbeam.wire import codec
-from tests.ldpbeam.client.devices import EPOCHS, loloha
+from tests.ldpbeam.client.devices import EPOCHS, loloha, quicken_disk
 
 DEVICES, LIVED = 40, 5
 LENGTH = EPOCHS.length
@@ -27,7 +27,7 @@ TICK = 300
 @pytest.fixture(autouse=True)
 def quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing here is about power that is lost."""
-    monkeypatch.setattr(durable.os, "fsync", lambda _: None)
+    quicken_disk(monkeypatch)
 
 
 class Wire(Sender):
