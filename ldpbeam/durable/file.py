@@ -19,12 +19,17 @@ _AT_ONCE = 1 << 20
 """Parts are written so many bytes at a time, or more where a part is larger."""
 
 
+def temporary_name(path: Path | str) -> str:
+    """A name beside a path that nobody can foretell: ``PATH.XXXXXXXX.tmp``, with eight random digits."""
+    return f"{path}.{secrets.token_hex(4)}.tmp"
+
+
 @contextmanager
 def replacing(path: Path | str, mode: int, *, force: bool = True) -> Iterator[BinaryIO]:
     """A file that takes the name ``path`` when the block ends, and vanishes when the block fails.
 
-    Until then it is called ``PATH.XXXXXXXX.tmp``, with eight random digits, in the same folder. The name is
-    new: a file or link that has it already is never opened.
+    Until then it has a :func:`temporary_name`. That name is new: a file or link that has it already is never
+    opened.
 
     Args:
         path: of the file.
@@ -35,7 +40,7 @@ def replacing(path: Path | str, mode: int, *, force: bool = True) -> Iterator[Bi
     Raises:
         OSError: the disk does not take it; what was at ``path`` is there as it was, or the new file is.
     """
-    temporary = f"{path}.{secrets.token_hex(4)}.tmp"
+    temporary = temporary_name(path)
 
     def private(name: str, flags: int) -> int:
         return open_file(name, flags, mode)

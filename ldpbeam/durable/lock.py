@@ -72,15 +72,18 @@ class Lock:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     def _attempt(self) -> bool:
-        descriptor = open_file(self._path, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            if _lock(descriptor) and self._is_file(descriptor):
-                self._descriptor = descriptor
-                return True
-        finally:
-            if self._descriptor is None:
-                os.close(descriptor)
-        return False
+        """Lock the file, unless somebody else has it; whether it is locked."""
+        while True:
+            descriptor = open_file(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+            try:
+                if not _lock(descriptor):
+                    return False
+                if self._is_file(descriptor):
+                    self._descriptor = descriptor
+                    return True
+            finally:
+                if self._descriptor is None:
+                    os.close(descriptor)
 
     def _is_file(self, descriptor: int) -> bool:
         """Whether the locked file still has the name: its last holder may have removed it meanwhile."""

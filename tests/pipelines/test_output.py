@@ -18,6 +18,7 @@ import pytest
 
 from ldpbeam.admission import ReportColumns
 from ldpbeam.collection.epochs import LAST_SECOND, Epochs, instant
+from ldpbeam.durable import lock
 from ldpbeam.errors import LdpError, UsageError, disk_error
 from ldpbeam.pipelines import output as module
 from ldpbeam.pipelines.output import PARTS, exchange, locked, prepare
@@ -185,15 +186,15 @@ def test_a_replay_waits_for_a_run(done: Path, holder: Callable[[Path], subproces
 
 def test_a_lock_whose_file_was_removed_is_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between opening the file and locking it, the one who had it may take it away."""
-    real, calls = module.fcntl.flock, []
+    real, calls = lock.flock, []
 
-    def removed_meanwhile(held: Any, what: int) -> None:
+    def removed_meanwhile(held: int, what: int) -> None:
         if not calls:
             (tmp_path / ".lock").unlink()
         calls.append(what)
         real(held, what)
 
-    monkeypatch.setattr(module.fcntl, "flock", removed_meanwhile)
+    monkeypatch.setattr(lock, "flock", removed_meanwhile)
     with locked(str(tmp_path)):
         assert len(calls) == 2
         with pytest.raises(LdpError, match="E-OUTPUT-BUSY"), locked(str(tmp_path)):

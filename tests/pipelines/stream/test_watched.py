@@ -39,7 +39,7 @@ def locks() -> Iterator[None]:
     with Locks():
         yield
     while STORES:
-        STORES.pop()._unlock()
+        STORES.pop()._lock.release()
 
 
 STORES: list[FileStore] = []
@@ -279,7 +279,7 @@ def test_a_report_is_late_by_its_arrival_however_long_its_file_waits(tmp_path: P
     bench.step(2)
     bench.clock.now = HOUR + 1700
     bench.store.commit(columns(range(5, 9)))
-    bench.store._unlock()  # killed
+    bench.store._lock.release()  # killed
     bench.until(HOUR * 3)
     assert bench.watermark <= HOUR + 1700
     bench.store = bench.collector()
