@@ -102,8 +102,7 @@ class RowStore:
             OSError: the disk refuses; there is no store, or the one that was committed.
         """
         if file_size(self.path) is None:
-            # The journal of a file that is gone would be played back into the new one.
-            self._journal.unlink(missing_ok=True)
+            # The journal of a file that is gone may lie here: beside an empty file SQLite removes it.
             os.close(open_file(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE))
         with self._connection() as connection:
             connection.execute("BEGIN IMMEDIATE")
@@ -255,8 +254,7 @@ class Transaction:
         first = self._store.first(table)
         sound, there = {}, Summary()
         for key, digest, content in self._store.sound(self._connection, first, first + KEYS - 1):
-            if key - first not in sound:
-                there.change(1, digest)
+            there.change(1, digest)
             sound[key - first] = content
         recorded = self._summaries[table]
         lost = recorded.count - there.count

@@ -109,6 +109,7 @@ def test_the_journal_of_a_store_that_is_gone_is_not_played_back(tmp_path: Path) 
     (tmp_path / "store-journal").write_bytes(b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7" + bytes(9000))
     store = made(tmp_path / "store")
     assert not (tmp_path / "store-journal").exists()
+    (tmp_path / "store-journal").write_bytes(b"what it held")
     store.remove()
     assert list(tmp_path.iterdir()) == []
     assert not store.exists()

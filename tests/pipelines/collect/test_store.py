@@ -77,7 +77,7 @@ def test_a_killed_collectors_journal_becomes_a_file(tmp_path: Path) -> None:
     store.commit(columns(range(5)))
     abandoned(store)
     assert names(tmp_path) == []
-    (tmp_path / ".reports-x.pb.tmp").write_bytes(b"half")
+    (tmp_path / "reports-x.pb.0123abcd.tmp").write_bytes(b"half")
     store, _ = opened(tmp_path)
     assert names(tmp_path) == list(range(5))
     assert not list(tmp_path.glob(".journal-*"))
