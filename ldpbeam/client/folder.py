@@ -55,11 +55,7 @@ class Waiting(NamedTuple):
 
 
 class FolderRecords(Records):
-    """The records in a folder within a transaction; made by :meth:`DeviceFolder.transaction`.
-
-    Attributes:
-        waiting: reports that wait, the first due first.
-    """
+    """The records in a folder within a transaction; made by :meth:`DeviceFolder.transaction`."""
 
     def __init__(
         self, rows: Transaction, commit: Callable[[Transaction, device_state_pb2.DeviceState], None]
@@ -70,11 +66,19 @@ class FolderRecords(Records):
         if lost or set(content) != {_STATE_KEY}:
             raise DamageError("its row is damaged or gone")
         self.state = unpack_state(content[_STATE_KEY])
-        reports, lost = rows.rows(_OUTBOX)
-        self.waiting = sorted(_unpack(report)[0] for report in reports.values())
+        self._reports, lost = rows.rows(_OUTBOX)
         if lost:
             self.state.damaged += lost
             self.save()
+
+    def __len__(self) -> int:
+        """How many reports wait."""
+        return len(self._reports)
+
+    @property
+    def waiting(self) -> list[Waiting]:
+        """The reports that wait, the first due first."""
+        return sorted(_unpack(report)[0] for report in self._reports.values())
 
     def save(self) -> None:
         """Keep the state, and what was put into the outbox or taken out.
@@ -86,20 +90,18 @@ class FolderRecords(Records):
 
     def put(self, waiting: Waiting, report: bytes) -> None:
         """Add a report."""
-        self._rows.put(_OUTBOX, waiting.key, _pack(waiting, report))
-        self.waiting = sorted([*self.waiting, waiting])
+        self._reports[waiting.key] = content = _pack(waiting, report)
+        self._rows.put(_OUTBOX, waiting.key, content)
 
     def remove(self, waiting: Waiting) -> None:
         """Remove a report, where it still waits."""
-        self._rows.remove(_OUTBOX, waiting.key)
-        self.waiting = [one for one in self.waiting if one[1:] != waiting[1:]]
+        if self._reports.pop(waiting.key, None) is not None:
+            self._rows.remove(_OUTBOX, waiting.key)
 
     def postpone(self, waiting: Waiting, due: int) -> None:
         """Give a report that waits another time."""
-        report = report_of(self._rows, waiting)
-        if report is not None:
-            self.remove(waiting)
-            self.put(waiting._replace(due=due), report)
+        _, report = _unpack(self._reports[waiting.key])
+        self.put(waiting._replace(due=due), report)
 
 
 def report_of(rows: Transaction, waiting: Waiting) -> bytes | None:

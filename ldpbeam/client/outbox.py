@@ -45,7 +45,8 @@ class Outbox:
             waiting: the report.
             report: its bytes.
         """
-        for one in records.waiting[: max(0, len(records.waiting) + 1 - self._most)]:
+        more = len(records) + 1 - self._most
+        for one in records.waiting[:more] if more > 0 else ():
             records.remove(one)
             records.state.dropped += 1
         records.put(waiting, report)
@@ -88,10 +89,10 @@ class Outbox:
             DeviceError: as :meth:`waiting`; the reports may be sent again.
         """
         with self._folder.transaction() as records:
-            there = len(records.waiting)
+            before = len(records)
             for one in sent:
                 records.remove(one)
-            if len(records.waiting) < there:
+            if len(records) < before:
                 records.save()
 
     @property

@@ -1,7 +1,9 @@
 """A number in a file, which only grows.
 
 The file has two places, of one block of a disk each. A new number goes to the place that does not hold the
-newest one, so that a write that is cut off leaves the number before.
+newest one, so that a write that is cut off leaves the number before. The file itself is on disk before the
+first number counts; a new number is not waited for. A loss of power may leave the number before, which is
+harmless where the number tells an older copy of something from the newest: it is never too large.
 
 bytes   content of a place
 8       the number, little-endian
@@ -57,7 +59,7 @@ class Counter:
         return number
 
     def write(self, number: int) -> None:
-        """Put a larger number in, after :meth:`read`; on disk when this returns.
+        """Put a larger number in, after :meth:`read`; it outlasts a kill, and the file a loss of power.
 
         Raises:
             OSError: the disk refuses; the file holds the number before, or the new one.
@@ -68,7 +70,6 @@ class Counter:
             try:
                 os.lseek(descriptor, place * _BLOCK, os.SEEK_SET)
                 os.write(descriptor, content)
-                os.fsync(descriptor)
             finally:
                 os.close(descriptor)
             self._newest = place
