@@ -67,9 +67,7 @@ class FolderRecords(Records):
             raise DamageError("its row is damaged or gone")
         self.state = unpack_state(content[_STATE_KEY])
         self._reports, lost = rows.rows(_OUTBOX)
-        if lost:
-            self.state.damaged += lost
-            self.save()
+        self.state.damaged += lost
 
     def __len__(self) -> int:
         """How many reports wait."""
@@ -143,7 +141,7 @@ class DeviceFolder(Storage):
     def transaction(self) -> Iterator[FolderRecords]:
         """The records of the folder; one process or thread after the other.
 
-        Reports that turn out to be damaged or gone are dropped and counted first.
+        Reports that are damaged or gone do not wait any more, and are counted in the state.
 
         Raises:
             DeviceError: as for the class.
