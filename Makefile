@@ -20,14 +20,14 @@ MAKEFLAGS += --no-print-directory
 # Compiled modules are kept, also where the caller's shell says not to: the suites start hundreds of interpreters.
 unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help .venv demo test test-all check format-check lint types format proto proto-check \
-	newest browser chromium lock bench-accuracy bench-over-time bench-peers bench-throughput clean
+	newest browser chromium lock sbom bench-accuracy bench-over-time bench-peers bench-throughput clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z.-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # --- environment
 
-.venv: $(STAMP) ## the virtual environment, from constraints.txt (PYTHON=... to choose the interpreter)
+.venv: $(STAMP) ## the virtual environment, from requirements/all.txt (PYTHON=... to choose the interpreter)
 
 # PYTHON, where given, is the only candidate; a candidate counts only if it runs and is 3.11, 3.12 or 3.13
 # (a pyenv shim can exist and not run).
@@ -51,40 +51,64 @@ if [ ! -x $(BIN)/python ]; then \
 fi
 endef
 # uv installs what pip does, many times faster. pip knows settings of its own that uv does not, such as a mirror:
-# where uv fails, pip says why, or can do it.
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
-UV := $(PIP) uv && $(BIN)/uv pip install --quiet --native-tls --python $(BIN)/python -c constraints.txt
-INSTALL = { $(UV) -e '.[$(EXTRAS)]' 2>/dev/null || $(PIP) -e '.[$(EXTRAS)]'; }
-$(STAMP): EXTRAS := dev
-$(DEMO_STAMP): EXTRAS := page
-$(BENCH_STAMP): EXTRAS := dev,bench
+# where uv fails, pip says why, or can do it. Both refuse what has another hash than the lock has; the project
+# itself comes last, alone, built by the setuptools of the lock.
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
+UV := $(BIN)/uv pip install --quiet --system-certs --python $(BIN)/python
+INSTALL = { $(PIP) --require-hashes -r requirements/installer.txt && \
+  { $(UV) --require-hashes -r $(LOCK) 2>/dev/null || $(PIP) --require-hashes -r $(LOCK); } && \
+  $(PIP) --no-deps --no-build-isolation -e .; }
+LOCKS := $(wildcard requirements/*.txt)
+$(STAMP): LOCK := requirements/all.txt
+$(DEMO_STAMP): LOCK := requirements/user.txt
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml $(LOCKS)
 	@$(MAKE_VENV)
-	@echo "Installing into $(VENV), by constraints.txt"; $(INSTALL)
+	@echo "Installing into $(VENV), by requirements/all.txt"; $(INSTALL)
 	@touch $@
 
 # Only what the demo needs; nothing where all is installed already.
-$(DEMO_STAMP): pyproject.toml constraints.txt
+$(DEMO_STAMP): pyproject.toml $(LOCKS)
 	@$(MAKE_VENV)
-	@test $(STAMP) -nt pyproject.toml -a $(STAMP) -nt constraints.txt || $(INSTALL)
+	@test $(STAMP) -nt pyproject.toml -a $(STAMP) -nt requirements/all.txt || $(INSTALL)
 	@touch $@
 
+# Other people's implementations, by the versions that pyproject.toml names; what they need keeps to ours.
 $(BENCH_STAMP): $(STAMP)
-	@$(INSTALL)
+	@$(UV) -c requirements/all.txt -e '.[bench]'
 	@touch $@
 
 # Resolved for every declared Python at once, outside the working environment: no leftover slips into the
-# pins, and it works while pyproject.toml and constraints.txt contradict each other, which is when it is needed.
-lock: ## resolve the newest allowed versions again and write constraints.txt
+# pins, and it works while pyproject.toml and the lock contradict each other, which is when it is needed.
+# all.txt is the lock; the others are parts of it, resolved with its versions.
+COMPILE = "$$tmp/venv/bin/uv" pip compile --quiet --system-certs --universal --python-version 3.11 \
+  --no-header --no-annotate --no-emit-index-url --generate-hashes
+lock: ## resolve the newest allowed versions again and write requirements/
 	@set -e; $(CHOOSE_PYTHON); tmp=$$(mktemp -d); trap 'rm -rf "$$tmp"' EXIT; \
 	"$$chosen" -m venv "$$tmp/venv"; \
 	"$$tmp/venv/bin/pip" install --quiet --disable-pip-version-check uv; \
-	{ echo "# Exact versions of what the packages and their dev extra run on, for every declared version of Python."; \
-	  echo "# Written by 'make lock'; edit pyproject.toml, not this file."; \
-	  echo uv | "$$tmp/venv/bin/uv" pip compile --quiet --native-tls --universal --python-version 3.11 --extra dev \
-	    --no-header --no-annotate --no-emit-index-url pyproject.toml -; } > "$$tmp/constraints.txt"; \
-	mv "$$tmp/constraints.txt" constraints.txt
+	printf 'uv\nsetuptools>=77\n' > "$$tmp/installer.in"; \
+	$(COMPILE) --extra dev --no-emit-package ldpbeam pyproject.toml "$$tmp/installer.in" > "$$tmp/all.txt"; \
+	$(COMPILE) -c "$$tmp/all.txt" "$$tmp/installer.in" > "$$tmp/installer.txt"; \
+	$(COMPILE) -c "$$tmp/all.txt" --extra page --extra collect --no-emit-package ldpbeam pyproject.toml "$$tmp/installer.in" > "$$tmp/user.txt"; \
+	$(COMPILE) -c "$$tmp/all.txt" --extra gcp --no-emit-package ldpbeam pyproject.toml "$$tmp/installer.in" > "$$tmp/gcp.txt"; \
+	for name in all user gcp installer; do \
+	  { echo "# Exact versions and hashes for every declared version of Python. Written by 'make lock'; edit pyproject.toml."; \
+	    cat "$$tmp/$$name.txt"; } > requirements/$$name.txt; \
+	done
+
+# In an environment that has what users get, and nothing else.
+sbom: $(STAMP) ## list all that an installation brings (dist/sbom.cdx.json), and its licences
+	@set -e; tmp=$$(mktemp -d); trap 'rm -rf "$$tmp"' EXIT; mkdir -p dist; \
+	$(BIN)/python -m venv --without-pip "$$tmp/venv"; \
+	$(BIN)/uv pip install --quiet --system-certs --python "$$tmp/venv/bin/python" --require-hashes -r requirements/user.txt -r requirements/gcp.txt; \
+	$(BIN)/uv pip install --quiet --python "$$tmp/venv/bin/python" --no-deps .; \
+	$(BIN)/uv pip uninstall --quiet --python "$$tmp/venv/bin/python" uv setuptools; \
+	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --output-file dist/sbom.cdx.json "$$tmp/venv/bin/python"; \
+	$(BIN)/pip-licenses --python "$$tmp/venv/bin/python" --from mixed --order license --format plain --output-file dist/licences.txt \
+	  --partial-match --allow-only "Apache;MIT;BSD;ISC;PSF;Python Software Foundation;MPL;Mozilla;CC0;Unlicense;The Unlicense;Zlib;HPND;0BSD" >/dev/null; \
+	$(BIN)/pip-licenses --python "$$tmp/venv/bin/python" --from mixed --summary; \
+	echo "dist/sbom.cdx.json and dist/licences.txt say what an installation brings"
 
 # --- for users
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ldpbeam.sums.front import cumulative_shares, group_changes, group_shares, quantiles, value_mean
     from ldpbeam.sums.pooled import pooled
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 _HOMES = {
     "Collection": "ldpbeam.collection.collection",

@@ -14,7 +14,6 @@ from ldpbeam.arrays import Bytes, Ints, Uints, read_only
 from ldpbeam.collection.collection import Collection, digest_hex
 from ldpbeam.errors import Reason
 from ldpbeam.file_version import FileVersion
-from ldpbeam.support import Support
 
 LISTED = 100
 """Rejections of one kind in one source that are listed one by one; the rest share one.
@@ -82,7 +81,6 @@ class ReportColumns:
         report_ids: uint64 (n,).
         payloads: uint8 (n, payload_size), read-only.
         stored: where the same bytes can be read once more; None where nobody knows.
-        support: of all these reports, where they were counted while they were judged; it is only read.
     """
 
     digest: int
@@ -90,7 +88,6 @@ class ReportColumns:
     report_ids: Uints
     payloads: Bytes
     stored: StoredColumns | None = None
-    support: Support | None = None
 
     def __len__(self) -> int:
         return len(self.payloads)
@@ -248,7 +245,6 @@ class Admission:
         written_by: when all of the records had been written, where it is known: none of them can be of an
             epoch that had not begun by then. It says nothing about lateness.
         part: of which file the records' buffer is a part, where it is one.
-        counting: whether reports may be counted while they are judged: nothing takes some of them away later.
     """
 
     admitted: list[ReportColumns] = field(default_factory=list)
@@ -258,7 +254,6 @@ class Admission:
     repeated: Counter[Key] = field(default_factory=Counter)
     written_by: Written | None = None
     part: FilePart | None = None
-    counting: bool = False
     _rejected: list[Rejected] = field(default_factory=list)
 
     @property

@@ -19,7 +19,6 @@ from functools import lru_cache
 from math import ceil, log, sqrt
 
 from ldpbeam.arrays import Bytes, Flags, Ints, Uints, read_only
-from ldpbeam.bit_counts import masks_of
 from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.support import SupportProbabilities
 
@@ -202,7 +201,7 @@ def count_ones(payloads: Bytes) -> Ints:
     from ldpbeam.kernels import bits
 
     ones, width = np.empty(len(payloads), np.int64), payloads.shape[1]
-    bits.count_ones(read_only(payloads).reshape(-1), width, masks_of(8 * width), ones)
+    bits.count_ones(read_only(payloads).reshape(-1), width, ones)
     return ones
 
 

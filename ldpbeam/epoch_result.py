@@ -72,9 +72,6 @@ def count_support(
     protocol = collection.protocol
     total = Support.zero(protocol.counts_length, protocol.signs_length) if support is None else support
     for columns in parts:
-        if columns.support is not None:
-            total.merge(columns.support)
-            continue
         protocol.add_reports(columns.payloads, total.counts, total.signs)
         total.reports += len(columns)
     return total

@@ -34,13 +34,12 @@ from ldpbeam.admission import (
     capped,
     put_together,
 )
-from ldpbeam.arrays import Bytes, Flags, Ints, Uints, read_only
+from ldpbeam.arrays import Flags, Ints, Uints, read_only
 from ldpbeam.collection.collection import Collection, digest_hex
 from ldpbeam.collection.epochs import instant
 from ldpbeam.errors import Reason, UsageError
 from ldpbeam.kernels import framing
 from ldpbeam.kernels.check_codes import CheckCode
-from ldpbeam.support import Support, is_large
 from ldpbeam.wire.codec import Batches, EvenRows, Frames, Rows, parse
 
 __all__ = [
@@ -65,9 +64,6 @@ __all__ = [
 
 _SMALL = 1024
 """Batches of fewer reports are judged together with others, larger ones by themselves, without a copy."""
-
-_WORTH_COUNTING = 1024
-"""Reports that are counted while they are judged; fewer of them cost less than adding up their counts."""
 
 
 def epoch_at_fault(collection: Collection, epoch: int, written_by: Written | None = None) -> Reason | None:
@@ -236,25 +232,11 @@ def _admitted_whole(rows: EvenRows, collections: Mapping[int, Collection], admis
     if epoch_at_fault(collection, epoch, admission.written_by):
         return False
     payloads = read_only(rows.payloads)
-    codes, support = _judged(collection, payloads, counting=admission.counting)
-    if codes.any():
+    if collection.protocol.check(payloads).any():
         return False
     admission.read[collection.digest_hex, epoch] += n
-    columns = ReportColumns(collection.digest, epoch, rows.report_id, payloads, support=support)
-    admission.admitted.append(columns)
+    admission.admitted.append(ReportColumns(collection.digest, epoch, rows.report_id, payloads))
     return True
-
-
-def _judged(collection: Collection, payloads: Bytes, *, counting: bool) -> tuple[Bytes, Support | None]:
-    """Codes of payloads (n, w); and what the sound ones support, where counting them now is cheaper."""
-    protocol = collection.protocol
-    few = len(payloads) < _WORTH_COUNTING
-    if not counting or few or is_large(protocol) or not protocol.checks_as_it_counts:
-        return protocol.check(payloads), None
-    support = Support.zero(protocol.counts_length, protocol.signs_length)
-    codes = protocol.check_and_add(payloads, support.counts, support.signs)
-    support.reports = len(payloads) - int(np.count_nonzero(codes))
-    return codes, support
 
 
 def _all_same(column: NDArray[np.generic]) -> bool:
@@ -350,9 +332,7 @@ def _admit_columns(
         return
     key: Key = (collection.digest_hex, columns.epoch)
     ids, payloads = columns.report_ids, read_only(columns.payloads)
-    # Where reports may be late, some of those that are sound are not counted.
-    codes, support = _judged(collection, payloads, counting=admission.counting and records.arrival is None)
-    rows = None
+    codes, rows = collection.protocol.check(payloads), None
     if codes.any():
         for code in CheckCode:
             bad = np.flatnonzero(codes == code)
@@ -375,8 +355,7 @@ def _admit_columns(
             ids, payloads = ids[~late], read_only(payloads[~late])
     if ids.size:
         stored = columns.stored if ids.size == len(columns) else None
-        kept = ReportColumns(collection.digest, columns.epoch, ids, payloads, stored, support)
-        admission.admitted.append(kept)
+        admission.admitted.append(ReportColumns(collection.digest, columns.epoch, ids, payloads, stored))
 
 
 def _owners(which: Ints, sizes: Ints | None, rows: Ints) -> tuple[Ints, Ints | None]:

@@ -48,8 +48,7 @@ def collect_reports(pipeline: beam.Pipeline, config: RunConfig) -> beam.PCollect
     if config.job.spread:
         files = files | "Spread" >> beam.Reshuffle()
     chunks = files | "Read" >> read_files(config.input.read_limits)
-    every_report = not config.counting.deduplicate
-    reports = chunks | "Report" >> admit_reports(config.collections, counting=every_report)
+    reports = chunks | "Report" >> admit_reports(config.collections)
     entries = reports[ACCOUNTING]
     kept, of_no_epoch = largest_epochs(entries, config.input.max_epochs)
     outcome: list[beam.PCollection[Outcome]] = [of_no_epoch]  # entries of an epoch are booked with it

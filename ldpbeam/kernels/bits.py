@@ -8,16 +8,12 @@ import numpy as np
 
 from ldpbeam.arrays import Bytes
 from ldpbeam.kernels._jit import copied, inlined, kernel
-from ldpbeam.kernels._vectors import LANE, REPORTS, ones_together
 from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.kernels.philox import four
 
 _SOUND = np.uint8(CheckCode.SOUND)
 _UNUSED_BITS = np.uint8(CheckCode.UNUSED_BITS)
 _DEGENERATE = np.uint8(CheckCode.DEGENERATE)
-
-_WIDE = 4 * LANE
-"""Bytes of a report, above which reports are read one after the other."""
 
 
 @inlined
@@ -56,71 +52,60 @@ def _ones_at(payloads: Any, at: Any, width: Any) -> Any:
     return found + _ones(rest)
 
 
-@copied
-def _with_room(payloads: Any, width: Any) -> Any:
-    """How many reports, a multiple of REPORTS, can be read together: none where they are wide.
-
-    Wide ones lie so far apart that memory is read more slowly than one after the other.
-    """
-    if width > _WIDE:
-        return 0
-    return max(payloads.size - LANE + 1, 0) // (REPORTS * width) * REPORTS
-
-
 @kernel
-def count_ones(payloads: Any, width: Any, masks: Any, ones: Any) -> None:
+def count_ones(payloads: Any, width: Any, ones: Any) -> None:
     """ones[i] = the number of ones in payload i.
 
     Args:
         payloads: uint8 (n · w,), one after the other.
         width: w, their bytes.
-        masks: as of :func:`ldpbeam.kernels._vectors.ones_together`.
         ones: int64 (n,), written.
     """
-    together = _with_room(payloads, width)
-    for i in range(0, together, REPORTS):
-        ones_together(payloads, i * width, width, masks, (0, 0), ones, i)
-    at = np.uint64(together * width)
-    for i in range(together, ones.size):
+    at = np.uint64(0)
+    for i in range(ones.size):
         ones[i] = np.int64(_ones_at(payloads, at, width))
         at += np.uint64(width)
 
 
 @kernel
-def _check_each(
-    payloads: Any, width: Any, unused: Any, least: Any, most: Any, codes: Any, begin: Any, end: Any
-) -> None:
-    """The codes of reports ``begin`` to ``end``, one after the other; parameters as of :func:`check_bits`."""
-    at, last = np.uint64(begin * width), np.uint64(width - 1)
-    for i in range(begin, end):
-        ones = np.int64(_ones_at(payloads, at, width))
-        code = _SOUND if least <= ones <= most else _DEGENERATE
-        codes[i] = _UNUSED_BITS if payloads[at + last] & unused else code
-        at += np.uint64(width)
-
-
-@kernel
-def check_bits(payloads: Any, width: Any, masks: Any, least: Any, most: Any, ones: Any, codes: Any) -> None:
+def check_bits(payloads: Any, width: Any, unused: Any, least: Any, most: Any, codes: Any) -> None:
     """codes[i] = ``UNUSED_BITS`` where payload i has a bit beyond the domain; else ``DEGENERATE`` where it
     has fewer than ``least`` or more than ``most`` ones; else ``SOUND``.
 
     Args:
         payloads: uint8 (n · w,), one after the other.
         width: w, their bytes.
-        masks: as for :func:`count_ones`.
+        unused: int64, the bits of the last byte beyond the domain.
         least, most: int64, 0 <= least <= most.
-        ones: int64 (REPORTS,), scratch.
         codes: uint8 (n,), written.
     """
-    together = _with_room(payloads, width)
-    unused = masks[LANE + (width - 1) % LANE]
-    for i in range(0, together, REPORTS):
-        # All of these are sound, as nearly always, or each is looked at by itself.
-        for j in range(REPORTS):
-            codes[i + j] = _SOUND
-        if ones_together(payloads, i * width, width, masks, (least, most - least), ones, 0):
-            _check_each(payloads, width, unused, least, most, codes, i, i + REPORTS)
-    _check_each(payloads, width, unused, least, most, codes, together, codes.size)
+    at, last, reach = np.uint64(0), np.uint64(width - 1), np.uint64(most - least)
+    for i in range(codes.size):
+        # Unsigned, a difference below 0 is above all others: one comparison, and no branch to foresee.
+        outside = _ones_at(payloads, at, width) - np.uint64(least) > reach
+        code = _DEGENERATE * np.uint8(outside)
+        codes[i] = _UNUSED_BITS if payloads[at + last] & np.uint8(unused) else code
+        at += np.uint64(width)
+
+
+@kernel
+def count_rare(payloads: Any, width: Any, few: Any, many: Any, found: Any) -> None:
+    """found[0] += the number of payloads with at least ``many`` ones, found[1] += with at most ``few``.
+
+    Args:
+        payloads: uint8 (n · w,), one after the other.
+        width: w, their bytes.
+        few, many: int64.
+        found: int64 (2,), added to.
+    """
+    at, above, below = np.uint64(0), np.int64(0), np.int64(0)
+    for _ in range(payloads.size // width):
+        ones = np.int64(_ones_at(payloads, at, width))
+        above += np.int64(ones >= many)
+        below += np.int64(ones <= few)
+        at += np.uint64(width)
+    found[0] += above
+    found[1] += below
 
 
 @kernel

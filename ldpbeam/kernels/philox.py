@@ -13,30 +13,22 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba.core import types as numba_types
-from numba.extending import intrinsic
 
 from ldpbeam.kernels._jit import inlined, kernel
 
 _ROUNDS = 10
 _MULTIPLIERS = np.uint64(0xD2E7470EE14C6C93), np.uint64(0xCA5A826395121157)
 _STEPS = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBB67AE8584CAA73B)
+_HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def product(typing: Any, a: Any, b: Any) -> Any:
-    """The upper and the lower 64 bits of the product of two uint64: one instruction, unnamed in numba."""
-
-    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        word, wide = ir.IntType(64), ir.IntType(128)
-        product = builder.mul(*(builder.zext(argument, wide) for argument in arguments))
-        high = builder.lshr(product, ir.Constant(wide, 64))
-        parts = [builder.trunc(part, word) for part in (high, product)]
-        return context.make_tuple(builder, signature.return_type, parts)
-
-    types: Any = numba_types
-    return types.UniTuple(types.uint64, 2)(types.uint64, types.uint64), code
+@inlined
+def product(a: Any, b: Any) -> Any:
+    """The upper and the lower 64 bits of the product of two uint64; compilers know one instruction for it."""
+    upper, lower, other, under = a >> _HALF, a & _LOW, b >> _HALF, b & _LOW
+    cross = upper * under + (lower * under >> _HALF)
+    rest = (cross & _LOW) + lower * other
+    return upper * other + (cross >> _HALF) + (rest >> _HALF), a * b
 
 
 @inlined

@@ -6,8 +6,8 @@ from functools import cached_property
 from typing import TypeVar
 
 from ldpbeam.arrays import Bytes, Ints, read_only, unused_bits
-from ldpbeam.bit_counts import OnesBounds, add_bits, add_bits_and_look, masks_of
-from ldpbeam.degenerate import count_ones, extremes, ones_admitted
+from ldpbeam.bit_counts import add_bits
+from ldpbeam.degenerate import extremes, ones_admitted
 from ldpbeam.errors import InvalidPayload, Reason
 from ldpbeam.protocols.forgery_side import SupportedLaw
 from ldpbeam.protocols.results import FrequencyProtocol
@@ -51,51 +51,23 @@ class BitVector(FrequencyProtocol[Response]):
         import numpy as np
 
         from ldpbeam.kernels import bits
-        from ldpbeam.kernels._vectors import REPORTS
 
         least, most = self.ones_admitted
         if least <= 0 and most >= self.domain_size:  # every number of ones is admitted, as in small domains
             return bits.check_unused(read_only(payloads), unused_bits(self.domain_size))
-        codes, ones = np.empty(len(payloads), np.uint8), np.empty(REPORTS, np.int64)
+        codes, unused = np.empty(len(payloads), np.uint8), unused_bits(self.domain_size)
         rows, width = read_only(payloads).reshape(-1), payloads.shape[1]
-        bits.check_bits(rows, width, masks_of(self.domain_size), least, most, ones, codes)
+        bits.check_bits(rows, width, unused, least, most, codes)
         return codes
 
     def add_support(self, payloads: Bytes, counts: Ints) -> None:
         """A column sum of bits."""
         add_bits(payloads, counts)
 
-    def add_reports(self, payloads: Bytes, counts: Ints, signs: Ints) -> None:
-        """Both accumulators in one pass, where every value has a bit."""
-        if not self._everyone:
-            super().add_reports(payloads, counts, signs)
-            return
-        looked = add_bits_and_look(payloads, counts, self._bounds)
-        signs += looked.many, looked.few
-
-    @property
-    def checks_as_it_counts(self) -> bool:
-        """Ones are counted by columns and by reports in one pass."""
-        return self._everyone
-
-    def check_and_add(self, payloads: Bytes, counts: Ints, signs: Ints) -> Bytes:
-        """One pass, and a second one where something is wrong with a report."""
-        import numpy as np
-
-        if self._everyone:
-            found = np.zeros_like(counts)
-            looked = add_bits_and_look(payloads, found, self._bounds)
-            if looked.sound:
-                counts += found
-                signs += looked.many, looked.few
-                return np.zeros(len(payloads), np.uint8)
-        return super().check_and_add(payloads, counts, signs)
-
     @cached_property
-    def _bounds(self) -> OnesBounds:
-        least, most = self.ones_admitted
-        few, many = extremes(self.domain_size, self.support)[0]
-        return OnesBounds(max(least, 0), most, few, many)
+    def _rare(self) -> tuple[int, int]:
+        """Numbers of ones that are rare among honest reports: at most few, at least many."""
+        return extremes(self.domain_size, self.support)[0]
 
     @property
     def most_supported(self) -> int:
@@ -125,9 +97,9 @@ class BitVector(FrequencyProtocol[Response]):
     def add_signs(self, payloads: Bytes, signs: Ints) -> None:
         """Count reports with rarely many ones in signs[0], and those with rarely few in signs[1]."""
         if self._everyone:
-            ones = count_ones(payloads)
-            signs[0] += (ones >= self._bounds.many).sum()
-            signs[1] += (ones <= self._bounds.few).sum()
+            from ldpbeam.kernels import bits
+
+            bits.count_rare(read_only(payloads).reshape(-1), payloads.shape[1], *self._rare, signs)
 
     @property
     def extremes(self) -> tuple[float, float] | None:

@@ -17,7 +17,6 @@ from fractions import Fraction
 from typing import Any, ClassVar, TypeVar
 
 from ldpbeam.arrays import Bytes, Ints
-from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.privacy.guarantee import Guarantee
 from ldpbeam.privacy.loss import Losses
 from ldpbeam.protocols.device_side import DeviceSide, Memo, plain_integer
@@ -109,21 +108,6 @@ class LocalProtocol(DeviceSide[Response], ServerSide, SimulationSide, ForgerySid
         """:meth:`add_support` and :meth:`add_signs`."""
         self.add_support(payloads, counts)
         self.add_signs(payloads, signs)
-
-    @property
-    def checks_as_it_counts(self) -> bool:
-        """Whether :meth:`check_and_add` takes one pass, so that it is cheaper than checking and counting."""
-        return False
-
-    def check_and_add(self, payloads: Bytes, counts: Ints, signs: Ints) -> Bytes:
-        """:meth:`check`, and :meth:`add_reports` of the payloads that are sound.
-
-        Returns:
-            The codes, uint8 (n,).
-        """
-        codes = self.check(payloads)
-        self.add_reports(payloads[codes == CheckCode.SOUND] if codes.any() else payloads, counts, signs)
-        return codes
 
     # For exact checks: devices and pipelines never ask
 

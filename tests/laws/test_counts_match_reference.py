@@ -76,28 +76,6 @@ def test_counts_equal_reference_on_few_reports(setting: Setting) -> None:
     check()
 
 
-@pytest.mark.parametrize("setting", settings((2, 9, 96, 1040)), ids=str)
-def test_checking_and_counting_together_is_one_after_the_other(setting: Setting) -> None:
-    """Both accumulators and the codes, whether all reports are sound, or some are what no device sends."""
-    built = setting.build()
-    sound = sound_payloads(built, 700, 5)
-    draw = np.random.default_rng(3)
-    empty, full = sound.copy(), sound.copy()
-    for spoiled, byte in ((empty, 0), (full, 255)):
-        spoiled[draw.choice(len(sound), len(sound) // 40)] = byte
-    for payloads in (sound, empty, full, sound[:0]):
-        codes = built.check(payloads)
-        counts, signs = (np.full(size, 3, np.int64) for size in (built.counts_length, built.signs_length))
-        wanted = counts.copy(), signs.copy()
-        built.add_support(payloads[codes == 0], wanted[0])
-        built.add_signs(payloads[codes == 0], wanted[1])
-        assert built.check_and_add(payloads, counts, signs).tolist() == codes.tolist()
-        assert (counts.tolist(), signs.tolist()) == (wanted[0].tolist(), wanted[1].tolist())
-        counts, signs = np.full_like(counts, 3), np.full_like(signs, 3)
-        built.add_reports(payloads[codes == 0], counts, signs)
-        assert (counts.tolist(), signs.tolist()) == (wanted[0].tolist(), wanted[1].tolist())
-
-
 @pytest.mark.parametrize("k", [256, 257, 65_536, 65_537, 1 << 24])
 def test_symbols_of_every_width_are_checked_and_counted(k: int) -> None:
     """The largest symbol, and the next integer where bytes hold one, in domains around byte edges."""

@@ -1,4 +1,4 @@
-"""Positional population counts against unpacked bits."""
+"""Positional population counts, and the ones of each report, against unpacked bits."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ldpbeam.arrays import read_only
-from ldpbeam.bit_counts import OnesBounds, add_bits, add_bits_and_look, masks_of
+from ldpbeam.arrays import read_only, unused_bits
+from ldpbeam.bit_counts import add_bits
 from ldpbeam.degenerate import count_ones
 from ldpbeam.kernels import bits, positional
-from ldpbeam.kernels._vectors import REPORTS
 from ldpbeam.kernels.check_codes import CheckCode
 
 
@@ -49,12 +48,26 @@ def test_counts_are_those_of_unpacked_bits_in_any_parts(n: int, k: int, seed: in
     assert np.array_equal(count_ones(payloads), np.unpackbits(payloads, axis=1).sum(axis=1, dtype=np.int64))
 
 
-@pytest.mark.parametrize("blocks", [1, 2, 3, 255, 256, (1 << positional.DIGITS) - 2, 1 << positional.DIGITS])
-def test_counters_are_read_before_they_run_over(blocks: int) -> None:
-    """All bits set: every digit of every column's counter is used, and the 16-bit cells are full."""
-    n = positional.ROWS * blocks + 3
-    payloads = np.full((n, 705), 255, np.uint8)  # one report a row
-    counts = np.zeros(8 * 705 - 2, np.int64)
+@pytest.mark.parametrize("width", [1, 7, 45, 1000, 1025, 2047, 2048, 2049, 5000])
+@pytest.mark.parametrize("more", [-1, 0, 1])
+def test_counts_are_right_around_whole_rows_and_blocks(width: int, more: int) -> None:
+    """As many reports as fill 16 rows, or the rows of a few blocks, and one more or less; of any width."""
+    draw = np.random.default_rng(width)
+    beside = max(1, positional.COLUMNS // width)
+    for n in (positional.ROWS * beside, 3 * positional.ROWS * beside, positional.ROWS, 2 * positional.ROWS):
+        payloads = draw.integers(0, 256, (n + more, width), np.uint8)
+        counts = np.zeros(8 * width - 3, np.int64)
+        add_bits(payloads, counts)
+        assert np.array_equal(counts, unpacked(payloads, counts.size))
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 254, 255, 256, 510, 511])
+@pytest.mark.parametrize("more", [0, 3])
+def test_cells_are_read_before_they_run_over(blocks: int, more: int) -> None:
+    """All bits set: every carry is 1, and a cell holds at most 255 of them."""
+    n = positional.ROWS * blocks + more
+    payloads = np.full((n, 1100), 255, np.uint8)  # one report a row
+    counts = np.zeros(8 * 1100 - 2, np.int64)
     add_bits(payloads, counts)
     assert (counts == n).all()
     # What is read after that is what comes next.
@@ -64,79 +77,49 @@ def test_counters_are_read_before_they_run_over(blocks: int) -> None:
     assert (counts == n + some).all()
 
 
-def looked_at(payloads: np.ndarray, k: int, bounds: OnesBounds) -> tuple[int, int, list[int]]:
-    """How many reports have many ones, and few, and the code of each; one bit after the other."""
+def codes_of(payloads: np.ndarray, k: int, least: int, most: int) -> list[int]:
+    """The code of each report; one bit after the other."""
     plain = np.unpackbits(payloads, axis=1, bitorder="little")
     ones = plain.sum(axis=1, dtype=np.int64)
-    codes = np.where((ones < bounds.least) | (ones > bounds.most), CheckCode.DEGENERATE, CheckCode.SOUND)
+    codes = np.where((ones < least) | (ones > most), CheckCode.DEGENERATE, CheckCode.SOUND)
     codes[plain[:, k:].any(axis=1)] = CheckCode.UNUSED_BITS
-    return int((ones >= bounds.many).sum()), int((ones <= bounds.few).sum()), codes.tolist()
+    found: list[int] = codes.tolist()
+    return found
 
 
-def checked(payloads: np.ndarray, k: int, bounds: OnesBounds) -> list[int]:
-    codes, ones = np.empty(len(payloads), np.uint8), np.empty(REPORTS, np.int64)
+def checked(payloads: np.ndarray, k: int, least: int, most: int) -> list[int]:
+    codes = np.empty(len(payloads), np.uint8)
     rows = read_only(payloads).reshape(-1)
-    bits.check_bits(rows, payloads.shape[1], masks_of(k), bounds.least, bounds.most, ones, codes)
-    return codes.tolist()
+    bits.check_bits(rows, payloads.shape[1], unused_bits(k), least, most, codes)
+    found: list[int] = codes.tolist()
+    return found
 
 
-# Reports of fewer bytes than a register holds, of just as many, and of more; with and without bits beyond.
-WIDTHS = [1, 9, 63, 360, 505, 511, 512, 513, 520, 1016, 1024, 1025, 1030, 5000, 16_387]
-
-
-@pytest.mark.parametrize("k", WIDTHS)
-def test_reports_are_looked_at_in_the_pass_that_counts(k: int) -> None:
-    """Numbers of ones at every bound, and one off it, and bits beyond the domain, wherever a report lies."""
+@pytest.mark.parametrize("k", [1, 9, 63, 64, 65, 360, 505, 511, 512, 513, 1029, 5000, 16_387])
+def test_reports_are_checked_wherever_they_lie(k: int) -> None:
+    """Numbers of ones at every bound, and one off it, and bits beyond the domain."""
     draw = np.random.default_rng(k)
     n = min(1500, 400_000 // k) + 5
     payloads = np.packbits(draw.random((n, k)) < 0.5, axis=1, bitorder="little")
     ones = np.sort(np.unpackbits(payloads, axis=1).sum(axis=1, dtype=np.int64))
     spread = max(1, n // 100)
-    few, many = int(ones[spread]), int(ones[-spread - 1]) + 1
-    bounds = OnesBounds(max(few - 1, 0), max(many, few + 1), few, max(many, few + 1))
+    least, most = int(ones[spread]), int(ones[-spread - 1])
     for beyond in (False, True) if k % 8 else (False,):
         if beyond:
             payloads[draw.choice(n, spread), -1] |= np.uint8(0x80)
         for rows in (payloads, payloads[:1], payloads[: n - 7], payloads[n // 2 :]):
-            counts = np.zeros(k, np.int64)
-            looked = add_bits_and_look(rows, counts, bounds)
-            assert np.array_equal(counts, unpacked(rows, k))
-            above, below, codes = looked_at(rows, k, bounds)
-            assert (looked.many, looked.few, looked.sound) == (above, below, not any(codes))
-            assert checked(rows, k, bounds) == codes
-
-
-@pytest.mark.parametrize("k", [13, 360, 509, 1029])
-def test_a_report_that_no_device_sends_is_seen_wherever_it_lies(k: int) -> None:
-    """Each place by itself, in a batch that ends in some blocks, a part of one, and a part of a register."""
-    row_bytes = -(-k // 8)
-    n = 2 * positional.ROWS * max(1, 704 // row_bytes) + 21
-    bounds = OnesBounds(1, k - 1, 0, k)
-    sound = np.zeros((n, row_bytes), np.uint8)
-    sound[:, 0] = 1
-    full = np.packbits(np.ones(k, bool), bitorder="little")
-    refused = [(full, CheckCode.DEGENERATE), (np.zeros_like(full), CheckCode.DEGENERATE)]
-    if k % 8:
-        refused.append(
-            (sound[0] | np.uint8(0x80) * (np.arange(row_bytes) == row_bytes - 1), CheckCode.UNUSED_BITS)
-        )
-    for row, code in refused:
-        for place in (*range(40), *range(n // 2, n // 2 + 40), *range(n - 40, n)):
-            payloads = sound.copy()
-            payloads[place] = row
-            looked = add_bits_and_look(payloads, np.zeros(k, np.int64), bounds)
-            assert not looked.sound
-            assert (looked.many, looked.few) == (int(row is full), int(not row.any()))
-            codes = checked(payloads, k, bounds)
-            assert codes.pop(place) == code
-            assert not any(codes)
+            assert checked(rows, k, least, most) == codes_of(rows, k, least, most)
+            plain = np.unpackbits(rows, axis=1).sum(axis=1, dtype=np.int64)
+            found = np.full(2, 5, np.int64)
+            bits.count_rare(read_only(rows).reshape(-1), rows.shape[1], least, most, found)
+            assert found.tolist() == [5 + (plain >= most).sum(), 5 + (plain <= least).sum()]
 
 
 _AT_THE_END_OF_MEMORY = """
 import ctypes, mmap
 import numpy as np
 from ldpbeam.arrays import read_only
-from ldpbeam.bit_counts import OnesBounds, add_bits_and_look, masks_of
+from ldpbeam.bit_counts import add_bits
 from ldpbeam.degenerate import count_ones
 from ldpbeam.kernels import bits
 
@@ -149,10 +132,14 @@ for width in (1, 12, 45, 63, 64, 65, 128, 129):
     for n in {*range(1, 30), 64 * page // width}:
         payloads = whole[64 * page - n * width : 64 * page].reshape(n, width)
         assert not count_ones(payloads).any()
-        codes, ones = np.empty(n, np.uint8), np.empty(8, np.int64)
-        bits.check_bits(read_only(payloads).reshape(-1), width, masks_of(8 * width), 0, 8, ones, codes)
+        codes, counts = np.empty(n, np.uint8), np.zeros(8 * width, np.int64)
+        bits.check_bits(read_only(payloads).reshape(-1), width, 0, 0, 8, codes)
         assert not codes.any()
-        assert add_bits_and_look(payloads, np.zeros(8 * width, np.int64), OnesBounds(0, 8, -1, 9)).sound
+        add_bits(payloads, counts)
+        assert not counts.any()
+        found = np.zeros(2, np.int64)
+        bits.count_rare(read_only(payloads).reshape(-1), width, -1, 1, found)
+        assert not found.any()
 print("done")
 """
 

@@ -14,7 +14,6 @@ from ldpbeam.accounting import Account
 from ldpbeam.collection.collection import Collection, digest_hex
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
-from ldpbeam.epoch_result import count_support
 from ldpbeam.errors import InvalidPayload, Reason
 from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.protocols import Parameters
@@ -23,13 +22,12 @@ from ldpbeam.reports import (
     Admission,
     Rejection,
     Written,
-    admit_even_rows,
     admit_frames,
     admit_rows,
     capped,
 )
 from ldpbeam.wire import codec
-from ldpbeam.wire.codec import Batch, EvenRows, Rows
+from ldpbeam.wire.codec import Batch, Rows
 from ldpbeam.wire.report_pb2 import ReportBatch
 from tests.pipelines.running import collection
 from tests.reference.batches import admit_batch
@@ -525,54 +523,6 @@ def test_small_batches_together_are_as_one_by_one() -> None:
     assert ours == theirs
     assert len(together.admitted) < 10
     assert len(single.admitted) > 300
-
-
-@pytest.mark.parametrize("arrival", [None, 0])
-@pytest.mark.parametrize("spoiled", [0, 30])
-def test_reports_are_counted_while_they_are_judged(spoiled: int, arrival: int | None) -> None:
-    """Only where nothing takes some away later, in batches that are large; and only those that are sound."""
-    agreed = collection("oue", 100, "ones", parameters=Parameters(epsilon=1.0))
-    assert agreed.protocol.checks_as_it_counts
-    draw = np.random.default_rng(1)
-    messages = []
-    for n in (3000, 20):
-        payloads = np.packbits(draw.random((n, 100)) < 0.3, axis=1, bitorder="little")
-        payloads[:spoiled] = 255
-        ids = draw.integers(0, 1 << 63, n).tolist()
-        batch = ReportBatch(
-            digest=agreed.digest, epoch=0, count=n, report_ids=ids, payloads=payloads.tobytes()
-        )
-        messages.append(batch.SerializeToString())
-    arrivals = None if arrival is None else np.full(2, agreed.opens(0) * 1_000_000)
-    for counting in (False, True):
-        done = Admission(counting=counting)
-        admit_frames(codec.joined(messages), {agreed.digest: agreed}, "here", done, arrivals=arrivals)
-        assert [len(columns) for columns in done.admitted] == [n - spoiled for n in (3000, 20) if n > spoiled]
-        large, *small = done.admitted
-        assert all(columns.support is None for columns in small)
-        assert (large.support is not None) == (counting and arrival is None)
-        again = [replace(columns, support=None) for columns in done.admitted]
-        assert count_support(agreed, done.admitted) == count_support(agreed, again)
-        assert count_support(agreed, again).reports == sum(map(len, again))
-
-
-def test_rows_end_to_end_are_counted_while_they_are_judged() -> None:
-    """As Parquet files give them, and judged one by one where one of them is refused."""
-    agreed = collection("oue", 100, "ones", parameters=Parameters(epsilon=1.0))
-    draw = np.random.default_rng(2)
-    payloads = np.packbits(draw.random((2000, 100)) < 0.3, axis=1, bitorder="little")
-    for spoiled in (0, 1):
-        payloads[:spoiled] = 255
-        same = np.broadcast_to(np.uint64(agreed.digest), 2000), np.broadcast_to(np.int64(0), 2000)
-        rows = EvenRows(*same, np.arange(2000, dtype=np.uint64), payloads, 0)
-        done = Admission(counting=True)
-        admit_even_rows(rows, {agreed.digest: agreed}, "here", done)
-        (columns,) = done.admitted
-        assert len(columns) == 2000 - spoiled
-        assert columns.support is not None
-        again = count_support(agreed, [replace(columns, support=None)])
-        assert columns.support == again == count_support(agreed, [columns])
-        assert again.signs.size == 2
 
 
 def _reports(done: Admission) -> list[tuple[int, int, int, bytes]]:

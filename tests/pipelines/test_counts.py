@@ -14,8 +14,6 @@ from ldpbeam.admission import ReportColumns
 from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import LdpError
 from ldpbeam.pipelines import bounded as collect
-from ldpbeam.protocols import Parameters
-from ldpbeam.protocols.unary import Unary
 from ldpbeam.reports import Parts
 from ldpbeam.simulators.deliver.files import Compression, Format
 from ldpbeam.support import Support
@@ -293,37 +291,6 @@ def test_without_deduplication_every_report_counts(plain: Everything, tmp_path: 
     assert done.total["counted"] == wanted.total["counted"] + wanted.total["duplicate"] + sum(
         wanted.total["rejected"].values()
     )
-
-
-@pytest.mark.parametrize("kind", ["batch", "parquet"])
-def test_reports_counted_while_they_are_judged_change_nothing(
-    kind: Format, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Large batches of bits: without de-duplication nothing counts them again, and one is refused."""
-    one = collection("oue", 100, "large", parameters=Parameters(epsilon=1.0))
-    draw = np.random.default_rng(7)
-    batches = []
-    for epoch, n in ((0, 5000), (1, 2000)):
-        payloads = np.packbits(draw.random((n, 100)) < 0.3, axis=1, bitorder="little")
-        payloads[n // 2] = 255 if epoch else payloads[0]
-        ids = np.arange(n, dtype=np.uint64) + np.uint64(n)
-        batches.append(ReportColumns(one.digest, epoch, ids, payloads))
-    write(tmp_path / "in", one, batches, kind)
-    counted: list[int] = []
-    add = Unary.check_and_add
-
-    def seen(protocol: Unary, payloads: Any, *more: Any) -> Any:
-        counted.append(len(payloads))
-        return add(protocol, payloads, *more)
-
-    monkeypatch.setattr(Unary, "check_and_add", seen)
-    known = execute(one, tmp_path / "in", tmp_path / "known")
-    assert not counted  # which reports count is known when all have been read
-    done = execute(one, tmp_path / "in", tmp_path / "done", deduplicate=False)
-    assert done.files() == known.files()
-    assert done.total == known.total
-    assert done.total["rejected"] == {"unused_bits": 1}
-    assert set(counted) == {2000, 5000}
 
 
 class _Shared(CountSupportOfEach):

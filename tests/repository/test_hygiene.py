@@ -32,9 +32,11 @@ REGISTRY_HOSTS = (
 MACHINE_SPECIFIC = re.compile(
     rf"(?<![\w.~-])(?:{'|'.join(MACHINE_PATHS)})|{'|'.join(map(re.escape, REGISTRY_HOSTS))}"
 )
+HASH = "--hash=sha256:" + "0" * 64
 PIN = re.compile(
     r"[A-Za-z0-9][A-Za-z0-9._-]*==[0-9][0-9A-Za-z.!]*"
     r"( ; [a-z_]+ (<|>=|==|!=) '[\w.]+'( and [a-z_]+ != '\w+')*)?"  # which versions of Python need it
+    r"( --hash=sha256:[0-9a-f]{64})+"
 )
 
 
@@ -56,10 +58,23 @@ def machine_specific(text: str) -> list[str]:
     ]
 
 
+def pins(text: str) -> dict[str, str]:
+    """Of a lock: each package, and its version, marker and hashes as the lock has them."""
+    joined = text.replace("\\\n", " ")
+    lines = (" ".join(line.split()) for line in joined.splitlines())
+    return {distribution(line): line for line in lines if line and not line.startswith("#")}
+
+
 def not_pins(text: str) -> list[str]:
-    """Lines of a constraints file that are neither a comment nor name==version, perhaps with a marker."""
-    lines = (line.strip() for line in text.splitlines())
-    return [line for line in lines if "://" in line or not (line[:1] in {"", "#"} or PIN.fullmatch(line))]
+    """Lines of a lock that hold an address, or a package without its exact version or without a hash."""
+    unsure = [line for line in pins(text).values() if not PIN.fullmatch(line)]
+    return unsure + [line for line in text.splitlines() if "://" in line and line not in unsure]
+
+
+def hashes(pin: str) -> set[str]:
+    """Its version and its hashes; a part of a lock may need no marker."""
+    name, *words = pin.split()
+    return {name, *(word for word in words if word.startswith("--hash="))}
 
 
 def prints(source: str) -> list[int]:
@@ -131,14 +146,23 @@ def test_no_committed_text_names_a_machine_or_a_registry() -> None:
     assert found == []
 
 
-def test_constraints_are_pins_and_cover_every_direct_dependency() -> None:
-    text = (REPOSITORY / "constraints.txt").read_text()
+def test_the_lock_has_hashes_and_covers_every_direct_dependency() -> None:
+    text = (REPOSITORY / "requirements" / "all.txt").read_text()
     assert not_pins(text) == []
-    pinned = {distribution(line) for line in text.splitlines() if line and line[0] != "#"}
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     wanted = sum((extras[name] for name in ("pipeline", "page", "gcp", "dev")), project["dependencies"])
-    assert {distribution(requirement) for requirement in wanted} - pinned == {"ldpbeam"}
+    assert {distribution(requirement) for requirement in wanted} - set(pins(text)) == {"ldpbeam"}
+
+
+@pytest.mark.parametrize("name", ["user", "gcp", "installer"])
+def test_a_smaller_lock_is_a_part_of_the_whole(name: str) -> None:
+    whole = pins((REPOSITORY / "requirements" / "all.txt").read_text())
+    part = pins((REPOSITORY / "requirements" / f"{name}.txt").read_text())
+    assert part
+    assert {package: hashes(line) for package, line in part.items()} == {
+        package: hashes(whole[package]) for package in part
+    }
 
 
 def test_generated_code_runs_on_the_oldest_protobuf_that_is_allowed() -> None:
@@ -205,12 +229,20 @@ def test_a_path_inside_another_is_not(good: str) -> None:
         "--find-links " + MACHINE_PATHS[2],
         "a @ https://example.com/a.whl",
         "# from https://example.com",
-        "numpy>=2",
+        "numpy>=2 " + HASH,
+        "a==1.0",
         "a==1.0 --hash=sha256:00",
     ],
 )
 def test_a_line_that_is_no_pin_is_seen(bad: str) -> None:
-    assert not_pins(f"# header\n\nnumpy==2.4.6\n{bad}\n") == [bad]
+    assert not_pins(f"# header\n\nnumpy==2.4.6 \\\n    {HASH} \\\n    {HASH}\n{bad}\n") == [bad]
+
+
+def test_a_part_of_a_lock_with_another_hash_is_seen() -> None:
+    other = HASH.replace("0", "1", 1)
+    assert hashes(f"a==1.0 ; python_version < '3.12' {HASH}") == hashes(f"a==1.0 {HASH}")
+    assert hashes(f"a==1.0 {HASH}") != hashes(f"a==1.0 {other}")
+    assert hashes(f"a==1.0 {HASH}") != hashes(f"a==1.1 {HASH}")
 
 
 def test_a_print_is_seen_and_one_in_a_docstring_is_not() -> None:

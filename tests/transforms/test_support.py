@@ -20,7 +20,7 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import Reason
 from ldpbeam.histogram import estimate_counted
 from ldpbeam.protocols.parameters import Parameters
-from ldpbeam.reports import Parts, Rejection, ReportColumns, _judged, put_together
+from ldpbeam.reports import Parts, Rejection, ReportColumns, put_together
 from ldpbeam.support import Support, UncountedReports
 from ldpbeam.transforms.coders import (
     OptionalSupportCoder,
@@ -181,9 +181,6 @@ def test_reports_wait_for_a_large_table_and_give_the_same_counts(monkeypatch: py
         assert mixed.reports == 9_000 * (enough + 1)
     assert (table.counts == enough * wanted.counts).all()
     assert count.add_input(table, Parts(batches[:1])).reports == 9_000 * enough + 1_000
-    # What was counted where it was read has no payloads that could wait.
-    counted = ReportColumns(LARGE.digest, 3, batches[0].report_ids, batches[0].payloads, support=wanted)
-    assert count.add_input(total, Parts([counted])).counts.sum() == 18_000
 
 
 def test_an_epoch_is_estimated_from_waiting_reports() -> None:
@@ -202,21 +199,6 @@ def test_an_epoch_is_estimated_from_waiting_reports() -> None:
     assert (found.attributes[0].estimates.numbers == wanted.attributes[0].estimates.numbers).all()
     bad = Account(read=10_000, counted=5_000, rejected=Counter(malformed=5_000))
     assert estimate_counted(LARGE, CountedEpoch(3, waiting, bad), 0.1).withheld
-
-
-def test_reports_of_a_large_table_are_not_counted_where_they_are_read(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """There each piece of a file would have a table of its own."""
-    unary = collection("l_osue", 64, "unary")
-    draw = np.random.default_rng(1)
-    payloads = read_only(draw.integers(0, 256, (4_000, 8), np.uint8))
-    codes, support = _judged(unary, payloads, counting=True)
-    assert support is not None
-    monkeypatch.setattr("ldpbeam.support.LARGE_TABLE", 8)
-    again, none = _judged(unary, payloads, counting=True)
-    assert none is None
-    assert (codes == again).all()
 
 
 @pytest.mark.parametrize("top", [0, 255, 256, 65_535, 65_536, (1 << 32) - 1, 1 << 32, -1])

@@ -56,11 +56,9 @@ def by_calendar(collections: Sequence[Collection]) -> dict[str, list[Collection]
     return found
 
 
-def admit_reports(
-    collections: Sequence[Collection], *, together: bool = False, counting: bool = False
-) -> beam.ParDo:
+def admit_reports(collections: Sequence[Collection], *, together: bool = False) -> beam.ParDo:
     """:class:`AdmitReports` with the types of its outputs."""
-    admit = AdmitReports({c.digest: c for c in collections}, together=together, counting=counting)
+    admit = AdmitReports({c.digest: c for c in collections}, together=together)
     outputs: dict[str, Any] = dict.fromkeys(admit.tags.values(), EpochColumns if together else EpochParts)
     outputs |= {REJECTED: tuple[str, Rejection], ACCOUNTING: Entry}
     return beam.ParDo(admit).with_output_types(Any, **outputs).with_outputs(*outputs)
@@ -74,18 +72,14 @@ class AdmitReports(beam.DoFn):
     was admitted.
     """
 
-    def __init__(
-        self, collections: Mapping[int, Collection], *, together: bool = False, counting: bool = False
-    ) -> None:
+    def __init__(self, collections: Mapping[int, Collection], *, together: bool = False) -> None:
         """Keep the collections by digest.
 
         ``together``: all columns under :data:`COLUMNS`, as :data:`EpochColumns`, for steps that keep or send
-        them; what only counts takes parts as they are. ``counting``: reports may be counted while they are
-        judged, since every one of them counts.
+        them; what only counts takes parts as they are.
         """
         self._collections = dict(collections)
         self._together = together
-        self._counting = counting
         self.tags = {d: COLUMNS if together else calendar_tag(c) for d, c in collections.items()}
 
     def setup(self) -> None:
@@ -95,7 +89,7 @@ class AdmitReports(beam.DoFn):
     def process(self, element: Chunk | Table | BadSource) -> Iterator[beam.pvalue.TaggedOutput]:
         """Judge everything in one element."""
         written_by = getattr(element, "written_by", None)
-        done = Admission(written_by=written_by, part=_part_of(element), counting=self._counting)
+        done = Admission(written_by=written_by, part=_part_of(element))
         if isinstance(element, BadSource):
             where = element.source, element.place, element.count
             done.reject_source(element.reason, *where, element.missing, element.detail)

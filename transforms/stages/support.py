@@ -91,7 +91,7 @@ class CountSupportOfEach(beam.CombineFn):
         """Count batches of a collection, or let them wait."""
         for columns in parts:
             count = self._of[columns.digest]
-            waits = columns.digest in self._large and columns.support is None and len(columns) > 0
+            waits = columns.digest in self._large and len(columns) > 0
             if waits and (accumulator is None or isinstance(accumulator, UncountedReports)):
                 # A copy: the columns may be a part of something larger.
                 some = UncountedReports(columns.digest, [columns.payloads.copy()])

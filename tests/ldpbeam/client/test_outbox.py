@@ -576,13 +576,15 @@ def test_reports_are_forgotten_together_once_they_are_answered(
     monkeypatch.setattr(
         Outbox, "acknowledge", lambda box, *sent: (changes.append(len(sent)), acknowledge(box, *sent))
     )
-    collector.answers = [(202, {})] * 37 + [(503, {})]
+    collector.answers = [(202, {})] * 10 + [(503, {})] + [(202, {})] * 20 + [(503, {})]
     sender = Sender(device.outbox, collector.url, clock=clock)
-    assert (sender.send_due(), changes, len(device.outbox)) == (37, [16, 16, 5], 3)
+    assert (sender.send_due(), changes, len(device.outbox)) == (10, [10], 30)
     clock.now = sender.next_attempt
-    assert (sender.send_due(), changes, len(device.outbox)) == (3, [16, 16, 5, 3], 0)
+    assert (sender.send_due(), changes, len(device.outbox)) == (20, [10, 16, 4], 10)
+    clock.now = sender.next_attempt
+    assert (sender.send_due(), changes, len(device.outbox)) == (10, [10, 16, 4, 10], 0)
     assert len({body for _, _, body in collector.received}) == 40
-    assert len(collector.received) == 41
+    assert len(collector.received) == 42
 
 
 def test_a_sender_that_stops_before_the_acknowledgement_sends_the_same_bytes_again(
