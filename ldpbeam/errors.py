@@ -79,6 +79,8 @@ class JobError(LdpError):
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _DENIED = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
+_NO_FILE = frozenset({errno.ELOOP, errno.EMLINK, errno.EISDIR})
+"""A symbolic link, which some systems call EMLINK, or a folder, where a file of ours has its place."""
 
 
 def disk_error(error: OSError, where: str = "") -> LdpError | None:
@@ -102,6 +104,13 @@ def disk_error(error: OSError, where: str = "") -> LdpError | None:
             f"the operating system refuses access ({error.strerror})",
             where=place,
             remedy="Choose a directory that you may write to, or correct its permissions; then run again.",
+        )
+    if error.errno in _NO_FILE:
+        return LdpError(
+            "E-DISK-LINK",
+            f"what lies there is no regular file, and is neither followed nor replaced ({error.strerror})",
+            where=place,
+            remedy="Move it away, or choose another directory; then run again.",
         )
     return None
 

@@ -10,7 +10,8 @@ from html import escape
 from pathlib import Path
 
 from ldpbeam import __version__
-from ldpbeam.client import durable
+from ldpbeam.durable.file import PRIVATE, write_file
+from ldpbeam.durable.folder import make_folder
 from reproduction import experiment
 from reproduction.claims import command, document
 from reproduction.contract import Comparison, Row, Settings, Value
@@ -71,9 +72,9 @@ def put(path: Path, content: bytes) -> None:
     """A whole file that others may read; one that holds the same is left alone."""
     if path.is_file() and hashlib.sha256(path.read_bytes()).digest() == hashlib.sha256(content).digest():
         return
-    durable.make_folder(path.parent)
+    make_folder(path.parent)
     path.parent.chmod(0o755)
-    durable.write(path, content)
+    write_file(path, [content], PRIVATE)
     path.chmod(0o644)
 
 

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from ldpbeam import __version__
-from ldpbeam.client import durable
+from ldpbeam.durable.file import PRIVATE, write_file
+from ldpbeam.durable.folder import make_folder
 from ldpbeam.pipelines.workers import end_with
 from reproduction import EXPERIMENTS, experiment
 from reproduction.contract import Cell, Row, Settings, canonical
@@ -79,8 +80,8 @@ def read_cell(path: Path) -> list[Row] | None:
 def write_cell(path: Path, name: str, cell: Cell, rows: list[Row]) -> None:
     """Store a cell: the file is there whole or not at all."""
     content = json.dumps({"experiment": name, "cell": dict(cell), "rows": rows}, indent=1, allow_nan=False)
-    durable.make_folder(path.parent)
-    durable.write(path, content.encode())
+    make_folder(path.parent)
+    write_file(path, [content.encode()], PRIVATE)
 
 
 def compute(name: str, settings: Settings, cell: Cell) -> list[Row]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from math import inf
@@ -11,20 +11,18 @@ from pathlib import Path
 from typing import Any, Literal, SupportsIndex
 
 from ldpbeam.client import order
-from ldpbeam.client.derived import Derivation
 from ldpbeam.client.drawn import DerivedDraws, Drawn, Draws, StoredDraws
-from ldpbeam.client.outbox import Outbox, Waiting
+from ldpbeam.client.folder import DeviceFolder, FolderRecords, Waiting
+from ldpbeam.client.last_report import LastReport
+from ldpbeam.client.outbox import Outbox
 from ldpbeam.client.spending import Costs, Spending, add_up, spent_exactly
 from ldpbeam.client.state import require_no_withdrawal
-from ldpbeam.client.store import FileStore, MemoryStore, Store
+from ldpbeam.client.storage import MemoryStorage, Records, Storage
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.values import value_of
 from ldpbeam.errors import DeviceError
 from ldpbeam.protocols.contract import plain_integer
-from ldpbeam.wire import device_state_pb2, report_pb2
-
-_SMALL = 256
-"""Reports up to this length are kept as they are, bytes; of longer ones what they follow from."""
+from ldpbeam.wire import device_state_pb2
 
 _Entry = device_state_pb2.CollectionState
 
@@ -47,22 +45,24 @@ class Device:
     report that needs it is returned, and a device whose state is lost or damaged refuses to report.
     """
 
-    def __init__(self, collection: Collection, store: Store, draws: Draws, policy: Policy, most: int) -> None:
+    def __init__(
+        self, collection: Collection, storage: Storage, draws: Draws, policy: Policy, most: int
+    ) -> None:
         """Not for programs: :meth:`open` and :meth:`ephemeral` put the parts together."""
         self._collection = collection
-        self._store = store
+        self._storage = storage
         self._draws = draws
         self._policy = policy
-        self._outbox = Outbox(store, most) if isinstance(store, FileStore) and most else None
-        with store.locked():
-            state = store.load()
+        self._outbox = Outbox(storage, most) if isinstance(storage, DeviceFolder) and most else None
+        with storage.transaction() as records:
+            state = records.state
             require_no_withdrawal(state)
             self._secret = state.secret
             self._costs = Costs(collection, state.secret)
-            self._masks = Derivation(state.secret, collection.full_digest, b"ldpbeam masks 1\0")
-            if self._found(state) is None:
-                self._added(state)
-                store.save(state)
+            self._last_report = LastReport(collection, draws, state.secret)
+            if self._collection_state(state) is None:
+                self._add_collection(state)
+                records.save()
 
     @classmethod
     def open(  # noqa: PLR0913 - keywords, each with a sound default
@@ -99,15 +99,16 @@ class Device:
                 epoch; ``math.inf`` for all of the rest. With 0 the report is due at once: the collector then
                 learns the second of the report. More is for a program that still runs at the sending time;
                 one that runs once per epoch would send each report in the next epoch, when it may be late.
-            sentinel: file that says that the device has a state; best kept where it is not lost together with
-                the folder. None for one in the folder.
+            sentinel: file that says that the device has a state, and how often it has changed; best kept
+                where it is not lost together with the folder. None for one in the folder.
             max_jump: seconds by which an epoch, or the clock, may be after the last one. A larger jump is
                 refused at first, and believed once the clock has shown such times for a day.
             clock: a function that gives the seconds since 1970.
 
         Raises:
-            DeviceError: the state is lost, damaged or of another version, or was kept with the other
-                ``memo``; the person has withdrawn; the disk is full or refuses.
+            DeviceError: the state is lost, damaged, older than it was or of another version, or was kept with
+                the other ``memo``; the person has withdrawn; another process holds the folder for long; this
+                Python has no SQLite; the disk is full or refuses.
         """
         if budget is not None and not 0 < budget < inf:
             raise ValueError("a budget is a positive number, or None")
@@ -115,13 +116,13 @@ class Device:
             raise ValueError("at_cap is 'stop' or 'noise', memo is 'derived' or 'stored'")
         if not spread >= 0:
             raise ValueError("a spread is 0 or a positive number of seconds")
-        store = FileStore(Path(path), None if sentinel is None else Path(sentinel))
+        folder = DeviceFolder(Path(path), None if sentinel is None else Path(sentinel))
         policy = Policy(budget, at_cap, spread, max_jump, clock)
         draws: Draws = StoredDraws(collection)
         if memo == "derived":
-            with store.locked():
-                draws = DerivedDraws(collection, store.load().secret)
-        return cls(collection, store, draws, policy, outbox)
+            with folder.transaction() as records:
+                draws = DerivedDraws(collection, records.state.secret)
+        return cls(collection, folder, draws, policy, outbox)
 
     @classmethod
     def ephemeral(cls, collection: Collection) -> Device:
@@ -130,7 +131,7 @@ class Device:
         It draws from the operating system. A new one for the same value draws new permanent responses, as
         after a loss of the state.
         """
-        return cls(collection, MemoryStore(), StoredDraws(collection), Policy(), 0)
+        return cls(collection, MemoryStorage(), StoredDraws(collection), Policy(), 0)
 
     @property
     def outbox(self) -> Outbox:
@@ -153,10 +154,9 @@ class Device:
         Raises:
             DeviceError: the state is lost or damaged, or the person has withdrawn.
         """
-        with self._store.locked():
-            state = self._store.load()
-            require_no_withdrawal(state)
-            return add_up(state, self._policy.budget)
+        with self._storage.transaction() as records:
+            require_no_withdrawal(records.state)
+            return add_up(records.state, self._policy.budget)
 
     def withdraw(self) -> None:
         """The person opts out: all collections of the folder end here, and the folder is never used again.
@@ -172,8 +172,7 @@ class Device:
         Raises:
             DeviceError: the disk is full or refuses; call it again.
         """
-        with self._store.locked():
-            self._store.withdraw()
+        self._storage.withdraw()
 
     def report(self, value: Any, epoch: SupportsIndex | None = None) -> bytes | None:
         """A serialised ``Report`` about ``value`` in ``epoch``; kept in the outbox, where there is one.
@@ -214,35 +213,32 @@ class Device:
             raise order.epoch_error(
                 f"epoch {asked} is none of the collection's", "Check the clock and the origin."
             )
-        with self._store.locked():
-            state = self._own_state()
-            entry = self._entry(state)
+        with self._storage.transaction() as records:
+            entry = self._own_entry(records.state)
             before = order.ranges(entry)
-            found = next((one for one in entry.spans if one.last_epoch == asked), None)
-            if found is not None and not found.forgotten:
-                self._store.settle()
-                return self._again(entry, found)
+            span = next((one for one in entry.spans if one.last_epoch == asked), None)
+            if span is not None and not span.forgotten:
+                return self._last_report.restore(span, entry.memo)
             order.require_open(self._collection.epochs, before, asked, now)
-            self._require_near(state, entry, asked, now if timed else None)
+            self._require_near(records, entry, asked, now if timed else None)
             message = drawn = None
             if self._draws.reports_in(asked, entry.own_epochs):
-                drawn = self._drawn(state, entry, values, asked)
-                message = self._message(drawn, asked)
+                drawn = self._draw(records, entry, values, asked)
+                message = self._last_report.message(drawn, asked)
             back = bool(before) and asked < before[-1].first_epoch
             span = order.add(entry, asked)
-            self._keep(span, message, values, noise=drawn is not None and drawn.noise)
+            self._last_report.keep(span, message, values, noise=drawn is not None and drawn.noise)
             if timed:
                 # The time of a clock that was ahead would hide its next jump.
+                state = records.state
                 state.clock_seconds = int(now) if back else max(int(now), state.clock_seconds)
-            if self._outbox is not None:
+            if self._outbox is not None and isinstance(records, FolderRecords):
                 digest = self._collection.digest_hex
                 if back:
-                    self._outbox.hasten(digest, asked, max(0, int(now)))
-                if message is None:
-                    self._outbox.without_remains(digest, before)
-                else:
-                    self._outbox.put(Waiting(self._due(asked, now), digest, asked), message, before)
-            self._store.save(state)
+                    self._outbox.hasten(records, digest, asked, max(0, int(now)))
+                if message is not None:
+                    self._outbox.put(records, Waiting(self._due(asked, now), digest, asked), message)
+            records.save()
         return message
 
     def __repr__(self) -> str:
@@ -251,9 +247,8 @@ class Device:
 
     # State
 
-    def _own_state(self) -> device_state_pb2.DeviceState:
-        """The state, unless somebody put another device's in its place meanwhile."""
-        state = self._store.load()
+    def _own_entry(self, state: device_state_pb2.DeviceState) -> _Entry:
+        """The collection's part of a state, unless somebody put another device's in its place meanwhile."""
         require_no_withdrawal(state)
         if state.secret != self._secret:
             raise DeviceError(
@@ -262,27 +257,28 @@ class Device:
                 "permanent responses of both",
                 remedy="Open the device again.",
             )
-        return state
+        # It is missing where the state was restored from a copy of before the collection was added.
+        return self._collection_state(state) or self._add_collection(state)
 
-    def _found(self, state: device_state_pb2.DeviceState) -> _Entry | None:
+    def _collection_state(self, state: device_state_pb2.DeviceState) -> _Entry | None:
         """The collection's part of the state.
 
         Raises:
             DeviceError: it was kept the other way, so that its permanent responses would be drawn again.
         """
         digest = self._collection.full_digest
-        found = next((entry for entry in state.collections if entry.digest == digest), None)
-        if found is not None and found.HasField("memo") != isinstance(self._draws, StoredDraws):
-            kept, other = ("stored", "derived") if found.HasField("memo") else ("derived", "stored")
+        entry = next((entry for entry in state.collections if entry.digest == digest), None)
+        if entry is not None and entry.HasField("memo") != isinstance(self._draws, StoredDraws):
+            memo, other = ("stored", "derived") if entry.HasField("memo") else ("derived", "stored")
             raise DeviceError(
                 "E-DEVICE-MEMO",
-                f"the permanent responses of {self._collection.name} are {kept} on this device; {other} ones "
+                f"the permanent responses of {self._collection.name} are {memo} on this device; {other} ones "
                 "would be drawn again, and spend up to ε∞ once more",
-                remedy=f"Open the device with memo={kept!r}.",
+                remedy=f"Open the device with memo={memo!r}.",
             )
-        return found
+        return entry
 
-    def _added(self, state: device_state_pb2.DeviceState) -> _Entry:
+    def _add_collection(self, state: device_state_pb2.DeviceState) -> _Entry:
         """A part of the state for a collection that the device has not reported for."""
         collection = self._collection
         entry = state.collections.add(
@@ -293,60 +289,24 @@ class Device:
         entry.own_epochs.extend(self._draws.new_epochs())
         return entry
 
-    def _entry(self, state: device_state_pb2.DeviceState) -> _Entry:
-        # It is missing where the state was restored from a copy of before the collection was added.
-        return self._found(state) or self._added(state)
-
-    def _require_near(
-        self, state: device_state_pb2.DeviceState, entry: _Entry, epoch: int, now: float | None
-    ) -> None:
+    def _require_near(self, records: Records, entry: _Entry, epoch: int, now: float | None) -> None:
         """A clock that is far ahead for a moment must spend no report; one that stays there is believed."""
         epochs = self._collection.epochs
         jump = order.jump(epochs, entry, epoch)
-        if now is not None and state.HasField("clock_seconds"):
-            jump = max(jump, now - state.clock_seconds)
+        if now is not None and records.state.HasField("clock_seconds"):
+            jump = max(jump, now - records.state.clock_seconds)
         if jump <= self._policy.max_jump or order.believed(
             entry, shown := epochs.start(epoch) if now is None else int(now)
         ):
             entry.ClearField("doubted_seconds")
             return
         if order.doubt(entry, shown):
-            self._store.save(state)
+            records.save()
         raise order.clock_error(epoch, jump)
-
-    def _keep(self, span: device_state_pb2.Span, message: bytes | None, values: Any, *, noise: bool) -> None:
-        """What the same bytes can be had from again: themselves where they are short."""
-        span.silent, span.noise = message is None, noise
-        if message is None:
-            return
-        if len(message) <= _SMALL or isinstance(self._draws, StoredDraws):
-            span.report = message
-        else:
-            span.values = self._masked(_packed(values), span.last_epoch)
-
-    def _again(self, entry: _Entry, span: device_state_pb2.Span) -> bytes | None:
-        """The report of the last epoch of a span; None where there was none."""
-        if span.silent:
-            return None
-        if span.report:
-            return span.report
-        epoch = span.last_epoch
-        if span.noise:
-            return self._message(self._draws.noise(epoch, entry.memo), epoch)
-        values = _unpacked(self._masked(span.values, epoch))
-        protocol = self._collection.protocol
-        asked = tuple(values) if self._collection.attributes else values[0]
-        return self._message(self._draws.report(protocol.require_value(asked), epoch, entry.memo), epoch)
-
-    def _masked(self, packed: bytes, epoch: int) -> bytes:
-        """Values with a pad of the epoch's own, or without it again."""
-        pad = self._masks.stream(0, 0, epoch).words(-(-len(packed) // 8))
-        drawn = b"".join(word.to_bytes(8, "little") for word in pad)
-        return bytes(a ^ b for a, b in zip(packed, drawn, strict=False))
 
     # Draws
 
-    def _drawn(self, state: device_state_pb2.DeviceState, entry: _Entry, values: Any, epoch: int) -> Drawn:
+    def _draw(self, records: Records, entry: _Entry, values: Any, epoch: int) -> Drawn:
         """The report about the values, charged; noise where the budget is spent.
 
         Raises:
@@ -355,11 +315,11 @@ class Device:
         budget = self._policy.budget
         drawn = self._draws.report(values, epoch, entry.memo)
         added, marks = self._costs.charge(entry, drawn.inputs)
-        if budget is not None and self._beyond(state, entry, added.items(), budget):
+        if budget is not None and self._exceeds_budget(records.state, entry, added.items(), budget):
             if not entry.HasField("spent_budget") or entry.spent_budget < budget:
                 entry.spent_budget = budget
                 if self._policy.at_cap == "stop":
-                    self._store.save(state)
+                    records.save()
             if self._policy.at_cap == "stop":
                 raise _budget_error(budget)
             return self._draws.noise(epoch, entry.memo)
@@ -374,7 +334,10 @@ class Device:
             entry.memo.CopyFrom(drawn.memo)
         return drawn
 
-    def _beyond(self, state: device_state_pb2.DeviceState, entry: _Entry, added: Any, budget: float) -> bool:
+    @staticmethod
+    def _exceeds_budget(
+        state: device_state_pb2.DeviceState, entry: _Entry, added: Any, budget: float
+    ) -> bool:
         """Whether the report would exceed the budget, or one of this collection did before."""
         if entry.HasField("spent_budget") and budget <= entry.spent_budget:
             return True
@@ -383,25 +346,10 @@ class Device:
         spent = ((one.epsilon, one.times) for other in state.collections for one in other.levels)
         return spent_exactly([*spent, *added]) > Fraction(budget)
 
-    def _message(self, drawn: Drawn, epoch: int) -> bytes:
-        message: bytes = report_pb2.Report(
-            digest=self._collection.digest, epoch=epoch, report_id=drawn.report_id, payload=drawn.payload
-        ).SerializeToString()
-        return message
-
     def _due(self, epoch: int, now: float) -> int:
         """A uniform time in the spread, but in what is left of the epoch; at once where nothing is."""
         left = int(min(max(0, self._collection.epochs.end(epoch) - int(now)), self._policy.spread))
         return max(0, int(now)) + (left * self._draws.share(epoch) >> 64)
-
-
-def _packed(values: Any) -> bytes:
-    several: Sequence[int] = values if isinstance(values, tuple) else (values,)
-    return b"".join(one.to_bytes(3, "little") for one in several)
-
-
-def _unpacked(packed: bytes) -> list[int]:
-    return [int.from_bytes(packed[i : i + 3], "little") for i in range(0, len(packed), 3)]
 
 
 def _budget_error(budget: float) -> DeviceError:

@@ -2,143 +2,109 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
 from typing import NamedTuple
 
-from ldpbeam.client import durable, order
-from ldpbeam.client.store import FileStore
+from ldpbeam.client.folder import DeviceFolder, FolderRecords, Waiting
 
 
-class Waiting(NamedTuple):
-    """A report that waits.
+class Dropped(NamedTuple):
+    """Reports that waited and were never sent, since the device began.
 
     Attributes:
-        due: when it is to be sent, seconds since 1970.
-        digest: of its collection, 16 hexadecimal digits.
-        epoch: of the report.
+        full: too many waited.
+        damaged: they were damaged on the disk, or gone from it.
     """
 
-    due: int
-    digest: str
-    epoch: int
-
-    @property
-    def name(self) -> str:
-        """Of its file."""
-        return f"{self.due:012d}-{self.digest}-{self.epoch}"
+    full: int
+    damaged: int
 
 
 class Outbox:
-    """A folder with a file for each report.
+    """The reports of a device that wait.
 
     A report is handed out again until it is acknowledged, to every process that asks; a collector counts it
-    once, by its id. What was written but is not part of the state, because the machine stopped between the
-    two, is never handed out.
+    once, by its id. One that is damaged on the disk is never handed out: it is dropped, and counted.
 
     Args:
-        store: of the device.
+        folder: of the device.
         most: reports that wait at most; the oldest are dropped for newer ones.
-
-    Attributes:
-        dropped: how many this process has dropped.
     """
 
-    def __init__(self, store: FileStore, most: int) -> None:
-        """Make the folder."""
+    def __init__(self, folder: DeviceFolder, most: int) -> None:
+        """Read nothing yet."""
         if most < 1:
             raise ValueError(f"an outbox holds at least one report, not {most}")
-        self._store = store
-        self._folder = store.folder / "outbox"
+        self._folder = folder
         self._most = most
-        self.dropped = 0
-        with durable.said(self._folder):
-            durable.make_folder(self._folder)
 
-    def put(self, waiting: Waiting, report: bytes, reported: Sequence[order.Range]) -> None:
-        """Keep a report; durable when this returns. The device holds the lock, and changes its state next.
+    def put(self, records: FolderRecords, waiting: Waiting, report: bytes) -> None:
+        """Add a report to a transaction, which the device saves.
 
         Args:
+            records: of the transaction.
             waiting: the report.
             report: its bytes.
-            reported: epochs of the collection in the state: reports of others are remains of a machine that
-                stopped before it kept the state with them.
-
-        Raises:
-            DeviceError: the disk is full or refuses.
         """
-        sound = self.without_remains(waiting.digest, reported)
-        with durable.said(self._folder):
-            for one in sound[: max(0, len(sound) + 1 - self._most)]:
-                durable.remove(self._folder / one.name)
-                self.dropped += 1
-            durable.write(self._folder / waiting.name, report)
+        more = len(records) + 1 - self._most
+        for one in records.waiting[:more] if more > 0 else ():
+            records.remove(one)
+            records.state.dropped += 1
+        records.put(waiting, report)
 
-    def hasten(self, digest: str, epoch: int, now: int) -> None:
+    @staticmethod
+    def hasten(records: FolderRecords, digest: str, epoch: int, now: int) -> None:
         """Reports of later epochs, which a clock made that was ahead, have nothing to wait for: due now.
 
-        The device holds the lock.
-
         Args:
+            records: of a transaction, which the device saves.
             digest: of the collection.
             epoch: that is being reported.
             now: seconds since 1970.
-
-        Raises:
-            DeviceError: the disk is full or refuses.
         """
-        with durable.said(self._folder):
-            for one in self._listed():
-                if one.digest == digest and one.epoch > epoch and one.due > now:
-                    durable.rename(self._folder / one.name, self._folder / one._replace(due=now).name)
-
-    def without_remains(self, digest: str, reported: Sequence[order.Range]) -> list[Waiting]:
-        """Remove what a machine left that stopped before it kept the state; the rest, the first due first.
-
-        The device holds the lock, and changes its state next.
-
-        Args:
-            digest: of the collection.
-            reported: epochs of the collection in the state.
-
-        Raises:
-            DeviceError: the disk is full or refuses.
-        """
-        with durable.said(self._folder):
-            durable.remove_temporary(self._folder)
-            sound = []
-            for one in self._listed():
-                if one.digest == digest and not order.contain(reported, one.epoch):
-                    durable.remove(self._folder / one.name)
-                else:
-                    sound.append(one)
-            return sound
+        for one in records.waiting:
+            if one.digest == digest and one.epoch > epoch and one.due > now:
+                records.postpone(one, now)
 
     def waiting(self) -> list[Waiting]:
-        """All reports that wait, the first due first."""
-        with self._store.locked():
-            state = self._store.load()
-            self._store.settle()
-            reported = {entry.digest[:8].hex(): entry.spans for entry in state.collections}
-            return [one for one in self._listed() if order.contain(reported.get(one.digest, ()), one.epoch)]
+        """All reports that wait, the first due first.
+
+        Raises:
+            DeviceError: the state is lost or damaged, or the disk refuses.
+        """
+        with self._folder.transaction() as records:
+            return records.waiting
 
     def read(self, waiting: Waiting) -> bytes | None:
-        """A report's bytes; None where another process has sent or dropped it meanwhile."""
-        return durable.read(self._folder / waiting.name)
+        """A report's bytes; None where another process has sent or dropped it meanwhile.
 
-    def acknowledge(self, waiting: Waiting) -> None:
-        """A collector has the report, or will never take it: forget it."""
-        durable.remove(self._folder / waiting.name)
+        Raises:
+            DeviceError: as :meth:`waiting`.
+        """
+        return self._folder.read(waiting)
+
+    def acknowledge(self, *sent: Waiting) -> None:
+        """Forget reports that a collector has, or will never take.
+
+        Raises:
+            DeviceError: as :meth:`waiting`; the reports may be sent again.
+        """
+        with self._folder.transaction() as records:
+            before = len(records)
+            for one in sent:
+                records.remove(one)
+            if len(records) < before:
+                records.save()
+
+    @property
+    def dropped(self) -> Dropped:
+        """How many reports were dropped.
+
+        Raises:
+            DeviceError: as :meth:`waiting`.
+        """
+        with self._folder.transaction() as records:
+            return Dropped(records.state.dropped, records.state.damaged)
 
     def __len__(self) -> int:
         """How many reports wait."""
         return len(self.waiting())
-
-    def _listed(self) -> list[Waiting]:
-        """What the folder holds, in the order of due times; temporary files are passed over."""
-        found = []
-        for name in durable.listed(self._folder):
-            with suppress(ValueError):
-                due, digest, epoch = name.split("-")
-                found.append(Waiting(int(due), digest, int(epoch)))
-        return sorted(found)

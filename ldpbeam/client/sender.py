@@ -6,13 +6,14 @@ import json
 import secrets
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from email.utils import parsedate_to_datetime
 from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import HTTPRedirectHandler, OpenerDirector, Request, build_opener
 
+from ldpbeam.client.folder import Waiting
 from ldpbeam.client.outbox import Outbox
 from ldpbeam.errors import DeviceError, Reason
 
@@ -31,6 +32,9 @@ VERDICTS = frozenset(
     )
 )
 """What a collector says against a report itself, which it would say again; docs/wire.md lists the same."""
+
+_TOGETHER = 16
+"""Reports that are forgotten at once: one change of the state for all of them."""
 
 _BODY = 4096
 """Bytes of an answer that are looked at."""
@@ -97,31 +101,41 @@ class Sender:
         """Send the reports that are due; how many were acknowledged.
 
         A failure ends the attempt and is no exception: the report stays, and :attr:`next_attempt` says when
-        it is tried again.
+        it is tried again. Where the process is killed meanwhile, up to 16 reports may be sent once more.
         """
         now = self._clock()
-        acknowledged = 0
         # A pause is never longer; the clock was ahead when this one began.
         if now < self.next_attempt <= now + _LONGEST:
             return 0
-        for waiting in self._outbox.waiting():
-            if waiting.due > now:
+        due = [one for one in self._outbox.waiting() if one.due <= now]
+        before = self.sent
+        for first in range(0, len(due), _TOGETHER):
+            if not self._send(due[first : first + _TOGETHER]):
                 break
-            report = self._outbox.read(waiting)
-            if report is None:
-                continue
-            status, retry_after, reason = self._post(report)
-            if 200 <= status < 300:
-                acknowledged += 1
-                self.sent += 1
-                self.failures = 0
-            elif 400 <= status < 500 and status not in _LATER and reason:
-                self.dropped[reason] += 1
-            else:
-                self._pause(retry_after)
-                break
-            self._outbox.acknowledge(waiting)
-        return acknowledged
+        return self.sent - before
+
+    def _send(self, due: Sequence[Waiting]) -> bool:
+        """Send some reports, and forget those that were answered; whether to go on."""
+        answered = list[Waiting]()
+        try:
+            for waiting in due:
+                report = self._outbox.read(waiting)
+                if report is None:
+                    continue
+                status, retry_after, reason = self._post(report)
+                if 200 <= status < 300:
+                    self.sent += 1
+                    self.failures = 0
+                elif 400 <= status < 500 and status not in _LATER and reason:
+                    self.dropped[reason] += 1
+                else:
+                    self._pause(retry_after)
+                    return False
+                answered.append(waiting)
+        finally:
+            if answered:
+                self._outbox.acknowledge(*answered)
+        return True
 
     def _post(self, report: bytes) -> tuple[int, str, str]:
         """Status of the answer, 0 where there is none; its Retry-After header; the collector's reason."""

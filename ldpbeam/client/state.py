@@ -1,63 +1,34 @@
-"""The state file's bytes: versioned, of known length, under a checksum. Damage is refused, never guessed.
-
-bytes   content
-21      the name of the format
-2       its version, little-endian
-4       length of the message, little-endian
-…       a DeviceState message
-32      SHA-256 of all of the above
-"""
+"""The state of a device as bytes, and what must hold of it. Damage is refused, never guessed."""
 
 from __future__ import annotations
 
-from hashlib import sha256
-from struct import pack, unpack
-
 from google.protobuf.message import DecodeError
 
+from ldpbeam.durable.errors import DamageError
 from ldpbeam.errors import DeviceError
 from ldpbeam.protocols.contract import Memo
 from ldpbeam.wire import device_state_pb2
 
-VERSION = 1
-_NAME = b"ldpbeam device state\0"
-_HEAD = len(_NAME) + 6
-_CHECK = 32
+_SECRET_BYTES = 32
 
 
-def pack_state(state: device_state_pb2.DeviceState, version: int = VERSION) -> bytes:
-    """The bytes of a state file."""
-    body = state.SerializeToString(deterministic=True)
-    content = _NAME + pack("<HI", version, len(body)) + body
-    return content + sha256(content).digest()
+def pack_state(state: device_state_pb2.DeviceState) -> bytes:
+    """The bytes of a state."""
+    return state.SerializeToString(deterministic=True)
 
 
-def unpack_state(content: bytes, where: str) -> device_state_pb2.DeviceState:
-    """The state in a file's bytes.
+def unpack_state(content: bytes) -> device_state_pb2.DeviceState:
+    """The state that bytes hold.
 
     Raises:
-        DeviceError: E-DEVICE-STATE-DAMAGED, or E-DEVICE-STATE-VERSION for a sound file of another version.
+        DamageError: they hold none, or one that no device wrote.
     """
-    if len(content) < _HEAD + _CHECK or not content.startswith(_NAME):
-        raise _damaged(where, "it is cut short or not a state file")
-    version, length = unpack("<HI", content[len(_NAME) : _HEAD])
-    if len(content) != _HEAD + length + _CHECK:
-        raise _damaged(where, "its length is not the one it states")
-    if sha256(content[:-_CHECK]).digest() != content[-_CHECK:]:
-        raise _damaged(where, "its checksum does not fit")
-    if version != VERSION:
-        raise DeviceError(
-            "E-DEVICE-STATE-VERSION",
-            f"the device's state has format {version}, and this program reads format {VERSION}",
-            where=where,
-            remedy="Use the version of the program that wrote it, or a newer one.",
-        )
     try:
-        state = device_state_pb2.DeviceState.FromString(content[_HEAD:-_CHECK])
+        state = device_state_pb2.DeviceState.FromString(content)
     except DecodeError:
-        raise _damaged(where, "its content cannot be read") from None
-    if len(state.secret) != (0 if state.withdrawn else 32):
-        raise _damaged(where, "its secret does not have 32 bytes")
+        raise DamageError("its content cannot be read") from None
+    if len(state.secret) != (0 if state.withdrawn else _SECRET_BYTES):
+        raise DamageError("its secret does not have 32 bytes")
     return state
 
 
@@ -70,16 +41,6 @@ def require_no_withdrawal(state: device_state_pb2.DeviceState) -> None:
             remedy="Ask the person; a device in another folder would draw its permanent responses again, and "
             "spend up to ε∞ once more for each value.",
         )
-
-
-def _damaged(where: str, why: str) -> DeviceError:
-    return DeviceError(
-        "E-DEVICE-STATE-DAMAGED",
-        f"the device's state is damaged: {why}; nothing is reported, because a new draw would spend the "
-        "device's privacy again",
-        where=where,
-        remedy="Restore the file from a copy; an older one will do.",
-    )
 
 
 def memo_message(memo: Memo) -> device_state_pb2.DeviceMemo:

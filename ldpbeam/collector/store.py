@@ -7,7 +7,6 @@ One commit takes whatever has gathered, with one fdatasync for all of it. A jour
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import threading
 import time
@@ -15,9 +14,13 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Protocol
+from typing import Protocol
 
 from ldpbeam.admission import ReportColumns
+from ldpbeam.durable.errors import HeldError
+from ldpbeam.durable.file import GROUP, PRIVATE, write_file
+from ldpbeam.durable.folder import file_size, open_file, sync_folder
+from ldpbeam.durable.lock import Lock
 from ldpbeam.errors import LdpError, UsageError, disk_error
 from ldpbeam.records.journal import (
     JOURNALS,
@@ -27,9 +30,7 @@ from ldpbeam.records.journal import (
     file_content,
     finished_name,
     journal_name,
-    put,
     read_entries,
-    sync,
 )
 
 _LOCK = ".lock"
@@ -103,7 +104,7 @@ class FileStore:
         self._folder = folder
         self._every_seconds, self._every_bytes = every_seconds, every_bytes
         self._wall, self._steady, self._notice = wall, steady, notice
-        self._lock: IO[bytes] | None = None
+        self._lock = Lock(folder / _LOCK)
         self._journal: _Journal | None = None
         self._changing = threading.Lock()
         """Held while the journal is written or taken out of use: a moment, or as long as a disk takes."""
@@ -125,10 +126,8 @@ class FileStore:
         """
         try:
             self._folder.mkdir(mode=0o750, parents=True, exist_ok=True)
-            self._lock = (self._folder / _LOCK).open("wb")
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            self._unlock()
+            self._lock.acquire()
+        except HeldError:
             raise LdpError(
                 "E-COLLECT-BUSY",
                 "another collector works on this folder",
@@ -136,21 +135,21 @@ class FileStore:
                 remedy="Stop it first (SIGTERM drains it), or give each collector its own --output.",
             ) from None
         except OSError as error:
-            raise disk_error(error, str(self._folder)) or UsageError(
+            raise disk_error(error, str(error.filename or self._folder)) or UsageError(
                 "E-USAGE-OUTPUT",
                 f"{self._folder} cannot be used as a directory: {error.strerror}",
                 remedy="Give an empty or new directory to --output.",
             ) from None
         try:
-            for path in self._folder.glob(".reports-*.pb.tmp"):
+            for path in self._folder.glob("reports-*.pb.*.tmp"):
                 path.unlink()
-            left = self._folder / _RESERVE  # by a collector that was killed
-            self._reserved = left.stat().st_size if left.exists() else 0
+            # A collector that was killed may have left one.
+            self._reserved = file_size(self._folder / _RESERVE) or 0
             self.publish()
         except OSError as error:
-            found = disk_error(error, str(self._folder))
+            found = disk_error(error, str(error.filename or self._folder))
             if found is None or error.errno not in _NO_ROOM:
-                self._unlock()
+                self._lock.release()
                 raise found or error from None
             self._notice(found)  # devices hear 503 until there is room
 
@@ -178,10 +177,10 @@ class FileStore:
 
     def _begin(self, second: int) -> _Journal:
         path = self._folder / journal_name(second)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
+        descriptor = open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, PRIVATE)
         self._journal = _Journal(path, descriptor, self._steady(), second)
         try:
-            sync(self._folder)
+            sync_folder(self._folder)
         except OSError:
             self._seal()
             raise
@@ -240,8 +239,11 @@ class FileStore:
         """
         if size > self._reserved:
             size = -(-size // _STEP) * _STEP
-            with (self._folder / _RESERVE).open("ab") as reserve:
-                os.posix_fallocate(reserve.fileno(), 0, size)
+            reserve = open_file(self._folder / _RESERVE, os.O_WRONLY | os.O_CREAT, PRIVATE)
+            try:
+                os.posix_fallocate(reserve, 0, size)
+            finally:
+                os.close(reserve)
             self._reserved = size
 
     def _finish(self, path: Path) -> None:
@@ -251,7 +253,7 @@ class FileStore:
         if not (self._folder / name).exists():
             content = file_content(entries.whole)
             if content:
-                put(self._folder, name, content)
+                write_file(self._folder / name, [content], GROUP)
                 self.files += 1
         if entries.damaged:
             aside = self._folder / damaged_name(path.name)
@@ -261,7 +263,7 @@ class FileStore:
         else:
             path.unlink()
         # Else a power cut could bring it back after somebody has taken the file away.
-        sync(self._folder)
+        sync_folder(self._folder)
 
     def close(self) -> None:
         """Make a file of everything, and let others in.
@@ -275,12 +277,7 @@ class FileStore:
             self.publish()
             (self._folder / _RESERVE).unlink(missing_ok=True)
         finally:
-            self._unlock()
-
-    def _unlock(self) -> None:
-        if self._lock is not None:
-            self._lock.close()
-            self._lock = None
+            self._lock.release()
 
 
 def _damaged(aside: Path, entries: Entries) -> LdpError:

@@ -8,13 +8,11 @@ the finished file. START is the first second of arrival in it; TOKEN is random, 
 
 from __future__ import annotations
 
-import os
 import secrets
 import struct
 import zlib
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -255,36 +253,3 @@ def of_a_size(columns: ReportColumns, limit: int) -> list[ReportColumns]:
         )
         for at in range(0, len(columns), rows)
     ]
-
-
-def put(folder: Path, name: str, content: bytes) -> None:
-    """Put a whole file in place: temporary file, fsync, rename, fsync of the folder.
-
-    Raises:
-        OSError: the disk does not take it. Nothing half-written stays behind.
-    """
-    temporary = folder / f".{name}.tmp"
-    try:
-        with open(temporary, "xb", opener=_for_the_group) as handle:
-            handle.write(content)
-            handle.flush()
-            os.fsync(handle.fileno())
-        temporary.rename(folder / name)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
-    sync(folder)
-
-
-def sync(folder: Path) -> None:
-    """Force to disk which names a folder holds."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _for_the_group(path: str, flags: int) -> int:
-    """Never for everybody, whatever the umask."""
-    return os.open(path, flags, 0o640)

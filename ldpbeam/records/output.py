@@ -11,24 +11,24 @@ between the removal of the old record and the writing of the new one.
 
 from __future__ import annotations
 
-import fcntl
-import os
 import re
 import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
 
 from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.collection.collection import Collection
+from ldpbeam.durable.errors import HeldError
+from ldpbeam.durable.folder import sync_folder
+from ldpbeam.durable.lock import Lock
 from ldpbeam.errors import LdpError, UsageError, disk_error
 from ldpbeam.host.signals import not_interrupted, removed_on_interrupt
 from ldpbeam.records.outcome import OUTCOME
 from ldpbeam.records.run_record import RUN_RECORD, RunRecord
-from ldpbeam.transforms.sinks.atomic import listed, remove, sync_folder
+from ldpbeam.transforms.sinks.atomic import listed, remove
 from ldpbeam.transforms.sinks.file_record import FileRecord
 
 PARTS = ("accounting", "estimates", "latest", "rejects")
@@ -38,7 +38,6 @@ LOCK = ".lock"
 _SCRATCH = re.compile(r"\.run-[0-9a-f]{8}\.tmp")
 _REPLAY = re.compile(r"\.replay-\w+\.tmp")
 _PAGE = "index.html"
-_PAGE_PART = re.compile(r"\.index\.html\.\d+\.part")
 
 _NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]*"
 _EPOCH = rf"(?P<name>{_NAME})-(?P<digest>[0-9a-f]{{16}})-epoch-\d{{6,}}"
@@ -68,28 +67,27 @@ def locked(output: str) -> Iterator[None]:
         return
     folder = Path(output)
     path = folder / LOCK
+    lock = Lock(path)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        held = _lock(path)
+        lock.acquire()
     except OSError as error:
         full = disk_error(error)
-        if full is not None and full.code == "E-DISK-FULL":
+        if full is not None and full.code in ("E-DISK-FULL", "E-DISK-LINK"):
             raise full from None
         raise unusable(output, error) from None
-    if held is None:
+    except HeldError:
         raise LdpError(
             "E-OUTPUT-BUSY",
             "another run or replay works on this output",
             where=output,
             remedy="Wait until it has ended, or choose another --output.",
-        )
+        ) from None
     try:
         with removed_on_interrupt(path):
             yield
     finally:
-        # While the lock is held: whoever opened the file meanwhile finds that it is no longer the one.
-        path.unlink(missing_ok=True)
-        held.close()
+        lock.release(remove=True)
 
 
 def unusable(output: str, error: OSError) -> UsageError:
@@ -99,21 +97,6 @@ def unusable(output: str, error: OSError) -> UsageError:
         f"{output} cannot be used as a directory: {error.strerror}",
         remedy="Give an empty or new directory, in a place that you may write to, to --output.",
     )
-
-
-def _lock(path: Path) -> IO[bytes] | None:
-    """The locked file, or None where another process has it; the operating system frees it when we die."""
-    while True:
-        held = path.open("wb")
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            held.close()
-            return None
-        with suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(held.fileno()), path.stat()):
-                return held
-        held.close()  # the one who had it has removed it between the two calls
 
 
 # --- what is there
@@ -178,7 +161,7 @@ def _foreign(folder: Path) -> list[str]:
     for path in folder.iterdir():
         if path.name in PARTS:
             found += _foreign_in(path, recorded)
-        elif path.name not in ours and not path.name.endswith(".tmp") and not _PAGE_PART.fullmatch(path.name):
+        elif path.name not in ours and not path.name.endswith(".tmp"):
             found.append(path.name)
     return sorted(found)
 

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from importlib.resources import files
 from pathlib import Path
@@ -21,6 +19,7 @@ import jinja2
 from altair.utils.schemapi import debug_mode
 from markupsafe import Markup
 
+from ldpbeam.durable.file import PUBLIC, write_file
 from ldpbeam.errors import disk_error
 from ldpbeam.records.run_record import RunRecord
 from ldpbeam.report_page.accounting_section import complaints, identity
@@ -62,16 +61,11 @@ def write_page(
     """
     octets = render(Path(output_dir), truth, groups, problem)
     page = Path(page)
-    partial = page.with_name(f".{page.name}.{os.getpid()}.part")
     try:
         page.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_bytes(octets)
-        partial.replace(page)
+        write_file(page, [octets], PUBLIC)
     except OSError as error:
         raise disk_error(error, str(page)) or error from None
-    finally:
-        with suppress(OSError):
-            partial.unlink()
     return page
 
 

@@ -7,16 +7,20 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class DeviceState(_message.Message):
-    __slots__ = ("secret", "collections", "clock_seconds", "withdrawn")
+    __slots__ = ("secret", "collections", "clock_seconds", "withdrawn", "dropped", "damaged")
     SECRET_FIELD_NUMBER: _ClassVar[int]
     COLLECTIONS_FIELD_NUMBER: _ClassVar[int]
     CLOCK_SECONDS_FIELD_NUMBER: _ClassVar[int]
     WITHDRAWN_FIELD_NUMBER: _ClassVar[int]
+    DROPPED_FIELD_NUMBER: _ClassVar[int]
+    DAMAGED_FIELD_NUMBER: _ClassVar[int]
     secret: bytes
     collections: _containers.RepeatedCompositeFieldContainer[CollectionState]
     clock_seconds: int
     withdrawn: bool
-    def __init__(self, secret: _Optional[bytes] = ..., collections: _Optional[_Iterable[_Union[CollectionState, _Mapping]]] = ..., clock_seconds: _Optional[int] = ..., withdrawn: bool = ...) -> None: ...
+    dropped: int
+    damaged: int
+    def __init__(self, secret: _Optional[bytes] = ..., collections: _Optional[_Iterable[_Union[CollectionState, _Mapping]]] = ..., clock_seconds: _Optional[int] = ..., withdrawn: bool = ..., dropped: _Optional[int] = ..., damaged: _Optional[int] = ...) -> None: ...
 
 class CollectionState(_message.Message):
     __slots__ = ("digest", "name", "version", "memo", "spans", "doubted_seconds", "levels", "inputs", "spent_budget", "own_epochs")

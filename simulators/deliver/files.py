@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 import zstandard
 
 from ldpbeam.admission import ReportColumns
+from ldpbeam.durable.file import PUBLIC, replacing
 from ldpbeam.wire import report_pb2
 from ldpbeam.wire.codec import framed, varint
 
@@ -98,7 +99,7 @@ def write_reports(
             if not len(batch):
                 continue
             if put is None:
-                raw = stack.enter_context(replacing(path))
+                raw = stack.enter_context(replacing(path, PUBLIC, force=False))
                 put = stack.enter_context(FORMATS[format](raw, batch.payloads.shape[1], compression))
             put(batch)
             reports += len(batch)
@@ -149,19 +150,6 @@ def report_records(batch: ReportColumns) -> bytes:
         done = row + 1
     pieces.append(records(slice(done, None)))
     return b"".join(pieces)
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """A binary file that takes the name ``path`` when the block ends; it vanishes when it fails."""
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        with partial.open("wb") as raw:
-            yield raw
-        partial.replace(path)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
 
 
 @contextmanager

@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 from ldpbeam.admission import ReportColumns
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.values import Index
+from ldpbeam.durable.file import PUBLIC, replacing
 from ldpbeam.errors import UsageError
 
 from ..fleet import Fleet
 from ..population.joint import Joint
 from ..population.specs import ABSENT, Population
-from .files import Compression, Format, replacing, report_file, write_reports
+from .files import Compression, Format, report_file, write_reports
 
 Deliver = Callable[[int, int, Iterator[ReportColumns]], int]
 """Takes an epoch, how many devices report in it, and their reports; returns how many it delivered."""
@@ -173,7 +174,7 @@ class Simulation:
         with ExitStack() as stack:
             table: pq.ParquetWriter | None = None
             if truth is not None:
-                raw = stack.enter_context(replacing(truth))
+                raw = stack.enter_context(replacing(truth, PUBLIC, force=False))
                 table = stack.enter_context(pq.ParquetWriter(raw, _TRUTH))
             for epoch, values in enumerate(self._population.values(), self._first_epoch):
                 columns = values.reshape(len(values), -1)
@@ -216,7 +217,7 @@ def refuse_existing(reports: Path) -> None:
 
 def write_record(record: SimulationRecord, out: Path) -> None:
     """Write ``simulation.json``."""
-    with replacing(out / "simulation.json") as raw:
+    with replacing(out / "simulation.json", PUBLIC, force=False) as raw:
         raw.write(json.dumps(asdict(record), indent=2, ensure_ascii=False).encode() + b"\n")
 
 

@@ -60,8 +60,8 @@ class Real:
 
     def waiting(self) -> dict[int, bytes]:
         outbox = self._device.outbox
-        found = ((one.epoch, outbox.read(one)) for one in outbox.waiting())
-        return {epoch: report for epoch, report in found if report is not None}
+        reports = ((one.epoch, outbox.read(one)) for one in outbox.waiting())
+        return {epoch: report for epoch, report in reports if report is not None}
 
     def withdraw(self) -> None:
         """The person opts out."""
@@ -69,10 +69,12 @@ class Real:
 
     def secret(self) -> bytes:
         """What must be gone then."""
-        return self._device._store.load().secret
+        with self._device._storage.transaction() as records:
+            return records.state.secret
 
     def committed(self) -> set[int]:
-        spans = self._device._store.load().collections[0].spans
+        with self._device._storage.transaction() as records:
+            spans = records.state.collections[0].spans
         return {spans[-1].last_epoch} if spans else set()
 
 

@@ -21,7 +21,6 @@ from typing import Any
 
 import pytest
 
-from ldpbeam.client import durable, store
 from ldpbeam.errors import DeviceError
 from tests.crash.disk import Disk, PowerLoss
 from tests.crash.lives import BUCKETS, Living, Naive, Real, Record
@@ -139,19 +138,27 @@ PLAN = [(3, 0), (3, 1), (5, 2), (3, 3)]
 """(value, epoch) of a first life: a new value, the same, another one, the first again."""
 
 
+class BelowPythonError(Exception):
+    """The client writes through SQLite, which no function of ``os`` sees: the disk here would stay empty."""
+
+
+below_python = pytest.mark.xfail(
+    raises=BelowPythonError, strict=True, reason="needs a recorder of writes below Python"
+)
+
+
 class Machine:
     """A device on a disk that forgets."""
 
-    def __init__(self, patch: pytest.MonkeyPatch, made: Callable[[Disk], Living]) -> None:
-        self._patch = patch
+    def __init__(self, made: Callable[[Disk], Living]) -> None:
         self._made = made
 
     def boot(self, disk: Disk) -> Living:
         """The device on a disk, in a new process."""
-        self._patch.setattr(durable, "os", disk)
-        self._patch.setattr(store, "os", disk)
-        self._patch.setattr(store, "flock", lambda *_: None)
-        return self._made(disk)
+        device = self._made(disk)
+        if isinstance(device, Real):
+            raise BelowPythonError
+        return device
 
     def first_life(self, disk: Disk, record: Record) -> bool:
         """The plan, as far as the machine gets; whether it got to the end."""
@@ -184,11 +191,12 @@ def copied(record: Record) -> Record:
     return made
 
 
+@below_python
 @pytest.mark.slow
 @memos
-def test_nor_when_the_power_is_lost_again_after_that(memo: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nor_when_the_power_is_lost_again_after_that(memo: Any, tmp_path: Path) -> None:
     """A machine that comes back is stopped a second time, at every fifth call of its second life."""
-    machine = Machine(monkeypatch, lambda _: Real(HOME, memo))
+    machine = Machine(lambda _: Real(tmp_path, memo))
     complaints: Counter[str] = Counter()
     for call in range(200):
         disk, record = Disk(stop_after=call), Record()
@@ -228,17 +236,16 @@ def enumerate_power_loss(machine: Machine) -> tuple[Counter[str], int]:
         call += 1
 
 
+@below_python
 @memos
-def test_whatever_a_lost_disk_holds_nothing_is_drawn_twice(
-    memo: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    complaints, disks = enumerate_power_loss(Machine(monkeypatch, lambda _: Real(HOME, memo)))
+def test_whatever_a_lost_disk_holds_nothing_is_drawn_twice(memo: Any, tmp_path: Path) -> None:
+    complaints, disks = enumerate_power_loss(Machine(lambda _: Real(tmp_path, memo)))
     assert complaints == {}
     assert disks > 150
 
 
 @pytest.mark.parametrize("design", DESIGNS)
-def test_naive_devices_fail_on_a_lost_disk(design: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_naive_devices_fail_on_a_lost_disk(design: str) -> None:
     """Each of them draws a response twice on some disk."""
 
     def made(disk: Disk) -> Living:
@@ -246,7 +253,7 @@ def test_naive_devices_fail_on_a_lost_disk(design: str, monkeypatch: pytest.Monk
             disk.mkdir(HOME, 0o700)
         return Naive(HOME, design, disk)
 
-    complaints, _ = enumerate_power_loss(Machine(monkeypatch, made))
+    complaints, _ = enumerate_power_loss(Machine(made))
     assert any("responses" in text for text in complaints)
 
 
@@ -271,13 +278,12 @@ def refused_at(machine: Machine, call: int, error: int) -> tuple[Record, bool, D
     return record, len(disk.calls) > call, disk
 
 
+@below_python
 @memos
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
-def test_whatever_the_disk_refuses_nothing_is_drawn_twice(
-    memo: Any, error: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_whatever_the_disk_refuses_nothing_is_drawn_twice(memo: Any, error: int, tmp_path: Path) -> None:
     """Each call fails once; then the power is lost as well."""
-    machine = Machine(monkeypatch, lambda _: Real(HOME, memo))
+    machine = Machine(lambda _: Real(tmp_path, memo))
     complaints: Counter[str] = Counter()
     call, reached = 0, True
     while reached:
@@ -317,15 +323,14 @@ def withdrawing(machine: Machine, disk: Disk) -> tuple[Record, bytes, bool]:
     return record, secret, True
 
 
+@below_python
 @memos
-def test_whatever_a_lost_disk_holds_a_person_who_withdrew_has_withdrawn(
-    memo: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_whatever_a_lost_disk_holds_a_person_who_withdrew_has_withdrawn(memo: Any, tmp_path: Path) -> None:
     """Until the call returns the device goes on as if nothing was, or has withdrawn; never in between.
 
     Once the next process has looked, nothing is left of a secret, an answer or a report.
     """
-    machine = Machine(monkeypatch, lambda _: Real(HOME, memo))
+    machine = Machine(lambda _: Real(tmp_path, memo))
     found: Counter[str] = Counter()
     whole, call = False, 0
     while not whole:
@@ -352,12 +357,11 @@ def test_whatever_a_lost_disk_holds_a_person_who_withdrew_has_withdrawn(
     assert found["goes on"] > 50
 
 
+@below_python
 @memos
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
-def test_whatever_the_disk_refuses_a_second_call_withdraws(
-    memo: Any, error: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    machine = Machine(monkeypatch, lambda _: Real(HOME, memo))
+def test_whatever_the_disk_refuses_a_second_call_withdraws(memo: Any, error: int, tmp_path: Path) -> None:
+    machine = Machine(lambda _: Real(tmp_path, memo))
     whole = Disk()
     withdrawing(machine, whole)
     failed = refused = 0

@@ -19,6 +19,7 @@ from ldpbeam.protocols.attributes.base import AttributeProtocol
 from ldpbeam.protocols.attributes.sample import Sample
 from ldpbeam.randomness import FULL
 from ldpbeam.wire import report_pb2
+from tests.ldpbeam.client.devices import set_state, state_of
 from tests.narrow import present
 from tests.reference.device import ReferenceDevice
 from tests.vectors.derived import DIRECTORY, collections, contents
@@ -134,9 +135,9 @@ def test_a_device_with_the_secret_sends_these_bytes(name: str, tmp_path: Path) -
         for key, budget in (("report", None), ("spent", 1e-9)):
             folder = tmp_path / f"{number}{key}"
             opened = Device.open(asked, folder, outbox=0)
-            state = opened._store.load()
+            state = state_of(opened)
             state.secret = bytes.fromhex(device["secret"])
-            opened._store.save(state)
+            set_state(opened, state)
             again = Device.open(asked, folder, budget=budget, at_cap="noise", outbox=0)
             for step in device["steps"]:
                 assert present(again.report(step["value"], step["epoch"])).hex() == step[key]

@@ -15,6 +15,7 @@ from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.errors import DeviceError
 from ldpbeam.protocols import Parameters
+from tests.ldpbeam.client.devices import state_of
 
 CASES = json.loads((Path(__file__).parent / "order" / "cases.json").read_text("utf-8"))["cases"]
 DAY = 86400
@@ -53,9 +54,7 @@ def test_a_device_reports_the_epochs_of_the_case(
         assert answer == step["answer"], step
         if "spans" in step:
             (entry,) = (
-                one
-                for one in device._store.load().collections
-                if one.digest == collections[which].full_digest
+                one for one in state_of(device).collections if one.digest == collections[which].full_digest
             )
             assert [[one.first_epoch, one.last_epoch] for one in entry.spans] == step["spans"]
         if "due" in step:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ldpbeam.client import Device
+from tests.ldpbeam.client.devices import set_state, state_of
 from tests.reference.derived import stream
 from tests.vectors.participation import DIRECTORY, collections, contents
 
@@ -48,9 +49,9 @@ def test_a_device_with_the_secret_sends_these_and_is_silent_else(name: str, tmp_
         spoken = [epoch for epoch, sent in enumerate(device["reports"]) if sent is not None]
         assert floyd(drawn, few.reports, few.of) == spoken
         opened = Device.open(asked, tmp_path / str(number), outbox=0)
-        state = opened._store.load()
+        state = state_of(opened)
         state.secret = secret
-        opened._store.save(state)
+        set_state(opened, state)
         again = Device.open(asked, tmp_path / str(number), outbox=0)
         for epoch, sent in enumerate(device["reports"]):
             message = again.report(device["value"], epoch)

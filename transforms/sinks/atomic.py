@@ -4,29 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import os
-import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
 from apache_beam.io.filesystem import FileMetadata
 from apache_beam.io.filesystems import FileSystems
 
+from ldpbeam.durable.file import PRIVATE, PUBLIC, temporary_name, write_file
+from ldpbeam.durable.folder import sync_folder
 from ldpbeam.errors import disk_error
 
 from ..wildcards import at_least
 from .file_record import FileRecord
-
-
-def sync_folder(folder: str) -> None:
-    """Force to disk which names a local folder holds."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 class _Gate:
@@ -72,10 +64,6 @@ def refuse_writing(patience: float) -> None:
     _GATE.close(patience)
 
 
-_AT_ONCE = 1 << 20
-"""Parts of a file are written so many bytes at a time, or more where a part is larger."""
-
-
 def publish(output: str, name: str, content: bytes, rows: int = 0) -> FileRecord:
     """Put a whole file in place: temporary file, fsync, rename, fsync of the folder.
 
@@ -89,14 +77,12 @@ def publish(output: str, name: str, content: bytes, rows: int = 0) -> FileRecord
         LdpError: the disk is full, or may not be written to. Nothing half-written stays behind.
     """
     path = FileSystems.join(output, *name.split("/"))
-    folder = FileSystems.split(path)[0]
     if "://" in output:
         # Object stores make an object visible only when it is closed; there is nothing to sync.
         with FileSystems.create(path) as handle:
             handle.write(content)
     else:
-        with _GATE.passing():
-            _put(path, folder, [content])
+        _put(path, [content], PUBLIC)
     return FileRecord(name, len(content), hashlib.sha256(content).hexdigest(), rows)
 
 
@@ -113,52 +99,19 @@ def keep_private(output: str, name: str, parts: Iterable[Any]) -> None:
     Raises:
         LdpError: as :func:`publish`.
     """
-    path = FileSystems.join(output, *name.split("/"))
+    _put(FileSystems.join(output, *name.split("/")), parts, PRIVATE)
+
+
+def _put(path: str, parts: Iterable[Any], mode: int) -> None:
     with _GATE.passing():
-        _put(path, FileSystems.split(path)[0], parts, _private)
-
-
-def _private(path: str, flags: int) -> int:
-    """For the builtin open: a file that only its owner may read."""
-    return os.open(path, flags, 0o600)
-
-
-def _put(
-    path: str, folder: str, parts: Iterable[Any], opener: Callable[[str, int], int] | None = None
-) -> None:
-    temporary = f"{path}.{secrets.token_hex(4)}.tmp"
-    try:
-        os.makedirs(folder, exist_ok=True)  # noqa: PTH103 - Beam paths are text
         try:
-            with open(temporary, "wb", opener=opener) as handle:
-                for some in _gathered(parts):
-                    handle.write(some)
-                handle.flush()
-                os.fsync(handle.fileno())
-            os.replace(temporary, path)  # noqa: PTH105 - as above
-        finally:
-            if os.path.exists(temporary):  # noqa: PTH110 - as above
-                os.remove(temporary)  # noqa: PTH107 - as above
-        sync_folder(folder)
-    except OSError as error:
-        found = disk_error(error, path)
-        if found is None:
-            raise
-        raise found from None
-
-
-def _gathered(parts: Iterable[Any]) -> Iterator[Any]:
-    """The same bytes in fewer parts: small ones joined, large ones as they are."""
-    held: list[Any] = []
-    size = 0
-    for part in parts:
-        if held and size + len(part) > _AT_ONCE:
-            yield held[0] if len(held) == 1 else b"".join(held)
-            held, size = [], 0
-        held.append(part)
-        size += len(part)
-    if held:
-        yield held[0] if len(held) == 1 else b"".join(held)
+            os.makedirs(FileSystems.split(path)[0], exist_ok=True)  # noqa: PTH103 - Beam paths are text
+            write_file(path, parts, mode)
+        except OSError as error:
+            found = disk_error(error, path)
+            if found is None:
+                raise
+            raise found from None
 
 
 def link(output: str, name: str, target: str, content: bytes, *, sync: bool = True) -> None:
@@ -174,7 +127,7 @@ def link(output: str, name: str, target: str, content: bytes, *, sync: bool = Tr
         return
     path, existing = (FileSystems.join(output, *part.split("/")) for part in (name, target))
     folder = FileSystems.split(path)[0]
-    temporary = f"{path}.{secrets.token_hex(4)}.tmp"
+    temporary = temporary_name(path)
     with _GATE.passing():
         os.makedirs(folder, exist_ok=True)  # noqa: PTH103 - as above
         try:

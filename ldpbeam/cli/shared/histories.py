@@ -8,13 +8,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import click
 
 from ldpbeam.cli.shared.console import Mode, mode
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Domain
+from ldpbeam.durable.file import PUBLIC, replacing
 from ldpbeam.errors import UsageError
 from ldpbeam.over_time.covariance import MemoErrors, errors_of
 from ldpbeam.over_time.results import Choice, History, Results
@@ -110,27 +111,20 @@ def write_tables(tables: Iterable[Any], output: Path) -> tuple[int, list[str]]:
     Returns:
         Rows and names of the columns.
     """
-    import os
-
     output.parent.mkdir(parents=True, exist_ok=True)
-    part = output.with_name(f".{output.name}.{os.getpid()}.tmp")
     rows, names = 0, list[str]()
-    try:
-        with closing(_Writer(part, output.suffix)) as writer:
-            for table in _some_at_once(tables):
-                writer.write(table)
-                rows, names = rows + table.num_rows, table.column_names
-        part.replace(output)
-    finally:
-        part.unlink(missing_ok=True)
+    with replacing(output, PUBLIC) as file, closing(_Writer(file, output.suffix)) as writer:
+        for table in _some_at_once(tables):
+            writer.write(table)
+            rows, names = rows + table.num_rows, table.column_names
     return rows, names
 
 
 class _Writer:
     """A file that tables are written to, one after the other."""
 
-    def __init__(self, path: Path, suffix: str) -> None:
-        self._path, self._suffix = path, suffix
+    def __init__(self, file: IO[bytes], suffix: str) -> None:
+        self._file, self._suffix = file, suffix
         self._open: Any = None
 
     def write(self, table: Any) -> None:
@@ -140,9 +134,9 @@ class _Writer:
 
         if self._open is None:
             self._open = (
-                pyarrow.csv.CSVWriter(self._path, table.schema)
+                pyarrow.csv.CSVWriter(self._file, table.schema)
                 if self._suffix == ".csv"
-                else pq.ParquetWriter(self._path, table.schema, compression="zstd")
+                else pq.ParquetWriter(self._file, table.schema, compression="zstd")
             )
         self._open.write_table(harmless(table) if self._suffix == ".csv" else table)
 

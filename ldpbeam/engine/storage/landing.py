@@ -13,21 +13,22 @@ table of rejects points into it, and ``ldpbeam replay`` reads it.
 
 from __future__ import annotations
 
-import fcntl
 import json
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
 from ldpbeam.accounting import Key
 from ldpbeam.collection.collection import Collection, digest_hex
+from ldpbeam.durable.errors import HeldError
+from ldpbeam.durable.lock import Lock
 from ldpbeam.engine.storage.segment import EpochKey, Segment, encode_segment, read_header, read_segment
-from ldpbeam.errors import LdpError, Reason
+from ldpbeam.errors import LdpError, Reason, disk_error
 from ldpbeam.reports import Admission, ReportColumns, admit_frames, by_epoch
 from ldpbeam.transforms.sinks.atomic import keep_private
 from ldpbeam.transforms.sinks.rejects import write_rejects
@@ -46,7 +47,7 @@ class Landing:
     def __init__(self, output: str) -> None:
         self._output = output
         self._folder = Path(output, FOLDER)
-        self._lock: IO[bytes] | None = None
+        self._lock = Lock(self._folder / "lock")
 
     def lock(self) -> None:
         """Keep other engines away for as long as this process lives, or until :meth:`unlock`.
@@ -54,15 +55,13 @@ class Landing:
         Raises:
             LdpError: another engine works here.
         """
-        if self._lock is not None:
-            return
         self._folder.mkdir(parents=True, exist_ok=True)
         self._folder.chmod(0o700)  # reports as they came, with their ids: for nobody else, whatever the umask
-        self._lock = (self._folder / "lock").open("wb")
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            self.unlock()
+            self._lock.acquire()
+        except OSError as error:
+            raise disk_error(error, str(self._folder / "lock")) or error from None
+        except HeldError:
             raise LdpError(
                 "E-STREAM-BUSY",
                 "another run or replay works on this output",
@@ -72,9 +71,7 @@ class Landing:
 
     def unlock(self) -> None:
         """Let others in."""
-        if self._lock is not None:
-            self._lock.close()
-            self._lock = None
+        self._lock.release()
 
     @contextmanager
     def locked(self) -> Iterator[None]:

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Any, TypedDict
 
+import pytest
+
+from ldpbeam.client import Device
+from ldpbeam.client.folder import DeviceFolder
+from ldpbeam.client.state import pack_state
 from ldpbeam.collection.collection import Attribute, Collection
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
+from ldpbeam.durable import store
 from ldpbeam.protocols import Parameters
-from ldpbeam.wire import report_pb2
+from ldpbeam.wire import device_state_pb2, report_pb2
 from tests.reference.settings import Setting, settings
 
 
@@ -70,3 +80,65 @@ def parsed(message: bytes | None) -> report_pb2.Report:
     """A report, which was made."""
     assert message is not None
     return report_pb2.Report.FromString(message)
+
+
+def state_of(device: Device) -> device_state_pb2.DeviceState:
+    """A copy of a device's state."""
+    with device._storage.transaction() as records:
+        return records.state
+
+
+def set_state(device: Device, state: device_state_pb2.DeviceState) -> None:
+    """Put a state in place of the one that a device has, as if it had never gone on."""
+    with device._storage.transaction() as records:
+        records.state.CopyFrom(state)
+        records.save()
+
+
+def state_bytes(device: Device) -> int:
+    """How large the row of a device's state is."""
+    return len(pack_state(state_of(device)))
+
+
+def rows_in(folder: Path) -> dict[str, dict[int, bytes]]:
+    """The rows of a device's folder by table."""
+    with DeviceFolder(folder)._store.transaction() as rows:
+        return {table: rows.rows(table).sound for table in ("state", "outbox")}
+
+
+def quicken_disk(patch: pytest.MonkeyPatch) -> None:
+    """Force nothing to disk, where a test is not about power that is lost."""
+    patch.setattr(store, "_SETTINGS", (*store._SETTINGS, "PRAGMA synchronous = OFF"))
+    patch.setattr(os, "fsync", lambda _: None)
+
+
+@contextmanager
+def interrupted_commits() -> Iterator[list[str]]:
+    """A process ends just before it changes rows for good; the tables that it had changed."""
+    changed: list[str] = []
+
+    def interrupted(rows: store.Transaction) -> None:
+        changed.extend(rows._summaries)
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store.Transaction, "commit", interrupted)
+        yield changed
+
+
+@contextmanager
+def held_journal(folder: Path) -> Iterator[None]:
+    """Another program is in the middle of a change of a device's file: its journal lies there."""
+    with closing(sqlite3.connect(folder / "device.sqlite", isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("UPDATE rows SET content = zeroblob(9)")
+        yield
+
+
+@contextmanager
+def full_disk(folder: Path) -> Iterator[None]:
+    """A device's file cannot grow any more."""
+    pages = (folder / "device.sqlite").stat().st_size // 4096
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store, "_SETTINGS", (*store._SETTINGS, f"PRAGMA max_page_count = {pages}"))
+        yield

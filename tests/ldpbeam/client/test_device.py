@@ -13,8 +13,7 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
-from ldpbeam.client import Device
-from ldpbeam.client import device as device_module
+from ldpbeam.client import Device, last_report
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.values import Index
@@ -23,7 +22,18 @@ from ldpbeam.protocols import Parameters
 from ldpbeam.reports import Admission, admit_rows
 from ldpbeam.wire import codec
 from tests.conftest import REPOSITORY
-from tests.ldpbeam.client.devices import EPOCHS, every_kind, label, loloha, parsed, several, unary
+from tests.ldpbeam.client.devices import (
+    EPOCHS,
+    every_kind,
+    label,
+    loloha,
+    parsed,
+    set_state,
+    several,
+    state_bytes,
+    state_of,
+    unary,
+)
 from tests.narrow import present
 
 MEMOS: tuple[Literal["derived", "stored"], ...] = ("derived", "stored")
@@ -69,7 +79,7 @@ def test_long_reports_are_the_same_again_after_many_restarts(
     later = Device.open(asked, tmp_path, memo=memo).report(4321, 8)
     assert later != message
     if memo == "derived":
-        assert (tmp_path / "state").stat().st_size < 512
+        assert state_bytes(Device.open(asked, tmp_path)) < 512
 
 
 def test_derived_responses_do_not_depend_on_the_order_of_epochs(tmp_path: Path) -> None:
@@ -80,9 +90,9 @@ def test_derived_responses_do_not_depend_on_the_order_of_epochs(tmp_path: Path) 
         secret.report(epoch % 5, epoch)
     last = secret.report(3, 20)
     (tmp_path / "b").mkdir()
-    state = Device.open(asked, tmp_path / "b")._store.load()  # another device, given the first one's secret
-    state.secret = secret._store.load().secret
-    Device.open(asked, tmp_path / "b")._store.save(state)
+    state = state_of(Device.open(asked, tmp_path / "b"))  # another device, given the first one's secret
+    state.secret = state_of(secret).secret
+    set_state(Device.open(asked, tmp_path / "b"), state)
     assert Device.open(asked, tmp_path / "b").report(3, 20) == last
 
 
@@ -126,9 +136,9 @@ def test_a_label_is_its_index_and_another_one_is_the_collections_other(tmp_path:
     listed, open_ended = (Collection("c", 1, domain, "grr", parameters, EPOCHS) for domain in (plain, other))
     device = Device.open(open_ended, tmp_path / "o")
     for epoch, (text, index) in enumerate([("green", 1), ("mauve", 2), ("", 2), ("red", 0)]):
-        state = device._store.load()
+        state = state_of(device)
         message = device.report(text, epoch)
-        device._store.save(state)  # as if it had not reported
+        set_state(device, state)  # as if it had not reported
         assert device.report(Index(index), epoch) == message
     with pytest.raises(DeviceError, match=r"E-DEVICE-VALUE") as caught:
         Device.open(listed, tmp_path / "l").report("mauve", 0)
@@ -140,9 +150,9 @@ def test_a_label_is_its_index_and_another_one_is_the_collections_other(tmp_path:
 def test_several_attributes_come_by_name_or_in_order(tmp_path: Path) -> None:
     asked = several("split", "l_grr", (3, 4), Parameters(epsilon_longitudinal=4.0, epsilon_first=2.0))
     by_name = Device.open(asked, tmp_path)
-    state = by_name._store.load()
+    state = state_of(by_name)
     message = by_name.report({"a1": 3, "a0": 1}, 0)
-    by_name._store.save(state)
+    set_state(by_name, state)
     assert by_name.report((1, 3), 0) == message
     for wrong in ({"a0": 1}, {"a0": 1, "a1": 2, "a2": 0}):
         with pytest.raises(DeviceError, match="E-DEVICE-VALUE"):
@@ -211,7 +221,7 @@ def test_reports_up_to_256_bytes_are_kept_as_they_are(
     message = device.report(17, 7)
     assert message is not None
     assert len(message) == length
-    (span,) = device._store.load().collections[0].spans
+    (span,) = state_of(device).collections[0].spans
     assert (span.report, len(span.values)) == ((message, 0) if whole else (b"", 3))
 
 
@@ -311,7 +321,7 @@ def test_nothing_about_a_device_shows_in_its_text(memo: Literal["derived", "stor
     """Logs may hold a device's text."""
     device = Device.open(unary(), tmp_path, memo=memo)
     device.report(17, 4)
-    secret = device._store.load().secret
+    secret = state_of(device).secret
     for text in (repr(device), str(device.spent()), repr(device.outbox)):
         # Digest, folder and addresses in memory say nothing of the device, and may hold the digits.
         told = re.sub("0x[0-9a-f]+", "", text.replace(device._collection.full_digest.hex(), ""))
@@ -359,5 +369,5 @@ def test_as_much_is_derived_for_every_value_and_every_memo(
     assert len(lengths) == 1
 
 
-def test_small_is_smaller_than_what_a_state_may_be() -> None:
-    assert device_module._SMALL < 1024
+def test_short_is_shorter_than_what_a_state_may_be() -> None:
+    assert last_report.SHORT < 1024

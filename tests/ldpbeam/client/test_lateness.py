@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,7 +16,7 @@ from ldpbeam.client import Device
 from ldpbeam.client.sender import Sender
 from ldpbeam.reports import Admission, admit_frames
 from ldpbeam.wire import codec
-from tests.ldpbeam.client.devices import EPOCHS, Spread, loloha
+from tests.ldpbeam.client.devices import EPOCHS, Spread, loloha, quicken_disk
 
 DEVICES, LIVED = 40, 5
 LENGTH = EPOCHS.length
@@ -28,7 +27,7 @@ TICK = 300
 @pytest.fixture(autouse=True)
 def quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing here is about power that is lost."""
-    monkeypatch.setattr(os, "fsync", lambda _: None)
+    quicken_disk(monkeypatch)
 
 
 class Wire(Sender):

@@ -15,11 +15,23 @@ from urllib.request import OpenerDirector
 
 import pytest
 
-from ldpbeam.client import Device, Waiting
+from ldpbeam.client import Device, Outbox, Waiting
+from ldpbeam.client.folder import DeviceFolder
 from ldpbeam.client.sender import Sender
 from ldpbeam.errors import DeviceError
-from tests.ldpbeam.client.devices import Spread, loloha, parsed, unary
+from tests.ldpbeam.client.devices import (
+    Spread,
+    interrupted_commits,
+    loloha,
+    parsed,
+    quicken_disk,
+    rows_in,
+    set_state,
+    state_of,
+    unary,
+)
 from tests.ldpbeam.client.test_device import memos
+from tests.narrow import of_kind
 
 
 def test_reports_wait_until_they_are_acknowledged(tmp_path: Path) -> None:
@@ -48,21 +60,20 @@ def test_an_acknowledged_report_does_not_wait_again(tmp_path: Path) -> None:
 
 @memos
 def test_what_the_state_does_not_know_is_never_handed_out(memo: Any, tmp_path: Path) -> None:
-    """A machine that stops between outbox and state leaves a report that was never committed.
+    """A machine that stops within a report leaves neither the report nor the epoch.
 
     Sent later, it would be a second permanent response in stored mode, and one that nobody charged.
     """
     device = Device.open(unary(), tmp_path, memo=memo)
     device.report(1, 0)
-    before = device._store.load()
-    remains = device.report(9, 5)
-    device._store.save(before)
+    before = rows_in(tmp_path)
+    with interrupted_commits() as changed, pytest.raises(KeyboardInterrupt):
+        device.report(9, 5)
+    assert set(changed) == {"state", "outbox"}
+    assert rows_in(tmp_path) == before
     assert [one.epoch for one in device.outbox.waiting()] == [0]
-    assert (device.report(9, 5) == remains) == (memo == "derived")
-    device._store.save(before)
     device.report(2, 6)
     assert [one.epoch for one in device.outbox.waiting()] == [0, 6]
-    assert len(list((tmp_path / "outbox").iterdir())) == 2
 
 
 def test_other_collections_keep_what_waits(tmp_path: Path) -> None:
@@ -83,8 +94,8 @@ def test_the_outbox_is_bounded_and_drops_the_oldest(tmp_path: Path) -> None:
         device.report(1, epoch)
         kept = list(range(max(0, epoch - 2), epoch + 1))
         assert [one.epoch for one in device.outbox.waiting()] == kept
-    assert device.outbox.dropped == 4
-    assert len(list((tmp_path / "outbox").iterdir())) == 3
+    assert Device.open(unary(), tmp_path).outbox.dropped == (4, 0)
+    assert len(rows_in(tmp_path)["outbox"]) == 3
     smallest = Device.open(unary(), tmp_path / "smallest", outbox=1)
     for epoch in range(3):
         smallest.report(1, epoch)
@@ -135,13 +146,6 @@ def test_what_was_made_ahead_of_time_is_due_once_the_device_goes_back(
     assert dues == {2400: 864000, 240: 866700, 500: 871200, 242: 871200 + 2700}
 
 
-def test_remains_of_writers_are_cleared_away(tmp_path: Path) -> None:
-    device = Device.open(loloha(), tmp_path)
-    (tmp_path / "outbox" / "000000000001-00-1.tmp").write_bytes(b"half")
-    device.report(1, 0)
-    assert [path.suffix for path in (tmp_path / "outbox").iterdir()] == [""]
-
-
 def test_a_device_without_an_outbox_says_so(tmp_path: Path) -> None:
     for device in (Device.ephemeral(loloha()), Device.open(loloha(), tmp_path, outbox=0)):
         device.report(1, 0)
@@ -156,8 +160,11 @@ def test_a_device_without_an_outbox_says_so(tmp_path: Path) -> None:
 
 @pytest.mark.thorough(but=1)
 @memos
-def test_sending_times_are_uniform_in_what_is_left_of_the_epoch(memo: Any, tmp_path: Path) -> None:
+def test_sending_times_are_uniform_in_what_is_left_of_the_epoch(
+    memo: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """400 epochs: the mean of a uniform share is within 6 of its standard errors, and no value enters."""
+    quicken_disk(monkeypatch)
     now = [0.0]
     device = Device.open(loloha(), tmp_path, memo=memo, spread=inf, clock=lambda: now[0])
     shares = []
@@ -174,12 +181,12 @@ def test_sending_times_are_uniform_in_what_is_left_of_the_epoch(memo: Any, tmp_p
 
 def test_the_sending_time_does_not_depend_on_the_value(tmp_path: Path) -> None:
     device = Device.open(unary(), tmp_path, spread=inf, clock=lambda: 3 * 3600.0)
-    before, found = device._store.load(), set()
+    before, dues = state_of(device), set()
     for value in range(24):
-        device._store.save(before)
+        set_state(device, before)
         device.report(value)
-        found |= {one.due for one in device.outbox.waiting()}
-    assert len(found) == 1
+        dues |= {one.due for one in device.outbox.waiting()}
+    assert len(dues) == 1
 
 
 @memos
@@ -388,7 +395,11 @@ def test_a_pause_that_began_while_the_clock_was_ahead_ends_with_that(
         before = len(collector.received)
         sender.next_attempt = right + 86400
         clock.now = right + seconds
-        device.outbox.hasten(loloha().digest_hex, 0, int(right) - 1)
+        with of_kind(
+            DeviceFolder, device._storage
+        ).transaction() as records:  # earlier than any of these times
+            records.postpone(records.waiting[0], int(right) - 1)
+            records.save()
         sender.send_due()
         assert len(collector.received) - before == sends, seconds
 
@@ -559,6 +570,34 @@ def test_a_redirect_is_no_acknowledgement(collector: Collector, device: Device, 
     sender = Sender(device.outbox, collector.url, clock=clock)
     assert sender.send_due() == 0
     assert len(device.outbox) == 1
+
+
+def test_reports_are_forgotten_together_once_they_are_answered(
+    collector: Collector, device: Device, clock: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """16 at a time, and what was answered before a failure: a second attempt sends the others alone."""
+    quicken_disk(monkeypatch)
+    for _ in range(40):
+        device.report(1)
+        clock.now += 3600
+    changes: list[int] = []
+    acknowledge = Outbox.acknowledge
+
+    def counted(box: Outbox, *sent: Waiting) -> None:
+        changes.append(len(sent))
+        acknowledge(box, *sent)
+
+    monkeypatch.setattr(Outbox, "acknowledge", counted)
+    no: dict[str, str] = {}
+    collector.answers = [(202, no)] * 10 + [(503, no)] + [(202, no)] * 20 + [(503, no)]
+    sender = Sender(device.outbox, collector.url, clock=clock)
+    assert (sender.send_due(), changes, len(device.outbox)) == (10, [10], 30)
+    clock.now = sender.next_attempt
+    assert (sender.send_due(), changes, len(device.outbox)) == (20, [10, 16, 4], 10)
+    clock.now = sender.next_attempt
+    assert (sender.send_due(), changes, len(device.outbox)) == (10, [10, 16, 4, 10], 0)
+    assert len({body for _, _, body in collector.received}) == 40
+    assert len(collector.received) == 42
 
 
 def test_a_sender_that_stops_before_the_acknowledgement_sends_the_same_bytes_again(

@@ -17,7 +17,7 @@ from ldpbeam.errors import DeviceError
 from ldpbeam.privacy.guarantee import Guarantee
 from ldpbeam.privacy.ledger import Ledger
 from ldpbeam.protocols import Parameters
-from tests.ldpbeam.client.devices import parsed
+from tests.ldpbeam.client.devices import parsed, state_of
 from tests.ldpbeam.client.test_device import memos
 
 ONE = Parameters(epsilon=1.0)
@@ -50,7 +50,7 @@ def test_a_device_reports_in_as_many_epochs_as_agreed_and_nothing_else_leaves(
 def test_a_life_is_the_same_however_often_the_device_is_opened(memo: Any, tmp_path: Path) -> None:
     """Stored, the epochs are kept before the first of them is used; derived, they follow from the secret."""
     Device.open(asked(), tmp_path, memo=memo)
-    kept = list(Device.open(asked(), tmp_path, memo=memo)._store.load().collections[0].own_epochs)
+    kept = list(state_of(Device.open(asked(), tmp_path, memo=memo)).collections[0].own_epochs)
     assert len(kept) == (3 if memo == "stored" else 0)
     found = []
     for epoch in range(12):
@@ -103,21 +103,6 @@ def test_a_silent_epoch_is_an_epoch_that_went_by(memo: Any, tmp_path: Path) -> N
 
 
 @memos
-def test_silence_clears_what_was_never_committed(memo: Any, tmp_path: Path) -> None:
-    """A machine that stopped between outbox and state left a report; silence after it must not free it."""
-    for number in range(60):
-        device = Device.open(asked(6), tmp_path / str(number), memo=memo)
-        before = device._store.load()
-        if device.report(1, 5) is None:
-            continue
-        device._store.save(before)
-        if device.report(1, 6) is None:
-            assert not device.outbox.waiting()
-            return
-    raise AssertionError("no device spoke in epoch 5 and was silent in epoch 6")
-
-
-@memos
 def test_a_spent_budget_costs_nothing_in_silence(memo: Any, tmp_path: Path) -> None:
     device = Device.open(asked(6), tmp_path, memo=memo, budget=2.5)
     outcomes = []
@@ -140,7 +125,7 @@ def test_without_participation_nothing_is_silent_and_no_field_is_kept(tmp_path: 
     for memo in ("derived", "stored"):
         device = Device.open(replace(asked(), participation=None), tmp_path / memo, memo=memo)
         assert all(device.report(1, epoch) is not None for epoch in range(12))
-        entry = device._store.load().collections[0]
+        entry = state_of(device).collections[0]
         assert not entry.own_epochs
         assert not entry.spans[-1].silent
 

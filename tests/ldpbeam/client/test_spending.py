@@ -20,7 +20,16 @@ from ldpbeam.collection.domain import Domain
 from ldpbeam.errors import DeviceError
 from ldpbeam.protocols import Memo, Parameters
 from ldpbeam.wire import device_state_pb2
-from tests.ldpbeam.client.devices import every_kind, label, loloha, parsed, several, unary
+from tests.ldpbeam.client.devices import (
+    every_kind,
+    label,
+    loloha,
+    parsed,
+    set_state,
+    several,
+    state_of,
+    unary,
+)
 from tests.ldpbeam.client.test_device import memos, value_of
 from tests.reference.channels import memo_key
 
@@ -177,12 +186,12 @@ def test_noise_at_the_cap_depends_on_no_value(asked: Collection, memo: Any, tmp_
     level = asked.protocol.guarantee.per_memoised_input
     assert level
     device = Device.open(asked, tmp_path, memo=memo, budget=level / 4, at_cap="noise", outbox=0)
-    fresh = device._store.load()
+    fresh = state_of(device)
     reports = set()
     for number in (0, 5, 8):
-        device._store.save(fresh)
+        set_state(device, fresh)
         reports.add(device.report(value_of(asked, number), 3))
-        after = device._store.load().collections[0]
+        after = state_of(device).collections[0]
         assert not after.inputs
         assert not after.levels
         assert after.memo == fresh.collections[0].memo
@@ -202,9 +211,9 @@ def test_noise_uses_no_answer_that_was_memoised(tmp_path: Path) -> None:
     held = {parsed(device.report(value, value)).payload for value in range(48)}
     assert len(held) == 48
     capped = Device.open(asked, tmp_path, memo="stored", budget=1.0, at_cap="noise", outbox=0)
-    state = capped._store.load()
+    state = state_of(capped)
     state.collections[0].spent_budget = 1.0
-    capped._store.save(state)
+    set_state(capped, state)
     assert not held & {parsed(capped.report(3, epoch)).payload for epoch in range(48, 80)}
 
 
@@ -221,7 +230,7 @@ def test_noise_is_about_uniform_values_with_the_devices_own_function(tmp_path: P
     """The stream of purpose 5: the value first, then the words of both rounds, in the protocol's order."""
     asked = loloha(1000, g=5)
     device = Device.open(asked, tmp_path, budget=1.0, at_cap="noise")
-    derivation = Derivation(device._store.load().secret, asked.full_digest)
+    derivation = Derivation(state_of(device).secret, asked.full_digest)
     words = DerivedRandomness(derivation, Purpose.NOISE, 7, 0)
     memo = asked.protocol.new_memo(DerivedRandomness(derivation, Purpose.ONCE, 0, 0))
     value = words.word(1000)

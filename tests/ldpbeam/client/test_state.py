@@ -1,81 +1,40 @@
-"""The state: every damage is noticed, a loss is noticed, and an older copy gives the same responses."""
+"""The state: a loss and an older copy are noticed, and a copy gives the same responses."""
 
 from __future__ import annotations
 
 import errno
 import os
+import shutil
 import stat
+import threading
 from pathlib import Path
 from typing import Literal
 
 import pytest
 
-from ldpbeam.client import Device, durable
-from ldpbeam.client import state as state_module
-from ldpbeam.client.state import memo_message, memo_of, pack_state, unpack_state
-from ldpbeam.client.store import FileStore
+from ldpbeam.client import Device
+from ldpbeam.client import folder as folder_module
+from ldpbeam.client.folder import DeviceFolder
+from ldpbeam.client.state import memo_message, memo_of
+from ldpbeam.durable import store
+from ldpbeam.durable.counter import Counter
+from ldpbeam.durable.folder import sync_folder
+from ldpbeam.durable.lock import Lock
 from ldpbeam.errors import DeviceError
 from ldpbeam.protocols import Memo
-from tests.ldpbeam.client.devices import EPOCHS, loloha, parsed, unary
+from tests.ldpbeam.client.devices import (
+    full_disk,
+    held_journal,
+    loloha,
+    quicken_disk,
+    rows_in,
+    set_state,
+    state_bytes,
+    state_of,
+    unary,
+)
 from tests.ldpbeam.client.test_device import memos
-
-# --- damage
-
-
-@memos
-@pytest.mark.thorough
-def test_every_flipped_bit_is_noticed(memo: Literal["derived", "stored"], tmp_path: Path) -> None:
-    """Each bit of two whole state files; a device that took one of them for sound would draw again."""
-    device = Device.open(unary(300), tmp_path, memo=memo, outbox=0)
-    last = 135 if memo == "derived" else 70
-    for epoch in range(last + 1):
-        device.report(epoch, epoch)
-    content = (tmp_path / "state").read_bytes()
-    assert (1100 if memo == "derived" else 3000) < len(content) < 4096
-    for position in range(8 * len(content)):
-        flipped = bytearray(content)
-        flipped[position >> 3] ^= 1 << (position & 7)
-        with pytest.raises(DeviceError, match="E-DEVICE-STATE-DAMAGED"):
-            unpack_state(bytes(flipped), "state")
-    assert unpack_state(content, "state").collections[0].spans[0].last_epoch == last
-
-
-def test_every_cut_and_every_addition_is_noticed(tmp_path: Path) -> None:
-    Device.open(loloha(), tmp_path).report(1, 0)
-    content = (tmp_path / "state").read_bytes()
-    for wrong in [*(content[:size] for size in range(len(content))), content + b"\0", content * 2]:
-        with pytest.raises(DeviceError, match="E-DEVICE-STATE-DAMAGED"):
-            unpack_state(wrong, "state")
-
-
-def test_a_damaged_device_reports_nothing_and_changes_nothing(tmp_path: Path) -> None:
-    device = Device.open(loloha(), tmp_path)
-    device.report(1, 0)
-    content = bytearray((tmp_path / "state").read_bytes())
-    content[60] ^= 4
-    (tmp_path / "state").write_bytes(content)
-    for report in (lambda: device.report(1, 1), lambda: Device.open(loloha(), tmp_path), device.spent):
-        with pytest.raises(DeviceError, match=r"E-DEVICE-STATE-DAMAGED"):
-            report()
-    assert (tmp_path / "state").read_bytes() == content
-
-
-def test_a_state_of_another_version_is_refused_by_name(tmp_path: Path) -> None:
-    device = Device.open(loloha(), tmp_path)
-    (tmp_path / "state").write_bytes(pack_state(device._store.load(), version=7))
-    with pytest.raises(
-        DeviceError, match=r"format 7, and this program reads format 1.*E-DEVICE-STATE-VERSION"
-    ):
-        Device.open(loloha(), tmp_path)
-
-
-def test_a_sound_file_without_a_secret_is_refused(tmp_path: Path) -> None:
-    """Words that everybody can derive would be no noise."""
-    state = Device.open(loloha(), tmp_path)._store.load()
-    state.secret = b""
-    with pytest.raises(DeviceError, match="E-DEVICE-STATE-DAMAGED"):
-        unpack_state(pack_state(state), "state")
-
+from tests.narrow import of_kind, present
 
 # --- loss
 
@@ -89,7 +48,7 @@ def test_a_lost_state_is_noticed(tmp_path: Path, apart: bool) -> None:
 
     first = opened()
     before = first.report(1, 0)
-    (folder / "state").unlink()
+    (folder / "device.sqlite").unlink()
     if apart:
         for path in folder.rglob("*"):
             if path.is_file():
@@ -98,7 +57,7 @@ def test_a_lost_state_is_noticed(tmp_path: Path, apart: bool) -> None:
         opened()
     with pytest.raises(DeviceError, match="E-DEVICE-STATE-LOST"):
         first.report(1, 1)
-    assert not (folder / "state").exists()
+    assert not (folder / "device.sqlite").exists()
     (sentinel or folder / "sentinel").unlink()  # what the message says for those who mean it
     assert opened().report(1, 0) != before
 
@@ -125,7 +84,8 @@ def test_a_state_of_another_device_is_noticed_by_an_open_one(tmp_path: Path) -> 
     """Two processes would otherwise report with two secrets from one folder."""
     device = Device.open(loloha(), tmp_path / "a")
     Device.open(loloha(), tmp_path / "b").report(1, 0)
-    (tmp_path / "a" / "state").write_bytes((tmp_path / "b" / "state").read_bytes())
+    for name in ("device.sqlite", "sentinel"):
+        (tmp_path / "a" / name).write_bytes((tmp_path / "b" / name).read_bytes())
     with pytest.raises(DeviceError, match="E-DEVICE-STATE-OTHER"):
         device.report(1, 1)
     assert Device.open(loloha(), tmp_path / "a").report(1, 1)
@@ -134,28 +94,55 @@ def test_a_state_of_another_device_is_noticed_by_an_open_one(tmp_path: Path) -> 
 # --- older copies
 
 
-def test_an_older_copy_gives_the_same_responses_and_the_same_reports(tmp_path: Path) -> None:
-    """Every copy from before: for the same epoch and value the same bytes, so nothing new is learnt."""
+def test_an_older_copy_is_noticed_and_goes_on_once_somebody_means_it(tmp_path: Path) -> None:
+    """Every copy from before; then for the same epoch and value the same bytes, so nothing new is learnt."""
     asked = unary(40)
     values = [3, 3, 17, 3, 8, 17, 39, 0, 3, 8]
     device = Device.open(asked, tmp_path, outbox=0)
     copies, reports = [], []
     for epoch, value in enumerate(values):
-        copies.append((tmp_path / "state").read_bytes())
+        copies.append((tmp_path / "device.sqlite").read_bytes())
         reports.append(device.report(value, epoch))
     assert len(set(reports)) == len(values)
+    newest = (tmp_path / "sentinel").read_bytes()
     for restored, copy in enumerate(copies):
-        (tmp_path / "state").write_bytes(copy)
+        (tmp_path / "device.sqlite").write_bytes(copy)
+        (tmp_path / "sentinel").write_bytes(newest)
+        for refused in (lambda: device.report(3, 10), lambda: Device.open(asked, tmp_path), device.spent):
+            with pytest.raises(
+                DeviceError, match=rf"changed {restored + 2} times.*knows of 12.*E-DEVICE-STATE-OLDER"
+            ):
+                refused()
+        (tmp_path / "sentinel").unlink()  # what the message says for those who mean it
         again = Device.open(asked, tmp_path, outbox=0)
         assert [again.report(v, e) for e, v in enumerate(values) if e >= restored] == reports[restored:]
 
 
+def test_an_older_copy_of_the_whole_folder_is_one_that_somebody_means(tmp_path: Path) -> None:
+    """Where the sentinel lies in it; one that lies apart notices."""
+    for apart in (False, True):
+        folder, copy = tmp_path / f"{apart}", tmp_path / f"copy-{apart}"
+        sentinel = tmp_path / "sentinel" if apart else None
+        device = Device.open(loloha(), folder, sentinel=sentinel)
+        device.report(1, 0)
+        shutil.copytree(folder, copy)
+        message = device.report(1, 1)
+        shutil.rmtree(folder)
+        copy.rename(folder)
+        if apart:
+            with pytest.raises(DeviceError, match="E-DEVICE-STATE-OLDER"):
+                Device.open(loloha(), folder, sentinel=sentinel)
+        else:
+            assert Device.open(loloha(), folder).report(1, 1) == message
+
+
 def test_a_copy_of_before_a_collection_was_added_serves_it_as_well(tmp_path: Path) -> None:
     first = Device.open(loloha(), tmp_path)
-    copy = (tmp_path / "state").read_bytes()
+    copy = (tmp_path / "device.sqlite").read_bytes()
     second = Device.open(unary(), tmp_path, outbox=0)
     report = second.report(4, 0)
-    (tmp_path / "state").write_bytes(copy)
+    (tmp_path / "device.sqlite").write_bytes(copy)
+    (tmp_path / "sentinel").unlink()
     assert second.report(4, 0) == report
     assert first.report(1, 0)
 
@@ -170,30 +157,39 @@ def test_only_the_owner_can_read_the_state(memo: Literal["derived", "stored"], t
         Device.open(loloha(), tmp_path / "a" / "device", memo=memo).report(1, 0)
     finally:
         os.umask(before)
-    for path in (tmp_path / "a").rglob("*"):
+    seen = {"lock", "sentinel", "device.sqlite", "device.sqlite-journal", "device"}
+    with held_journal(tmp_path / "a" / "device"):
+        paths = list((tmp_path / "a").rglob("*"))
+        assert {path.name for path in paths} == seen
+        modes = {path: stat.S_IMODE(path.stat().st_mode) for path in paths}
+    for path, mode in modes.items():
         wanted = 0o700 if path.is_dir() else 0o600
-        assert stat.S_IMODE(path.stat().st_mode) == wanted, path
+        assert mode == wanted, path
 
 
 @pytest.mark.parametrize("size", [2, 1000, 1 << 14, 1 << 20])
 @pytest.mark.thorough
-def test_a_derived_state_stays_below_4_kib_whatever_k_is(size: int, tmp_path: Path) -> None:
+def test_a_derived_state_stays_below_4_kib_whatever_k_is(
+    size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """400 different values about the unary encoding, the hungriest; also of the largest domain tried."""
+    quicken_disk(monkeypatch)
     asked = unary(size)
     device = Device.open(asked, tmp_path, outbox=0)
     if size > 1000:  # reports of so many bits take long: the marks alone
-        state = device._store.load()
+        state = state_of(device)
         entry = state.collections[0]
         for key in range(400):
             added, entry.inputs = device._costs.charge(entry, [(0, key)])
             if not entry.levels:
                 entry.levels.add(epsilon=2.0)
             entry.levels[0].times += sum(added.values())
-        device._store.save(state)
+        set_state(device, state)
         device.report(size - 1, 0)
     for epoch in range(400) if size <= 1000 else (1, 2):
         device.report(epoch % size, epoch)
-    assert (tmp_path / "state").stat().st_size < 2048
+    assert state_bytes(device) < 2048
+    assert (tmp_path / "device.sqlite").stat().st_size == 8192
     assert device.spent().collections[0].times >= min(size, 400)
 
 
@@ -205,7 +201,7 @@ def test_neither_values_nor_inputs_can_be_read_off_the_state(tmp_path: Path) -> 
         device = Device.open(asked, tmp_path / name)
         for epoch, value in enumerate((2999, 5, 17)):
             device.report(value, epoch)
-        entries.append(device._store.load().collections[0])
+        entries.append(state_of(device).collections[0])
     first, second = entries
     assert first.spans[0].values != second.spans[0].values
     assert len(first.spans[0].values) == 3
@@ -214,21 +210,14 @@ def test_neither_values_nor_inputs_can_be_read_off_the_state(tmp_path: Path) -> 
     assert not marks[0] & marks[1]
 
 
-def test_a_disk_that_is_full_leaves_the_device_as_it_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    device = Device.open(loloha(), tmp_path, memo="stored")
+def test_a_disk_that_is_full_leaves_the_device_as_it_was(tmp_path: Path) -> None:
+    """Full by SQLite's own limit of pages, for a report that needs new ones."""
+    device = Device.open(unary(60000), tmp_path, memo="stored")
     device.report(1, 0)
-    content = (tmp_path / "state").read_bytes()
-
-    def full(*_: object) -> int:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "write", full)
-        with pytest.raises(DeviceError, match="E-DISK-FULL"):
-            device.report(2, 1)
-    assert (tmp_path / "state").read_bytes() == content
+    before = rows_in(tmp_path)
+    with full_disk(tmp_path), pytest.raises(DeviceError, match=r"device\.sqlite.*E-DISK-FULL"):
+        device.report(2, 1)
+    assert rows_in(tmp_path) == before
     assert device.report(2, 1)
 
 
@@ -236,9 +225,69 @@ def test_a_folder_that_may_not_be_written_says_so(tmp_path: Path, monkeypatch: p
     def denied(*_: object) -> int:
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr(os, "mkdir", denied)
-    with pytest.raises(DeviceError, match="E-DISK-DENIED"):
-        Device.open(loloha(), tmp_path / "new")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "mkdir", denied)
+        with pytest.raises(DeviceError, match="E-DISK-DENIED"):
+            Device.open(loloha(), tmp_path / "new")
+    Device.open(loloha(), tmp_path / "new")
+
+
+@pytest.mark.parametrize("name", ["device.sqlite", "device.sqlite-journal", "sentinel", "lock"])
+@pytest.mark.parametrize("kind", ["link", "dangling link", "folder", "pipe"])
+def test_a_link_or_a_folder_in_a_files_place_is_refused_and_left_alone(
+    name: str, kind: str, tmp_path: Path
+) -> None:
+    """Neither is it followed, nor is the victim changed; a link to a sound file of the device is one too."""
+    folder, victim = tmp_path / "device", tmp_path / "victim"
+    device = Device.open(loloha(), folder)
+    device.report(1, 0)
+    place = folder / name
+    if kind == "link" and place.exists():
+        place.rename(victim)
+    elif kind == "link":
+        victim.write_bytes(b"somebody's")
+    place.unlink(missing_ok=True)
+    if kind == "folder":
+        place.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(place)
+    else:
+        place.symlink_to(victim)
+    before = victim.read_bytes() if victim.exists() else None
+    for act in (lambda: device.report(1, 1), lambda: Device.open(loloha(), folder), device.withdraw):
+        with pytest.raises(DeviceError, match=rf"{name}: what lies there.*E-DISK-LINK"):
+            act()
+    assert (victim.read_bytes() if victim.exists() else None) == before
+    assert place.is_symlink() or kind in ("folder", "pipe")
+
+
+def test_a_process_that_holds_the_folder_is_waited_for_and_then_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = Device.open(loloha(), tmp_path)
+    with Lock(tmp_path / "lock").held():
+        thread = threading.Thread(target=device.report, args=(1, 0))
+        thread.start()
+        thread.join(0.2)
+        assert thread.is_alive()
+    thread.join()
+    assert [one.epoch for one in device.outbox.waiting()] == [0]
+    monkeypatch.setattr(folder_module, "PATIENCE", 0.2)
+    with Lock(tmp_path / "lock").held():
+        for act in (lambda: device.report(1, 1), lambda: Device.open(loloha(), tmp_path), device.withdraw):
+            with pytest.raises(DeviceError, match=r"another process has held .*E-DEVICE-BUSY"):
+                act()
+    assert device.report(1, 1)
+
+
+def test_a_program_that_copies_the_file_is_waited_for_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "_WAIT", 0.2)
+    device = Device.open(loloha(), tmp_path)
+    with held_journal(tmp_path), pytest.raises(DeviceError, match="E-DEVICE-BUSY"):
+        device.report(1, 0)
+    assert device.report(1, 0)
 
 
 @pytest.mark.parametrize(
@@ -252,27 +301,59 @@ def test_a_stored_memo_comes_back(memo: Memo) -> None:
 def test_what_another_process_wrote_is_made_durable_before_it_is_handed_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A process may end between the rename and its becoming durable; the next one must not rely on it."""
-    message = Device.open(loloha(), tmp_path).report(1, 0)
-    other = Device.open(loloha(), tmp_path)
-    settled: list[Path] = []
-    settle = durable.settle
+    """A process may end between its change and the sentinel's; the next one must not rely on it before."""
+    device = Device.open(loloha(), tmp_path)
+    number = Counter(tmp_path / "sentinel").read()
+    with monkeypatch.context() as patch:
+        patch.setattr(Counter, "write", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            device.report(1, 0)
+    assert Counter(tmp_path / "sentinel").read() == number
+    synced: list[Path] = []
 
-    def noted(folder: Path) -> None:
-        settled.append(folder)
-        settle(folder)
+    def syncing(folder: Path) -> None:
+        synced.append(folder)
+        sync_folder(folder)
 
-    monkeypatch.setattr(durable, "settle", noted)
-    assert other.report(1, 0) == message
-    assert settled == [tmp_path]
-    assert other.report(1, 0) == message
-    assert settled == [tmp_path]  # once is enough
+    monkeypatch.setattr(folder_module, "sync_folder", syncing)
+    (waiting,) = device.outbox.waiting()
+    assert synced == [tmp_path]
+    assert Counter(tmp_path / "sentinel").read() == present(number) + 1
+    assert device.report(2, 0) == device.outbox.read(waiting)
+    assert synced == [tmp_path]  # once is enough
 
 
-def test_the_parts_of_the_format_are_where_the_documentation_has_them(tmp_path: Path) -> None:
-    store = FileStore(tmp_path)
-    content = (tmp_path / "state").read_bytes()
-    assert content.startswith(b"ldpbeam device state\0\1\0")
-    assert len(content) == 21 + 6 + store.load().ByteSize() + 32
-    assert state_module.VERSION == 1
-    assert parsed(Device.open(loloha(), tmp_path).report(1, EPOCHS.count - 1)).epoch == EPOCHS.count - 1
+def interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_state_of_another_version_is_refused_by_name(tmp_path: Path) -> None:
+    device = Device.open(loloha(), tmp_path)
+    storage = of_kind(DeviceFolder, device._storage)
+    with storage._opened() as rows:
+        rows._store.version = 7
+        rows.commit()
+        storage._sentinel.write(rows.counter)
+    with pytest.raises(
+        DeviceError, match=r"format 7, and this program reads format 1.*E-DEVICE-STATE-VERSION"
+    ):
+        Device.open(loloha(), tmp_path)
+    storage._store.version = 1
+    device.withdraw()  # a person who opts out needs no newer program
+
+
+def test_the_settings_of_sqlite_are_those_that_the_decision_has(tmp_path: Path) -> None:
+    """Looked at in the connection that a device works with: an older SQLite passes over names it lacks."""
+    device = Device.open(loloha(), tmp_path)
+    with of_kind(DeviceFolder, device._storage)._opened() as rows:
+        settings = {
+            name: rows._connection.execute(f"PRAGMA {name}").fetchone()[0]
+            for name in ("journal_mode", "synchronous", "secure_delete", "temp_store", "page_size")
+        }
+    assert settings == {
+        "journal_mode": "delete",
+        "synchronous": 3,
+        "secure_delete": 1,
+        "temp_store": 2,
+        "page_size": 4096,
+    }

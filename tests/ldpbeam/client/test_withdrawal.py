@@ -9,13 +9,17 @@ from typing import Any
 
 import pytest
 
-from ldpbeam.client import Device, durable
+from ldpbeam.client import Device
 from ldpbeam.client.sender import Sender
 from ldpbeam.client.state import pack_state, unpack_state
+from ldpbeam.durable.counter import Counter
+from ldpbeam.durable.errors import DamageError
+from ldpbeam.durable.store import RowStore, Transaction
 from ldpbeam.errors import DeviceError
 from ldpbeam.wire import device_state_pb2
-from tests.ldpbeam.client.devices import loloha, unary
+from tests.ldpbeam.client.devices import loloha, quicken_disk, rows_in, state_of, unary
 from tests.ldpbeam.client.test_device import memos
+from tests.narrow import present
 
 
 def refuses(act: Any) -> None:
@@ -30,16 +34,24 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 @memos
-def test_nothing_is_left_but_that_there_was_a_device(memo: Any, tmp_path: Path) -> None:
+def test_nothing_is_left_but_that_there_was_a_device(
+    memo: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Two collections of one folder; one of them is open with an outbox, one without."""
     device, other = (
         Device.open(unary(), tmp_path, memo=memo, spread=900),
         Device.open(loloha(), tmp_path, memo=memo, outbox=0),
     )
-    for epoch in range(4):
-        device.report(epoch, epoch)
-        other.report(epoch, epoch)
-    secret = device._store.load().secret
+    quicken_disk(monkeypatch)
+    reports, parts = set(), set()
+    for epoch in range(200):
+        reports |= {present(device.report(epoch % 24, epoch)), present(other.report(epoch % 9, epoch))}
+        for entry in state_of(device).collections:
+            parts |= {entry.inputs[i : i + 8] for i in range(0, len(entry.inputs), 8)} | {entry.digest}
+    assert all(len(one) >= 8 for one in (*reports, *parts))
+    everything = b"".join(contents(tmp_path).values())
+    assert sum(report in everything for report in reports) >= 200
+    secret = state_of(device).secret
     other.withdraw()
     for one in (device, other):
         for act in (lambda one=one: one.report(1, 4), lambda one=one: one.report(1, 3), one.spent):
@@ -47,9 +59,15 @@ def test_nothing_is_left_but_that_there_was_a_device(memo: Any, tmp_path: Path) 
     for collection in (unary(), loloha(), loloha(version=2)):
         refuses(lambda collection=collection: Device.open(collection, tmp_path, memo=memo))
     left = contents(tmp_path)
-    assert set(left) == {"state", "sentinel", "lock"}
-    assert left["state"] == pack_state(device_state_pb2.DeviceState(withdrawn=True))
-    assert secret not in b"".join(left.values())
+    assert set(left) == {"device.sqlite", "sentinel", "lock"}
+    with device._storage.transaction() as records:
+        assert records.state == device_state_pb2.DeviceState(withdrawn=True)
+    everything = b"".join(left.values())
+    assert secret not in everything
+    assert all(report not in everything for report in reports)
+    assert all(part not in everything for part in parts)
+    # Not a byte but those of SQLite itself and of two rows: the rest of each page is zeros.
+    assert len(everything.replace(b"\0", b"")) < 900
     assert device.outbox.waiting() == []
     assert Sender(device.outbox, "http://127.0.0.1:9/v1/reports").send_due() == 0
 
@@ -57,9 +75,9 @@ def test_nothing_is_left_but_that_there_was_a_device(memo: Any, tmp_path: Path) 
 def test_withdrawing_again_does_nothing(tmp_path: Path) -> None:
     device = Device.open(loloha(), tmp_path)
     device.withdraw()
-    before = contents(tmp_path)
+    before = rows_in(tmp_path), set(contents(tmp_path))
     device.withdraw()
-    assert contents(tmp_path) == before
+    assert (rows_in(tmp_path), set(contents(tmp_path))) == before
     refuses(lambda: device.report(1, 0))
 
 
@@ -78,7 +96,7 @@ def test_a_report_that_is_under_way_is_not_handed_out_again(tmp_path: Path) -> N
 def test_a_device_whose_state_is_gone_can_withdraw(tmp_path: Path) -> None:
     device = Device.open(loloha(), tmp_path)
     device.report(1, 0)
-    (tmp_path / "state").unlink()
+    (tmp_path / "device.sqlite").unlink()
     device.withdraw()
     refuses(lambda: Device.open(loloha(), tmp_path))
 
@@ -88,7 +106,7 @@ def test_a_sentinel_elsewhere_stays(tmp_path: Path) -> None:
     folder, sentinel = tmp_path / "device", tmp_path / "elsewhere" / "sentinel"
     Device.open(loloha(), folder, sentinel=sentinel).withdraw()
     refuses(lambda: Device.open(loloha(), folder, sentinel=sentinel))
-    (folder / "state").unlink()
+    (folder / "device.sqlite").unlink()
     with pytest.raises(DeviceError, match="E-DEVICE-STATE-LOST"):
         Device.open(loloha(), folder, sentinel=sentinel)
 
@@ -101,40 +119,77 @@ def test_a_device_in_memory_withdraws_too() -> None:
     refuses(device.spent)
 
 
+@pytest.mark.parametrize("damage", ["flipped", "no database", "empty", "sentinel", "older", "half a journal"])
+def test_a_device_whose_state_cannot_be_read_withdraws_all_the_same(damage: str, tmp_path: Path) -> None:
+    """And nothing of what lay there is left."""
+    device = Device.open(unary(), tmp_path)
+    secret, path = state_of(device).secret, tmp_path / "device.sqlite"
+    copy = path.read_bytes()
+    report = present(device.report(1, 0))
+    content = path.read_bytes()
+    if damage == "flipped":
+        place = content.index(secret)
+        path.write_bytes(content[: place - 1] + bytes([content[place - 1] ^ 4]) + content[place:])
+    elif damage == "half a journal":
+        (tmp_path / "device.sqlite-journal").write_bytes(b"\xd9\xd5\x05\xf9 \xa1c\xd7" + content[:5000])
+    elif damage == "sentinel":
+        (tmp_path / "sentinel").write_bytes(b"x" * 8192)
+    else:
+        path.write_bytes({"no database": b"secret" + secret, "empty": b"", "older": copy}[damage])
+    device.withdraw()
+    left = contents(tmp_path)
+    assert set(left) == {"device.sqlite", "sentinel", "lock"}
+    for one in (secret, report):
+        assert one not in b"".join(left.values())
+    refuses(lambda: Device.open(unary(), tmp_path))
+    device.withdraw()
+
+
 @pytest.mark.parametrize("secret", [b"", bytes(31), bytes(33)])
 @pytest.mark.parametrize("withdrawn", [False, True])
 def test_a_state_has_a_secret_or_has_withdrawn(secret: bytes, withdrawn: bool) -> None:
     content = pack_state(device_state_pb2.DeviceState(secret=secret, withdrawn=withdrawn))
     if withdrawn and not secret:
-        assert unpack_state(content, "state").withdrawn
+        assert unpack_state(content).withdrawn
     else:
-        with pytest.raises(DeviceError, match="E-DEVICE-STATE-DAMAGED"):
-            unpack_state(content, "state")
-    with pytest.raises(DeviceError, match="E-DEVICE-STATE-DAMAGED"):
-        unpack_state(pack_state(device_state_pb2.DeviceState(secret=bytes(32), withdrawn=True)), "state")
+        with pytest.raises(DamageError, match="secret"):
+            unpack_state(content)
+    with pytest.raises(DamageError, match="secret"):
+        unpack_state(pack_state(device_state_pb2.DeviceState(secret=bytes(32), withdrawn=True)))
+    with pytest.raises(DamageError, match="cannot be read"):
+        unpack_state(content + b"\xff")
 
 
-def test_a_full_disk_leaves_the_device_as_it_was_or_withdrawn(
+def test_a_disk_that_refuses_leaves_the_device_as_it_was_or_withdrawn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And the same call finishes what it began."""
     device = Device.open(loloha(), tmp_path)
     device.report(1, 0)
+    before = rows_in(tmp_path)
 
     def refused(*_: Any) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", refused)
+        patch.setattr(Transaction, "commit", refused)
         with pytest.raises(DeviceError, match="E-DISK-FULL"):
             device.withdraw()
+    assert rows_in(tmp_path) == before
     assert device.report(2, 1) is not None
     with monkeypatch.context() as patch:
-        patch.setattr(durable, "remove", refused)
+        patch.setattr(Counter, "write", refused)
         with pytest.raises(DeviceError, match="E-DISK-FULL"):
             device.withdraw()
     refuses(lambda: device.report(1, 2))
     assert device.outbox.waiting() == []
-    assert len(list((tmp_path / "outbox").iterdir())) == 2
     device.withdraw()
-    assert list((tmp_path / "outbox").iterdir()) == []
+    (tmp_path / "device.sqlite").write_bytes(b"no database")
+    with monkeypatch.context() as patch:
+        patch.setattr(RowStore, "creation", refused)
+        with pytest.raises(DeviceError, match="E-DISK-FULL"):
+            device.withdraw()
+    with pytest.raises(DeviceError, match="E-DEVICE-STATE-LOST"):
+        device.report(1, 2)
+    device.withdraw()
+    refuses(lambda: device.report(1, 2))

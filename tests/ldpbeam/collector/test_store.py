@@ -17,6 +17,8 @@ import pytest
 from ldpbeam.admission import ReportColumns
 from ldpbeam.collector import store as stores
 from ldpbeam.collector.store import FileStore
+from ldpbeam.durable import file
+from ldpbeam.durable.folder import sync_folder
 from ldpbeam.errors import LdpError
 from ldpbeam.records import journal as files
 from ldpbeam.wire import codec, report_pb2
@@ -44,7 +46,7 @@ def opened(output: Path, every: float = 10.0, size: int = 1 << 20) -> tuple[File
 
 def abandoned(store: FileStore) -> None:
     """What is left of a collector that was killed."""
-    store._unlock()
+    store._lock.release()
 
 
 def test_what_is_committed_is_in_the_files_with_the_second_of_its_arrival(tmp_path: Path) -> None:
@@ -78,7 +80,7 @@ def test_a_killed_collectors_journal_becomes_a_file(tmp_path: Path) -> None:
     store.commit(columns(range(5)))
     abandoned(store)
     assert names(tmp_path) == []
-    (tmp_path / ".reports-x.pb.tmp").write_bytes(b"half")
+    (tmp_path / "reports-x.pb.0123abcd.tmp").write_bytes(b"half")
     store, _ = opened(tmp_path)
     assert names(tmp_path) == list(range(5))
     assert not list(tmp_path.glob(".journal-*"))
@@ -189,11 +191,11 @@ class Disk:
 
     def __init__(self, folder: Path, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder, self.size = folder, size
-        put, write, allocate = files.put, stores._write, os.posix_fallocate
+        put, write, allocate = file.write_file, stores._write, os.posix_fallocate
 
-        def checked_put(folder: Path, name: str, content: bytes) -> None:
-            self.take(len(content))
-            put(folder, name, content)
+        def checked_put(path: Path, parts: list[bytes], mode: int) -> None:
+            self.take(sum(map(len, parts)))
+            put(path, parts, mode)
 
         def checked_write(descriptor: int, content: bytes) -> int:
             self.take(len(content))
@@ -203,7 +205,7 @@ class Disk:
             self.take(length - os.fstat(descriptor).st_size)
             allocate(descriptor, start, length)
 
-        monkeypatch.setattr(stores, "put", checked_put)
+        monkeypatch.setattr(stores, "write_file", checked_put)
         monkeypatch.setattr(stores, "_write", checked_write)
         monkeypatch.setattr(os, "posix_fallocate", checked_allocate)
         monkeypatch.setattr(stores, "_STEP", 500)
@@ -271,7 +273,9 @@ def test_a_kill_while_a_journal_is_finished_leaves_one_of_each_report(tmp_path: 
 
     store, _ = opened(tmp_path)
     store.commit(columns(range(5)))
-    target = {"before": (stores, "file_content"), "put": (files, "sync"), "unlink": (Path, "unlink")}[point]
+    target = {"before": (stores, "file_content"), "put": (file, "sync_folder"), "unlink": (Path, "unlink")}[
+        point
+    ]
     with mock.patch.object(*target, side_effect=Killed), pytest.raises(Killed):
         store.close()
     opened(tmp_path)[0].close()
@@ -296,11 +300,10 @@ def test_a_journal_is_finished_by_age_and_by_size(tmp_path: Path) -> None:
 def test_a_folder_is_forced_to_disk_after_each_name_that_comes_or_goes(tmp_path: Path) -> None:
     """Else a power cut could lose a file, or bring back the journal of one that was taken away."""
     done: list[str] = []
-    reals = {name: getattr(Path, name) for name in ("rename", "unlink")}
 
-    def noted(name: str) -> Callable[..., object]:
-        def call(path: Path, *given: object, **more: object) -> object:
-            found: object = reals[name](path, *given, **more)
+    def noted(name: str, real: Callable[..., object]) -> Callable[..., object]:
+        def call(*given: object, **more: object) -> object:
+            found: object = real(*given, **more)
             done.append(name)
             return found
 
@@ -315,10 +318,10 @@ def test_a_folder_is_forced_to_disk_after_each_name_that_comes_or_goes(tmp_path:
 
     store, _ = opened(tmp_path)
     with (
-        mock.patch.object(Path, "rename", noted("rename")),
-        mock.patch.object(Path, "unlink", noted("unlink")),
-        mock.patch.object(stores, "sync", synced(files.sync)),
-        mock.patch.object(files, "sync", synced(files.sync)),
+        mock.patch.object(os, "replace", noted("rename", os.replace)),
+        mock.patch.object(Path, "unlink", noted("unlink", Path.unlink)),
+        mock.patch.object(stores, "sync_folder", synced(sync_folder)),
+        mock.patch.object(file, "sync_folder", synced(sync_folder)),
     ):
         store.commit(columns(range(5)))
         assert done == ["sync"]  # the journal is there
@@ -438,21 +441,22 @@ def test_a_journal_that_cannot_be_read_is_reported_though_another_is_finished_in
         time.now += 10
         store._seal()
     first, second = sorted(tmp_path.glob(".journal-*"))
-    plain, tried = files.put, list[str]()
+    plain, tried = file.write_file, list[str]()
 
-    def put(folder: Path, name: str, content: bytes) -> None:
+    def put(path: Path, parts: list[bytes], mode: int) -> None:
+        name = path.name
         tried.append(name)
         if name == files.finished_name(first.name):
             raise OSError(errno.EIO, "Input/output error")
         if tried.count(name) == 1:
             raise OSError(errno.ENOSPC, "No space left on device")
-        plain(folder, name, content)
+        plain(path, parts, mode)
 
-    monkeypatch.setattr(stores, "put", put)
+    monkeypatch.setattr(stores, "write_file", put)
     with pytest.raises(OSError, match="Input/output"):
         store.publish()
     assert first.exists()
     assert not second.exists()
-    monkeypatch.setattr(stores, "put", plain)
+    monkeypatch.setattr(stores, "write_file", plain)
     store.close()
     assert len(records(tmp_path)) == 10

@@ -39,6 +39,7 @@ from ldpbeam.accounting import CONFLICTING, Account, Entry
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.dedup import keep_one_per_id
+from ldpbeam.durable import file
 from ldpbeam.engine import engine as local
 from ldpbeam.engine import results
 from ldpbeam.engine.due import Due
@@ -785,7 +786,9 @@ MUTANTS: dict[str, dict[str, Any]] = {
         "patches": staticmethod(lambda: [mock.patch.object(results, "EpochFiles", AccountingFirst)])
     },
     "does not force folders to disk": {
-        "patches": staticmethod(lambda: [mock.patch.object(files, "sync_folder", lambda folder: None)])
+        "patches": staticmethod(
+            lambda: [mock.patch.object(one, "sync_folder", lambda folder: None) for one in (files, file)]
+        )
     },
     "believes the clock on the wall": {
         "patches": staticmethod(lambda: [mock.patch.object(TimeKeeper, "now", lambda keeper: keeper._wall())])

@@ -19,11 +19,12 @@ import pytest
 
 from ldpbeam.admission import ReportColumns
 from ldpbeam.collection.epochs import LAST_SECOND, Epochs, instant
+from ldpbeam.durable import lock
+from ldpbeam.durable.folder import sync_folder
 from ldpbeam.errors import LdpError, UsageError, disk_error
 from ldpbeam.records import output as module
 from ldpbeam.records.output import PARTS, exchange, locked, prepare
 from ldpbeam.records.published import run_record
-from ldpbeam.transforms.sinks.atomic import sync_folder
 from tests.conftest import REPOSITORY
 from tests.pipelines.running import collection, copied, execute, fleet, write
 
@@ -190,13 +191,13 @@ def test_a_lock_whose_file_was_removed_is_no_lock(tmp_path: Path, monkeypatch: p
     """Between opening the file and locking it, the one who had it may take it away."""
     real, calls = fcntl.flock, list[int]()
 
-    def removed_meanwhile(held: Any, what: int) -> None:
+    def removed_meanwhile(held: int, what: int) -> None:
         if not calls:
             (tmp_path / ".lock").unlink()
         calls.append(what)
         real(held, what)
 
-    monkeypatch.setattr(fcntl, "flock", removed_meanwhile)
+    monkeypatch.setattr(lock, "flock", removed_meanwhile)
     with locked(str(tmp_path)):
         assert len(calls) == 2
         with pytest.raises(LdpError, match="E-OUTPUT-BUSY"), locked(str(tmp_path)):
@@ -394,14 +395,11 @@ def test_a_real_full_device_is_said() -> None:
 def test_a_page_that_cannot_be_written_leaves_nothing(done: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from ldpbeam.report_page.document import write_page
 
-    real = Path.write_bytes
-
-    def full(self: Path, data: bytes) -> int:
-        real(self, data[:10])
+    def full(_: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     before = tree(done)
-    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(LdpError, match="E-DISK-FULL"):
         write_page(done, done / "index.html")
     assert tree(done) == before

@@ -17,6 +17,7 @@ import pytest
 from ldpbeam.admission import ReportColumns
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.collector.store import FileStore
+from ldpbeam.durable.file import GROUP, write_file
 from ldpbeam.engine.engine import LocalStream
 from ldpbeam.engine.sources import watched_folder as watched
 from ldpbeam.engine.sources.watched_folder import WatchedFolder
@@ -24,7 +25,6 @@ from ldpbeam.engine.storage.landing import Landing
 from ldpbeam.engine.storage.segment import read_header
 from ldpbeam.errors import LdpError, UsageError
 from ldpbeam.job.config import RunConfig
-from ldpbeam.records.journal import put
 from ldpbeam.wire import codec, report_pb2
 from tests.ldpbeam.engine.broker import Broker, Clock
 from tests.ldpbeam.engine.schedules import Locks
@@ -39,7 +39,7 @@ def locks() -> Iterator[None]:
     with Locks():
         yield
     while STORES:
-        STORES.pop()._unlock()
+        STORES.pop()._lock.release()
 
 
 STORES: list[FileStore] = []
@@ -279,7 +279,7 @@ def test_a_report_is_late_by_its_arrival_however_long_its_file_waits(tmp_path: P
     bench.step(2)
     bench.clock.now = HOUR + 1700
     bench.store.commit(columns(range(5, 9)))
-    bench.store._unlock()  # killed
+    bench.store._lock.release()  # killed
     bench.until(HOUR * 3)
     assert bench.watermark <= HOUR + 1700
     bench.store = bench.collector()
@@ -370,12 +370,12 @@ def test_what_is_damaged_is_rejected_and_the_rest_counted(tmp_path: Path) -> Non
     message = report_pb2.ReportBatch(digest=ONE.digest, count=10, payloads=some.payloads.tobytes())
     message.report_ids.extend(some.report_ids.tolist())
     sound = codec.framed(message.SerializeToString())
-    put(bench.folder, "a.pb", sound + sound[:-3])
-    put(bench.folder, "b.pb", b"\xff" * 20)
-    put(bench.folder, "c.pb", b"\0\0\0" + sound)
-    put(bench.folder, "d.pb", codec.varint(17 << 20) + b"x" * 100)
-    put(bench.folder, "e.pb", b"")
-    put(bench.folder, "f.txt", sound)
+    write_file(bench.folder / "a.pb", [sound + sound[:-3]], GROUP)
+    write_file(bench.folder / "b.pb", [b"\xff" * 20], GROUP)
+    write_file(bench.folder / "c.pb", [b"\0\0\0" + sound], GROUP)
+    write_file(bench.folder / "d.pb", [codec.varint(17 << 20) + b"x" * 100], GROUP)
+    write_file(bench.folder / "e.pb", [b""], GROUP)
+    write_file(bench.folder / "f.txt", [sound], GROUP)
     (bench.folder / "g.pb").mkdir()
     bench.touch()
     bench.step(4)
@@ -404,7 +404,7 @@ def test_files_without_arrivals_are_of_the_time_they_were_written(tmp_path: Path
         message = report_pb2.ReportBatch(digest=ONE.digest, count=len(some.report_ids))
         message.report_ids.extend(some.report_ids.tolist())
         message.payloads = some.payloads.tobytes()
-        put(bench.folder, "reports.pb", codec.framed(message.SerializeToString()))
+        write_file(bench.folder / "reports.pb", [codec.framed(message.SerializeToString())], GROUP)
     bench.touch()
     bench.step(2)
     assert bench.stop()["counted"] == 50
@@ -421,7 +421,7 @@ def test_arrivals_after_the_year_9999_are_not_believed(tmp_path: Path, arrival: 
         digest=ONE.digest, count=1, report_ids=[7], payloads=b"\1", arrival=arrival
     )
     (tmp_path / "in").mkdir()
-    put(tmp_path / "in", "reports.pb", codec.framed(message.SerializeToString()))
+    write_file(tmp_path / "in" / "reports.pb", [codec.framed(message.SerializeToString())], GROUP)
     os.utime(tmp_path / "in" / "reports.pb", (50, 50))
     clock = Clock(100.0)
     source = WatchedFolder(str(tmp_path / "in"), clock, clock, lambda _: None)
@@ -434,7 +434,7 @@ def test_a_foreign_arrival_does_not_end_the_stream(tmp_path: Path) -> None:
     message = report_pb2.ReportBatch(
         digest=ONE.digest, count=1, report_ids=[7], payloads=b"\1", arrival=(1 << 63) - 1
     )
-    put(bench.folder, "reports.pb", codec.framed(message.SerializeToString()))
+    write_file(bench.folder / "reports.pb", [codec.framed(message.SerializeToString())], GROUP)
     bench.touch()
     bench.step(2)
     bench.send(range(5))

@@ -1,0 +1,95 @@
+"""The last report of a span of epochs, kept so that the same bytes can be had again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ldpbeam.client.derived import Derivation
+from ldpbeam.client.drawn import Drawn, Draws, StoredDraws
+from ldpbeam.collection.collection import Collection
+from ldpbeam.wire import device_state_pb2, report_pb2
+
+SHORT = 256
+"""Reports up to this length are kept as they are, bytes; of longer ones what they follow from."""
+
+_VALUE_BYTES = 3
+
+
+class LastReport:
+    """Keeps and restores the last reports of a collection.
+
+    Short reports are kept themselves. A long one that is derived is kept as its values under a pad, and drawn
+    again; so the state stays small.
+
+    Args:
+        collection: the collection.
+        draws: of the device.
+        secret: of the device; pads follow from it.
+    """
+
+    def __init__(self, collection: Collection, draws: Draws, secret: bytes) -> None:
+        """Nothing is kept yet."""
+        self._collection = collection
+        self._draws = draws
+        self._pads = Derivation(secret, collection.full_digest, b"ldpbeam masks 1\0")
+
+    def message(self, drawn: Drawn, epoch: int) -> bytes:
+        """The bytes of a report that was drawn."""
+        report = report_pb2.Report(
+            digest=self._collection.digest, epoch=epoch, report_id=drawn.report_id, payload=drawn.payload
+        )
+        content: bytes = report.SerializeToString()
+        return content
+
+    def keep(self, span: device_state_pb2.Span, message: bytes | None, values: Any, *, noise: bool) -> None:
+        """Write into a span what its last report can be had from again.
+
+        Args:
+            span: its last epoch is the report's.
+            message: the report; None where the device has none in this epoch.
+            values: that the report is about.
+            noise: whether the report is about none of them, since the budget is spent.
+        """
+        span.silent, span.noise = message is None, noise
+        if message is None:
+            return
+        if len(message) <= SHORT or isinstance(self._draws, StoredDraws):
+            span.report = message
+        else:
+            span.values = self._padded(_pack(values), span.last_epoch)
+
+    def restore(self, span: device_state_pb2.Span, memo: device_state_pb2.DeviceMemo) -> bytes | None:
+        """The report of a span's last epoch; None where there was none.
+
+        Args:
+            span: as :meth:`keep` wrote it.
+            memo: of the collection.
+        """
+        if span.silent:
+            return None
+        if span.report:
+            return span.report
+        epoch = span.last_epoch
+        if span.noise:
+            return self.message(self._draws.noise(epoch, memo), epoch)
+        values = _unpack(self._padded(span.values, epoch))
+        asked = tuple(values) if self._collection.attributes else values[0]
+        asked = self._collection.protocol.require_value(asked)
+        return self.message(self._draws.report(asked, epoch, memo), epoch)
+
+    def _padded(self, packed: bytes, epoch: int) -> bytes:
+        """Values with a pad of the epoch's own, or without it again."""
+        pad = self._pads.stream(0, 0, epoch).words(-(-len(packed) // 8))
+        words = b"".join(word.to_bytes(8, "little") for word in pad)
+        return bytes(a ^ b for a, b in zip(packed, words, strict=False))
+
+
+def _pack(values: Any) -> bytes:
+    several: Sequence[int] = values if isinstance(values, tuple) else (values,)
+    return b"".join(one.to_bytes(_VALUE_BYTES, "little") for one in several)
+
+
+def _unpack(packed: bytes) -> list[int]:
+    starts = range(0, len(packed), _VALUE_BYTES)
+    return [int.from_bytes(packed[start : start + _VALUE_BYTES], "little") for start in starts]

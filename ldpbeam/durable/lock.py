@@ -1,0 +1,113 @@
+"""One process at a time, on POSIX systems and on Windows."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from ldpbeam.durable.errors import HeldError
+from ldpbeam.durable.folder import open_file
+
+try:
+    from fcntl import LOCK_EX, LOCK_NB, flock
+
+    def _lock(descriptor: int) -> bool:
+        """Lock an open file, unless somebody else has it locked; whether it is locked."""
+        try:
+            flock(descriptor, LOCK_EX | LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+except ImportError:  # pragma: no cover - Windows; tests run this in an interpreter without fcntl
+    import msvcrt
+
+    def _lock(descriptor: int) -> bool:
+        """Lock an open file, unless somebody else has it locked; whether it is locked."""
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
+        except PermissionError:
+            return False
+        return True
+
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.05
+"""Seconds between two attempts."""
+
+
+class Lock:
+    """A lock in a file of its own, which holds nothing; a link in its place is refused, never emptied.
+
+    It keeps out other processes, and other objects of this class in the same process. A child that is forked
+    while it is held holds it too, until both have let it go.
+
+    Args:
+        path: of the file. Its folder is there.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Nothing is locked yet."""
+        self._path = path
+        self._descriptor: int | None = None
+
+    def acquire(self, wait: float = 0.0) -> None:
+        """Take the lock; nothing happens where this object has it.
+
+        Args:
+            wait: seconds, at most, to wait for somebody else.
+
+        Raises:
+            HeldError: somebody else has it for as long.
+            OSError: the file cannot be made or opened.
+        """
+        end, pause = time.monotonic() + wait, _FIRST_PAUSE
+        while self._descriptor is None and not self._attempt():
+            left = end - time.monotonic()
+            if left <= 0:
+                raise HeldError(str(self._path))
+            time.sleep(min(pause, left))
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _attempt(self) -> bool:
+        """Lock the file, unless somebody else has it; whether it is locked."""
+        while True:
+            descriptor = open_file(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+            try:
+                if not _lock(descriptor):
+                    return False
+                if self._is_file(descriptor):
+                    self._descriptor = descriptor
+                    return True
+            finally:
+                if self._descriptor is None:
+                    os.close(descriptor)
+
+    def _is_file(self, descriptor: int) -> bool:
+        """Whether the locked file still has the name: its last holder may have removed it meanwhile."""
+        with suppress(FileNotFoundError):
+            return os.path.samestat(os.fstat(descriptor), self._path.lstat())
+        return False
+
+    def release(self, *, remove: bool = False) -> None:
+        """Let others in; nothing happens where the lock is not held.
+
+        Args:
+            remove: whether the file goes. Whoever opened it meanwhile finds that it is no longer the one.
+        """
+        if self._descriptor is not None:
+            if remove:
+                self._path.unlink(missing_ok=True)
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    @contextmanager
+    def held(self, wait: float = 0.0, *, remove: bool = False) -> Iterator[None]:
+        """Hold the lock for a block; arguments and errors as of the two calls."""
+        self.acquire(wait)
+        try:
+            yield
+        finally:
+            self.release(remove=remove)

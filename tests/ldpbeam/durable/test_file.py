@@ -1,0 +1,154 @@
+"""Whole files: there or not, never through a link, never under a name that somebody can foretell."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import secrets
+import stat
+from pathlib import Path
+
+import pytest
+
+from ldpbeam.durable import file
+from ldpbeam.durable.file import GROUP, PRIVATE, PUBLIC, replacing, write_file
+from ldpbeam.durable.folder import file_size, make_folder, open_file, sync_folder
+from ldpbeam.errors import disk_error
+
+
+def test_a_file_takes_the_place_of_another_when_it_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "one"
+    path.write_bytes(b"old")
+    with replacing(path, PUBLIC) as handle:
+        handle.write(b"new")
+        handle.flush()
+        assert path.read_bytes() == b"old"
+        (temporary,) = set(tmp_path.iterdir()) - {path}
+        assert re.fullmatch(r"one\.[0-9a-f]{8}\.tmp", temporary.name)
+        assert temporary.read_bytes() == b"new"
+    assert path.read_bytes() == b"new"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_block_that_fails_leaves_what_was_there(tmp_path: Path) -> None:
+    path = tmp_path / "one"
+    path.write_bytes(b"old")
+    for error in (OSError(errno.ENOSPC, "full"), KeyboardInterrupt()):
+        with pytest.raises(type(error)), replacing(path, PUBLIC) as handle:
+            handle.write(b"new")
+            raise error
+    assert [one.read_bytes() for one in tmp_path.iterdir()] == [b"old"]
+
+
+def test_content_is_on_disk_before_the_name_is_and_then_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+    fsync, replace = os.fsync, os.replace
+
+    def synced(descriptor: int) -> None:
+        kind = "folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file"
+        size = os.fstat(descriptor).st_size
+        calls.append(f"fsync {kind}" if kind == "folder" else f"fsync {kind} of {size}")
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", synced)
+
+    def replaced(*paths: str) -> None:
+        calls.append("replace")
+        replace(*paths)
+
+    monkeypatch.setattr(os, "replace", replaced)
+    write_file(tmp_path / "one", [b"ab", b"c"], PUBLIC)
+    assert calls == ["fsync file of 3", "replace", "fsync folder"]
+    calls.clear()
+    with replacing(tmp_path / "two", PUBLIC, force=False) as handle:
+        handle.write(b"x")
+    assert calls == ["replace"]
+
+
+@pytest.mark.parametrize("umask", [0, 0o022, 0o077])
+def test_permissions_are_those_that_are_asked_for(umask: int, tmp_path: Path) -> None:
+    before = os.umask(umask)
+    try:
+        for mode in (PUBLIC, GROUP, PRIVATE):
+            write_file(tmp_path / f"{mode:o}", [b""], mode)
+            assert stat.S_IMODE((tmp_path / f"{mode:o}").stat().st_mode) == mode & ~umask
+    finally:
+        os.umask(before)
+    assert (PUBLIC, GROUP, PRIVATE) == (0o666, 0o640, 0o600)
+
+
+def test_a_name_that_is_taken_is_never_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Should somebody guess it after all: neither a link nor a file there is written through."""
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"somebody's")
+    monkeypatch.setattr(secrets, "token_hex", lambda _: "0" * 8)
+    (tmp_path / "one.00000000.tmp").symlink_to(victim)
+    (tmp_path / "two.00000000.tmp").hardlink_to(victim)
+    for name in ("one", "two"):
+        with pytest.raises(FileExistsError):
+            write_file(tmp_path / name, [b"ours"], PUBLIC)
+    assert victim.read_bytes() == b"somebody's"
+    assert (tmp_path / "one.00000000.tmp").is_symlink()
+
+
+def test_a_link_at_the_name_itself_is_replaced_and_its_target_left(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"somebody's")
+    (tmp_path / "one").symlink_to(victim)
+    write_file(tmp_path / "one", [b"ours"], PUBLIC)
+    assert victim.read_bytes() == b"somebody's"
+    assert not (tmp_path / "one").is_symlink()
+    assert (tmp_path / "one").read_bytes() == b"ours"
+
+
+def test_small_parts_are_joined_and_large_ones_are_not_copied() -> None:
+    large = memoryview(bytes(1 << 20))
+    parts: list[bytes | memoryview] = [b"a", b"b", large, b"c"]
+    gathered = list(file._gathered(parts))
+    assert [len(one) for one in gathered] == [2, 1 << 20, 1]
+    assert gathered[1] is large
+    assert b"".join(gathered) == b"".join(parts)
+
+
+@pytest.mark.parametrize("kind", ["link", "dangling", "folder", "pipe"])
+def test_only_a_regular_file_is_opened(kind: str, tmp_path: Path) -> None:
+    path, victim = tmp_path / "one", tmp_path / "victim"
+    victim.write_bytes(b"somebody's")
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(victim if kind == "link" else tmp_path / "nothing")
+    for flags in (os.O_RDONLY, os.O_RDWR | os.O_CREAT, os.O_WRONLY, os.O_WRONLY | os.O_CREAT | os.O_TRUNC):
+        with pytest.raises(OSError, match="no file") as error:
+            open_file(path, flags, PRIVATE)
+        assert error.value.errno == errno.ELOOP
+        found = disk_error(error.value)
+        assert found is not None
+        assert str(found).startswith(f"{path}: what lies there is no regular file")
+        assert found.code == "E-DISK-LINK"
+    with pytest.raises(OSError, match="no file"):
+        file_size(path)
+    assert victim.read_bytes() == b"somebody's"
+    assert not (tmp_path / "nothing").exists()
+
+
+def test_folders_above_are_made_too_for_their_owner_alone(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        make_folder(tmp_path / "a" / "b" / "c")
+    finally:
+        os.umask(before)
+    for folder in (tmp_path / "a", tmp_path / "a" / "b", tmp_path / "a" / "b" / "c"):
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    make_folder(tmp_path / "a" / "b" / "c")
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(FileExistsError):
+        make_folder(tmp_path / "file")
+    sync_folder(tmp_path)
+    assert file_size(tmp_path / "file") == 0
+    assert file_size(tmp_path / "nothing") is None

@@ -1,0 +1,98 @@
+"""The lock: one at a time, its file never followed nor emptied."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from ldpbeam.durable import lock as module
+from ldpbeam.durable.errors import HeldError
+from ldpbeam.durable.lock import Lock
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from ldpbeam.durable.lock import Lock
+lock = Lock(Path(sys.argv[1]))
+lock.acquire()
+print("held", flush=True)
+time.sleep(600)
+"""
+
+
+def test_another_one_is_kept_out_until_it_is_released(tmp_path: Path) -> None:
+    first, second = Lock(tmp_path / "lock"), Lock(tmp_path / "lock")
+    first.acquire()
+    first.acquire()  # nothing happens
+    with pytest.raises(HeldError):
+        second.acquire()
+    first.release()
+    first.release()
+    second.acquire()
+    with pytest.raises(HeldError), first.held():
+        pass
+    second.release(remove=True)
+    assert not (tmp_path / "lock").exists()
+    with first.held(), pytest.raises(HeldError):
+        second.acquire()
+
+
+def test_the_lock_of_a_process_that_is_killed_is_free(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path / "lock")], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    lock = Lock(tmp_path / "lock")
+    with pytest.raises(HeldError):
+        lock.acquire(0.05)
+    process.kill()
+    process.communicate()
+    lock.acquire()
+
+
+def test_it_is_waited_for_as_long_as_asked(tmp_path: Path) -> None:
+    first, second = Lock(tmp_path / "lock"), Lock(tmp_path / "lock")
+    first.acquire()
+    begun = time.monotonic()
+    with pytest.raises(HeldError):
+        second.acquire(0.2)
+    assert time.monotonic() - begun >= 0.2
+    threading.Timer(0.1, first.release).start()
+    second.acquire(60)
+
+
+def test_a_file_that_its_holder_removed_is_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever had opened it before locks a file without a name: somebody else could lock the next one."""
+    path = tmp_path / "lock"
+    attempts: list[int] = []
+    lock = module._lock
+
+    def removed_meanwhile(descriptor: int) -> bool:
+        if not attempts:
+            path.unlink()
+        attempts.append(descriptor)
+        return lock(descriptor)
+
+    monkeypatch.setattr(module, "_lock", removed_meanwhile)
+    with Lock(path).held():
+        assert len(attempts) == 2
+        with pytest.raises(HeldError):
+            Lock(path).acquire()
+
+
+def test_a_link_is_refused_and_its_target_is_not_emptied(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"somebody's")
+    (tmp_path / "lock").symlink_to(victim)
+    with pytest.raises(OSError, match="no file"):
+        Lock(tmp_path / "lock").acquire()
+    (tmp_path / "lock").unlink()
+    (tmp_path / "lock").hardlink_to(victim)
+    with Lock(tmp_path / "lock").held():
+        assert victim.read_bytes() == b"somebody's"

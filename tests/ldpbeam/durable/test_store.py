@@ -1,0 +1,274 @@
+"""The store: rows that change together, and damage that is noticed."""
+
+from __future__ import annotations
+
+import os
+import random
+import sqlite3
+import stat
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from ldpbeam.durable import store as module
+from ldpbeam.durable.errors import DamageError, HeldError, VersionError
+from ldpbeam.durable.store import KEYS, RowStore
+
+
+def made(path: Path, counter: int = 0) -> RowStore:
+    store = RowStore(path, "a test", 3, ("one", "two"))
+    with store.creation(counter) as rows:
+        rows.put("one", 5, b"five")
+        rows.commit()
+    return store
+
+
+def changed(path: Path, statement: str, *given: object) -> None:
+    """By a program that knows nothing of digests."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(statement, given)
+
+
+def test_rows_come_back_and_belong_to_their_table(tmp_path: Path) -> None:
+    store = made(tmp_path / "store", 40)
+    with store.transaction() as rows:
+        assert rows.counter == 41
+        for key in (0, 1, KEYS - 1):
+            rows.put("two", key, b"two %d" % key)
+        rows.put("one", 5, b"another")
+        rows.remove("two", 1)
+        rows.remove("two", 77)
+        rows.commit()
+        assert rows.counter == 42
+    with RowStore(tmp_path / "store", "a test", 3, ("one", "two")).transaction() as rows:
+        assert rows.rows("one") == ({5: b"another"}, 0)
+        assert rows.rows("two") == ({0: b"two 0", KEYS - 1: b"two %d" % (KEYS - 1)}, 0)
+        assert (rows.row("two", 0), rows.row("one", 0), rows.row("two", 5)) == (b"two 0", None, None)
+        rows.clear("two")
+        assert rows.rows("two") == ({}, 0)
+        assert rows.rows("one") == ({5: b"another"}, 0)
+    with store.transaction() as rows:
+        assert len(rows.rows("two").sound) == 2, "nothing was committed"
+        assert rows.counter == 42
+
+
+def test_a_store_against_a_dictionary(tmp_path: Path) -> None:
+    """500 changes, some of them undone."""
+    chance = random.Random(7)
+    store = made(tmp_path / "store")
+    model: dict[str, dict[int, bytes]] = {"one": {5: b"five"}, "two": {}}
+    for _ in range(60):
+        trial = {table: dict(there) for table, there in model.items()}
+        with store.transaction() as rows:
+            for _ in range(chance.randrange(8)):
+                table, key = chance.choice(["one", "two"]), chance.randrange(9)
+                match chance.randrange(8):
+                    case 0:
+                        rows.clear(table)
+                        trial[table].clear()
+                    case 1 | 2:
+                        rows.remove(table, key)
+                        trial[table].pop(key, None)
+                    case _:
+                        content = chance.randbytes(chance.choice([0, 3, 200, 9000]))
+                        rows.put(table, key, content)
+                        trial[table][key] = content
+            if chance.random() < 0.7:
+                rows.commit()
+                model = trial
+        with store.transaction() as rows:
+            for table, there in model.items():
+                assert rows.rows(table) == (there, 0)
+                assert list(rows.rows(table).sound) == sorted(there)
+
+
+def test_what_fails_is_undone(tmp_path: Path) -> None:
+    store = made(tmp_path / "store")
+    with pytest.raises(KeyboardInterrupt), store.transaction() as rows:
+        rows.put("one", 6, b"six")
+        raise KeyboardInterrupt
+    with store.transaction() as rows:
+        assert rows.rows("one") == ({5: b"five"}, 0)
+    with (
+        pytest.raises(KeyboardInterrupt),
+        RowStore(tmp_path / "new", "a test", 3, ("one",)).creation() as rows,
+    ):
+        rows.put("one", 6, b"six")
+        raise KeyboardInterrupt
+    new = RowStore(tmp_path / "new", "a test", 3, ("one",))
+    assert not new.exists()
+    with pytest.raises(FileNotFoundError), new.transaction():
+        pass
+    with new.creation() as rows:
+        rows.commit()
+    assert new.exists()
+
+
+def test_the_journal_of_a_store_that_is_gone_is_not_played_back(tmp_path: Path) -> None:
+    (tmp_path / "store-journal").write_bytes(b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7" + bytes(9000))
+    store = made(tmp_path / "store")
+    assert not (tmp_path / "store-journal").exists()
+    (tmp_path / "store-journal").write_bytes(b"what it held")
+    store.remove()
+    assert list(tmp_path.iterdir()) == []
+    assert not store.exists()
+
+
+@pytest.mark.parametrize(
+    ("statement", "given", "sound", "lost"),
+    [
+        ("UPDATE rows SET content = x'00' WHERE key = ?", (2,), {1, 3}, 1),
+        ("UPDATE rows SET content = 'text' WHERE key = ?", (2,), {1, 3}, 1),
+        ("UPDATE rows SET digest = x'00' WHERE key = ?", (2,), {1, 3}, 1),
+        ("UPDATE rows SET digest = NULL WHERE key = ?", (2,), {1, 3}, 1),
+        ("DELETE FROM rows WHERE key = ?", (2,), {1, 3}, 1),
+        ("UPDATE rows SET key = key + 100 WHERE key = ?", (2,), {1, 3}, 1),
+        ("DELETE FROM rows WHERE key >= ?", (2,), {1}, 2),
+        ("DELETE FROM rows WHERE key >= ?", (0,), set(), 3),
+    ],
+)
+def test_rows_that_are_damaged_or_gone_are_counted_once(
+    statement: str, given: tuple[int], sound: set[int], lost: int, tmp_path: Path
+) -> None:
+    path = tmp_path / "store"
+    store = made(path)
+    with store.transaction() as rows:
+        for key in (1, 2, 3):
+            rows.put("two", key, b"content of %d" % key)
+        rows.commit()
+    changed(path, statement, *(key + store.first("two") for key in given))
+    with store.transaction() as rows:
+        there = rows.rows("two")
+        assert (set(there.sound), there.lost) == (sound, lost)
+        assert all(content == b"content of %d" % key for key, content in there.sound.items())
+        assert rows.row("two", 2) is None
+        assert rows.rows("one") == ({5: b"five"}, 0)
+    with store.transaction() as rows:
+        assert rows.rows("two").lost == lost, "only a commit keeps it"
+        rows.commit()
+    with store.transaction() as rows:
+        assert rows.rows("two") == (there.sound, 0)
+
+
+def test_a_row_of_an_earlier_moment_or_of_another_key_is_no_row_of_this_table(tmp_path: Path) -> None:
+    """With its own digest: an older content, another table's row, one that was removed."""
+    path = tmp_path / "store"
+    store = made(path)
+    old = store.digest(store.first("one") + 5, b"five")
+    with store.transaction() as rows:
+        rows.put("one", 5, b"newer")
+        rows.commit()
+    moved = "INSERT OR REPLACE INTO rows VALUES (?, ?, ?)"
+    changed(path, moved, store.first("one") + 5, old, b"five")
+    with pytest.raises(DamageError, match="table one is not the one"), store.transaction() as rows:
+        rows.rows("one")
+    changed(path, moved, store.first("one") + 5, store.digest(store.first("one") + 5, b"newer"), b"newer")
+    changed(path, moved, store.first("one") + 6, store.digest(store.first("one") + 6, b"more"), b"more")
+    with pytest.raises(DamageError, match="table one"), store.transaction() as rows:
+        rows.rows("one")
+    changed(path, "DELETE FROM rows WHERE key = ?", store.first("one") + 6)
+    changed(path, moved, store.first("two") + 5, old, b"five")
+    with store.transaction() as rows:
+        assert rows.row("two", 5) is None
+        assert rows.rows("two") == ({}, 0)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["UPDATE rows SET content = x'0300' WHERE key = 0", "DELETE FROM rows WHERE key = 0", "DROP TABLE rows"],
+)
+def test_without_its_root_nothing_is_believed(statement: str, tmp_path: Path) -> None:
+    store = made(tmp_path / "store")
+    changed(tmp_path / "store", statement)
+    with pytest.raises(DamageError), store.transaction():
+        pass
+
+
+def test_another_format_is_told_by_kind_version_and_tables(tmp_path: Path) -> None:
+    made(tmp_path / "store")
+    path = tmp_path / "store"
+    with pytest.raises(VersionError) as error, RowStore(path, "a test", 4, ("one", "two")).transaction():
+        pass
+    assert (error.value.version, error.value.expected) == (3, 4)
+    for kind, tables in (("another", ("one", "two")), ("a test", ("one",))):
+        with pytest.raises(DamageError), RowStore(path, kind, 3, tables).transaction():
+            pass
+    for content in (b"text", b"", bytes(4096)):
+        (tmp_path / "other").write_bytes(content)
+        other = RowStore(tmp_path / "other", "a test", 3, ())
+        with pytest.raises((DamageError, FileNotFoundError)), other.transaction():
+            pass
+
+
+def test_a_write_ahead_log_is_never_kept(tmp_path: Path) -> None:
+    """Not even where the file asks for one."""
+    store = made(tmp_path / "store")
+    changed(tmp_path / "store", "PRAGMA journal_mode = WAL")
+    assert (tmp_path / "store").read_bytes()[18:20] == b"\2\2"
+    with store.transaction() as rows:
+        rows.put("one", 6, b"six")
+        rows.commit()
+        assert {one.name for one in tmp_path.iterdir()} <= {"store", "store-journal"}
+    assert (tmp_path / "store").read_bytes()[18:20] == b"\1\1"
+    assert [one.name for one in tmp_path.iterdir()] == ["store"]
+
+
+def test_what_is_removed_or_replaced_is_not_left_in_the_file(tmp_path: Path) -> None:
+    """In free pages, in the rest of a page, or in pages that were divided: 300 rows, long and short."""
+    store = made(tmp_path / "store")
+    secrets = {key: os.urandom(24) * (1 if key % 3 else 400) for key in range(300)}
+    chance = random.Random(3)
+    for _ in range(6):
+        with store.transaction() as rows:
+            for key in chance.sample(sorted(secrets), 150):
+                rows.put("two", key, secrets[key])
+            rows.commit()
+        with store.transaction() as rows:
+            for key in chance.sample(sorted(secrets), 150):
+                rows.remove("two", key)
+            rows.commit()
+    with store.transaction() as rows:
+        for key in secrets:
+            rows.put("two", key, b"short")
+        rows.commit()
+    content = (tmp_path / "store").read_bytes()
+    assert [key for key, secret in secrets.items() if secret[:24] in content] == []
+    assert [one.name for one in tmp_path.iterdir()] == ["store"]
+
+
+def test_file_and_journal_are_their_owners_alone(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        store = made(tmp_path / "store")
+        with store.transaction() as rows:
+            rows.put("one", 6, b"six")
+            modes = {one.name: stat.S_IMODE(one.stat().st_mode) for one in tmp_path.iterdir()}
+    finally:
+        os.umask(before)
+    assert modes == {"store": 0o600, "store-journal": 0o600}
+
+
+def test_another_program_that_holds_the_file_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_WAIT", 0.05)
+    store = made(tmp_path / "store")
+    with closing(sqlite3.connect(tmp_path / "store", isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(HeldError), store.transaction():
+            pass
+    with store.transaction() as rows:
+        assert rows.rows("one").sound
+
+
+def test_a_store_survives_a_change_of_the_working_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And names that an address would read as something else."""
+    (tmp_path / "a?b#c %41").mkdir()
+    monkeypatch.chdir(tmp_path)
+    store = made(Path("a?b#c %41") / "store")
+    assert [one.name for one in (tmp_path / "a?b#c %41").iterdir()] == ["store"]
+    with store.transaction() as rows:
+        assert rows.rows("one").sound == {5: b"five"}
