@@ -62,8 +62,8 @@ class FolderRecords(Records):
     ) -> None:
         self._rows = rows
         self._commit = commit
-        content, lost = rows.rows(_STATE)
-        if lost or set(content) != {_STATE_KEY}:
+        content, _ = rows.rows(_STATE)
+        if set(content) != {_STATE_KEY}:
             raise DamageError("its row is damaged or gone")
         self.state = unpack_state(content[_STATE_KEY])
         self._reports, lost = rows.rows(_OUTBOX)
