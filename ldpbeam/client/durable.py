@@ -76,6 +76,20 @@ def settle(folder: Path) -> None:
         os.close(descriptor)
 
 
+def settle_above(folder: Path) -> None:
+    """Make durable that a folder is where it is.
+
+    Another process may have made it, or one above it, and ended before it had done so. What this one may not
+    open somebody else made, and what is on another file system is no name in this one.
+    """
+    device = os.stat(folder).st_dev
+    for above in folder.absolute().parents:
+        if os.stat(above).st_dev != device:
+            break
+        with suppress(PermissionError):
+            settle(above)
+
+
 def rename(path: Path, new: Path) -> None:
     """Rename a file; durable with the next :func:`settle` of its folder."""
     os.replace(path, new)

@@ -104,6 +104,10 @@ class FileStore(Store):
             durable.make_folder(self._sentinel.parent)
         with self.locked():
             if not durable.exists(self._path) and not durable.exists(self._sentinel):
+                # Before there is something to lose: else the state could go with the folder.
+                with durable.said(folder):
+                    durable.settle_above(folder)
+                    durable.settle_above(self._sentinel.parent)
                 self.save(_new_state())
             state = self.load()
             if not durable.exists(self._sentinel):

@@ -6,10 +6,11 @@ no more:
 
 - *Content.* What was written to a file, and its size, lasts after ``fsync`` or ``fdatasync`` of that file.
   Before that each sector of each write (4,096 bytes, at multiples of that) may have come or not, whatever the
-  order of the writes. One of them may have come in half: to its middle byte, or to a multiple of 512 bytes. A
-  file may also have its new size with zeros in place of what was written. A call that was refused has done
-  nothing; but what was written before an ``fsync`` that was refused may be missing whatever is forced later,
-  since the operating system may have dropped it (not so where the disk was full).
+  order of the writes. One of them may have come in part: its first byte, half of it, half of it in units of
+  512 bytes, or all but its last byte. A file may also have its new size with zeros in place of what was
+  written. A call that was refused has done nothing; but what was written before an ``fsync`` that was refused
+  may be missing whatever is forced later, since the operating system may have dropped it (not so where the
+  disk was full).
 - *Names.* A name that comes, goes or changes lasts after ``fsync`` of its folder; forcing the file to disk
   does not keep its name. Before that each call may have had its effect or not, independently of the others,
   in any folder; effects come in the order of the calls. One call has its whole effect or none, so a rename
@@ -32,8 +33,8 @@ import json
 import math
 import os
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import islice, product
 from pathlib import PurePosixPath
@@ -58,13 +59,13 @@ class _Piece:
     lost: bool = False
     """Whether a later fsync makes it certain no more."""
 
-    def onto(self, content: bytearray, part: float = 1) -> None:
-        """What the file holds with it, or with the beginning of it."""
+    def onto(self, content: bytearray, part: int | None = None) -> None:
+        """What the file holds with it, or with its first bytes."""
         if self.content is None:
             grown = self.offset - len(content)
             content[self.offset :] = bytes(max(0, grown))
             return
-        some = self.content[: int(part * len(self.content))]
+        some = self.content[:part]
         if self.offset > len(content):
             content.extend(bytes(self.offset - len(content)))
         content[self.offset : self.offset + len(some)] = some
@@ -96,7 +97,8 @@ class _File:
         for piece in self.pieces:
             piece.certain = piece.certain or not piece.lost
         while self.pieces and self.pieces[0].certain:
-            self.certain = self._with(self.certain, [(self.pieces.pop(0), 1)])
+            self.certain = self._with([0])
+            del self.pieces[0]
         self.known = None
 
     def forget(self) -> None:
@@ -104,16 +106,16 @@ class _File:
         for piece in self.pieces:
             piece.lost = not piece.certain
 
-    @staticmethod
-    def _with(base: bytes, pieces: Sequence[tuple[_Piece, float]]) -> bytes:
-        content = bytearray(base)
-        for piece, part in pieces:
-            piece.onto(content, part)
+    def _with(self, which: Iterable[int], torn: int = -1, part: int = 0) -> bytes:
+        """Content with some of the pieces; of the one that is torn only the first ``part`` bytes."""
+        content = bytearray(self.certain)
+        for i in which:
+            self.pieces[i].onto(content, part if i == torn else None)
         return bytes(content)
 
     def now(self) -> bytes:
         """What readers see."""
-        return self._with(self.certain, [(piece, 1) for piece in self.pieces])
+        return self._with(range(len(self.pieces)))
 
     def versions(self) -> list[bytes]:
         """What may be left: first all of it, then nothing of what is uncertain, then the rest."""
@@ -126,21 +128,15 @@ class _File:
         if not uncertain:
             yield self.now()
             return
-        masks = subsets(len(uncertain))
-        for mask in masks:
+        for mask in subsets(len(uncertain)):
             kept = dict(zip(uncertain, mask, strict=True))
-            yield self._with(self.certain, [(p, 1) for i, p in enumerate(self.pieces) if kept.get(i, True)])
-        for place, torn in enumerate(uncertain):
-            piece = self.pieces[torn]
-            size = 0 if piece.content is None else len(piece.content)
-            for bytes_ in {size // 2, size // 2 // 512 * 512} - {0, size}:
-                part = [(p, 1.0) for i, p in enumerate(self.pieces) if p.certain or i < torn]
-                whole = [(p, 1.0) for i, p in enumerate(self.pieces) if i != torn]
-                for others in (part, whole) if place < len(uncertain) - 1 else (part,):
-                    found = bytearray(self._with(self.certain, others))
-                    piece.onto(found, (bytes_ + 0.5) / size)
-                    yield bytes(found)
-        certain = self._with(self.certain, [(p, 1) for p in self.pieces if p.certain])
+            yield self._with(i for i in range(len(self.pieces)) if kept.get(i, True))
+        for torn in uncertain:
+            size = len(self.pieces[torn].content or b"")
+            for part in sorted({1, size // 2, size // 2 // 512 * 512, size - 1} - {-1, 0, size}):
+                yield self._with((i for i, p in enumerate(self.pieces) if p.certain or i <= torn), torn, part)
+                yield self._with(range(len(self.pieces)), torn, part)
+        certain = self._with(i for i, piece in enumerate(self.pieces) if piece.certain)
         now = self.now()
         if len(now) > len(certain):
             yield certain + bytes(len(now) - len(certain))
@@ -433,6 +429,12 @@ def losses(log: Log, limit: int = LIMIT) -> Iterator[Loss]:
         else:
             disk.apply(call)
             yield from here(after + 1)
+
+
+def without(log: Log, gone: Callable[[Call], bool]) -> Log:
+    """The record of a program that leaves some calls out: only ones that force something to disk."""
+    assert all(call.kind == Kind.FSYNC for call in log.calls if gone(call))
+    return replace(log, calls=tuple(call for call in log.calls if not gone(call)))
 
 
 def final(log: Log, limit: int = LIMIT) -> Iterator[Entries]:

@@ -179,8 +179,8 @@ def test_content_lasts_after_fsync_of_the_file_and_names_after_fsync_of_the_fold
     nothing, created, written, forced, named = map(_unique, replay(log))
     assert nothing == [{}]
     assert created == _unique([{}, {"a": b""}])
-    # Whole, torn, zeros in its place, nothing.
-    versions = [b"", b"01234", bytes(10), b"0123456789"]
+    # Nothing, torn, zeros in its place, whole.
+    versions = [b"", b"0", b"01234", b"012345678", bytes(10), b"0123456789"]
     assert written == _unique([{}, *({"a": content} for content in versions)])
     assert forced == _unique([{}, {"a": b"0123456789"}])
     assert named == [{"a": b"0123456789"}]
