@@ -23,6 +23,7 @@ from typing import IO
 
 from apache_beam.io.filesystems import FileSystems
 
+from ldpbeam.client.durable import settle_above
 from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import LdpError, UsageError, disk_error
 from ldpbeam.pipelines.bounded import LEDGER
@@ -70,6 +71,7 @@ def locked(output: str) -> Iterator[None]:
     path = folder / LOCK
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        settle_above(folder)  # else it could go with all results
         held = _lock(path)
     except OSError as error:
         full = disk_error(error)

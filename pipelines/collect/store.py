@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from ldpbeam.admission import ReportColumns
+from ldpbeam.client.durable import settle_above
 from ldpbeam.errors import LdpError, UsageError, disk_error
 from ldpbeam.pipelines.collect.folder import (
     JOURNALS,
@@ -125,6 +126,7 @@ class FileStore:
         """
         try:
             self._folder.mkdir(mode=0o750, parents=True, exist_ok=True)
+            settle_above(self._folder)  # else it could go with all that is in it
             self._lock = (self._folder / _LOCK).open("wb")
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

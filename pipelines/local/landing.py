@@ -25,6 +25,7 @@ from typing import IO, Any
 import numpy as np
 
 from ldpbeam.accounting import Key
+from ldpbeam.client.durable import settle_above
 from ldpbeam.collection.collection import Collection, digest_hex
 from ldpbeam.errors import LdpError, Reason
 from ldpbeam.pipelines.local.segment import EpochKey, Segment, encode_segment, read_header, read_segment
@@ -57,6 +58,7 @@ class Landing:
         if self._lock is not None:
             return
         self._folder.mkdir(parents=True, exist_ok=True)
+        settle_above(self._folder)  # else the folder could go with all that is in it
         self._folder.chmod(0o700)  # reports as they came, with their ids: for nobody else, whatever the umask
         self._lock = (self._folder / "lock").open("wb")
         try:

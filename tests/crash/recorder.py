@@ -195,11 +195,20 @@ def _run(request: Mapping[str, Any]) -> None:
 
 
 def _serve() -> NoReturn:
-    """A process for each request, one after the other; what it was that programs need is imported once."""
+    """A process for each request, one after the other.
+
+    What programs need is imported once, and their module's function ``warm``, where there is one, is called
+    once: it does what takes long the first time, such as the compilation of kernels.
+    """
     _loaded()
+    warm = set[str]()
     for line in sys.stdin:
         request = json.loads(line)
-        importlib.import_module(request["program"].partition(":")[0])
+        name = request["program"].partition(":")[0]
+        module = importlib.import_module(name)
+        if name not in warm:
+            warm.add(name)
+            getattr(module, "warm", lambda: None)()
         if not (child := os.fork()):
             try:
                 _run(request)

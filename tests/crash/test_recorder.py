@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ import pytest
 
 from tests.crash import programs
 from tests.crash.power import Disk, losses
-from tests.crash.recorder import Entry, Kind, Log, Recorder, Said, Unrecorded, fast_folder, restore
+from tests.crash.recorder import Entry, Kind, Log, Recorder, Said, Unrecorded, restore
 
 pytestmark = [
     pytest.mark.thorough,
@@ -36,20 +35,6 @@ def pythons() -> list[str]:
         if version.startswith(("3.11.", "3.12.", "3.13.")):
             known.setdefault(version, path)
     return sorted(known.values())
-
-
-@pytest.fixture(scope="module")
-def recorder() -> Iterator[Recorder]:
-    found = Recorder()
-    yield found
-    found.close()
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    found = fast_folder()
-    yield found
-    shutil.rmtree(found)
 
 
 def made(folder: Path, name: str = "recorded") -> Path:
@@ -74,17 +59,17 @@ def all_complaints(
 
 
 @pytest.mark.parametrize("python", pythons())
-def test_every_python_and_its_sqlite_are_seen(python: str, folder: Path) -> None:
+def test_every_python_and_its_sqlite_are_seen(python: str, home: Path) -> None:
     """Also where SQLite is part of the interpreter: the record explains what is on disk, byte for byte."""
     recorder = Recorder(python)
     try:
-        log = recorder.run(programs.everything, made(folder, "files"))
+        log = recorder.run(programs.everything, made(home, "files"))
         assert log.marks() == [{"done": True}]
         assert {call.kind for call in log.calls} == set(Kind) - {Kind.UNSEEN, Kind.REFUSED, Kind.SYNC}
         assert len({call.process for call in log.calls}) >= 4
         assert len({call.thread for call in log.calls}) >= 8
-        log = recorder.run(programs.keep, made(folder, "base"), settings=programs.RIGHT)
-        # The journal twice and its folder, the file, the folder without the journal: for each transaction.
+        log = recorder.run(programs.keep, made(home, "base"), settings=programs.RIGHT)
+        # The journal twice and its home, the file, the home without the journal: for each transaction.
         forced = [Path(call.second).name for call in log.calls if call.kind == Kind.FSYNC]
         journal, base, above = f"{programs.FILE}-journal", programs.FILE, "base"
         assert forced == [journal, above, journal, base, above] * (programs.ROWS + 1)
@@ -104,15 +89,15 @@ def test_every_python_and_its_sqlite_are_seen(python: str, folder: Path) -> None
     ],
 )
 def test_what_is_not_seen_is_an_error(
-    program: Callable[[Path], None], why: str, recorder: Recorder, folder: Path
+    program: Callable[[Path], None], why: str, recorder: Recorder, home: Path
 ) -> None:
     with pytest.raises(Unrecorded, match=why):
-        recorder.run(program, made(folder))
+        recorder.run(program, made(home))
 
 
-def test_a_program_that_raises_is_an_error(recorder: Recorder, folder: Path) -> None:
+def test_a_program_that_raises_is_an_error(recorder: Recorder, home: Path) -> None:
     with pytest.raises(AssertionError, match="no such step"):
-        recorder.run(raising, made(folder))
+        recorder.run(raising, made(home))
 
 
 def raising(folder: Path) -> None:
@@ -129,10 +114,10 @@ def test_without_a_compiler_one_sentence_says_so(monkeypatch: pytest.MonkeyPatch
         module.library.__wrapped__()
 
 
-def test_a_call_is_refused_in_place_of_what_it_would_have_done(recorder: Recorder, folder: Path) -> None:
-    whole = recorder.run(refusing, made(folder, "whole"))
+def test_a_call_is_refused_in_place_of_what_it_would_have_done(recorder: Recorder, home: Path) -> None:
+    whole = recorder.run(refusing, made(home, "whole"))
     for call in range(100):
-        log = recorder.run(refusing, made(folder, f"{call}"), refuse=(call, errno.ENOSPC), planted=True)
+        log = recorder.run(refusing, made(home, f"{call}"), refuse=(call, errno.ENOSPC), planted=True)
         told = [words["refused"] for words in log.marks() if "refused" in words]
         assert [c.offset for c in log.calls if c.kind == Kind.REFUSED] == told
         if not told:
@@ -173,9 +158,9 @@ def write_once(folder: Path) -> None:
 
 
 def test_content_lasts_after_fsync_of_the_file_and_names_after_fsync_of_the_folder(
-    recorder: Recorder, folder: Path
+    recorder: Recorder, home: Path
 ) -> None:
-    log = recorder.run(write_once, made(folder))
+    log = recorder.run(write_once, made(home))
     nothing, created, written, forced, named = map(_unique, replay(log))
     assert nothing == [{}]
     assert created == _unique([{}, {"a": b""}])
@@ -197,9 +182,9 @@ def write_two_sectors(folder: Path) -> None:
     os.fsync(descriptor)
 
 
-def test_sectors_last_in_any_order(recorder: Recorder, folder: Path) -> None:
-    (made(folder) / "a").write_bytes(b"a" * 9000)
-    log = recorder.run(write_two_sectors, folder / "recorded")
+def test_sectors_last_in_any_order(recorder: Recorder, home: Path) -> None:
+    (made(home) / "a").write_bytes(b"a" * 9000)
+    log = recorder.run(write_two_sectors, home / "recorded")
     left = {state["a"] for state in replay(log)[1]}
     assert {len(content or b"") for content in left} == {9000}
     for start in (b"a", b"c"):
@@ -230,9 +215,9 @@ def two_names(folder: Path) -> None:
 
 
 def test_names_last_independently_and_a_rename_between_folders_waits_for_both(
-    recorder: Recorder, folder: Path
+    recorder: Recorder, home: Path
 ) -> None:
-    states = replay(recorder.run(two_names, made(folder)))
+    states = replay(recorder.run(two_names, made(home)))
     before, both = _files(states[-2]), _files(states[-1])
     assert {tuple(sorted(state)) for state in before} == {
         ("x/a",), ("x/a", "x/b"), ("y/c",), ("x/b", "y/c"),
@@ -255,22 +240,22 @@ def refused_force(folder: Path) -> None:
 
 @pytest.mark.parametrize(("error", "left"), [(errno.EIO, {b"0", b"1"}), (errno.ENOSPC, {b"1"})])
 def test_what_could_not_be_forced_may_stay_away(
-    error: int, left: set[bytes], recorder: Recorder, folder: Path
+    error: int, left: set[bytes], recorder: Recorder, home: Path
 ) -> None:
-    (made(folder) / "a").write_bytes(b"0")
-    log = recorder.run(refused_force, folder / "recorded", refuse=(2, error))
+    (made(home) / "a").write_bytes(b"0")
+    log = recorder.run(refused_force, home / "recorded", refuse=(2, error))
     assert {state["a"] for state in replay(log)[-1]} == left
 
 
-def test_a_state_is_restored_as_it_was(recorder: Recorder, folder: Path) -> None:
-    log = recorder.run(programs.everything, made(folder))
+def test_a_state_is_restored_as_it_was(recorder: Recorder, home: Path) -> None:
+    log = recorder.run(programs.everything, made(home))
     disk = Disk(log)
     for call in log.calls:
         disk.apply(call)
     state: Mapping[str, Entry] = disk.now()
-    restore(state, folder / "left")
+    restore(state, home / "left")
     same = subprocess.run(
-        ["diff", "-r", "--no-dereference", folder / "recorded", folder / "left"],
+        ["diff", "-r", "--no-dereference", home / "recorded", home / "left"],
         check=False,
         capture_output=True,
     )
@@ -296,10 +281,10 @@ def test_a_state_is_restored_as_it_was(recorder: Recorder, folder: Path) -> None
     ids=lambda value: ", ".join(value) if isinstance(value, tuple) else "",
 )
 def test_a_text_that_is_replaced(
-    steps: tuple[str, ...], expected: set[str], recorder: Recorder, folder: Path
+    steps: tuple[str, ...], expected: set[str], recorder: Recorder, home: Path
 ) -> None:
-    log = recorder.run(programs.replace_text, made(folder), steps=list(steps), planted=bool(expected))
-    found, states = all_complaints(log, folder, programs.text_complaints)
+    log = recorder.run(programs.replace_text, made(home), steps=list(steps), planted=bool(expected))
+    found, states = all_complaints(log, home, programs.text_complaints)
     assert expected <= set(found)
     assert bool(found) == bool(expected)
     assert states > 15
@@ -323,15 +308,15 @@ def test_a_text_that_is_replaced(
     ],
     ids=lambda value: ", ".join(value.values()) or "right" if isinstance(value, dict) else "",
 )  # fmt: skip
-def test_numbers_in_sqlite(changed: dict[str, str], expected: str, recorder: Recorder, folder: Path) -> None:
-    log = recorder.run(programs.keep, made(folder), settings={**programs.RIGHT, **changed}, planted=True)
-    found, states = all_complaints(log, folder, programs.complaints)
+def test_numbers_in_sqlite(changed: dict[str, str], expected: str, recorder: Recorder, home: Path) -> None:
+    log = recorder.run(programs.keep, made(home), settings={**programs.RIGHT, **changed}, planted=True)
+    found, states = all_complaints(log, home, programs.complaints)
     assert expected in found if expected else found == {}
     assert states > 90
 
 
-def test_a_write_ahead_log_is_refused(recorder: Recorder, folder: Path) -> None:
+def test_a_write_ahead_log_is_refused(recorder: Recorder, home: Path) -> None:
     """It shares memory, which the recorder cannot follow."""
     settings: dict[str, Any] = {**programs.RIGHT, "journal_mode": "WAL"}
     with pytest.raises(Unrecorded, match="memory map"):
-        recorder.run(programs.keep, made(folder), settings=settings)
+        recorder.run(programs.keep, made(home), settings=settings)

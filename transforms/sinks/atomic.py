@@ -28,6 +28,13 @@ def sync_folder(folder: str) -> None:
         os.close(descriptor)
 
 
+def _make(folder: str) -> None:
+    """Make a local folder where there is none; its name is on disk when this returns."""
+    if not os.path.isdir(folder):  # noqa: PTH112 - Beam paths are text
+        os.makedirs(folder, exist_ok=True)  # noqa: PTH103 - as above
+        sync_folder(os.path.dirname(folder) or ".")  # noqa: PTH120 - as above
+
+
 class _Gate:
     """Lets a process that was told to end wait for the files that it is writing, and write no others."""
 
@@ -127,14 +134,14 @@ def _put(
 ) -> None:
     temporary = f"{path}.{secrets.token_hex(4)}.tmp"
     try:
-        os.makedirs(folder, exist_ok=True)  # noqa: PTH103 - Beam paths are text
+        _make(folder)
         try:
             with open(temporary, "wb", opener=opener) as handle:
                 for some in _gathered(parts):
                     handle.write(some)
                 handle.flush()
                 os.fsync(handle.fileno())
-            os.replace(temporary, path)  # noqa: PTH105 - as above
+            os.replace(temporary, path)  # noqa: PTH105 - Beam paths are text
         finally:
             if os.path.exists(temporary):  # noqa: PTH110 - as above
                 os.remove(temporary)  # noqa: PTH107 - as above
@@ -175,7 +182,7 @@ def link(output: str, name: str, target: str, content: bytes, *, sync: bool = Tr
     folder = FileSystems.split(path)[0]
     temporary = f"{path}.{secrets.token_hex(4)}.tmp"
     with _GATE.passing():
-        os.makedirs(folder, exist_ok=True)  # noqa: PTH103 - as above
+        _make(folder)
         try:
             os.link(existing, temporary)
             os.replace(temporary, path)  # noqa: PTH105 - as above
