@@ -126,7 +126,7 @@ def complaints(folder: Path, said: Said) -> list[str]:
     store.close()
     try:
         found = names(folder / "reports")
-    except (AssertionError, ValueError):
+    except (AssertionError, ValueError, ArithmeticError):
         return ["a finished file is torn"]
     wrong = []
     # What was sent again since a call failed may be there twice, and is counted once, by its id.
@@ -183,7 +183,7 @@ def test_nor_after_the_disk_has_refused_a_call(error: int, recorder: Recorder, h
             loss = Loss(0, tuple(log.marks()), state)
             found.update(complaints(restore(loss.state, home / "left"), loss.said))
     assert found == {}
-    assert call > 60
+    assert call > 40
 
 
 def _of_folders(log: Log) -> set[int]:

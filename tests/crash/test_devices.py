@@ -334,7 +334,7 @@ def test_whatever_a_lost_disk_holds_a_person_who_withdrew_has_withdrawn(
             assert not whole
             assert complaints == []
             found["goes on"] += 1
-    assert found["withdrawn"] > 8
+    assert found["withdrawn"] > 2
     assert found["goes on"] > 40
 
 
