@@ -127,7 +127,7 @@ reproduce: $(DEMO_STAMP) ## the papers' tables and figures (EXPERIMENTS=..., DAT
 test: $(STAMP) ## the default tests (no browser, no emulators)
 	@$(PYTEST) -n $(JOBS) --dist loadfile --no-loadscope-reorder $(TESTS)
 
-test-all: $(STAMP) ## the default tests, and those that say the same of more cases
+test-all: $(STAMP) compiler ## the default tests, and those that say the same of more cases
 	@$(PYTEST) -n $(JOBS) --dist loadfile --no-loadscope-reorder --thorough \
 		$(if $(THOROUGH_WITHIN),--thorough-within=$(THOROUGH_WITHIN))
 

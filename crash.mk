@@ -1,10 +1,21 @@
 # Included by the Makefile: `make crash` kills `ldpbeam run` at CRASH_POINTS points and runs it again each time.
 
-.PHONY: crash crash-devices
+.PHONY: crash crash-devices compiler
 CRASH_POINTS ?= 240
 
-crash: $(STAMP) ## kill a run at 240 points (CRASH_POINTS=...) and run it again each time: same bytes
+crash: $(STAMP) compiler ## kill a run at 240 points (CRASH_POINTS=...), lose power, and run it again: same bytes
 	@CRASH_POINTS=$(CRASH_POINTS) $(PYTEST) --thorough -m 'slow or not slow' --durations=3 tests/crash
 
-crash-devices: $(STAMP) ## kill 300 devices 1,200 times, and lose power at every call: nothing is drawn twice
-	@$(PYTEST) --thorough -m 'slow or not slow' --durations=5 tests/crash/test_devices.py
+crash-devices: $(STAMP) compiler ## kill 300 devices 1,200 times, and lose power at every call: nothing is drawn twice
+	@$(PYTEST) --thorough -m 'slow or not slow' --durations=5 tests/crash/test_devices.py tests/crash/test_recorder.py
+
+# What a machine loses with its power is recorded by a library in C (tests/crash/recorder.c).
+compiler:
+	@if ! command -v cc >/dev/null && ! command -v gcc >/dev/null && ! command -v clang >/dev/null; then \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    export DEBIAN_FRONTEND=noninteractive; \
+	    apt-get update -qq && apt-get install -y -qq --no-install-recommends gcc libc6-dev >/dev/null; \
+	  else \
+	    echo "error: the tests of power losses need a C compiler; install one (Debian: sudo apt-get install gcc libc6-dev) and run make again" >&2; exit 1; \
+	  fi; \
+	fi

@@ -19,7 +19,7 @@ from typing import Protocol
 from ldpbeam.admission import ReportColumns
 from ldpbeam.durable.errors import HeldError
 from ldpbeam.durable.file import GROUP, PRIVATE, write_file
-from ldpbeam.durable.folder import file_size, open_file, sync_folder
+from ldpbeam.durable.folder import file_size, open_file, sync_above, sync_folder
 from ldpbeam.durable.lock import Lock
 from ldpbeam.errors import LdpError, UsageError, disk_error
 from ldpbeam.records.journal import (
@@ -126,6 +126,7 @@ class FileStore:
         """
         try:
             self._folder.mkdir(mode=0o750, parents=True, exist_ok=True)
+            sync_above(self._folder)  # else it could go with all that is in it
             self._lock.acquire()
         except HeldError:
             raise LdpError(

@@ -44,6 +44,23 @@ def sync_folder(folder: Path | str) -> None:
         os.close(descriptor)
 
 
+def sync_above(folder: Path) -> None:
+    """Force to disk that a folder is where it is, up to the root of its file system.
+
+    Another process may have made it, or one above it, and ended before it had done so. A folder that this
+    process may not open was made by somebody else.
+
+    Raises:
+        OSError: as the operating system has it.
+    """
+    device = folder.stat().st_dev
+    for above in folder.absolute().parents:
+        if above.stat().st_dev != device:
+            break
+        with suppress(PermissionError):
+            sync_folder(above)
+
+
 def open_file(path: Path | str, flags: int, mode: int) -> int:
     """A descriptor of the regular file at a path; a link is not followed.
 

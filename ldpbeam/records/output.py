@@ -22,7 +22,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.durable.errors import HeldError
-from ldpbeam.durable.folder import sync_folder
+from ldpbeam.durable.folder import sync_above, sync_folder
 from ldpbeam.durable.lock import Lock
 from ldpbeam.errors import LdpError, UsageError, disk_error
 from ldpbeam.host.signals import not_interrupted, removed_on_interrupt
@@ -70,6 +70,7 @@ def locked(output: str) -> Iterator[None]:
     lock = Lock(path)
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        sync_above(folder)  # else it could go with all results
         lock.acquire()
     except OSError as error:
         full = disk_error(error)

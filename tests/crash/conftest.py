@@ -1,10 +1,13 @@
-"""One site for all tests here, and a line per label at the end of a full run."""
+"""One site and one recorder for all tests here, and a line per label at the end of a full run."""
 
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.crash.harness import TALLY, Site
+from tests.crash.recorder import Recorder, fast_folder
 
 
 @pytest.fixture(scope="session")
@@ -12,6 +15,20 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     made = Site(tmp_path_factory.mktemp("crash"))
     yield made
     made.close()
+
+
+@pytest.fixture(scope="session")
+def recorder() -> Iterator[Recorder]:
+    made = Recorder()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    made = fast_folder()
+    yield made
+    shutil.rmtree(made)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -11,15 +11,20 @@ import os
 import secrets
 from collections import defaultdict
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
+
+from google.protobuf.message import DecodeError
 
 from ldpbeam.client import Device
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
+from ldpbeam.errors import DeviceError
 from ldpbeam.protocols import Parameters
 from ldpbeam.wire import report_pb2
+from tests.crash.recorder import Said, mark
 from tests.narrow import present
 
 BUCKETS = 48
@@ -33,6 +38,10 @@ COLLECTION = Collection(
 )
 
 
+PLAN = [(3, 0), (3, 1), (5, 2), (3, 3)]
+"""(value, epoch) of a first life: a new value, the same, another one, the first again."""
+
+
 class Living(Protocol):
     """A device, or what claims to be one."""
 
@@ -40,12 +49,8 @@ class Living(Protocol):
         """The report of an epoch."""
         ...
 
-    def waiting(self) -> dict[int, bytes]:
-        """Reports that a sender is given, by epoch."""
-        ...
-
-    def committed(self) -> set[int]:
-        """The epoch that the device knows to have reported."""
+    def waiting(self) -> dict[int, bytes] | None:
+        """Reports that a sender is given, by epoch; None where the device keeps none."""
         ...
 
 
@@ -53,29 +58,19 @@ class Real:
     """The client."""
 
     def __init__(self, folder: Path, memo: Any) -> None:
-        self._device = Device.open(COLLECTION, folder, memo=memo)
+        self._device = Device.open(COLLECTION, folder, memo=memo, outbox=4096)
 
     def report(self, value: int, epoch: int) -> bytes:
         return present(self._device.report(value, epoch))
 
-    def waiting(self) -> dict[int, bytes]:
+    def waiting(self) -> dict[int, bytes] | None:
         outbox = self._device.outbox
-        reports = ((one.epoch, outbox.read(one)) for one in outbox.waiting())
-        return {epoch: report for epoch, report in reports if report is not None}
+        found = ((one.epoch, outbox.read(one)) for one in outbox.waiting())
+        return {epoch: report for epoch, report in found if report is not None}
 
     def withdraw(self) -> None:
         """The person opts out."""
         self._device.withdraw()
-
-    def secret(self) -> bytes:
-        """What must be gone then."""
-        with self._device._storage.transaction() as records:
-            return records.state.secret
-
-    def committed(self) -> set[int]:
-        with self._device._storage.transaction() as records:
-            spans = records.state.collections[0].spans
-        return {spans[-1].last_epoch} if spans else set()
 
 
 class Naive:
@@ -85,18 +80,13 @@ class Naive:
         folder: where its file is.
         design: ``in place`` rewrites the file before the report leaves; ``emit first`` keeps it after that,
             durably and by replacing; ``no fsync`` replaces it before, without waiting for the disk.
-        system: the functions of os.
     """
 
-    def __init__(self, folder: Path, design: str, system: Any = os) -> None:
+    def __init__(self, folder: Path, design: str) -> None:
         self._path = folder / "memo.json"
         self._design = design
-        self._os = system
         try:
-            descriptor = system.open(self._path, os.O_RDONLY)
-            content = b"".join(iter(lambda: system.read(descriptor, 4096), b""))
-            system.close(descriptor)
-            self._memo = json.loads(content)
+            self._memo = json.loads(self._path.read_bytes())
         except (OSError, ValueError):
             self._memo = {"answers": {}, "last": -1, "report": ""}
         self._unkept = False
@@ -116,47 +106,83 @@ class Naive:
             self._keep()
         return message
 
-    def waiting(self) -> dict[int, bytes]:
-        return {}
-
-    def committed(self) -> set[int]:
-        return set()
+    def waiting(self) -> dict[int, bytes] | None:
+        return None
 
     def _keep(self) -> None:
         self._unkept = False
         path = self._path if self._design == "in place" else self._path.with_suffix(".tmp")
-        descriptor = self._os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         content = json.dumps(self._memo).encode()
         while content:
-            content = content[self._os.write(descriptor, content) :]
+            content = content[os.write(descriptor, content) :]
         if self._design == "emit first":
-            self._os.fsync(descriptor)
-        self._os.close(descriptor)
+            os.fsync(descriptor)
+        os.close(descriptor)
         if self._design != "in place":
-            self._os.replace(path, self._path)
+            path.replace(self._path)
 
 
 class Record:
-    """What a device was asked for, and what left it, over all its lives."""
+    """What a device was asked for, and what left it, over all its lives.
 
-    def __init__(self) -> None:
+    Args:
+        tell: called with each addition, in the words of :meth:`add`.
+    """
+
+    def __init__(self, tell: Callable[..., None] | None = None) -> None:
         self.asked: dict[int, set[int]] = defaultdict(set)
         self.left: dict[int, set[bytes]] = defaultdict(set)
         self.lost: set[int] = set()
+        self._tell = tell
 
-    def ask(self, device: Living, value: int, epoch: int) -> bytes:
+    @classmethod
+    def of(cls, said: Said, tell: Callable[..., None] | None = None) -> Record:
+        """What was told, taken down."""
+        made = cls()
+        for words in said:
+            made.add(**words)
+        made._tell = tell
+        return made
+
+    def add(
+        self,
+        asked: tuple[int, int] | None = None,
+        left: tuple[int, str] | None = None,
+        lost: int | None = None,
+        **_: Any,
+    ) -> None:
+        """One addition.
+
+        Args:
+            asked: epoch and value of a question.
+            left: epoch and bytes of a report, hexadecimal.
+            lost: epoch of a report that does not wait.
+        """
+        if asked is not None:
+            self.asked[asked[0]].add(asked[1])
+        if left is not None:
+            self.left[left[0]].add(bytes.fromhex(left[1]))
+        if lost is not None:
+            self.lost.add(lost)
+        if self._tell is not None:
+            words = {"asked": asked, "left": left, "lost": lost}
+            self._tell(**{name: value for name, value in words.items() if value is not None})
+
+    def ask(self, device: Living, value: int, epoch: int) -> None:
         """One report, noted before and after."""
-        self.asked[epoch].add(value)
-        message = device.report(value, epoch)
-        self.left[epoch].add(message)
-        return message
+        self.add(asked=(epoch, value))
+        self.add(left=(epoch, device.report(value, epoch).hex()))
 
     def hand_out(self, device: Living) -> None:
-        """What a sender gets. Nothing is acknowledged: what the device has reported must wait."""
+        """What a sender gets. Nothing is acknowledged: every report that ever left must wait."""
         waiting = device.waiting()
+        if waiting is None:
+            return
         for epoch, message in waiting.items():
-            self.left[epoch].add(message)
-        self.lost |= device.committed() - waiting.keys()
+            self.add(left=(epoch, message.hex()))
+        for epoch in self.left.keys() - waiting.keys():
+            self.add(lost=epoch)
 
     @property
     def newest(self) -> int:
@@ -171,18 +197,94 @@ class Record:
         """
         found = [f"epoch {epoch} has {len(r)} reports" for epoch, r in self.left.items() if len(r) > 1]
         found += [f"the report of epoch {epoch} is lost" for epoch in self.lost]
-        responses: dict[int, set[bytes]] = defaultdict(set)
-        for epoch, messages in self.left.items():
+        payloads = {epoch: {_payload(m) for m in messages} for epoch, messages in self.left.items()}
+        found += [f"epoch {epoch} has what is no report" for epoch, some in payloads.items() if None in some]
+        responses: dict[int, set[bytes | None]] = defaultdict(set)
+        for epoch, some in payloads.items():
             if len(self.asked[epoch]) == 1:
                 (value,) = self.asked[epoch]
-                responses[value] |= {report_pb2.Report.FromString(m).payload for m in messages}
+                responses[value] |= some
         found += [f"a value has {len(r)} responses" for r in responses.values() if len(r) > 1]
-        for epoch, messages in self.left.items():
+        for epoch, some in payloads.items():
             known = [responses.get(value) for value in self.asked[epoch]]
-            payloads = {report_pb2.Report.FromString(m).payload for m in messages}
-            if all(known) and not payloads <= set().union(*filter(None, known)):
+            if all(known) and not some <= set().union(*filter(None, known)):
                 found.append(f"epoch {epoch} shows a response of none of its values")
         return found
 
 
-Make = Callable[[], Living]
+def _payload(message: bytes) -> bytes | None:
+    """Of a report; None where it is none, torn say."""
+    try:
+        return report_pb2.Report.FromString(message).payload or None
+    except DecodeError:
+        return None
+
+
+# --- lives that the recorder runs, in a folder below the recorded one
+
+
+def opened(folder: Path, kind: str) -> Living:
+    """A device of a kind: ``derived`` or ``stored``, or a design of :class:`Naive`."""
+    if kind in ("derived", "stored"):
+        return Real(folder / "device", kind)
+    folder.joinpath("device").mkdir(exist_ok=True)
+    return Naive(folder / "device", kind)
+
+
+def first_life(folder: Path, kind: str) -> None:
+    """The plan."""
+    record = Record(mark)
+    device = opened(folder, kind)
+    for value, epoch in PLAN:
+        record.ask(device, value, epoch)
+        record.hand_out(device)
+
+
+def second_life(folder: Path, kind: str, said: Said = (), tell: Callable[..., None] | None = mark) -> Record:
+    """From the newest epoch on, with another value first: all that was seen must be seen again."""
+    record = Record.of(said, tell)
+    device = opened(folder, kind)
+    record.hand_out(device)
+    newest = record.newest
+    record.ask(device, 5, newest)
+    for step, value in enumerate((3, 5, 3, 8), 1):
+        record.ask(device, value, newest + step)
+        record.hand_out(device)
+    return record
+
+
+def refused_life(folder: Path, kind: str) -> None:
+    """The plan, where a call may fail; the program asks again with another value, then goes on."""
+    record = Record(mark)
+    device = None
+    for value, epoch in PLAN:
+        for attempt in (value, 8):
+            try:
+                device = device or opened(folder, kind)
+                record.ask(device, attempt, epoch)
+                record.hand_out(device)
+                break
+            except (DeviceError, OSError) as error:
+                mark(failed=str(error))
+
+
+def withdrawing_life(folder: Path, kind: str) -> None:
+    """The plan, then the person withdraws; what may fail is tried again once."""
+    record, made = Record(mark), list[Any]()
+
+    def drawn(size: int, real: Callable[[int], bytes] = secrets.token_bytes) -> bytes:
+        found = real(size)
+        mark(drawn=found.hex())
+        return found
+
+    secrets.token_bytes = drawn  # type: ignore[assignment]
+    steps: list[Callable[[], Any]] = [lambda: made.append(opened(folder, kind))]
+    steps += [partial(lambda value, epoch: record.ask(made[0], value, epoch), *asked) for asked in PLAN]
+    steps.append(lambda: made[0].withdraw())  # noqa: PLW0108 - there is none yet
+    for step in steps:
+        try:
+            step()
+        except (DeviceError, OSError) as error:
+            mark(failed=str(error))
+            step()
+    mark(withdrew=True)

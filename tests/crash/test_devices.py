@@ -1,6 +1,6 @@
 """A device is stopped anywhere: it never shows two responses for a value, nor two reports for an epoch.
 
-Once by SIGKILL at random moments; once by enumerating every call that changes the disk, and everything that
+Once by SIGKILL at random moments; once by recording every call that changes the disk, and enumerating what
 may be left of the disk when the machine loses power there. ``make crash-devices`` kills 300 devices 1,200
 times.
 """
@@ -12,22 +12,35 @@ import os
 import random
 import select
 import signal
+import sys
 import time
 from collections import Counter
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ldpbeam.errors import DeviceError
-from tests.crash.disk import Disk, PowerLoss
-from tests.crash.lives import BUCKETS, Living, Naive, Real, Record
+from ldpbeam.wire import report_pb2
+from tests.crash.harness import spread
+from tests.crash.lives import (
+    BUCKETS,
+    PLAN,
+    Living,
+    Naive,
+    Real,
+    Record,
+    first_life,
+    refused_life,
+    second_life,
+    withdrawing_life,
+)
+from tests.crash.power import Loss, final, losses, without
+from tests.crash.recorder import Entries, Kind, Log, Recorder, entries, restore
 
 memos = pytest.mark.parametrize("memo", ["derived", "stored"])
-ENOUGH = 50
-"""Complaints after which nobody looks for more."""
+recorded = pytest.mark.skipif(sys.platform != "linux", reason="the recorder is loaded as Linux does it")
 DESIGNS = ("in place", "emit first", "no fsync")
 
 # --- killed at random moments
@@ -133,264 +146,226 @@ def test_naive_devices_fail_the_same_kills(tmp_path: Path) -> None:
 
 # --- power lost at every call
 
-HOME = Path("/device")
-PLAN = [(3, 0), (3, 1), (5, 2), (3, 3)]
-"""(value, epoch) of a first life: a new value, the same, another one, the first again."""
+
+def fresh(home: Path) -> Path:
+    """An empty folder to record in."""
+    return restore({}, home / "recorded")
 
 
-class BelowPythonError(Exception):
-    """The client writes through SQLite, which no function of ``os`` sees: the disk here would stay empty."""
+def complaints_after(loss: Loss, home: Path, kind: str) -> list[str]:
+    """What is wrong in the life that follows a loss of power; the code of an error that ends it."""
+    try:
+        return second_life(restore(loss.state, home / "left"), kind, loss.said, None).complaints()
+    except DeviceError as error:
+        return [error.code]
 
 
-below_python = pytest.mark.xfail(
-    raises=BelowPythonError, strict=True, reason="needs a recorder of writes below Python"
-)
+def enumerate_power_loss(
+    log: Log, home: Path, kind: str, limit: int = 16, wanted: int = 200
+) -> tuple[Counter[str], int]:
+    """Complaints, by text, over every call and what may be left; and how many disks that were.
+
+    Args:
+        log: of a first life.
+        home: to work in.
+        kind: of the device.
+        limit: disks at each call.
+        wanted: disks at most; evenly over the record.
+    """
+    complaints: Counter[str] = Counter()
+    chosen: list[Loss] = spread([*losses(log, limit)], wanted)
+    for loss in chosen:
+        complaints.update(complaints_after(loss, home, kind))
+    return complaints, len(chosen)
 
 
-class Machine:
-    """A device on a disk that forgets."""
-
-    def __init__(self, made: Callable[[Disk], Living]) -> None:
-        self._made = made
-
-    def boot(self, disk: Disk) -> Living:
-        """The device on a disk, in a new process."""
-        device = self._made(disk)
-        if isinstance(device, Real):
-            raise BelowPythonError
-        return device
-
-    def first_life(self, disk: Disk, record: Record) -> bool:
-        """The plan, as far as the machine gets; whether it got to the end."""
-        try:
-            device = self.boot(disk)
-            for value, epoch in PLAN:
-                record.ask(device, value, epoch)
-                record.hand_out(device)
-        except PowerLoss:
-            return False
-        return True
-
-    def second_life(self, disk: Disk, record: Record) -> None:
-        """From the newest epoch on, with another value first: all that was seen must be seen again."""
-        device = self.boot(disk)
-        record.hand_out(device)
-        newest = record.newest
-        record.ask(device, 5, newest)
-        for step, value in enumerate((3, 5, 3, 8), 1):
-            record.ask(device, value, newest + step)
-            record.hand_out(device)
+@recorded
+@pytest.mark.thorough
+@memos
+def test_whatever_a_lost_disk_holds_nothing_is_drawn_twice(memo: str, recorder: Recorder, home: Path) -> None:
+    log = recorder.run(first_life, fresh(home), kind=memo)
+    complaints, disks = enumerate_power_loss(log, home, memo)
+    assert complaints == {}
+    assert disks > 60
 
 
-def copied(record: Record) -> Record:
-    made = Record()
-    for epoch, values in record.asked.items():
-        made.asked[epoch] |= values
-    for epoch, messages in record.left.items():
-        made.left[epoch] |= messages
-    return made
-
-
-@below_python
+@recorded
 @pytest.mark.slow
 @memos
-def test_nor_when_the_power_is_lost_again_after_that(memo: Any, tmp_path: Path) -> None:
-    """A machine that comes back is stopped a second time, at every fifth call of its second life."""
-    machine = Machine(lambda _: Real(tmp_path, memo))
-    complaints: Counter[str] = Counter()
-    for call in range(200):
-        disk, record = Disk(stop_after=call), Record()
-        whole = machine.first_life(disk, record)
-        for left in disk.after_power_loss():
-            for second in range(call % 5, 60, 5):
-                again, after = left.copy(stop_after=second), copied(record)
-                with suppress(PowerLoss):
-                    machine.second_life(again, after)
-                for last in again.after_power_loss():
-                    end = copied(after)
-                    machine.second_life(last, end)
-                    complaints.update(end.complaints())
-        if whole:
-            break
-    assert whole
+def test_nor_on_many_more_disks(memo: str, recorder: Recorder, home: Path) -> None:
+    log = recorder.run(first_life, fresh(home), kind=memo)
+    complaints, disks = enumerate_power_loss(log, home, memo, 64, 10_000)
     assert complaints == {}
+    assert disks > 60
 
 
-def enumerate_power_loss(machine: Machine) -> tuple[Counter[str], int]:
-    """Complaints, by text, over every call and everything that may be left; and how many disks that were."""
-    complaints: Counter[str] = Counter()
-    disks = call = 0
-    while True:
-        disk, record = Disk(stop_after=call), Record()
-        whole = machine.first_life(disk, record)
-        for left in disk.after_power_loss():
-            disks += 1
-            after = copied(record)
-            try:
-                machine.second_life(left, after)
-            except DeviceError as error:
-                complaints[error.code] += 1
-            complaints.update(after.complaints())
-        if whole or complaints.total() > ENOUGH:
-            return complaints, disks
-        call += 1
-
-
-@below_python
+@recorded
+@pytest.mark.slow
 @memos
-def test_whatever_a_lost_disk_holds_nothing_is_drawn_twice(memo: Any, tmp_path: Path) -> None:
-    complaints, disks = enumerate_power_loss(Machine(lambda _: Real(tmp_path, memo)))
+def test_nor_when_the_power_is_lost_again_after_that(memo: str, recorder: Recorder, home: Path) -> None:
+    """A machine that comes back is stopped a second time, anywhere in its second life."""
+    first = recorder.run(first_life, fresh(home), kind=memo)
+    complaints: Counter[str] = Counter()
+    disks = 0
+    for loss in spread([*losses(first, 16)], 60):
+        log = recorder.run(second_life, restore(loss.state, home / "recorded"), kind=memo, said=loss.said)
+        for second in spread([*losses(log, 16)], 60):
+            disks += 1
+            again = second._replace(said=(*loss.said, *second.said))
+            complaints.update(complaints_after(again, home, memo))
     assert complaints == {}
-    assert disks > 150
+    assert disks > 1500
 
 
+@recorded
+@pytest.mark.thorough
+@memos
+@pytest.mark.parametrize("forced", ["files", "folders"])
+def test_a_device_that_forces_only_the_one_to_disk_fails(
+    forced: str, memo: str, recorder: Recorder, home: Path
+) -> None:
+    """Otherwise the tests above could not fail of the client: whatever it keeps its state in."""
+    log = recorder.run(first_life, fresh(home), kind=memo)
+    folders = {log.inode, *(call.inode for call in log.calls if call.kind == Kind.MKDIR)}
+    planted = without(
+        log, lambda call: call.kind == Kind.FSYNC and (call.inode in folders) == (forced == "files")
+    )
+    assert len(planted.calls) < len(log.calls)
+    complaints, _ = enumerate_power_loss(planted, home, memo)
+    assert complaints
+
+
+@recorded
+@pytest.mark.thorough
 @pytest.mark.parametrize("design", DESIGNS)
-def test_naive_devices_fail_on_a_lost_disk(design: str) -> None:
+def test_naive_devices_fail_on_a_lost_disk(design: str, recorder: Recorder, home: Path) -> None:
     """Each of them draws a response twice on some disk."""
-
-    def made(disk: Disk) -> Living:
-        if str(HOME) not in disk.folders:
-            disk.mkdir(HOME, 0o700)
-        return Naive(HOME, design, disk)
-
-    complaints, _ = enumerate_power_loss(Machine(made))
+    log = recorder.run(first_life, fresh(home), kind=design, planted=True)
+    complaints, _ = enumerate_power_loss(log, home, design)
     assert any("responses" in text for text in complaints)
 
 
 # --- calls that the disk refuses
 
 
-def refused_at(machine: Machine, call: int, error: int) -> tuple[Record, bool, Disk]:
-    """A life in which one call fails; the program asks again with another value, then goes on."""
-    disk, record = Disk(refuse=(call, error)), Record()
-    device = None
-    failed = 0
-    for value, epoch in PLAN:
-        for attempt in (value, 8):
-            try:
-                device = device or machine.boot(disk)
-                record.ask(device, attempt, epoch)
-                record.hand_out(device)
-                break
-            except (DeviceError, OSError):
-                failed += 1
-    assert failed <= 1
-    return record, len(disk.calls) > call, disk
+def refusals(
+    recorder: Recorder, home: Path, life: Callable[..., None], memo: str, error: int
+) -> Iterator[Log]:
+    """A life for each of its calls, which fails."""
+    for call in range(1000):
+        log = recorder.run(life, fresh(home), kind=memo, refuse=(call, error))
+        if not log.count(Kind.REFUSED):
+            return
+        yield log
+    raise AssertionError("a life does not end")
 
 
-@below_python
+@recorded
+@pytest.mark.thorough(but=1)
 @memos
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
-def test_whatever_the_disk_refuses_nothing_is_drawn_twice(memo: Any, error: int, tmp_path: Path) -> None:
+def test_whatever_the_disk_refuses_nothing_is_drawn_twice(
+    memo: str, error: int, recorder: Recorder, home: Path
+) -> None:
     """Each call fails once; then the power is lost as well."""
-    machine = Machine(lambda _: Real(tmp_path, memo))
     complaints: Counter[str] = Counter()
-    call, reached = 0, True
-    while reached:
-        record, reached, disk = refused_at(machine, call, error)
+    calls = 0
+    for log in refusals(recorder, home, refused_life, memo, error):
+        calls += 1
+        said = log.marks()
+        assert sum("failed" in words for words in said) <= 1
+        record = Record.of(said)
         complaints.update(record.complaints())
         assert set(record.left) == {epoch for _, epoch in PLAN}, (
             "a refusal that passes must not silence a device"
         )
-        for left in disk.after_power_loss():
-            after = copied(record)
-            machine.second_life(left, after)
-            complaints.update(after.complaints())
-        call += 1
+        for left in final(log, 8):
+            complaints.update(complaints_after(Loss(0, said, left), home, memo))
     assert complaints == {}
-    assert call > 40
+    assert calls > 40
 
 
 # --- a person who withdraws
 
 
-def kept(disk: Disk) -> dict[str, bytes]:
+def kept(state: Entries) -> dict[str, bytes]:
     """All files, by name."""
-    return {name: file.content for folder in disk.folders.values() for name, file in folder.names.items()}
+    return {name: entry.content for name, entry in state.items() if entry.content is not None}
 
 
-def withdrawing(machine: Machine, disk: Disk) -> tuple[Record, bytes, bool]:
-    """A life that ends with it: what left before, the secret, and whether the call returned."""
-    record, secret = Record(), b""
-    try:
-        device = machine.boot(disk)
-        secret = device.secret()  # type: ignore[attr-defined]
-        for value, epoch in PLAN:
-            record.ask(device, value, epoch)
-        device.withdraw()  # type: ignore[attr-defined]
-    except PowerLoss:
-        return record, secret, False
-    return record, secret, True
+def betrayed(log: Log, state: Entries) -> list[str]:
+    """What a folder still holds of a life: a secret, a response, the id of a report."""
+    content = b"\0".join(kept(state).values())
+    known = {words["drawn"]: bytes.fromhex(words["drawn"]) for words in log.marks() if "drawn" in words}
+    for words in log.marks():
+        if "left" in words:
+            report = report_pb2.Report.FromString(bytes.fromhex(words["left"][1]))
+            known[f"payload {report.epoch}"] = report.payload
+            known[f"id {report.epoch}"] = report.report_id.to_bytes(8, "little")
+    assert len(known) > len(PLAN)
+    return [name for name, part in known.items() if part in content]
 
 
-@below_python
+@recorded
+@pytest.mark.thorough
 @memos
-def test_whatever_a_lost_disk_holds_a_person_who_withdrew_has_withdrawn(memo: Any, tmp_path: Path) -> None:
+def test_whatever_a_lost_disk_holds_a_person_who_withdrew_has_withdrawn(
+    memo: str, recorder: Recorder, home: Path
+) -> None:
     """Until the call returns the device goes on as if nothing was, or has withdrawn; never in between.
 
     Once the next process has looked, nothing is left of a secret, an answer or a report.
     """
-    machine = Machine(lambda _: Real(tmp_path, memo))
+    log = recorder.run(withdrawing_life, fresh(home), kind=memo)
+    names = set(kept(entries(home / "recorded")))
     found: Counter[str] = Counter()
-    whole, call = False, 0
-    while not whole:
-        disk = Disk(stop_after=call)
-        record, secret, whole = withdrawing(machine, disk)
-        for left in disk.after_power_loss():
-            after = copied(record)
-            if whole:  # nothing waits for another process to look
-                assert set(kept(left)) == {"state", "sentinel", "lock"}
-            try:
-                machine.second_life(left, after)
-            except DeviceError as error:
-                assert error.code == "E-DEVICE-WITHDRAWN"
-                assert set(kept(left)) - {"state.tmp"} == {"state", "sentinel", "lock"}
-                assert secret
-                assert secret not in b"".join(kept(left).values())
-                found["withdrawn"] += 1
-            else:
-                assert not whole
-                assert after.complaints() == []
-                found["goes on"] += 1
-        call += 1
-    assert found["withdrawn"] > 12
-    assert found["goes on"] > 50
+    for loss in spread([*losses(log, 16)], 200):
+        whole = any("withdrew" in words for words in loss.said)
+        if whole:  # nothing waits for another process to look
+            assert set(kept(loss.state)) == names
+            assert betrayed(log, loss.state) == []
+        complaints = complaints_after(loss, home, memo)
+        if complaints == ["E-DEVICE-WITHDRAWN"]:
+            left = entries(home / "left")
+            assert {name for name in kept(left) if not name.endswith(".tmp")} == names
+            assert betrayed(log, left) == []
+            found["withdrawn"] += 1
+        else:
+            assert not whole
+            assert complaints == []
+            found["goes on"] += 1
+    assert found["withdrawn"] > 2
+    assert found["goes on"] > 40
 
 
-@below_python
+@recorded
+@pytest.mark.thorough(but=1)
 @memos
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
-def test_whatever_the_disk_refuses_a_second_call_withdraws(memo: Any, error: int, tmp_path: Path) -> None:
-    machine = Machine(lambda _: Real(tmp_path, memo))
-    whole = Disk()
-    withdrawing(machine, whole)
+def test_whatever_the_disk_refuses_a_second_call_withdraws(
+    memo: str, error: int, recorder: Recorder, home: Path
+) -> None:
+    recorder.run(withdrawing_life, fresh(home), kind=memo)
+    names = set(kept(entries(home / "recorded")))
     failed = refused = 0
-    # How many calls a life makes depends on the buckets that its device draws: values may share an answer.
-    for call in range(len(whole.calls)):
-        disk, made = Disk(refuse=(call, error)), list[Any]()
-        steps: list[Callable[[], Any]] = [lambda made=made, disk=disk: made.append(machine.boot(disk))]  # type: ignore[misc]
-        steps += [lambda made=made, asked=asked: made[0].report(*asked) for asked in PLAN]  # type: ignore[misc]
-        steps.append(lambda made=made: made[0].withdraw())  # type: ignore[misc]
-        for step in steps:
-            try:
-                step()
-            except (DeviceError, OSError):
-                failed += 1
-                step()
-        for left in disk.after_power_loss():
-            with pytest.raises(DeviceError, match="E-DEVICE-WITHDRAWN"):
-                machine.boot(left)
-            assert set(kept(left)) == {"state", "sentinel", "lock"}
-        refused += any("refused" in one for one in disk.calls)
-    assert failed == refused > 0.8 * len(whole.calls)
+    for log in refusals(recorder, home, withdrawing_life, memo, error):
+        refused += 1
+        failed += sum("failed" in words for words in log.marks())
+        assert log.marks()[-1] == {"withdrew": True}
+        for left in final(log, 8):
+            assert complaints_after(Loss(0, (), left), home, memo) == ["E-DEVICE-WITHDRAWN"]
+            now = entries(home / "left")
+            assert {name for name in kept(now) if not name.endswith(".tmp")} == names
+            assert betrayed(log, now) == []
+    assert refused > 40
+    assert failed > 0.8 * refused
 
 
 def test_the_checks_can_fail() -> None:
     record = Record()
     record.asked[0] = record.asked[1] = {3}
-    device = Naive(Path("/nowhere"), "emit first", Disk())
     for epoch in (0, 1):
-        record.left[epoch].add(device.__class__(Path("/nowhere"), "emit first", Disk()).report(3, epoch))
+        record.left[epoch].add(Naive(Path("/nowhere"), "emit first").report(3, epoch))
     assert record.complaints() == ["a value has 2 responses"]
     record.left[0] |= record.left[1]
     assert "epoch 0 has 2 reports" in record.complaints()

@@ -8,13 +8,14 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from apache_beam.io.filesystem import FileMetadata
 from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.durable.file import PRIVATE, PUBLIC, temporary_name, write_file
-from ldpbeam.durable.folder import sync_folder
+from ldpbeam.durable.folder import make_folder, sync_folder
 from ldpbeam.errors import disk_error
 
 from ..wildcards import at_least
@@ -105,7 +106,7 @@ def keep_private(output: str, name: str, parts: Iterable[Any]) -> None:
 def _put(path: str, parts: Iterable[Any], mode: int) -> None:
     with _GATE.passing():
         try:
-            os.makedirs(FileSystems.split(path)[0], exist_ok=True)  # noqa: PTH103 - Beam paths are text
+            make_folder(Path(FileSystems.split(path)[0]), 0o777)
             write_file(path, parts, mode)
         except OSError as error:
             found = disk_error(error, path)
@@ -129,7 +130,7 @@ def link(output: str, name: str, target: str, content: bytes, *, sync: bool = Tr
     folder = FileSystems.split(path)[0]
     temporary = temporary_name(path)
     with _GATE.passing():
-        os.makedirs(folder, exist_ok=True)  # noqa: PTH103 - as above
+        make_folder(Path(folder), 0o777)
         try:
             os.link(existing, temporary)
             os.replace(temporary, path)  # noqa: PTH105 - as above

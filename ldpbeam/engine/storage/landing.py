@@ -26,6 +26,7 @@ import numpy as np
 from ldpbeam.accounting import Key
 from ldpbeam.collection.collection import Collection, digest_hex
 from ldpbeam.durable.errors import HeldError
+from ldpbeam.durable.folder import sync_above
 from ldpbeam.durable.lock import Lock
 from ldpbeam.engine.storage.segment import EpochKey, Segment, encode_segment, read_header, read_segment
 from ldpbeam.errors import LdpError, Reason, disk_error
@@ -56,6 +57,7 @@ class Landing:
             LdpError: another engine works here.
         """
         self._folder.mkdir(parents=True, exist_ok=True)
+        sync_above(self._folder)  # else the folder could go with all that is in it
         self._folder.chmod(0o700)  # reports as they came, with their ids: for nobody else, whatever the umask
         try:
             self._lock.acquire()
