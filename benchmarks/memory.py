@@ -1,11 +1,12 @@
 """The largest memory that the commands ever have which work on whole domains, where a domain is large.
 
-    python benchmarks/memory.py [--epochs 1,2,4] [--only NAME]
+    python benchmarks/memory.py [--epochs 1,2,4] [--only NAME] [--devices 100000] [--run]
 
 Every row is one command as a process of its own: `ldpbeam run` over simulated reports of so many epochs, and
-`report`, `compare` and `export` of its results, epoch by epoch and over time. 100,000 devices report in each
-epoch, with values that fall like 1/rank^1.1. docs/performance.md has the table; the warning
-W-COLLECTION-SIZE states what `run` takes (ldpbeam/collection/advice.py), in the last column.
+`report`, `compare` and `export` of its results, epoch by epoch and over time; with --run only `ldpbeam run`.
+100,000 devices report in each epoch, or as many as --devices says, with values that fall like 1/rank^1.1.
+docs/performance.md has the tables; the warning W-COLLECTION-SIZE states what `run` takes
+(ldpbeam/collection/advice.py), in the last column.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ from pathlib import Path
 from ldpbeam.collection.advice import run_memory
 from ldpbeam.collection.file import parse_collection
 
-DEVICES = 100_000
 _COMMAND = [sys.executable, "-m", "ldpbeam"]
 _LAUNCH = """
 import json, os, subprocess, sys
@@ -60,18 +60,22 @@ def measured(*command: str) -> tuple[float, float]:
     return cpu, kib / 1024
 
 
-def rows(size: int, keys: str, epochs: list[int], folder: Path) -> Iterator[tuple[int, str, float, float]]:
+def rows(
+    size: int, keys: str, epochs: list[int], devices: int, folder: Path, *, run_only: bool
+) -> Iterator[tuple[int, str, float, float]]:
     """(epochs, command, processor seconds, MiB) of one setting."""
     source = folder / "memory.yaml"
     source.write_text(collection_text(size, keys))
     simulate = ["simulate", "--collection", str(source), "--population", "zipf:1.1", "--seed", "7"]
-    simulate += ["--devices", str(DEVICES), "--epochs", str(max(epochs)), "--output", str(folder / "sim")]
+    simulate += ["--devices", str(devices), "--epochs", str(max(epochs)), "--output", str(folder / "sim")]
     subprocess.run([*_COMMAND, *simulate, "--quiet"], stderr=subprocess.DEVNULL, check=True)  # noqa: S603
     files = sorted(map(str, (folder / "sim" / "reports").iterdir()))
     for number in epochs:
         out = str(folder / f"out-{number}")
         options = [word for file in files[:number] for word in ("--input", file)]
         yield number, "run", *measured("run", "--collection", str(source), *options, "--output", out)
+    if run_only:
+        return
     groups, table = str(folder / "groups.csv"), ("--output", str(folder / "out.parquet"))
     Path(groups).write_text("group,value\n" + "".join(f"first,{value}\n" for value in range(100)))
     last = max(epochs)
@@ -97,6 +101,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--epochs", default="1,2,4", help="numbers of epochs, comma-separated")
     parser.add_argument("--only", default="", help="settings whose name contains this")
+    parser.add_argument("--devices", type=int, default=100_000, help="devices that report in each epoch")
+    parser.add_argument("--run", action="store_true", help="only ldpbeam run")
     asked = parser.parse_args()
     epochs = sorted(map(int, asked.epochs.split(",")))
     print("| collection | epochs | command | CPU s | peak MiB | stated MiB |")
@@ -107,7 +113,8 @@ def main() -> None:
         stated = run_memory(parse_collection(collection_text(size, keys)).protocol) / 2**20
         folder = Path(tempfile.mkdtemp(prefix="memory-"))
         try:
-            for number, command, cpu, mib in rows(size, keys, epochs, folder):
+            measured_rows = rows(size, keys, epochs, asked.devices, folder, run_only=asked.run)
+            for number, command, cpu, mib in measured_rows:
                 said = f"{stated:.0f}" if command == "run" else ""
                 print(f"| {name} | {number} | `{command}` | {cpu:.1f} | {mib:.0f} | {said} |", flush=True)
         finally:

@@ -7,7 +7,6 @@ everything, takes these in turn, over and over:
 
 * a plain loop without Beam over batch files, which reads, decodes, checks and counts with the same kernels;
 * the pipeline over batch files, over files of single reports, and over Parquet, without de-duplication;
-* the pipeline over batch files on one core, where no further threads count;
 * the pipeline over batch files with de-duplication, and without it with two of Beam's workers, threads or
   processes;
 * the pipeline over 200 reports: building and starting a graph, which is a part of each of the others.
@@ -31,8 +30,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -126,10 +124,9 @@ def pipeline(
     run(RunConfig.parsed((asked,), files=matched.files, output=str(output), **given))
 
 
-_START, _TWO, _ONE = "200 reports", "--direct_num_workers=2", "one core"
+_START, _TWO = "200 reports", "--direct_num_workers=2"
 _KINDS: dict[str, tuple[str, bool, tuple[str, ...]]] = {
     "run": ("batch", False, ()),
-    _ONE: ("batch", False, ()),
     "with de-duplication": ("batch", True, ()),
     "single reports": ("report", False, ()),
     "Parquet": ("parquet", False, ()),
@@ -138,17 +135,6 @@ _KINDS: dict[str, tuple[str, bool, tuple[str, ...]]] = {
     "two processes": ("batch", False, (_TWO, "--direct_running_mode=multi_processing")),
 }
 """What is measured beside the plain loop: format, de-duplication, options for Beam."""
-
-
-@contextmanager
-def on_one_core() -> Iterator[None]:
-    """Let this thread, and those that it starts, use one core only."""
-    usable = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {min(usable)})
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, usable)
 
 
 def spent(work: Callable[[], object]) -> tuple[float, float]:
@@ -190,8 +176,7 @@ def measure(family: str, folder: Path, warm: Path, repeats: int, kinds: list[str
             with tempfile.TemporaryDirectory() as name:
                 output = Path(name, "out")
                 job = asked, read / form, output, deduplicate, beam_args
-                with on_one_core() if kind == _ONE else nullcontext():
-                    times[kind].append(spent(partial(pipeline, *job)))
+                times[kind].append(spent(partial(pipeline, *job)))
                 if read == folder and published(output) != expected:
                     raise SystemExit(f"{family}, {kind}: other counts than the plain loop's")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

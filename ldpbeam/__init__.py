@@ -171,7 +171,7 @@ def admit(collections: Collection | Iterable[Collection], messages: Iterable[byt
 
 def estimate(
     collection: Collection,
-    reports: ReportColumns | Admission | Iterable[ReportColumns],
+    reports: ReportColumns | Admission | Iterable[ReportColumns | Admission],
     *,
     deduplicate: bool = True,
 ) -> pa.Table:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from ldpbeam.errors import Reason
-from ldpbeam.support import Support, UncountedReports
+from ldpbeam.support import Support, Uncounted
 
 EARLY = "early"
 """A provisional result: the epoch had not ended."""
@@ -154,7 +154,7 @@ class CountedEpoch:
 
     Attributes:
         epoch: index.
-        support: the counts, or reports that are not counted yet; None when no report was admitted, or only
+        support: the counts, or what they are made of; None when no report was admitted, or only
             the account has changed.
         account: what became of the epoch's records.
         revision: 0 for the first result of an epoch, one more for each that follows.
@@ -164,7 +164,7 @@ class CountedEpoch:
     """
 
     epoch: int
-    support: Support | UncountedReports | None
+    support: Support | Uncounted | None
     account: Account
     revision: int = 0
     pane: str = ON_TIME

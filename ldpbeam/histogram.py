@@ -12,7 +12,7 @@ from ldpbeam.arrays import Floats, Ints
 from ldpbeam.collection.collection import Collection
 from ldpbeam.estimates import Estimates, tie_breakers
 from ldpbeam.indicators import Indicator, indicators
-from ldpbeam.support import Support, UncountedReports
+from ldpbeam.support import Support
 
 OK = "ok"
 INSUFFICIENT = "insufficient_reports"
@@ -81,7 +81,7 @@ def estimate_counted(
     """
     withheld = TOO_MANY_ERRORS if counted.account.error_fraction > max_error_fraction else ""
     support = counted.support
-    if isinstance(support, UncountedReports):
+    if support is not None and not isinstance(support, Support):
         # Here, and gone when this returns: so there is one such table, however many epochs there are.
         support = support.counted(collection.protocol)
     if support is None or withheld:

@@ -155,11 +155,24 @@ class Counter(Protocol):
         ...
 
 
+class Uncounted(Protocol):
+    """What an epoch's counts are made of when it is estimated."""
+
+    @property
+    def reports(self) -> int:
+        """How many reports there are in it."""
+        ...
+
+    def counted(self, protocol: Counter) -> Support:
+        """The support that they are, in fresh memory."""
+        ...
+
+
 class UncountedReports:
     """Reports of one epoch whose table would be larger than they are: it is made when the epoch is estimated.
 
     A table of linear hashing has g^(m+1) cells, 320 MB for a million values and g = 7, however few the
-    reports. A run over files has accumulators of all its epochs at once, in several copies; so the payloads
+    reports. A step has accumulators of many epochs at once, and runners send them on; so the payloads
     themselves, a few bytes each, are the accumulator, and one table exists at a time.
 
     Attributes:

@@ -18,6 +18,7 @@ from ldpbeam.transforms.sinks.file_record import FileRecord
 from ldpbeam.transforms.sinks.rejects import rejects_by_source
 from ldpbeam.transforms.sources.files import read_files
 from ldpbeam.transforms.stages.accounting import join_accounting
+from ldpbeam.transforms.stages.counts_on_disk import CountWithSpill
 from ldpbeam.transforms.stages.epochs import once_per_report_id, window_by_epoch
 from ldpbeam.transforms.stages.left_out import LeftOut, largest_epochs
 from ldpbeam.transforms.stages.publish import publish_epochs_of_each
@@ -26,7 +27,7 @@ from ldpbeam.transforms.stages.spill import Spill
 from ldpbeam.transforms.stages.support import CountSupportOfEach
 
 SPILLED = "spilled"
-"""Folder below the output for columns that wait on disk; whoever runs the pipeline removes it."""
+"""Folder below the output for columns and counts that wait on disk; whoever runs the pipeline removes it."""
 
 
 @composite
@@ -77,14 +78,14 @@ def publish_collections(
     entries = inputs["entries"]
     columns = inputs["columns"] | "Epoch" >> window_by_epoch(epochs)
     if config.counting.deduplicate:
-        once = once_per_report_id(config.counting.shard_bits, _spill(config))
+        spill = Spill(_spilled(config), config.counting.spill_above << 20) if _on_disk(config) else None
+        once = once_per_report_id(config.counting.shard_bits, spill)
         single = columns | "OncePerReportId" >> once
         repeats = single[ACCOUNTING] | "Repeats" >> beam.WindowInto(GlobalWindows())
         # Columns have waited for all epochs to be known anyway; not even a table of counts is made of more.
         columns = left_out.without(single.columns, EpochParts, "Columns", windowed=True)
         entries = (entries, repeats) | "Booked" >> beam.Flatten()
-    count = CountSupportOfEach(collections, aside=not config.job.spread)
-    support = columns | "Support" >> beam.CombinePerKey(count)
+    support = columns | "Support" >> beam.CombinePerKey(_count(collections, config))
     counted = join_accounting(support, entries, epochs)
     counted = left_out.without(counted, tuple[str, CountedEpoch], "Epochs")
     limit = config.counting.max_error_fraction
@@ -92,8 +93,15 @@ def publish_collections(
     return {"outcome": [*left_out.entries, published], "rejections": left_out.rejections}
 
 
-def _spill(config: RunConfig) -> Spill | None:
-    output = config.outputs.output
-    if not waits_on_disk(config.job.runner, output):
-        return None
-    return Spill(f"{output}/{SPILLED}", config.counting.spill_above << 20)
+def _count(collections: Sequence[Collection], config: RunConfig) -> beam.CombineFn:
+    """What counts; on disk where steps share one."""
+    count = CountSupportOfEach(collections)
+    return CountWithSpill(count, _spilled(config)) if _on_disk(config) else count
+
+
+def _on_disk(config: RunConfig) -> bool:
+    return waits_on_disk(config.job.runner, config.outputs.output)
+
+
+def _spilled(config: RunConfig) -> str:
+    return f"{config.outputs.output}/{SPILLED}"

@@ -30,7 +30,6 @@ from ldpbeam.records.published import indicators_record, run_record, write_recor
 from ldpbeam.records.run_record import RunRecord
 from ldpbeam.transforms.sinks.atomic import refuse_writing, remove
 from ldpbeam.transforms.sources.files import bytes_read
-from ldpbeam.transforms.stages.counting_threads import counting_with, spare_cores
 
 from .beam_job import make_pipeline, run_to_end
 from .bounded import SPILLED, collect_reports
@@ -56,11 +55,7 @@ def run(config: RunConfig, progress: Progress | None = None, total_bytes: int = 
     pipeline = make_pipeline(config)  # refuses options that nobody knows, before anything is touched
     with interruptible(refuse_writing), locked(config.outputs.output):
         prepare(config.outputs.output, config.collections, overwrite=config.job.overwrite)
-        alone = not config.job.spread
-        with (
-            scratch_of(config.outputs.output) as folder,
-            counting_with(spare_cores() if alone else 0),
-        ):
+        with scratch_of(config.outputs.output) as folder:
             job = _collecting(pipeline, config.changed(output=folder))
             if progress is None:
                 run_to_end(job, config.job.runner)

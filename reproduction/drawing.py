@@ -10,7 +10,7 @@ import math
 
 import altair as alt
 
-from ldpbeam.report_page.svg import render
+from ldpbeam.report_page.svg import document
 from reproduction.contract import Figure, Panel
 
 _COLOURS = (
@@ -33,16 +33,7 @@ def draw(figure: Figure) -> str:
     ]
     charts = [_panel(panel, names, dashed) for panel in figure.panels]
     rows = [alt.hconcat(*charts[i : i + _COLUMNS]) for i in range(0, len(charts), _COLUMNS)]
-    chart = alt.vconcat(*rows)
-    chart.config = alt.Config(
-        background="white",
-        font="sans-serif",
-        view=alt.ViewConfig(stroke=None),
-        axis=alt.AxisConfig(gridColor="#e6e6e6", titleFontWeight="normal", domainColor="#999999"),
-        legend=alt.LegendConfig(labelLimit=260, symbolStrokeWidth=2),
-    )
-    svg = str(render(chart, figure.caption, figure.name))
-    return svg.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" font-family="sans-serif" ', 1)
+    return document(alt.vconcat(*rows), figure.caption, figure.name)
 
 
 def _panel(panel: Panel, names: list[str], dashed: list[str]) -> alt.Chart:

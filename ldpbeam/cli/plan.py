@@ -133,7 +133,12 @@ class _ErrorOption(click.ParamType[tuple[float, bool]]):
     type=InstantOption(dates=True),
     help="Start of its first epoch; a date is midnight UTC. Default: the next one.",
 )
-@click.option("--chart", type=click.Path(path_type=Path), metavar="FILE", help="Draw error against ε (.svg).")
+@click.option(
+    "--chart",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Draw error against ε (.svg; needs the extra page).",
+)
 def plan(**asked: Any) -> None:
     """Find protocol and levels for a need: errors, losses, bits and a recommendation, before any device.
 
@@ -206,7 +211,10 @@ def plan_collection(given: Asked) -> None:
     Raises:
         UsageError: the needs are incomplete or contradict each other.
         CollectionError: the file with the domain is not sound.
+        ModuleNotFoundError: a chart is asked for, and the extra that draws it is not installed.
     """
+    if given.chart is not None:  # first of all: without the extra nothing must be printed or written
+        from ldpbeam.report_page.plan_chart import draw
     from ldpbeam.planning.collection_text import Particulars, collection_text
     from ldpbeam.planning.plan import make_plan
 
@@ -230,9 +238,7 @@ def plan_collection(given: Asked) -> None:
         written["collection"] = str(given.output)
         say(f"{chosen.setting.label} in {given.output}")
     if given.chart is not None:
-        from ldpbeam.planning.chart import svg
-
-        given.chart.write_text(svg(made), "utf-8")
+        given.chart.write_text(draw(made), "utf-8")
         written["chart"] = str(given.chart)
         say(f"chart in {given.chart}")
     deliver(_document(made) | {"written": written})

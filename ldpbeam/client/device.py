@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import inf
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, SupportsIndex
 
 from ldpbeam.client import order
 from ldpbeam.client.derived import Derivation
@@ -175,7 +175,7 @@ class Device:
         with self._store.locked():
             self._store.withdraw()
 
-    def report(self, value: Any, epoch: int | None = None) -> bytes | None:
+    def report(self, value: Any, epoch: SupportsIndex | None = None) -> bytes | None:
         """A serialised ``Report`` about ``value`` in ``epoch``; kept in the outbox, where there is one.
 
         None, which is nothing to send, in an epoch that is none of the device's own: where the collection has

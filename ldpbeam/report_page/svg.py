@@ -36,6 +36,19 @@ _ID = re.compile(r"url\(#([\w-]+)\)")
 _ROLE = "aria-roledescription"
 
 
+def document(chart: alt.LayerChart | alt.VConcatChart, summary: str, name: str) -> str:
+    """Draw a chart as an SVG document of its own, on white; parameters as of :func:`render`."""
+    chart.config = alt.Config(
+        background="white",
+        font="sans-serif",
+        view=alt.ViewConfig(stroke=None),
+        axis=alt.AxisConfig(gridColor="#e6e6e6", titleFontWeight="normal", domainColor="#999999"),
+        legend=alt.LegendConfig(labelLimit=260, symbolStrokeWidth=2),
+    )
+    svg = str(render(chart, summary, name))
+    return svg.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" font-family="sans-serif" ', 1)
+
+
 def render(
     chart: alt.Chart | alt.LayerChart | alt.VConcatChart, summary: str, name: str, kind: str = ""
 ) -> Markup:

@@ -4,13 +4,17 @@ from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import ldpbeam.estimates
 from benchmarks import accuracy
+from ldpbeam.collection.collection import Collection
+from ldpbeam.estimates import Estimates
 from ldpbeam.support import SupportProbabilities
+from tests.narrow import present
 
 pytest.importorskip("scipy")
 
@@ -44,7 +48,9 @@ def wrong(change: Callable[[SupportProbabilities], SupportProbabilities]) -> Cal
     """The estimator with other probabilities than the devices have."""
     real = ldpbeam.estimates.estimate
 
-    def estimate(support: object, n: object, probabilities: object, *more: object, **named: object) -> object:
+    def estimate(
+        support: Any, n: Any, probabilities: SupportProbabilities, *more: Any, **named: Any
+    ) -> Estimates:
         return real(support, n, change(probabilities), *more, **named)
 
     return estimate
@@ -80,7 +86,7 @@ def test_other_off_by_a_tenth_fails(
 def published(errors: np.ndarray, margin: float = 1.96) -> accuracy.Published:
     """Errors in standard deviations, as if published for L-GRR over two values."""
     truth = np.full(errors.shape, 0.5)
-    support = collection().protocol.support
+    support = present(collection().protocol.support)
     own, other = float(support.own), float(support.other)
     n = np.full(len(errors), 1000)
     sd = np.sqrt(accuracy.theoretical_variance(truth, n[:, None], own, other))
@@ -89,7 +95,7 @@ def published(errors: np.ndarray, margin: float = 1.96) -> accuracy.Published:
     return accuracy.Published(n, truth, estimate, sd, low, high, estimate, True)
 
 
-def collection() -> accuracy.Collection:
+def collection() -> Collection:
     return accuracy.make_collection(replace(DATA, size=50), *accuracy.PROTOCOLS[-1][1:])
 
 

@@ -83,8 +83,17 @@ def site(folder: Path) -> Iterator[str]:
 @contextmanager
 def collector(output: Path, origin: str) -> Iterator[str]:
     """``ldpbeam collect`` as a process; where it takes reports."""
-    command = [sys.executable, "-m", "ldpbeam", "collect", "--collection", FILE, "--listen", "127.0.0.1:0"]
-    command += ["--output", output, "--allow-origin", origin, "--json"]
+    command: list[str | Path] = [
+        sys.executable,
+        "-m",
+        "ldpbeam",
+        "collect",
+        "--collection",
+        FILE,
+        "--listen",
+        "127.0.0.1:0",
+    ]
+    command += ["--output", str(output), "--allow-origin", origin, "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY) as process:
         try:
             assert process.stdout is not None
@@ -131,7 +140,16 @@ def deploy(folder: Path, collector_url: str) -> None:
 
 def results(reports: Path, output: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The accounting and the rows of a run over the collector's folder."""
-    command = [sys.executable, "-m", "ldpbeam", "run", "--collection", FILE, "--input", reports / "*.pb"]
+    command: list[str | Path] = [
+        sys.executable,
+        "-m",
+        "ldpbeam",
+        "run",
+        "--collection",
+        FILE,
+        "--input",
+        str(reports / "*.pb"),
+    ]
     subprocess.run([*command, "--output", output, "--quiet"], check=True, cwd=REPOSITORY)
     total = json.loads((output / "run.json").read_text("utf-8"))["accounting"]["total"]
     return total, ds.dataset(output / "latest").to_table().to_pylist()

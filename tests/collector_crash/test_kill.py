@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -248,10 +248,10 @@ def counted(tmp_path: Path, agreed: Collection) -> dict[str, Any]:
 @pytest.mark.parametrize("fault", ["says yes too early", "forgets the journal"])
 def test_the_test_can_fail(tmp_path: Path, fault: str) -> None:
     """What the kills look for is seen where it is planted."""
-    broken = {
+    faults: dict[str, AbstractContextManager[object]] = {
         "says yes too early": mock.patch.object(stores.FileStore, "commit", lambda self, columns: None),
         "forgets the journal": mock.patch.object(stores, "file_content", lambda journal: b""),
-    }[fault]
-    with broken, folder(tmp_path) as served:
+    }
+    with faults[fault], folder(tmp_path) as served:
         assert served.post(report(7)).status == 204
     assert names(tmp_path) == []

@@ -30,6 +30,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -314,7 +315,7 @@ COMPUTING = (
     Hook("count", "ldpbeam.transforms.stages.support:CountSupport.add_input", "add_input"),
     Hook(
         "count",
-        "ldpbeam.transforms.stages.support:CountSupportOfEach.merge_accumulators",
+        "ldpbeam.transforms.stages.counts_on_disk:CountWithSpill.merge_accumulators",
         "merge_accumulators",
     ),
     Hook("estimate", "ldpbeam.transforms.stages.publish:EstimateEpoch.process", "estimate"),
@@ -335,10 +336,15 @@ def labels(command: str) -> list[str]:
     return [*dict.fromkeys([h.label for h in HOOKS[command]]), FOLDER, MANIFEST]
 
 
+def wrapped(hook: Hook, points: Points, real: Any) -> Any:
+    """The function of a hook with points about it."""
+    return hook.wrapper(real, points, hook.label, hook.does)
+
+
 def install(hooks: Sequence[Hook], points: Points) -> None:
     """Wrap everything, for the rest of this process's life."""
     for hook in hooks:
-        replace(hook.target, lambda real, h=hook: h.wrapper(real, points, h.label, h.does), hook.label)
+        replace(hook.target, partial(wrapped, hook, points), hook.label)
 
 
 def replace(target: str, make: Callable[[Any], Any], label: str) -> None:

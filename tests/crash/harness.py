@@ -21,9 +21,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
-from io import BytesIO
+from io import BufferedRWPair, BytesIO
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -92,7 +92,7 @@ class Server:
         self.lanes = lanes
         self._logs = logs
         logs.mkdir(parents=True, exist_ok=True)
-        self._idle: queue.Queue[tuple[int, IO[bytes]]] = queue.Queue()
+        self._idle: queue.Queue[tuple[int, BufferedRWPair]] = queue.Queue()
         with ExitStack() as theirs:
             pairs = [socket.socketpair() for _ in range(lanes)]
             numbers = [theirs.enter_context(their).fileno() for _, their in pairs]
@@ -148,7 +148,7 @@ class Server:
         finally:
             self._idle.put((lane, pipe))
 
-    def _ask(self, request: dict[str, Any], lane: int, pipe: IO[bytes]) -> tuple[Ended, dict[str, Any]]:
+    def _ask(self, request: dict[str, Any], lane: int, pipe: BufferedRWPair) -> tuple[Ended, dict[str, Any]]:
         log = self._logs / f"lane-{lane}.log"
         log.unlink(missing_ok=True)
         pipe.write(json.dumps({**request, "log": str(log)}).encode() + b"\n")

@@ -20,6 +20,7 @@ from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.protocols import Parameters
 from ldpbeam.wire import report_pb2
+from tests.narrow import present
 
 BUCKETS = 48
 COLLECTION = Collection(
@@ -55,7 +56,7 @@ class Real:
         self._device = Device.open(COLLECTION, folder, memo=memo)
 
     def report(self, value: int, epoch: int) -> bytes:
-        return self._device.report(value, epoch)
+        return present(self._device.report(value, epoch))
 
     def waiting(self) -> dict[int, bytes]:
         outbox = self._device.outbox

@@ -49,6 +49,8 @@ from ldpbeam.transforms.sinks.rejects import rejects_schema
 from ldpbeam.wire import report_pb2
 from tests.conftest import REPOSITORY
 from tests.docs import lifetime, wire
+from tests.narrow import present
+from tests.reference.settings import Levels
 
 EXAMPLE = REPOSITORY / "examples" / "minutes_in_app.yaml"
 MARK = re.compile(
@@ -56,7 +58,7 @@ MARK = re.compile(
     re.DOTALL,
 )
 
-LEVELS = {"epsilon_longitudinal": 2.0, "epsilon_first": 1.0}
+LEVELS: Levels = {"epsilon_longitudinal": 2.0, "epsilon_first": 1.0}
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:
@@ -142,7 +144,7 @@ def flow_device() -> str:
             f"hash             ({products}) mod {g} = {hashed}",
             f"permanent word   0x{PERMANENT_WORD:016x}, {'below' if kept else 'not below'} keep",
             f"memo             {{{hashed}: {answer}}}, kept for life",
-            f"second word      0x{INSTANT_WORD:016x}, {'not below' if lie else 'below'} keep",
+            f"second word      0x{INSTANT_WORD:016x}, not below keep",
             f"symbol           (word − keep) div each = {number}, so of the other symbols "
             f"({', '.join(map(str, others))}) the one at index {number}: {symbol}",
             f"payload          ({seed} − 1)·{g} + {symbol} = {(seed - 1) * g + symbol}, "
@@ -168,11 +170,11 @@ def flow_report() -> str:
 
 
 @cache
-def _fleet() -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+def _fleet() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """True values, report ids and payloads of the other devices."""
     random_words = RandomWords(2)
     people = population(
-        "zipf:1.1", domain=example().domain, devices=OTHERS, epochs=1, random_words=random_words
+        "zipf:1.1", domain=present(example().domain), devices=OTHERS, epochs=1, random_words=random_words
     )
     (values,) = people.values()
     reports = Fleet(example(), OTHERS, random_words.seed).report(Index(values), EPOCH)
@@ -270,7 +272,7 @@ def flow_histogram() -> str:
 def built(name: str, k: int, **more: object) -> FrequencyProtocol[object]:
     """A protocol at the page's levels; where the number of buckets is asked for, with d = 4."""
     takes = PROTOCOLS[name].PARAMETERS
-    given: dict[str, object] = {level: LEVELS[level] for level in LEVELS if level in takes}
+    given: dict[str, object] = {level: value for level, value in LEVELS.items() if level in takes}
     if "epsilon" in takes:
         given["epsilon"] = LEVELS["epsilon_first"]
     if "d" in takes:
@@ -359,8 +361,8 @@ def moved_by_one_percent() -> str:
         lines.append([label, *few])
     laplace = protocol("laplace_mean", 1001, Parameters(epsilon=1.0))
     assert isinstance(laplace, LaplaceMean)
-    up, down = ((noise - 1) / laplace.maximum for noise in laplace.rare_noise)
-    lines.append(["`laplace_mean`, not counted under `extremes`", f"{1 + up:.1f}", f"{down:.1f}", "–"])
+    most, least = ((noise - 1) / laplace.maximum for noise in present(laplace.rare_noise))
+    lines.append(["`laplace_mean`, not counted under `extremes`", f"{1 + most:.1f}", f"{least:.1f}", "–"])
     return table(["protocol", "one value, up", "one value, down", "ten values, up"], lines)
 
 
@@ -567,7 +569,7 @@ def allocations() -> str:
         ("split", "loloha"),
     ):
         kind = allocate(allocation, name, VISITORS, Parameters(**LEVELS))
-        error = [float(p.support.floor) / float(p.support.sampled) for p in kind.estimators]
+        error = [float(s.floor) / float(s.sampled) for s in (present(p.support) for p in kind.estimators)]
         label = f"`{allocation}`" + (f", `{name}`" if name else "")
         spread = f"{min(error):.3g} .. {max(error):.3g}"
         cap_over_values = f"{kind.guarantee.cap_over_inputs:g}"
@@ -580,7 +582,7 @@ def switches() -> str:
     for forever, first in ((1.0, 0.5), (2.0, 1.0), (2.0, 1.2), (4.0, 2.4)):
         last = []
         for calibration in Calibration:
-            levels = {"epsilon_longitudinal": forever, "epsilon_first": first}
+            levels = Levels(epsilon_longitudinal=forever, epsilon_first=first)
             parameters = Parameters(**levels, calibration=calibration)
             sizes = range(2, 60)
             kind = allocate("allomfree", None, sizes, parameters)

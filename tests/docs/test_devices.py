@@ -12,6 +12,7 @@ from typing import Any
 from ldpbeam.protocols import PROTOCOLS, Parameters, protocol
 from ldpbeam.protocols.attributes.allocate import ALLOCATIONS
 from tests.conftest import REPOSITORY
+from tests.narrow import frequencies
 
 PAGE = REPOSITORY / "docs" / "devices.md"
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
@@ -42,7 +43,7 @@ def test_the_first_program_takes_fifteen_lines_and_a_collection() -> None:
 def test_what_a_new_draw_costs() -> None:
     """P(majority of n first reports is right), from the protocol's own integers."""
     built = protocol("l_grr", 2, Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0))
-    own = built.support.own  # type: ignore[attr-defined]
+    own = frequencies(built).support.own
     section = PAGE.read_text("utf-8").partition("<!-- checked: lives -->")[2]
     lives, chances = re.findall(r"^\| (?:lives n|chance) \|(.*)\|$", section, re.MULTILINE)
     for n, chance in zip(map(int, lives.split("|")), chances.split("|"), strict=True):

@@ -16,6 +16,7 @@ from ldpbeam.errors import CollectionError
 from ldpbeam.protocols import PROTOCOLS, Parameters, protocol
 from tests.conftest import REPOSITORY
 from tests.docs.generated import BLOCKS, LEVELS, built, comparison, example, written
+from tests.narrow import frequencies
 
 SOURCES = ("ldpbeam", "transforms", "pipelines", "simulators", "reproduction")
 PAGES = sorted([REPOSITORY / "README.md", *(REPOSITORY / "docs").rglob("*.md")])
@@ -95,7 +96,7 @@ def test_numbers_in_sentences() -> None:
     assert "for 360 values and g = 3 that is 728 functions" in found
 
     best = [built(name, 360) for name in ("loloha", "l_osue")]
-    errors = {round(100 * sqrt(float(kind.support.floor) / 10_000)) for kind in best}  # type: ignore[attr-defined]
+    errors = {round(100 * sqrt(float(frequencies(kind).support.floor) / 10_000)) for kind in best}
     assert errors == {2}
     assert "At ε1 = 1 and 10,000 reports, a frequency has a standard error of 2 points" in prose("README.md")
 

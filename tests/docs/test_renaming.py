@@ -95,7 +95,8 @@ def test_other_payloads_pass_and_bad_ones_do_not() -> None:
 def lives(kind: LocalHash, seed: int, values: tuple[int, ...], factors: int) -> dict[Any, Fraction]:
     """P(renamed reports) of a device with that function, its memo drawn for each symbol, factors fresh."""
     assert kind.permanent is not None
-    family, found = kind.family, defaultdict(Fraction)
+    family = kind.family
+    found: dict[Any, Fraction] = defaultdict(Fraction)
     assert isinstance(family, LinearFamily)
     symbols = [family.hash(seed, value) for value in values]
     kept = sorted(set(symbols))

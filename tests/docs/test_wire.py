@@ -13,6 +13,7 @@ from ldpbeam.client.derived import Purpose
 from ldpbeam.client.drawn import DerivedDraws
 from ldpbeam.client.sender import VERDICTS
 from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.device_definition import device_definition_text
 from ldpbeam.wire import device_state_pb2
 from tests.conftest import REPOSITORY
 from tests.docs import wire
@@ -75,7 +76,7 @@ def keys(value: Any) -> Iterator[str]:
 
 @pytest.mark.parametrize("agreed", ALL.values(), ids=list(ALL))
 def test_every_field_encoding_and_protocol_is_described(agreed: Collection) -> None:
-    definition = json.loads(definitions.device_definition_text(agreed))
+    definition = json.loads(device_definition_text(agreed))
     words = set(re.findall(r"`(\w+)`", PAGE))
     protocol = definition["protocol"]
     assert set(keys(definition)) <= words

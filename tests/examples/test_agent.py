@@ -44,8 +44,16 @@ def test_two_commands_lead_from_nothing_to_a_histogram(tmp_path: Path) -> None:
     quick = tmp_path / "load.yaml"
     quick.write_text(text.replace("length: 1m", "length: 20s"), "utf-8")
     address = f"127.0.0.1:{free_port()}"
-    given = ["--collection", quick]
-    count = [sys.executable, AGENT / "histogram.py", *given, "--listen", address, "--work", tmp_path / "work"]
+    given = ["--collection", str(quick)]
+    count = [
+        sys.executable,
+        str(AGENT / "histogram.py"),
+        *given,
+        "--listen",
+        address,
+        "--work",
+        str(tmp_path / "work"),
+    ]
     agent = [sys.executable, AGENT / "agent.py", *given, "--collector", f"http://{address}/v1/reports"]
     agent += ["--state", tmp_path / "state", "--devices", DEVICES, "--epochs", EPOCHS]
     held = {loads()}

@@ -247,7 +247,7 @@ class _ReadRange(beam.DoFn):
         super().__init__()
         self._config = config
 
-    @beam.DoFn.unbounded_per_element()
+    @beam.DoFn.unbounded_per_element()  # type: ignore[untyped-decorator]  # Beam is read without types
     def process(
         self, element: int, tracker: Any = _TRACKER, estimator: Any = _ESTIMATOR
     ) -> Iterator[TimestampedValue]:

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -107,7 +108,7 @@ def test_subscription_is_counted_once(
         for start in range(200, 600, 100):
             publish(range(start, start + 100))
             goal = cluster.checkpoints(job) + 1
-            until("a checkpoint", lambda goal=goal: cluster.checkpoints(job) >= goal)
+            until("a checkpoint", partial(checkpointed, cluster, job, goal))
             if killed and start == 300:
                 cluster.kill_manager(job)
                 cluster.add_manager()
@@ -144,6 +145,11 @@ def kept_alive(publisher: Any, topic: str, repeated: bytes) -> Iterator[None]:
     finally:
         over.set()
         sender.join()
+
+
+def checkpointed(cluster: Cluster, job: str, goal: int) -> bool:
+    """Whether a job has made so many checkpoints."""
+    return cluster.checkpoints(job) >= goal
 
 
 def counted(counts: Counts) -> dict[int, tuple[list[int], int, int, int]]:

@@ -6,6 +6,7 @@ import gzip
 import resource
 import sys
 import time
+from collections.abc import Callable
 from decimal import Decimal
 from io import BytesIO
 from pathlib import Path
@@ -80,7 +81,7 @@ def dictionary(size: int, rows: int = 65_536) -> pa.DictionaryArray:
     )
 
 
-BOMBS = {
+BOMBS: dict[str, Callable[[], bytes]] = {
     "a count and no ids, gzip": lambda: gz(b"\x02\x28\x01" * (1 << 20), 2),
     "a count and no ids": lambda: b"\x02\x28\x01" * (1 << 18),
     "empty groups": lambda: b"\x02\x0b\x0c" * (1 << 18),

@@ -26,6 +26,7 @@ from ldpbeam.protocols.direct import Direct
 from tests.conftest import FALSE_ALARM_SUITE, REPOSITORY
 from tests.laws import test_memoised_inputs as inputs
 from tests.laws import test_protocol_laws as laws
+from tests.narrow import present
 from tests.reference.settings import Setting
 from tests.vectors import generate
 from tests.vectors import test_vectors as vectors
@@ -155,7 +156,7 @@ def test_collection_file_simulation_and_pipeline_know_it(
     assert len(rows) == len(truth) == 5 * EPOCHS
     # A count is a sum of independent bits: P(|C − E C| ≥ n·x) ≤ 2·exp(−2·n·x²).
     support = Setting(Thrifty.NAME, 5, Parameters(epsilon_longitudinal=3.0)).build().support
-    bound = sqrt(log(2 * len(rows) / FALSE_ALARM) / (2 * DEVICES)) / float(support.gap)
+    bound = sqrt(log(2 * len(rows) / FALSE_ALARM) / (2 * DEVICES)) / float(present(support).gap)
     assert bound < 0.04
     assert max(truth.values()) - min(truth.values()) > 0.2  # estimates of other values would be seen
     for row in rows:

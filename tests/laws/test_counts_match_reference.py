@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from fractions import Fraction
 from itertools import combinations, product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,15 +17,15 @@ from ldpbeam.arrays import read_only
 from ldpbeam.errors import CollectionError
 from ldpbeam.hashing import AffineFamily, LinearFamily, is_prime, optimal_prime
 from ldpbeam.kernels.check_codes import CheckCode
-from ldpbeam.protocols import Parameters, protocol
+from ldpbeam.protocols import LocalProtocol, Parameters, protocol
 from ldpbeam.protocols.bit_flip import BitFlip
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.words import RandomWords
 from tests.reference.counting import affine_hash, count_reports, count_support, linear_hash, linear_transform
-from tests.reference.settings import Setting, frequency_settings, settings
+from tests.reference.settings import FrequencySetting, frequency_settings, settings
 
 
-def sound_payloads(built, n: int, seed: int) -> np.ndarray:
+def sound_payloads(built: LocalProtocol[Any], n: int, seed: int) -> np.ndarray:
     """Payloads that ``decode`` takes: uniform over the bits and then filtered, or of a fleet."""
     draw = np.random.default_rng(seed)
     rows = draw.integers(0, 256, (40 * n + 500, built.payload_size), np.uint8)
@@ -41,7 +42,7 @@ def sound_payloads(built, n: int, seed: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("setting", frequency_settings((96,)), ids=str)
-def test_counts_equal_reference_on_two_thousand_reports(setting: Setting) -> None:
+def test_counts_equal_reference_on_two_thousand_reports(setting: FrequencySetting) -> None:
     """Bit sums, scatter, hash matching and the transform, against asking every report about every
     value.
     """
@@ -60,7 +61,7 @@ def test_counts_equal_reference_on_two_thousand_reports(setting: Setting) -> Non
 
 
 @pytest.mark.parametrize("setting", frequency_settings((2, 3, 7, 8, 9, 17)), ids=str)
-def test_counts_equal_reference_on_few_reports(setting: Setting) -> None:
+def test_counts_equal_reference_on_few_reports(setting: FrequencySetting) -> None:
     """The same for domains around byte edges, no reports, one report and repeats of it."""
     built = setting.build()
 

@@ -8,6 +8,7 @@ device that draws from the operating system and keeps a memo: no word is used fo
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from ldpbeam.protocols import Memo
 from ldpbeam.randomness import FULL, Randomness
 from ldpbeam.wire import device_state_pb2
 from tests.ldpbeam.client.devices import collection
-from tests.reference.channels import cuts_of, memos, outcomes
+from tests.reference.channels import cuts_of, first_answer, memos, outcomes
 from tests.reference.settings import Setting, settings
 
 MEANS = ("laplace_mean", "one_bit_mean", "one_bit_rrpm")
@@ -100,7 +101,7 @@ def test_noise_has_the_law_of_a_uniform_value_whatever_the_device_holds(setting:
         found = outcomes(noise, cuts)
         first: dict[Any, Fraction] = {}
         for value in range(setting.domain_size):
-            law = outcomes(lambda source, v=value, m=memo: built.privatize(v, m, source)[0], known)
+            law = outcomes(partial(first_answer, built, value, memo), known)
             for response, probability in law.items():
                 first[response] = first.get(response, Fraction(0)) + probability / setting.domain_size
         assert found == first

@@ -147,7 +147,7 @@ def test_attributes_may_be_any_integers(built: LocalProtocol[Any], width: Callab
     values = [40, 2, 7][: len(built.parts)]
     for seed in range(6):  # sample draws an attribute; some seed draws each
         expected = sent(built, tuple(values), seed)
-        assert sent(built, np.array(values, width), seed) == expected
+        assert sent(built, np.array([width(value) for value in values]), seed) == expected
         assert sent(built, [width(value) for value in values], seed) == expected
         assert plain(expected[1])
 

@@ -80,13 +80,13 @@ def devices(built: Any) -> list[list[Device]]:
 
     if isinstance(built, OneBitRRPM):
         flip = built.flip / FULL
-        second = [[1 - flip, flip], [flip, 1 - flip]]
+        again = [[1 - flip, flip], [flip, 1 - flip]]
 
         def bit(value: int, alpha: int) -> list[float]:
             one = built.bit.weight(built.point(value, alpha) * built.segment)
             return [(FULL - one) / FULL, one / FULL]
 
-        found = [device(a, lambda v, a=a: bit(v, a), second) for a in range(built.segment)]  # type: ignore[misc]
+        found = [device(a, lambda v, a=a: bit(v, a), again) for a in range(built.segment)]  # type: ignore[misc]
         return [found]
     second = second_rows(built.instant, getattr(built, "d", k))
     shown = []

@@ -31,13 +31,14 @@ from ldpbeam.simulators import participation as fleets
 from ldpbeam.simulators.population.specs import ABSENT
 from ldpbeam.simulators.words import RandomWords
 from ldpbeam.support import SupportProbabilities
+from tests.narrow import frequencies
 from tests.reference.channels import cuts_of, outcomes
 
 SMALL = [(m, of) for of in range(1, 6) for m in range(1, of + 1)]
 
 
 def collection(name: str, size: int, m: int, of: int) -> Collection:
-    levels = {"epsilon": 1.0, "epsilon_longitudinal": 2.0, "epsilon_first": 1.0}
+    levels: dict[str, Any] = {"epsilon": 1.0, "epsilon_longitudinal": 2.0, "epsilon_first": 1.0}
     parameters = Parameters(**{key: levels[key] for key in PROTOCOLS[name].PARAMETERS})
     return Collection(
         "x", 1, Domain(size), name, parameters, Epochs(3600, 0, of), participation=Participation(m, of)
@@ -95,7 +96,8 @@ def transcripts(agreed: Collection, values: tuple[int, ...]) -> dict[Any, Fracti
     assert asked is not None
 
     def life(words: Any) -> Any:
-        own, memo, sent = asked.chosen(words), Memo(), []
+        own, memo = asked.chosen(words), Memo()
+        sent: list[bytes | None] = []
         for epoch, value in enumerate(values):
             if epoch in own:
                 response, memo = protocol.privatize(value, memo, words)
@@ -104,7 +106,7 @@ def transcripts(agreed: Collection, values: tuple[int, ...]) -> dict[Any, Fracti
                 sent.append(None)
         return tuple(sent)
 
-    return outcomes(life, _cuts(protocol))
+    return outcomes(life, _cuts(frequencies(protocol)))
 
 
 def _cuts(protocol: FrequencyProtocol[Any]) -> Callable[[int], list[int]]:

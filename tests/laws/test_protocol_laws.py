@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from functools import partial
 from itertools import compress, product
 from operator import mul
 from struct import unpack
@@ -24,19 +25,23 @@ from ldpbeam.channels.exact import exp_below
 from ldpbeam.errors import InvalidPayload
 from ldpbeam.hashing import LinearFamily
 from ldpbeam.kernels.check_codes import CheckCode
-from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Memo, Parameters, protocol
+from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, LocalProtocol, Memo, Parameters
 from ldpbeam.protocols.bit_flip import BitFlip
 from ldpbeam.protocols.contract import WordSpec
 from ldpbeam.protocols.laplace_mean import LaplaceMean
+from ldpbeam.protocols.local_hash import OLH
 from ldpbeam.protocols.results import MeanProtocol
+from ldpbeam.protocols.simulation_side import FleetAnswers, FleetWords
 from ldpbeam.protocols.unary import Unary
 from ldpbeam.randomness import FULL, Randomness, ScriptedRandomness
 from ldpbeam.support import Support
 from tests.conftest import REPOSITORY
+from tests.narrow import present
 from tests.reference.channels import (
     channel,
     compose,
     cuts_of,
+    first_answer,
     first_rows,
     memo_key,
     memos,
@@ -44,13 +49,14 @@ from tests.reference.channels import (
     output_of,
     over_one_denominator,
     round_rows,
+    rounds_of,
     second_rows,
     seed_words,
     weighted_responses,
     worst_ratio,
 )
 from tests.reference.random_words import randomised
-from tests.reference.settings import Setting, frequency_settings, settings
+from tests.reference.settings import FrequencySetting, Setting, frequency_settings, settings
 
 every = pytest.mark.parametrize("setting", settings((2, 3, 5, 8, 9)), ids=str)
 # Laws about own and other, and about rounds that are symbols or bits of values; means have theirs in
@@ -70,11 +76,11 @@ small = pytest.mark.parametrize(
 wide = pytest.mark.parametrize("setting", settings((5, 9, 300)), ids=str)
 
 
-def two_rounds(built: FrequencyProtocol[Any]) -> bool:
+def two_rounds(built: LocalProtocol[Any]) -> bool:
     return built.guarantee.memoised_ratio is not None
 
 
-def random_payloads(built: FrequencyProtocol[Any], n: int, seed: int = 1) -> np.ndarray:
+def random_payloads(built: LocalProtocol[Any], n: int, seed: int = 1) -> np.ndarray:
     """Sound payloads: uniform over what ``decode`` takes, or what devices send."""
     draw = random.Random(seed)
     if isinstance(built, MeanProtocol):
@@ -93,7 +99,7 @@ def random_payloads(built: FrequencyProtocol[Any], n: int, seed: int = 1) -> np.
                 # domains: a device's report takes their place.
                 words = Recording(draw.getrandbits(64))
                 value = draw.randrange(built.domain_size)
-                found.append(built.encode(built.privatize(value, built.new_memo(words), words)[0]))
+                found.append(built.encode(first_answer(built, value, built.new_memo(words), words)))
     return np.frombuffer(b"".join(found[:n]), np.uint8).reshape(n, built.payload_size)
 
 
@@ -144,15 +150,17 @@ def test_worst_ratio_of_a_first_report_is_the_guarantee_and_below_nominal(settin
 
 
 @frequency
-def test_permanent_round_stays_below_the_longitudinal_level(setting: Setting) -> None:
+def test_permanent_round_stays_below_the_longitudinal_level(setting: FrequencySetting) -> None:
     """What is memoised about one input never spends more than ε∞, by enumeration of the round."""
     built = setting.build()
     if not two_rounds(built):
         assert setting.parameters.epsilon_longitudinal is None
         return
     seeds = {getattr(r, "seed", None) for r, _ in weighted_responses(built)[0]}
+    permanent = rounds_of(built).permanent
     if "hash_family" in setting.kind.OPTIONAL:
-        worst = worst_ratio(round_rows(built.permanent, setting.domain_size))
+        assert permanent is not None
+        worst = worst_ratio(round_rows(permanent, setting.domain_size))
     else:
         worst = max(worst_ratio(first_rows(built, seed)) for seed in seeds)
     assert worst == built.guarantee.memoised_ratio
@@ -161,10 +169,10 @@ def test_permanent_round_stays_below_the_longitudinal_level(setting: Setting) ->
 
 
 @pytest.mark.parametrize("setting", frequency_settings((2, 3, 5)), ids=str)
-def test_two_rounds_multiplied_out_are_the_likelihood(setting: Setting) -> None:
+def test_two_rounds_multiplied_out_are_the_likelihood(setting: FrequencySetting) -> None:
     """The composed channel is the matrix product of the two rounds, not a formula's opinion."""
     built = setting.build()
-    second = second_rows(built.instant, getattr(built, "d", setting.domain_size))
+    second = second_rows(rounds_of(built).instant, getattr(built, "d", setting.domain_size))
     responses, _ = weighted_responses(built)
     joints: dict[int | None, list[list[Fraction]]] = {}
     for response, _ in responses:
@@ -177,7 +185,7 @@ def test_two_rounds_multiplied_out_are_the_likelihood(setting: Setting) -> None:
 
 
 @small
-def test_the_device_code_has_exactly_the_stated_distribution(setting: Setting) -> None:
+def test_the_device_code_has_exactly_the_stated_distribution(setting: FrequencySetting) -> None:
     """``privatize``, run over every word it could draw, sends each response with its
     ``likelihood``.
 
@@ -189,7 +197,7 @@ def test_the_device_code_has_exactly_the_stated_distribution(setting: Setting) -
     for memo in memos(built)[:4] if two_rounds(built) else [Memo()]:
         for value in range(setting.domain_size):
             if built.word_plan.seed_per_report:
-                found = {}
+                found: dict[Any, Fraction] = {}
                 for words in seed_words(built)[0]:
 
                     def run(randomness: Any, words: list[int] = words, value: int = value) -> Any:
@@ -204,7 +212,7 @@ def test_the_device_code_has_exactly_the_stated_distribution(setting: Setting) -
 
                     found |= outcomes(run, cuts)
             else:
-                found = outcomes(lambda r, v=value, m=memo: built.privatize(v, m, r)[0], cuts)
+                found = outcomes(partial(first_answer, built, value, memo), cuts)
             assert found
             for response, probability in found.items():
                 assert probability == built.likelihood(response, value), response
@@ -213,18 +221,18 @@ def test_the_device_code_has_exactly_the_stated_distribution(setting: Setting) -
 
 
 @small
-def test_a_second_report_uses_the_memo(setting: Setting) -> None:
+def test_a_second_report_uses_the_memo(setting: FrequencySetting) -> None:
     """Given the memo, a report depends on the permanent answer only, through the second round."""
     built = setting.build()
     if not two_rounds(built):
         return
-    second = second_rows(built.instant, getattr(built, "d", setting.domain_size))
+    second = second_rows(rounds_of(built).instant, getattr(built, "d", setting.domain_size))
     for memo in memos(built)[:4]:
         for value in range(setting.domain_size):
             key = memo_key(built, memo.seed, value)
             for answer in range(len(second)):
                 remembered = memo.with_answer(key, answer)
-                found = outcomes(lambda r, v=value, m=remembered: built.privatize(v, m, r)[0], cuts_of(built))
+                found = outcomes(partial(first_answer, built, value, remembered), cuts_of(built))
                 for response, probability in found.items():
                     assert probability == second[answer][output_of(response)]
 
@@ -255,7 +263,7 @@ def supporters(built: FrequencyProtocol[Any]) -> Iterator[list[bool]]:
 
 
 @enumerable
-def test_own_and_other_are_the_enumerated_support_probabilities(setting: Setting) -> None:
+def test_own_and_other_are_the_enumerated_support_probabilities(setting: FrequencySetting) -> None:
     """(own, other) by summing the channel over the responses that support a value, for every
     pair.
     """
@@ -270,7 +278,7 @@ def test_own_and_other_are_the_enumerated_support_probabilities(setting: Setting
 
 
 @enumerable
-def test_the_estimator_is_unbiased_in_rational_arithmetic(setting: Setting) -> None:
+def test_the_estimator_is_unbiased_in_rational_arithmetic(setting: FrequencySetting) -> None:
     """Expected support counts of a population, debiased, are the population: no approximation
     anywhere.
     """
@@ -466,7 +474,8 @@ def test_values_outside_the_domain_are_refused_without_being_named(setting: Sett
 def test_protocols_pickle_small_and_equal(setting: Setting) -> None:
     """A protocol travels to every worker: small, equal, and without cached arrays or functions."""
     built = setting.build()
-    assert isinstance(built, MeanProtocol) or built.support.own > built.support.other
+    if not isinstance(built, MeanProtocol):
+        assert present(built.support).own > present(built.support).other
     data = pickle.dumps(built)
     assert len(data) < 2000
     assert pickle.loads(data) == built == setting.build()
@@ -510,7 +519,7 @@ def test_the_device_path_imports_no_numpy() -> None:
 # Simulation
 
 
-class Words:
+class Words(FleetWords):
     """Seeded words for a fleet; equal calls give equal words, as the contract asks."""
 
     def __init__(self, n: int, seed: int) -> None:
@@ -539,8 +548,11 @@ class Words:
     def instant_bits(self, held: np.ndarray, spec: WordSpec, channel: BitChannel) -> np.ndarray:
         return randomised(held, self.instant(spec), channel)
 
+    def part(self, index: int, rows: np.ndarray | None = None) -> FleetWords:
+        raise NotImplementedError("one attribute only")
 
-class Remembering:
+
+class Remembering(FleetAnswers):
     """A fleet's memo as a dictionary."""
 
     def __init__(self) -> None:
@@ -551,6 +563,9 @@ class Remembering:
         if new.size:
             self.answers |= dict(zip(keys[new].tolist(), draw(new), strict=True))
         return np.array([self.answers[key] for key in keys.tolist()])
+
+    def part(self, index: int) -> FleetAnswers:
+        raise NotImplementedError("one attribute only")
 
 
 @pytest.mark.thorough(but=55)
@@ -616,7 +631,7 @@ def test_many_linear_hashes_are_the_single_ones(g: int, size: int) -> None:
 @pytest.mark.parametrize("g,size", list(product((2, 3, 5), (2, 3, 4, 5, 9, 16))))
 def test_linear_collisions_are_exact_for_every_pair(g: int, size: int) -> None:
     """P(H(v) = H(w)) over all seeds is the stated fraction for *every* pair, not on average."""
-    built = protocol("olh", size, Parameters(epsilon=1.0, g=g))
+    built = OLH.from_parameters(size, Parameters(epsilon=1.0, g=g))
     family = built.family
     seeds = list(family.seeds())
     for v in range(size):

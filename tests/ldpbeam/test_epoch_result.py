@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from ldpbeam.epoch_result import count_support, result_of_epoch
 from ldpbeam.histogram import INSUFFICIENT, TOO_MANY_ERRORS
 from ldpbeam.protocols import Parameters
 from ldpbeam.reports import ReportColumns
+from tests.narrow import present
 from tests.pipelines.running import counting_collections, fleet
 
 AGREED = Collection(
@@ -82,7 +84,7 @@ def test_of_too_few_reports_the_support_is_published_alone() -> None:
     assert found.attributes[0].estimates is None
 
 
-def _fields() -> dict[str, object]:
+def _fields() -> dict[str, Any]:
     names = ("name", "domain", "protocol_name", "version", "parameters", "epochs")
     return {name: getattr(AGREED, name) for name in names}
 
@@ -100,7 +102,7 @@ def test_signs_of_forged_reports_are_counted_with_the_support() -> None:
     agreed = next(c for c in counting_collections() if c.protocol_name == "sue")
     payloads = np.concatenate([batch.payloads for batch in fleet(agreed, 40, 1)])
     payloads[::2] = np.frombuffer(
-        ((1 << agreed.domain.size) - 1).to_bytes(payloads.shape[1], "little"), np.uint8
+        ((1 << present(agreed.domain).size) - 1).to_bytes(payloads.shape[1], "little"), np.uint8
     )
     sent = ReportColumns(agreed.digest, 0, np.arange(40, dtype=np.uint64), read_only(payloads))
     wanted = np.zeros(agreed.protocol.signs_length, np.int64)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import cache
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,15 +26,16 @@ from ldpbeam.estimates import (
 )
 from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
 from ldpbeam.support import SupportProbabilities
+from tests.narrow import frequencies, present
 from tests.reference import estimates as reference
-from tests.reference.settings import LEVELS
+from tests.reference.settings import levels_of
 
 
 @cache
-def built(name: str, size: int) -> FrequencyProtocol:
+def built(name: str, size: int) -> FrequencyProtocol[Any]:
     from ldpbeam.protocols import PROTOCOLS
 
-    return protocol(name, size, Parameters(**{n: LEVELS[n] for n in PROTOCOLS[name].PARAMETERS}))
+    return frequencies(protocol(name, size, Parameters(**levels_of(PROTOCOLS[name]))))
 
 
 def binomial(n: int, p: float) -> tuple[int, np.ndarray]:
@@ -119,7 +121,7 @@ def test_every_column_is_that_of_the_formulas(name: str, n: int | None, size: in
         for side, end, row in zip(sides, ends, found.numbers[place : place + 2, asked], strict=True):
             score = known * reference.cumulants(side, probabilities.chances)[0] >= FEW
             assert row[score].tolist() == end[score].tolist()
-            many += np.count_nonzero(score)
+            many += int(np.count_nonzero(score))
     assert many or n is None or n < 100_000
 
 
@@ -147,7 +149,7 @@ def test_one_number_of_reports_is_as_many_equal_ones(n: int, share: Fraction) ->
 
 def test_the_value_with_fewest_reports_decides_whether_counts_are_few() -> None:
     """Wherever it stands."""
-    probabilities = protocol("oue", 100, Parameters(epsilon=4.0)).support  # type: ignore[attr-defined]
+    probabilities = present(protocol("oue", 100, Parameters(epsilon=4.0)).support)
     for place in (0, 5, 9):
         reports, support = np.full(10, 10**6), np.full(10, 10**4)
         reports[place], support[place] = 30, 6
@@ -304,7 +306,7 @@ def test_sampling_devices_adds_its_own_variance(share: float) -> None:
     """
     from fractions import Fraction
 
-    base = protocol("grr", 2, Parameters(epsilon=1.5)).support
+    base = present(protocol("grr", 2, Parameters(epsilon=1.5)).support)
     sampled = SupportProbabilities(base.own, base.other, Fraction(share))
     population, n = 4_000, int(4_000 * share)
     for holders in (0, 1200, 2000):

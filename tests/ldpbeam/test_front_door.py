@@ -17,6 +17,7 @@ from ldpbeam.reports import ReportColumns
 from ldpbeam.tables import estimates_schema
 from ldpbeam.wire import report_pb2
 from tests.conftest import REPOSITORY
+from tests.narrow import present
 
 FILES = sorted((REPOSITORY / "examples").glob("*.yaml"))
 
@@ -95,7 +96,7 @@ def test_reports_of_devices_and_of_a_simulation_are_admitted(agreed: Collection)
         payloads=simulated.payloads.tobytes(),
     ).SerializeToString()
     devices = [
-        ldpbeam.Device.ephemeral(collection).report(ldpbeam.Index(2), epoch=1)
+        present(ldpbeam.Device.ephemeral(collection).report(ldpbeam.Index(2), epoch=1))
         for collection in (agreed, other)
     ]
     both = ldpbeam.admit([agreed, other], [batch, *devices])

@@ -30,14 +30,15 @@ from ldpbeam.protocols import PROTOCOLS, Parameters, protocol
 from ldpbeam.protocols.attributes.allocate import allocate
 from ldpbeam.protocols.bit_flip import BitFlip
 from ldpbeam.protocols.forgery_side import SupportedLaw
-from ldpbeam.protocols.laplace_mean import RARE
+from ldpbeam.protocols.laplace_mean import RARE, LaplaceMean
 from ldpbeam.protocols.results import MeanProtocol
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.words import RandomWords
 from ldpbeam.support import Support
 from ldpbeam.transforms.coders import SupportCoder
+from tests.narrow import frequencies, present
 
-LEVELS = {"epsilon": 1.0, "epsilon_longitudinal": 2.0, "epsilon_first": 1.0, "d": 4}
+LEVELS: dict[str, Any] = {"epsilon": 1.0, "epsilon_longitudinal": 2.0, "epsilon_first": 1.0, "d": 4}
 K, N, FORGED = 100, 100_000, 1_000
 """The reference setting: 1 % forged reports."""
 
@@ -190,8 +191,8 @@ def test_a_mean_beyond_its_domain_is_seen() -> None:
 @pytest.mark.parametrize("far", ["up", "down"])
 def test_a_few_reports_of_much_noise_are_seen(far: str) -> None:
     """10 of 100,000 where devices send 0.1; they moved the mean by 0.3 % of its range without an alarm."""
-    kind = protocol("laplace_mean", 1001, Parameters(epsilon=1.0))
-    up, down = kind.rare_noise
+    kind = LaplaceMean.from_parameters(1001, Parameters(epsilon=1.0))
+    up, down = present(kind.rare_noise)
     chosen = {"up": kind.maximum + up, "down": -down}[far]
     forged = rows(chosen.to_bytes(8, "little", signed=True), 10)
     assert alarms(kind, add(kind, honest(kind, N, 3), forged)) == {"extremes"}
@@ -205,9 +206,9 @@ def test_a_few_reports_of_much_noise_are_seen(far: str) -> None:
 @pytest.mark.parametrize(("m", "epsilon"), [(1, 0.5), (1, 2.0), (3, 1.0), (7, 4.0), (20, 3.0)])
 def test_the_chance_of_much_noise_is_exact_and_holds_for_every_value(m: int, epsilon: float) -> None:
     """By enumeration of all reports: the value at the end has it, and noise of 1 less is likelier."""
-    kind = protocol("laplace_mean", m + 1, Parameters(epsilon=epsilon))
-    up, down = kind.rare_noise
-    first, second = kind.extremes
+    kind = LaplaceMean.from_parameters(m + 1, Parameters(epsilon=epsilon))
+    up, down = present(kind.rare_noise)
+    first, second = present(kind.extremes)
     beyond = [
         (
             sum(kind.likelihood(y, v) for y in range(m + up, m + kind.margin + 1)),
@@ -229,7 +230,7 @@ def test_the_chance_of_much_noise_is_exact_and_holds_for_every_value(m: int, eps
 
 def test_noise_that_is_clamped_away_is_no_sign() -> None:
     """At ε = 32 over 0 .. 1 reports end at 0 and 1: there is nothing to count."""
-    kind = protocol("laplace_mean", 2, Parameters(epsilon=32.0))
+    kind = LaplaceMean.from_parameters(2, Parameters(epsilon=32.0))
     assert (kind.margin, kind.extremes, kind.signs_length) == (0, None, 0)
     assert "extremes" not in {one.name for one in indicators(kind, honest(kind, 1_000, 1))}
 
@@ -263,8 +264,8 @@ BITS = [name for name in PROTOCOLS if built(name).supported_law is not None]
 def test_the_law_of_ones_is_that_of_every_value(name: str) -> None:
     """By enumeration of all reports of four values: exact, and the same whatever the device holds."""
     levels = {n: v for n, v in {**LEVELS, "d": 2}.items() if n in PROTOCOLS[name].PARAMETERS}
-    kind = protocol(name, 4, Parameters(**levels))
-    first, rest, other = kind.supported_law
+    kind = frequencies(protocol(name, 4, Parameters(**levels)))
+    first, rest, other = present(kind.supported_law)
     wanted = np.convolve([1 - first, first], binom.pmf(np.arange(rest + 1), rest, other))
     for value in range(4):
         found = np.zeros(wanted.size)

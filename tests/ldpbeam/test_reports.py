@@ -22,12 +22,13 @@ from ldpbeam.reports import (
     Admission,
     Rejection,
     Written,
+    admit_even_rows,
     admit_frames,
     admit_rows,
     capped,
 )
 from ldpbeam.wire import codec
-from ldpbeam.wire.codec import Batch, Rows
+from ldpbeam.wire.codec import Batch, EvenRows, Rows
 from ldpbeam.wire.report_pb2 import ReportBatch
 from tests.pipelines.running import collection
 from tests.reference.batches import admit_batch
@@ -164,7 +165,7 @@ def test_floods_of_rejections_share_an_entry(n: int) -> None:
 
 def test_collections_know_their_payload_sizes() -> None:
     """What the records above assume."""
-    sizes = [c.protocol.payload_size for c in AGREED.values() if isinstance(c, Collection)]
+    sizes = [c.protocol.payload_size for c in AGREED.values()]
     assert sizes == [2, 1]
 
 
@@ -446,7 +447,7 @@ def fraction(done: Admission) -> float:
         (np.zeros(10, np.int64), b"\xff" * 320, 1),
     ],
 )
-def test_junk_weighs_what_it_would_as_reports(ids: np.ndarray, payloads: bytes, weight: int) -> None:  # type: ignore[type-arg]
+def test_junk_weighs_what_it_would_as_reports(ids: np.ndarray, payloads: bytes, weight: int) -> None:
     """Everything is booked; the error fraction takes as many reports as the bytes and ids could have been."""
     wide = collection("sue", 251, "wide")
     assert wide.protocol.payload_size == 32
@@ -493,7 +494,7 @@ def small_batches(n: int) -> list[bytes]:
         count = draw.choice([0, 1, 1, 2, 3])
         width = AGREED[digest].protocol.payload_size if digest in AGREED else 1
         size = count * width + draw.choice([0, 0, 0, 1])
-        payloads = draw.choice([bytes, bytes, draw.randbytes])(size)
+        payloads = bytes(size) if draw.choice([True, True, False]) else draw.randbytes(size)
         ids = [draw.getrandbits(64) | 1 for _ in range(count)]
         claimed = count + draw.choice([0, 0, 0, 1])
         message = ReportBatch(digest=digest, epoch=epoch, count=claimed, report_ids=ids, payloads=payloads)
@@ -523,6 +524,25 @@ def test_small_batches_together_are_as_one_by_one() -> None:
     assert ours == theirs
     assert len(together.admitted) < 10
     assert len(single.admitted) > 300
+
+
+def test_rows_end_to_end_are_judged_one_by_one_where_one_is_refused() -> None:
+    """As Parquet files give them: admitted as they lie, or without the one that no device sends."""
+    agreed = collection("oue", 100, "ones", parameters=Parameters(epsilon=1.0))
+    draw = np.random.default_rng(2)
+    payloads = np.packbits(draw.random((2000, 100)) < 0.3, axis=1, bitorder="little")
+    for spoiled in (0, 1):
+        payloads[:spoiled] = 255
+        same = np.broadcast_to(np.uint64(agreed.digest), 2000), np.broadcast_to(np.int64(0), 2000)
+        rows = EvenRows(*same, np.arange(2000, dtype=np.uint64), payloads, 0)
+        done = Admission()
+        admit_even_rows(rows, {agreed.digest: agreed}, "here", done)
+        (columns,) = done.admitted
+        assert columns.report_ids.tolist() == list(range(spoiled, 2000))
+        assert np.array_equal(columns.payloads, payloads[spoiled:])
+        assert done.read == {(agreed.digest_hex, 0): 2000}
+        wanted = {((agreed.digest_hex, 0), Reason.UNUSED_BITS): 1} if spoiled else {}
+        assert dict(done.rejected) == wanted
 
 
 def _reports(done: Admission) -> list[tuple[int, int, int, bytes]]:

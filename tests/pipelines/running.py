@@ -35,6 +35,7 @@ from ldpbeam.records.run_record import read_record
 from ldpbeam.simulators.deliver.files import Compression, Format, report_file, write_reports
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.wire import report_pb2
+from tests.narrow import frequencies, present
 from tests.reference.counting import count_support
 
 DEVICES, EPOCHS, SIZE = 300, 3, 11
@@ -60,14 +61,14 @@ def collection(
 
 def counting_collections() -> list[Collection]:
     """Every protocol in the table that counts support, once per hash family."""
-    values = {"epsilon": 1.0, "epsilon_longitudinal": 2.0, "epsilon_first": 1.0, "d": 3}
+    values: dict[str, Any] = {"epsilon": 1.0, "epsilon_longitudinal": 2.0, "epsilon_first": 1.0, "d": 3}
     found = []
     for name, kind in PROTOCOLS.items():
         if not issubclass(kind, FrequencyProtocol):
             continue  # means: tests/pipelines counts values
         takes = {p: v for p, v in values.items() if p in (*kind.PARAMETERS, *kind.OPTIONAL)}
         for family in FAMILIES if "hash_family" in kind.OPTIONAL else ("",):
-            chosen = Parameters(**takes, **({"hash_family": family} if family else {}))
+            chosen = Parameters(**takes, hash_family=family) if family else Parameters(**takes)
             label = f"{name}_{family}" if family else name
             found.append(collection(name, SIZE, label, parameters=chosen))
     return found
@@ -77,9 +78,9 @@ def fleet(agreed: Collection, devices: int = DEVICES, epochs: int = EPOCHS) -> l
     """What a fleet sends, as batches of at most 128 reports."""
     draw = np.random.default_rng(5)
     crowd = Fleet(agreed, devices, agreed.digest % 1000, rows_per_batch=128)
-    found = []
+    found: list[ReportColumns] = []
     for epoch in range(epochs):
-        values = draw.integers(0, agreed.domain.size, devices).astype(np.int32)
+        values = draw.integers(0, present(agreed.domain).size, devices).astype(np.int32)
         found.extend(crowd.batches(Index(values), epoch)[1])
     return found
 
@@ -282,7 +283,7 @@ def expected_support(
     return {
         (by_digest[digest].digest_hex, epoch): (
             len(group),
-            count_support(by_digest[digest].protocol, group.values()),
+            count_support(frequencies(by_digest[digest].protocol), group.values()),
         )
         for (digest, epoch), group in once(reports).items()
     }

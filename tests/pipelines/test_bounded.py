@@ -31,7 +31,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Done:
     """One run of the pipeline over all kinds."""
     base = tmp_path_factory.mktemp("kinds")
     for collection in KINDS.values():
-        write(base / "in", collection, reports(collection), prefix=collection.digest_hex)  # type: ignore[arg-type]
+        write(base / "in", collection, reports(collection), prefix=collection.digest_hex)
     return execute(tuple(KINDS.values()), base / "in", base / "out", shard_bits=1)
 
 

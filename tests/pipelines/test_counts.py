@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,9 +15,8 @@ from ldpbeam.errors import LdpError
 from ldpbeam.pipelines import bounded as collect
 from ldpbeam.reports import Parts
 from ldpbeam.simulators.deliver.files import Compression, Format
-from ldpbeam.support import Support
-from ldpbeam.transforms.stages import counting_threads, spill
-from ldpbeam.transforms.stages.counting_threads import CountingThreads
+from ldpbeam.support import Support, UncountedReports
+from ldpbeam.transforms.stages import spill
 from ldpbeam.transforms.stages.spill import ShardWithSpill
 from ldpbeam.transforms.stages.support import CountSupportOfEach
 from tests.pipelines.running import (
@@ -181,25 +179,6 @@ def test_repeated_and_parallel_bundles_change_nothing(
     same(execute(agreed, reports, tmp_path, beam_args=options, shard_bits=2), wanted)
 
 
-def test_batches_that_other_threads_count_change_nothing(
-    plain: Everything, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Three further threads that are given every batch there is room for."""
-    agreed, reports, wanted = plain
-    taken: list[bool] = []
-    give = CountingThreads._given_away
-
-    def given(threads: CountingThreads, *batch: Any) -> bool:
-        taken.append(give(threads, *batch))
-        return taken[-1]
-
-    monkeypatch.setattr(CountingThreads, "_given_away", given)
-    monkeypatch.setattr(counting_threads, "_WORTH", 0.0)
-    monkeypatch.setattr("ldpbeam.pipelines.run.spare_cores", lambda: 3)
-    same(execute(agreed, reports, tmp_path), wanted)
-    assert sum(taken) > EPOCHS
-
-
 @pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("bits", "options"), [(0, ()), (3, ("--direct_runner_bundle_repeat=2",))], ids=["whole", "sharded"]
@@ -293,10 +272,13 @@ def test_without_deduplication_every_report_counts(plain: Everything, tmp_path: 
     )
 
 
+Counted = Support | UncountedReports | None
+
+
 class _Shared(CountSupportOfEach):
     """Impure on purpose: every call after the first one gets an accumulator that was used before."""
 
-    def add_input(self, accumulator: Support | None, parts: Parts, *_: object) -> Support | None:
+    def add_input(self, accumulator: Counted, parts: Parts, *_: object) -> Counted:
         held = self.__dict__.setdefault("_held", [])
         if not held:
             held.append(super().add_input(None, parts))

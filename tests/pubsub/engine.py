@@ -26,6 +26,7 @@ from ldpbeam.engine.storage.segment import read_header, read_segment
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.wire import report_pb2
 from tests.conftest import REPOSITORY
+from tests.narrow import present
 from tests.pipelines.running import check_books, expected_support, frame
 from tests.waiting import PATIENCE, poll
 
@@ -89,7 +90,7 @@ def epoch_at(agreed: Collection, when: float) -> int:
 def reports(agreed: Collection, epoch: int, devices: int, seed: int = 1) -> ReportColumns:
     """What so many devices report in an epoch, in one batch."""
     draw = np.random.default_rng([seed, epoch])
-    values = draw.integers(0, agreed.domain.size, devices).astype(np.int32)
+    values = draw.integers(0, present(agreed.domain).size, devices).astype(np.int32)
     return Fleet(agreed, devices, seed).report(Index(values), epoch)
 
 

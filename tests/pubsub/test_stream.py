@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from threading import Event, Thread
@@ -172,7 +173,11 @@ def scenes(
     request: pytest.FixtureRequest, clients: dict[bool, Any], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[Body, Future[None]]]:
     """The chosen tests of this module, under way."""
-    chosen = [i.function for i in request.session.items if i.module is request.module]
+    chosen = [
+        i.function
+        for i in request.session.items
+        if isinstance(i, pytest.Function) and i.module is request.module
+    ]
     # Those that take longest first.
     chosen = sorted((test for test in chosen if hasattr(test, "body")), key=lambda test: not test.restarts)
     stages: list[Stage] = []
@@ -349,9 +354,9 @@ def test_a_simulated_fleet_by_its_own_clock(stage: Stage) -> None:
         "run", "--collection", file, "--input", scratch / "files" / "reports", "--output", scratch / "run"
     )
     ldpbeam("simulate", *fleet, "--topic", channel.topic, host=stage.service.host)
-    options = {"stop_when_idle": "5s", "settle": None}
+    options: dict[str, Any] = {"stop_when_idle": "5s", "settle": None}
     own, published = (
-        stage.engines.start(scratch / name, subscription, file, **options, **more)
+        stage.engines.start(scratch / name, subscription, file, **{**options, **more})
         for name, subscription, more in (
             ("own", channel.subscription, {"timestamp_attribute": "received"}),
             ("published", second.subscription, {}),
@@ -420,7 +425,7 @@ def test_the_commands_of_the_documentation(stage: Stage) -> None:
         channel.publish(*sent)
         output = home / arguments[arguments.index("--output") + 1]
         engine = stage.engines.execute(arguments, output, home)
-        engine.until(lambda output=output: messages_landed(output))
+        engine.until(partial(messages_landed, output))
         assert engine.terminate() == 0
         assert engine.log.read_text().splitlines()[-3:-1] == [
             "stopped",

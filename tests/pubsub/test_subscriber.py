@@ -44,7 +44,7 @@ def test_what_was_not_acknowledged_comes_again_after_close(channel: Channel, sub
     """Whether it was pulled or still queued; and what was acknowledged just before stays away."""
     channel.publish(b"kept", b"pulled", b"queued")
     first = subscribe(channel.subscription)
-    held = {}
+    held: dict[bytes, Any] = {}
     while len(held) < 2:
         message = first.pull(1, 1000, PATIENCE)[0]
         held[message.data] = message

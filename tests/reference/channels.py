@@ -14,10 +14,10 @@ from functools import cache
 from itertools import pairwise, product
 from math import lcm
 from operator import mul
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from ldpbeam.channels.channel import BitChannel, SymbolChannel
-from ldpbeam.protocols import FrequencyProtocol, Memo
+from ldpbeam.protocols import LocalProtocol, Memo
 from ldpbeam.protocols.bit_flip import BitFlip
 from ldpbeam.protocols.one_bit_mean import OneBitRRPM
 from ldpbeam.protocols.public_string import BinFlipPlus, Verdict
@@ -30,7 +30,7 @@ Parts = list[tuple[int, int]]
 
 @cache
 def weighted_responses(
-    protocol: FrequencyProtocol[Any],
+    protocol: LocalProtocol[Any],
 ) -> tuple[tuple[tuple[Any, Fraction], ...], bool]:
     """Responses with the probability of the seed they carry (1 without seed), and whether that is
     all.
@@ -59,7 +59,7 @@ def weighted_responses(
 
 
 @cache
-def channel(protocol: FrequencyProtocol[Any]) -> tuple[tuple[Fraction, ...], ...]:
+def channel(protocol: LocalProtocol[Any]) -> tuple[tuple[Fraction, ...], ...]:
     """P(response | value): one row per value, one column per weighted response, seed probability
     included.
     """
@@ -83,7 +83,28 @@ def output_of(response: Any) -> int:
     return int(response)
 
 
-def memo_key(protocol: FrequencyProtocol[Any], seed: int | None, value: int) -> int:
+class Rounds(NamedTuple):
+    """The two rounds of a protocol; None where it has no such round."""
+
+    permanent: SymbolChannel | BitChannel | None
+    instant: SymbolChannel | BitChannel | None
+
+
+def rounds_of(protocol: LocalProtocol[Any]) -> Rounds:
+    """Of a protocol whose rounds are of symbols or bits, as they are where reports support values."""
+    found = Rounds(*(getattr(protocol, name, None) for name in Rounds._fields))
+    there = [one for one in found if one is not None]
+    assert there
+    assert all(isinstance(one, SymbolChannel | BitChannel) for one in there), there
+    return found
+
+
+def first_answer(protocol: LocalProtocol[Any], value: Any, memo: Memo, words: Any) -> Any:
+    """What a device with this memo sends."""
+    return protocol.privatize(value, memo, words)[0]
+
+
+def memo_key(protocol: LocalProtocol[Any], seed: int | None, value: int) -> int:
     """What a device with this seed memoises an answer under."""
     if isinstance(protocol, OneBitRRPM) and seed is not None:
         return protocol.point(value, seed)
@@ -92,7 +113,7 @@ def memo_key(protocol: FrequencyProtocol[Any], seed: int | None, value: int) -> 
     return value if seed is None else int(protocol.family.hash(seed, value))  # type: ignore[attr-defined]
 
 
-def first_rows(protocol: FrequencyProtocol[Any], seed: int | None) -> list[list[Fraction]]:
+def first_rows(protocol: LocalProtocol[Any], seed: int | None) -> list[list[Fraction]]:
     """P(output of the first round | value), given the seed of a response, a row per value."""
     one_round = getattr(protocol, "permanent", None) or protocol.instant  # type: ignore[attr-defined]
     values = range(protocol.domain_size)
@@ -107,7 +128,7 @@ def first_rows(protocol: FrequencyProtocol[Any], seed: int | None) -> list[list[
     return rows if seed is None else [rows[memo_key(protocol, seed, v)] for v in values]
 
 
-def seed_words(protocol: FrequencyProtocol[Any]) -> tuple[list[list[int]], bool]:
+def seed_words(protocol: LocalProtocol[Any]) -> tuple[list[list[int]], bool]:
     """Words of per-report seeds: some for every seed where there are few, else fixed ones; and which."""
     if isinstance(protocol, BitFlip):
         # The smallest word of each place of the deck.
@@ -209,7 +230,7 @@ def outcomes(run: Callable[[Any], T], cuts: Callable[[int], list[int]]) -> dict[
         path[-1] += 1
 
 
-def cuts_of(protocol: FrequencyProtocol[Any]) -> Callable[[int], list[int]]:
+def cuts_of(protocol: LocalProtocol[Any]) -> Callable[[int], list[int]]:
     """Thresholds of both rounds by the limit that a draw names."""
     rounds = [getattr(protocol, name, None) for name in ("permanent", "instant")]
     by_limit: dict[int, set[int]] = defaultdict(set)
@@ -222,7 +243,7 @@ def cuts_of(protocol: FrequencyProtocol[Any]) -> Callable[[int], list[int]]:
     return lambda limit: sorted(by_limit[limit])
 
 
-def memos(protocol: FrequencyProtocol[Any]) -> list[Memo]:
+def memos(protocol: LocalProtocol[Any]) -> list[Memo]:
     """Memos of devices that never reported: one per seed (fifty of them where there are too
     many).
     """

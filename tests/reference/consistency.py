@@ -59,12 +59,19 @@ def mle_apx_slsqp(estimates: FloatArray, floor: float, slope: float) -> FloatArr
 
     k = estimates.size
     scale = 1.0 / gaussian_objective(np.full(k, 1.0 / k), estimates, floor, slope)
+
+    def objective(x: FloatArray) -> float:
+        return scale * gaussian_objective(x, estimates, floor, slope)
+
+    def beyond_one(x: FloatArray) -> float:
+        return float(np.sum(x)) - 1.0
+
     found = minimize(
-        lambda x: scale * gaussian_objective(x, estimates, floor, slope),
+        objective,
         np.full(k, 1.0 / k),
         method="SLSQP",
         bounds=[(0.0, 1.0)] * k,
-        constraints=[{"type": "eq", "fun": lambda x: np.sum(x) - 1.0}],
+        constraints=[{"type": "eq", "fun": beyond_one}],
         options={"ftol": 1e-15, "maxiter": 1000},
     )
     return np.asarray(found.x, dtype=np.float64)

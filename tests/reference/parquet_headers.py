@@ -173,7 +173,7 @@ def page_headers(data: bytes, longest: int) -> tuple[list[tuple[int, int, int, i
 
     A page without a size is the last one; one that ends behind the data has no compressed size.
     """
-    found = []
+    found: list[tuple[int, int, int, int, int]] = []
     at = 0
     while at < len(data):
         try:

@@ -9,11 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Any, TypedDict
 
 from ldpbeam.channels.calibration import Calibration
 from ldpbeam.hashing import FAMILIES
-from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Parameters
+from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, LocalProtocol, Parameters
+from tests.narrow import frequencies
+
+
+class Levels(TypedDict, total=False):
+    """Privacy levels, as :class:`Parameters` takes them."""
+
+    epsilon: float
+    epsilon_longitudinal: float
+    epsilon_first: float
+
 
 # Every protocol can reach half of ε∞ in its first report.
 LEVELS: dict[str, float] = {"epsilon": 1.0, "epsilon_longitudinal": 2.0, "epsilon_first": 1.0}
@@ -43,10 +53,10 @@ class Setting:
     parameters: Parameters
 
     @property
-    def kind(self) -> type[FrequencyProtocol[Any]]:
+    def kind(self) -> type[LocalProtocol[Any]]:
         return PROTOCOLS[self.name]
 
-    def build(self) -> FrequencyProtocol[Any]:
+    def build(self) -> LocalProtocol[Any]:
         return self.kind.from_parameters(self.domain_size, self.parameters)
 
     @property
@@ -81,7 +91,15 @@ class Setting:
         return "-".join(parts)
 
 
-def choices(kind: type[FrequencyProtocol[Any]], size: int) -> Iterator[dict[str, Any]]:
+@dataclass(frozen=True)
+class FrequencySetting(Setting):
+    """One of a protocol that counts support."""
+
+    def build(self) -> FrequencyProtocol[Any]:
+        return frequencies(super().build())
+
+
+def choices(kind: type[LocalProtocol[Any]], size: int) -> Iterator[dict[str, Any]]:
     """Every combination of what the protocol lets a collection of that many values choose."""
     unknown = set(kind.PARAMETERS) - set(LEVELS) - set(SIZED) | set(kind.OPTIONAL) - set(CHOICES)
     assert not unknown, f"{kind.NAME} takes {sorted(unknown)}: add values to {__name__}"
@@ -94,7 +112,7 @@ def choices(kind: type[FrequencyProtocol[Any]], size: int) -> Iterator[dict[str,
             yield chosen
 
 
-def levels_of(kind: type[FrequencyProtocol[Any]], **levels: float) -> dict[str, float]:
+def levels_of(kind: type[LocalProtocol[Any]], **levels: float) -> dict[str, Any]:
     """The levels that a protocol takes."""
     return {name: (LEVELS | levels)[name] for name in kind.PARAMETERS if name in LEVELS}
 
@@ -113,9 +131,13 @@ def settings(sizes: tuple[int, ...], **levels: float) -> list[Setting]:
     ]
 
 
-def frequency_settings(sizes: tuple[int, ...], **levels: float) -> list[Setting]:
+def frequency_settings(sizes: tuple[int, ...], **levels: float) -> list[FrequencySetting]:
     """Those of the protocols that count support, to which the laws about own and other apply."""
-    return [s for s in settings(sizes, **levels) if issubclass(s.kind, FrequencyProtocol)]
+    return [
+        FrequencySetting(s.name, s.domain_size, s.parameters)
+        for s in settings(sizes, **levels)
+        if issubclass(s.kind, FrequencyProtocol)
+    ]
 
 
 def hash_families() -> list[Setting | Any]:

@@ -197,7 +197,7 @@ def test_no_module_imports_a_private_name() -> None:
 
 def lint(top: Path) -> subprocess.CompletedProcess[str]:
     """What import-linter says of the package below a folder."""
-    command = [Path(sys.executable).with_name("lint-imports"), "--no-logo", "--no-cache"]
+    command: list[str | Path] = [Path(sys.executable).with_name("lint-imports"), "--no-logo", "--no-cache"]
     command += [REPOSITORY / "pyproject.toml"]
     environment = {**os.environ, "PYTHONPATH": str(top)}
     return subprocess.run(command, cwd=top, env=environment, capture_output=True, text=True, check=False)

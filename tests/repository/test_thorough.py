@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
@@ -77,7 +78,7 @@ class Begun:
 def test_thorough_tests_begin_within_their_time_and_others_always(
     minutes: float | None, passed: float, more: bool, runs: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(conftest.time, "monotonic", lambda: conftest.BEGAN + 60 * passed)
+    monkeypatch.setattr(time, "monotonic", lambda: conftest.BEGAN + 60 * passed)
     item = cast("pytest.Item", Begun(minutes, more))
     if runs:
         conftest.pytest_runtest_setup(item)

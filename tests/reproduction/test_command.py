@@ -1,6 +1,7 @@
 """What ``python -m reproduction`` takes: each option has its effect, and --list computes nothing."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -11,7 +12,7 @@ from click.testing import CliRunner
 
 from reproduction.__main__ import reproduce
 
-OPTIONS = {
+OPTIONS: dict[str, tuple[list[str], Callable[[Any, Any, Path, int], object], object]] = {
     "--quick": (["--quick"], lambda names, settings, folder, jobs: settings.quick, True),
     "--runs": (["--runs", "7"], lambda names, settings, folder, jobs: settings.runs, 7),
     "--data": (["--data", "mine"], lambda names, settings, folder, jobs: settings.data, Path("mine")),

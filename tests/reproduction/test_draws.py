@@ -20,6 +20,7 @@ from reproduction.draws import (
     permanent_bits,
     two_rounds,
 )
+from tests.reference.settings import Levels
 
 DEVICES, SIZE, GROUPS = 24, 4, 700
 HELD = np.array([[0] * 12 + [1] * 8 + [3] * 4, [0] * 6 + [1] * 14 + [2] * 4, [0] * 12 + [1] * 8 + [2] * 4])
@@ -28,7 +29,7 @@ HELD = np.array([[0] * 12 + [1] * 8 + [3] * 4, [0] * 6 + [1] * 14 + [2] * 4, [0]
 ALL_CHANGE = np.array([[0] * DEVICES, [1] * DEVICES, [2] * DEVICES])
 """All devices change in every epoch; those whose hash stays the same keep their answer."""
 
-LEVELS = {"epsilon_longitudinal": 3.0, "epsilon_first": 2.6}
+LEVELS: Levels = {"epsilon_longitudinal": 3.0, "epsilon_first": 2.6}
 """Little fresh noise, so that what is memoised shows from epoch to epoch."""
 
 LIMIT = 5.2
@@ -46,7 +47,7 @@ def people(values: np.ndarray[Any, Any] = HELD) -> Sequences:
 
 
 def made(name: str, **more: Any) -> FrequencyProtocol[Any]:
-    levels = LEVELS if name != "dbitflip_pm" else {"epsilon_longitudinal": 3.0}
+    levels = LEVELS if name != "dbitflip_pm" else Levels(epsilon_longitudinal=3.0)
     one = protocol(name, SIZE, Parameters(**levels, **more))
     assert isinstance(one, FrequencyProtocol)
     return one

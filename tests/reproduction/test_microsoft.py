@@ -9,7 +9,7 @@ from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.words import RandomWords
 from reproduction import experiment
-from reproduction.contract import Settings
+from reproduction.contract import Settings, number
 from reproduction.microsoft import DAY, minutes, one_bit, usage
 from reproduction.microsoft_histograms import bucketed, draw, sampled_sets
 from reproduction.microsoft_privacy import pattern_supports, worst_case
@@ -70,10 +70,10 @@ def test_sampled_sets_are_sets_and_equally_likely() -> None:
 
 def test_sampled_histograms_get_better_with_more_bits() -> None:
     compute = experiment("microsoft:fig3c").compute
-    errors = {}
+    errors: dict[object, float] = {}
     for mechanism in ("1BitFlipPM", "2BitFlipPM", "4BitFlipPM", "BinFlip"):
         rows = compute(Settings(devices=20_000, seed=3), {"mechanism": mechanism, "first": 0, "runs": 12})
-        errors |= {row["mechanism"]: row["error"] for row in rows if row["epsilon"] == 1.0}
+        errors |= {row["mechanism"]: number(row, "error") for row in rows if row["epsilon"] == 1.0}
     order = [errors[name] for name in ("BinFlip", "4BitFlipPM", "2BitFlipPM", "1BitFlipPM")]
     assert order == sorted(order)
     # V* grows with b/d: an eighth of the devices, so sqrt(8) times the error.

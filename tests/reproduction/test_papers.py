@@ -255,7 +255,7 @@ def test_the_deployments_figures_are_corrected() -> None:
     assert rows["ε' of a report at ε = 1, γ = 0.2", 1] == pytest.approx(0.569, abs=5e-4)
     assert rows["γ that would give ε' = 0.686", 1] == pytest.approx(0.143, abs=5e-4)
     assert rows["ε'' of Theorem 5", None] == pytest.approx(1.337, abs=2e-3)
-    exact = [value for (figure, _), value in rows.items() if figure.startswith("exact")]
+    exact = [value for (figure, _), value in rows.items() if str(figure).startswith("exact")]
     assert exact == sorted(exact)
     assert exact[-1] < rows["ε'' of Theorem 5", None]
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from reproduction import EXPERIMENTS, experiment
 from reproduction.__main__ import reproduce
-from reproduction.contract import Comparison, Settings, mean, series
+from reproduction.contract import Comparison, Row, Settings, mean, series
 from reproduction.results import write, write_page
 from reproduction.runner import Outcome, read_cell, run
 from tests.waiting import poll, slowness
@@ -160,7 +160,11 @@ def test_quick_is_a_tenth() -> None:
 
 
 def test_lines_are_means_over_runs() -> None:
-    rows = [{"x": 1.0, "y": 2.0, "n": "a"}, {"x": 1.0, "y": 4.0, "n": "a"}, {"x": 0.5, "y": 1.0, "n": "a"}]
+    rows: list[Row] = [
+        {"x": 1.0, "y": 2.0, "n": "a"},
+        {"x": 1.0, "y": 4.0, "n": "a"},
+        {"x": 0.5, "y": 1.0, "n": "a"},
+    ]
     (line,) = series(rows, "x", "y", lambda row: str(row["n"]))
     assert line.points == [(0.5, 1.0), (1.0, 3.0)]
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from reproduction import experiment
-from reproduction.contract import Cell, Settings, number
+from reproduction.contract import Cell, Row, Settings, number
 from reproduction.through_pipeline import Held, compare, published_by_pipeline
 
 POINTS: list[tuple[str, Cell]] = [
@@ -67,7 +67,7 @@ def test_the_pipeline_recovers_what_the_devices_hold() -> None:
     ],
 )
 def test_an_error_that_is_too_large_is_seen(factors: list[float], verdict: str) -> None:
-    rows = [
+    rows: list[Row] = [
         {"pipeline": f, "fast": 1.0, "noise": 0.1, "standard errors apart": abs(f - 1) / 0.1} for f in factors
     ]
     (found,) = compare("place", rows)

@@ -18,11 +18,12 @@ from ldpbeam.collection.values import Index, index_of, value_of
 from ldpbeam.errors import DeviceError, UsageError
 from ldpbeam.over_time import errors_of
 from ldpbeam.protocols import PROTOCOLS
-from ldpbeam.reports import ReportColumns
+from ldpbeam.reports import Admission, ReportColumns
 from ldpbeam.simulators.fleet import fleet_indices
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.words import RandomWords
 from ldpbeam.wire import report_pb2
+from tests.narrow import present
 
 LEVELS = {"epsilon": 3.0, "epsilon_longitudinal": 4.0, "epsilon_first": 3.6, "d": 32}
 COLOURS = ldpbeam.parse_collection("""
@@ -81,7 +82,7 @@ GIVEN = [
     Index([0, 1, 3, -1, 2]),
     Index(np.array([0, 1, 3, -1, 2], np.int8)),
     [Index(0), Index(np.int8(1)), Index(3), None, "blue"],
-    np.ma.array(["red", "green", "lilac", "", "blue"], mask=[0, 0, 0, 1, 0]),
+    np.ma.array(["red", "green", "lilac", "", "blue"], mask=[False, False, False, True, False]),
     ["red", "green", "lilac", None, "blue"],
     ("red", "green", "lilac", None, "blue"),
     np.array(["red", "green", "lilac", None, "blue"], object),
@@ -99,7 +100,7 @@ def test_values_are_taken_as_a_device_takes_them(values: Any) -> None:
 NUMBERS = [
     [0, 5, 5.0, "5", "05", " 5 ", 5.999, "1e1", -1, "-0.5", 600, 59.9, None],
     np.array([0, 5, 5, 5, 5, 5, 5.999, 10, -1, -0.5, 600, 59.9, None], object),
-    np.ma.array([0, 5, 5, 5, 5, 5, 5.999, 10, -1, -0.5, 600, 59.9, np.nan], mask=[0] * 12 + [1]),
+    np.ma.array([0, 5, 5, 5, 5, 5, 5.999, 10, -1, -0.5, 600, 59.9, np.nan], mask=[False] * 12 + [True]),
     pa.array([0, 5, 5, 5, 5, 5, 5.999, 10, -1, -0.5, 600, 59.9, None]),
 ]
 
@@ -141,7 +142,7 @@ def test_arrays_of_numbers_say_what_single_ones_say(kind: Any) -> None:
     "values", [[1, 2**63], [1, 10**30], [1, 5.5], [np.float32(0.7), 60], [10.0, np.int64(600)]], ids=str
 )
 def test_numbers_of_several_types_are_exact(values: list[Any]) -> None:
-    assert fleet_indices(RANGE, values).tolist() == [index_of(one, RANGE.domain) for one in values]
+    assert fleet_indices(RANGE, values).tolist() == [index_of(one, present(RANGE.domain)) for one in values]
 
 
 ROWS = [
@@ -151,7 +152,7 @@ ROWS = [
     np.array([["red", 4], ["green", 0], [None, None], ["blue", 3]], object),
     {"size": [4, 0, None, 3], "colour": ["red", "green", None, "blue"]},
     {"size": Index(np.array([4, 0, -1, 3])), "colour": ["red", "green", None, "lilac"]},
-    {"size": np.ma.array([4, 0, 9, 3], mask=[0, 0, 1, 0]), "colour": Index([0, 1, -1, 2])},
+    {"size": np.ma.array([4, 0, 9, 3], mask=[False, False, True, False]), "colour": Index([0, 1, -1, 2])},
 ]
 
 
@@ -330,10 +331,11 @@ def test_what_is_refused_changes_nothing(values: list[Any]) -> None:
 
 def test_estimate_takes_what_admit_simulate_and_a_fleet_return() -> None:
     reports = ldpbeam.Fleet(COLOURS, 900, 1).report(Index(np.arange(900) % 4), epoch=2)
-    messages = [ldpbeam.Device.ephemeral(COLOURS).report("green", epoch=2) for _ in range(3)]
+    messages = [present(ldpbeam.Device.ephemeral(COLOURS).report("green", epoch=2)) for _ in range(3)]
     admission = ldpbeam.admit(COLOURS, [*messages, b"junk"])
     assert ldpbeam.estimate(COLOURS, admission).equals(ldpbeam.estimate(COLOURS, admission.admitted))
-    for given, n in ((reports, 900), ([reports], 900), (admission, 3), ([reports, admission], 903)):
+    both: list[ReportColumns | Admission] = [reports, admission]
+    for given, n in ((reports, 900), ([reports], 900), (admission, 3), (both, 903)):
         assert ldpbeam.estimate(COLOURS, given)["n"].to_pylist() == [n] * 4
     assert ldpbeam.estimate(COLOURS, []).num_rows == 0
 
@@ -392,10 +394,10 @@ def excess(collection: Collection, fleets: int, memo: bool) -> float:
     ``memo`` the second epoch is one of new devices.
     """
     mean = collection.protocol.result.value == "mean"
-    size = collection.domain.size
+    size = present(collection.domain).size
     values = np.full(320, 20) if mean else np.arange(max(320, size)) % size
     truth = np.full(1, 20.0) if mean else np.full(size, 1 / size)
-    (errors,) = errors_of(collection)
+    (errors,) = map(present, errors_of(collection))
     found = []
     for seed in range(fleets):
         fleet = ldpbeam.Fleet(collection, len(values), seed)

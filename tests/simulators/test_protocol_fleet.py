@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Memo, Parameters, protocol
+from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, LocalProtocol, Memo, Parameters, protocol
 from ldpbeam.protocols.contract import WordSpec
 from ldpbeam.randomness import ScriptedRandomness
 from ldpbeam.simulators import protocol_fleet as fleet_module
 from ldpbeam.simulators.population.specs import ABSENT
 from ldpbeam.simulators.protocol_fleet import DrawnReports, ProtocolFleet
 from ldpbeam.simulators.words import RandomWords
+from tests.narrow import frequencies
 from tests.reference.random_words import bit_words
 from tests.reference.settings import Setting, settings
 
@@ -29,12 +30,17 @@ SETTINGS = settings((2, 3, 10), epsilon_first=0.8)
 WIDE = [setting for setting in settings((57, 64, 70), epsilon_first=0.8) if setting.unary]
 
 
-def build(name: str, size: int, first: float = 0.8, **choices: Any) -> FrequencyProtocol[Any]:
+def build(name: str, size: int, first: float = 0.8, **choices: Any) -> LocalProtocol[Any]:
     kind = PROTOCOLS[name]
     longitudinal = 2.0 if "epsilon_first" in kind.PARAMETERS else first
-    levels = {"epsilon": first, "epsilon_longitudinal": longitudinal, "epsilon_first": first, "d": 3}
+    levels: dict[str, Any] = {
+        "epsilon": first,
+        "epsilon_longitudinal": longitudinal,
+        "epsilon_first": first,
+        "d": 3,
+    }
     chosen = {key: levels[key] for key in kind.PARAMETERS}
-    return protocol(name, size, Parameters(**chosen | choices))  # type: ignore[arg-type]
+    return protocol(name, size, Parameters(**chosen | choices))
 
 
 def history(size: int, devices: int, epochs: int, seed: int = 1) -> NDArray[np.int32]:
@@ -55,7 +61,7 @@ def joined(batches: list[DrawnReports]) -> tuple[NDArray[np.uint64], NDArray[np.
 class Devices:
     """The same devices one by one, in plain Python, fed with their own words."""
 
-    def __init__(self, kind: FrequencyProtocol[Any], devices: int, random_words: RandomWords) -> None:
+    def __init__(self, kind: LocalProtocol[Any], devices: int, random_words: RandomWords) -> None:
         self.kind = kind
         self.random_words = random_words
         self.memos = [self._new(device) for device in range(devices)]
@@ -120,9 +126,10 @@ def test_batching_changes_no_report(name: str, rows: int, seed: int) -> None:
         one, many = list(whole.reports(epoch, values)), list(parts.reports(epoch, values))
         assert len(one) == 1
         assert all(0 < len(batch) <= rows for batch in many)
-        for a, b in zip(joined(one), joined(many), strict=True):
-            assert np.array_equal(a, b)
-            assert a.dtype == b.dtype
+        (ids, payloads), (ids_of_parts, payloads_of_parts) = joined(one), joined(many)
+        assert np.array_equal(ids, ids_of_parts)
+        assert np.array_equal(payloads, payloads_of_parts)
+        assert (ids.dtype, payloads.dtype) == (ids_of_parts.dtype, payloads_of_parts.dtype)
     assert np.array_equal(whole.memoised_inputs(), parts.memoised_inputs())
 
 
@@ -241,7 +248,7 @@ def test_support_counts_are_unbiased(name: str, choices: dict[str, Any]) -> None
     # In every epoch the devices' reports are independent, whether their answers are new or
     # remembered. k values are tested in each of 3 epochs, so each has FALSE_ALARM / (3 k).
     size, devices, epochs = 12, 150_000, 3
-    kind, wrong = build(name, size, **choices), build(name, size, 1.2, **choices)
+    kind, wrong = (frequencies(build(name, size, first, **choices)) for first in (0.8, 1.2))
     limit = norm.isf(FALSE_ALARM / (2 * epochs * size))
     fleet = ProtocolFleet(kind, devices, RandomWords(2))
     draw = np.random.default_rng(3)

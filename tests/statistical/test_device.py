@@ -15,8 +15,12 @@ import pytest
 from scipy.stats import binom
 
 from ldpbeam.protocols import Memo, Parameters, protocol
+from ldpbeam.protocols.direct import GRR, LGRR
+from ldpbeam.protocols.local_hash import LOLOHA
+from ldpbeam.protocols.unary import SUE
 from ldpbeam.randomness import SystemRandomness
 from tests.conftest import FALSE_ALARM_SUITE, REPOSITORY
+from tests.narrow import frequencies, present
 
 FALSE_ALARM = 1e-9
 assert FALSE_ALARM <= FALSE_ALARM_SUITE
@@ -59,19 +63,19 @@ def test_direct_reports_have_the_stated_channel(value: int) -> None:
 
 def test_first_reports_of_two_rounds_have_the_composed_channel() -> None:
     """L-GRR with a fresh memo each time: the composed probabilities, not those of one round."""
-    built = protocol("l_grr", 4, Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0))
+    built = LGRR.from_parameters(4, Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0))
     randomness = SystemRandomness()
     counts = Counter(built.privatize(1, Memo(), randomness)[0] for _ in range(N))
     for output in range(4):
         assert accepted(counts[output], N, float(built.likelihood(output, 1))), (output, counts)
     # One round alone would be noticed.
-    assert missed(N, float(built.support.own), float(built.permanent.own)) < 1e-12
+    assert missed(N, float(built.support.own), float(present(built.permanent).own)) < 1e-12
 
 
 @pytest.mark.parametrize("name", ["sue", "oue"])
 def test_unary_bits_have_the_stated_probabilities(name: str) -> None:
     """Bit 2 of 4 is held, the others are not; every bit's count is binomial."""
-    built = protocol(name, 4, Parameters(epsilon=1.0))
+    built = frequencies(protocol(name, 4, Parameters(epsilon=1.0)))
     randomness = SystemRandomness()
     n = N // 2
     reports = [built.privatize(2, Memo(), randomness)[0] for _ in range(n)]
@@ -83,7 +87,7 @@ def test_unary_bits_have_the_stated_probabilities(name: str) -> None:
 
 def test_hash_supports_have_the_stated_probabilities() -> None:
     """LOLOHA with a new device each time: own and other, hash, seed and both rounds together."""
-    built = protocol("loloha", 9, Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0))
+    built = LOLOHA.from_parameters(9, Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0))
     randomness = SystemRandomness()
     n = N // 2
     reports = [built.privatize(4, built.new_memo(randomness), randomness)[0] for _ in range(n)]
@@ -96,10 +100,10 @@ def test_hash_supports_have_the_stated_probabilities() -> None:
 @pytest.mark.parametrize("factor", [0.9, 1.1])
 def test_a_ten_percent_wrong_parameter_is_rejected(factor: float) -> None:
     """Power: the acceptance regions above exclude probabilities that are 10 % off."""
-    grr = protocol("grr", 4, Parameters(epsilon=1.0))
+    grr = GRR.from_parameters(4, Parameters(epsilon=1.0))
     stated = float(grr.support.own)
     assert missed(N, stated, factor * stated) < 1e-6
-    sue = protocol("sue", 4, Parameters(epsilon=1.0))
+    sue = SUE.from_parameters(4, Parameters(epsilon=1.0))
     assert missed(N // 2, float(sue.support.own), factor * float(sue.support.own)) < 1e-6
 
 
@@ -107,8 +111,8 @@ def test_a_device_at_another_level_is_caught() -> None:
     """The procedure itself, run against a device whose ε is 1.25 where 1 is stated: p is 13 %
     off.
     """
-    stated = float(protocol("grr", 4, Parameters(epsilon=1.0)).support.own)
-    wrong = protocol("grr", 4, Parameters(epsilon=1.25))
+    stated = float(GRR.from_parameters(4, Parameters(epsilon=1.0)).support.own)
+    wrong = GRR.from_parameters(4, Parameters(epsilon=1.25))
     assert missed(N, stated, float(wrong.support.own)) < 1e-12
     randomness = SystemRandomness()
     count = sum(wrong.privatize(1, Memo(), randomness)[0] == 1 for _ in range(N))

@@ -34,7 +34,7 @@ def standardised(name: str, epsilon: float, f: float) -> tuple[NDArray[np.float6
         [np.zeros(holders, np.int32), 1 + np.arange(DEVICES - holders, dtype=np.int32) % 5]
     )
     values, fleet = np.tile(group, GROUPS), ProtocolFleet(kind, GROUPS * DEVICES, words)
-    stated, alone = [], []
+    stated, alone = list[np.ndarray](), list[np.ndarray]()
     for epoch in range(OF):
         held = silenced(ASKED, words, epoch, values)
         payloads = np.concatenate([part.payloads for part in fleet.reports(epoch, held)])

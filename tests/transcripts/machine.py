@@ -20,7 +20,7 @@ from ldpbeam.admission import ReportColumns
 from ldpbeam.collection.collection import Collection, digest_hex
 from ldpbeam.reports import Admission
 from ldpbeam.schedule import Schedule
-from ldpbeam.support import Support
+from ldpbeam.support import Support, Uncounted
 from ldpbeam.transforms.stateful.count_before_shuffle import CountBeforeShuffle
 from ldpbeam.transforms.stateful.count_shard import CountShard
 from ldpbeam.transforms.stateful.split_by_shard import SplitByShard
@@ -209,9 +209,10 @@ class Machine:
     def advance(self, watermark: int = FOREVER) -> None:
         """Move the watermark, and fire what is due by then."""
         self.watermark = max(self.watermark, watermark)
+        tables: tuple[dict[Any, Cells], ...] = (self.shards, self.epochs)
         while found := [
             (timer.at, rank, key, method)
-            for rank, table in enumerate((self.shards, self.epochs))
+            for rank, table in enumerate(tables)
             for key, cells in table.items()
             for method, timer in cells.timers.items()
             if timer.at is not None and timer.at <= self.watermark
@@ -230,7 +231,7 @@ class Machine:
             for update in call(self.count, method, cells, key, fired):
                 self.note(update, fired)
 
-    def final(self) -> dict[tuple[str, int], tuple[Support, dict[str, object]]]:
+    def final(self) -> dict[tuple[str, int], tuple[Support | Uncounted, dict[str, object]]]:
         """Last support and last books by digest and epoch."""
         supports = {(d, r.epoch): r.support for d, r in self.told if r.support is not None}
         lines = {(d, r.epoch): r.account.as_record() for d, r in self.told}
@@ -269,10 +270,10 @@ def expected_of(
             line["conflicting"] += bool(seen) and payload not in seen
             seen.add(payload)
             group[place] = min(payload, group.get(place, payload))
-    found = {}
+    found: dict[tuple[str, int], tuple[int, list[int], dict[str, object]]] = {}
     for (digest, epoch), group in kept.items():
         line = books[digest, epoch]
-        record = {"read": line["read"], "counted": len(group), "late": line["late"]}
+        record: dict[str, object] = {"read": line["read"], "counted": len(group), "late": line["late"]}
         conflicts = line["conflicting"]
         rejected = {"conflicting_report_id": conflicts} if conflicts else {}
         record |= {"duplicate": line["duplicate"], "rejected": rejected}

@@ -45,7 +45,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -68,6 +68,7 @@ from ldpbeam.pipelines.unbounded import collect_stream
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.transforms.sources.messages import GatherMessages
 from ldpbeam.wire import report_pb2
+from tests.narrow import frequencies
 from tests.pipelines.running import SIZE, collection
 from tests.reference.counting import count_support
 
@@ -139,7 +140,11 @@ def _setting(found: Transcript, line: str) -> None:
     if what == "must fail":
         found.must_fail.append(rest)
     elif what == "settings":
-        kinds = {"early_every": parse_duration, "late_every": parse_duration, "shard_bits": int}
+        kinds: dict[str, Callable[[str], Any]] = {
+            "early_every": parse_duration,
+            "late_every": parse_duration,
+            "shard_bits": int,
+        }
         kinds |= {"max_error_fraction": float, "deduplicate": lambda text: text == "yes"}
         found.settings = {name: kinds[name](value) for name, value in words.items()}
     else:
@@ -418,7 +423,7 @@ def _compare_revision(
     payloads = [payload for _, payload in reports_of(agreed, note["epoch"], row["reports"])]
     if support is None and payloads:
         yield f"nothing was published of reports {row['reports']}"
-    if support is not None and support != count_support(agreed.protocol, payloads):
+    if support is not None and support != count_support(frequencies(agreed.protocol), payloads):
         yield f"support is not that of reports {row['reports'] or 'none'}"
 
 

@@ -172,7 +172,7 @@ def memo_record(memo: Memo) -> dict[str, Any]:
     }
 
 
-def bad_payloads(built: FrequencyProtocol[Any], good: bytes) -> list[dict[str, str]]:
+def bad_payloads(built: LocalProtocol[Any], good: bytes) -> list[dict[str, str]]:
     """Payloads to refuse, with the reason that a reject carries."""
     size = built.payload_size
     candidates = [b"", good[:-1], good + b"\x00", good * 3, b"\xff" * size, good[:-1] + b"\xff"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import repeat
 from pathlib import Path
 from typing import Any, Literal
 
@@ -37,7 +38,7 @@ def test_a_device_reports_the_epochs_of_the_case(
             tmp_path,
             memo=memo,
             max_jump=step.get("max_jump", 400 * DAY),
-            clock=lambda now=now: now,
+            clock=repeat(now).__next__,
         )
         asked = step.get("epoch", epochs.index(now))
         try:

@@ -14,7 +14,7 @@ import pytest
 from ldpbeam.channels.calibration import Calibration
 from ldpbeam.errors import InvalidPayload
 from ldpbeam.kernels.check_codes import CheckCode
-from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Parameters, protocol
+from ldpbeam.protocols import PROTOCOLS, LocalProtocol, Parameters, protocol
 from ldpbeam.randomness import ScriptedRandomness
 from tests.vectors.generate import contents, memo_record, round_record, support_of
 
@@ -22,7 +22,7 @@ FILES = sorted(Path(__file__).parent.glob("*.json"))
 every = pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 
 
-def load(path: Path) -> tuple[dict[str, Any], FrequencyProtocol[Any]]:
+def load(path: Path) -> tuple[dict[str, Any], LocalProtocol[Any]]:
     """The vector and the protocol built from what it says, not from what generated it."""
     vector = json.loads(path.read_text("ascii"))
     chosen = dict(vector["parameters"])

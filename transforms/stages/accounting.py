@@ -9,7 +9,7 @@ from apache_beam.transforms.window import GlobalWindows
 
 from ldpbeam.accounting import Account, CountedEpoch, Entry
 from ldpbeam.collection.epochs import Epochs
-from ldpbeam.support import Support, UncountedReports
+from ldpbeam.support import Support, Uncounted
 
 from ..composite import composite
 from .epochs import window_by_epoch
@@ -45,15 +45,16 @@ def sum_by_epoch(inputs: dict[str, beam.PCollection]) -> beam.PCollection[tuple[
 
 
 def _counted_epoch(
-    group: tuple[EpochKey, Iterable[Support | UncountedReports | tuple[str, int]]],
+    group: tuple[EpochKey, Iterable[Support | Uncounted | tuple[str, int]]],
 ) -> tuple[str, CountedEpoch]:
-    account, support = Account(), None
+    account = Account()
+    support: Support | Uncounted | None = None
     for item in group[1]:
-        if isinstance(item, (Support, UncountedReports)):
+        if isinstance(item, tuple):
+            account.add(*item)
+        else:
             support = item
             account.add("counted", item.reports)
-        else:
-            account.add(*item)
     digest, epoch = group[0]
     return digest, CountedEpoch(epoch, support, account)
 

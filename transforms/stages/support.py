@@ -13,7 +13,6 @@ from ldpbeam.reports import Parts, ReportColumns
 from ldpbeam.support import Support, UncountedReports, is_large
 
 from ..coders import OptionalSupportCoder, SupportCoder
-from .counting_threads import PartlyCounted, current, settle
 
 
 class CountSupport(beam.CombineFn):
@@ -22,9 +21,9 @@ class CountSupport(beam.CombineFn):
     Pure: accumulators are fresh arrays and only ever owned by one caller.
     """
 
-    def __init__(self, collection: Collection, *, aside: bool = False) -> None:
-        """Count for a collection; with ``aside`` also in the further threads that a run has for it."""
-        self._collection, self._aside = collection, aside
+    def __init__(self, collection: Collection) -> None:
+        """Count for a collection."""
+        self._collection = collection
 
     def create_accumulator(self, *_: object) -> Support:
         """Zero."""
@@ -32,29 +31,18 @@ class CountSupport(beam.CombineFn):
 
     def add_input(self, accumulator: Support, columns: ReportColumns, *_: object) -> Support:
         """Hash matching, bit sums or scatter, in place."""
-        threads = current() if self._aside else None
-        if threads is None:
-            return count_support(self._collection, (columns,), accumulator)
-        if not isinstance(accumulator, PartlyCounted):
-            accumulator = PartlyCounted(self._collection, accumulator)
-        threads.add(columns, accumulator)
-        return accumulator
-
-    def compact(self, accumulator: Support, *_: object) -> Support:
-        """The accumulator with everything in it that other threads were given; it may travel then."""
-        settle(accumulator)
-        return accumulator
+        return count_support(self._collection, (columns,), accumulator)
 
     def merge_accumulators(self, accumulators: Iterable[Support], *_: object) -> Support:
         """The sum, in a fresh accumulator."""
         total = self.create_accumulator()
         for accumulator in accumulators:
-            total.merge(self.compact(accumulator))
+            total.merge(accumulator)
         return total
 
     def extract_output(self, accumulator: Support, *_: object) -> Support:
         """The accumulator itself; the next stage turns it into support per value."""
-        return self.compact(accumulator)
+        return accumulator
 
     def get_accumulator_coder(self) -> SupportCoder:
         """Narrow raw integers."""
@@ -72,17 +60,14 @@ class CountSupportOfEach(beam.CombineFn):
 
     ``add_input`` takes all parts of an element, since Beam's way to it costs as much as thousands of reports.
     An accumulator is None as long as nothing is in it. Where the protocol's counts are a large table, it is
-    :class:`UncountedReports` until these are as large, and may be so at the end: a run holds the accumulators
-    of all its epochs at once.
+    :class:`UncountedReports` until these are as large, and may be so at the end: a step has the accumulators
+    of many epochs at once.
     """
 
-    def __init__(self, collections: Sequence[Collection], *, aside: bool = False) -> None:
-        """Parameters as of :class:`CountSupport`."""
-        # Another thread would count each batch in a table of its own.
+    def __init__(self, collections: Sequence[Collection]) -> None:
+        """Count for each of some collections."""
         self._large = {c.digest: c.protocol for c in collections if is_large(c.protocol)}
-        self._of = {
-            c.digest: CountSupport(c, aside=aside and c.digest not in self._large) for c in collections
-        }
+        self._of = {c.digest: CountSupport(c) for c in collections}
 
     def create_accumulator(self, *_: object) -> Accumulated | None:
         """Nothing; of which collection it is, nobody knows yet."""
@@ -105,18 +90,12 @@ class CountSupportOfEach(beam.CombineFn):
             accumulator = count.add_input(accumulator, columns)
         return accumulator
 
-    def compact(self, accumulator: Accumulated | None, *_: object) -> Accumulated | None:
-        """As in :class:`CountSupport`."""
-        if isinstance(accumulator, Support):
-            settle(accumulator)
-        return accumulator
-
     def merge_accumulators(
         self, accumulators: Iterable[Accumulated | None], *_: object
     ) -> Accumulated | None:
         """The sum, in a fresh accumulator; None if there is nothing to add."""
         total: Accumulated | None = None
-        for accumulator in map(self.compact, accumulators):
+        for accumulator in accumulators:
             total = self._together(total, accumulator)
         return total
 
@@ -140,7 +119,7 @@ class CountSupportOfEach(beam.CombineFn):
 
     def extract_output(self, accumulator: Accumulated | None, *_: object) -> Accumulated | None:
         """The accumulator itself; a key has columns, so it has one."""
-        return self.compact(accumulator)
+        return accumulator
 
     def get_accumulator_coder(self) -> OptionalSupportCoder:
         """Narrow raw integers or payloads, or nothing."""

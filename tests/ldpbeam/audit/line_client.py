@@ -9,6 +9,7 @@ from typing import Any
 from ldpbeam.client import Device
 from ldpbeam.collection.file import load_collection
 from ldpbeam.collection.values import Index
+from tests.narrow import present
 
 
 def answer(line: str) -> None:
@@ -43,7 +44,7 @@ def main(collection_file: str, broken: str = "") -> None:
         if broken == "truth" and len(devices) % 2:
             value = Index(collection.protocol.domain_size - 1)
         try:
-            report = device.report(value, int(rest[1])).hex()
+            report = present(device.report(value, int(rest[1]))).hex()
         except Exception as error:
             report = f"error {type(error).__name__}"
         answer("zz" if broken == "garbage" else report)

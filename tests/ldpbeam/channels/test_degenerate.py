@@ -33,7 +33,7 @@ from ldpbeam.protocols.public_string import BinFlipPlus
 from ldpbeam.protocols.unary import Unary
 from ldpbeam.randomness import FULL, ScriptedRandomness
 
-LEVELS = {"epsilon": 1.0, "epsilon_longitudinal": 2.0, "epsilon_first": 1.0}
+LEVELS: dict[str, Any] = {"epsilon": 1.0, "epsilon_longitudinal": 2.0, "epsilon_first": 1.0}
 VECTORS = [name for name, kind in PROTOCOLS.items() if issubclass(kind, Unary)] + ["binflip"]
 
 

@@ -35,6 +35,7 @@ import ldpbeam
 from ldpbeam.cli import demo as demonstration
 from ldpbeam.cli import run as running
 from ldpbeam.cli.main import cli
+from ldpbeam.collection.collection import Collection
 from ldpbeam.transforms.sources import files as source_files
 from ldpbeam.transforms.sources.stored import StoredFile
 from ldpbeam.wire import codec, report_pb2
@@ -42,6 +43,7 @@ from tests.conftest import REPOSITORY
 from tests.ldpbeam.collector.serving import TYPE
 from tests.ldpbeam.engine.schedules import Locks
 from tests.ldpbeam.engine.test_engine import HOUR, Bench
+from tests.narrow import present
 from tests.waiting import PATIENCE
 
 YAML = """\
@@ -718,12 +720,14 @@ def test_how_often_a_file_is_tried(site: Path, tmp_path: Path) -> None:
 
 def test_shards_and_what_waits_on_disk(site: Path, tmp_path: Path) -> None:
     from ldpbeam.pipelines import bounded
+    from ldpbeam.transforms.stages.epochs import once_per_report_id
+    from ldpbeam.transforms.stages.spill import Spill
 
     found = {}
     for name, added in (("without", ""), ("with", " --shard-bits 3 --spill-above 5")):
         with (
-            mock.patch.object(bounded, "once_per_report_id", wraps=bounded.once_per_report_id) as once,
-            mock.patch.object(bounded, "Spill", wraps=bounded.Spill) as spill,
+            mock.patch.object(bounded, "once_per_report_id", wraps=once_per_report_id) as once,
+            mock.patch.object(bounded, "Spill", wraps=Spill) as spill,
         ):
             assert ended(f"{RUN}{added}", site, tmp_path / name).code == 5
         found[name] = once.call_args.args[0], spill.call_args.args[1]
@@ -743,9 +747,9 @@ def test_the_collections_of_a_replay(site: Path, tmp_path: Path) -> None:
 
 
 AUDIT = "audit --protocol {} --draws 100"
-PARAMETERS = {
+PARAMETERS: dict[str, tuple[str, str, Callable[[Collection], object], object]] = {
     "--protocol": ("grr --epsilon 1", "--protocol oue", lambda c: c.protocol_name, "oue"),
-    "--size": ("grr --epsilon 1", "--size 4", lambda c: c.domain.size, 4),
+    "--size": ("grr --epsilon 1", "--size 4", lambda c: present(c.domain).size, 4),
     "--epsilon": ("grr --epsilon 1", "--epsilon 2", lambda c: c.parameters.epsilon, 2.0),
     "--epsilon-longitudinal": (
         "l_grr --epsilon-longitudinal 2 --epsilon-first 1", "--epsilon-longitudinal 3",

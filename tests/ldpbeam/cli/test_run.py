@@ -279,9 +279,10 @@ def test_lost_reports_are_noticed(
     call: Call, arguments: list[object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A stage that drops reports unbalances the books: exit code 6 and no run.json."""
+    from ldpbeam.transforms.sinks.estimates import WriteEpochs
     from ldpbeam.transforms.stages import publish
 
-    class Loses(publish.WriteEpochs):
+    class Loses(WriteEpochs):
         def process(self, histogram: Any) -> Any:
             return list(super().process(histogram))[:1]
 
@@ -396,9 +397,20 @@ def test_a_simulations_output_is_its_reports(
     call: Call, site: Path, simulated: Path, tmp_path: Path, what: str
 ) -> None:
     """Its truth and its record are not read as reports, and that is said."""
-    head = ["run", "--collection", site / "minutes.yaml", "--output", tmp_path / "out", "--input"]
-    typed = {".": [simulated], "*": [f"{simulated}/*"], "reports": [simulated / "reports"]}
-    code, out, err = call(*head, *typed.get(what, sorted(simulated.iterdir())))
+    head: list[object] = [
+        "run",
+        "--collection",
+        site / "minutes.yaml",
+        "--output",
+        tmp_path / "out",
+        "--input",
+    ]
+    typed: dict[str, list[object]] = {
+        ".": [simulated],
+        "*": [f"{simulated}/*"],
+        "reports": [simulated / "reports"],
+    }
+    code, out, err = call(*head, *typed.get(what, [*sorted(simulated.iterdir())]))
     if what == "*":  # a quoted pattern names files, and there are no reports among them
         assert code == 2
         one_line(err, "E-USAGE-INPUT")
@@ -673,7 +685,7 @@ def test_progress_says_nothing_twice(
 ) -> None:
     """Piped, a line appears now and then and only when something has moved."""
     clock = iter(range(0, 10_000, 11))
-    monkeypatch.setattr(progress.time, "monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr(time, "monotonic", lambda: float(next(clock)))
     with progress.Bar("run", 30, "bytes") as bar:
         for done in (1, 1, 1, 2, 30, 30, 30):
             bar.reach(done, 30)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypedDict
 
 from ldpbeam.collection.collection import Attribute, Collection
 from ldpbeam.collection.domain import Domain
@@ -11,6 +11,13 @@ from ldpbeam.collection.epochs import Epochs
 from ldpbeam.protocols import Parameters
 from ldpbeam.wire import report_pb2
 from tests.reference.settings import Setting, settings
+
+
+class Spread(TypedDict, total=False):
+    """How long devices wait before they send, where a test does not leave it to the default."""
+
+    spread: float
+
 
 LEVELS = Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0)
 EPOCHS = Epochs(3600, 0, 1 << 20)
@@ -59,6 +66,7 @@ def label(asked: Collection) -> str:
     return f"{asked.allocation}{asked.protocol_name}-{asked.digest_hex[:4]}"
 
 
-def parsed(message: bytes) -> report_pb2.Report:
-    """A report."""
+def parsed(message: bytes | None) -> report_pb2.Report:
+    """A report, which was made."""
+    assert message is not None
     return report_pb2.Report.FromString(message)

@@ -24,6 +24,7 @@ from ldpbeam.reports import Admission, admit_rows
 from ldpbeam.wire import codec
 from tests.conftest import REPOSITORY
 from tests.ldpbeam.client.devices import EPOCHS, every_kind, label, loloha, parsed, several, unary
+from tests.narrow import present
 
 MEMOS: tuple[Literal["derived", "stored"], ...] = ("derived", "stored")
 memos = pytest.mark.parametrize("memo", MEMOS)
@@ -45,7 +46,7 @@ def test_every_report_is_admitted_and_the_same_when_asked_again(
         message = Device.open(asked, tmp_path, memo=memo).report(value_of(asked, number), epoch)
         again = Device.open(asked, tmp_path, memo=memo).report(value_of(asked, number + 1), epoch)
         assert again == message
-        rows, batches, malformed = codec.parse(codec.joined([message]))
+        rows, batches, malformed = codec.parse(codec.joined([present(message)]))
         done = Admission()
         admit_rows(rows, {asked.digest: asked}, "device", done)
         assert not batches
@@ -286,7 +287,11 @@ def test_a_fork_repeats_no_noise(memo: Literal["derived", "stored"], tmp_path: P
         child = os.fork()
         if not child:
             os.write(
-                writer, shared.report(3, 1).hex().encode() + b" " + plain.report(3, 1).hex().encode() + b"\n"
+                writer,
+                present(shared.report(3, 1)).hex().encode()
+                + b" "
+                + present(plain.report(3, 1)).hex().encode()
+                + b"\n",
             )
             os._exit(0)
         os.waitpid(child, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,11 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ldpbeam.client import Device, durable
+from ldpbeam.client import Device
 from ldpbeam.client.sender import Sender
 from ldpbeam.reports import Admission, admit_frames
 from ldpbeam.wire import codec
-from tests.ldpbeam.client.devices import EPOCHS, loloha
+from tests.ldpbeam.client.devices import EPOCHS, Spread, loloha
 
 DEVICES, LIVED = 40, 5
 LENGTH = EPOCHS.length
@@ -27,7 +28,7 @@ TICK = 300
 @pytest.fixture(autouse=True)
 def quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing here is about power that is lost."""
-    monkeypatch.setattr(durable.os, "fsync", lambda _: None)
+    monkeypatch.setattr(os, "fsync", lambda _: None)
 
 
 class Wire(Sender):
@@ -68,7 +69,7 @@ def late(
     """How many reports came late, and how many came at all."""
     collection = replace(loloha(), allowed_lateness=lateness)
     draw, taken, now = random.Random(5), list[tuple[int, bytes]](), [0.0]
-    choice = {} if spread is None else {"spread": spread}
+    choice: Spread = {} if spread is None else {"spread": spread}
     for number in range(DEVICES):
         running: tuple[Device, Sender] | None = None
         for now[0] in wakes(draw):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,7 @@ def test_a_device_whose_clock_was_ahead_goes_on_within_a_day(ahead: int, tmp_pat
         for long in (1, 30):
             now = [20.0 * DAY]
             folder = tmp_path / f"{ahead}-{before}-{long}"
-            device = Device.open(loloha(), folder, outbox=0, clock=lambda now=now: now[0])
+            device = Device.open(loloha(), folder, outbox=0, clock=partial(now.__getitem__, 0))
             for _ in range(before):
                 device.report(1)
                 now[0] += DAY

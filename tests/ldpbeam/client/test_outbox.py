@@ -18,7 +18,7 @@ import pytest
 from ldpbeam.client import Device, Waiting
 from ldpbeam.client.sender import Sender
 from ldpbeam.errors import DeviceError
-from tests.ldpbeam.client.devices import loloha, parsed, unary
+from tests.ldpbeam.client.devices import Spread, loloha, parsed, unary
 from tests.ldpbeam.client.test_device import memos
 
 
@@ -107,13 +107,15 @@ def test_the_oldest_report_is_the_one_that_was_due_first(tmp_path: Path) -> None
 
 
 @memos
-def test_what_was_made_ahead_of_time_is_due_once_the_device_goes_back(memo: Any, tmp_path: Path) -> None:
+def test_what_was_made_ahead_of_time_is_due_once_the_device_goes_back(
+    memo: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its bytes stay; other collections, and earlier epochs, wait as before."""
     now = [100 * 86400.0]
     device = Device.open(loloha(), tmp_path, memo=memo, spread=inf, clock=lambda: now[0])
     other = Device.open(unary(), tmp_path, memo=memo, spread=inf, clock=lambda: now[0])
     for one in (device, other):
-        one._draws.share = lambda _: 3 << 62  # three quarters
+        monkeypatch.setattr(one._draws, "share", lambda _: 3 << 62)  # three quarters
         one.report(1)
     (early,) = (
         device.outbox.read(one) for one in device.outbox.waiting() if one.digest == loloha().digest_hex
@@ -181,14 +183,16 @@ def test_the_sending_time_does_not_depend_on_the_value(tmp_path: Path) -> None:
 
 
 @memos
-def test_a_report_is_due_at_once_unless_its_sending_is_spread(memo: Any, tmp_path: Path) -> None:
+def test_a_report_is_due_at_once_unless_its_sending_is_spread(
+    memo: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The drawn share is that of the spread, or of what is left of the epoch where that is less."""
-    now, dues = 3 * 3600 + 1800.5, {}
+    now, dues = 3 * 3600 + 1800.5, dict[float | None, int]()
     for spread in (None, 0, 0.9, 600, 1800, 1801, inf):
-        choice = {} if spread is None else {"spread": spread}
+        choice: Spread = {} if spread is None else {"spread": spread}
         folder = tmp_path / str(spread)
         device = Device.open(loloha(), folder, memo=memo, clock=lambda: now, **choice)
-        device._draws.share = lambda _: 3 << 62  # three quarters
+        monkeypatch.setattr(device._draws, "share", lambda _: 3 << 62)  # three quarters
         device.report(1)
         (waiting,) = device.outbox.waiting()
         dues[spread] = waiting.due - int(now)

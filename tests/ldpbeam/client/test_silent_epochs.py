@@ -138,7 +138,7 @@ def test_all_epochs_may_be_own(tmp_path: Path) -> None:
 
 def test_without_participation_nothing_is_silent_and_no_field_is_kept(tmp_path: Path) -> None:
     for memo in ("derived", "stored"):
-        device = Device.open(replace(asked(), participation=None), tmp_path / memo, memo=memo)  # type: ignore[arg-type]
+        device = Device.open(replace(asked(), participation=None), tmp_path / memo, memo=memo)
         assert all(device.report(1, epoch) is not None for epoch in range(12))
         entry = device._store.load().collections[0]
         assert not entry.own_epochs

@@ -35,7 +35,7 @@ def memo_inputs(asked: Collection, memo: Memo, value: Any) -> set[tuple[int, int
         chosen = [(memo.seed, parts[memo.seed], memo.parts[0], value[memo.seed])]
     else:
         chosen = [(i, part, memo.parts[i], value[i]) for i, part in enumerate(parts)]
-    return {(i, memo_key(part, kept.seed, one)) for i, part, kept, one in chosen}  # type: ignore[arg-type]
+    return {(i, memo_key(part, kept.seed, one)) for i, part, kept, one in chosen}
 
 
 @pytest.mark.parametrize("asked", every_kind(), ids=label)

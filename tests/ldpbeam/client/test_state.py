@@ -225,7 +225,7 @@ def test_a_disk_that_is_full_leaves_the_device_as_it_was(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(durable.os, "write", full)
+        patch.setattr(os, "write", full)
         with pytest.raises(DeviceError, match="E-DISK-FULL"):
             device.report(2, 1)
     assert (tmp_path / "state").read_bytes() == content
@@ -236,7 +236,7 @@ def test_a_folder_that_may_not_be_written_says_so(tmp_path: Path, monkeypatch: p
     def denied(*_: object) -> int:
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr(durable.os, "mkdir", denied)
+    monkeypatch.setattr(os, "mkdir", denied)
     with pytest.raises(DeviceError, match="E-DISK-DENIED"):
         Device.open(loloha(), tmp_path / "new")
 
@@ -257,7 +257,12 @@ def test_what_another_process_wrote_is_made_durable_before_it_is_handed_out(
     other = Device.open(loloha(), tmp_path)
     settled: list[Path] = []
     settle = durable.settle
-    monkeypatch.setattr(durable, "settle", lambda folder: (settled.append(folder), settle(folder)))
+
+    def noted(folder: Path) -> None:
+        settled.append(folder)
+        settle(folder)
+
+    monkeypatch.setattr(durable, "settle", noted)
     assert other.report(1, 0) == message
     assert settled == [tmp_path]
     assert other.report(1, 0) == message

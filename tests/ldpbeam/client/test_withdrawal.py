@@ -125,7 +125,7 @@ def test_a_full_disk_leaves_the_device_as_it_was_or_withdrawn(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patch:
-        patch.setattr(durable.os, "fsync", refused)
+        patch.setattr(os, "fsync", refused)
         with pytest.raises(DeviceError, match="E-DISK-FULL"):
             device.withdraw()
     assert device.report(2, 1) is not None

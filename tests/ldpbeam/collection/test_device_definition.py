@@ -51,7 +51,7 @@ def own_facts(built: Any) -> dict[str, Any]:
         if isinstance(family, LinearFamily):
             seeds = list(family.seeds())
             facts = {"family": "linear", "g": family.g, "digits": family.digits, "seeds": len(seeds)}
-            assert family.g ** facts["digits"] == len(seeds) + 1
+            assert family.g**family.digits == len(seeds) + 1
             return {"hash": facts}
         assert isinstance(family, AffineFamily)
         size = len(family.encode(0, 0)) - 16
@@ -119,7 +119,12 @@ def test_the_collection_is_named_by_its_whole_digest() -> None:
 
 def test_what_only_the_server_needs_is_not_in_it() -> None:
     agreed = collection(settings((11,))[0])
-    server = {"owner": "a@example.com", "min_reports": 9, "allowed_lateness": 60, "consistency": "none"}
+    server: dict[str, Any] = {
+        "owner": "a@example.com",
+        "min_reports": 9,
+        "allowed_lateness": 60,
+        "consistency": "none",
+    }
     assert again(replace(agreed, **server)) == again(agreed)
 
 
@@ -161,7 +166,7 @@ def test_attributes_have_a_part_each(
     assert whole["payload_size"] == agreed.protocol.payload_size
     for part, built in zip(whole["parts"], agreed.protocol.parts, strict=True):
         assert part["id"] == type(built).ID
-        assert part["instant"] == round_record(built.instant)
+        assert part["instant"] == round_record(getattr(built, "instant", None)) is not None
         assert part["payload_size"] == built.payload_size
 
 

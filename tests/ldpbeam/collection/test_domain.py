@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,7 @@ from ldpbeam.errors import CollectionError
         ((3, None, float("inf")), "must end above 0"),
     ],
 )
-def test_unsound_domains_are_refused_with_a_remedy(arguments: tuple, said: str) -> None:
+def test_unsound_domains_are_refused_with_a_remedy(arguments: Any, said: str) -> None:
     """Each rule has its text, the domain code, and something to do."""
     with pytest.raises(CollectionError) as caught:
         Domain(*arguments)

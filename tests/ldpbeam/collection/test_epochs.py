@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -26,7 +27,7 @@ LAST = 253402300799  # 9999-12-31T23:59:59Z
         ((10**20, 0), "after the year 9999"),
     ],
 )
-def test_unsound_epochs_are_refused(arguments: tuple, said: str) -> None:
+def test_unsound_epochs_are_refused(arguments: Any, said: str) -> None:
     """Lengths, counts and times that no calendar holds, each with its text and remedy."""
     with pytest.raises(CollectionError) as caught:
         Epochs(*arguments)

@@ -26,6 +26,7 @@ from ldpbeam.records.collection_record import CollectionRecord, collection_entry
 from ldpbeam.report_page.privacy import privacy
 from ldpbeam.reports import ReportColumns
 from ldpbeam.wire import collection_pb2
+from tests.narrow import of_kind
 
 TEXT = """\
 name: daily
@@ -69,7 +70,8 @@ def test_a_definition_makes_it_again_and_only_it_mentions_it() -> None:
     assert (made, made.digest, made.participation) == (asked, asked.digest, asked.participation)
     assert "participation" not in definition(without(asked))
     assert "participation" not in without(asked).as_record()
-    assert not {"lifetime", "lifetime_reports"} & set(without(asked).as_record()["guarantee"])  # type: ignore[arg-type]
+    guarantee = of_kind(dict, without(asked).as_record()["guarantee"])
+    assert not {"lifetime", "lifetime_reports"} & set(guarantee)
 
 
 def test_devices_that_do_not_know_it_refuse_its_definition() -> None:

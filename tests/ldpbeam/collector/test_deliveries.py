@@ -8,6 +8,7 @@ import pytest
 
 from ldpbeam.client import Device
 from ldpbeam.client.sender import Sender
+from ldpbeam.collection.collection import Collection
 from ldpbeam.collector.server import PATH, Limits
 from tests.ldpbeam.collector.serving import ONE, Served, folder, names
 from tests.pipelines.running import collection
@@ -15,7 +16,7 @@ from tests.pipelines.running import collection
 LATER = 3600.0 * 200
 
 
-def opened(path: Path, agreed: object = ONE) -> Device:
+def opened(path: Path, agreed: Collection = ONE) -> Device:
     device = Device.open(agreed, path, clock=lambda: 0.0)
     device.report(1, 0)
     return device
@@ -44,7 +45,7 @@ def test_a_mistyped_path_costs_no_report(tmp_path: Path) -> None:
         (ONE, Limits(body=3), "oversize"),
     ],
 )
-def test_a_verdict_drops_the_report(tmp_path: Path, agreed: object, limits: Limits, reason: str) -> None:
+def test_a_verdict_drops_the_report(tmp_path: Path, agreed: Collection, limits: Limits, reason: str) -> None:
     device = opened(tmp_path / "device", agreed)
     with folder(tmp_path / "reports", limits) as served:
         sending = sender(device, served)

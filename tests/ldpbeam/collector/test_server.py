@@ -19,7 +19,6 @@ from unittest import mock
 import pytest
 
 from ldpbeam.collector import gather as gathering
-from ldpbeam.collector import store as stores
 from ldpbeam.collector.server import Limits
 from tests.ldpbeam.collector.serving import ONE, TYPE, batch, folder, names, report
 from tests.waiting import PATIENCE, poll, slowness
@@ -72,7 +71,7 @@ def held_disk() -> Iterator[threading.Event]:
         assert event.wait(PATIENCE)
         real(descriptor)
 
-    with mock.patch.object(stores.os, "fdatasync", wait):
+    with mock.patch.object(os, "fdatasync", wait):
         try:
             yield event
         finally:
@@ -316,7 +315,7 @@ def test_a_disk_that_refuses_is_said_and_tried_again(tmp_path: Path, monkeypatch
     with folder(tmp_path) as served:
         assert served.ask("GET", "/readyz").status == 200
         full = OSError(errno.ENOSPC, "No space left on device")
-        with mock.patch.object(stores.os, "fdatasync", side_effect=full):
+        with mock.patch.object(os, "fdatasync", side_effect=full):
             answer = served.post(report(1))
             assert (answer.status, answer.headers["Retry-After"]) == (503, "5")
             # For a while after each refusal.
@@ -383,7 +382,8 @@ def test_files_are_finished_while_it_runs(tmp_path: Path) -> None:
     with folder(tmp_path, every=0.1) as served:
         for name in (1, 2):
             assert served.post(report(name)).status == 204
-            poll(lambda wanted=[*range(1, name + 1)]: names(tmp_path) == wanted)
+            wanted = [*range(1, name + 1)]
+            poll(lambda: names(tmp_path) == wanted)  # noqa: B023 - called before the next turn
 
 
 @pytest.mark.thorough

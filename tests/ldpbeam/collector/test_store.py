@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
 import struct
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -143,9 +145,14 @@ def test_a_damaged_length_does_not_take_the_search_for_ever(monkeypatch: pytest.
     """Zeros look like many entries; the search ends, and what it has not looked through is damage."""
     head = struct.pack("<QQI", 7, 1 << 12, 0)
     journal = b"\xff" * 40 + head * 2000 + bytes(5000)
-    checked = []
+    checked: list[int] = []
     plain = files._entry_at
-    monkeypatch.setattr(files, "_entry_at", lambda text, at: checked.append(at) or plain(text, at))
+
+    def noted(text: bytes, at: int) -> Any:
+        checked.append(at)
+        return plain(text, at)
+
+    monkeypatch.setattr(files, "_entry_at", noted)
     monkeypatch.setattr(files, "_SEARCH", 50 << 12)
     found = files.read_entries(journal)
     assert found == files.Entries([], len(journal))
@@ -198,7 +205,7 @@ class Disk:
 
         monkeypatch.setattr(stores, "put", checked_put)
         monkeypatch.setattr(stores, "_write", checked_write)
-        monkeypatch.setattr(stores.os, "posix_fallocate", checked_allocate)
+        monkeypatch.setattr(os, "posix_fallocate", checked_allocate)
         monkeypatch.setattr(stores, "_STEP", 500)
 
     def take(self, more: int) -> None:
@@ -310,7 +317,7 @@ def test_a_folder_is_forced_to_disk_after_each_name_that_comes_or_goes(tmp_path:
     with (
         mock.patch.object(Path, "rename", noted("rename")),
         mock.patch.object(Path, "unlink", noted("unlink")),
-        mock.patch.object(stores, "sync", synced(stores.sync)),
+        mock.patch.object(stores, "sync", synced(files.sync)),
         mock.patch.object(files, "sync", synced(files.sync)),
     ):
         store.commit(columns(range(5)))
@@ -333,7 +340,7 @@ def test_a_clock_that_is_set_back_begins_another_file(tmp_path: Path) -> None:
 
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
-    with mock.patch.object(files.secrets, "token_hex", return_value="same"):
+    with mock.patch.object(secrets, "token_hex", return_value="same"):
         store, time = opened(tmp_path)
         store.commit(columns(range(5)))
         time.now += 10
@@ -362,12 +369,12 @@ def test_a_commit_that_fails_takes_nothing_along(tmp_path: Path, call: str) -> N
         store._seal()
     real = getattr(os, call)
 
-    def refuse(*arguments: object) -> object:
+    def refuse(*arguments: Any) -> object:
         if call == "write":
             real(arguments[0], bytes(arguments[1])[:7])  # a part of it is there
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    with mock.patch.object(stores.os, call, refuse), pytest.raises(OSError, match="No space"):
+    with mock.patch.object(os, call, refuse), pytest.raises(OSError, match="No space"):
         store.commit(columns(range(5, 9)))
     store.commit(columns(range(9, 12)))
     store.close()
@@ -381,7 +388,7 @@ def test_a_disk_that_takes_no_file_keeps_the_journal(tmp_path: Path) -> None:
     store.commit(columns(range(5)))
     time.now += 10
     with (
-        mock.patch.object(files.os, "fsync", side_effect=OSError(errno.ENOSPC, "full")),
+        mock.patch.object(os, "fsync", side_effect=OSError(errno.ENOSPC, "full")),
         pytest.raises(OSError, match="full"),
     ):
         store.publish()
@@ -411,11 +418,11 @@ def test_large_commits_stay_below_the_longest_record(tmp_path: Path) -> None:
     n = 400_000
     ids = np.arange(n, dtype=np.uint64)
     width = TWO.protocol.payload_size
-    with mock.patch.object(files.codec, "MAX_RECORD", 1 << 20):
+    with mock.patch.object(codec, "MAX_RECORD", 1 << 20):
         store.commit([ReportColumns(TWO.digest, 1, ids, np.zeros((n, width), np.uint8))])
         store.close()
     [path] = tmp_path.glob("*.pb")
-    found = files.codec.frames(np.frombuffer(path.read_bytes(), np.uint8))
+    found = codec.frames(np.frombuffer(path.read_bytes(), np.uint8))
     assert found.lengths.size > 10
     assert int(found.lengths.max()) < 1 << 19
     assert len(records(tmp_path)) == n
@@ -431,7 +438,7 @@ def test_a_journal_that_cannot_be_read_is_reported_though_another_is_finished_in
         time.now += 10
         store._seal()
     first, second = sorted(tmp_path.glob(".journal-*"))
-    plain, tried = stores.put, list[str]()
+    plain, tried = files.put, list[str]()
 
     def put(folder: Path, name: str, content: bytes) -> None:
         tried.append(name)

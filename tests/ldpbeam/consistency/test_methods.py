@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ldpbeam.arrays import Floats
 from ldpbeam.consistency import METHODS, consistent
 from ldpbeam.consistency.base import LARGEST_ESTIMATE, Method, Noise
 
@@ -173,7 +174,7 @@ def test_a_million_values(name: str, exclusive: bool) -> None:
     """Nothing here is quadratic: the whole row of tests takes seconds."""
     k = 10**6
     noise = Noise(10**7, 0.5, 0.25, exclusive)
-    true = 1.0 / np.arange(1, k + 1) ** 1.1
+    true: Floats = np.arange(1.0, k + 1.0) ** -1.1
     true /= true.sum()
     noisy = true + np.random.default_rng(1).normal(size=k) * np.sqrt(noise.variance(true))
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import optimize
 
+from ldpbeam.arrays import Floats
 from ldpbeam.consistency import METHODS, consistent
 from ldpbeam.consistency._posterior import (
     EXACT_ROWS,
@@ -82,7 +83,7 @@ def test_the_fitted_exponent_maximises_the_marginal_likelihood(n: int) -> None:
     noise = Noise(n, 0.62, 0.2, False)
     scale = CountNoise.of(noise)
     random = np.random.default_rng(n)
-    true = 1.0 / np.arange(1, 41) ** 1.3
+    true: Floats = np.arange(1.0, 41.0) ** -1.3
     true /= true.sum()
     counts = n * (true + random.normal(size=40) * np.sqrt(noise.variance(true)))
 
@@ -121,7 +122,7 @@ def test_a_value_that_hardly_anybody_holds_has_a_steep_prior() -> None:
 def test_the_grid_fits_the_same_exponent_as_single_rows() -> None:
     """The same 1000 estimates alone, and doubled (which selects the grid but moves no maximum)."""
     noise = Noise(100_000, 0.5, 0.25, False)
-    true = 1.0 / np.arange(1, 1001) ** 1.2
+    true: Floats = np.arange(1.0, 1001.0) ** -1.2
     true /= true.sum()
     draws = np.random.default_rng(6).normal(size=1000)
     estimates = true + draws * np.sqrt(noise.variance(true))
@@ -136,7 +137,7 @@ def test_the_grid_fits_the_same_exponent_as_single_rows() -> None:
 
 def test_it_beats_the_raw_estimates_and_norm_sub_when_noise_dominates() -> None:
     noise = Noise(20_000, 0.5, 0.25, False)
-    true = 1.0 / np.arange(1, 201) ** 1.5
+    true: Floats = np.arange(1.0, 201.0) ** -1.5
     true /= true.sum()
     random = np.random.default_rng(5)
     error = dict.fromkeys(METHODS, 0.0)

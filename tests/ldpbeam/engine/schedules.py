@@ -28,6 +28,7 @@ from ldpbeam.errors import InvalidPayload
 from ldpbeam.transforms.sinks import atomic as files
 from ldpbeam.wire import report_pb2
 from tests.ldpbeam.engine.broker import Broker, Clock, Message
+from tests.narrow import frequencies
 from tests.reference.counting import count_support
 
 Key = tuple[str, int | None]
@@ -68,7 +69,7 @@ def refusal(agreed: Collection, payload: bytes) -> str:
 @cache
 def supported(agreed: Collection, payload: bytes) -> tuple[int, ...]:
     """What one report supports."""
-    return tuple(count_support(agreed.protocol, [payload]))
+    return tuple(count_support(frequencies(agreed.protocol), [payload]))
 
 
 def hexed(digest: int) -> str:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from ldpbeam.accounting import EARLY, LATE, ON_TIME, Account, Publication
+from ldpbeam.accounting import EARLY, LATE, ON_TIME, REPLAY, Account, Publication
 from ldpbeam.collection.epochs import Epochs
-from ldpbeam.engine.due import REPLAY, EpochMoment
+from ldpbeam.engine.due import EpochMoment
 from ldpbeam.engine.storage.epoch_state import EpochState
 from ldpbeam.schedule import Schedule
 from tests.pipelines.running import collection

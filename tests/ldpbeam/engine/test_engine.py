@@ -23,6 +23,7 @@ from ldpbeam.job.config import RunConfig
 from ldpbeam.wire import report_pb2
 from tests.ldpbeam.engine.broker import Broker, Clock
 from tests.ldpbeam.engine.schedules import Locks
+from tests.narrow import present
 from tests.pipelines.running import check_books, collection, fleet
 
 HOUR = 3600
@@ -88,15 +89,20 @@ class Bench:
         total: dict[str, Any] = self.record["accounting"]["total"]
         return total
 
-    def books(self, epoch: int, agreed: Collection = ONE) -> dict[str, Any] | None:
+    def written(self, epoch: int, agreed: Collection = ONE) -> dict[str, Any] | None:
+        """The books of an epoch, None where it has none yet."""
         name = f"{agreed.name}-{agreed.digest_hex}-epoch-{epoch:06d}.json"
         path = self.output / "accounting" / name
         found: dict[str, Any] | None = json.loads(path.read_text()) if path.is_file() else None
         return found
 
+    def books(self, epoch: int, agreed: Collection = ONE) -> dict[str, Any]:
+        """The books of an epoch that has some."""
+        return present(self.written(epoch, agreed))
+
     def told(self, epoch: int, agreed: Collection = ONE) -> list[tuple[str, int]]:
         """(pane, reports) of every revision."""
-        record = self.books(epoch, agreed)
+        record = self.written(epoch, agreed)
         return [(r["pane"], r["n"]) for r in record["revisions"]] if record else []
 
 
@@ -448,7 +454,7 @@ def test_an_archived_epoch_comes_back_for_a_late_record(tmp_path: Path, restart:
     bench.step(2)
     bench.until(4 * HOUR)
     (archive,) = (tmp_path / "accounting" / "archive").glob("one-*.jsonl.gz")
-    assert bench.books(0) is None
+    assert bench.written(0) is None
     assert bench.record["accounting"]["archived"]["counted"] == 15
     if restart:
         bench.stop()
@@ -456,7 +462,7 @@ def test_an_archived_epoch_comes_back_for_a_late_record(tmp_path: Path, restart:
     bench.send(0, range(50, 53))
     bench.until(4 * HOUR + 100)
     archived = {r["epoch"]: r for r in map(json.loads, gzip.decompress(archive.read_bytes()).splitlines())}
-    found = bench.books(0) or archived[0]
+    found = bench.written(0) or archived[0]
     assert (found["accounting"]["counted"], found["accounting"]["late"]) == (10, 3)
     assert [(r["pane"], r["n"]) for r in found["revisions"]] == [("on_time", 10)]
     total = bench.stop()["accounting"]["total"]

@@ -19,6 +19,7 @@ from ldpbeam.engine import results
 from ldpbeam.engine.due import Due
 from ldpbeam.engine.results import publish_due
 from ldpbeam.engine.storage.landing import Landing
+from ldpbeam.engine.storage.segment import read_segment
 from ldpbeam.errors import LdpError
 from ldpbeam.job.config import RunConfig
 from ldpbeam.pipelines.deploy.bigquery import FOLDER
@@ -56,8 +57,9 @@ def landed(output: Path, **sinks: str) -> tuple[RunConfig, Landing, list[Due]]:
         payloads = fleet(agreed, 10, 1)[0].payloads.tobytes()
         for epoch in EPOCHS:
             ids = range(10 * epoch, 10 * epoch + 10)
-            fields = {"digest": agreed.digest, "epoch": epoch, "count": 10, "report_ids": ids}
-            messages.append(report_pb2.ReportBatch(**fields, payloads=payloads).SerializeToString())
+            batch = report_pb2.ReportBatch(digest=agreed.digest, epoch=epoch, count=10, report_ids=ids)
+            batch.payloads = payloads
+            messages.append(batch.SerializeToString())
     landing = Landing(str(output))
     collections = {c.digest: c for c in config.collections}
     landing.land(1, messages, [0] * len(messages), collections, watermark=0)
@@ -113,7 +115,7 @@ def test_what_a_sink_refuses_is_not_named_and_comes_again_under_its_number(
 
 def test_only_the_epochs_that_are_due_are_published_and_each_segment_is_read_once(tmp_path: Path) -> None:
     config, landing, due = landed(tmp_path)
-    with mock.patch.object(results, "read_segment", wraps=results.read_segment) as read:
+    with mock.patch.object(results, "read_segment", wraps=read_segment) as read:
         publish_due(config, landing, [each for each in due if each.key[1] == 1])
     assert read.call_count == 1
     assert {epoch for _, epoch, _, _ in rows(tmp_path)} == {1}

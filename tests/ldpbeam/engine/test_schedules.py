@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar
 from unittest import mock
@@ -47,6 +48,7 @@ from ldpbeam.engine.storage.epoch_state import EpochState
 from ldpbeam.engine.storage.landing import Landing
 from ldpbeam.engine.storage.segment import read_segment
 from ldpbeam.engine.watermark import TimeKeeper
+from ldpbeam.epoch_result import result_of_epoch
 from ldpbeam.histogram import EpochHistogram
 from ldpbeam.job.config import RunConfig
 from ldpbeam.records import published as record
@@ -54,6 +56,7 @@ from ldpbeam.reports import Admission, Parts, ReportColumns
 from ldpbeam.transforms.sinks import atomic as files
 from ldpbeam.transforms.sinks import estimates as sinks
 from ldpbeam.transforms.sinks.accounting import RevisionNumbers
+from ldpbeam.transforms.sinks.atomic import publish
 from ldpbeam.transforms.sinks.estimates import EpochFiles, WriteEpochs
 from ldpbeam.transforms.sinks.file_record import FileRecord
 from ldpbeam.transforms.stages.accounting import EpochEntry, entries_of, sum_by_epoch
@@ -169,7 +172,11 @@ class Schedule(RuleBasedStateMachine):
     """One engine after the other on one output directory."""
 
     Engine: ClassVar[type[LocalStream]] = LocalStream
-    patches: ClassVar[Callable[[], Sequence[Any]]] = staticmethod(tuple)
+
+    @staticmethod
+    def patches() -> Sequence[Any]:
+        """What is planted."""
+        return ()
 
     @initialize(
         given=st.sampled_from(("both", "retired", "second")),
@@ -213,7 +220,7 @@ class Schedule(RuleBasedStateMachine):
         self.stack = ExitStack()
         self.stack.enter_context(self.disk)
         # A quarter of the time goes into asking for the versions of packages, which do not change.
-        self.stack.enter_context(mock.patch.object(record, "version", cache(record.version)))
+        self.stack.enter_context(mock.patch.object(record, "version", cache(version)))
         self.locks = self.stack.enter_context(Locks())
         for patch in self.patches():
             self.stack.enter_context(patch)
@@ -744,7 +751,7 @@ class AccountingFirst(EpochFiles):
         with mock.patch.object(sinks, "publish", later):
             done = super().write(histogram)
         for table in tables:
-            sinks.publish(*table)
+            publish(*table)
         return done
 
 
@@ -754,7 +761,7 @@ def segment_by_segment(
     columns: Sequence[ReportColumns],
     booked: Account,
     *args: Any,
-    original: Any = results.result_of_epoch,
+    original: Any = result_of_epoch,
     **settings: Any,
 ) -> EpochHistogram:
     """Repeats within a segment are dropped, and booked as they should be; those across segments are not."""

@@ -30,6 +30,7 @@ from ldpbeam.transforms.sinks import atomic as files
 from ldpbeam.wire import report_pb2
 from tests.ldpbeam.engine.broker import Broker, Clock
 from tests.ldpbeam.engine.schedules import Locks
+from tests.ldpbeam.records.test_run_record import everything
 from tests.pipelines.running import collection
 from tests.waiting import PATIENCE
 
@@ -201,7 +202,7 @@ def test_lines_of_json(tmp_path: Path, service: Service, capsys: pytest.CaptureF
 
 def test_lines_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     for event in command._EVENTS:
-        command._line(StreamLines(None), event, {}, Status(clock_ahead=-90.0))
+        command._line(StreamLines(None), event, everything(), Status(clock_ahead=-90.0))
     said = capsys.readouterr().err.splitlines()
     assert [line.rsplit("[", 1)[-1] for line in said if line.endswith("]")] == [
         "W-STREAM-DISCONNECTED]",

@@ -9,8 +9,9 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from ldpbeam.estimates import FEW, SupportProbabilities, interval
+from ldpbeam.estimates import FEW, interval
 from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
+from ldpbeam.support import SupportProbabilities
 from tests.reference import estimates as reference
 from tests.reference.coverage import Law, coverage, drawn, fixed, missed
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import subprocess
 import sys
@@ -97,7 +98,7 @@ def test_other_processes_are_left_as_they_are(monkeypatch: pytest.MonkeyPatch) -
         freeze = staticmethod(lambda: asked.append("freeze"))
 
     monkeypatch.setattr(garbage, "gc", Collector)
-    monkeypatch.setattr(garbage.atexit, "register", asked.append)
+    monkeypatch.setattr(atexit, "register", asked.append)
     garbage.keep_what_is_loaded()
     assert asked == []
     garbage.collect_rarely()

@@ -77,7 +77,7 @@ def test_a_folder_that_others_may_write_is_not_used(
 def test_a_folder_of_somebody_else_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(jit.VARIABLE, str(tmp_path / "kept"))
     assert cache_folder() is not None
-    monkeypatch.setattr(jit.os, "geteuid", lambda: os.getuid() + 1)
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     assert cache_folder() is None
 
 

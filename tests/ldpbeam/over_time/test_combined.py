@@ -36,6 +36,7 @@ from ldpbeam.simulators.participation import silenced
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.words import RandomWords
 from tests.conftest import REPOSITORY
+from tests.narrow import present
 
 TWO = Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0)
 EPOCHS = np.array([0, 1, 2, 5])
@@ -144,11 +145,11 @@ def test_epochs_without_an_estimate_are_left_out() -> None:
     assert np.isnan(difference(holes, after, ~after, errors).estimate[:3]).all()
     assert np.isfinite(difference(holes, after, ~after, errors).estimate[3])
     for wrong in (
-        lambda: Series(EPOCHS[::-1], n, estimate, estimate),
-        lambda: Series(EPOCHS, n[:, :2], estimate, estimate),
+        (EPOCHS[::-1], n),
+        (EPOCHS, n[:, :2]),
     ):
         with pytest.raises(ValueError, match="series"):
-            wrong()
+            Series(*wrong, estimate, estimate)
 
 
 def test_more_reports_in_one_epoch_than_in_another() -> None:
@@ -189,7 +190,7 @@ def test_what_repeats_itself_takes_frequencies_that_add_up_to_1() -> None:
 )
 def test_tables_say_what_of_an_error_repeats_itself(collection: str, repeats: bool) -> None:
     agreed = ldpbeam.load_collection(f"examples/{collection}.yaml")
-    size = agreed.domain.size
+    size = present(agreed.domain).size
     table = ldpbeam.estimate(agreed, ldpbeam.simulate(agreed, ldpbeam.Index(np.arange(3000) % size), seed=3))
     floor, error = (np.asarray(table[name]) for name in ("std_error_floor", "std_error"))
     assert table.column_names.index("std_error_floor") == table.column_names.index("std_error") + 1
@@ -314,7 +315,7 @@ def test_devices_that_report_in_some_epochs_only() -> None:
         assert np.asarray(table["n"])[::4].sum() == 4000
         assert (np.asarray(table["std_error_floor"]) == 0).all()
         (history,) = histories(table)
-        found = mean(history.series, *errors_of(agreed))
+        found = mean(history.series, errors_of(agreed)[0])
         misses.append((found.estimate - [0.5, 0.5, 0.0, 0.0]) / found.std_error)
     assert 0.6 < np.mean(np.square(misses)) < 1.4
 
@@ -360,13 +361,10 @@ def test_differences_know_who_reports_in_some_epochs_only(
     squares: dict[str, list[float]] = {"rate 0": [], "no rate": [], "apart": [], "mean": []}
     heard = []
     for one in found:
-        series = Series(
-            np.arange(2),
-            *(
-                np.array([getattr(epoch, part)[:1] for epoch in one])
-                for part in ("n", "frequency", "std_error")
-            ),
+        n, share, error = (
+            np.array([getattr(epoch, part)[:1] for epoch in one]) for part in ("n", "frequency", "std_error")
         )
+        series = Series(np.arange(2), n, share, error)
         for kind, rate, known in (
             ("rate 0", DrawnAnew(0, 0), errors),
             ("no rate", None, errors),

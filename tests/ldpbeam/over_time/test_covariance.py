@@ -23,10 +23,11 @@ from ldpbeam.over_time.covariance import MeanErrors, SlottedErrors, std_error_fl
 from ldpbeam.protocols import Parameters, protocol
 from ldpbeam.protocols.bit_flip import BitFlip, BucketBits
 from ldpbeam.protocols.direct import LGRR
-from ldpbeam.protocols.local_hash import Hashed, LocalHash
+from ldpbeam.protocols.local_hash import LOLOHA, Hashed, LocalHash
 from ldpbeam.protocols.one_bit_mean import OneBitRRPM
 from ldpbeam.protocols.server_side import PartEstimator
 from ldpbeam.protocols.unary import Unary
+from tests.narrow import present
 
 TWO = Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0)
 Joint = Iterator[tuple[Fraction, bool, bool]]
@@ -138,8 +139,8 @@ def test_covariance_of_a_device_that_keeps_or_changes_its_value(
     errors = memo_errors(PartEstimator(built))
     assert errors is not None
     # What the estimator divides by, of both rounds; the formulas divide by that of the permanent round.
-    scale = float(built.support.gap) ** 2
-    drawn = 1 - float(built.support.sampled)
+    scale = float(present(built.support).gap) ** 2
+    drawn = 1 - float(present(built.support).sampled)
 
     def found(x: int, y: int, v: int) -> float:
         return float(covariance(joint(built, x, y, v))) / scale
@@ -148,7 +149,7 @@ def test_covariance_of_a_device_that_keeps_or_changes_its_value(
     assert drawn >= 0
     assert found(1, 1, 1) == pytest.approx(errors.kept(np.ones(1))[0], rel=1e-9)
     assert found(1, 1, 0) == pytest.approx(errors.kept(np.zeros(1))[0], rel=1e-9)
-    gap = float(built.lasting.gap) ** 2
+    gap = float(present(built.lasting).gap) ** 2
     said = built.recurrence
     for v in (0, 1, k - 1):
         other = (v + 1) % k
@@ -164,7 +165,7 @@ def test_covariance_of_a_device_that_keeps_or_changes_its_value(
 @pytest.mark.thorough
 def test_a_population_that_draws_its_values_anew() -> None:
     """The mixture of one device's covariances over all it can hold before and after."""
-    built = protocol("loloha", 9, Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0, g=3))
+    built = LOLOHA.from_parameters(9, Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0, g=3))
     errors = memo_errors(PartEstimator(built))
     assert errors is not None
     shared = np.array([[float(covariance(of_hash(built, x, y, 0))) for x in range(9)] for y in range(9)])
@@ -300,7 +301,7 @@ def test_devices_that_report_in_some_epochs_only(reports: int, of: int, share: i
     both = sum({0, 1} <= set(one) for one in sets) / len(sets) / share
     one = sum(0 in some for some in sets) / len(sets) / share
     f = np.array([0.3])
-    noise = variance(f, 1, built.lasting)
+    noise = variance(f, 1, present(built.lasting))
     # n = one·N reports each; errors of answers, and of who was drawn: f(1−f)·(both/one² − 1)/N.
     answers, drawn = noise * both / one, f * (1 - f) * (both / one**2 - 1) * one
     found = float((answers + drawn)[0])

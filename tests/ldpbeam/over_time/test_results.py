@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
@@ -23,6 +24,7 @@ from ldpbeam.over_time.results import History, Part, Results, histories
 from ldpbeam.over_time.rollup import PLACES, every, roll_up
 from ldpbeam.over_time.significance import adjusted, normal_limit, p_values
 from ldpbeam.over_time.smooth import smooth
+from tests.narrow import of_kind
 
 EPOCHS = 40
 
@@ -87,12 +89,13 @@ def test_the_newest_revision_of_each_epoch(results: Path, collection: Collection
 
 
 def test_what_holds_no_estimates_is_refused(tmp_path: Path) -> None:
-    for make, why in (
+    makes: tuple[tuple[Callable[[], Path], str], ...] = (
         (lambda: tmp_path / "none", "does not exist"),
         (lambda: tmp_path, "holds no estimates"),
         (lambda: damaged(tmp_path, b"PAR1"), "is cut short or damaged"),
         (lambda: foreign(tmp_path), "has no column"),
-    ):
+    )
+    for make, why in makes:
         with pytest.raises(ldpbeam.LdpError, match=why) as caught:
             ldpbeam.read(make())
         assert caught.value.code == "E-USAGE-RESULTS"
@@ -114,16 +117,17 @@ def test_series_have_gaps_where_nothing_is_known(results: Path) -> None:
     history = only(table)
     assert history.key == ("first_choice", 1, history.key.digest, "")
     assert history.labels == ("red", "green", "blue", "none of these")
-    assert history.series.epochs.tolist() == [e for e in range(EPOCHS) if e != 3]
-    assert (history.series.n == 800).all()
+    series = of_kind(Series, history.series)
+    assert series.epochs.tolist() == [e for e in range(EPOCHS) if e != 3]
+    assert (series.n == 800).all()
     shaped = np.asarray(table["estimate"]).reshape(-1, 4)
-    assert (history.series.estimate == shaped).all()
+    assert (series.estimate == shaped).all()
     # The order of rows does not matter, and a row that is missing leaves one hole.
     rows = np.random.default_rng(1).permutation(table.num_rows)
-    mixed = only(table.take(rows[rows != 6]))
-    assert np.isnan(mixed.series.estimate[1, 2])
-    assert np.nansum(np.abs(mixed.series.estimate - shaped)) == 0
-    assert np.isnan(mixed.series.estimate).sum() == 1
+    mixed = of_kind(Series, only(table.take(rows[rows != 6])).series)
+    assert np.isnan(mixed.estimate[1, 2])
+    assert np.nansum(np.abs(mixed.estimate - shaped)) == 0
+    assert np.isnan(mixed.estimate).sum() == 1
     assert not history.provisional.any()
     early = table.set_column(table.column_names.index("pane"), "pane", pa.array(["early"] * table.num_rows))
     assert only(early).provisional.all()
@@ -161,7 +165,8 @@ def test_parts_are_read_one_by_one_and_are_the_whole(results: Path, tmp_path: Pa
     last = mixed.filter(pa.compute.equal(mixed["epoch"], 9)).sort_by([("value", "descending")])
     backwards = only(last)
     assert backwards.values.tolist() == [0, 1, 2, 3]
-    assert backwards.series.estimate.tolist() == found.series.estimate[found.series.epochs == 9].tolist()
+    one, all_of_them = of_kind(Series, backwards.series), of_kind(Series, found.series)
+    assert one.estimate.tolist() == all_of_them.estimate[all_of_them.epochs == 9].tolist()
 
 
 def test_only_the_parts_that_are_chosen_are_read(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,11 +214,12 @@ def test_roll_ups_by_number_week_and_month(results: Path, collection: Collection
     assert (sevens[1].found.std_error == expected.std_error).all()
     stated = list(roll_up(history, every(7), errors, DrawnAnew(1.0, 1.0)))
     assert (stated[1].found.std_error < expected.std_error).all()
-    for name, of in (
+    kinds: tuple[tuple[str, Callable[[datetime], object]], ...] = (
         ("day", lambda d: d.date()),
         ("week", lambda d: d.isocalendar()[:2]),
         ("month", lambda d: d.month),
-    ):
+    )
+    for name, of in kinds:
         periods = list(roll_up(history, PLACES[name], errors))
         days = [datetime.fromtimestamp(int(us) / 1e6, UTC) for us in history.starts]
         assert len(periods) == len({of(day) for day in days})
@@ -510,7 +516,7 @@ def test_adjusted_p_values_are_those_of_the_step_up_procedure() -> None:
 
 
 def test_comparisons(results: Path, collection: Collection) -> None:
-    series = only(ldpbeam.read(results)).series
+    series = of_kind(Series, only(ldpbeam.read(results)).series)
     errors = errors_of(collection)[0]
     late = series.epochs >= 20
     estimate = series.estimate.copy()
@@ -523,7 +529,7 @@ def test_comparisons(results: Path, collection: Collection) -> None:
     assert found.adjusted == pytest.approx(adjusted(found.p_value))
     # Two runs of one version are one series; two versions have memos of their own.
     one, two = shifted.rows(~late), shifted.rows(late)
-    joined = together(two, one)
+    joined = of_kind(Series, together(two, one))
     assert joined is not None
     assert (joined.epochs == series.epochs).all()
     assert (joined.estimate == estimate).all()

@@ -138,7 +138,7 @@ def test_a_simulated_fleet_spends_what_its_devices_would(name: str) -> None:
         ledger = Ledger(built.guarantee)
         for values in epochs:
             if values[device] != ABSENT:
-                ledger = ledger.spend(memo_key(built, memo.seed, int(values[device])))  # type: ignore[arg-type]
+                ledger = ledger.spend(memo_key(built, memo.seed, int(values[device])))
         counts.append(len(ledger.inputs))
     (found,) = fleet.ledgers()
     assert found == fleet_ledger(counts, built.guarantee)

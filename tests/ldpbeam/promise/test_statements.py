@@ -115,7 +115,7 @@ def test_the_cap_is_about_values_only_where_inputs_are_values() -> None:
         record = collection_of(row, needs).as_record()["guarantee"]
         assert isinstance(record, dict)
         assert (record["cap_over_values"] is not None) == (promise.inputs is Inputs.VALUES)
-        (said,) = [one.text for one in statements(promise) if one.key == "inputs"] or [None]
+        said = next((one.text for one in statements(promise) if one.key == "inputs"), None)
         if said is not None:
             assert ("is no limit for what they tell about its values" in said) == (
                 promise.inputs is not Inputs.VALUES

@@ -158,7 +158,7 @@ def test_the_cap_over_values_holds_for_sequences_that_change_together(b: int, d:
     built = build(PM, b, 2.0, d)
     guarantee = built.guarantee
     for indices in combinations(range(b), d):
-        rows = {}
+        rows: dict[tuple[int, ...], list[dict[Any, Fraction]]] = {}
         for order in permutations(range(b)):
             joint: dict[Any, Fraction] = {}
             for answers in product(range(1 << d), repeat=guarantee.memoised_inputs):
@@ -355,10 +355,10 @@ def test_one_wrong_report_is_found_wherever_it_stands(b: int, d: int, epsilon: f
     entries = entries_of(built, n, b + d)
     sound = payloads_of(built, entries)
     codes = np.zeros(n, np.uint8)
-    rules = d, b, *built.ones_admitted
-    assert not kernels.find_wrong(built._entries(sound), *rules, codes)  # none is looked at twice
+    least, most = built.ones_admitted
+    assert not kernels.find_wrong(built._entries(sound), d, b, least, most, codes)  # none is looked at twice
     assert not built.check(sound).any()
-    seen = Counter()
+    seen: Counter[int] = Counter()
     for r in {0, 1, piece - 1, piece, piece + 1, 2 * piece - 1, 2 * piece, n - 2, n - 1} & set(range(n)):
         for row in faults(built, entries[r]):
             payloads = sound.copy()

@@ -6,17 +6,18 @@ import ast
 import re
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ldpbeam.collection.file import parse_collection
 from ldpbeam.errors import CollectionError
-from ldpbeam.protocols import PROTOCOLS, Parameters
+from ldpbeam.protocols import PROTOCOLS, LocalProtocol, Parameters
 from ldpbeam.protocols.attributes.allocate import ALLOCATIONS
 from ldpbeam.protocols.parameters import LEVELS, PARAMETER_KEYS, Kind
 from ldpbeam.wire import collection_pb2
 from tests.conftest import REPOSITORY
-from tests.reference.settings import settings
+from tests.reference.settings import Setting, settings
 
 CORE = [
     path
@@ -46,7 +47,7 @@ def test_every_key_has_its_field_in_the_messages() -> None:
 
 
 @pytest.mark.parametrize("kind", [*PROTOCOLS.values(), *ALLOCATIONS.values()], ids=lambda kind: kind.NAME)
-def test_what_a_protocol_takes_stands_in_the_table(kind: type) -> None:
+def test_what_a_protocol_takes_stands_in_the_table(kind: type[LocalProtocol[Any]]) -> None:
     for name in kind.PARAMETERS:
         assert PARAMETER_KEYS[name].default is None
     for name in kind.OPTIONAL:
@@ -54,7 +55,7 @@ def test_what_a_protocol_takes_stands_in_the_table(kind: type) -> None:
 
 
 @pytest.mark.parametrize("setting", list(settings((9,))), ids=str)
-def test_what_a_protocol_resolves_stands_in_the_table(setting: object) -> None:
+def test_what_a_protocol_resolves_stands_in_the_table(setting: Setting) -> None:
     """Names that a message has; and a key is resolved by exactly the protocols that take it."""
     kind, built = setting.kind, setting.build()
     takes = {*kind.PARAMETERS, *kind.OPTIONAL}

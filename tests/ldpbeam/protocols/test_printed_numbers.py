@@ -8,33 +8,40 @@ import re
 from decimal import ROUND_HALF_EVEN, Decimal
 from fractions import Fraction
 from math import comb, exp, log
+from typing import Any
 
 import numpy as np
 import pytest
 
 from ldpbeam.channels.calibration import Calibration
-from ldpbeam.channels.channel import BitChannel, unary_ratio
+from ldpbeam.channels.channel import BitChannel, SymbolChannel, unary_ratio
 from ldpbeam.channels.exact import exp_below
 from ldpbeam.errors import CollectionError
 from ldpbeam.estimates import variance
-from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
-from ldpbeam.protocols.local_hash import optimal_g
+from ldpbeam.protocols import LocalProtocol, Parameters, protocol
+from ldpbeam.protocols.direct import Direct
+from ldpbeam.protocols.local_hash import LocalHash, optimal_g
+from ldpbeam.protocols.unary import Unary
 from ldpbeam.support import SupportProbabilities
+from tests.narrow import of_kind, present
 from tests.reference.losses import constant_value_loss
 
+Encoded = Direct | LocalHash | Unary
 EXACT, PUBLISHED = Calibration.EXACT, Calibration.PUBLISHED
 
 
-def two(name: str, size: int, longitudinal: float, first: float, **more: object) -> FrequencyProtocol:
-    return protocol(
+def two(name: str, size: int, longitudinal: float, first: float, **more: object) -> Encoded:
+    built = protocol(
         name,
         size,
         Parameters(epsilon_longitudinal=longitudinal, epsilon_first=first, **more),  # type: ignore[arg-type]
     )
+    assert isinstance(built, Encoded)
+    return built
 
 
-def v_star(built: FrequencyProtocol, n: int = 1) -> float:
-    return float(built.support.floor) / n
+def v_star(built: LocalProtocol[Any], n: int = 1) -> float:
+    return float(present(built.support).floor) / n
 
 
 LEVEL_PAIRS = [(0.5, 0.3), (1.0, 0.1), (2.0, 1.0), (2.0, 1.9), (4.0, 2.4), (5.0, 0.5), (8.0, 4.0)]
@@ -44,14 +51,14 @@ levels = pytest.mark.parametrize("longitudinal,first", LEVEL_PAIRS)
 # Second rounds
 
 
-def keeps(built: FrequencyProtocol, one: int, zero: int, first: float) -> bool:
+def keeps(built: Encoded, one: int, zero: int, first: float) -> bool:
     """Whether a report keeps ε1 with this second round, in fractions."""
-    return unary_ratio(*built.permanent.then(BitChannel(one, zero))) <= exp_below(first)
+    return unary_ratio(*of_kind(BitChannel, built.permanent).then(BitChannel(one, zero))) <= exp_below(first)
 
 
-def assert_no_more_fits(built: FrequencyProtocol, first: float, one: int, zero: int) -> None:
+def assert_no_more_fits(built: Encoded, first: float, one: int, zero: int) -> None:
     """The second round keeps ε1, and the next one, with these more weights, does not."""
-    held = built.instant
+    held = of_kind(BitChannel, built.instant)
     assert keeps(built, held.one, held.zero, first)
     assert not keeps(built, held.one + one, held.zero + zero, first)
 
@@ -60,9 +67,11 @@ def assert_no_more_fits(built: FrequencyProtocol, first: float, one: int, zero: 
 def test_l_osue_second_round_is_its_closed_form(longitudinal: float, first: float) -> None:
     """The bisection over integers lands on p2 = (e^{ε∞+ε1}−1)/(e^{ε∞}−e^{ε1}+e^{ε∞+ε1}−1)."""
     built = two("l_osue", 5, longitudinal, first)
+    permanent = built.permanent
+    assert permanent is not None
     a, b = exp(longitudinal), exp(first)
-    assert float(built.permanent.own) == 0.5
-    assert float(built.permanent.other) == pytest.approx(1 / (a + 1), rel=1e-14)
+    assert float(permanent.own) == 0.5
+    assert float(permanent.other) == pytest.approx(1 / (a + 1), rel=1e-14)
     assert float(built.instant.own) == pytest.approx((a * b - 1) / (a - b + a * b - 1), rel=1e-13)
     assert built.instant.own + built.instant.other == 1
     assert_no_more_fits(built, first, 1, -1)
@@ -91,7 +100,7 @@ def test_symbol_second_rounds_are_their_formulas(longitudinal: float, first: flo
     published = (a * b - 1) / (a - b)
     for calibration, expected in ((EXACT, exact), (PUBLISHED, published)):
         built = two("l_grr", size, longitudinal, first, calibration=calibration)
-        assert float(built.instant.ratio) == pytest.approx(expected, rel=1e-11)
+        assert float(of_kind(SymbolChannel, built.instant).ratio) == pytest.approx(expected, rel=1e-11)
     assert (exact == pytest.approx(published)) == (size == 2)
 
 
@@ -289,6 +298,7 @@ def test_loss_of_a_constant_value_starts_at_first_and_ends_at_longitudinal(
     assert losses[-1] <= built.guarantee.per_memoised_input  # type: ignore[operator]
     if size <= 3:
         # Worst output of three reports: all of them name the same symbol.
+        assert built.permanent is not None
         p1, q1 = built.permanent.own, built.permanent.other
         p2, q2 = built.instant.own, built.instant.other
         likely = p1 * p2**3 + (size - 1) * q1 * q2**3
@@ -404,8 +414,9 @@ def enumerated_variance(probabilities: SupportProbabilities, holders: int, n: in
     return second - first**2
 
 
-def published_variance(built: FrequencyProtocol, frequency: float, n: int) -> float:
+def published_variance(built: Encoded, frequency: float, n: int) -> float:
     """Eq. (4) of LOLOHA, Eq. (10) of ALLOMFREE, as printed."""
+    assert built.permanent is not None
     p1, q1 = float(built.permanent.own), float(built.permanent.other)
     p2, q2 = float(built.instant.own), float(built.instant.other)
     gamma = frequency * (2 * p1 * p2 - 2 * p1 * q2 + 2 * q2 - 1) + p2 * q1 + q2 * (1 - q1)

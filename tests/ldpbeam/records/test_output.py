@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import stat
@@ -21,6 +22,8 @@ from ldpbeam.collection.epochs import LAST_SECOND, Epochs, instant
 from ldpbeam.errors import LdpError, UsageError, disk_error
 from ldpbeam.records import output as module
 from ldpbeam.records.output import PARTS, exchange, locked, prepare
+from ldpbeam.records.published import run_record
+from ldpbeam.transforms.sinks.atomic import sync_folder
 from tests.conftest import REPOSITORY
 from tests.pipelines.running import collection, copied, execute, fleet, write
 
@@ -185,7 +188,7 @@ def test_a_replay_waits_for_a_run(done: Path, holder: Callable[[Path], subproces
 
 def test_a_lock_whose_file_was_removed_is_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between opening the file and locking it, the one who had it may take it away."""
-    real, calls = module.fcntl.flock, []
+    real, calls = fcntl.flock, list[int]()
 
     def removed_meanwhile(held: Any, what: int) -> None:
         if not calls:
@@ -193,7 +196,7 @@ def test_a_lock_whose_file_was_removed_is_no_lock(tmp_path: Path, monkeypatch: p
         calls.append(what)
         real(held, what)
 
-    monkeypatch.setattr(module.fcntl, "flock", removed_meanwhile)
+    monkeypatch.setattr(fcntl, "flock", removed_meanwhile)
     with locked(str(tmp_path)):
         assert len(calls) == 2
         with pytest.raises(LdpError, match="E-OUTPUT-BUSY"), locked(str(tmp_path)):
@@ -227,7 +230,7 @@ def test_files_are_looked_at_before_a_record_vouches_for_them(
     import ldpbeam.pipelines.run as running
 
     before = tree(done)
-    real = running.run_record
+    real = run_record
 
     def meddled(*given: Any, **more: Any) -> Any:
         (victim,) = done.glob(".run-*.tmp/estimates/*-epoch-000001-r000.parquet")
@@ -297,7 +300,7 @@ def stopped_after(steps: int, base: Path, monkeypatch: pytest.MonkeyPatch) -> bo
     with monkeypatch.context() as patched:
         for name in ("rename", "unlink"):
             patched.setattr(Path, name, counted(getattr(Path, name)))
-        patched.setattr(module, "sync_folder", counted(module.sync_folder))
+        patched.setattr(module, "sync_folder", counted(sync_folder))
         try:
             exchange(str(base), base / ".run-00000000.tmp")
         except _StopError:

@@ -26,7 +26,12 @@ CLOCK = {"boot": "b", "steady": 1.5, "time": 2.5, "confirmed": True, "heard": Fa
 def everything() -> RunRecord:
     """A record that has every part, some of which no run has together."""
     key = (ONE.digest_hex, 3)
-    entries = [(key, "read", 10), (key, "counted", 4), (key, "rejected.malformed", 5), (key, "late", 1)]
+    entries: list[tuple[tuple[str, int | None], str, int]] = [
+        (key, "read", 10),
+        (key, "counted", 4),
+        (key, "rejected.malformed", 5),
+        (key, "late", 1),
+    ]
     entries += [(("ff" * 8, 7), "read", 2), (("", None), "read", 3), (("", None), "rejected.malformed", 3)]
     accounting = Accounting.from_entries([((where, what), n) for where, what, n in entries])
     alarm = {

@@ -70,7 +70,8 @@ def write_run(
     (output / "estimates").mkdir(parents=True)
     reasons = {"malformed": 3, "foreign_epoch": 5} if rejected is None else dict(rejected)
     own, other = 0.7310585, 0.4926
-    collections, rows, written, truths = [], [], [], []
+    collections, written, truths = [], [], []
+    rows: list[dict[str, Any]] = []
     for fake in fakes:
         rng = np.random.default_rng(fake.seed)
         labels = list(fake.labels or [str(value) for value in range(fake.k)])
@@ -109,7 +110,13 @@ def write_run(
                 }
             )
     pq.write_table(pa.concat_tables(truths), root / "truth.parquet")
-    rest = {"read": 3, "counted": 0, "late": 0, "duplicate": 0, "rejected": {"unknown_digest": 3}}
+    rest: dict[str, Any] = {
+        "read": 3,
+        "counted": 0,
+        "late": 0,
+        "duplicate": 0,
+        "rejected": {"unknown_digest": 3},
+    }
     if rows:
         rows[0]["read"] += unbalanced
     total: dict[str, Any] = {"rejected": {}}

@@ -37,6 +37,7 @@ from ldpbeam.report_page.significance import FALSE_ALARM, Noise, Standing, chang
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.words import RandomWords
 from ldpbeam.support import SupportProbabilities
+from tests.narrow import frequencies
 
 Deal = Callable[[np.ndarray, int, int, np.random.Generator], np.ndarray]
 
@@ -307,8 +308,8 @@ def test_which_attribute_a_device_drew_lasts_too() -> None:
     (shown, _) = record.histograms
     assert (shown.attribute, shown.protocol) == ("x", "sample · grr")
     assert shown.lasting is not None
-    part = agreed.protocol.parts[0]
-    own, other = float(part.support.own), float(part.support.other)  # type: ignore[attr-defined]
+    part = frequencies(agreed.protocol.parts[0])
+    own, other = float(part.support.own), float(part.support.other)
     f = 0.3
     drawn = 0.5 * f * (1 - f)
     spread = (f * own * (1 - own) + (1 - f) * other * (1 - other)) / (own - other) ** 2

@@ -9,6 +9,7 @@ import socket
 from collections.abc import Iterator
 from http.client import HTTPResponse
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -115,7 +116,7 @@ def test_a_running_stream_shows_what_it_has_published(tmp_path: Path, service: S
         port = free.getsockname()[1]
     for i in range(5):
         service.publish(report(i))
-    original, seen, steps = LocalStream.step, [], [0]
+    original, seen, steps = LocalStream.step, list[Any](), [0]
 
     def step(self: LocalStream) -> int:
         steps[0] += 1

@@ -41,6 +41,7 @@ from ldpbeam.simulators.population.joint import joint_population
 from ldpbeam.simulators.population.specs import population
 from ldpbeam.simulators.words import RandomWords
 from tests.ldpbeam.report_page.reader import Reader, harmless
+from tests.narrow import present
 from tests.pipelines.running import execute, write
 from tests.reference.settings import LEVELS
 
@@ -146,7 +147,7 @@ def test_a_section_speaks_of_what_its_protocol_estimates(
                 assert wrong not in text, wrong
             assert "%" not in re.sub(r"95 %", "", text.replace("100 %", ""))
             # A standard error in the units of the values: of 240 reports not yet small, never hundreds.
-            bound = float(re.search(r"±([\d.,]+) \(95 %\)", section.verdict)[1].replace(",", ""))
+            bound = float(present(re.search(r"±([\d.,]+) \(95 %\)", section.verdict))[1].replace(",", ""))
             assert one.last is not None
             assert bound == pytest.approx(1.96 * one.last.std_error[0], rel=0.25)
         else:
@@ -199,7 +200,7 @@ def test_the_page_of_a_mean_holds_it_against_the_true_mean(
             "zipf:0.5", attributes=collection.histograms, limit=collection.protocol.sum_limit, **common
         )
     else:
-        people = population("zipf:0.5", domain=collection.domain, **common)
+        people = population("zipf:0.5", domain=present(collection.domain), **common)
     simulate(collection, people, tmp_path, seed=1, truth=True)
     done = execute(collection, tmp_path / "reports", tmp_path / "out")
     page = write_page(done.output, tmp_path / "page.html", tmp_path / "truth.parquet")
@@ -349,6 +350,11 @@ def test_dates_stand_below_the_axis_each_once(epochs: int, ticks: list[str]) -> 
         assert 'dy="' in drawn or epochs == 1000
 
 
+def carried(last: str, below: str) -> str:
+    """The words below a tick hold for the next ones until others come."""
+    return below or last
+
+
 @pytest.mark.parametrize("seconds", [1, 60, 3600, 21_600, 86_400, 604_800, 2_592_000])
 @pytest.mark.parametrize(
     "begin", [datetime(2026, 1, 1, tzinfo=UTC), datetime(1999, 12, 30, 7, 13, 5, tzinfo=UTC)]
@@ -358,7 +364,7 @@ def test_ticks_are_few_round_and_each_once(seconds: int, begin: datetime) -> Non
     for epochs in (1, 2, 3, 7, 24, 40, 365, 1000):
         ticks = dates.ticks(3, 2 + epochs, 4)
         assert 1 <= len(ticks) <= 4
-        contexts = list(accumulate((below for *_, below in ticks), lambda last, below: below or last))
+        contexts = list(accumulate((below for *_, below in ticks), carried))
         assert len({(above, below) for (_, above, _), below in zip(ticks, contexts, strict=True)}) == len(
             ticks
         )

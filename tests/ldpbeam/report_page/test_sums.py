@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -82,9 +84,12 @@ def test_a_curve_of_values_in_order(tmp_path: Path) -> None:
 def test_the_band_holds_for_all_of_the_curve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[list[charts.Row]] = []
     curve = charts.curve
-    monkeypatch.setattr(
-        charts, "curve", lambda rows, *more: (drawn.append(list(rows)), curve(rows, *more))[1]
-    )
+
+    def noted(rows: Sequence[charts.Row], *more: Any) -> Any:
+        drawn.append(list(rows))
+        return curve(rows, *more)
+
+    monkeypatch.setattr(charts, "curve", noted)
     output = run(tmp_path)
     page(output)
     collection = ldpbeam.parse_collection(TEXT.replace("DOMAIN", RANGE))

@@ -110,7 +110,7 @@ def test_no_small_fleet_is_told_apart_better_than_stated(name: str, k: int, devi
 
 def _shown(single: list[list[float]], held: tuple[int, ...]) -> dict[tuple[int, ...], float]:
     """The law of the set of reports."""
-    law = {(): 1.0}
+    law: dict[tuple[int, ...], float] = {(): 1.0}
     for value in held:
         longer: dict[tuple[int, ...], float] = defaultdict(float)
         for seen, chance in law.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from ldpbeam.collection.record import collection_of, definition
 from ldpbeam.errors import CollectionError, UsageError
 from ldpbeam.over_time import DrawnAnew, difference
 from ldpbeam.over_time.results import histories
+from ldpbeam.over_time.series import Series
 from ldpbeam.protocols import Parameters, protocol
 from ldpbeam.protocols.server_side import PartEstimator
 from ldpbeam.sums import Cumulative, Groups, Mean, Quantiles
@@ -27,6 +29,7 @@ from ldpbeam.sums.quantiles import isotonic, quantile
 from ldpbeam.sums.quantity import MOST_STEPS, cumulative, of_groups, of_mean
 from ldpbeam.sums.series import errors_of_sums, history_of_sums
 from tests.conftest import FALSE_ALARM_SUITE, REPOSITORY
+from tests.narrow import of_kind
 
 Z = norm.ppf(0.975)
 RANGE = """
@@ -246,7 +249,7 @@ def test_differences_of_groups() -> None:
     (history,) = histories(table)
     sums = Groups({"first": [0, 1]}).sums(collection.histograms[0][1])
     errors = errors_of_sums(collection, "", sums)
-    series = history_of_sums(history, sums, errors).series
+    series = of_kind(Series, history_of_sums(history, sums, errors).series)
     late = np.arange(4) > 1
     found = difference(series, late, ~late, errors)
     assert abs(found.estimate[0]) < 5 * found.std_error[0]
@@ -260,7 +263,10 @@ def test_differences_of_groups() -> None:
 def test_changes_of_groups_from_python() -> None:
     """A row per group, equal to the difference of means; each side takes epochs of its own."""
     collection, table = collected(epochs=4)
-    groups = {"first": np.arange(2), "last": [ldpbeam.Index(11)]}  # numpy's integers are indices too
+    groups: dict[str, Iterable[int | ldpbeam.Index]] = {
+        "first": np.arange(2),
+        "last": [ldpbeam.Index(11)],
+    }  # numpy's integers are indices too
     found = ldpbeam.group_changes(collection, table, groups, [0, 1], [2, 3]).to_pylist()
     sums = Groups(groups).sums(collection.histograms[0][1])
     errors = errors_of_sums(collection, "", sums)
@@ -307,7 +313,8 @@ epoch: {{length: 1d}}
     found = ldpbeam.group_shares(collection, table, {"ab": ["a", "b"]}, attribute="team", every=4).to_pylist()
     assert found[0]["attribute"] == "team"
     errors = errors_of_sums(collection, "team", Groups({"ab": [0, 1]}).sums(collection.histograms[1][1]))
-    assert (errors.again, errors.present) == (pytest.approx(1 / 3), 0.5)
+    assert errors.again == pytest.approx(1 / 3)
+    assert errors.present == 0.5
     assert errors.share == (0.5 if allocation == "sample" else 1)
     assert abs(found[0]["estimate"] - np.isin(VALUES % 3, (0, 1)).mean()) < 5 * found[0]["std_error"]
     assert ldpbeam.cumulative_shares(collection, table, attribute="age").num_rows == 24

@@ -160,7 +160,8 @@ def shuffled(epochs: int, changing: float, seed: int = 5) -> Any:
 def bounds(fleets: int, tests: int) -> tuple[float, float]:
     """Between which the share of intervals that hold lies, if each holds with 0.95, but for one in 10^7."""
     alarm = FALSE_ALARM_SUITE / 10 / tests / 2
-    return tuple(binom.ppf([alarm, 1 - alarm], fleets, 0.95) / fleets)
+    low, high = (float(binom.ppf(p, fleets, 0.95)) / fleets for p in (alarm, 1 - alarm))
+    return low, high
 
 
 @pytest.mark.thorough(but=3)

@@ -24,7 +24,7 @@ WORDS = [0, 1, 127, 128, 2**32, 2**63, 2**64 - 1]
 
 def varint(number: int, size: int = 0) -> bytes:
     """A varint, padded to ``size`` bytes with empty groups when that is longer."""
-    out = []
+    out: list[int] = []
     while number > 127 or len(out) + 1 < size:
         out.append(number & 127 | 128)
         number >>= 7
@@ -199,7 +199,7 @@ def test_two_messages_end_to_end_are_none() -> None:
 
 def frame_slowly(data: bytes) -> tuple[list[bytes], str]:
     """Length-delimited messages of a buffer and how it ends, in plain Python."""
-    found, at = [], 0
+    found, at = list[bytes](), 0
     while True:
         length = shift = 0
         place = at

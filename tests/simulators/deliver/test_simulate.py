@@ -25,6 +25,7 @@ from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.population.specs import ABSENT, Population, population
 from ldpbeam.simulators.words import RandomWords
 from ldpbeam.wire import codec
+from tests.narrow import present
 
 VALUES = np.array([[0, 1, 2, ABSENT], [ABSENT] * 4, [2, 2, ABSENT, 2]], np.int32)
 
@@ -64,7 +65,7 @@ def collection(
 
 def syn(agreed: Collection, devices: int = 50, epochs: int = 4) -> Population:
     return population(
-        "syn", domain=agreed.domain, devices=devices, epochs=epochs, random_words=RandomWords(5)
+        "syn", domain=present(agreed.domain), devices=devices, epochs=epochs, random_words=RandomWords(5)
     )
 
 

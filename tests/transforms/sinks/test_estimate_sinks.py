@@ -109,7 +109,7 @@ def buckets() -> tuple[Collection, EpochHistogram]:
     return agreed, replace(found, account=Account(read=2, counted=2))
 
 
-DBITFLIP = {"epsilon": 1.0, "epsilon_longitudinal": None, "epsilon_first": None, "d": 3}
+DBITFLIP: dict[str, Any] = {"epsilon": 1.0, "epsilon_longitudinal": None, "epsilon_first": None, "d": 3}
 
 
 def plain(agreed: Collection, epoch: int = 0, revision: int = 0, reports: int = 50) -> EpochHistogram:

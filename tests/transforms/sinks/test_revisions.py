@@ -32,6 +32,7 @@ from ldpbeam.transforms.sinks.accounting import (
 from ldpbeam.transforms.sinks.bigquery import WriteEstimatesToBigQuery, insert_id
 from ldpbeam.transforms.sinks.estimates import WriteEpochs
 from ldpbeam.transforms.sinks.topic import estimate_messages
+from tests.narrow import present
 from tests.pipelines.running import collection
 
 AGREED = collection("grr", 3, "numbered")
@@ -198,7 +199,7 @@ def test_no_sink_sees_two_contents_under_one_number(
             numbers = [revision.number for revision in books.revisions]
             assert numbers == sorted(set(numbers))
             assert numbers[-1] == sinks.newest[epoch]
-            newest = pq.read_table(Path(folder, books.revisions[-1].table.path))
+            newest = pq.read_table(Path(folder, present(books.revisions[-1].table).path))
             wanted = result(epoch, content).attributes[0].support.tolist()
             assert newest.column("support").to_pylist() == sinks.last[epoch] == wanted
 
@@ -217,7 +218,7 @@ def planted(results: list[tuple[int, int]], fused: bool) -> None:
         for epoch, content in dict(results).items():
             books = read_epoch_accounting(folder, AGREED, epoch)
             assert books is not None
-            newest = pq.read_table(Path(folder, books.revisions[-1].table.path))
+            newest = pq.read_table(Path(folder, present(books.revisions[-1].table).path))
             assert (
                 newest.column("support").to_pylist() == result(epoch, content).attributes[0].support.tolist()
             )

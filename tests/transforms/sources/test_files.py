@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import zstandard
+from apache_beam.io.filesystems import FileSystems
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,7 +24,9 @@ from ldpbeam.transforms.sources.chunks import BadSource, Chunk, ReadLimits, Tabl
 from ldpbeam.transforms.sources.files import ReadFiles
 from ldpbeam.transforms.sources.parquet import believed
 from ldpbeam.transforms.stages.reports import ACCOUNTING, REJECTED, AdmitReports
+from ldpbeam.wire.codec import Rows
 from ldpbeam.wire.report_pb2 import Report, ReportBatch
+from tests.narrow import of_kind
 from tests.pipelines.running import collection, frame
 
 AGREED = collection("sue", 11, "bits")
@@ -197,8 +200,9 @@ def test_rows_of_a_table_keep_their_places(tmp_path: Path) -> None:
     bad = []
     for element in ReadFiles().process(str(tmp_path / "in")):
         if isinstance(element, Table):
-            admit_rows(element.rows, {AGREED.digest: AGREED}, element.source, done)
+            admit_rows(of_kind(Rows, element.rows), {AGREED.digest: AGREED}, element.source, done)
         else:
+            assert isinstance(element, BadSource)
             bad.append((element.reason.value, element.place, element.count))
     assert sorted(r.place for r in done.rejections if r.reason.value == "foreign_epoch") == [2, 4]
     assert sum(count for _, _, count in bad) == 2
@@ -215,7 +219,9 @@ def test_rows_beside_nulls_are_the_ones_that_were_sent(tmp_path: Path, missing: 
         "payload": pa.array([b"x" * (i + 1) for i in range(6)], pa.binary()),
     }
     pq.write_table(pa.table(columns), tmp_path / "in")
-    (rows,) = (e.rows for e in ReadFiles().process(str(tmp_path / "in")) if isinstance(e, Table))
+    (rows,) = (
+        of_kind(Rows, e.rows) for e in ReadFiles().process(str(tmp_path / "in")) if isinstance(e, Table)
+    )
     kept = [i for i in range(6) if i not in missing]
     assert rows.place.tolist() == rows.epoch.tolist() == kept
     assert rows.digest.tolist() == [AGREED.digest + i for i in kept]
@@ -297,7 +303,7 @@ def test_a_store_that_gives_a_little_at_a_time(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(stored, "_FIRST_PAUSE", 0.0)
     path, content = tmp_path / "in", bytes(range(100))
     path.write_bytes(content)
-    monkeypatch.setattr(stored.FileSystems, "open", lambda *_, **__: Little(content))
+    monkeypatch.setattr(FileSystems, "open", lambda *_, **__: Little(content))
     with stored.StoredFile(str(path), 2) as file:
         file.seek(3)
         buffer = bytearray(90)
@@ -315,7 +321,7 @@ def test_reports_keep_no_more_memory_than_their_file_has(tmp_path: Path) -> None
     path = tmp_path / "in"
     path.write_bytes(valid("report"))
     (chunk,) = ReadFiles().process(str(path))
-    held = chunk.found.buffer
+    held = of_kind(Chunk, chunk).found.buffer
     while held.base is not None:
         held = held.base
     assert held.nbytes == path.stat().st_size

@@ -163,14 +163,16 @@ def test_a_format_is_named_once_with_the_remedy(tmp_path: Path, name: str) -> No
 
 def record(draw: random.Random) -> bytes:
     """One sound message of any kind and length, perhaps with fields that nobody knows."""
-    numbers = {"digest": draw.getrandbits(64), "epoch": draw.choice([0, draw.randrange(-9, 10**6)])}
+    digest, epoch = draw.getrandbits(64), draw.choice([0, draw.randrange(-9, 10**6)])
+    made: Report | ReportBatch
     if draw.random() < 0.5:
         size = draw.choice([0, 1, 2, draw.randrange(300)])
-        made = Report(report_id=draw.getrandbits(64), payload=draw.randbytes(size), **numbers)
+        made = Report(report_id=draw.getrandbits(64), payload=draw.randbytes(size))
     else:
         n = draw.randrange(1, 60)
         ids = [draw.getrandbits(64) for _ in range(n)]
-        made = ReportBatch(count=n, report_ids=ids, payloads=draw.randbytes(n * 2), **numbers)
+        made = ReportBatch(count=n, report_ids=ids, payloads=draw.randbytes(n * 2))
+    made.digest, made.epoch = digest, epoch
     more = b"" if draw.random() < 0.7 else b"\x7a\x03" + draw.randbytes(3)
     return frame(made.SerializeToString() + more)
 

@@ -15,6 +15,7 @@ import pytest
 
 from ldpbeam.reports import Admission, Written, admit_even_rows, admit_rows
 from ldpbeam.transforms.sources import parquet
+from ldpbeam.transforms.sources.arrow_columns import even_payloads
 from ldpbeam.transforms.sources.chunks import BadSource, Table
 from ldpbeam.transforms.sources.files import ReadFiles
 from ldpbeam.transforms.sources.parquet_headers import (
@@ -210,7 +211,7 @@ def test_rows_at_once_are_those_one_by_one(
     """Rows as they lie give what rows with a place each give; sound files and others."""
     data, draw = written(**FILES[name]), random.Random(name)
     path = tmp_path / "in"
-    even = parquet.even_payloads
+    even = even_payloads
     for i, changed in enumerate((data, *(mutated(data, draw) for _ in range(25)))):
         path.write_bytes(changed)
         at_once = everything(path)
@@ -262,9 +263,9 @@ def test_rows_that_lie_even_are_judged_like_others(fault: str, shared: bool) -> 
         epoch = np.broadcast_to(epoch[0], n)
     rows = EvenRows(digest, epoch, ids, payloads, 1000)
     told = []
-    for judge, given in ((admit_even_rows, rows), (admit_rows, rows.rows())):
+    for judge in (admit_even_rows, lambda given, *more: admit_rows(given.rows(), *more)):
         done = Admission(written_by=written_by)
-        judge(given, {AGREED.digest: AGREED}, "a", done)  # type: ignore[operator]
+        judge(rows, {AGREED.digest: AGREED}, "a", done)
         admitted = [
             (one.digest, one.epoch, one.report_ids.tolist(), one.payloads.tolist()) for one in done.admitted
         ]

@@ -331,7 +331,7 @@ def test_decimals_may_be_bytes_of_any_length(
     assert sum(sizes) == count - 40
 
 
-class _Keys(encryption.KmsClient):  # type: ignore[misc]
+class _Keys(encryption.KmsClient):
     """Keeps every key in clear: the files are for this test only."""
 
     def __init__(self, _: Any) -> None:

@@ -127,7 +127,10 @@ def test_places_travel_as_they_are(
 ) -> None:
     table = np.array(parts, np.int64).reshape(-1, 4)
     name = os.fsdecode(b"/x/" + path.replace(b"\0", b""))
-    files = (*(FileVersion(name * (i + 1), *each) for i, each in enumerate(versions)), SpillFile(name))
+    files: tuple[SpillFile | FileVersion, ...] = (
+        *(FileVersion(name * (i + 1), *each) for i, each in enumerate(versions)),
+        SpillFile(name),
+    )
     asked = Places(files, digest, epoch, width, table)
     coder = WaitingColumnsCoder()
     found = coder.decode(coder.encode(WaitingColumns(places=asked)))
@@ -405,7 +408,7 @@ def test_writing_and_reading_that_take_a_part_go_on(tmp_path: Path, monkeypatch:
             return super().readinto(memoryview(buffer)[:7])
 
     monkeypatch.setattr(os, "write", lambda descriptor, data: whole(descriptor, bytes(data)[:7]))
-    monkeypatch.setattr(spilling.io, "FileIO", Halting)
+    monkeypatch.setattr(io, "FileIO", Halting)
     asked = columns(9)
     ((_, waiting),) = bundle(ShardWithSpill(0, Spill(str(tmp_path), 0)), [asked])
     assert same(gathered([waiting])[0], asked)

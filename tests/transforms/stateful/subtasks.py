@@ -13,6 +13,7 @@ import random
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,9 +23,11 @@ from ldpbeam.accounting import CountedEpoch
 from ldpbeam.admission import ReportColumns
 from ldpbeam.collection.collection import Collection
 from ldpbeam.schedule import Schedule
+from ldpbeam.support import Support
 from ldpbeam.transforms.stateful.count_shard import CountShard
 from ldpbeam.transforms.stateful.split_by_shard import SplitByShard
 from ldpbeam.transforms.stateful.sum_shards import SumShards
+from tests.narrow import of_kind
 from tests.transcripts.machine import Cells, Sent, call, entries_and_parts
 
 SECOND = 1_000_000
@@ -42,8 +45,8 @@ class Subtask:
 
     def __deepcopy__(self, memo: Any) -> Subtask:
         """A snapshot: everything but the code."""
-        state = (copy.deepcopy(part, memo) for part in (self.cells, self.channels))
-        return Subtask(self.step, *state, self.watermark)
+        cells, channels = copy.deepcopy(self.cells, memo), copy.deepcopy(self.channels, memo)
+        return Subtask(self.step, cells, channels, self.watermark)
 
     def ready(self) -> list[tuple[Any, str, int]]:
         """Timers that may fire now: key, method, time."""
@@ -138,9 +141,9 @@ class Cluster:
         for one in self.subtasks:
             for channel, items in enumerate(one.channels):
                 if items:
-                    found.append(lambda one=one, channel=channel: self.deliver(one, channel))
+                    found.append(partial(self.deliver, one, channel))
             for timer in one.ready():
-                found.append(lambda one=one, timer=timer: self.fire(one, *timer))
+                found.append(partial(self.fire, one, *timer))
         return found
 
     def settle(self, draw: random.Random) -> None:
@@ -175,7 +178,7 @@ class Cluster:
     def last_support(self) -> list[int]:
         """Support counts of the newest result."""
         support = next(r.support for r in reversed(self.results) if r.support is not None)
-        return self.collection.protocol.support_counts(support.counts).tolist()
+        return self.collection.protocol.support_counts(of_kind(Support, support).counts).tolist()
 
 
 def some_messages(agreed: Collection, draw: random.Random, pool: ReportColumns, until: int) -> list[Sent]:

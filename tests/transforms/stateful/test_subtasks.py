@@ -15,13 +15,15 @@ from ldpbeam.accounting import CountedEpoch
 from ldpbeam.admission import ReportColumns
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.histogram import estimate_counted
+from ldpbeam.support import Support
 from ldpbeam.transforms.sinks.accounting import Numbered, content_digest, number_after
 from ldpbeam.transforms.stateful import count_shard, sum_shards
 from ldpbeam.transforms.stateful.sum_shards import SumShards
+from tests.narrow import of_kind
 from tests.pipelines.running import collection, fleet
 from tests.reference.counting import count_support
-from tests.transcripts.machine import expected_of
-from tests.transforms.stateful.subtasks import SECOND, Cluster, Sent, some_messages
+from tests.transcripts.machine import Sent, expected_of
+from tests.transforms.stateful.subtasks import SECOND, Cluster, some_messages
 
 LATE = 5
 AGREED = collection("grr", 4, "steps", epochs=Epochs(60, 0, 100), allowed_lateness=600)
@@ -71,7 +73,7 @@ class Published:
         assert self.newest is None or number.revision >= self.newest.revision
         assert self.contents.setdefault(number.revision, content) == content
         self.newest = number
-        self.last = AGREED.protocol.support_counts(counted.support.counts).tolist()
+        self.last = AGREED.protocol.support_counts(of_kind(Support, counted.support).counts).tolist()
 
 
 def publishes_in_time(job: Cluster, draw: random.Random, interval: int = INTERVAL) -> None:

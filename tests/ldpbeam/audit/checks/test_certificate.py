@@ -19,8 +19,9 @@ from tests.ldpbeam.audit.collections import COLLECTIONS
 
 def with_round(collection: Collection, name: str, channel: Any) -> Collection:
     """The same collection with another round in its protocol."""
-    changed = replace(collection)
-    object.__setattr__(changed, "protocol", replace(collection.protocol, **{name: channel}))
+    changed: Collection = replace(collection)
+    kind: Any = collection.protocol  # a dataclass, as all of the table are
+    object.__setattr__(changed, "protocol", replace(kind, **{name: channel}))
     return changed
 
 
@@ -101,11 +102,9 @@ def test_noise_of_a_higher_level_is_found() -> None:
 def test_attributes_that_spend_the_whole_level_each_are_found() -> None:
     """Three attributes of a split each at ε/2: their levels add up to more than ε."""
     collection = COLLECTIONS["split_one_round"]
-    parts = tuple(
-        replace(part, instant=SymbolChannel.from_epsilon(part.domain_size, 1.5))
-        for part in collection.protocol.parts  # type: ignore[type-var]
-    )
-    assert any("level of a report" in what for what in broken(with_round(collection, "protocols", parts)))
+    parts: tuple[Any, ...] = collection.protocol.parts
+    spent = tuple(replace(part, instant=SymbolChannel.from_epsilon(part.domain_size, 1.5)) for part in parts)
+    assert any("level of a report" in what for what in broken(with_round(collection, "protocols", spent)))
     # A device that draws one attribute spends what that one does.
     alone = COLLECTIONS["sample"]
     assert broken(alone) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from itertools import combinations
 
 import numpy as np
@@ -40,7 +41,7 @@ def test_every_mask_is_counted() -> None:
 def test_counts_against_bits_and_limits_of_the_value_are_sums_over_values() -> None:
     held = [(value, drawn(20 + value, value)) for value in range(6)]
     found = {one.what: one for one in coins_of(held, []).coins}
-    told = {
+    told: dict[str, Callable[[int], int]] = {
         "bit 1 of the value": lambda value: value >> 1 & 1,
         "the parity of the value": lambda value: value.bit_count() & 1,
         "whether the value is below 4": lambda value: value < 4,

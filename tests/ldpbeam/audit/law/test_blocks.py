@@ -13,7 +13,11 @@ from ldpbeam.audit.checks.replay import LAGS, looked_at, replays
 from ldpbeam.audit.law.blocks import Blocks, decide, divergence, sized, views_of
 from ldpbeam.audit.law.bound import chernoff
 from ldpbeam.audit.law.encodings import model_of
+from ldpbeam.channels.channel import BitChannel, SymbolChannel
+from ldpbeam.protocols.local_hash import BLH
 from tests.ldpbeam.audit.collections import COLLECTIONS, of
+from tests.narrow import of_kind
+from tests.reference.channels import rounds_of
 
 MEMOISED = ["l_grr", "l_osue", "bilo", "dbitflip_pm", "one_bit_rrpm", "rrpm_flipped", "sample", "split"]
 
@@ -98,10 +102,12 @@ def test_two_reports_are_equal_as_often_as_enumeration_has_it(name: str) -> None
     (looked,) = looked_at(protocol, model, model.pair[1])
     found = sum(p * e for p, e in looked.kinds)
     assert sum(p for p, _ in looked.kinds) == pytest.approx(1, rel=1e-9)
-    value, permanent, instant = model.pair[1], getattr(protocol, "permanent", None), protocol.instant
+    value = model.pair[1]
     if name in ("grr", "oue", "one_bit_mean"):
         expected = sum(float(protocol.likelihood(one, value)) ** 2 for one in protocol.responses())
     elif name == "l_osue":
+        rounds = rounds_of(protocol)
+        permanent, instant = of_kind(BitChannel, rounds.permanent), of_kind(BitChannel, rounds.instant)
         expected = 0.0
         for answer in product((0, 1), repeat=4):
             given = [permanent.own if bit == value else permanent.other for bit in range(4)]
@@ -109,17 +115,19 @@ def test_two_reports_are_equal_as_often_as_enumeration_has_it(name: str) -> None
             sent = [float(instant.own if a else instant.other) for a in answer]
             expected += chance * prod(p * p + (1 - p) ** 2 for p in sent)
     elif name in ("l_grr", "loloha"):
-        size = instant.size
-        expected = float(instant.own) ** 2 + (size - 1) * float(instant.other) ** 2
+        symbols = of_kind(SymbolChannel, rounds_of(protocol).instant)
+        expected = float(symbols.own) ** 2 + (symbols.size - 1) * float(symbols.other) ** 2
     elif name == "blh":
+        assert isinstance(protocol, BLH)
         seeds = len(list(protocol.family.seeds()))
-        expected = (float(instant.own) ** 2 + float(instant.other) ** 2) / seeds
+        expected = (float(protocol.instant.own) ** 2 + float(protocol.instant.other) ** 2) / seeds
     elif name == "dbitflip":
         expected = sum(
             (float(protocol.likelihood(one, value)) / comb(4, 2)) ** 2 for one in protocol.responses()
         )
     else:
-        expected = 1.0 if instant is None else float(instant.own) ** 2 + (1 - float(instant.own)) ** 2
+        bits: BitChannel | None = getattr(protocol, "instant", None)
+        expected = 1.0 if bits is None else float(bits.own) ** 2 + (1 - float(bits.own)) ** 2
     assert found == pytest.approx(expected, rel=1e-9)
 
 

@@ -376,7 +376,7 @@ def test_recovery_reads_no_more_than_each_header_once(tmp_path: Path) -> None:
     for number in range(1, 6):
         land(tmp_path, message(ONE, 0, range(number)), number=number)
     with (
-        mock.patch.object(module, "read_header", wraps=module.read_header) as read,
+        mock.patch.object(module, "read_header", wraps=read_header) as read,
         mock.patch.object(module, "read_segment") as columns,
     ):
         stream = engine(tmp_path)
@@ -397,7 +397,7 @@ def test_merged_segments_hold_what_they_are_made_of(tmp_path: Path) -> None:
         land(tmp_path, message(ONE, 1, range(5)), message(TWO, 0, range(2)), number=6, watermark=20),
         land(tmp_path, message(ONE, 0, range(2, 9)), number=7, watermark=30, unstamped=1),
     ]
-    through = {(ONE.digest_hex, 0): 4, (ONE.digest_hex, 1): 7}
+    through: dict[tuple[str, int | None], int] = {(ONE.digest_hex, 0): 4, (ONE.digest_hex, 1): 7}
     landing = Landing(str(tmp_path))
     merged = landing.merge(sent, lambda key: through.get(key, 0), lambda key: key == (TWO.digest_hex, 0))
     assert merged == read_header(landing.path(7))
