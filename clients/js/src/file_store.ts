@@ -61,14 +61,15 @@ export class FileStore implements Store {
   }
 
   #keep({ keep, changes }: Turn<unknown>, isNew: boolean, known: Known): void {
+    if (changes === 0 || changes === known) return;
     if (keep) {
       // Before there is something to lose: else the state could go with its folder.
       if (isNew) for (const folder of [this.#folder, dirname(this.#sentinel.path)]) syncAbove(folder);
       writeFile(this.#path, keep);
-    } else if (changes > 0 && changes !== known) {
+    } else {
       syncFolder(this.#folder);
     }
-    if (changes > 0 && changes !== known) this.#sentinel.write(changes);
+    this.#sentinel.write(changes);
   }
 
   /**
