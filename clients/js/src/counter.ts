@@ -22,7 +22,7 @@ const LABEL = new TextEncoder().encode("ldpbeam counter\0");
 /** Its users take turns. */
 export class Counter {
   readonly path: string;
-  /** The place of the newest number. */
+  /** The place of the number that was read. */
   #newest = 1;
 
   constructor(path: string) {
@@ -43,7 +43,7 @@ export class Counter {
     return Math.max(first ?? 0, second ?? 0);
   }
 
-  /** Puts a larger number in, after `read`; it outlasts a kill, and the file a loss of power. */
+  /** Puts a larger number in, after each `read` one at most; it outlasts a kill, and the file a loss of power. */
   write(number: number): void {
     const place = 1 - this.#newest;
     if (!overwrite(this.path, place * BLOCK, packed(number))) {
@@ -51,7 +51,6 @@ export class Counter {
       content.set(packed(number), place * BLOCK);
       writeFile(this.path, content);
     }
-    this.#newest = place;
   }
 }
 

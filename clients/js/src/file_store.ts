@@ -6,7 +6,7 @@ import { toHex } from "./bytes.js";
 import { type Change, changed, type Known, type Turn, withdrawn } from "./change.js";
 import { Counter } from "./counter.js";
 import { DeviceError } from "./errors.js";
-import { codeOf, isTemporary, makeFolder, readFile, syncAbove, syncFolder, writeFile } from "./files.js";
+import { codeOf, isTemporary, readFile, syncAbove, syncFolder, writeFile } from "./files.js";
 import { systemBytes } from "./randomness.js";
 import type { State } from "./state.js";
 import { refused, type Store } from "./store.js";
@@ -25,6 +25,8 @@ const PATIENCE = 30_000;
 export class FileStore implements Store {
   readonly #folder: string;
   readonly #path: string;
+  /** Where state and sentinel lie. */
+  readonly #folders: string[];
   readonly #sentinel: Counter;
   readonly #claimant = claimant();
 
@@ -37,6 +39,7 @@ export class FileStore implements Store {
     this.#folder = folder;
     this.#path = join(folder, "state");
     this.#sentinel = new Counter(sentinel);
+    this.#folders = [folder, dirname(sentinel)];
   }
 
   update<Result>(change: (state: State | null) => Change<Result>): Promise<Result> {
@@ -53,7 +56,7 @@ export class FileStore implements Store {
       const content = said(() => readFile(this.#path));
       const known = said(() => this.#sentinel.read());
       const turn = act(content, known);
-      said(() => this.#keep(turn, content === null && known === null, known));
+      said(() => this.#keep(turn, content === null, known));
       return turn.result;
     } finally {
       said(release);
@@ -64,7 +67,7 @@ export class FileStore implements Store {
     if (changes === 0 || changes === known) return;
     if (keep) {
       // Before there is something to lose: else the state could go with its folder.
-      if (isNew) for (const folder of [this.#folder, dirname(this.#sentinel.path)]) syncAbove(folder);
+      if (isNew) this.#folders.forEach(syncAbove);
       writeFile(this.#path, keep);
     } else {
       syncFolder(this.#folder);
@@ -83,8 +86,7 @@ export class FileStore implements Store {
     const claim = join(this.#folder, `claim-${this.#claimant}-${toHex(systemBytes(8))}`);
     const until = Date.now() + PATIENCE;
     said(() => {
-      makeFolder(this.#folder);
-      makeFolder(dirname(this.#sentinel.path));
+      for (const folder of this.#folders) fs.mkdirSync(folder, { recursive: true, mode: 0o700 });
     });
     for (;;) {
       const release = (): void => fs.rmSync(claim, { force: true });

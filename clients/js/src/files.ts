@@ -96,18 +96,6 @@ export function syncAbove(folder: string): void {
   }
 }
 
-/** Makes a folder and those above it, mode 0700; durable when this returns. */
-export function makeFolder(folder: string): void {
-  if (fs.existsSync(folder)) return;
-  makeFolder(dirname(folder));
-  try {
-    fs.mkdirSync(folder, 0o700);
-  } catch (error) {
-    if (codeOf(error) !== "EEXIST") throw error;
-  }
-  syncFolder(dirname(folder));
-}
-
 export function codeOf(error: unknown): string | undefined {
   return (error as NodeJS.ErrnoException | null)?.code;
 }

@@ -10,6 +10,7 @@ import { createInterface } from "node:readline";
 import { type TestContext, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { toHex } from "../src/bytes.js";
+import { Counter } from "../src/counter.js";
 import { DeviceError } from "../src/errors.js";
 import { FileStore } from "../src/file_store.js";
 import { unpackState } from "../src/state.js";
@@ -17,8 +18,8 @@ import { open, stateOf } from "./devices.js";
 
 const REPORTER = fileURLToPath(new URL("reporter.js", import.meta.url));
 
-function folderOf(t: TestContext): string {
-  const folder = fs.mkdtempSync(join(tmpdir(), "ldpbeam-"));
+function folderOf(t: TestContext, above = tmpdir()): string {
+  const folder = fs.mkdtempSync(join(above, "ldpbeam-"));
   t.after(() => fs.rmSync(folder, { recursive: true }));
   return join(folder, "device");
 }
@@ -105,6 +106,7 @@ for (const [what, killed] of [["a disk that refuses", false], ["a process that e
       });
       if (!failed && calls <= epoch) break;
       failures += Number(failed);
+      if (!killed) assert.ok(fs.readdirSync(folder).every((name) => !name.endsWith(".tmp")), `call ${epoch}`);
       // Its process lives, and would have the folder for ever.
       for (const name of fs.readdirSync(folder)) if (name.startsWith("claim-")) fs.rmSync(join(folder, name));
       const kept = (await stateOf(store)).outbox.find((one) => one.epoch === epoch)?.report;
@@ -118,6 +120,26 @@ for (const [what, killed] of [["a disk that refuses", false], ["a process that e
     t.diagnostic(`${failures} calls`);
   });
 }
+
+test("a new number that is cut off leaves the one before, of every file of a counter", async (t) => {
+  const path = folderOf(t);
+  new Counter(path).write(1);
+  for (let number = 2; number < 7; number++) {
+    const before = fs.readFileSync(path);
+    for (let cut = 0; cut <= 40; cut++) {
+      fs.writeFileSync(path, before);
+      const counter = new Counter(path);
+      assert.equal(counter.read(), number - 1);
+      const writeSync = ((file: number, content: Uint8Array, ...[at, , from]: number[]): number => {
+        real.writeSync(file, content, at, cut, from);
+        throw Object.assign(new Error("EIO: i/o error"), { code: "EIO" });
+      }) as typeof fs.writeSync;
+      const real = { ...fs };
+      await with_({ writeSync }, async () => assert.throws(() => counter.write(number), /EIO/));
+      assert.equal(new Counter(path).read(), cut === 40 ? number : number - 1, `${cut} bytes of ${number}`);
+    }
+  }
+});
 
 test("a link, a folder or a pipe in the place of a file is refused, and what it points to is left alone", async (t) => {
   const folder = folderOf(t);
@@ -291,6 +313,10 @@ test("a report leaves only when the disk has its state, by name", async (t) => {
   while (above.length && fs.statSync(above.join("/") || "/").dev === dev) {
     assert.ok(first.slice(0, begun).includes(`fsync ${above.pop()}`), String(first));
   }
+  if (fs.existsSync("/dev/shm") && fs.statSync("/dev/shm").dev !== fs.statSync("/dev").dev) {
+    const elsewhere = await asked(() => open("l_grr", new FileStore(folderOf(t, "/dev/shm"))));
+    assert.ok(elsewhere.includes("fsync shm") && !elsewhere.includes("fsync dev")); // no disk but the folder's
+  }
   const device = await open("l_grr", store);
   assert.deepEqual(await asked(() => device.report(1, 1)), [...durable, "write sentinel"]);
   assert.deepEqual(await asked(() => device.report(1, 1)), []);
@@ -300,6 +326,33 @@ test("a report leaves only when the disk has its state, by name", async (t) => {
   fs.copyFileSync(join(folder, "..", "sentinel"), join(folder, "sentinel"));
   assert.deepEqual(await asked(async () => (await open("l_grr", new FileStore(folder))).report(1, 2)), ["fsync device", "write sentinel"]);
   assert.deepEqual(await asked(() => device.report(1, 2)), []);
+});
+
+test("a sentinel that lies apart is where it is, and folders of others above are left to them", async (t) => {
+  const above = join(folderOf(t), "..");
+  const [folder, apart] = [join(above, "device"), join(above, "one", "two", "sentinel")];
+  const calls = await asked(() => open("l_grr", new FileStore(folder, apart)));
+  assert.ok(calls.indexOf("fsync one") >= 0 && calls.indexOf("fsync one") < calls.indexOf("write state.*.tmp"), String(calls));
+  assert.equal(fs.statSync(join(above, "one", "two")).mode & 0o777, 0o700);
+  const real = { ...fs };
+  for (const [code, works] of [["EACCES", true], ["EIO", false]] as const) {
+    const openSync = ((path: fs.PathLike, ...rest: [fs.OpenMode, fs.Mode?]) => {
+      if (String(path) === above) throw Object.assign(new Error(code), { code });
+      return real.openSync(path, ...rest);
+    }) as typeof fs.openSync;
+    await with_({ openSync }, async () => {
+      const opening = open("l_grr", new FileStore(join(above, code)));
+      if (works) await opening;
+      else await assert.rejects(opening, has("E-DEVICE-STORE"));
+    });
+  }
+});
+
+test("a look at a folder without a state leaves nothing that tells of one", async (t) => {
+  const folder = folderOf(t);
+  assert.equal(await new FileStore(folder).update((state) => ({ result: state })), null);
+  assert.deepEqual(fs.readdirSync(folder), []);
+  await open("l_grr", new FileStore(folder));
 });
 
 test("claims of processes that ended are removed, those of others are respected", async (t) => {

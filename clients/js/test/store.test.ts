@@ -386,7 +386,7 @@ test("what is kept and is no state, or cannot be kept", async (t) => {
   }
   const before = await raw(factory);
   t.mock.method(IDBObjectStore.prototype, "put", blocked);
-  await assert.rejects(settled(store.withdraw()), has("E-DEVICE-STORE"));
+  await assert.rejects(settled(store.withdraw()), has("E-DEVICE-STORE", "insecure"));
   t.mock.restoreAll();
   await assert.rejects(settled(store.withdraw().then(() => store.update(() => { throw new RangeError("mine"); }))), RangeError);
   assert.notDeepEqual(await raw(factory), before);
