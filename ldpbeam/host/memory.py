@@ -1,4 +1,4 @@
-"""The memory of a process that is one command: lasting objects are looked at once.
+"""Python's garbage collector in a process that is one command: it passes over what is there for good.
 
 Importing Beam makes half a million objects, nearly all of which stay. Python's collector goes through them
 several times meanwhile, and once more as the process ends: a third of the processor time of a small run.
