@@ -26,7 +26,6 @@ from ldpbeam.engine.status import Status, serve_metrics
 from ldpbeam.errors import LdpError, UsageError
 from ldpbeam.host.http import parse_address
 from ldpbeam.job.config import RunConfig
-from ldpbeam.transforms.sinks import atomic as files
 from ldpbeam.wire import report_pb2
 from tests.ldpbeam.engine.broker import Broker, Clock
 from tests.ldpbeam.engine.schedules import Locks
@@ -225,13 +224,13 @@ def test_a_disk_that_takes_no_more(tmp_path: Path, service: Service, failure: st
     """A clear error; nothing that was acknowledged is lost, and the next engine goes on."""
     number, code = FAILURES[failure]
     refused: list[str] = []
-    real = open
+    real = os.open
 
-    def opened(path: str, *more: Any, **named: Any) -> Any:
-        if f"/{where}" in path and service.clock.now > 200:
-            refused.append(path)
-            raise OSError(number, os.strerror(number), path)
-        return real(path, *more, **named)
+    def opened(path: Any, flags: int, *more: Any, **named: Any) -> int:
+        if flags & os.O_CREAT and f"/{where}" in str(path) and service.clock.now > 200:
+            refused.append(str(path))
+            raise OSError(number, os.strerror(number), str(path))
+        return real(path, flags, *more, **named)
 
     def at(moment: float, do: Callable[[], Any]) -> Callable[[LocalStream], int]:
         def step(self: LocalStream) -> int:
@@ -253,9 +252,7 @@ def test_a_disk_that_takes_no_more(tmp_path: Path, service: Service, failure: st
 
     with (
         mock.patch.object(LocalStream, "step", at(HOUR + 10.0, more)),
-        mock.patch.object(
-            files, "open", opened, create=True
-        ),  # all that is published and kept goes through it
+        mock.patch.object(os, "open", opened),  # all that is published and kept goes through it
         pytest.raises(LdpError, match=code),
     ):
         run_local(config(tmp_path, stop_when_idle=30))
