@@ -5,7 +5,7 @@ import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import fs from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { createInterface } from "node:readline";
 import { type TestContext, test } from "node:test";
 import { fileURLToPath } from "node:url";
@@ -334,6 +334,18 @@ test("a sentinel that lies apart is where it is, and folders of others above are
   const calls = await asked(() => open("l_grr", new FileStore(folder, apart)));
   assert.ok(calls.indexOf("fsync one") >= 0 && calls.indexOf("fsync one") < calls.indexOf("write state.*.tmp"), String(calls));
   assert.equal(fs.statSync(join(above, "one", "two")).mode & 0o777, 0o700);
+  const device = await open("l_grr", new FileStore(folder, apart));
+  fs.rmSync(folder, { recursive: true });
+  const made = await asked(() => device.withdraw()); // the folder is new
+  assert.ok(made.indexOf(`fsync ${basename(above)}`) >= 0, String(made));
+  await assert.rejects(open("l_grr", new FileStore(folder, apart)), has("E-DEVICE-WITHDRAWN"));
+  fs.rmSync(folder, { recursive: true });
+  fs.rmSync(apart);
+  await open("l_grr", new FileStore(folder, apart));
+  // What lies in the folder under the sentinel's name is not of the sentinel.
+  fs.writeFileSync(join(folder, "sentinel.0123abcd.tmp"), "");
+  await open("l_grr", new FileStore(folder, apart));
+  assert.deepEqual(fs.readdirSync(folder).sort(), ["sentinel.0123abcd.tmp", "state"]);
   const real = { ...fs };
   for (const [code, works] of [["EACCES", true], ["EIO", false]] as const) {
     const openSync = ((path: fs.PathLike, ...rest: [fs.OpenMode, fs.Mode?]) => {

@@ -215,9 +215,14 @@ test("a sentinel knows each change that is kept, and no other; and never fewer t
   await device.report(4, 1);
   await device.outbox.waiting();
   assert.deepEqual([written(), store.guarded], [[], true]);
+  const [waiting] = await device.outbox.waiting();
+  for (const expected of [["write 3"], []]) { // another program has sent it
+    await device.outbox.acknowledge(waiting);
+    assert.deepEqual(written(), expected);
+  }
   // Another tab may have written while this one's transaction was being kept.
   const read = t.mock.method(sentinel, "read");
-  read.mock.mockImplementationOnce(() => 2, 0);
+  read.mock.mockImplementationOnce(() => 3, 0);
   read.mock.mockImplementation(() => 9);
   await device.report(3, 2);
   assert.deepEqual([written(), store.guarded], [[], true]);
