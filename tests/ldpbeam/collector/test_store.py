@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import secrets
-import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from ldpbeam.durable import file
 from ldpbeam.durable.folder import sync_folder
 from ldpbeam.errors import LdpError
 from ldpbeam.records import journal as files
-from ldpbeam.wire import codec, report_pb2
+from ldpbeam.wire import codec
 from tests.ldpbeam.collector.serving import ONE, TWO, names, records
 
 
@@ -87,78 +86,6 @@ def test_a_killed_collectors_journal_becomes_a_file(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.tmp"))
     store.close()
     assert names(tmp_path) == list(range(5))
-
-
-def written(folder: Path) -> tuple[bytes, list[int]]:
-    """A journal of three commits of three reports each, and where each ends."""
-    store, _ = opened(folder)
-    ends = []
-    for first in (0, 10, 20):
-        store.commit(columns(range(first, first + 3)))
-        ends += [path.stat().st_size for path in folder.glob(".journal-*")]
-    [journal] = folder.glob(".journal-*")
-    content = journal.read_bytes()
-    store.close()
-    return content, ends
-
-
-def test_wherever_a_journal_is_torn_whole_commits_survive_and_nothing_is_invented(tmp_path: Path) -> None:
-    """An end that was being written is no damage: nobody was answered."""
-    content, ends = written(tmp_path)
-    whole = files.read_entries(content).whole
-    for cut in range(len(content) + 1):
-        found = files.read_entries(content[:cut])
-        assert found == files.Entries(whole[: sum(end <= cut for end in ends)], 0), cut
-
-
-def test_of_a_damaged_journal_every_other_entry_is_read_and_the_damage_is_seen(tmp_path: Path) -> None:
-    """Every bit of it, turned: the entry that has it is lost, no other, and the bytes of it are counted."""
-    content, ends = written(tmp_path)
-    whole, begins = files.read_entries(content).whole, [0, *ends[:2]]
-    for bit in range(8 * len(content)):
-        damaged = bytearray(content)
-        damaged[bit // 8] ^= 1 << bit % 8
-        hit = sum(end <= bit // 8 for end in ends)
-        found = files.read_entries(bytes(damaged))
-        assert found.whole == [one for place, one in enumerate(whole) if place != hit], bit
-        assert found.damaged == ends[hit] - begins[hit], bit
-
-
-def test_what_looks_like_an_entry_inside_a_damaged_one_breaks_nothing(tmp_path: Path) -> None:
-    """Devices choose ids and payloads: an entry in a payload may be read, but only if a run could read it."""
-    one = columns(range(3))[0]
-    for inner in (
-        files.entry(7, [one]),
-        files._framed_entry(7, b"no batches at all"),
-        files._framed_entry(7, codec.framed(report_pb2.ReportBatch(digest=1, count=3).SerializeToString())),
-        files._framed_entry(7, codec.framed(report_pb2.Report(digest=1, payload=b"x").SerializeToString())),
-    ):
-        payload = np.frombuffer(inner, np.uint8).reshape(1, -1)
-        outer = files.entry(5, [ReportColumns(ONE.digest, 0, np.array([9], np.uint64), payload)])
-        assert inner in outer
-        journal = outer[:8] + bytes([outer[8] ^ 1]) + outer[9:] + files.entry(6, [one])  # another length
-        found = files.read_entries(journal)
-        assert found.whole[-1][0] == 6
-        assert len(found.whole) == 1 + (inner == files.entry(7, [one]))
-        assert files.file_content(found.whole)
-
-
-def test_a_damaged_length_does_not_take_the_search_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Zeros look like many entries; the search ends, and what it has not looked through is damage."""
-    head = struct.pack("<QQI", 7, 1 << 12, 0)
-    journal = b"\xff" * 40 + head * 2000 + bytes(5000)
-    checked: list[int] = []
-    plain = files._entry_at
-
-    def noted(text: bytes, at: int) -> Any:
-        checked.append(at)
-        return plain(text, at)
-
-    monkeypatch.setattr(files, "_entry_at", noted)
-    monkeypatch.setattr(files, "_SEARCH", 50 << 12)
-    found = files.read_entries(journal)
-    assert found == files.Entries([], len(journal))
-    assert len(checked) < 200
 
 
 def test_a_damaged_journal_is_put_aside_counted_and_said(tmp_path: Path) -> None:
