@@ -248,11 +248,26 @@ def test_naive_devices_fail_on_a_lost_disk(design: str, recorder: Recorder, home
 # --- calls that the disk refuses
 
 
+SOME = 9
+"""Of how many calls one fails in the default suite; in the thorough cases each does."""
+
+
+def refusing(test: Callable[..., None]) -> Callable[..., None]:
+    """Memos and errors, with each call of a life, and first with some of them in one case."""
+    every = [
+        pytest.param(memo, error, 1, marks=pytest.mark.thorough)
+        for memo in ("derived", "stored")
+        for error in (errno.ENOSPC, errno.EIO)
+    ]
+    cases = [pytest.param("derived", errno.ENOSPC, SOME), *every]
+    return pytest.mark.parametrize(("memo", "error", "step"), cases)(test)
+
+
 def refusals(
-    recorder: Recorder, home: Path, life: Callable[..., None], memo: str, error: int
+    recorder: Recorder, home: Path, life: Callable[..., None], memo: str, error: int, step: int
 ) -> Iterator[Log]:
-    """A life for each of its calls, which fails."""
-    for call in range(1000):
+    """A life for each of its calls, or one in so many, which fails."""
+    for call in range(0, 1000, step):
         log = recorder.run(life, fresh(home), kind=memo, refuse=(call, error))
         if not log.count(Kind.REFUSED):
             return
@@ -261,16 +276,14 @@ def refusals(
 
 
 @recorded
-@pytest.mark.thorough(but=1)
-@memos
-@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
+@refusing
 def test_whatever_the_disk_refuses_nothing_is_drawn_twice(
-    memo: str, error: int, recorder: Recorder, home: Path
+    memo: str, error: int, step: int, recorder: Recorder, home: Path
 ) -> None:
     """Each call fails once; then the power is lost as well."""
     complaints: Counter[str] = Counter()
     calls = 0
-    for log in refusals(recorder, home, refused_life, memo, error):
+    for log in refusals(recorder, home, refused_life, memo, error, step):
         calls += 1
         said = log.marks()
         assert sum("failed" in words for words in said) <= 1
@@ -282,7 +295,7 @@ def test_whatever_the_disk_refuses_nothing_is_drawn_twice(
         for left in final(log, 8):
             complaints.update(complaints_after(Loss(0, said, left), home, memo))
     assert complaints == {}
-    assert calls > 40
+    assert calls > 40 / step
 
 
 # --- a person who withdraws
@@ -339,16 +352,14 @@ def test_whatever_a_lost_disk_holds_a_person_who_withdrew_has_withdrawn(
 
 
 @recorded
-@pytest.mark.thorough(but=1)
-@memos
-@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
+@refusing
 def test_whatever_the_disk_refuses_a_second_call_withdraws(
-    memo: str, error: int, recorder: Recorder, home: Path
+    memo: str, error: int, step: int, recorder: Recorder, home: Path
 ) -> None:
     recorder.run(withdrawing_life, fresh(home), kind=memo)
     names = set(kept(entries(home / "recorded")))
     failed = refused = 0
-    for log in refusals(recorder, home, withdrawing_life, memo, error):
+    for log in refusals(recorder, home, withdrawing_life, memo, error, step):
         refused += 1
         failed += sum("failed" in words for words in log.marks())
         assert log.marks()[-1] == {"withdrew": True}
@@ -357,7 +368,7 @@ def test_whatever_the_disk_refuses_a_second_call_withdraws(
             now = entries(home / "left")
             assert {name for name in kept(now) if not name.endswith(".tmp")} == names
             assert betrayed(log, now) == []
-    assert refused > 40
+    assert refused > 40 / step
     assert failed > 0.8 * refused
 
 

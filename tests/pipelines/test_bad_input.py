@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 import gzip
+import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -33,6 +35,11 @@ from tests.pipelines.running import Done, collection, execute, frame, varint
 BITS = collection("sue", 203, "bits")
 HASHED = collection("olh", 11, "hashed", parameters=Parameters(epsilon=1.0, g=3, hash_family="affine"))
 AGREED = (BITS, HASHED)
+TEXT = (
+    "name: bits\nversion: 1\nprotocol: sue\nepsilon: 1.0\ndomain: {size: 203}\n"
+    "epoch: {length: 1h, count: 100}\n"
+)
+"""The first of them as a file."""
 WIDTH = BITS.protocol.payload_size
 _ids = count(1000)
 _draw = random.Random(7)
@@ -518,11 +525,7 @@ def test_rejects_of_one_kind_are_listed_up_to_a_limit(tmp_path: Path) -> None:
 
 def test_the_command_ends_with_4(tmp_path: Path) -> None:
     """The installed command counts what it can, says what it could not, and exits with 4."""
-    text = (
-        "name: bits\nversion: 1\nprotocol: sue\nepsilon: 1.0\ndomain: {size: 203}\n"
-        "epoch: {length: 1h, count: 100}\n"
-    )
-    (tmp_path / "bits.yaml").write_text(text)
+    (tmp_path / "bits.yaml").write_text(TEXT)
     (tmp_path / "in").mkdir()
     for name in ("truncated", "foreign epoch", "parquet, no payload"):
         _file(tmp_path / "in", name).write_bytes(CASES[name]().data)
@@ -536,14 +539,23 @@ def test_the_command_ends_with_4(tmp_path: Path) -> None:
 
 
 def test_a_file_that_may_not_be_read_is_a_reject(tmp_path: Path) -> None:
-    """No permission: one reject, not an exception."""
+    """No permission: one reject, not an exception. Root reads everything unless it gives up two rights."""
+    (tmp_path / "bits.yaml").write_text(TEXT)
     path = tmp_path / "secret.pb"
     path.write_bytes(good(1))
     path.chmod(0)
+    command = [sys.executable, "-m", "ldpbeam.cli.main", "run", "--collection", "bits.yaml"]
+    command += ["--input", "secret.pb", "--output", "out"]
     if os.access(path, os.R_OK):
-        pytest.skip("this user reads everything")
-    done = execute(BITS, [path], tmp_path / "out")
-    assert done.total["rejected"] == {"unreadable_file": 1}
+        if shutil.which("setpriv") is None:
+            pytest.skip("this user reads everything, and has no setpriv")
+        command = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search", *command]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 5, done.stderr
+    assert json.loads((tmp_path / "out" / "run.json").read_text())["accounting"]["total"]["rejected"] == {
+        "unreadable_file": 1
+    }
+    assert "Traceback" not in done.stderr
 
 
 def test_numbers_of_the_reference_are_right() -> None:

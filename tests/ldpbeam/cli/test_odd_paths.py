@@ -36,6 +36,7 @@ def accounting(output: Path) -> dict[str, int]:
     return total
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize(
     ("name", "relative"),
     [("a[1]", False), ("a[1]", True), *zip(list(DECOYS)[1:], [True, False, True], strict=True)],
@@ -82,6 +83,7 @@ def test_all_commands_take_the_path_as_it_is(
         ]
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("name", ["de[mo]", "d*"])
 def test_a_demonstration_takes_its_folder_as_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
@@ -98,10 +100,14 @@ def test_a_file_of_any_name_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     population = ("--collection", "c.yaml", "--population", "zipf:1", "--devices", 50, "--epochs", 1)
     command("simulate", *population, "--output", "sim")
     (written,) = Path("sim/reports").iterdir()
+    given: list[object] = []
     for name in ("[x].pb", "*.pb", "?", "**", ".x", "_x", "x.tmp", "x~", "#x#", "-x", "a b\nc", "{a,b}.pb"):
         path = Path("in", name)
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(written.read_bytes())
-        command("run", "--collection", "c.yaml", "--input", path, "--output", "out")
-        assert accounting(Path("out"))["counted"] == 50, name
-        path.unlink()
+        given += ["--input", path]
+    command("run", "--collection", "c.yaml", *given, "--output", "out")
+    found = accounting(Path("out"))
+    assert (found["read"], found["counted"], found["duplicate"]) == (600, 50, 550)
+    record = json.loads(Path("out", "run.json").read_text())
+    assert len(record["inputs"]) == 12, "each once: a name that was a pattern would bring others along"
