@@ -104,16 +104,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def thorough(items: list[pytest.Item]) -> set[pytest.Item]:
-    """What only `make check` runs: items marked thorough; of those marked thorough(but=n) all but n.
+    """What only `make check` runs: items marked thorough.
 
-    Those n cases of a parametrized test are the first, the last, and others evenly between them.
+    Of those marked thorough(but=n) all but n: of the cases of a parametrized test the first, the last, and
+    others evenly between them are left. Of a law marked thorough(sizes=...) the settings of so many values.
     """
     left: set[pytest.Item] = set()
     cases: dict[str, list[pytest.Item]] = {}
     for item in items:
         if mark := item.get_closest_marker("thorough"):
+            if "sizes" in mark.kwargs:
+                assert isinstance(item, pytest.Function)
+                if item.callspec.params["setting"].domain_size not in mark.kwargs["sizes"]:
+                    continue
             left.add(item)
-            if mark.kwargs:
+            if "but" in mark.kwargs:
                 cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
     for same in cases.values():
         mark = same[0].get_closest_marker("thorough")

@@ -60,6 +60,7 @@ def test_counts_equal_reference_on_two_thousand_reports(setting: FrequencySettin
     assert behind.tolist() == count_reports(built, raw)
 
 
+@pytest.mark.thorough(sizes=(3, 7, 8))
 @pytest.mark.parametrize("setting", frequency_settings((2, 3, 7, 8, 9, 17)), ids=str)
 def test_counts_equal_reference_on_few_reports(setting: FrequencySetting) -> None:
     """The same for domains around byte edges, no reports, one report and repeats of it."""

@@ -116,17 +116,25 @@ def hold(asked: Collection, system: OperatingSystem, values: Iterator[Any]) -> N
     assert len(counts) == 1
 
 
+devices = pytest.mark.parametrize(
+    "number", [0, *(pytest.param(i, marks=pytest.mark.thorough) for i in (1, 2, 3))]
+)
+"""Lives of other values say the same once more."""
+
+
+@devices
 @pytest.mark.parametrize("setting", settings((11,)), ids=str)
-def test_every_byte_of_a_report_is_known(system: OperatingSystem, setting: Setting) -> None:
+def test_every_byte_of_a_report_is_known(system: OperatingSystem, setting: Setting, number: int) -> None:
     asked = collection(setting)
-    for number in range(3):
-        hold(asked, system, history(asked, random.Random(number)))
+    hold(asked, system, history(asked, random.Random(number)))
 
 
+@devices
 @pytest.mark.parametrize("asked", list(composites()), ids=lambda c: f"{c.allocation}-{c.protocol_name or ''}")
-def test_every_byte_about_several_attributes_is_known(system: OperatingSystem, asked: Collection) -> None:
-    for number in range(4):
-        hold(asked, system, history(asked, random.Random(number)))
+def test_every_byte_about_several_attributes_is_known(
+    system: OperatingSystem, asked: Collection, number: int
+) -> None:
+    hold(asked, system, history(asked, random.Random(number)))
 
 
 ONCE_EACH = {s.name: s for s in reversed(settings((320,)))}

@@ -9,7 +9,7 @@ import pickle
 import random
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import partial
 from itertools import compress, product
@@ -58,22 +58,28 @@ from tests.reference.channels import (
 from tests.reference.random_words import randomised
 from tests.reference.settings import FrequencySetting, Setting, frequency_settings, settings
 
-every = pytest.mark.parametrize("setting", settings((2, 3, 5, 8, 9)), ids=str)
+
+def law(some: Sequence[Setting], *thorough: int) -> Callable[[Any], Any]:
+    """A law about settings, of which those of ``thorough`` values say it once more in `make check`."""
+
+    def decorated(test: Any) -> Any:
+        return pytest.mark.thorough(sizes=thorough)(pytest.mark.parametrize("setting", some, ids=str)(test))
+
+    return decorated
+
+
+every = law(settings((2, 3, 5, 8, 9)), 3, 5)
 # Laws about own and other, and about rounds that are symbols or bits of values; means have theirs in
 # tests/ldpbeam/protocols/test_means.py.
-frequency = pytest.mark.parametrize("setting", frequency_settings((2, 3, 5, 8, 9)), ids=str)
-enumerable = pytest.mark.parametrize(
-    "setting",
-    [s for s in frequency_settings((2, 3, 5, 8, 9)) if weighted_responses(s.build())[1]],
-    ids=str,
-)
+frequency = law(frequency_settings((2, 3, 5, 8, 9)), 3, 5)
+enumerable = law([s for s in frequency_settings((2, 3, 5, 8, 9)) if weighted_responses(s.build())[1]], 3, 5)
 # Trees of words grow as 25^k for two unary rounds.
 small = pytest.mark.parametrize(
     "setting",
     [s for s in frequency_settings((2, 3)) if s.domain_size == 2 or not s.unary],
     ids=str,
 )
-wide = pytest.mark.parametrize("setting", settings((5, 9, 300)), ids=str)
+wide = law(settings((5, 9, 300)), 5)
 
 
 def two_rounds(built: LocalProtocol[Any]) -> bool:

@@ -54,6 +54,15 @@ LABELS = (
     "C:\\x",
     "none of these",
 )
+CONTENT: dict[str, Any] = {
+    "name": "odd",
+    "owner": LABELS[0],
+    "domain": {"labels": LABELS, "other": LABELS[-1]},
+    "protocol": "grr",
+    "epsilon": 8.0,
+    "epoch": {"length": "1d", "origin": "2026-01-01T00:00:00Z"},
+    "allowed_lateness": "1d",
+}
 UNPRINTABLE = (
     "a\nb",
     "a\rb",
@@ -85,20 +94,17 @@ def harmless(label: str) -> str:
     return label
 
 
-@pytest.fixture(scope="module", params=[True, False], ids=["escaped", "as-is"])
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(True, id="escaped"),
+        pytest.param(False, id="as-is", marks=pytest.mark.thorough),
+    ],
+)
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two epochs of devices that hold the labels in turn, read from a CSV file, counted."""
     folder = tmp_path_factory.mktemp("labels")
-    content: dict[str, Any] = {
-        "name": "odd",
-        "owner": LABELS[0],
-        "domain": {"labels": LABELS, "other": LABELS[-1]},
-        "protocol": "grr",
-        "epsilon": 8.0,
-        "epoch": {"length": "1d", "origin": "2026-01-01T00:00:00Z"},
-        "allowed_lateness": "1d",
-    }
-    (folder / "c.yaml").write_text(json.dumps(content, ensure_ascii=request.param, indent=1), "utf-8")
+    (folder / "c.yaml").write_text(json.dumps(CONTENT, ensure_ascii=request.param, indent=1), "utf-8")
     with (folder / "held.csv").open("w", encoding="utf-8", newline="") as file:
         held = [[label] for label in LABELS if label] * 60
         csv.writer(file, quoting=csv.QUOTE_ALL).writerows([["v"], *held])
@@ -115,6 +121,16 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         folder / "r",
     )
     return folder
+
+
+@pytest.mark.parametrize("ascii_only", [True, False])
+def test_a_file_may_escape_them_or_hold_them_as_they_are(tmp_path: Path, ascii_only: bool) -> None:
+    """Either way it is the same collection, so what holds of one file holds of the other."""
+    path = tmp_path / "c.yaml"
+    path.write_text(json.dumps(CONTENT, ensure_ascii=ascii_only, indent=1), "utf-8")
+    read = ldpbeam.load_collection(path)
+    assert read.domain is not None
+    assert (read.domain.labels, read.domain.other, read.owner) == (LABELS, LABELS[-1], LABELS[0])
 
 
 def test_they_are_counted_under_their_own_names(run: Path) -> None:
@@ -162,7 +178,8 @@ def test_the_page_shows_them_cleaned(run: Path) -> None:
         ("inspect", "s/reports", "--collection", "c.yaml"),
         ("explain", "c.yaml"),
         ("definition", "c.yaml"),
-        ("audit", "c.yaml", "--draws", "200"),
+        # Two interpreters that draw from a thousand devices.
+        pytest.param(("audit", "c.yaml", "--draws", "200"), marks=pytest.mark.thorough),
     ],
     ids=" ".join,
 )
