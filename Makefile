@@ -17,6 +17,8 @@ OPTIONS ?=
 JOBS ?= 2
 # Minutes within which tests may begin that `make check` adds to those of `make test`; empty: however long it takes.
 THOROUGH_WITHIN ?=
+# Tests that `make check` leaves to suites which run after it (.ci/run).
+LATER ?=
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
@@ -129,7 +131,7 @@ test: $(STAMP) ## the default tests (no browser, no emulators)
 
 test-all: $(STAMP) compiler ## the default tests, and those that say the same of more cases
 	@$(PYTEST) -n $(JOBS) --dist loadfile --no-loadscope-reorder --thorough \
-		$(if $(THOROUGH_WITHIN),--thorough-within=$(THOROUGH_WITHIN))
+		$(if $(THOROUGH_WITHIN),--thorough-within=$(THOROUGH_WITHIN)) $(addprefix --deselect=,$(LATER))
 
 # --- for developers
 

@@ -7,9 +7,14 @@ js: $(STAMP) js-build ## build, test and audit the TypeScript client (Node 18 or
 	cd clients/js && npm test
 	@$(PYTEST) -m javascript tests/javascript
 
-js-build:
+# Once for `make js` and `make browser`, unless something has changed since.
+JS_BUILT := clients/js/build/.built
+js-build: $(JS_BUILT)
+
+$(JS_BUILT): clients/js/package.json clients/js/package-lock.json clients/js/tsconfig.json $(wildcard clients/js/src/*.ts clients/js/test/*.ts)
 	@command -v npm >/dev/null || { echo "error: the TypeScript client needs Node 18 or newer and npm" >&2; exit 1; }
 	cd clients/js && npm ci --ignore-scripts --no-audit --no-fund && npm run build
+	@touch $@
 
 examples: $(STAMP) ## the agent example as a person runs it, from nothing to its histogram
 	@$(PYTEST) -m slow tests/examples

@@ -4,6 +4,7 @@ The suites take an hour; here `make` is a script that ends each of them at once,
 """
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -119,11 +120,44 @@ Runs = Mapping[str, Future[Ended]]
 def test_all_is_made_and_the_closing_line_of_the_checks_is_last(runs: Runs) -> None:
     found = runs["all"].result()
     assert found.code == 0, found.out
-    assert set(found.made) == {".venv java chromium", "check THOROUGH_WITHIN=25", *ALL - {"check"}}
-    assert len(found.made) == len(set(found.made))
+    made = {each.partition(" LATER=")[0] for each in found.made}
+    assert made == {".venv java chromium", "check THOROUGH_WITHIN=25", *ALL - {"check"}}
+    assert len(found.made) == len(made)
     assert found.out.splitlines()[-1] == "======= 1 passed in 0.01s ======="
     assert "LEFT OUT" not in found.out
     assert "made:" not in found.out
+
+
+def test_what_the_checks_leave_out_is_run_whole_by_a_later_suite(runs: Runs) -> None:
+    """By a target that has the same file in its recipe, and all of its tests."""
+    made = runs["all"].result().made
+    (check,) = [each for each in made if each.startswith("check")]
+    later = check.partition(" LATER=")[2].split()
+    assert len(later) == 5
+    makefiles = "".join(
+        (REPOSITORY / f"{name}.mk").read_text("utf-8") for name in ("crash", "collector", "schedules")
+    )
+    recipes = {
+        target: recipe
+        for target, recipe in re.findall(r"^([a-z-]+): [^\n]*\n((?:\t[^\n]*\n)+)", makefiles, re.MULTILINE)
+        if target in set(made) & CRASHES
+    }
+    assert set(recipes) == CRASHES
+    for place in later:
+        file, _, test = place.partition("::")
+        text = (REPOSITORY / file).read_text("utf-8") if test else ""
+        assert (REPOSITORY / file).exists()
+        whole = [
+            recipe
+            for recipe in recipes.values()
+            if re.search(rf"\s{re.escape(file)}\s", recipe) and "--thorough" in recipe
+        ]
+        assert whole, f"no later suite runs {file}"
+        if test:
+            assert f"def {test}(" in text
+            assert "-k never_lost" in whole[0] and "never_lost" in test
+        else:
+            assert " -k " not in whole[0]
 
 
 def test_a_slow_machine_makes_all_but_the_next_flink_and_python(runs: Runs) -> None:
