@@ -23,7 +23,8 @@ def imports() -> Imports:
     ("changed", "first"),
     [
         ("ldpbeam/over_time/covariance.py", "tests/ldpbeam/over_time/test_covariance.py"),
-        ("ldpbeam/records/journal.py", "tests/ldpbeam/collector/test_store.py"),
+        ("ldpbeam/records/journal.py", "tests/ldpbeam/records/test_journal.py"),
+        ("ldpbeam/collector/gather.py", "tests/ldpbeam/collector/test_server.py"),
         ("transforms/sources/parquet.py", "tests/transforms/sources/test_parquet.py"),
         ("ldpbeam/cli/compare.py", "tests/ldpbeam/cli/test_export_and_compare.py"),
         ("simulators/fleet.py", "tests/simulators/test_fleet.py"),

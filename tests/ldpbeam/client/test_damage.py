@@ -183,6 +183,7 @@ def test_a_journal_of_a_kill_takes_the_change_back(home: Path) -> None:
         assert set(files_of(home)) == {DATABASE, SENTINEL, LOCK}
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize("scene", SCENES)
 def test_flipped_bits_of_every_file_are_noticed_or_harmless(scene: str, home: Path) -> None:
     for name in (DATABASE, SENTINEL) if scene == "at rest" else (DATABASE, JOURNAL):
@@ -215,6 +216,7 @@ def test_nearly_every_flipped_bit_is_noticed_or_harmless(scene: str, name: str, 
         assert outcomes["dropped"] > 600 // STEP
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize("scene", SCENES)
 def test_every_cut_and_every_loss_is_noticed_or_harmless(scene: str, home: Path) -> None:
     """Of each file; and bytes that are too many, zeros or the file once more."""

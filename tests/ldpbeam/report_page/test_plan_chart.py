@@ -28,6 +28,12 @@ def plan(request: pytest.FixtureRequest) -> Plan:
     return make_plan(request.param)
 
 
+@pytest.fixture(scope="module")
+def drawn(plan: Plan) -> str:
+    """Its chart, drawn once: a browser's engine takes seconds."""
+    return draw(plan)
+
+
 def curves(document: ElementTree.Element) -> list[tuple[str, str, np.ndarray]]:
     """(colour, dashes, places (n, 2)) of every curve with more points than a legend's stroke."""
     found = []
@@ -42,15 +48,15 @@ def texts(document: ElementTree.Element) -> list[str]:
     return [element.text or "" for element in document.iter(f"{_SVG}text")]
 
 
-def test_every_point_lies_where_its_numbers_say(plan: Plan) -> None:
+def test_every_point_lies_where_its_numbers_say(plan: Plan, drawn: str) -> None:
     """On both logarithmic axes, in the lines' order; half a pixel is for rounding to tenths."""
-    document = ElementTree.fromstring(draw(plan))
-    about, drawn = quantity(plan.needs), lines(plan)
+    document = ElementTree.fromstring(drawn)
+    about, wanted = quantity(plan.needs), lines(plan)
     found = curves(document)
-    assert 0 < len(found) == len(drawn) <= MOST
-    assert len({colour for colour, _, _ in found}) == len(drawn)
-    assert [dashes == "7,3" for _, dashes, _ in found] == [line.weaker for line in drawn]
-    numbers = np.log(np.concatenate([line.points for line in drawn]))
+    assert 0 < len(found) == len(wanted) <= MOST
+    assert len({colour for colour, _, _ in found}) == len(wanted)
+    assert [dashes == "7,3" for _, dashes, _ in found] == [line.weaker for line in wanted]
+    numbers = np.log(np.concatenate([line.points for line in wanted]))
     places = np.concatenate([one for _, _, one in found])
     slopes = []
     for axis in range(2):
@@ -73,13 +79,12 @@ def test_every_point_lies_where_its_numbers_say(plan: Plan) -> None:
     assert level[0] == pytest.approx(slopes[0][0] * np.log(budget_name(plan.needs)[1]) + slopes[0][1], abs=1)
     marked = about.levels | ({"wanted": plan.needs.target} if plan.needs.target else {})
     heights = sorted(place[1] for dashes, place in rules if dashes == "6,4")
-    wanted = sorted(slopes[1][0] * np.log(error) + slopes[1][1] for error in marked.values())
-    assert heights == pytest.approx(wanted, abs=1)
+    expected = sorted(slopes[1][0] * np.log(error) + slopes[1][1] for error in marked.values())
+    assert heights == pytest.approx(expected, abs=1)
 
 
-def test_the_chart_names_what_it_shows(plan: Plan) -> None:
-    text = draw(plan)
-    words = texts(ElementTree.fromstring(text))
+def test_the_chart_names_what_it_shows(plan: Plan, drawn: str) -> None:
+    words = texts(ElementTree.fromstring(drawn))
     about = quantity(plan.needs)
     assert [word for word in words if word in {line.label for line in lines(plan)}] == [
         line.label for line in lines(plan)
@@ -88,7 +93,7 @@ def test_the_chart_names_what_it_shows(plan: Plan) -> None:
     assert budget_name(plan.needs)[0] in words
     for what, error in about.levels.items():
         assert f"{what}: {about.error(error)}" in words
-    assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
+    assert "http" not in drawn.replace("http://www.w3.org/2000/svg", "")
 
 
 def test_where_nothing_is_possible_the_chart_is_empty() -> None:
