@@ -145,15 +145,15 @@ def _git(*arguments: str) -> str:
     return done.stdout.strip()
 
 
-def main() -> int:
-    """Run or list them."""
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run or list them; without arguments those of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("files", nargs="*", type=Path)
     parser.add_argument(
         "--most", type=int, default=MOST, help="test files for each changed file (default: 3)"
     )
     parser.add_argument("--list", action="store_true", help="name them and run nothing")
-    asked = parser.parse_args()
+    asked = parser.parse_args(arguments)
     imports = Imports.of_repository()
     changed = [path.resolve() for path in asked.files] or changed_files()
     unknown = [path for path in changed if path not in imports.imported]

@@ -19,6 +19,12 @@ def imports() -> Imports:
     return Imports.of_repository()
 
 
+@pytest.fixture
+def read_once(imports: Imports, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command takes the imports that the other tests take: reading the repository is seconds."""
+    monkeypatch.setattr(Imports, "of_repository", lambda: imports)
+
+
 @pytest.mark.parametrize(
     ("changed", "first"),
     [
@@ -37,15 +43,18 @@ def test_the_first_test_is_the_one_about_the_file(imports: Imports, changed: str
     assert len(found) <= 3
 
 
-def test_it_lists_the_tests_of_several_files_once() -> None:
-    command = [sys.executable, "-m", "tests.of", "--list", "--most", "1"]
+@pytest.mark.usefixtures("read_once")
+def test_it_lists_the_tests_of_several_files_once(capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["ldpbeam/over_time/smooth.py", "tests/simulators/test_fleet.py", "simulators/fleet.py"]
-    done = subprocess.run([*command, *asked], cwd=REPOSITORY, capture_output=True, text=True, check=True)
-    assert done.stdout.split().count("tests/simulators/test_fleet.py") == 1
-    assert len(done.stdout.split()) == 2
+    paths = [str(REPOSITORY / path) for path in asked]
+    assert of.main(["--list", "--most", "1", *paths]) == 0
+    listed = capsys.readouterr().out.split()
+    assert listed.count("tests/simulators/test_fleet.py") == 1
+    assert len(listed) == 2
 
 
 def test_a_file_that_is_none_is_named() -> None:
+    """By the command as a person types it."""
     command = [sys.executable, "-m", "tests.of", "--list", "README.md"]
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
     assert done.returncode == 1

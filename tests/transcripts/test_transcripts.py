@@ -23,8 +23,8 @@ RIGHT = sorted(HERE.glob("*.txt"))
 WRONG = sorted(HERE.glob("wrong/*.txt"))
 
 
-AGAIN = {"shards_0", "shards_1"}
-"""The reports of shards_3 once more, in fewer parts."""
+AGAIN = {"shards_0", "shards_1", "clock_behind", "late_every", "outage_from_the_start", "two_epochs"}
+"""shards_3 in fewer parts; and, of other moments, what clock_skew, late_within and outage hold."""
 
 
 @pytest.mark.parametrize(

@@ -483,11 +483,11 @@ def least_rates(p: list[Fraction]) -> list[Fraction]:
     return [rate for rate in found if rate is not None]
 
 
-def drawn_p_values() -> list[list[float]]:
-    """200 sets of 1 to 20: uniform, small, on a grid of ten values with zeros and ones, or all of it."""
+def drawn_p_values(number_of_sets: int) -> list[list[float]]:
+    """Sets of 1 to 20: uniform, small, on a grid of ten values with zeros and ones, or all of it."""
     draw = np.random.default_rng(4)
     sets = []
-    for number in range(200):
+    for number in range(number_of_sets):
         size = int(draw.integers(1, 21))
         kinds = [draw.random(size), draw.random(size) ** 6, draw.integers(0, 10, size) / 9]
         kind = draw.integers(0, 3, size) if number % 4 == 3 else np.full(size, number % 4)
@@ -495,11 +495,12 @@ def drawn_p_values() -> list[list[float]]:
     return sets
 
 
-def test_adjusted_p_values_are_those_of_the_step_up_procedure() -> None:
+@pytest.mark.parametrize("number", [40, pytest.param(200, marks=pytest.mark.thorough)])
+def test_adjusted_p_values_are_those_of_the_step_up_procedure(number: int) -> None:
     """By the definition in exact fractions, and as scipy has it; one set that a hand can check."""
     assert adjusted(np.array([0.01, 0.04, 0.041])) == pytest.approx([0.03, 0.041, 0.041], rel=1e-12)
     assert adjusted(np.array([])).tolist() == []
-    sets = drawn_p_values()
+    sets = drawn_p_values(number)
     steps_up = 0
     for p in sets:
         found = adjusted(np.array(p))
@@ -510,9 +511,9 @@ def test_adjusted_p_values_are_those_of_the_step_up_procedure() -> None:
         steps_up += any(
             one * len(p) / k > 1.01 * least for one, k, least in zip(p, ranks, wanted, strict=True)
         )
-    assert sum(len(set(p)) < len(p) for p in sets) > 50
-    assert sum(0.0 in p for p in sets) > 30 < sum(1.0 in p for p in sets)
-    assert steps_up > 100
+    assert sum(len(set(p)) < len(p) for p in sets) > number / 4
+    assert sum(0.0 in p for p in sets) > 3 * number / 20 < sum(1.0 in p for p in sets)
+    assert steps_up > number / 2
 
 
 def test_comparisons(results: Path, collection: Collection) -> None:
