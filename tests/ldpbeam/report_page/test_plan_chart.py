@@ -86,9 +86,8 @@ def test_every_point_lies_where_its_numbers_say(plan: Plan, drawn: str) -> None:
 def test_the_chart_names_what_it_shows(plan: Plan, drawn: str) -> None:
     words = texts(ElementTree.fromstring(drawn))
     about = quantity(plan.needs)
-    assert [word for word in words if word in {line.label for line in lines(plan)}] == [
-        line.label for line in lines(plan)
-    ]
+    labels = [line.label for line in lines(plan)]
+    assert [word for word in words if word in labels] == labels
     assert f"half-width of the 95 % interval, {about.unit}" in words
     assert budget_name(plan.needs)[0] in words
     for what, error in about.levels.items():
