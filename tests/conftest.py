@@ -3,6 +3,7 @@
 import gc
 import time
 from pathlib import Path
+from typing import cast
 
 import pytest
 from hypothesis import settings
@@ -123,8 +124,8 @@ def thorough(items: list[pytest.Item]) -> set[pytest.Item]:
     for item in items:
         if mark := item.get_closest_marker("thorough"):
             if "sizes" in mark.kwargs:
-                assert isinstance(item, pytest.Function)
-                if item.callspec.params["setting"].domain_size not in mark.kwargs["sizes"]:
+                setting = cast("pytest.Function", item).callspec.params["setting"]
+                if setting.domain_size not in mark.kwargs["sizes"]:
                     continue
             left.add(item)
             if "but" in mark.kwargs:

@@ -7,6 +7,7 @@ import sys
 import time
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -21,6 +22,7 @@ class Item:
 
     def __init__(self, nodeid: str, mark: pytest.Mark | None = None) -> None:
         self.nodeid, self.mark = nodeid, mark
+        self.callspec = SimpleNamespace(params={})
 
     def get_closest_marker(self, name: str) -> pytest.Mark | None:
         assert name == "thorough"
@@ -32,7 +34,7 @@ def left(*items: Item) -> list[str]:
     return [item.nodeid for item in items if cast("Any", item) in found]
 
 
-def marked(nodeid: str, **some: int) -> Item:
+def marked(nodeid: str, **some: object) -> Item:
     return Item(nodeid, pytest.mark.thorough(**some).mark)
 
 
@@ -55,6 +57,13 @@ def test_as_many_cases_as_said_are_kept_with_the_first_and_the_last(cases: int, 
 def test_each_function_keeps_cases_of_its_own() -> None:
     items = [marked(f"{name}[{i}]", but=2) for name in ("a::x", "a::y", "b::x") for i in range(5)]
     assert len(left(*items)) == 9
+
+
+def test_of_a_law_the_settings_of_so_many_values_are_left() -> None:
+    items = [marked(f"a::x[{size}]", sizes=(3, 5)) for size in (2, 3, 5, 8)]
+    for item, size in zip(items, (2, 3, 5, 8), strict=True):
+        item.callspec = SimpleNamespace(params={"setting": SimpleNamespace(domain_size=size)})
+    assert left(*items) == ["a::x[3]", "a::x[5]"]
 
 
 class Begun:
