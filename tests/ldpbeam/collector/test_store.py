@@ -183,6 +183,40 @@ def test_a_collector_that_died_on_a_full_disk_starts_again_and_loses_nothing(
     assert not (tmp_path / ".reserve").exists()
 
 
+def test_an_output_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("thesis")
+    with pytest.raises(LdpError, match="cannot be used as a directory") as caught:
+        opened(tmp_path / "out")
+    assert caught.value.code == "E-USAGE-OUTPUT"
+    assert (tmp_path / "out").read_text() == "thesis"
+
+
+def test_a_disk_that_cannot_be_read_ends_the_start_and_lets_the_folder_go(tmp_path: Path) -> None:
+    """Unlike one without room, which may have some later: the next collector finds the folder free."""
+    store, _ = opened(tmp_path)
+    store.commit(columns(range(5)))
+    abandoned(store)
+    with (
+        mock.patch.object(stores, "write_file", side_effect=OSError(errno.EIO, "Input/output error")),
+        pytest.raises((OSError, LdpError), match="Input/output"),
+    ):
+        opened(tmp_path)
+    opened(tmp_path)[0].close()
+    assert names(tmp_path) == list(range(5))
+
+
+def test_a_journal_whose_name_may_not_last_takes_no_report(tmp_path: Path) -> None:
+    store, _ = opened(tmp_path)
+    with (
+        mock.patch.object(stores, "sync_folder", side_effect=OSError(errno.EIO, "Input/output error")),
+        pytest.raises(OSError, match="Input/output"),
+    ):
+        store.commit(columns(range(5)))
+    store.commit(columns(range(5, 9)))
+    store.close()
+    assert names(tmp_path) == list(range(5, 9))
+
+
 def test_a_folder_that_a_collector_makes_is_not_for_everybody(tmp_path: Path) -> None:
     before = os.umask(0)
     try:

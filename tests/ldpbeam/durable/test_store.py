@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import sqlite3
@@ -81,6 +82,16 @@ def test_a_store_against_a_dictionary(tmp_path: Path) -> None:
             for table, there in model.items():
                 assert rows.rows(table) == (there, 0)
                 assert list(rows.rows(table).sound) == sorted(there)
+
+
+def test_a_disk_that_refuses_is_said_by_its_own_error(tmp_path: Path) -> None:
+    """A folder that is gone: no damage, which would be said to be for good."""
+    (tmp_path / "there").mkdir()
+    store = made(tmp_path / "there" / "store")
+    (tmp_path / "there").rename(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="store") as caught, store.transaction():
+        pass
+    assert caught.value.errno in (errno.EACCES, errno.ENOENT)
 
 
 def test_what_fails_is_undone(tmp_path: Path) -> None:

@@ -190,9 +190,11 @@ def test_a_distance_is_the_largest_power_of_2_that_is_fine_enough(n: int, unaske
 
 def test_exact_limits_replace_those_of_few_counts_and_no_others() -> None:
     """Each is the limit of its own value, level and side; what is no count of reports keeps what it has."""
-    support = np.array([3, 3, 0, 60, 5000, -1, 9, 2])
-    reports = np.array([60, 45, 60, 60, 20_000, 60, 8, 0])
-    ties, chances, few = np.linspace(0.1, 0.9, 8), chances_of(0.8, 0.1), 50.0
+    support = np.array([3, 28, 0, 60, 5000, -1, 9, 2])
+    reports = np.array([60, 400, 60, 60, 20_000, 60, 8, 0])
+    # Nodes lie closer where only some are asked, and those of 400 reports other than those of 60.
+    ties, chances, few = np.linspace(0.1, 0.9, 8), chances_of(0.8, 0.1, 0.5), 50.0
+    assert kernels.distance(60, chances) != kernels.distance(400, chances)
     before, found = np.empty((6, 8)), np.empty((6, 8))
     kernels.frequencies(support, reports, chances, False, before)
     kernels.score_limits(support, reports, ties, chances, Z, before)
@@ -200,14 +202,19 @@ def test_exact_limits_replace_those_of_few_counts_and_no_others() -> None:
     kernels.exact_limits((support, reports, ties), few, chances, TAILS, memory(), found)
     assert found[:2].tobytes() == before[:2].tobytes()
     assert found[2:, 4:].tobytes() == before[2:, 4:].tobytes()
+    replaced = 0
     for v in range(4):
         n = int(reports[v])
         setting = kernels.distance(n, chances), chances
         for side in range(4):
             tail, upper = TAILS[side // 2], side % 2 == 1
-            right = limit(int(support[v]), n, ties[v], tail, upper, n / 3, setting, memory())
-            assert found[2 + side, v] == pytest.approx(right / n, abs=1e-9)
-            assert found[2 + side, v] != before[2 + side, v]
+            score = float(before[2 + side, v])
+            few_counts = n * kernels.cumulants(score, chances)[0] < few
+            guess = min(max(score, 0.0), 1.0) * n
+            right = limit(int(support[v]), n, ties[v], tail, upper, guess, setting, memory()) / n
+            assert found[2 + side, v] == (right if few_counts else score)
+            replaced += few_counts
+    assert replaced >= 13
 
 
 @pytest.mark.parametrize(("variance", "replaced"), [(1.0, False), (1e9, True)])

@@ -388,6 +388,42 @@ def test_what_is_damaged_is_rejected_and_the_rest_counted(tmp_path: Path) -> Non
     assert bench.stop() == total
 
 
+def test_thousands_of_empty_records_are_one_reject_and_hide_nothing(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    [some] = columns(range(10))
+    message = report_pb2.ReportBatch(digest=ONE.digest, count=10, payloads=some.payloads.tobytes())
+    message.report_ids.extend(some.report_ids.tolist())
+    write_file(bench.folder / "a.pb", [bytes(5000) + codec.framed(message.SerializeToString())], GROUP)
+    bench.touch()
+    bench.step(4)
+    total = bench.stop()
+    assert total["counted"] == 10
+    assert total["rejected"] == {"malformed": 1}
+
+
+@pytest.mark.parametrize("call", ["stat", "open"])
+def test_a_file_that_goes_while_it_is_looked_at_ends_nothing(tmp_path: Path, call: str) -> None:
+    """Before its size is asked for it was never there; before it is read it is one reject."""
+    bench = Bench(tmp_path)
+    bench.send(range(5))
+    [path] = bench.folder.glob("*.pb")
+    real = getattr(Path, call)
+
+    def gone(self: Path, *given: Any, **more: Any) -> Any:
+        if self == path:
+            path.unlink(missing_ok=True)
+        return real(self, *given, **more)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Path, call, gone)
+        bench.step(4)
+    bench.send(range(10, 14))
+    bench.step(4)
+    total = bench.stop()
+    assert total["counted"] == 4
+    assert total["rejected"] == ({} if call == "stat" else {"malformed": 1})
+
+
 def test_records_longer_than_a_read_are_whole(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     with mock.patch.object(watched, "_READ_BYTES", 64):

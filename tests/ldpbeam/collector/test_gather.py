@@ -1,0 +1,70 @@
+"""Bodies that wait are committed together, up to a limit, and a store that fails is said to have failed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from ldpbeam.admission import ReportColumns
+from ldpbeam.collector import gather as module
+from ldpbeam.collector.gather import Gather
+from ldpbeam.collector.store import FileStore
+from tests.ldpbeam.collector.serving import ONE, names, report
+
+
+def committed(folder: Path, bodies: Sequence[bytes]) -> list[int]:
+    """How many reports each commit has where all bodies wait before the first one."""
+    store, sizes = FileStore(folder, 3600.0, 1 << 24), list[int]()
+    store.open()
+    real = store.commit
+
+    def noted(columns: Sequence[ReportColumns]) -> None:
+        sizes.append(sum(map(len, columns)))
+        real(columns)
+
+    async def run() -> None:
+        gather = Gather(store, {ONE.digest: ONE}, 1 << 20)
+        putting = [asyncio.ensure_future(gather.put(body)) for body in bodies]
+        await asyncio.sleep(0)
+        running = asyncio.ensure_future(gather.run())
+        assert all(verdict.reason is None for verdict in await asyncio.gather(*putting))
+        gather.stop()
+        await running
+
+    with mock.patch.object(store, "commit", noted):
+        asyncio.run(run())
+    store.close()
+    return sizes
+
+
+def test_a_commit_has_so_many_bodies_at_most_and_the_rest_is_next(tmp_path: Path) -> None:
+    with mock.patch.object(module, "_TOGETHER", 3):
+        assert committed(tmp_path, [report(i) for i in range(7)]) == [3, 3, 1]
+    assert names(tmp_path) == list(range(7))
+
+
+def test_a_commit_ends_with_the_body_that_reaches_its_bytes(tmp_path: Path) -> None:
+    with mock.patch.object(module, "_TOGETHER_BYTES", 2 * len(report(1)) - 1):
+        assert committed(tmp_path, [report(i) for i in range(1, 6)]) == [2, 2, 1]
+    assert names(tmp_path) == list(range(1, 6))
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_a_store_that_cannot_publish_has_failed_until_it_can(tmp_path: Path, later: bool) -> None:
+    store = FileStore(tmp_path, 3600.0, 1 << 24)
+    store.open()
+
+    async def run() -> tuple[bool, int]:
+        gather = Gather(store, {ONE.digest: ONE}, 1 << 20)
+        with mock.patch.object(store, "publish", side_effect=OSError("a bad disk")):
+            await gather.publish()
+        if later:
+            await gather.publish()
+        return gather.failed, gather.counts.failures
+
+    assert asyncio.run(run()) == (not later, 1)
+    store.close()
