@@ -350,15 +350,6 @@ def record_before(output: str) -> RunRecord | None:
         return None
 
 
-def last_clock(output: str) -> Mapping[str, Any] | None:
-    """What the last engine on an output knew of the time; None at first.
-
-    Without it messages, or time, have to confirm the clock again.
-    """
-    record = record_before(output)
-    return None if record is None or record.stream is None else record.stream.clock
-
-
 def _clock(raw: Any) -> Mapping[str, Any] | None:
     try:
         kinds = {"boot": str, "steady": float, "time": float, "confirmed": bool, "heard": bool}

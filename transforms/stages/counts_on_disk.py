@@ -11,13 +11,13 @@ from __future__ import annotations
 import os
 import secrets
 import struct
+import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
-import google_crc32c
 from apache_beam import coders
 
 from ldpbeam.errors import LdpError, disk_error
@@ -46,7 +46,7 @@ class CountsOnDisk:
     Attributes:
         path: of the file, which holds the encoded accumulator; whoever runs the pipeline removes it.
         reports: number of reports counted, or waiting to be.
-        checksum: CRC-32C of the file.
+        checksum: CRC-32 of the file.
     """
 
     path: str
@@ -63,7 +63,7 @@ class CountsOnDisk:
             encoded = Path(self.path).read_bytes()
         except FileNotFoundError:
             raise self._changed() from None
-        found = _CODER.decode(encoded) if google_crc32c.value(encoded) == self.checksum else None
+        found = _CODER.decode(encoded) if zlib.crc32(encoded) == self.checksum else None
         if found is None:
             raise self._changed()
         return found
@@ -234,7 +234,7 @@ class CountWithSpill(beam.CombineFn):
             if found is None:
                 raise
             raise found from None
-        return CountsOnDisk(path, accumulator.reports, google_crc32c.value(encoded))
+        return CountsOnDisk(path, accumulator.reports, zlib.crc32(encoded))
 
 
 def _private(path: str, flags: int) -> int:

@@ -214,7 +214,6 @@ class Schedule(RuleBasedStateMachine):
             early_every=early,
             keep_landed=keep,
             patience=6 * 86400.0,
-            merge_segments=merge,
             keep_accounts=books,
             max_error_fraction=errors,
         )
