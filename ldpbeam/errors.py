@@ -119,7 +119,6 @@ _EXTRAS = {
     "pipeline": {
         "apache_beam",
         "click",
-        "google_crc32c",
         "numba",
         "numpy",
         "pyarrow",

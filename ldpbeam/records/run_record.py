@@ -183,7 +183,8 @@ class StreamRecord:
     Attributes:
         subscription, timestamp_attribute: what it reads.
         watermark_micros: microseconds since 1970.
-        segments, landed_now: files of the landing, ever and at present.
+        segments: landed so far.
+        landed_now: parts of them that are still on disk, one for each epoch.
         unstamped: messages without the timestamp attribute.
         clock: what it knew of the time, for the next start; None where that is damaged.
         watch: the folder that it watches instead; empty for none.

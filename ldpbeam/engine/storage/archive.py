@@ -1,7 +1,7 @@
 """Accounting of epochs that have long been closed, a thousand to a row: years of a stream stay small.
 
-A row of the table ``archive`` holds the accounting of up to a thousand epochs of a collection, compressed.
-Before it stand their sums, which are known without reading it. Rows whose epochs have all been closed for longer
+A row of the table ``archive`` holds the accounting of up to a thousand epochs of a collection, compressed,
+behind its sums, which are known without reading the rest. Rows whose epochs have all been closed for longer
 than they are to be kept become one row of sums in the table ``sums``. An epoch is in the archive or in the
 table ``epochs``, never in both: each move is part of one change.
 """
