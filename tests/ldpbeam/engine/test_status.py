@@ -19,6 +19,8 @@ import pytest
 from ldpbeam.cli import run as command
 from ldpbeam.cli.run import StreamLines
 from ldpbeam.collection.epochs import Epochs
+from ldpbeam.durable import file as files
+from ldpbeam.durable.store import Transaction
 from ldpbeam.engine import run as job
 from ldpbeam.engine.engine import LocalStream
 from ldpbeam.engine.run import run_local
@@ -26,7 +28,6 @@ from ldpbeam.engine.status import Status, serve_metrics
 from ldpbeam.errors import LdpError, UsageError
 from ldpbeam.host.http import parse_address
 from ldpbeam.job.config import RunConfig
-from ldpbeam.transforms.sinks import atomic as files
 from ldpbeam.wire import report_pb2
 from tests.ldpbeam.engine.broker import Broker, Clock
 from tests.ldpbeam.engine.schedules import Locks
@@ -220,7 +221,7 @@ FAILURES: dict[str, tuple[int, str]] = {
 
 
 @pytest.mark.parametrize("failure", FAILURES)
-@pytest.mark.parametrize("where", ["landing/segment", "estimates/", "accounting/", "run.json", "rejects/"])
+@pytest.mark.parametrize("where", ["landing/", "estimates/", "accounting/", "run.json", "rejects/"])
 def test_a_disk_that_takes_no_more(tmp_path: Path, service: Service, failure: str, where: str) -> None:
     """A clear error; nothing that was acknowledged is lost, and the next engine goes on."""
     number, code = FAILURES[failure]
@@ -232,6 +233,14 @@ def test_a_disk_that_takes_no_more(tmp_path: Path, service: Service, failure: st
             refused.append(path)
             raise OSError(number, os.strerror(number), path)
         return real(path, *more, **named)
+
+    def commit(rows: Transaction) -> None:
+        if where.startswith("landing/") and service.clock.now > 200:
+            refused.append(where)
+            raise OSError(number, os.strerror(number))
+        committed(rows)
+
+    committed = Transaction.commit
 
     def at(moment: float, do: Callable[[], Any]) -> Callable[[LocalStream], int]:
         def step(self: LocalStream) -> int:
@@ -253,9 +262,8 @@ def test_a_disk_that_takes_no_more(tmp_path: Path, service: Service, failure: st
 
     with (
         mock.patch.object(LocalStream, "step", at(HOUR + 10.0, more)),
-        mock.patch.object(
-            files, "open", opened, create=True
-        ),  # all that is published and kept goes through it
+        mock.patch.object(files, "open", opened, create=True),  # all that is published goes through it
+        mock.patch.object(Transaction, "commit", commit),  # and all that is kept through this
         pytest.raises(LdpError, match=code),
     ):
         run_local(config(tmp_path, stop_when_idle=30))
