@@ -18,7 +18,7 @@ from ldpbeam.accounting import Account, Accounting
 from ldpbeam.arrays import read_only
 from ldpbeam.collection.collection import Collection, digest_hex
 from ldpbeam.collection.epochs import Epochs
-from ldpbeam.durable.store import Transaction
+from ldpbeam.durable.store import RowStore, Transaction
 from ldpbeam.engine.engine import LocalStream
 from ldpbeam.engine.storage import landing as module
 from ldpbeam.engine.storage.judged import Segment, judge
@@ -466,3 +466,15 @@ def test_the_end_of_a_failed_start_lets_others_in(small: Path) -> None:
     other = Landing(str(small))
     other.lock()
     other.unlock()
+
+
+def test_a_digest_that_nobody_looks_at_would_be_seen(small: Path, tmp_path: Path) -> None:
+    """Otherwise the tests of damage could not fail."""
+
+    def trusting(self: RowStore, connection: Any, first: int, last: int) -> Any:
+        statement = "SELECT key, digest, content FROM rows WHERE key BETWEEN ? AND ? ORDER BY key"
+        return iter(connection.execute(statement, (first, last)).fetchall())
+
+    seen = (AssertionError, ValueError, LookupError, TypeError)
+    with mock.patch.object(RowStore, "sound", trusting), pytest.raises(seen):
+        test_every_flipped_bit_is_noticed_or_harmless(small, tmp_path, "engine.sqlite", 97)
