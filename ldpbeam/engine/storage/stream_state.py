@@ -109,7 +109,7 @@ class StreamState:
         for content in found[tables.LANDED].values():
             digest, epoch, group = json.loads(content)
             self.landed[digest, epoch] = Group.from_record(group)
-        for key, state in self._all_epochs():
+        for key, state in (*self.epochs.items(), *self._unknown.items()):
             state.landed = self.landed.get(key)
         for number, content in found[tables.REFUSED].items():
             watermark, group = json.loads(content)
@@ -228,7 +228,8 @@ class StreamState:
         return total
 
     def _all_epochs(self) -> Iterator[tuple[EpochKey, EpochState]]:
-        yield from self._unknown.items()
+        # Of collections that are not given, only what is published is told.
+        yield from ((key, known) for key, known in self._unknown.items() if known.published)
         yield from self.epochs.items()
 
     # --- landing
