@@ -1,4 +1,4 @@
-"""A device's folder: state and waiting reports in one store, a lock, and a sentinel that tells a loss.
+"""A device's folder: state and waiting reports in one store, a lock, and a sentinel that shows a lost store.
 
 The sentinel holds how often the store has changed, and gets each new number after the store has changed and
 before anything leaves the device. So a store with a smaller number is an older copy. One with a larger number

@@ -1,4 +1,4 @@
-"""Where reports are safe before a device hears so: a journal on disk, or a topic.
+"""Where a collector keeps reports before it answers a device: a journal on disk, or a topic.
 
 One commit takes whatever has gathered, with one fdatasync for all of it. A journal becomes a finished file
 (:mod:`~ldpbeam.records.journal`) when it is old or large enough, in another thread.

@@ -14,7 +14,7 @@ from ldpbeam.engine.status import Status, serve_metrics
 from ldpbeam.engine.storage.landing import Landing
 from ldpbeam.errors import UsageError, disk_error
 from ldpbeam.host.http import parse_address
-from ldpbeam.host.memory import keep_freed_memory, keep_what_is_loaded
+from ldpbeam.host.memory import keep_what_is_loaded
 from ldpbeam.host.signals import stopped_by_signals
 from ldpbeam.job.config import RunConfig
 from ldpbeam.records.output import unusable
@@ -48,7 +48,6 @@ def run_local(
         LdpError: what was landed earlier is damaged, or nothing more can be written. Messages that are not
             on disk were not acknowledged then, and come again.
     """
-    keep_freed_memory()
     keep_what_is_loaded()
     idle = config.engine.stop_when_idle
     address = parse_address(config.engine.metrics) if config.engine.metrics else None
