@@ -274,11 +274,6 @@ def test_a_disk_that_takes_no_more(tmp_path: Path, service: Service, failure: st
     assert not service.out
 
 
-def test_other_errors_of_the_system_stay_what_they_are(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="Interrupted"), job.disk_errors(str(tmp_path)):
-        raise OSError(errno.EINTR, "Interrupted")
-
-
 def test_two_engines_on_one_output(tmp_path: Path, service: Service) -> None:
     """The second one says so before it pulls anything."""
     first = engine_of_another_process(tmp_path)
