@@ -10,9 +10,9 @@ the file, and a file that is gone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,10 @@ ENGINE, EPOCHS, OTHERS, LANDED, REFUSED, FILES, ARCHIVE, SUMS = TABLES = (
 """The small tables."""
 _CONTENT = "content"
 _ROWS_BITS = 24
+_MANY = 256
+"""Small rows of a group that become one."""
+_LARGE = 4 << 20
+"""Bytes in so many rows that are left as they are."""
 AT_ONCE = 64 << 20
 """Bytes that one change removes, about: all of them are overwritten, and are in the journal before."""
 
@@ -56,6 +60,8 @@ class Group:
         reports: how many they hold; messages, in a group of those.
         size: bytes.
         xor: of their digests.
+        levels: how many of the newest rows wait to become one row, and their bytes. First come those that
+            were added, then those that were made of such, and so on; the last rows are of the first level.
     """
 
     number: int
@@ -63,16 +69,18 @@ class Group:
     reports: int = 0
     size: int = 0
     xor: int = 0
+    levels: list[tuple[int, int]] = field(default_factory=list)
 
     def as_record(self) -> list[Any]:
         """For the small table that has it."""
-        return [self.number, self.rows, self.reports, self.size, f"{self.xor:064x}"]
+        return [self.number, self.rows, self.reports, self.size, f"{self.xor:064x}", self.levels]
 
     @classmethod
     def from_record(cls, record: list[Any]) -> Group:
         """The reverse of :meth:`as_record`."""
-        number, rows, reports, size, xor = record
-        return cls(int(number), int(rows), int(reports), int(size), int(xor, 16))
+        number, rows, reports, size, xor, levels = record
+        waiting = [(int(count), int(total)) for count, total in levels]
+        return cls(int(number), int(rows), int(reports), int(size), int(xor, 16), waiting)
 
     def _key(self, row: int) -> int:
         return (self.number << _ROWS_BITS) + row
@@ -81,8 +89,45 @@ class Group:
         """One row more."""
         if self.rows >> _ROWS_BITS:
             raise DamageError(f"group {self.number} has no room for another row")
-        digest = rows.put(_CONTENT, self._key(self.rows), content)
-        self._change(1, reports, len(content), digest)
+        self._put(rows, content)
+        self.reports += reports
+        self._count(0, len(content))
+
+    def merge(self, rows: Transaction, join: Callable[[list[bytes]], bytes]) -> None:
+        """Make one row of many small ones, so that their number grows with what they hold.
+
+        Without that a stream of few reports would have as many rows as moments at which it was landed. A
+        report is written again as often as the logarithm of their number is large.
+
+        Args:
+            rows: of the change.
+            join: what rows that follow one another are together.
+
+        Raises:
+            DamageError: one of them is damaged.
+        """
+        for level in range(len(self.levels) + 1):
+            count, size = self.levels[level] if level < len(self.levels) else (0, 0)
+            if count < _MANY:
+                return
+            if size > _LARGE:
+                self.levels.clear()  # what waits at higher levels is not next to what comes now
+                return
+            joined = join([self._take(rows) for _ in range(count)][::-1])
+            self._put(rows, joined)
+            self.levels[level] = 0, 0
+            self._count(level + 1, len(joined))
+
+    def replace(self, rows: Transaction, row: int, content: bytes, reports: int) -> None:
+        """Another content for one row, which has so many reports fewer.
+
+        Raises:
+            DamageError: it is damaged.
+        """
+        before, digest = self._remove(rows, row)
+        self._change(0, len(content) - len(before), digest)
+        self._change(0, 0, rows.put(_CONTENT, self._key(row), content))
+        self.reports -= reports
 
     def read(self, rows: Transaction) -> list[bytes]:
         """All rows, in order.
@@ -103,19 +148,39 @@ class Group:
     def shrink(self, rows: Transaction) -> bool:
         """Remove rows, the newest first, as many as one change should; whether none is left."""
         enough = self.size - AT_ONCE
+        self.levels.clear()
         while self.rows and self.size > enough:
-            content = rows.row(_CONTENT, self._key(self.rows - 1))
-            digest = rows.remove(_CONTENT, self._key(self.rows - 1))
-            if content is None or digest is None:
-                raise DamageError(f"row {self.rows - 1} of group {self.number} is damaged")
-            self._change(-1, 0, -len(content), digest)
+            self._take(rows)
         if not self.rows:
             self.reports = 0
         return not self.rows
 
-    def _change(self, count: int, reports: int, size: int, digest: bytes) -> None:
+    def _put(self, rows: Transaction, content: bytes) -> None:
+        """A row behind the others."""
+        self._change(1, len(content), rows.put(_CONTENT, self._key(self.rows), content))
+
+    def _take(self, rows: Transaction) -> bytes:
+        """Remove the last row; its content."""
+        content, digest = self._remove(rows, self.rows - 1)
+        self._change(-1, -len(content), digest)
+        return content
+
+    def _remove(self, rows: Transaction, row: int) -> tuple[bytes, bytes]:
+        content = rows.row(_CONTENT, self._key(row))
+        digest = rows.remove(_CONTENT, self._key(row))
+        if content is None or digest is None:
+            raise DamageError(f"row {row} of group {self.number} is damaged")
+        return content, digest
+
+    def _count(self, level: int, size: int) -> None:
+        """One row more waits at a level."""
+        if level == len(self.levels):
+            self.levels.append((0, 0))
+        count, before = self.levels[level]
+        self.levels[level] = count + 1, before + size
+
+    def _change(self, count: int, size: int, digest: bytes) -> None:
         self.rows += count
-        self.reports += reports
         self.size += size
         self.xor ^= int.from_bytes(digest, "little")
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from struct import Struct
 from typing import Any
 
 from ldpbeam.accounting import Account, Accounting, Key
@@ -23,7 +22,7 @@ from ldpbeam.engine.storage.archive import Archive
 from ldpbeam.engine.storage.epoch_state import EpochState, UnattributedState
 from ldpbeam.engine.storage.judged import EpochKey, Refused, Segment
 from ldpbeam.engine.storage.landing import Group, Landing
-from ldpbeam.errors import Reason
+from ldpbeam.engine.storage.refused import RefusedMessages
 from ldpbeam.records.run_record import Archived
 from ldpbeam.reports import ReportColumns
 from ldpbeam.schedule import Schedule
@@ -42,7 +41,6 @@ from ldpbeam.transforms.sinks.rejects import write_rejects
 _ROW = 1
 """Key of the one row of the table of the engine."""
 _NUMBERS = ("number", "watermark", "messages", "unstamped", "next_key")
-_LENGTH = Struct("<I")
 
 
 class StreamState:
@@ -82,8 +80,7 @@ class StreamState:
         """Epochs of collections that an earlier engine was given, and this one is not."""
         self.unattributed: dict[str, UnattributedState] = {}
         self.landed: dict[EpochKey, Group] = {}
-        self._refused: dict[int, tuple[int, Group]] = {}
-        """By number of the segment: its watermark, and where the messages are."""
+        self._refused = RefusedMessages()
         self.taken: dict[str, int] = {}
         self._file_rows: dict[str, int] = {}
         found = landing.open()
@@ -111,9 +108,7 @@ class StreamState:
             self.landed[digest, epoch] = Group.from_record(group)
         for key, state in (*self.epochs.items(), *self._unknown.items()):
             state.landed = self.landed.get(key)
-        for number, content in found[tables.REFUSED].items():
-            watermark, group = json.loads(content)
-            self._refused[number] = watermark, Group.from_record(group)
+        self._refused = RefusedMessages.unpack(found[tables.REFUSED].values())
         for row, content in found[tables.FILES].items():
             name, end = json.loads(content)
             self.taken[name], self._file_rows[name] = end, row
@@ -175,16 +170,7 @@ class StreamState:
         if number not in self._refused:
             return []
         with self._landing.reading() as rows:
-            return self._read_refused(rows, number)
-
-    def _read_refused(self, rows: Transaction, number: int) -> list[Refused]:
-        (content,) = self._refused[number][1].read(rows)
-        begin = _LENGTH.size + _LENGTH.unpack_from(content)[0]
-        found = []
-        for place, offset, length, reason in json.loads(content[_LENGTH.size : begin]):
-            message = content[begin + offset : begin + offset + length]
-            found.append(Refused(place, Reason(reason), message))
-        return found
+            return self._refused.read(rows, number)
 
     def is_gone(self, key: EpochKey, horizon: int) -> bool:
         """Whether an epoch closed before ``horizon`` (microseconds) and will not be counted again."""
@@ -251,7 +237,10 @@ class StreamState:
             self.messages += segment.messages
             self.unstamped += segment.unstamped
             self._keep_reports(rows, segment)
-            self._keep_refused(rows, segment)
+            if segment.refused:
+                self._refused.add(rows, self.number, segment.watermark, segment.refused, self._new_key)
+            if segment.replayed:
+                self._refused.take_up(rows, segment.replayed)
             for (key, what), count in segment.entries:
                 self._of(rows, key).unpublished_entries[what] += count
             for key in self._keys(segment):
@@ -275,39 +264,11 @@ class StreamState:
             group = self._group(key)
             content = b"".join(ReportColumnsCoder.views(columns))
             group.add(rows, content, sum(map(len, columns)))
+            group.merge(rows, _join)
             self._put_group(rows, key, group)
             state = self._of(rows, key)
             assert isinstance(state, EpochState)  # noqa: S101 - it has an epoch
             state.landed, state.has_new_reports = group, True
-
-    def _keep_refused(self, rows: Transaction, segment: Segment) -> None:
-        if segment.refused:
-            self._put_refused(rows, self.number, segment.watermark, segment.refused)
-        for number in {number for number, _ in segment.replayed}:
-            left = [
-                one for one in self._read_refused(rows, number) if (number, one.place) not in segment.replayed
-            ]
-            watermark, group = self._refused.pop(number)
-            group.shrink(rows)
-            rows.remove(tables.REFUSED, number)
-            if left:
-                self._put_refused(rows, number, watermark, left)
-
-    def _put_refused(
-        self, rows: Transaction, number: int, watermark: int, refused: Iterable[Refused]
-    ) -> None:
-        listing: list[tuple[int, int, int, str]] = []
-        content: list[bytes] = []
-        offset = 0
-        for one in refused:
-            listing.append((one.place, offset, len(one.message), one.reason.value))
-            content.append(one.message)
-            offset += len(one.message)
-        head = json.dumps(listing).encode()
-        group = Group(self._new_key())
-        group.add(rows, b"".join([_LENGTH.pack(len(head)), head, *content]), len(content))
-        self._refused[number] = watermark, group
-        rows.put(tables.REFUSED, number, json.dumps([watermark, group.as_record()]).encode())
 
     def _group(self, key: EpochKey) -> Group:
         if key not in self.landed:
@@ -427,9 +388,7 @@ class StreamState:
             del self.landed[key]
             if key in self.epochs:
                 self.epochs[key].landed = None
-        for number in [number for number, (watermark, _) in self._refused.items() if watermark <= horizon]:
-            self._refused.pop(number)[1].shrink(rows)
-            rows.remove(tables.REFUSED, number)
+        self._refused.remove(rows, horizon)
         if removed:
             for name in [name for name in self.taken if not exists(name)]:
                 del self.taken[name]
@@ -453,6 +412,12 @@ class StreamState:
         if records:
             self._next_key = self._archive.add(rows, records, self._next_key)
             self._next_key = self._archive.forget(rows, forget_before, self._next_key)
+
+
+def _join(contents: list[bytes]) -> bytes:
+    """Rows of reports of one epoch as one row."""
+    coder = ReportColumnsCoder()
+    return b"".join(coder.views([coder.decode(content) for content in contents]))
 
 
 def _rejects(number: int) -> str:
