@@ -26,7 +26,7 @@ from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.transforms.coders import ReportColumnsCoder
 from ldpbeam.wire import report_pb2
 from tests.conftest import REPOSITORY
-from tests.ldpbeam.engine.kept import CONTENT, ENGINE, LANDED, kept
+from tests.ldpbeam.engine.kept import CONTENT, ENGINE, LANDED, REFUSED, kept
 from tests.narrow import present
 from tests.pipelines.running import check_books, expected_support, frame
 from tests.waiting import PATIENCE, poll
@@ -189,6 +189,20 @@ def ids_landed(output: Path) -> dict[tuple[str, int], set[int]]:
     for place, content in kept(output, CONTENT).items():
         if (key := epochs.get(place >> 24)) is not None:  # not those of refused messages
             found.setdefault(key, set()).update(ReportColumnsCoder().decode(content).report_ids.tolist())
+    return found
+
+
+def messages_refused(output: Path) -> dict[tuple[str, int], bytes]:
+    """Messages that were refused, by source and place in the tables of rejects."""
+    rows, found = kept(output, CONTENT), {}
+    for block in kept(output, REFUSED).values():
+        _, _, (group, *_), numbers = json.loads(block)
+        for row, number in enumerate(numbers):
+            content = rows[(group << 24) + row]
+            begin = 4 + int.from_bytes(content[:4], "little")
+            for place, offset, length, _ in json.loads(content[4:begin]):
+                message = content[begin + offset : begin + offset + length]
+                found[f"landing/engine.sqlite#{number}", place] = message
     return found
 
 

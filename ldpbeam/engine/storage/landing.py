@@ -57,7 +57,7 @@ class Group:
     Attributes:
         number: of the group, never used again.
         rows: how many.
-        reports: how many they hold; messages, in a group of those.
+        reports: how many they hold; of refused messages 0.
         size: bytes.
         xor: of their digests.
         levels: how many of the newest rows wait to become one row, and their bytes. First come those that
@@ -85,7 +85,7 @@ class Group:
     def _key(self, row: int) -> int:
         return (self.number << _ROWS_BITS) + row
 
-    def add(self, rows: Transaction, content: bytes, reports: int) -> None:
+    def add(self, rows: Transaction, content: bytes, reports: int = 0) -> None:
         """One row more."""
         if self.rows >> _ROWS_BITS:
             raise DamageError(f"group {self.number} has no room for another row")
@@ -118,8 +118,8 @@ class Group:
             self.levels[level] = 0, 0
             self._count(level + 1, len(joined))
 
-    def replace(self, rows: Transaction, row: int, content: bytes, reports: int) -> None:
-        """Another content for one row, which has so many reports fewer.
+    def replace(self, rows: Transaction, row: int, content: bytes) -> None:
+        """Another content for one row.
 
         Raises:
             DamageError: it is damaged.
@@ -127,7 +127,6 @@ class Group:
         before, digest = self._remove(rows, row)
         self._change(0, len(content) - len(before), digest)
         self._change(0, 0, rows.put(_CONTENT, self._key(row), content))
-        self.reports -= reports
 
     def read(self, rows: Transaction) -> list[bytes]:
         """All rows, in order.

@@ -80,14 +80,14 @@ class RefusedMessages:
         rows: Transaction,
         number: int,
         watermark: int,
-        refused: Collection[Refused],
+        refused: Iterable[Refused],
         new_key: Callable[[], int],
     ) -> None:
         """Keep what was refused with a segment; a new block has a new key."""
         if not self._blocks or not self._blocks[-1].has_room(watermark):
             self._blocks.append(_Block(Group(new_key()), watermark))
         block = self._blocks[-1]
-        block.group.add(rows, _pack(refused), len(refused))
+        block.group.add(rows, _pack(refused))
         block.numbers.append(number)
         block.watermark = max(block.watermark, watermark)
         block.put(rows)
@@ -101,10 +101,8 @@ class RefusedMessages:
         for number in sorted({number for number, _ in replayed}):
             block = self._find(number)
             if block is not None:
-                before = self.read(rows, number)
-                left = [one for one in before if (number, one.place) not in replayed]
-                gone = len(before) - len(left)
-                block.group.replace(rows, block.numbers.index(number), _pack(left), gone)
+                left = [one for one in self.read(rows, number) if (number, one.place) not in replayed]
+                block.group.replace(rows, block.numbers.index(number), _pack(left))
                 block.put(rows)
 
     def remove(self, rows: Transaction, horizon: int) -> None:

@@ -144,7 +144,7 @@ class StreamState:
 
     @property
     def landed_rows(self) -> int:
-        """Parts of segments that are still there: of each the reports of one epoch."""
+        """Rows of reports that are still there: of a segment one for each epoch, or of many segments one."""
         return sum(group.rows for group in self.landed.values())
 
     def read(self, keys: Iterable[EpochKey]) -> dict[EpochKey, list[ReportColumns]]:

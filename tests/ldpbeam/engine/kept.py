@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-ENGINE, LANDED, FILES, ARCHIVE, CONTENT = 1, 4, 6, 7, 9
+ENGINE, LANDED, REFUSED, ARCHIVE, CONTENT = 1, 4, 5, 7, 9
 """Numbers of tables."""
 
 

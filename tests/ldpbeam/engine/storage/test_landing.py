@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sqlite3
 from collections import Counter
@@ -21,6 +22,7 @@ from ldpbeam.collection.epochs import Epochs
 from ldpbeam.durable.store import RowStore, Transaction
 from ldpbeam.engine.engine import LocalStream
 from ldpbeam.engine.storage import landing as module
+from ldpbeam.engine.storage import refused as blocks
 from ldpbeam.engine.storage.judged import Segment, judge
 from ldpbeam.engine.storage.landing import Landing
 from ldpbeam.engine.storage.stream_state import StreamState
@@ -29,6 +31,7 @@ from ldpbeam.job.config import RunConfig
 from ldpbeam.reports import Parts, ReportColumns
 from ldpbeam.schedule import Schedule
 from ldpbeam.wire import report_pb2
+from tests.ldpbeam.engine import kept as reading
 from tests.ldpbeam.engine.broker import Broker, Clock
 from tests.pipelines.running import collection, fleet
 
@@ -153,13 +156,73 @@ def test_refused_messages_are_kept_as_they_came(output: Path, first: str, second
     state(output).land(one)
     books = Accounting.from_entries(one.entries).total
     kept = state(output).refused(1)
-    assert [refused.message for refused in kept] == [message for message in sent if message != sent[1]]
+    assert [each.message for each in kept] == [message for message in sent if message != sent[1]]
     reasons = ["malformed", REFUSED[first][1], "malformed", REFUSED[second][1], "malformed"]
-    assert [refused.reason for refused in kept] == list(map(Reason, reasons))
+    assert [each.reason for each in kept] == list(map(Reason, reasons))
     rows = pq.read_table(output / "rejects" / "rejects-segment-0000000001.parquet").to_pylist()
-    assert {row["place"] for row in rows} == {refused.place for refused in kept}
+    assert {row["place"] for row in rows} == {each.place for each in kept}
     assert {row["source"] for row in rows} == {"landing/engine.sqlite#1"}
     assert sum(row["count"] for row in rows) == sum(books.rejected.values()) == books.read - 3
+
+
+def test_many_small_rows_become_one(output: Path) -> None:
+    """Their number is that of the digits of how many there were; the reports are in their order."""
+    with mock.patch.object(module, "_MANY", 3):
+        known = state(output)
+        for n in range(1, 41):
+            known.land(segment(message(ONE, 0, range(n, n + 2)), message(TWO, 0, range(n, n + 1))))
+            digits = [n // 3**place % 3 for place in range(5)]
+            assert known.landed_rows == 2 * sum(digits)
+    for one in (known, state(output)):
+        reports = {key: [name for part in parts for name in part] for key, parts in found(one).items()}
+        assert reports == {
+            (ONE.digest_hex, 0): [name for n in range(1, 41) for name in (n, n + 1)],
+            (TWO.digest_hex, 0): list(range(1, 41)),
+        }
+        assert one.landed[ONE.digest_hex, 0].reports == 80
+    assert len(reading.kept(output, reading.CONTENT)) == known.landed_rows
+
+
+def test_large_rows_stay_as_they_are(output: Path) -> None:
+    """Small ones after them become one as before, and nothing comes out of order."""
+    names = [range(10 * n, 10 * n + (9 if n % 7 == 3 else 1)) for n in range(40)]
+    with mock.patch.object(module, "_MANY", 2), mock.patch.object(module, "_LARGE", 90):
+        known = state(output)
+        for some in names:
+            known.land(segment(message(ONE, 0, some)))
+    for one in (known, state(output)):
+        parts = found(one)[ONE.digest_hex, 0]
+        assert [name for part in parts for name in part] == [name for some in names for name in some]
+        assert max(map(len, parts)) < 15
+        assert 10 < len(parts) < 40
+
+
+def test_refused_messages_of_many_segments_lie_together(output: Path) -> None:
+    """In blocks that are bounded in rows, bytes and time; each goes once its last segment is old."""
+    minute = 60 * 1_000_000
+    with mock.patch.object(blocks, "_ROWS", 3), mock.patch.object(blocks, "_BYTES", 2000):
+        known = state(output)
+        for n, watermark in enumerate((0, 0, 0, 0, 5, 11, 12, 12)):
+            known.land(segment(b"junk" if n < 6 else bytes(2500), watermark=watermark * minute))
+            known.land(segment(message(ONE, 0, range(n, n + 1)), watermark=watermark * minute))
+    held = {key: json.loads(content) for key, content in reading.kept(output, reading.REFUSED).items()}
+    assert [numbers for *_, numbers in held.values()] == [[1, 3, 5], [7, 9], [11, 13], [15]]
+    for one in (known, state(output)):
+        assert [number for number in range(1, 20) if one.refused(number)] == [1, 3, 5, 7, 9, 11, 13, 15]
+
+    def left(horizon: int) -> list[int]:
+        state(output).settle(
+            clock={}, horizon=horizon * minute, keep=9, forget_before=0, exists=lambda name: True
+        )
+        again = state(output)
+        return [number for number in range(1, 20) if again.refused(number)]
+
+    assert left(-1) == [1, 3, 5, 7, 9, 11, 13, 15]
+    assert left(4) == [7, 9, 11, 13, 15]
+    with mock.patch.object(blocks, "AT_ONCE", 1000), mock.patch.object(module, "AT_ONCE", 1000):
+        assert left(12) == [15]  # in parts: the rest goes with the next change
+        assert left(12) == []
+    assert not reading.kept(output, reading.REFUSED)
 
 
 def test_what_is_taken_up_again_is_no_longer_refused(output: Path) -> None:
@@ -304,7 +367,7 @@ def test_files_for_readers_are_made_what_the_engines_file_says(tmp_path: Path) -
 
 @pytest.fixture
 def small(tmp_path: Path) -> Path:
-    """What an engine leaves that has published, archived, refused and removed something."""
+    """What an engine leaves that has published, archived, refused, merged and removed something."""
     clock = Clock(10.0)
     broker = Broker(clock)
     folder = tmp_path / "small"
@@ -319,7 +382,16 @@ def small(tmp_path: Path) -> Path:
     broker.publish(message(ONE, 99, range(4)))
     stream.step()
     stream.stop()
+    with mock.patch.object(module, "_MANY", 2):
+        state(folder).land(acknowledged(20))
+    assert state(folder).landed_rows == 2  # of epoch 1 two became one
     return folder
+
+
+def acknowledged(first: int) -> Segment:
+    """What an engine lands once more: reports, something refused, and a position in a file."""
+    data = message(ONE, 1, range(first, first + 3)), b"more junk"
+    return segment(*data, watermark=5000 * 1_000_000, taken=((f"{first}.pb", 9),))
 
 
 def said(output: Path) -> Any:
@@ -332,6 +404,8 @@ def said(output: Path) -> Any:
         list(known._archive.records()),
         found(known),
         [known.refused(number) for number in range(1, known.number + 1)],
+        known.taken,
+        known.unattributed,
         {key: (one.numbered, one.published, one.has_new_reports) for key, one in known.epochs.items()},
     )
 
@@ -381,10 +455,17 @@ def test_every_flipped_bit_is_noticed_or_harmless(small: Path, tmp_path: Path, n
 
 
 @pytest.mark.parametrize("name", ["engine.sqlite", "sentinel"])
-def test_a_file_that_is_shorter_or_gone_is_noticed_or_harmless(small: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    "step",
+    [
+        pytest.param(509, id="some"),
+        pytest.param(1, id="every", marks=[pytest.mark.thorough, pytest.mark.timeout(3600)]),
+    ],
+)
+def test_a_file_that_is_shorter_or_gone_is_noticed_or_harmless(small: Path, name: str, step: int) -> None:
     whole, path = said(small), small / "landing" / name
     files = {each: each.read_bytes() for each in path.parent.iterdir()}
-    lengths = [*range(0, len(files[path]), 509), len(files[path]) - 1]
+    lengths = [*range(0, len(files[path]), step), len(files[path]) - 1]
     for length in [None, *lengths]:
         for each, content in files.items():
             each.write_bytes(content)
@@ -415,6 +496,7 @@ def killed(small: Path) -> list[dict[str, bytes]]:
     base.execute("PRAGMA cache_size = 1")  # so that pages are written while the change is under way
     base.execute("PRAGMA cache_spill = 1")
     base.execute("BEGIN IMMEDIATE")
+    base.execute("PRAGMA user_version = 1")  # so that the first page is in the journal too
     base.execute("UPDATE rows SET content = zeroblob(length(content)), digest = zeroblob(32)")
     assert known.number
     moments.append({path.name: path.read_bytes() for path in (small / "landing").iterdir()})
@@ -457,6 +539,79 @@ def test_damage_of_a_hot_journal_is_noticed_or_harmless(
     assert tally["same"], "an undamaged part of a journal is played back"
 
 
+@pytest.mark.parametrize(
+    "step",
+    [
+        pytest.param(499, id="some"),
+        pytest.param(1, id="every", marks=[pytest.mark.thorough, pytest.mark.timeout(7200)]),
+    ],
+)
+def test_a_journal_that_comes_back_takes_no_acknowledged_change_with_it(
+    small: Path, killed: list[dict[str, bytes]], step: int
+) -> None:
+    """As a disk may bring it back that had the change, and not that the journal is gone; whole or damaged."""
+    folder = small / "landing"
+    state(small).land(acknowledged(30))
+    whole, files = said(small), {path.name: path.read_bytes() for path in folder.iterdir()}
+    (journal,) = (moment["engine.sqlite-journal"] for moment in killed)
+    (small / "journal").write_bytes(journal)
+    tally: Counter[str] = Counter()
+    lengths = (journal[:length] for length in range(0, len(journal), max(step, 50)))
+    for content in (journal, *changed(small / "journal", step), *lengths):
+        for name, as_it_was in files.items():
+            (folder / name).write_bytes(as_it_was)
+        (folder / "engine.sqlite-journal").write_bytes(content)
+        tally[found := outcome(small, whole)] += 1
+        assert content != journal or found == "E-LANDING-OLDER"
+    assert tally.keys() <= CODES | {"same"}, tally
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        pytest.param(997, id="some"),
+        pytest.param(11, id="many", marks=[pytest.mark.thorough, pytest.mark.timeout(7200)]),
+    ],
+)
+def test_damage_between_an_acknowledgement_and_the_next_change_is_noticed_or_harmless(
+    small: Path, step: int
+) -> None:
+    """While an engine works that has read its file before: what was acknowledged is there, or is missed."""
+    folder = small / "landing"
+    tally: Counter[str] = Counter()
+
+    def restored(files: dict[str, bytes]) -> StreamState:
+        for path in folder.iterdir():
+            path.unlink()
+        for name, content in files.items():
+            (folder / name).write_bytes(content)
+        return state(small)
+
+    with mock.patch.object(module, "_MANY", 3):
+        before = {path.name: path.read_bytes() for path in folder.iterdir()}
+        known = restored(before)
+        known.land(acknowledged(30))
+        first, files = said(small), {path.name: path.read_bytes() for path in folder.iterdir()}
+        (small / "file").write_bytes(files["engine.sqlite"])
+        known.land(acknowledged(40))
+        both = said(small)
+        for content in changed(small / "file", step):
+            known = restored(before)
+            known.land(acknowledged(30))
+            (folder / "engine.sqlite").write_bytes(content)
+            try:
+                known.land(acknowledged(40))
+                landed = True
+            except LdpError as error:
+                assert error.code in CODES
+                landed = False
+            left = outcome(small, both if landed else first)
+            tally[f"{left} after {'a change' if landed else 'an error'}"] += 1
+            assert left in CODES | {"same"}, (left, landed)
+    assert tally["same after a change"], tally
+    assert tally["E-LANDING-DAMAGED after an error"], tally
+
+
 def test_the_end_of_a_failed_start_lets_others_in(small: Path) -> None:
     path = small / "landing" / "engine.sqlite"
     path.write_bytes(path.read_bytes()[:-1])
@@ -475,6 +630,6 @@ def test_a_digest_that_nobody_looks_at_would_be_seen(small: Path, tmp_path: Path
         statement = "SELECT key, digest, content FROM rows WHERE key BETWEEN ? AND ? ORDER BY key"
         return iter(connection.execute(statement, (first, last)).fetchall())
 
-    seen = (AssertionError, ValueError, LookupError, TypeError)
+    seen = (AssertionError, AttributeError, ValueError, LookupError, TypeError)
     with mock.patch.object(RowStore, "sound", trusting), pytest.raises(seen):
         test_every_flipped_bit_is_noticed_or_harmless(small, tmp_path, "engine.sqlite", 97)
