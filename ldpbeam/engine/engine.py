@@ -235,6 +235,7 @@ class LocalStream:
             [message.arrival_micros for message in messages],
             self._collections,
             watermark=self.watermark,
+            now=round(self._keeper.now() * _MICROS),
             closed=self._state,
             unstamped=sum(not message.stamped for message in messages),
             taken=self._source.taken(messages) if isinstance(self._source, Files) else (),

@@ -42,6 +42,8 @@ class Segment:
 
     Attributes:
         watermark: of the engine, microseconds since 1970.
+        now: what the engine took for the time of day, microseconds since 1970. The watermark may be far
+            behind it, or 0, when messages come that have waited.
         messages: how many.
         unstamped: how many had no readable timestamp attribute, where one was asked for.
         entries: of the accounting.
@@ -54,6 +56,7 @@ class Segment:
     """
 
     watermark: int
+    now: int = 0
     messages: int = 0
     unstamped: int = 0
     entries: tuple[Entry, ...] = ()
@@ -70,6 +73,7 @@ def judge(
     collections: Mapping[int, Collection],
     *,
     watermark: int,
+    now: int = 0,
     closed: Container[EpochKey] = frozenset(),
     unstamped: int = 0,
     taken: tuple[tuple[str, int], ...] = (),
@@ -81,6 +85,7 @@ def judge(
         arrivals: when each arrived, microseconds since 1970.
         collections: by digest.
         watermark: epochs that closed by then are closed for these messages, whenever they arrived.
+        now: for the segment.
         closed: epochs that were published as closed; they stay so if the lateness allowed grows later.
         unstamped, taken: for the segment.
     """
@@ -93,7 +98,7 @@ def judge(
     # Without the empty ones: an epoch of which nothing was read has no accounting.
     entries = tuple(entry for entry in admission.entries() if entry[1])
     admitted = tuple(by_epoch(admission.admitted))
-    return Segment(watermark, len(messages), unstamped, entries, admitted, refused, rejections, taken)
+    return Segment(watermark, now, len(messages), unstamped, entries, admitted, refused, rejections, taken)
 
 
 def _leave_closed(admission: Admission, closed: Container[EpochKey]) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from struct import Struct
 
 from ldpbeam.durable.store import Transaction
-from ldpbeam.engine.storage.judged import Place, Refused
+from ldpbeam.engine.storage.judged import Place, Refused, Segment
 from ldpbeam.engine.storage.landing import AT_ONCE, REFUSED, Group
 from ldpbeam.errors import Reason
 
@@ -28,25 +28,25 @@ class _Block:
     """Refused messages of segments that were landed one after the other."""
 
     group: Group  # of which each row has those of one segment
-    begin: int  # watermark of the first segment, microseconds since 1970
-    watermark: int = 0  # of the last one
+    begin: int  # when the first segment was landed, microseconds since 1970
+    end: int = 0  # when the last one was
     numbers: list[int] = field(default_factory=list)  # of the segments, as the rows follow one another
 
-    def has_room(self, watermark: int) -> bool:
+    def has_room(self, time: int) -> bool:
         """Whether messages of one more segment may join."""
         small = len(self.numbers) < _ROWS and self.group.size < _BYTES
-        return small and watermark - self.begin < _MICROS
+        return small and time - self.begin < _MICROS
 
     def put(self, rows: Transaction) -> None:
         """Write the row of the small table."""
-        content = [self.begin, self.watermark, self.group.as_record(), self.numbers]
+        content = [self.begin, self.end, self.group.as_record(), self.numbers]
         rows.put(REFUSED, self.group.number, json.dumps(content).encode())
 
     @classmethod
     def unpack(cls, content: bytes) -> _Block:
         """The block that :meth:`put` wrote."""
-        begin, watermark, group, numbers = json.loads(content)
-        return cls(Group.from_record(group), begin, watermark, numbers)
+        begin, end, group, numbers = json.loads(content)
+        return cls(Group.from_record(group), begin, end, numbers)
 
 
 class RefusedMessages:
@@ -79,17 +79,18 @@ class RefusedMessages:
         self,
         rows: Transaction,
         number: int,
-        watermark: int,
-        refused: Iterable[Refused],
+        segment: Segment,
         new_key: Callable[[], int],
     ) -> None:
         """Keep what was refused with a segment; a new block has a new key."""
-        if not self._blocks or not self._blocks[-1].has_room(watermark):
-            self._blocks.append(_Block(Group(new_key()), watermark))
+        # Not the watermark alone: what comes after an outage would be removed as soon as it is overtaken.
+        time = max(segment.watermark, segment.now)
+        if not self._blocks or not self._blocks[-1].has_room(time):
+            self._blocks.append(_Block(Group(new_key()), time))
         block = self._blocks[-1]
-        block.group.add(rows, _pack(refused))
+        block.group.add(rows, _pack(segment.refused))
         block.numbers.append(number)
-        block.watermark = max(block.watermark, watermark)
+        block.end = max(block.end, time)
         block.put(rows)
 
     def take_up(self, rows: Transaction, replayed: Collection[Place]) -> None:
@@ -110,13 +111,13 @@ class RefusedMessages:
 
         Args:
             rows: of the change.
-            horizon: watermark, microseconds since 1970.
+            horizon: microseconds since 1970.
 
         Raises:
             DamageError: a block is damaged.
         """
         removed = 0
-        while self._blocks and self._blocks[0].watermark <= horizon and removed < AT_ONCE:
+        while self._blocks and self._blocks[0].end <= horizon and removed < AT_ONCE:
             block = self._blocks[0]
             removed += block.group.size
             # A segment may be larger than what one change should remove. It has one row.

@@ -238,7 +238,7 @@ class StreamState:
             self.unstamped += segment.unstamped
             self._keep_reports(rows, segment)
             if segment.refused:
-                self._refused.add(rows, self.number, segment.watermark, segment.refused, self._new_key)
+                self._refused.add(rows, self.number, segment, self._new_key)
             if segment.replayed:
                 self._refused.take_up(rows, segment.replayed)
             for (key, what), count in segment.entries:

@@ -297,6 +297,33 @@ def test_reports_go_when_nobody_needs_them_any_more(tmp_path: Path) -> None:
     assert (total["read"], total["counted"], total["late"]) == (3 + 4 + 1 + 3, 7, 3)
 
 
+def test_refused_messages_of_a_backlog_stay_as_long_as_others(tmp_path: Path) -> None:
+    """They are landed when the engine knows of no time yet, or of that before an outage."""
+    day = 86400.0
+    clock = Clock(30 * day)
+    broker = Broker(clock)
+    stream = engine(tmp_path, clock, broker, keep_landed=HOUR)
+    broker.publish(b"old junk", 10 * day)
+    stream.step()
+    assert stream.watermark == 0
+    broker.publish(b"new junk")
+    for _ in range(4):
+        stream.step()
+    clock.now += 0.9 * HOUR
+    for _ in range(4):
+        stream.step()
+    assert stream.watermark > 30 * day * 1e6
+    assert [[one.message for one in stream.refused(number)] for number in (1, 2)] == [
+        [b"old junk"],
+        [b"new junk"],
+    ]
+    clock.now += 0.3 * HOUR
+    for _ in range(4):
+        stream.step()
+    assert not stream.refused(1) + stream.refused(2)
+    assert not reading.kept(tmp_path, reading.REFUSED)
+
+
 def test_a_number_is_not_used_again_for_want_of_a_collection(tmp_path: Path) -> None:
     """Tables of rejects have it in their name, and would be overwritten."""
     clock = Clock(10.0)
@@ -475,6 +502,41 @@ def test_a_file_that_is_shorter_or_gone_is_noticed_or_harmless(small: Path, name
             path.write_bytes(files[path][:length])
         wanted = {"E-LANDING-DAMAGED"} if name == "engine.sqlite" else {"same", "E-LANDING-SENTINEL"}
         assert outcome(small, whole) in wanted, length
+
+
+def test_a_row_of_an_earlier_moment_is_noticed(output: Path) -> None:
+    """As a page of an older copy brings it back: it has a digest that holds, of another content."""
+
+    def rows(group: int) -> Any:
+        with sqlite3.connect(output / "landing" / "engine.sqlite") as base:
+            where = (9 << 56) + (group << 24)
+            found = base.execute("SELECT digest, content FROM rows WHERE key = ?", (where,)).fetchone()
+        base.close()
+        return where, found
+
+    def put_back(where: int, row: tuple[bytes, bytes]) -> None:
+        with sqlite3.connect(output / "landing" / "engine.sqlite") as base:
+            base.execute("UPDATE rows SET digest = ?, content = ? WHERE key = ?", (*row, where))
+        base.close()
+
+    with mock.patch.object(module, "_MANY", 2):
+        known = state(output)
+        known.land(segment(message(ONE, 0, range(5)), b"one", b"two"))
+        reports, refused = known.landed[ONE.digest_hex, 0].number, known._refused._blocks[0].group.number
+        earlier = [rows(reports), rows(refused)]
+        replayed = frozenset([(1, known.refused(1)[0].place)])
+        known.land(Segment(0, admitted=segment(message(ONE, 0, range(9))).admitted, replayed=replayed))
+    assert len(known.refused(1)) == 1
+    assert known.landed_rows == 1
+    for where, row in earlier:
+        newer = rows(where >> 24 & 0xFFFFFFFF)[1]
+        assert row != newer
+        put_back(where, row)
+        again = state(output)
+        with pytest.raises(LdpError, match="E-LANDING-DAMAGED"):
+            again.read(again.landed) if where == earlier[0][0] else again.refused(1)
+        put_back(where, newer)
+    assert len(state(output).refused(1)) == 1
 
 
 def test_an_older_copy_is_refused(small: Path) -> None:
