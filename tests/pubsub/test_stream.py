@@ -442,7 +442,7 @@ def test_a_drained_stop(stage: Stage) -> None:
     long = agree(stage.scratch / "long.yaml", "long", length=600, lateness=600)
     agreed = brief, lasting = load_collection(short), load_collection(long)
     engine = stage.engines.start(out, channel.subscription, short, long).ready()
-    feeder = stage.feed(channel, iter(batches(lasting, reports(lasting, 0, 100_000), 5)))
+    feeder = stage.feed(channel, iter(batches(lasting, reports(lasting, 0, 20_000), 5)))
     channel.publish(b"\x03junk")
     engine.until(lambda: rejects(out))
     collections = [f"--collection={path}" for path in (short, long)]
