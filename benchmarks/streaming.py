@@ -452,7 +452,7 @@ def months(segments: int, epochs: int) -> None:
     per_epoch = max(1, segments // epochs)
     rng = np.random.Generator(np.random.Philox(3))
     print(f"{segments:,} segments, {epochs:,} epochs of 2 collections; {per_epoch} segments per epoch")
-    print(" epochs  restart s  files  MiB   landing  accounts  run.json kB  ms per close")
+    print(" epochs  restart s   rows  MiB   landing  accounts  run.json kB  ms per close")
     rows: list[tuple[float, float, float]] = []
     with tempfile.TemporaryDirectory() as name, mock.patch("os.fsync", lambda descriptor: None), unforced():
         output = Path(name) / "out"
