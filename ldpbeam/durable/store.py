@@ -162,7 +162,9 @@ class RowStore:
 
     def digest(self, key: int, content: bytes) -> bytes:
         """SHA-256 of a row of the file."""
-        return sha256(self._kind + key.to_bytes(8, "little", signed=True) + content).digest()
+        held = sha256(self._kind + key.to_bytes(8, "little", signed=True))
+        held.update(content)  # without a copy of what may be large
+        return held.digest()
 
     def sound(
         self, connection: sqlite3.Connection, first: int, last: int
@@ -272,22 +274,35 @@ class Transaction:
         key += self._store.first(table)
         return next((content for _, _, content in self._store.sound(self._connection, key, key)), None)
 
-    def put(self, table: str, key: int, content: bytes) -> None:
-        """Add a row, or replace the one with this key."""
+    def between(self, table: str, keys: range) -> Iterator[tuple[bytes, bytes]]:
+        """Digest and content of the sound rows of a table with keys in a range of step 1, in order.
+
+        The root is not asked, so that large tables need not be read whole: the caller knows what ought to be
+        there, by a :class:`Summary` in a row of another table.
+        """
+        first = self._store.first(table)
+        rows = self._store.sound(self._connection, first + keys.start, first + keys.stop - 1)
+        return ((digest, content) for _, digest, content in rows)
+
+    def put(self, table: str, key: int, content: bytes) -> bytes:
+        """Add a row, or replace the one with this key; its digest."""
         self.remove(table, key)
         key += self._store.first(table)
         digest = self._store.digest(key, content)
         self._connection.execute("INSERT INTO rows VALUES (?, ?, ?)", (key, digest, content))
         self._summaries[table].change(1, digest)
+        return digest
 
-    def remove(self, table: str, key: int) -> None:
-        """Remove a row, where it is there."""
+    def remove(self, table: str, key: int) -> bytes | None:
+        """Remove a row, where it is there; the digest that it had."""
         self._begin()
         key += self._store.first(table)
         there = self._connection.execute("SELECT digest FROM rows WHERE key = ?", (key,)).fetchone()
-        if there is not None:
-            self._connection.execute("DELETE FROM rows WHERE key = ?", (key,))
-            self._summaries[table].change(-1, there[0])
+        if there is None:
+            return None
+        self._connection.execute("DELETE FROM rows WHERE key = ?", (key,))
+        self._summaries[table].change(-1, there[0])
+        return bytes(there[0])
 
     def clear(self, table: str) -> None:
         """Remove all rows of a table, sound or not."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ldpbeam.accounting import REPLAY, Account, Publication
 from ldpbeam.engine.storage.epoch_state import EpochState
-from ldpbeam.engine.storage.segment import EpochKey
+from ldpbeam.engine.storage.judged import EpochKey
 from ldpbeam.schedule import Schedule
 
 _MICROS = 1_000_000
@@ -18,13 +18,13 @@ class Due:
 
     Attributes:
         key: (digest, epoch).
-        segments: numbers of the segments with its reports; none where only the accounting has changed.
+        counts: whether its reports are counted; else only the accounting has changed.
         account: of the epoch, without what the count itself finds.
         publication: revision, pane, whether the epoch is closed, position of the engine.
     """
 
     key: EpochKey
-    segments: tuple[int, ...]
+    counts: bool
     account: Account
     publication: Publication
 
@@ -70,7 +70,7 @@ class EpochMoment:
 
         At its end an epoch has a result even if a provisional one has already said everything.
         """
-        return self.state.has_new_reports or (self.has_ended and bool(self.state.segments))
+        return self.state.has_new_reports or (self.has_ended and self.state.landed is not None)
 
     def due(self, segment: int, replaying: bool) -> Due:
         """The result that is to be published now.
@@ -89,4 +89,4 @@ class EpochMoment:
             {"segment": segment, "watermark": self.watermark},
         )
         account = state.total_without_counts if counts else state.total
-        return Due(self.key, tuple(state.segments) if counts else (), account, publication)
+        return Due(self.key, counts, account, publication)

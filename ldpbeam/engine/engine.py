@@ -10,22 +10,22 @@ twice.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.engine.due import Due, EpochMoment
 from ldpbeam.engine.results import publish_due
 from ldpbeam.engine.status import Status
-from ldpbeam.engine.storage.epoch_state import EpochState, EpochStates
-from ldpbeam.engine.storage.landing import Landing, mergeable
-from ldpbeam.engine.storage.segment import EpochKey, Segment
+from ldpbeam.engine.storage.epoch_state import EpochState
+from ldpbeam.engine.storage.judged import EpochKey, Refused, Segment, judge
+from ldpbeam.engine.storage.landing import Landing
+from ldpbeam.engine.storage.stream_state import StreamState
 from ldpbeam.engine.watermark import Pull, TimeKeeper, Watermark
 from ldpbeam.errors import LdpError
 from ldpbeam.job.config import RunConfig
 from ldpbeam.records.published import indicators_record, run_record, write_record
-from ldpbeam.records.run_record import RunRecord, StreamRecord, last_clock
-from ldpbeam.reports import ReportColumns
+from ldpbeam.records.run_record import RunRecord, StreamRecord
 from ldpbeam.schedule import Schedule
 
 _MICROS = 1_000_000
@@ -101,24 +101,21 @@ class LocalStream:
             c.digest_hex: Schedule(c, config.counting.early_every, config.counting.late_every)
             for c in config.collections
         }
-        self._segments: dict[int, Segment] = {}
-        self._number = 0
-        self._keeper = TimeKeeper(
-            clock, wait, config.engine.settle, config.engine.patience, last_clock(config.outputs.output)
-        )
-        self._mark = Watermark(self._keeper, config.engine.settle, config.engine.patience)
         self.connected = True
         self._pulled = self._landed = self._published = 0
-        self.messages = 0
-        self.unstamped = 0
         self._replaying = False
         self.record: RunRecord | None = None
         self._started = wait()
         self._recorded: float | None = None
-        self._taken: dict[str, int] = {}
+        engine = config.engine
         try:
-            self._states = EpochStates(config.outputs.output, self._schedules)
-            self._recover()
+            self._state = StreamState(self._landing, config.outputs.output, self._schedules)
+            self._keeper = TimeKeeper(clock, wait, engine.settle, engine.patience, self._state.clock)
+            self._mark = Watermark(self._keeper, engine.settle, engine.patience)
+            if self._state.number:  # messages have come, be it only such as say nothing of the time
+                self._mark.at_least(self._state.watermark)
+            if isinstance(source, Files):
+                source.resume(self._state.taken)
         except BaseException:
             self._landing.unlock()
             raise
@@ -126,29 +123,6 @@ class LocalStream:
         """As of the last step."""
         # Nobody has listened so far, however long that took.
         self._quiet_since = wait()
-
-    def _recover(self) -> None:
-        """Take up the accounting first, then the segments that are not in it."""
-        self._number, watermark = self._states.recover()
-        if watermark is not None:
-            self._mark.at_least(watermark)
-        self._taken = self._landing.taken()
-        for segment in self._landing.recover(self._number):
-            self._take(segment)
-        while self._merge():
-            pass
-        if isinstance(self._source, Files):
-            self._source.resume(self._taken)
-
-    def _take(self, segment: Segment) -> None:
-        """A segment joins what is known."""
-        self._segments[segment.number] = segment
-        self._number = max(self._number, segment.number)
-        self._mark.at_least(segment.watermark)
-        self.messages += segment.messages
-        self.unstamped += segment.unstamped
-        self._taken.update(segment.taken)
-        self._states.take(segment, self._segments)
 
     # --- for replays
 
@@ -158,23 +132,22 @@ class LocalStream:
         return self._collections
 
     @property
-    def segments(self) -> tuple[Segment, ...]:
-        """Those that are still there, in order."""
-        return tuple(self._segments[number] for number in sorted(self._segments))
+    def messages(self) -> int:
+        """How many were ever landed."""
+        return self._state.messages
 
-    @property
-    def next_number(self) -> int:
-        """Number of the next segment."""
-        return self._number + 1
+    def refused(self, number: int) -> list[Refused]:
+        """Messages that were refused with a segment and may be taken up; none once they were cleared away."""
+        return self._state.refused(number)
 
     def revisions(self) -> dict[EpochKey, int]:
         """Newest revision of each epoch that has one, archived ones among them."""
-        return self._states.revisions()
+        return self._state.revisions()
 
-    def take_up(self, segment: Segment, admitted: Sequence[ReportColumns]) -> None:
+    def take_up(self, segment: Segment) -> None:
         """Land reports that were refused and no longer are; even closed epochs get one more result."""
         self._replaying = True
-        self._take(self._landing.write(segment, admitted))
+        self._state.land(segment)
 
     # --- the loop
 
@@ -257,17 +230,17 @@ class LocalStream:
         return self.connected
 
     def _land(self, messages: list[Any]) -> None:
-        segment = self._landing.land(
-            self._number + 1,
+        segment = judge(
             [message.data for message in messages],
             [message.arrival_micros for message in messages],
             self._collections,
             watermark=self.watermark,
-            closed=self._states,
+            now=round(self._keeper.now() * _MICROS),
+            closed=self._state,
             unstamped=sum(not message.stamped for message in messages),
             taken=self._source.taken(messages) if isinstance(self._source, Files) else (),
         )
-        self._take(segment)
+        self._state.land(segment)
         self._source.acknowledge(messages)
         self._quiet_since = self._wait()
 
@@ -275,21 +248,21 @@ class LocalStream:
 
     def _publish(self, everything: bool = False) -> None:
         """Make the results that are due by the watermark."""
-        due = [d for key, state in self._states.epochs.items() if (d := self._due(key, state, everything))]
+        due = [d for key, state in self._state.epochs.items() if (d := self._due(key, state, everything))]
         for some in self._portions(due):
-            publish_due(self._config, self._landing, some)
-            for each in some:
-                self._states.refresh(each.key)
+            publish_due(self._config, self._state, some)
             self._published += len(some)
         if due or everything or self._record_is_old():
-            self._states.publish_unattributed(self._number)
-            self._remove_segments()
-            self._states.fold(
-                self._config.engine.keep_accounts,
-                self.watermark // _MICROS - self._config.engine.keep_accounting,
+            engine = self._config.engine
+            self._state.settle(
+                clock=self._keeper.record(),
+                # Epochs that closed before it are no longer kept to be counted again.
+                horizon=self.watermark - engine.keep_landed * _MICROS,
+                keep=engine.keep_accounts,
+                forget_before=self.watermark // _MICROS - engine.keep_accounting,
+                exists=self._source.exists if isinstance(self._source, Files) else lambda name: True,
             )
             self._record("running")
-        self._merge()
 
     def _due(self, key: EpochKey, state: EpochState, everything: bool) -> Due | None:
         moment = EpochMoment(self._schedules[key[0]], key, state, self.watermark)
@@ -297,11 +270,11 @@ class LocalStream:
             return None
         if moment.needs_count:
             self._require_all(key, state)
-        return moment.due(self._number, self._replaying)
+        return moment.due(self._state.number, self._replaying)
 
     def _require_all(self, key: EpochKey, state: EpochState) -> None:
-        """Raise LdpError where reports that were admitted are no longer among the segments."""
-        there = sum(self._segments[number].by_key[key].reports for number in state.segments)
+        """Raise LdpError where reports that were admitted are no longer on disk."""
+        there = state.landed.reports if state.landed else 0
         admitted = state.total_without_counts.pending
         if there != admitted:
             raise LdpError(
@@ -316,7 +289,7 @@ class LocalStream:
         some: list[Due] = []
         size = 0
         for each in due:
-            more = sum(self._segments[number].by_key[each.key].length for number in each.segments)
+            more = self._state.landed[each.key].size if each.counts else 0
             if some and (len(some) >= _TOGETHER or size + more > _TOGETHER_BYTES):
                 yield some
                 some, size = [], 0
@@ -325,60 +298,6 @@ class LocalStream:
         if some:
             yield some
 
-    # --- keeping the disk small
-
-    def _horizon(self) -> int:
-        """Epochs that closed before it are no longer kept to be counted again; microseconds since 1970."""
-        return self.watermark - self._config.engine.keep_landed * _MICROS
-
-    def _remove_segments(self) -> None:
-        """Delete segments whose epochs have all been closed for as long as they are to be kept."""
-        horizon = self._horizon()
-        gone = []
-        for segment in self._segments.values():
-            if (
-                segment.watermark <= horizon
-                and self._all_closed(segment, horizon)
-                and all(self._is_gone(key) for key in segment.by_key)
-                and all(self._states.is_booked(key, segment.number) for (key, _), _ in segment.entries)
-            ):
-                gone.append(segment)
-        self._keep_taken(gone)
-        for segment in gone:
-            self._landing.remove(segment)
-            del self._segments[segment.number]
-            self._states.remove_segment(segment)
-
-    def _keep_taken(self, segments: Iterable[Segment]) -> None:
-        """Before segments go: note how far files were taken, of those that are still there."""
-        if any(segment.taken for segment in segments):
-            source = self._source
-            if isinstance(source, Files):
-                self._taken = {name: end for name, end in self._taken.items() if source.exists(name)}
-            self._landing.keep_taken(self._taken)
-
-    def _all_closed(self, segment: Segment, horizon: int) -> bool:
-        """Whether the last epoch of each collection is closed: asked first, since it costs nothing."""
-        schedules = self._schedules
-        return all(d in schedules and schedules[d].close(e) <= horizon for d, e in segment.latest.items())
-
-    def _is_gone(self, key: EpochKey) -> bool:
-        """Whether an epoch will not be counted again."""
-        return self._states.is_gone(key, self._horizon())
-
-    def _merge(self) -> bool:
-        """Make one segment of many; gives whether there was something to do."""
-        parts = mergeable(self.segments, self._config.engine.merge_segments)
-        if not parts:
-            return False
-        self._keep_taken(parts)
-        merged = self._landing.merge(parts, self._states.booked_segment, self._is_gone)
-        for part in parts:
-            del self._segments[part.number]
-        self._segments[merged.number] = merged
-        self._states.replace_segments(parts, merged)
-        return True
-
     # --- saying what was done
 
     def _record_is_old(self) -> bool:
@@ -386,7 +305,7 @@ class LocalStream:
 
     def _record(self, status: str) -> None:
         """Write the record of the run so far."""
-        states = self._states
+        states = self._state
         record = run_record(
             self._config,
             states.accounting,
@@ -399,9 +318,9 @@ class LocalStream:
                 self._config.input.subscription,
                 self._config.input.timestamp_attribute,
                 self.watermark,
-                self._number,
-                len(self._segments),
-                self.unstamped,
+                states.number,
+                states.landed_rows,
+                states.unstamped,
                 self._keeper.record(),
                 self._config.input.watch,
             ),
@@ -412,7 +331,7 @@ class LocalStream:
 
     def _status(self) -> Status:
         """What the engine is doing; everything in memory is looked at, which is not much."""
-        total = self._states.total
+        total = self._state.total
         now, mark = self._keeper.now(), self.watermark / _MICROS
         return Status(
             **{name: getattr(total, name) for name in ("read", "counted", "late", "duplicate", "pending")},
@@ -424,6 +343,6 @@ class LocalStream:
             lag=max(now - mark, 0.0) if mark else 0.0,
             connected=self.connected,
             clock_ahead=self._keeper.jumped,
-            open_epochs=sum(not known.closed for known in self._states.epochs.values()),
-            segments=len(self._segments),
+            open_epochs=sum(not known.closed for known in self._state.epochs.values()),
+            segments=self._state.landed_rows,
         )

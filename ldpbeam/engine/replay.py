@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 from ldpbeam.accounting import Entry, Key
 from ldpbeam.collection.collection import Collection, digest_hex
 from ldpbeam.engine.engine import LocalStream
-from ldpbeam.engine.storage.landing import FOLDER
-from ldpbeam.engine.storage.segment import Segment
+from ldpbeam.engine.storage.judged import Place, Segment
 from ldpbeam.errors import Reason
 from ldpbeam.job.config import Counting, Input, RunConfig
 from ldpbeam.records.rejects import Rejects, Replayed, rejected_count
-from ldpbeam.reports import Admission, ReportColumns, admit_frames
+from ldpbeam.reports import Admission, ReportColumns, admit_frames, by_epoch
 from ldpbeam.transforms.sinks import Outputs
 from ldpbeam.wire import codec
 
@@ -47,12 +44,11 @@ def replay_stream(rejects: Rejects) -> Replayed:
     config = RunConfig(collections, source, Outputs(str(output)), counting)
     engine = LocalStream(config, _Nothing())
     revisions = engine.revisions()
-    taken = {place for segment in engine.segments for place in segment.replayed}
     try:
         for table in rejects.tables:
-            found = _mended(output, int(table.stem.rpartition("-")[2]), taken, engine)
+            found = _mended(int(table.stem.rpartition("-")[2]), engine)
             if found is not None:
-                engine.take_up(*found)
+                engine.take_up(found)
     finally:
         engine.stop()
     assert engine.record is not None  # noqa: S101 - stop() writes it
@@ -66,33 +62,26 @@ def replay_stream(rejects: Rejects) -> Replayed:
     return Replayed(engine.record, before, after, tuple(sorted(revised)))
 
 
-def _mended(
-    output: Path, refused: int, taken: set[tuple[int, int]], engine: LocalStream
-) -> tuple[Segment, list[ReportColumns]] | None:
+def _mended(number: int, engine: LocalStream) -> Segment | None:
     """A segment with the messages of one batch that are no longer refused; None when there are none."""
-    listing = output / FOLDER / f"refused-{refused:010d}.json"
-    if not listing.is_file():
-        return None  # nothing was refused, or it has been cleared away
-    content = listing.with_suffix(".pb").read_bytes()
-    places: list[tuple[int, int]] = []
+    places: set[Place] = set()
     total: Counter[tuple[Key, str]] = Counter()
     admitted: list[ReportColumns] = []
-    for place, length, reason in json.loads(listing.read_text()):
-        if Reason(reason) not in MENDABLE or (refused, place) in taken:
+    for place, reason, message in engine.refused(number):
+        if reason not in MENDABLE:
             continue
-        message = content[place : place + length]
-        was, now = _was(message, Reason(reason)), _judge(message, engine.collections)
+        was, now = _was(message, reason), _judge(message, engine.collections)
         if any(rejection.reason in MENDABLE for rejection in now.rejections):
             continue
-        places.append((refused, place))
+        places.add((number, place))
         total.update(dict(now.entries()))
         total.subtract(was)
         admitted += now.admitted
     if not places:
         return None
     entries: tuple[Entry, ...] = tuple((key, n) for key, n in total.items() if n)
-    number = engine.next_number
-    return Segment(number, engine.watermark, 0, 0, entries, (), replayed=tuple(places)), admitted
+    columns = tuple(by_epoch(admitted))
+    return Segment(engine.watermark, entries=entries, admitted=columns, replayed=frozenset(places))
 
 
 def _was(message: bytes, reason: Reason) -> Counter[tuple[Key, str]]:

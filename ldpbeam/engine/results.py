@@ -3,45 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 import apache_beam as beam
 from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.timestamp import MIN_TIMESTAMP
 
-from ldpbeam.collection.collection import Collection, digest_hex
+from ldpbeam.collection.collection import Collection
 from ldpbeam.engine.due import Due
-from ldpbeam.engine.storage.landing import Landing
-from ldpbeam.engine.storage.segment import EpochKey, read_segment
+from ldpbeam.engine.storage.judged import EpochKey
+from ldpbeam.engine.storage.stream_state import StreamState
 from ldpbeam.epoch_result import result_of_epoch
 from ldpbeam.histogram import EpochHistogram
 from ldpbeam.job.config import RunConfig
 from ldpbeam.reports import ReportColumns
 from ldpbeam.transforms.sinks import chosen_sinks
-from ldpbeam.transforms.sinks.accounting import RevisionNumbers
+from ldpbeam.transforms.sinks.accounting import EpochAccounting, content_digest, number_after
 from ldpbeam.transforms.sinks.estimates import EpochFiles
 
 ENGINE = "local"
 """The job that the accounting names for every revision; on one output directory there is only one engine."""
 
 
-def publish_due(config: RunConfig, landing: Landing, due: Sequence[Due]) -> None:
+def publish_due(config: RunConfig, state: StreamState, due: Sequence[Due]) -> None:
     """Make results and publish them: to optional sinks first, so that the accounting names nothing they lack.
 
     Raises:
-        LdpError: a segment is damaged, or a sink fails.
+        LdpError: the engine's file is damaged, or a sink fails.
     """
-    columns = _read(landing, due)
+    columns = state.read(each.key for each in due if each.counts)
+    accounts: list[EpochAccounting] = []
     for collection in config.collections:
         own = [each for each in due if each.key[0] == collection.digest_hex]
         if not own:
             continue
-        numbers = RevisionNumbers(collection, config.outputs.output, ENGINE)
-        results: Iterable[EpochHistogram] = map(numbers.number, _results(config, collection, own, columns))
+        results = _numbered(state, collection, _results(config, collection, own, columns))
         for sink in chosen_sinks(collection, config.outputs).values():
             results = _confirmed(sink, results)
         files = EpochFiles(collection, config.outputs.output, ENGINE)
         for result in results:
-            files.write(result)
+            known = state.epochs[collection.digest_hex, result.epoch].published
+            accounts.append(files.write_table(result, known)[1])
+    state.publish(accounts)
+
+
+def _numbered(
+    state: StreamState, collection: Collection, results: Iterable[EpochHistogram]
+) -> Iterator[EpochHistogram]:
+    """The same results with their numbers, which are kept before any sink sees them."""
+    for result in results:
+        if not result.attributes and not result.withheld:
+            yield result
+            continue
+        key = (collection.digest_hex, result.epoch)
+        newest = state.epochs[key].newest_number
+        number = number_after(newest, content_digest(collection, result), ENGINE)
+        if number != newest:
+            state.keep_number(key, number)
+        yield replace(result, revision=number.revision)
 
 
 def _results(
@@ -73,16 +92,3 @@ def _confirmed(sink: beam.DoFn, results: Iterable[EpochHistogram]) -> Iterator[E
         yield from (held.value for held in sink.finish_bundle())
     finally:
         sink.teardown()
-
-
-def _read(landing: Landing, due: Sequence[Due]) -> dict[EpochKey, list[ReportColumns]]:
-    """The reports of all epochs that are due; each segment is opened once."""
-    wanted: dict[int, set[EpochKey]] = {}
-    for each in due:
-        for number in each.segments:
-            wanted.setdefault(number, set()).add(each.key)
-    found: dict[EpochKey, list[ReportColumns]] = {}
-    for number, keys in sorted(wanted.items()):
-        for columns in read_segment(landing.path(number), frozenset(keys)):
-            found.setdefault((digest_hex(columns.digest), columns.epoch), []).append(columns)
-    return found

@@ -33,7 +33,7 @@ class Status:
     duplicate: int = _metric("reports_duplicate", "gauge", "Repeats of report ids.")
     pending: int = _metric("reports_pending", "gauge", "Reports read and in no result yet.")
     open_epochs: int = _metric("epochs_open", "gauge", "Epochs with reports that take more.")
-    segments: int = _metric("landing_segments", "gauge", "Files of the landing.")
+    segments: int = _metric("landing_segments", "gauge", "Rows of landed reports on disk.")
     watermark: float = _metric("watermark_timestamp_seconds", "gauge", "No older message is expected.", 0.0)
     lag: float = _metric(
         "watermark_lag_seconds", "gauge", "Seconds by which the watermark is behind the time.", 0.0

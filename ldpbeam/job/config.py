@@ -172,7 +172,6 @@ class LocalEngine:
         patience: seconds after which it believes a clock, or stamps, that nothing confirms.
         keep_accounts: closed epochs whose accounting it keeps in files of their own, and in run.json; when
             there are twice as many, the older ones move into the archive.
-        merge_segments: landed segments of a kind that it merges into one, at least.
     """
 
     settle: float = duration(
@@ -206,7 +205,6 @@ class LocalEngine:
     stop_when_idle: float | None = duration(None, "Stop after this long without a message.", over=Over.LOCAL)
     patience: float = 600.0
     keep_accounts: int = 128
-    merge_segments: int = 32
 
 
 @dataclass(frozen=True)

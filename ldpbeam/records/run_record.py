@@ -183,7 +183,8 @@ class StreamRecord:
     Attributes:
         subscription, timestamp_attribute: what it reads.
         watermark_micros: microseconds since 1970.
-        segments, landed_now: files of the landing, ever and at present.
+        segments: landed so far.
+        landed_now: parts of them that are still on disk, one for each epoch.
         unstamped: messages without the timestamp attribute.
         clock: what it knew of the time, for the next start; None where that is damaged.
         watch: the folder that it watches instead; empty for none.
@@ -348,15 +349,6 @@ def record_before(output: str) -> RunRecord | None:
         return read_record(Path(output, RUN_RECORD))
     except UsageError:
         return None
-
-
-def last_clock(output: str) -> Mapping[str, Any] | None:
-    """What the last engine on an output knew of the time; None at first.
-
-    Without it messages, or time, have to confirm the clock again.
-    """
-    record = record_before(output)
-    return None if record is None or record.stream is None else record.stream.clock
 
 
 def _clock(raw: Any) -> Mapping[str, Any] | None:

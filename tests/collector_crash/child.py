@@ -46,7 +46,6 @@ def watch() -> None:
         watch=str(FOLDER / "reports"),
         land_every=0.02,
         settle=1.0,
-        merge_segments=4,
     )
     landing = Landing(config.outputs.output)
     with landing.locked():

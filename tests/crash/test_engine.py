@@ -11,13 +11,16 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from ldpbeam.collection.epochs import Epochs
+from ldpbeam.durable import store
 from ldpbeam.engine.engine import LocalStream
 from ldpbeam.engine.sources.watched_folder import WatchedFolder
 from ldpbeam.errors import LdpError
@@ -95,7 +98,7 @@ def work(folder: Path, source: str, said: Said = (), tell: bool = True) -> dict[
     """One life of an engine, up to the end of the plan; what is in run.json then."""
     output = folder / "out"
     clock = Clock(max([50.0, *(words["now"] for words in said if "now" in words)]))
-    settings = {"settle": 2.0, "land_every": 1.0, "merge_segments": 3, "output": str(output)}
+    settings = {"settle": 2.0, "land_every": 1.0, "output": str(output)}
     if source == "broker":
         done = {number for words in said for number in words.get("acknowledged", ())}
         reader: Any = Remembered(clock, done, tell)
@@ -125,8 +128,21 @@ def work(folder: Path, source: str, said: Said = (), tell: bool = True) -> dict[
     return record
 
 
-def program(folder: Path, source: str) -> None:
-    work(folder, source)
+def program(folder: Path, source: str, synchronous: str = "EXTRA", hasty: bool = False) -> None:
+    """One life; with a weaker setting of SQLite, or acknowledged before anything is committed."""
+    weaker = tuple(one.replace("EXTRA", synchronous) for one in store._SETTINGS)
+    with ExitStack() as planted:
+        planted.enter_context(mock.patch.object(store, "_SETTINGS", weaker))
+        if hasty:
+            planted.enter_context(mock.patch.object(LocalStream, "_land", land_hastily))
+        work(folder, source)
+
+
+def land_hastily(engine: LocalStream, messages: list[Any], land: Any = LocalStream._land) -> None:
+    """A planted fault: the commit comes after the acknowledgement."""
+    engine._source.acknowledge(messages)
+    with mock.patch.object(engine._source, "acknowledge", lambda messages: None):
+        land(engine, messages)
 
 
 def warm() -> None:
@@ -215,4 +231,14 @@ def test_an_engine_that_forces_only_the_one_to_disk_fails(
         return call.kind == Kind.FSYNC and (call.inode in folders) == (forced == "files")
 
     found, _ = enumerated(without(log, gone), home, "broker", 60)
+    assert found
+
+
+@pytest.mark.parametrize(
+    "planted", [{"synchronous": "OFF"}, {"synchronous": "NORMAL"}, {"hasty": True}], ids=str
+)
+def test_a_planted_fault_is_seen(planted: dict[str, Any], recorder: Recorder, home: Path) -> None:
+    """A weaker setting of SQLite, or an acknowledgement before the commit."""
+    folder = restore({}, home / "recorded")
+    found, _ = enumerated(recorder.run(program, folder, source="broker", **planted), home, "broker", 400)
     assert found

@@ -25,7 +25,6 @@ sys.meta_path.insert(0, Absent())
 """
 IMPORTED_AS = {
     "apache-beam": "apache_beam",
-    "google-crc32c": "google_crc32c",
     "vl-convert-python": "vl_convert",
 }
 
@@ -81,10 +80,6 @@ def test_a_devices_installation_answers(tmp_path: Path, arguments: list[str]) ->
 @pytest.mark.parametrize("absent", sorted(modules("pipeline") - {"rich", "scipy"}))
 def test_a_command_says_which_part_it_needs(tmp_path: Path, absent: str) -> None:
     arguments = ["demo", "--output", str(tmp_path / "demo")]
-    if absent == "google_crc32c":  # of the local engine only
-        agreed = REPOSITORY / "examples" / "minutes_in_app.yaml"
-        (tmp_path / "reports").mkdir()
-        arguments = ["run", "--collection", str(agreed), "--watch", "reports", "--output", "results"]
     code = COMMAND.format(arguments=arguments)
     done = without({absent}, code, tmp_path)
     assert done.returncode == 2

@@ -223,8 +223,12 @@ class UnattributedAccounting:
 
 def write_accounting(output: str, accounting: EpochAccounting | UnattributedAccounting) -> FileRecord:
     """Put a file into ``accounting/``, in place of an earlier one of the same epoch or digest."""
-    content = json.dumps(accounting.as_record(), indent=1) + "\n"
-    return publish(output, accounting.file_name, content.encode())
+    return publish(output, accounting.file_name, accounting_content(accounting))
+
+
+def accounting_content(accounting: EpochAccounting | UnattributedAccounting) -> bytes:
+    """The bytes of a file in ``accounting/``."""
+    return (json.dumps(accounting.as_record(), indent=1) + "\n").encode()
 
 
 def read_accounting(path: str) -> EpochAccounting | UnattributedAccounting:

@@ -6,17 +6,16 @@ import hashlib
 import os
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from apache_beam.io.filesystem import FileMetadata
 from apache_beam.io.filesystems import FileSystems
 
-from ldpbeam.durable.file import PRIVATE, PUBLIC, temporary_name, write_file
+from ldpbeam.durable.file import PUBLIC, temporary_name, write_file
 from ldpbeam.durable.folder import make_folder, sync_folder
-from ldpbeam.errors import disk_error
+from ldpbeam.errors import disk_error, disk_errors
 
 from ..wildcards import at_least
 from .file_record import FileRecord
@@ -83,36 +82,14 @@ def publish(output: str, name: str, content: bytes, rows: int = 0) -> FileRecord
         with FileSystems.create(path) as handle:
             handle.write(content)
     else:
-        _put(path, [content], PUBLIC)
+        _put(path, content)
     return FileRecord(name, len(content), hashlib.sha256(content).hexdigest(), rows)
 
 
-def keep_private(output: str, name: str, parts: Iterable[Any]) -> None:
-    """Put a whole local file in place as :func:`publish` does, without a record.
-
-    Only its owner may read it, whatever the umask.
-
-    Args:
-        output: local output directory.
-        name: path below it.
-        parts: bytes-like objects, which follow one another in the file; only small ones are joined in memory.
-
-    Raises:
-        LdpError: as :func:`publish`.
-    """
-    _put(FileSystems.join(output, *name.split("/")), parts, PRIVATE)
-
-
-def _put(path: str, parts: Iterable[Any], mode: int) -> None:
-    with _GATE.passing():
-        try:
-            make_folder(Path(FileSystems.split(path)[0]), 0o777)
-            write_file(path, parts, mode)
-        except OSError as error:
-            found = disk_error(error, path)
-            if found is None:
-                raise
-            raise found from None
+def _put(path: str, content: bytes) -> None:
+    with _GATE.passing(), disk_errors(path):
+        make_folder(Path(FileSystems.split(path)[0]), 0o777)
+        write_file(path, [content], PUBLIC)
 
 
 def link(output: str, name: str, target: str, content: bytes, *, sync: bool = True) -> None:

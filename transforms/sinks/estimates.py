@@ -75,27 +75,43 @@ class EpochFiles:
         done: list[FileRecord | PublishedIndicators | Entry] = []
         key = (self._collection.digest_hex, histogram.epoch)
         known = read_epoch_accounting(self._output, self._collection, histogram.epoch) if self._job else None
-        published = {revision.number: revision for revision in known.revisions} if known else {}
-        if histogram.attributes or histogram.withheld:
-            # A job that was set back publishes older revisions once more.
-            newest = histogram.revision >= max(published, default=0)
-            table = None
-            if histogram.attributes:
-                table = self._write_table(histogram, newest)
-                done.append(table)
-            elif known and newest:
-                remove(self._output, latest_file_name(self._collection, histogram.epoch))
-            revision = self._revision(histogram, table)
-            published[revision.number] = revision
-            if revision.indicators:
+        table, accounting = self.write_table(histogram, known)
+        if table is not None:
+            done.append(table)
+        new = histogram.revision if histogram.attributes or histogram.withheld else None
+        for revision in accounting.revisions:
+            if revision.number == new and revision.indicators:
                 done.append(PublishedIndicators(*key, revision.indicators))
         if histogram.account is not None:
-            revisions = tuple(published[number] for number in sorted(published))
-            accounting = EpochAccounting.of_histogram(self._collection, histogram, revisions)
             done.append(write_accounting(self._output, accounting))
             counted: Entry = ((key, "counted"), histogram.account.counted)
             done.append(counted)
         return done
+
+    def write_table(
+        self, histogram: EpochHistogram, known: EpochAccounting | None
+    ) -> tuple[FileRecord | None, EpochAccounting]:
+        """Write a table, unless only the accounting has changed.
+
+        Args:
+            histogram: the result.
+            known: what is published about the epoch so far.
+
+        Returns:
+            The table, if there is one, and the accounting that is to name it.
+        """
+        published = {revision.number: revision for revision in known.revisions} if known else {}
+        table = None
+        if histogram.attributes or histogram.withheld:
+            # A job that was set back publishes older revisions once more.
+            newest = histogram.revision >= max(published, default=0)
+            if histogram.attributes:
+                table = self._write_table(histogram, newest)
+            elif known and newest:
+                remove(self._output, latest_file_name(self._collection, histogram.epoch))
+            published[histogram.revision] = self._revision(histogram, table)
+        revisions = tuple(published[number] for number in sorted(published))
+        return table, EpochAccounting.of_histogram(self._collection, histogram, revisions)
 
     def _revision(self, histogram: EpochHistogram, table: FileRecord | None) -> Revision:
         """What the accounting says about a result."""

@@ -11,16 +11,16 @@ from __future__ import annotations
 import os
 import secrets
 import struct
+import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
-import google_crc32c
 from apache_beam import coders
 
-from ldpbeam.errors import LdpError, disk_error
+from ldpbeam.errors import LdpError, disk_errors
 from ldpbeam.reports import Parts
 from ldpbeam.support import Counter, Support, UncountedReports
 
@@ -46,7 +46,7 @@ class CountsOnDisk:
     Attributes:
         path: of the file, which holds the encoded accumulator; whoever runs the pipeline removes it.
         reports: number of reports counted, or waiting to be.
-        checksum: CRC-32C of the file.
+        checksum: CRC-32 of the file.
     """
 
     path: str
@@ -63,7 +63,7 @@ class CountsOnDisk:
             encoded = Path(self.path).read_bytes()
         except FileNotFoundError:
             raise self._changed() from None
-        found = _CODER.decode(encoded) if google_crc32c.value(encoded) == self.checksum else None
+        found = _CODER.decode(encoded) if zlib.crc32(encoded) == self.checksum else None
         if found is None:
             raise self._changed()
         return found
@@ -225,16 +225,11 @@ class CountWithSpill(beam.CombineFn):
     def _written(self, accumulator: Accumulated) -> CountsOnDisk:
         encoded = _CODER.encode(accumulator)
         path = f"{self._folder}/{secrets.token_hex(8)}"
-        try:
+        with disk_errors(path):
             os.makedirs(self._folder, mode=0o700, exist_ok=True)  # noqa: PTH103 - Beam paths are text
             with open(path, "xb", opener=_private) as file:
                 file.write(encoded)
-        except OSError as error:
-            found = disk_error(error, path)
-            if found is None:
-                raise
-            raise found from None
-        return CountsOnDisk(path, accumulator.reports, google_crc32c.value(encoded))
+        return CountsOnDisk(path, accumulator.reports, zlib.crc32(encoded))
 
 
 def _private(path: str, flags: int) -> int:

@@ -1,1 +1,1 @@
-"""What the engine keeps on disk: landed reports, the state of epochs, the archive of old ones."""
+"""What the engine keeps on disk: landed reports, accounting of all epochs, and how far it has come."""

@@ -1,258 +1,217 @@
-"""Accounting of closed epochs, a thousand to a file: what a stream of years leaves behind stays small.
+"""Accounting of epochs that have long been closed, a thousand to a row: years of a stream stay small.
 
-A file of ``accounting/`` per epoch is what a reader wants of the epochs of today, and too much for those of
-last year. Their accounting moves, unchanged, into ``accounting/archive/``: gzip of JSON lines, one file per
-collection and thousand epochs. Where an epoch has both, the file of its own is the newer one; it is there
-because something was booked after it had moved, or because a crash came in between.
-
-Files whose epochs have all been closed for longer than they are to be kept become one record of sums.
+A row of the table ``archive`` holds the accounting of up to a thousand epochs of a collection, compressed,
+behind its sums, which are known without reading the rest. Rows whose epochs have all been closed for longer
+than they are to be kept become one row of sums in the table ``sums``. An epoch is in the archive or in the
+table ``epochs``, never in both: each move is part of one change.
 """
 
 from __future__ import annotations
 
-import gzip
 import json
-import re
-from collections.abc import Iterable
+import zlib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from struct import Struct
 from typing import Any
 
 from ldpbeam.accounting import Account
 from ldpbeam.collection.epochs import parse_instant
-from ldpbeam.engine.storage.landing import FOLDER
-from ldpbeam.engine.storage.segment import EpochKey
+from ldpbeam.durable.store import Transaction
+from ldpbeam.engine.storage.judged import EpochKey
+from ldpbeam.engine.storage.landing import ARCHIVE, SUMS, Landing
 from ldpbeam.records.run_record import Archived
-from ldpbeam.transforms.sinks.accounting import EpochAccounting, whole_accounting, write_accounting
-from ldpbeam.transforms.sinks.atomic import publish
-
-FOLDED = "accounting/archive"
-"""Where it is, below the output directory."""
+from ldpbeam.transforms.sinks.accounting import EpochAccounting
 
 _BLOCK = 1000
-"""Epochs to a file."""
-_NAME = re.compile(r".*-([0-9a-f]{16})-epochs-(\d+)-(\d+)\.jsonl\.gz")
+"""Epochs to a row."""
 _HELD = 4
-"""Files that are kept in memory after they were read."""
-_INDEX = f"{FOLDER}/archive.json"
+"""Rows that are kept in memory after they were read."""
+_LENGTH = Struct("<I")
+
+_Records = dict[int, dict[str, Any]]
+"""Accounting by epoch, as :meth:`EpochAccounting.as_record` has it."""
 
 
 @dataclass
-class _File:
-    """What is known of a file without reading it."""
+class _Block:
+    """What is known of a row without reading the epochs."""
 
-    mark: list[int]  # size and time of change; with another one it has to be read
+    key: int  # of the row
     epochs: int = 0  # how many
     withheld: int = 0  # how many of them have no estimates
-    accounting: Account = field(default_factory=Account)  # the sum of their accounts
-    segment: int = 0  # the highest number that they name
+    account: Account = field(default_factory=Account)  # the sum of their accounts
     closes: int = 0  # when the last of them closed, seconds since 1970
+
+    @classmethod
+    def of(cls, key: int, records: Iterable[Mapping[str, Any]]) -> _Block:
+        """Sums over the epochs of a row."""
+        block = cls(key)
+        for record in records:
+            block.epochs += 1
+            block.account.merge(Account.from_record(record["accounting"]))
+            block.withheld += bool(record["revisions"]) and bool(record["revisions"][-1]["withheld"])
+            block.closes = max(block.closes, parse_instant(record["closes"]))
+        return block
+
+
+@dataclass
+class _Sum:
+    """What is left of epochs that are not kept one by one."""
+
+    key: int  # of the row
+    through: int = -1  # the last of them
+    account: Account = field(default_factory=Account)
 
 
 class Archive:
-    """The archived accounting below an output directory."""
+    """The archived accounting of a stream.
 
-    def __init__(self, output: str) -> None:
-        """Find out what there is; files that have not changed since the last time are not read."""
-        self._output = output
-        self._folder = Path(output, *FOLDED.split("/"))
-        self._files: dict[str, _File] = {}
-        self._held: dict[str, dict[int, dict[str, Any]]] = {}
-        self._names: dict[tuple[str, int], str] = {}
-        self._sums: dict[str, dict[str, Any]] = {}
-        for path in self._folder.glob("forgotten-*.json"):
-            with whole_accounting(str(path)):
-                found = json.loads(path.read_text())
-                self._sums[found["digest"]] = found
-        self._shadowed: dict[EpochKey, Account] = {}
-        """Epochs that have a file of their own again, with the account that is archived."""
-        index = self._index()
-        changed = False
-        for path in sorted(self._folder.glob("*.jsonl.gz")):
-            named = _NAME.fullmatch(path.name)
-            if named is None:
-                continue
-            if self._forgotten_already(named[1], path):
-                path.unlink()
-                continue
-            self._names[named[1], int(named[2]) // _BLOCK] = path.name
-            known = index.get(path.name)
-            if known is None or known.mark != _mark(path):
-                known = self._summed(path.name, list(self._read(path.name).values()))
-                changed = True
-            self._files[path.name] = known
-        if changed:
-            self._write_index()
+    Args:
+        landing: whose rows they are.
+        found: all rows, by table.
+    """
+
+    def __init__(self, landing: Landing, found: Mapping[str, Mapping[int, bytes]]) -> None:
+        """Take the rows up; the epochs in them are read when somebody asks."""
+        self._landing = landing
+        self._blocks: dict[tuple[str, int], _Block] = {}
+        self._sums: dict[str, _Sum] = {}
+        self._held: dict[tuple[str, int], _Records] = {}
+        for key, content in found[ARCHIVE].items():
+            head = json.loads(content[_LENGTH.size :][: _LENGTH.unpack_from(content)[0]])
+            account = Account.from_record(head["accounting"])
+            block = _Block(key, head["epochs"], head["withheld"], account, head["closes"])
+            self._blocks[head["digest"], head["block"]] = block
+        for key, content in found[SUMS].items():
+            line = json.loads(content)
+            self._sums[line["digest"]] = _Sum(key, line["through"], Account.from_record(line["accounting"]))
 
     # --- looking
 
-    @property
-    def epochs(self) -> int:
-        """How many are archived and have no file of their own."""
-        return sum(known.epochs for known in self._files.values()) - len(self._shadowed)
-
-    @property
-    def withheld(self) -> int:
-        """How many of all that were ever archived and are not forgotten have no estimates."""
-        return sum(known.withheld for known in self._files.values())
-
-    @property
-    def segment(self) -> int:
-        """The highest number of a segment that the archive names."""
-        named = [known.segment for known in self._files.values()]
-        return max([*named, *(int(found["segment"]) for found in self._sums.values())], default=0)
+    def sums(self) -> Archived | None:
+        """For the record of the run; None where nothing is archived."""
+        if not self._blocks and not self._sums:
+            return None
+        blocks = self._blocks.values()
+        epochs, withheld = sum(block.epochs for block in blocks), sum(block.withheld for block in blocks)
+        return Archived(epochs, withheld, self.account)
 
     @property
     def account(self) -> Account:
-        """The sum of accounts of epochs that have no file of their own, forgotten ones among them."""
+        """The sum of all that is archived, also of what is not kept one by one."""
         total = Account()
-        for file in self._files.values():
-            total.merge(file.accounting)
-        for account in self._shadowed.values():
-            total.subtract(account)
-        for known in self._sums.values():
-            total.merge(Account.from_record(known["accounting"]))
-        total.rejected = +total.rejected
+        for block in self._blocks.values():
+            total.merge(block.account)
+        for one in self._sums.values():
+            total.merge(one.account)
         return total
 
-    def sums(self) -> Archived | None:
-        """For the record of the run; None where nothing was ever archived."""
-        account = self.account
-        return Archived(self.epochs, self.withheld, account) if account.read or self._files else None
+    def __contains__(self, key: EpochKey) -> bool:
+        """Whether an epoch is archived, or part of a sum."""
+        known = self._sums.get(key[0])
+        return (known is not None and key[1] <= known.through) or self.find(key) is not None
 
     def find(self, key: EpochKey) -> dict[str, Any] | None:
         """What is archived about an epoch."""
-        name = self._names.get((key[0], key[1] // _BLOCK))
-        return self._read(name).get(key[1]) if name else None
-
-    def forgotten(self, key: EpochKey) -> int:
-        """The last segment in the account of an epoch that is part of a sum; 0 of one that is not."""
-        found = self._sums.get(key[0])
-        return int(found["segment"]) if found and key[1] <= found["through"] else 0
-
-    def shadow(self, key: EpochKey) -> bool:
-        """Note that an epoch has a file of its own; gives whether it is archived too."""
-        if key not in self._shadowed:
-            record = self.find(key)
-            if record is None:
-                return False
-            self._shadowed[key] = Account.from_record(record["accounting"])
-        return True
+        place = _place(key)
+        if place in self._blocks and place not in self._held:
+            with self._landing.reading() as rows:
+                self._hold(place, self._read(rows, place))
+        return self._held.get(place, {}).get(key[1])
 
     def records(self) -> Iterable[dict[str, Any]]:
-        """All that is archived."""
-        for name in list(self._files):
-            yield from self._read(name).values()
+        """All that is archived, epoch by epoch."""
+        for place in list(self._blocks):
+            with self._landing.reading() as rows:
+                found = self._read(rows, place)
+            yield from found.values()
 
     # --- changing
 
-    def bring_back(self, key: EpochKey) -> None:
-        """Give an epoch its own file again, so that something can be added to it."""
-        record = self.find(key)
-        if record is not None and key not in self._shadowed:
-            write_accounting(self._output, EpochAccounting.from_record(record))
-            self.shadow(key)
+    def add(self, rows: Transaction, records: Iterable[dict[str, Any]], key: int) -> int:
+        """Take accounting in.
 
-    def add(self, paths: Iterable[Path]) -> None:
-        """Move accounting files; each is at any moment in one place or in both."""
-        files: dict[str, dict[int, dict[str, Any]]] = {}
-        done: list[Path] = []
-        for path in paths:
-            record = json.loads(path.read_text())
-            digest, block = record["digest"], record["epoch"] // _BLOCK
-            name = self._names.setdefault((digest, block), _name(record, block))
-            files.setdefault(name, {})[record["epoch"]] = record
-            done.append(path)
-        for name, records in files.items():
-            self._write(name, {**(self._read(name) if name in self._files else {}), **records})
-            for record in records.values():
-                self._shadowed.pop((record["digest"], record["epoch"]), None)
-        self._write_index()
-        for path in done:
-            # Closed and published, an epoch has no number that its accounting does not name.
-            path.with_suffix(".revision").unlink(missing_ok=True)
-            path.unlink()
+        Args:
+            rows: of the change.
+            records: as :meth:`EpochAccounting.as_record` has them.
+            key: of the first new row; the next ones follow it.
 
-    def forget(self, before: int) -> None:
-        """Make sums of files whose epochs have all been closed since then (seconds since 1970)."""
-        for (digest, block), name in sorted(self._names.items()):
-            if self._files[name].closes > before:
-                continue
-            records = self._read(name)
-            if any((digest, epoch) in self._shadowed for epoch in records):
-                continue
-            known = self._sums.get(digest, {})
-            account = Account.from_record(known["accounting"]) if known else Account()
-            account.merge(self._files[name].accounting)
-            found = {
-                "schema": "ldpbeam.forgotten/1",
-                "digest": digest,
-                "epochs": known.get("epochs", 0) + len(records),
-                "through": max(known.get("through", -1), *records),
-                "segment": max(known.get("segment", 0), self._files[name].segment),
-                "accounting": account.as_record(),
-                "last": [name, _mark(self._folder / name)],
-            }
-            text = (json.dumps(found, indent=1) + "\n").encode()
-            publish(self._output, f"{FOLDED}/forgotten-{digest}.json", text)
-            self._sums[digest] = found
-            (self._folder / name).unlink()
-            del self._names[digest, block], self._files[name]
-            self._held.pop(name, None)
+        Returns:
+            The first key that is not used.
+        """
+        places: dict[tuple[str, int], _Records] = {}
+        for record in records:
+            places.setdefault(_place((record["digest"], record["epoch"])), {})[record["epoch"]] = record
+        for place, new in places.items():
+            known = self._blocks.get(place)
+            self._write(rows, place, known.key if known else key, {**self._read(rows, place), **new})
+            key += known is None
+        return key
 
-    def _forgotten_already(self, digest: str, path: Path) -> bool:
-        """Whether a file is in the sum, and a crash kept it from going."""
-        return digest in self._sums and self._sums[digest]["last"] == [path.name, _mark(path)]
+    def take_out(self, rows: Transaction, key: EpochKey) -> EpochAccounting | None:
+        """Give an epoch back, so that something can be added to it; None where it is not here by itself."""
+        place = _place(key)
+        records = dict(self._read(rows, place))
+        record = records.pop(key[1], None)
+        if record is None:
+            return None
+        if records:
+            self._write(rows, place, self._blocks[place].key, records)
+        else:
+            self._drop(rows, place)
+        return EpochAccounting.from_record(record)
 
-    def _read(self, name: str) -> dict[int, dict[str, Any]]:
-        if name not in self._held:
-            self._held = dict(list(self._held.items())[1 - _HELD :])
-            path = self._folder / name
-            with whole_accounting(str(path)):
-                lines = gzip.decompress(path.read_bytes()).splitlines()
-                self._held[name] = {record["epoch"]: record for record in map(json.loads, lines)}
-        return self._held[name]
+    def forget(self, rows: Transaction, before: int, key: int) -> int:
+        """Make sums of rows whose epochs have all been closed since then (seconds since 1970).
 
-    def _write(self, name: str, records: dict[int, dict[str, Any]]) -> None:
-        lines = "".join(f"{json.dumps(records[epoch])}\n" for epoch in sorted(records))
-        publish(self._output, f"{FOLDED}/{name}", gzip.compress(lines.encode(), mtime=0))
-        self._held.pop(name, None)
-        self._files[name] = self._summed(name, list(records.values()))
+        Keys as in :meth:`add`.
+        """
+        for place in [place for place, block in self._blocks.items() if block.closes <= before]:
+            digest, _ = place
+            known = self._sums.get(digest)
+            if known is None:
+                known, key = _Sum(key), key + 1
+                self._sums[digest] = known
+            known.account.merge(self._blocks[place].account)
+            known.through = max(known.through, *self._read(rows, place))
+            self._drop(rows, place)
+            line = {"digest": digest, "through": known.through, "accounting": known.account.as_record()}
+            rows.put(SUMS, known.key, json.dumps(line).encode())
+        return key
 
-    def _summed(self, name: str, records: list[dict[str, Any]]) -> _File:
-        known = _File(_mark(self._folder / name), len(records))
-        with whole_accounting(str(self._folder / name)):
-            for record in records:
-                known.accounting.merge(Account.from_record(record["accounting"]))
-                known.withheld += bool(record["revisions"]) and bool(record["revisions"][-1]["withheld"])
-                known.segment = max(known.segment, int(record.get("position", {}).get("segment", 0)))
-                known.closes = max(known.closes, parse_instant(record["closes"]))
-        return known
+    def _drop(self, rows: Transaction, place: tuple[str, int]) -> None:
+        rows.remove(ARCHIVE, self._blocks.pop(place).key)
+        self._held.pop(place, None)
 
-    def _index(self) -> dict[str, _File]:
-        """Sums by file, from the last time; nothing is lost without them."""
-        try:
-            found = json.loads(Path(self._output, _INDEX).read_text())
-            return {
-                name: _File(**{**known, "accounting": Account.from_record(known["accounting"])})
-                for name, known in found.items()
-            }
-        except (OSError, ValueError, LookupError, TypeError):
-            return {}
+    def _hold(self, place: tuple[str, int], records: _Records) -> None:
+        self._held = dict(list(self._held.items())[1 - _HELD :])
+        self._held[place] = records
 
-    def _write_index(self) -> None:
-        content = {
-            name: {**vars(known), "accounting": known.accounting.as_record()}
-            for name, known in sorted(self._files.items())
+    def _read(self, rows: Transaction, place: tuple[str, int]) -> _Records:
+        if place in self._held or place not in self._blocks:
+            return self._held.get(place, {})
+        content = rows.row(ARCHIVE, self._blocks[place].key)
+        if content is None:
+            raise self._landing.damaged("a row of archived accounting is damaged or gone")
+        begin = _LENGTH.size + _LENGTH.unpack_from(content)[0]
+        lines = zlib.decompress(content[begin:]).splitlines()
+        return {record["epoch"]: record for record in map(json.loads, lines)}
+
+    def _write(self, rows: Transaction, place: tuple[str, int], key: int, records: _Records) -> None:
+        block = _Block.of(key, records.values())
+        head = {
+            "digest": place[0],
+            "block": place[1],
+            **{name: value for name, value in vars(block).items() if name not in ("key", "account")},
+            "accounting": block.account.as_record(),
         }
-        publish(self._output, _INDEX, json.dumps(content).encode())
+        packed = json.dumps(head).encode()
+        lines = "".join(f"{json.dumps(records[epoch])}\n" for epoch in sorted(records))
+        rows.put(ARCHIVE, key, _LENGTH.pack(len(packed)) + packed + zlib.compress(lines.encode()))
+        self._blocks[place] = block
+        self._hold(place, records)
 
 
-def _name(record: dict[str, Any], block: int) -> str:
-    first = block * _BLOCK
-    return f"{record['collection']}-{record['digest']}-epochs-{first:06d}-{first + _BLOCK - 1:06d}.jsonl.gz"
-
-
-def _mark(path: Path) -> list[int]:
-    status = path.stat()
-    return [status.st_size, status.st_mtime_ns]
+def _place(key: EpochKey) -> tuple[str, int]:
+    return key[0], key[1] // _BLOCK

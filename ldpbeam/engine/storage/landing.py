@@ -1,54 +1,200 @@
-"""Where the local engine keeps what it has read: segments on disk, each whole or not there.
+"""The engine's file: landed reports, accounting and positions in one SQLite file, changed together.
 
-A segment is one batch of messages, already judged: the columns that were admitted, and the entries of the
-accounting. It is forced to disk before the messages are acknowledged, so a crash loses nothing;
-what is delivered again after a crash is dropped as a repeat, by its report ids.
+Small tables are read whole at the start, and all that they hold is looked at then. Reports and refused
+messages may be many. They lie in a table of their own, ``content``, and a row of a small table says of each
+group of them how many rows it has, and the sum of their digests. They are looked at when they are read.
 
-Segments are merged as they become many, so that their number grows with the logarithm of what was landed: a
-merged one takes the place of the newest it is made of by one rename, and says which numbers it stands for.
-
-Messages with a rejected report are kept as they came beside it, in a file of reports like any other: the
-table of rejects points into it, and ``ldpbeam replay`` reads it.
+A sentinel beside the file holds how often the file has changed, as a device's does: it tells an older copy of
+the file, and a file that is gone.
 """
 
 from __future__ import annotations
 
-import json
-from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from ldpbeam.accounting import Key
-from ldpbeam.collection.collection import Collection, digest_hex
-from ldpbeam.durable.errors import HeldError
-from ldpbeam.durable.folder import sync_above
+from ldpbeam.durable.counter import Counter
+from ldpbeam.durable.errors import DamageError, HeldError, VersionError
+from ldpbeam.durable.folder import make_folder, make_lasting_folder, sync_folder
 from ldpbeam.durable.lock import Lock
-from ldpbeam.engine.storage.segment import EpochKey, Segment, encode_segment, read_header, read_segment
-from ldpbeam.errors import LdpError, Reason, disk_error
-from ldpbeam.reports import Admission, ReportColumns, admit_frames, by_epoch
-from ldpbeam.transforms.sinks.atomic import keep_private
-from ldpbeam.transforms.sinks.rejects import write_rejects
-from ldpbeam.wire import codec
+from ldpbeam.durable.store import RowStore, Summary, Transaction
+from ldpbeam.errors import LdpError, disk_error, disk_errors
 
 FOLDER = "landing"
 """Where it is, below the output directory."""
-_TAKEN = "taken.json"
-_MERGED_BYTES = 64 << 20
-"""Size of a merged segment, at most: what has to be held while it is made."""
+
+VERSION = 1
+"""Of the format."""
+
+ENGINE, EPOCHS, OTHERS, LANDED, REFUSED, FILES, ARCHIVE, SUMS = TABLES = (
+    "engine",
+    "epochs",
+    "others",
+    "landed",
+    "refused",
+    "files",
+    "archive",
+    "sums",
+)
+"""The small tables."""
+_CONTENT = "content"
+_ROWS_BITS = 24
+_MANY = 256
+"""Small rows of a group that become one."""
+_LARGE = 4 << 20
+"""Bytes in so many rows that are left as they are."""
+AT_ONCE = 64 << 20
+"""Bytes that one change removes, about: all of them are overwritten, and are in the journal before."""
+
+
+@dataclass
+class Group:
+    """Rows of ``content`` that belong together.
+
+    Attributes:
+        number: of the group, never used again.
+        rows: how many.
+        reports: how many they hold; of refused messages 0.
+        size: bytes.
+        xor: of their digests.
+        levels: how many of the newest rows wait to become one row, and their bytes. First come those that
+            were added, then those that were made of such, and so on; the last rows are of the first level.
+    """
+
+    number: int
+    rows: int = 0
+    reports: int = 0
+    size: int = 0
+    xor: int = 0
+    levels: list[tuple[int, int]] = field(default_factory=list)
+
+    def as_record(self) -> list[Any]:
+        """For the small table that has it."""
+        return [self.number, self.rows, self.reports, self.size, f"{self.xor:064x}", self.levels]
+
+    @classmethod
+    def from_record(cls, record: list[Any]) -> Group:
+        """The reverse of :meth:`as_record`."""
+        number, rows, reports, size, xor, levels = record
+        waiting = [(int(count), int(total)) for count, total in levels]
+        return cls(int(number), int(rows), int(reports), int(size), int(xor, 16), waiting)
+
+    def _key(self, row: int) -> int:
+        return (self.number << _ROWS_BITS) + row
+
+    def add(self, rows: Transaction, content: bytes, reports: int = 0) -> None:
+        """One row more."""
+        if self.rows >> _ROWS_BITS:
+            raise DamageError(f"group {self.number} has no room for another row")
+        self._put(rows, content)
+        self.reports += reports
+        self._count(0, len(content))
+
+    def merge(self, rows: Transaction, join: Callable[[list[bytes]], bytes]) -> None:
+        """Make one row of many small ones, so that their number grows with what they hold.
+
+        Without that a stream of few reports would have as many rows as moments at which it was landed. A
+        report is written again as often as the logarithm of their number is large.
+
+        Args:
+            rows: of the change.
+            join: what rows that follow one another are together.
+
+        Raises:
+            DamageError: one of them is damaged.
+        """
+        for level in range(len(self.levels) + 1):
+            count, size = self.levels[level] if level < len(self.levels) else (0, 0)
+            if count < _MANY:
+                return
+            if size > _LARGE:
+                self.levels.clear()  # what waits at higher levels is not next to what comes now
+                return
+            joined = join([self._take(rows) for _ in range(count)][::-1])
+            self._put(rows, joined)
+            self.levels[level] = 0, 0
+            self._count(level + 1, len(joined))
+
+    def replace(self, rows: Transaction, row: int, content: bytes) -> None:
+        """Another content for one row.
+
+        Raises:
+            DamageError: it is damaged.
+        """
+        before, digest = self._remove(rows, row)
+        self._change(0, len(content) - len(before), digest)
+        self._change(0, 0, rows.put(_CONTENT, self._key(row), content))
+
+    def read(self, rows: Transaction) -> list[bytes]:
+        """All rows, in order.
+
+        Raises:
+            DamageError: they are not those that were added.
+        """
+        found, there = [], Summary()
+        for digest, content in rows.between(_CONTENT, range(self._key(0), self._key(self.rows))):
+            there.change(1, digest)
+            found.append(content)
+        if (there.count, there.xor) != (self.rows, self.xor):
+            raise DamageError(
+                f"{self.rows - there.count or 'some'} of {self.rows} rows of reports are damaged"
+            )
+        return found
+
+    def shrink(self, rows: Transaction) -> bool:
+        """Remove rows, the newest first, as many as one change should; whether none is left."""
+        enough = self.size - AT_ONCE
+        self.levels.clear()
+        while self.rows and self.size > enough:
+            self._take(rows)
+        if not self.rows:
+            self.reports = 0
+        return not self.rows
+
+    def _put(self, rows: Transaction, content: bytes) -> None:
+        """A row behind the others."""
+        self._change(1, len(content), rows.put(_CONTENT, self._key(self.rows), content))
+
+    def _take(self, rows: Transaction) -> bytes:
+        """Remove the last row; its content."""
+        content, digest = self._remove(rows, self.rows - 1)
+        self._change(-1, -len(content), digest)
+        return content
+
+    def _remove(self, rows: Transaction, row: int) -> tuple[bytes, bytes]:
+        content = rows.row(_CONTENT, self._key(row))
+        digest = rows.remove(_CONTENT, self._key(row))
+        if content is None or digest is None:
+            raise DamageError(f"row {row} of group {self.number} is damaged")
+        return content, digest
+
+    def _count(self, level: int, size: int) -> None:
+        """One row more waits at a level."""
+        if level == len(self.levels):
+            self.levels.append((0, 0))
+        count, before = self.levels[level]
+        self.levels[level] = count + 1, before + size
+
+    def _change(self, count: int, size: int, digest: bytes) -> None:
+        self.rows += count
+        self.size += size
+        self.xor ^= int.from_bytes(digest, "little")
 
 
 class Landing:
-    """The segments below an output directory."""
+    """The engine's file below an output directory, and the lock that keeps other engines away."""
 
     def __init__(self, output: str) -> None:
+        """Nothing is opened yet."""
         self._output = output
-        self._folder = Path(output, FOLDER)
-        self._lock = Lock(self._folder / "lock")
+        self.path = Path(output, FOLDER, "engine.sqlite")
+        self._lock = Lock(self.path.with_name("lock"))
+        self._sentinel = Counter(self.path.with_name("sentinel"))
+        self._store = RowStore(self.path, "ldpbeam engine", VERSION, (*TABLES, _CONTENT))
+        self._changes = 0
 
     def lock(self) -> None:
         """Keep other engines away for as long as this process lives, or until :meth:`unlock`.
@@ -56,20 +202,15 @@ class Landing:
         Raises:
             LdpError: another engine works here.
         """
-        self._folder.mkdir(parents=True, exist_ok=True)
-        sync_above(self._folder)  # else the folder could go with all that is in it
-        self._folder.chmod(0o700)  # reports as they came, with their ids: for nobody else, whatever the umask
-        try:
-            self._lock.acquire()
-        except OSError as error:
-            raise disk_error(error, str(self._folder / "lock")) or error from None
-        except HeldError:
-            raise LdpError(
-                "E-STREAM-BUSY",
-                "another run or replay works on this output",
-                where=self._output,
-                remedy="Stop it first (SIGTERM drains it), or choose another --output.",
-            ) from None
+        folder = self.path.parent
+        make_folder(folder.parent, 0o777)
+        make_lasting_folder(folder)  # else it could go with all that is in it
+        folder.chmod(0o700)  # reports as they came, with their ids: for nobody else, whatever the umask
+        with disk_errors(str(folder / "lock")):
+            try:
+                self._lock.acquire()
+            except HeldError:
+                raise self._busy() from None
 
     def unlock(self) -> None:
         """Let others in."""
@@ -84,221 +225,131 @@ class Landing:
         finally:
             self.unlock()
 
-    def path(self, number: int) -> Path:
-        """File of a segment."""
-        return self._folder / f"segment-{number:010d}.seg"
+    # --- rows
 
-    def recover(self, booked: int) -> list[Segment]:
-        """All segments in order, after what a crash left of an unfinished one has been removed.
-
-        ``booked`` is the highest number that the accounting names.
+    def open(self) -> dict[str, dict[int, bytes]]:
+        """All rows of the small tables, which are empty at first.
 
         Raises:
-            LdpError: a segment is damaged.
+            LdpError: the file is damaged, gone, older than it was, or of another version.
         """
-        self._folder.mkdir(parents=True, exist_ok=True)
-        for pattern in ("*/*.tmp", "*/*/*.tmp", "run.json.*.tmp"):
-            for path in Path(self._output).glob(pattern):
-                path.unlink()
-        found: list[Segment] = []
-        for path in sorted(self._folder.glob("segment-*.seg"), reverse=True):
-            number = int(path.stem.rpartition("-")[2])
-            if found and number >= found[-1].first:
-                path.unlink()  # a merged segment has taken its place
-            else:
-                found.append(read_header(path))
-        found.reverse()
-        last = max([booked, *(segment.number for segment in found)])
-        for folder, pattern in (
-            (self._folder, "refused-*.pb"),
-            (self._folder, "refused-*.json"),
-            (Path(self._output, "rejects"), "rejects-segment-*.parquet"),
-        ):
-            for path in folder.glob(pattern):
-                if int(path.stem.rpartition("-")[2]) > last:
-                    path.unlink()
-        return found
+        with self._errors():
+            sentinel = self._sentinel_number()
+            if sentinel is None and not self._store.exists():
+                with self._store.creation() as rows:
+                    rows.commit()
+                    self._sentinel.write(rows.counter)
+            with self._store.transaction() as rows:
+                self._require_newest(rows.counter, sentinel)
+                found = {}
+                for table in TABLES:
+                    found[table], lost = rows.rows(table)
+                    if lost:
+                        raise DamageError(f"{lost} rows of its table {table} are damaged or gone")
+                self._changes = rows.counter
+                return found
 
-    def land(
-        self,
-        number: int,
-        messages: Sequence[bytes],
-        arrivals: Sequence[int],
-        collections: Mapping[int, Collection],
-        *,
-        watermark: int,
-        closed: Container[EpochKey] = frozenset(),
-        unstamped: int = 0,
-        taken: tuple[tuple[str, int], ...] = (),
-    ) -> Segment:
-        """Judge messages and keep the outcome; on return it is on disk.
-
-        Args:
-            number: of the new segment.
-            messages: each one Report or ReportBatch.
-            arrivals: when each arrived, microseconds since 1970.
-            collections: by digest.
-            watermark: epochs that closed by then are closed for these messages, whenever they arrived.
-            closed: epochs that were published as closed; they stay so if the lateness allowed grows later.
-            unstamped, taken: for the record.
-        """
-        found = codec.joined(messages)
-        when = np.maximum(np.array(arrivals, np.int64), watermark)
-        admission = Admission()
-        admit_frames(found, collections, "", admission, arrivals=when)
-        _leave_closed(admission, closed)
-        self._keep_refused(number, messages, found, admission)
-        # Without the empty ones: an epoch of which nothing was read has no accounting.
-        entries = tuple(entry for entry in admission.entries() if entry[1])
-        segment = Segment(number, watermark, len(messages), unstamped, entries, (), taken=taken)
-        return self.write(segment, admission.admitted)
-
-    def write(self, segment: Segment, admitted: Sequence[ReportColumns]) -> Segment:
-        """Put a segment with these columns in place; on return it is on disk."""
-        return self._put(segment, [(columns, segment.number) for columns in by_epoch(admitted)])
-
-    def _put(self, segment: Segment, columns: Iterable[tuple[Sequence[ReportColumns], int]]) -> Segment:
-        parts, segment = encode_segment(segment, columns)
-        keep_private(self._output, f"{FOLDER}/{self.path(segment.number).name}", parts)
-        return segment
-
-    def merge(
-        self,
-        parts: Sequence[Segment],
-        booked_segment: Callable[[Key], int],
-        is_gone: Callable[[EpochKey], bool],
-    ) -> Segment:
-        """One segment in place of several that follow one another.
-
-        Args:
-            parts: two or more, in order, with none between them.
-            booked_segment: the last segment that the published accounting of a key contains. Entries that it
-                contains are left out: nobody asks for them again.
-            is_gone: whether an epoch will not be counted again; its reports are left out.
-        """
-        last = parts[-1]
-        entries: Counter[tuple[Key, str]] = Counter()
-        pieces: dict[EpochKey, list[ReportColumns]] = {}
-        newest: dict[EpochKey, int] = {}
-        for part in parts:
-            for (key, what), count in part.entries:
-                if part.number > booked_segment(key):
-                    entries[key, what] += count
-            kept = frozenset(key for key in part.by_key if not is_gone(key))
-            for columns in read_segment(self.path(part.number), kept):
-                key = (digest_hex(columns.digest), columns.epoch)
-                pieces.setdefault(key, []).append(columns)
-                newest[key] = part.by_key[key].newest_segment
-        merged = Segment(
-            last.number,
-            max(part.watermark for part in parts),
-            sum(part.messages for part in parts),
-            sum(part.unstamped for part in parts),
-            tuple((key, count) for key, count in entries.items() if count),
-            (),
-            replayed=tuple(place for part in parts for place in part.replayed if self._refused(place[0])),
-            first=parts[0].first,
-            level=max(part.level for part in parts) + 1,
-        )
-        merged = self._put(merged, ((some, newest[key]) for key, some in sorted(pieces.items())))
-        for part in parts[:-1]:
-            self.path(part.number).unlink(missing_ok=True)
-        return merged
-
-    def _refused(self, number: int) -> bool:
-        return (self._folder / f"refused-{number:010d}.json").is_file()
-
-    def taken(self) -> dict[str, int]:
-        """What :meth:`keep_taken` has noted last.
+    @contextmanager
+    def reading(self) -> Iterator[Transaction]:
+        """The rows, for a block that changes none.
 
         Raises:
-            LdpError: it is damaged.
+            LdpError: as :meth:`open`, and where another program has changed the file.
         """
-        path = self._folder / _TAKEN
+        with self._errors(), self._store.transaction() as rows:
+            if rows.counter != self._changes:
+                raise DamageError("another program has changed it since this one opened it")
+            yield rows
+
+    @contextmanager
+    def change(self) -> Iterator[Transaction]:
+        """The rows, for a block whose changes are made all at once and are on disk when it ends.
+
+        Raises:
+            LdpError: as :meth:`reading`; the rows are as before, or all as changed.
+        """
+        with self.reading() as rows:
+            yield rows
+            rows.commit()
+            self._changes = rows.counter
+            self._sentinel.write(rows.counter)
+
+    @contextmanager
+    def parsing(self) -> Iterator[None]:
+        """Around what takes rows apart: each has its digest, and could yet be of another format.
+
+        Raises:
+            LdpError: the content of a row is not what it ought to be.
+        """
+        with self._errors():
+            try:
+                yield
+            except (ValueError, LookupError, TypeError, AttributeError) as error:
+                raise DamageError(f"a row cannot be read ({type(error).__name__})") from None
+
+    # --- errors
+
+    def _sentinel_number(self) -> int | None:
         try:
-            return {str(name): int(end) for name, end in json.loads(path.read_text())["taken"].items()}
-        except FileNotFoundError:
-            return {}
-        except (ValueError, LookupError, AttributeError, TypeError):
+            return self._sentinel.read()
+        except DamageError:
             raise LdpError(
-                "E-LANDING-DAMAGED",
-                "the list of the files that were taken is damaged",
-                where=str(path),
-                remedy="Restore it from a backup: without it files would be read again.",
+                "E-LANDING-SENTINEL",
+                "the sentinel is damaged, so that nothing tells an older copy of the engine's file",
+                where=str(self._sentinel.path),
+                remedy="Remove it, unless the file beside it is gone or comes from a copy.",
             ) from None
 
-    def keep_taken(self, taken: Mapping[str, int]) -> None:
-        """Note how far files of reports were taken, bytes by name, before segments that say so go."""
-        keep_private(self._output, f"{FOLDER}/{_TAKEN}", [json.dumps({"taken": taken}).encode()])
+    def _require_newest(self, changes: int, sentinel: int | None) -> None:
+        if sentinel is not None and changes < sentinel:
+            raise LdpError(
+                "E-LANDING-OLDER",
+                f"the engine's file is an older copy: it has changed {changes} times, and the sentinel knows "
+                f"of {sentinel}; what was acknowledged since the copy is not in it",
+                where=str(self.path),
+                remedy=f"Restore the newest file, or remove {self._sentinel.path} to go on from this one.",
+            )
+        if sentinel is None or changes > sentinel:
+            # The process that changed it may have ended before the folder was on disk.
+            sync_folder(self.path.parent)
+            self._sentinel.write(changes)
 
-    def remove(self, segment: Segment) -> None:
-        """Delete a segment that nobody needs any more, and what was refused with it."""
-        if segment.first == segment.number:
-            for suffix in ("pb", "json"):
-                (self._folder / f"refused-{segment.number:010d}.{suffix}").unlink(missing_ok=True)
-        else:
-            for path in sorted(self._folder.glob("refused-*")):
-                if segment.first <= int(path.stem.rpartition("-")[2]) <= segment.number:
-                    path.unlink()
-        self.path(segment.number).unlink(missing_ok=True)
+    def _busy(self) -> LdpError:
+        return LdpError(
+            "E-STREAM-BUSY",
+            "another run or replay works on this output",
+            where=self._output,
+            remedy="Stop it first (SIGTERM drains it), or choose another --output.",
+        )
 
-    def _keep_refused(
-        self, number: int, messages: Sequence[bytes], found: codec.Frames, admission: Admission
-    ) -> None:
-        """Messages with a rejection into a file of reports, rejections pointing into it into a table."""
-        if not admission.rejections:
-            return
-        name = f"{FOLDER}/refused-{number:010d}.pb"
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        where = str(self.path)
+        try:
+            yield
+        except HeldError:
+            raise self._busy() from None
+        except VersionError as error:
+            raise LdpError(
+                "E-LANDING-VERSION",
+                f"the engine's file has format {error.version}, and this program reads {error.expected}",
+                where=where,
+                remedy="Go on with the version of ldpbeam that wrote it, or give a new --output.",
+            ) from None
+        except DamageError as error:
+            raise self.damaged(str(error)) from None
+        except FileNotFoundError as error:
+            if error.filename != where:
+                raise
+            raise self.damaged("it is gone, and the sentinel knows of it") from None
+        except OSError as error:
+            raise disk_error(error, where) or error from None
 
-        def index_of(places: Any) -> Any:
-            return np.searchsorted(found.offsets, places, "right") - 1
-
-        reasons: dict[int, Reason] = {}
-        for reason, places in admission.rejected_places:
-            reasons.update(dict.fromkeys(index_of(places).tolist(), reason))
-        begins: dict[int, int] = {}
-        content: list[bytes] = []
-        at = 0
-        for index in sorted(reasons):
-            framed = codec.framed(messages[index])
-            begins[index] = at + len(framed) - len(messages[index])
-            content.append(framed)
-            at += len(framed)
-        keep_private(self._output, name, content)
-        listing = [[begins[index], len(messages[index]), reasons[index].value] for index in sorted(reasons)]
-        keep_private(self._output, name.replace(".pb", ".json"), [json.dumps(listing).encode()])
-        moved = [replace(r, source=name, place=begins[int(index_of(r.place))]) for r in admission.rejections]
-        write_rejects(self._output, f"rejects-segment-{number:010d}", moved)
-
-
-def _leave_closed(admission: Admission, closed: Container[EpochKey]) -> None:
-    """Count as late what was admitted of closed epochs, whose reports may be gone already."""
-    for columns in admission.admitted:
-        key = (digest_hex(columns.digest), columns.epoch)
-        if key in closed:
-            admission.late[key] += len(columns)
-    admission.admitted = [c for c in admission.admitted if (digest_hex(c.digest), c.epoch) not in closed]
-
-
-def mergeable(segments: Iterable[Segment], at_least: int) -> list[Segment]:
-    """The oldest segments, in order, that follow one another and were merged equally often.
-
-    As many as make one segment of a size that can be held in memory; none where there are not ``at_least``.
-    """
-    best: list[Segment] = []
-    run: list[Segment] = []
-    for segment in (*segments, None):
-        fits = segment is not None and segment.size < _MERGED_BYTES // 2
-        if segment is not None and fits and (not run or run[-1].level == segment.level):
-            run.append(segment)
-            continue
-        if len(run) >= at_least and (not best or run[0].level < best[0].level):
-            best = run
-        run = [segment] if segment is not None and fits else []
-    size, chosen = 0, []
-    for segment in best:
-        size += segment.size
-        if size > _MERGED_BYTES:
-            break
-        chosen.append(segment)
-    return chosen
+    def damaged(self, why: str) -> LdpError:
+        """The error about a file that is not as it was written."""
+        return LdpError(
+            "E-LANDING-DAMAGED",
+            f"the engine's file is damaged, and so are counts made from it: {why}",
+            where=str(self.path),
+            remedy="Restore the folder from a backup: without it its epochs cannot be counted again.",
+        )

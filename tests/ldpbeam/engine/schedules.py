@@ -6,10 +6,10 @@ in dictionaries, payloads asked one by one, the header of a landed file read wit
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import json
 import os
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
@@ -23,11 +23,13 @@ import pyarrow.parquet as pq
 from google.protobuf.message import DecodeError
 
 from ldpbeam.collection.collection import Collection
+from ldpbeam.durable import file as files
+from ldpbeam.durable.store import Transaction
 from ldpbeam.engine.storage.landing import Landing
 from ldpbeam.errors import InvalidPayload
-from ldpbeam.transforms.sinks import atomic as files
 from ldpbeam.wire import report_pb2
 from tests.ldpbeam.engine.broker import Broker, Clock, Message
+from tests.ldpbeam.engine.kept import ARCHIVE, kept
 from tests.narrow import frequencies
 from tests.reference.counting import count_support
 
@@ -200,14 +202,12 @@ class Death:
 
 
 DOES = (
-    *((does, folder) for does in ("write", "fsync", "replace") for folder in ("landing", "accounting")),
+    *((does, folder) for does in ("write", "fsync", "replace") for folder in ("accounting",)),
+    *[("commit", "landing")] * 3,
     *((does, "estimates") for does in ("write", "replace")),
     *((does, "rejects") for does in ("write", "replace")),
     ("write", "run.json"),
     ("replace", "run.json"),
-    ("unlink", "landing"),
-    ("write", "archive"),
-    ("replace", "archive"),
     ("unlink", "accounting"),
     ("unlink", "rejects"),
     ("acknowledge", ""),
@@ -231,11 +231,13 @@ class Disk:
         self.loose: dict[str, str] = {}
         """Renamed files whose folder is not forced yet: path and folder."""
         self.when_replaced: Callable[[str], None] = lambda path: None
+        self.when_committed: Callable[[], None] = lambda: None
         self._patches = ExitStack()
 
     def __enter__(self) -> Disk:
         enter = self._patches.enter_context
         enter(mock.patch.object(files, "open", self._open, create=True))
+        enter(mock.patch.object(Transaction, "commit", self._commit(Transaction.commit)))
         for name, instead in {
             "fsync": self._fsync,
             "replace": self._replace,
@@ -268,8 +270,6 @@ class Disk:
     def folder(self, path: str) -> str:
         """The one below the output, or the record."""
         parts = Path(path).relative_to(self.root).parts
-        if parts[:2] == ("accounting", "archive"):
-            return "archive"
         first = next(iter(parts), "")
         return "run.json" if first.startswith("run.json.") else first
 
@@ -286,6 +286,16 @@ class Disk:
         if self.dead:
             raise Killed
         return _Handle(open(path, mode, opener=opener), self, path)
+
+    def _commit(self, original: Callable[[Transaction], None]) -> Callable[[Transaction], None]:
+        def commit(rows: Transaction) -> None:
+            def do() -> None:
+                original(rows)
+                self.when_committed()
+
+            self.at("commit", "landing", do)
+
+        return commit
 
     def _fsync(self, original: Any, path: str, descriptor: int) -> None:
         def force() -> None:
@@ -424,8 +434,7 @@ class Reader:
 
     def look(self) -> None:
         """At all books, and at every file that they name."""
-        for path in sorted(self.output.glob("accounting/archive/*.jsonl.gz")):
-            self.read_archive(path)
+        self.read_archive()
         for path in sorted(self.output.glob("accounting/*.json")):
             self.read(path)
         for record in self.books.values():
@@ -441,27 +450,18 @@ class Reader:
         self._seen[str(path)] = mark
         self._take(path.name, json.loads(path.read_text()))
 
-    def read_archive(self, path: Path) -> None:
-        """Books of closed epochs; where one has a file of its own as well, that is the newer one."""
-        mark = _mark(path)
-        if self._seen.get(str(path)) == mark:
-            return
-        self._seen[str(path)] = mark
-        records = [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
-        # A block of the archive is written again for each epoch that it takes in. Those before it are safe in
-        # the file that it replaces.
-        before = frozenset(self.archived)
-        self.archived |= {(record["digest"], record["epoch"]) for record in records}
-        for record in records:
-            name = f"{record['collection']}-{record['digest']}-epoch-{record['epoch']:06d}.json"
-            assert record["closed"]
-            own = self.output / "accounting" / name
-            if not own.is_file():
-                safe = self.disk.is_safe(path) or (record["digest"], record["epoch"]) in before
-                assert safe, "the books went before the archive was forced to disk"
+    def read_archive(self) -> None:
+        """Books of closed epochs that have no file of their own any more."""
+        self.archived = set()
+        for content in kept(self.output, ARCHIVE).values():
+            begin = 4 + int.from_bytes(content[:4], "little")
+            for line in zlib.decompress(content[begin:]).splitlines():
+                record = json.loads(line)
+                assert record["closed"]
+                self.archived.add((record["digest"], record["epoch"]))
+                name = f"{record['collection']}-{record['digest']}-epoch-{record['epoch']:06d}.json"
+                assert not (self.output / "accounting" / name).is_file()
                 self._take(name, record)
-            else:
-                _goes_on(name, record, json.loads(own.read_text()))
 
     def _take(self, name: str, now: dict[str, Any]) -> None:
         path = Path(name)

@@ -11,6 +11,7 @@ from ldpbeam.accounting import EARLY, LATE, ON_TIME, REPLAY, Account, Publicatio
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.engine.due import EpochMoment
 from ldpbeam.engine.storage.epoch_state import EpochState
+from ldpbeam.engine.storage.landing import Group
 from ldpbeam.schedule import Schedule
 from tests.pipelines.running import collection
 
@@ -81,22 +82,22 @@ def test_entries_alone_are_something_to_publish() -> None:
 
 def test_reports_are_counted_where_there_are_new_ones_and_at_the_end() -> None:
     assert moment(START, has_new_reports=True).needs_count
-    assert moment(END, segments=[3], last_result_watermark=END - 1).needs_count
-    assert not moment(END, segments=[], last_result_watermark=END - 1).needs_count
-    assert not moment(END + 1, segments=[3], last_result_watermark=END).needs_count
+    assert moment(END, landed=Group(1, 1, 5), last_result_watermark=END - 1).needs_count
+    assert not moment(END, landed=None, last_result_watermark=END - 1).needs_count
+    assert not moment(END + 1, landed=Group(1, 1, 5), last_result_watermark=END).needs_count
 
 
 @pytest.mark.parametrize(
     ("watermark", "last", "pane"), [(END - 1, 0, EARLY), (END, 0, ON_TIME), (END + 9, END, LATE)]
 )
 def test_a_result_with_a_count(watermark: int, last: int, pane: str) -> None:
-    """A new number, all segments, and an account without what the count finds by itself."""
+    """A new number, all reports, and an account without what the count finds by itself."""
     account = Account(9, 5, 1, 2, Counter(conflicting_report_id=1, malformed=3))
     entries = Counter({"read": 4, "rejected.malformed": 1})
-    known = EpochState(account, entries, segments=[4, 7], has_new_reports=True, next_revision=2)
+    known = EpochState(account, entries, landed=Group(1, 1, 5), has_new_reports=True, next_revision=2)
     known.last_result_watermark = last
     found = EpochMoment(Schedule(AGREED), KEY, known, watermark).due(8, replaying=False)
-    assert (found.key, found.segments) == (KEY, (4, 7))
+    assert (found.key, found.counts) == (KEY, True)
     position = {"segment": 8, "watermark": watermark}
     assert found.publication == Publication(2, pane, closed=False, position=position)
     assert found.account == Account(13, 0, 1, 0, Counter(malformed=4))
@@ -111,9 +112,9 @@ def test_what_was_closed_stays_closed() -> None:
     known.unpublished_entries["late"] += 1
     found = EpochMoment(Schedule(AGREED), KEY, known, START).due(8, replaying=False)
     assert found.publication.closed
-    assert (found.publication.revision, found.segments) == (0, ())
+    assert (found.publication.revision, found.counts) == (0, False)
     # Its accounting names that earlier time from then on. It is not counted again: its reports may be gone.
-    again = moment(CLOSE, closed=True, last_result_watermark=START, segments=[4])
+    again = moment(CLOSE, closed=True, last_result_watermark=START, landed=Group(1, 1, 5))
     assert not again.is_due(everything=True)
     assert not again.needs_count
 
@@ -122,13 +123,15 @@ def test_what_was_closed_stays_closed() -> None:
 def test_accounting_alone_belongs_to_the_newest_revision(next_revision: int, number: int) -> None:
     account = Account(9, 5, 1, 2, Counter(malformed=1))
     entries = Counter(read=2, late=2)
-    known = EpochState(account, entries, segments=[4], next_revision=next_revision, last_result_watermark=END)
+    known = EpochState(
+        account, entries, landed=Group(1, 1, 5), next_revision=next_revision, last_result_watermark=END
+    )
     found = EpochMoment(Schedule(AGREED), KEY, known, CLOSE).due(8, replaying=False)
-    assert found.segments == ()
+    assert not found.counts
     assert (found.publication.revision, found.publication.closed) == (number, True)
     assert found.account == Account(11, 5, 3, 2, Counter(malformed=1))
 
 
 def test_a_replay_names_its_results() -> None:
-    found = moment(CLOSE + 1, has_new_reports=True, segments=[1]).due(1, replaying=True)
+    found = moment(CLOSE + 1, has_new_reports=True, landed=Group(1, 1, 5)).due(1, replaying=True)
     assert found.publication.pane == REPLAY

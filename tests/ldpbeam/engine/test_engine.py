@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import gzip
 import json
+import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +17,8 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.engine import engine as local
 from ldpbeam.engine.engine import LocalStream
-from ldpbeam.engine.storage.landing import Landing
+from ldpbeam.engine.storage.judged import judge
+from ldpbeam.engine.storage.landing import TABLES, Landing
 from ldpbeam.errors import LdpError
 from ldpbeam.job.config import RunConfig
 from ldpbeam.wire import report_pb2
@@ -161,6 +162,20 @@ def test_an_outage_makes_nothing_late(tmp_path: Path) -> None:
     assert bench.watermark > 6 * HOUR
     total = bench.stop()["accounting"]["total"]
     assert (total["counted"], total["late"]) == (5 + 12 * 4, 7)
+
+
+def test_a_backlog_that_an_engine_died_with_is_closed_all_the_same(tmp_path: Path) -> None:
+    """All that it landed was old, so that it knew of no time; the next engine gets no message at all."""
+    bench = Bench(tmp_path, patience=60.0)
+    bench.send(0, range(5))
+    bench.clock.now = 6.0 * HOUR
+    bench.step()
+    assert bench.watermark == 0
+    bench.start(ONE)
+    bench.until(6 * HOUR + 70)
+    bench.until(6 * HOUR + 80)
+    assert bench.books(0)["closed"] is True
+    assert bench.told(0) == [("on_time", 5)]
 
 
 def test_a_backlog_while_it_runs(tmp_path: Path) -> None:
@@ -445,6 +460,13 @@ def test_more_lateness_does_not_open_what_is_closed(tmp_path: Path) -> None:
     assert bench.told(1) == [("on_time", 3)]
 
 
+def archived(bench: Bench, epoch: int) -> dict[str, Any]:
+    assert bench.engine is not None
+    found = bench.engine._state._archive.find((ONE.digest_hex, epoch))
+    assert found is not None
+    return found
+
+
 @pytest.mark.parametrize("restart", [False, True])
 def test_an_archived_epoch_comes_back_for_a_late_record(tmp_path: Path, restart: bool) -> None:
     """Its file, with all that was in it, and what came late; then it is archived again."""
@@ -453,7 +475,6 @@ def test_an_archived_epoch_comes_back_for_a_late_record(tmp_path: Path, restart:
     bench.send(1, range(20, 25))
     bench.step(2)
     bench.until(4 * HOUR)
-    (archive,) = (tmp_path / "accounting" / "archive").glob("one-*.jsonl.gz")
     assert bench.written(0) is None
     assert bench.record["accounting"]["archived"]["counted"] == 15
     if restart:
@@ -461,8 +482,7 @@ def test_an_archived_epoch_comes_back_for_a_late_record(tmp_path: Path, restart:
         bench.start(ONE)
     bench.send(0, range(50, 53))
     bench.until(4 * HOUR + 100)
-    archived = {r["epoch"]: r for r in map(json.loads, gzip.decompress(archive.read_bytes()).splitlines())}
-    found = bench.written(0) or archived[0]
+    found = bench.written(0) or archived(bench, 0)
     assert (found["accounting"]["counted"], found["accounting"]["late"]) == (10, 3)
     assert [(r["pane"], r["n"]) for r in found["revisions"]] == [("on_time", 10)]
     total = bench.stop()["accounting"]["total"]
@@ -470,38 +490,41 @@ def test_an_archived_epoch_comes_back_for_a_late_record(tmp_path: Path, restart:
 
 
 def test_after_a_restart_records_of_forgotten_epochs_are_booked_once_more(tmp_path: Path) -> None:
-    """Where only sums are left, the numbers of segments go on: what has a lower one counts as booked."""
-    bench = Bench(tmp_path, keep_accounts=0, keep_accounting=1, keep_landed=1, merge_segments=99)
+    """Where only sums are left, an epoch is closed, and the numbers of segments go on."""
+    bench = Bench(tmp_path, keep_accounts=0, keep_accounting=1, keep_landed=1)
     for first in range(0, 30, 10):
         bench.send(0, range(first, first + 10))
         bench.step()
     bench.until(3 * HOUR)
-    (sums,) = (tmp_path / "accounting").rglob("forgotten-*.json")
-    last = json.loads(sums.read_text())["segment"]
-    assert last >= 3
-    assert list(tmp_path.rglob("*.seg")) == []
+    assert list(tmp_path.glob("accounting/*.json")) == []
+    assert (bench.record["stream"]["segments"], bench.record["stream"]["landed_now"]) == (3, 0)
+    assert bench.record["accounting"]["archived"]["epochs"] == 0
     bench.stop()
     (tmp_path / "run.json").unlink()
     bench.start(ONE)
-    assert bench.engine is not None
-    assert bench.engine.next_number == last + 1
     bench.send(0, range(50, 53))
     bench.until(3 * HOUR + 100)
-    total = bench.stop()["accounting"]["total"]
+    record = bench.stop()
+    assert record["stream"]["segments"] == 4
+    total = record["accounting"]["total"]
     assert (total["counted"], total["late"]) == (30, 3)
 
 
 def test_reports_that_are_gone_are_missed(tmp_path: Path) -> None:
-    """An open epoch is not told again with fewer reports because somebody has deleted a segment."""
+    """An open epoch is not told again with fewer reports because some of them are gone from the file."""
     bench = Bench(tmp_path)
     bench.send(0, range(5))
     bench.step()
     bench.stop()
-    Landing(str(tmp_path)).path(1).unlink()
+    landing = Landing(str(tmp_path))
+    with sqlite3.connect(landing.path) as base:
+        gone = base.execute("DELETE FROM rows WHERE key >> 56 = ?", (1 + len(TABLES),))
+    assert gone.rowcount == 1
+    base.close()
     bench.start(ONE)
     bench.send(0, range(5, 8))
     bench.step()
-    with pytest.raises(LdpError, match="E-LANDING-MISSING"):
+    with pytest.raises(LdpError, match="E-LANDING-DAMAGED"):
         bench.until(HOUR + 3)
     assert bench.told(0) == [("early", 5)]
 
@@ -510,11 +533,10 @@ def test_big_draughts_are_cut_and_the_watermark_goes_on(tmp_path: Path) -> None:
     """By number and by bytes; what was not drawn is no older than what was, and that is fresh."""
     bench = Bench(tmp_path, land_bytes=300)
     sizes: list[int] = []
-    land = Landing.land
 
-    def watched(self: Landing, number: int, messages: Sequence[bytes], *more: Any, **named: Any) -> Any:
+    def watched(messages: Sequence[bytes], *more: Any, **named: Any) -> Any:
         sizes.append(len(messages))
-        return land(self, number, messages, *more, **named)
+        return judge(messages, *more, **named)
 
     def pull(limit_messages: int, limit_bytes: int, timeout_seconds: float) -> list[Any]:
         some = bench.broker.queue[0].data if bench.broker.queue else b""
@@ -523,7 +545,7 @@ def test_big_draughts_are_cut_and_the_watermark_goes_on(tmp_path: Path) -> None:
     original = bench.broker.pull
     for i in range(10):
         bench.send(0, range(10 * i, 10 * i + 10))
-    with mock.patch.object(Landing, "land", watched), mock.patch.object(bench.broker, "pull", pull):
+    with mock.patch.object(local, "judge", watched), mock.patch.object(bench.broker, "pull", pull):
         bench.step(2)
         assert bench.broker.queue, "there is more"
         assert bench.watermark == bench.clock.now - 2

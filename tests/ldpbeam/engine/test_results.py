@@ -15,14 +15,15 @@ import pytest
 
 from ldpbeam.accounting import Account, Publication
 from ldpbeam.collection.collection import digest_hex
-from ldpbeam.engine import results
 from ldpbeam.engine.due import Due
 from ldpbeam.engine.results import publish_due
+from ldpbeam.engine.storage.judged import judge
 from ldpbeam.engine.storage.landing import Landing
-from ldpbeam.engine.storage.segment import read_segment
+from ldpbeam.engine.storage.stream_state import StreamState
 from ldpbeam.errors import LdpError
 from ldpbeam.job.config import RunConfig
 from ldpbeam.pipelines.deploy.bigquery import FOLDER
+from ldpbeam.schedule import Schedule
 from ldpbeam.transforms.sinks.estimates import EpochFiles
 from ldpbeam.wire import report_pb2
 from tests.pipelines.running import collection, fleet
@@ -49,7 +50,7 @@ def table(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeBigQuery]:
         yield fake
 
 
-def landed(output: Path, **sinks: str) -> tuple[RunConfig, Landing, list[Due]]:
+def landed(output: Path, **sinks: str) -> tuple[RunConfig, StreamState, list[Due]]:
     """Ten reports of every epoch of two collections in one segment, and the first result of each."""
     config = RunConfig.parsed((ONE, TWO), output=str(output), subscription="s", **sinks)
     messages = []
@@ -60,15 +61,22 @@ def landed(output: Path, **sinks: str) -> tuple[RunConfig, Landing, list[Due]]:
             batch = report_pb2.ReportBatch(digest=agreed.digest, epoch=epoch, count=10, report_ids=ids)
             batch.payloads = payloads
             messages.append(batch.SerializeToString())
-    landing = Landing(str(output))
-    collections = {c.digest: c for c in config.collections}
-    landing.land(1, messages, [0] * len(messages), collections, watermark=0)
+    (output / "landing").mkdir()
+    state = StreamState(
+        Landing(str(output)), str(output), {c.digest_hex: Schedule(c) for c in config.collections}
+    )
+    land(state, config, messages)
     due = [
-        Due((agreed.digest_hex, epoch), (1,), Account(read=10), Publication(position={"segment": 1}))
+        Due((agreed.digest_hex, epoch), True, Account(read=10), Publication(position={"segment": 1}))
         for epoch in EPOCHS
         for agreed in config.collections
     ]
-    return config, landing, due
+    return config, state, due
+
+
+def land(state: StreamState, config: RunConfig, messages: list[bytes]) -> None:
+    collections = {c.digest: c for c in config.collections}
+    state.land(judge(messages, [0] * len(messages), collections, watermark=0))
 
 
 def rows(output: Path) -> list[tuple[str, int, int, int]]:
@@ -83,17 +91,17 @@ def rows(output: Path) -> list[tuple[str, int, int, int]]:
 def test_optional_sinks_have_every_result_before_the_accounting_names_it(
     tmp_path: Path, topic: FakeTopic, table: FakeBigQuery
 ) -> None:
-    config, landing, due = landed(tmp_path, publish_topic=TOPIC, bigquery_table=TABLE)
-    write = EpochFiles.write
+    config, state, due = landed(tmp_path, publish_topic=TOPIC, bigquery_table=TABLE)
+    write = EpochFiles.write_table
 
-    def checked(files: EpochFiles, result: Any) -> Any:
+    def checked(files: EpochFiles, result: Any, known: Any) -> Any:
         sent = {(m.attributes["digest"], int(m.attributes["epoch"])) for m in topic.messages}
         inserted = {(row["digest"], row["epoch"]) for row in table.rows}
         assert (digest_hex(result.digest), result.epoch) in sent & inserted
-        return write(files, result)
+        return write(files, result, known)
 
-    with mock.patch.object(EpochFiles, "write", checked):
-        publish_due(config, landing, due)
+    with mock.patch.object(EpochFiles, "write_table", checked):
+        publish_due(config, state, due)
     assert len(topic.messages) == len(due)
     assert sorted((r["digest"], r["epoch"], r["value"], r["support"]) for r in table.rows) == rows(tmp_path)
     assert len(rows(tmp_path)) == len(EPOCHS) * 9
@@ -102,21 +110,21 @@ def test_optional_sinks_have_every_result_before_the_accounting_names_it(
 def test_what_a_sink_refuses_is_not_named_and_comes_again_under_its_number(
     tmp_path: Path, table: FakeBigQuery
 ) -> None:
-    config, landing, due = landed(tmp_path, bigquery_table=TABLE)
+    config, state, due = landed(tmp_path, bigquery_table=TABLE)
     table.before.append((403, "accessDenied"))
     with pytest.raises(LdpError, match="E-BIGQUERY-REFUSED"):
-        publish_due(config, landing, due)
+        publish_due(config, state, due)
     assert not list(tmp_path.glob("accounting/*.json"))
     assert not list(tmp_path.glob("estimates/*"))
-    publish_due(config, landing, due)
+    publish_due(config, state, due)
     assert {row["revision"] for row in table.rows} == {0}
     assert len(list(tmp_path.glob("estimates/*-r000.parquet"))) == len(due)
 
 
-def test_only_the_epochs_that_are_due_are_published_and_each_segment_is_read_once(tmp_path: Path) -> None:
-    config, landing, due = landed(tmp_path)
-    with mock.patch.object(results, "read_segment", wraps=read_segment) as read:
-        publish_due(config, landing, [each for each in due if each.key[1] == 1])
+def test_only_the_epochs_that_are_due_are_read_and_published(tmp_path: Path) -> None:
+    config, state, due = landed(tmp_path)
+    with mock.patch.object(StreamState, "read", autospec=True, side_effect=StreamState.read) as read:
+        publish_due(config, state, [each for each in due if each.key[1] == 1])
     assert read.call_count == 1
     assert {epoch for _, epoch, _, _ in rows(tmp_path)} == {1}
     accounting = json.loads(next(tmp_path.glob("accounting/one-*.json")).read_text())
@@ -126,20 +134,20 @@ def test_only_the_epochs_that_are_due_are_published_and_each_segment_is_read_onc
 
 
 def test_a_result_with_other_content_gets_the_next_number_whatever_was_asked_for(tmp_path: Path) -> None:
-    config, landing, (first, *_) = landed(tmp_path)
+    config, state, (first, *_) = landed(tmp_path)
     for pane in ("on_time", "on_time", "late"):
-        publish_due(config, landing, [replace(first, publication=Publication(0, pane))])
+        publish_due(config, state, [replace(first, publication=Publication(0, pane))])
     found = json.loads(next(tmp_path.glob("accounting/one-*.json")).read_text())
     assert [(r["revision"], r["pane"]) for r in found["revisions"]] == [(0, "on_time"), (1, "late")]
 
 
 def test_an_account_alone_is_published_without_a_revision(tmp_path: Path) -> None:
-    config, landing, (first, _, second, *_) = landed(tmp_path)
-    publish_due(config, landing, [first])
-    late = replace(first, segments=(), account=Account(read=12, counted=10, late=2))
+    config, state, (first, _, second, *_) = landed(tmp_path)
+    publish_due(config, state, [first])
+    late = replace(first, counts=False, account=Account(read=12, counted=10, late=2))
     late = replace(late, publication=Publication(position={"segment": 2}))
     # Together with another epoch, whose reports lie in the same segment.
-    publish_due(config, landing, [late, second])
+    publish_due(config, state, [late, second])
     found = json.loads(min(tmp_path.glob("accounting/one-*.json")).read_text())
     assert (found["epoch"], found["accounting"]["late"], found["accounting"]["counted"]) == (0, 2, 10)
     assert len(found["revisions"]) == 1
@@ -150,18 +158,21 @@ def test_an_account_alone_is_published_without_a_revision(tmp_path: Path) -> Non
 def test_repeats_across_segments_count_only_where_nobody_asks(
     tmp_path: Path, deduplicate: bool, counted: int
 ) -> None:
-    config, landing, (first, *_) = landed(tmp_path)
-    landing.path(2).write_bytes(landing.path(1).read_bytes())
-    again = replace(first, segments=(1, 2), account=Account(read=20))
-    publish_due(config.changed(deduplicate=deduplicate), landing, [again])
+    config, state, (first, *_) = landed(tmp_path)
+    payloads = fleet(ONE, 10, 1)[0].payloads.tobytes()
+    batch = report_pb2.ReportBatch(digest=ONE.digest, epoch=0, count=10, report_ids=range(10))
+    batch.payloads = payloads
+    land(state, config, [batch.SerializeToString()])
+    again = replace(first, account=Account(read=20))
+    publish_due(config.changed(deduplicate=deduplicate), state, [again])
     found = json.loads(next(tmp_path.glob("accounting/one-*.json")).read_text())["accounting"]
     assert (found["counted"], found["duplicate"]) == (counted, 20 - counted)
 
 
 @pytest.mark.parametrize(("limit", "withheld"), [(0.6, "too_many_errors"), (0.7, "")])
 def test_the_error_fraction_of_the_run_is_the_limit(tmp_path: Path, limit: float, withheld: str) -> None:
-    config, landing, (first, *_) = landed(tmp_path)
+    config, state, (first, *_) = landed(tmp_path)
     rejected = replace(first, account=Account(read=30, rejected=Counter(malformed=20)))
-    publish_due(config.changed(max_error_fraction=limit), landing, [rejected])
+    publish_due(config.changed(max_error_fraction=limit), state, [rejected])
     found = json.loads(next(tmp_path.glob("accounting/one-*.json")).read_text())
     assert found["revisions"][-1]["withheld"] == withheld

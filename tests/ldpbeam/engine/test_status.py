@@ -19,6 +19,7 @@ import pytest
 from ldpbeam.cli import run as command
 from ldpbeam.cli.run import StreamLines
 from ldpbeam.collection.epochs import Epochs
+from ldpbeam.durable.store import Transaction
 from ldpbeam.engine import run as job
 from ldpbeam.engine.engine import LocalStream
 from ldpbeam.engine.run import run_local
@@ -219,7 +220,7 @@ FAILURES: dict[str, tuple[int, str]] = {
 
 
 @pytest.mark.parametrize("failure", FAILURES)
-@pytest.mark.parametrize("where", ["landing/segment", "estimates/", "accounting/", "run.json", "rejects/"])
+@pytest.mark.parametrize("where", ["landing/", "estimates/", "accounting/", "run.json", "rejects/"])
 def test_a_disk_that_takes_no_more(tmp_path: Path, service: Service, failure: str, where: str) -> None:
     """A clear error; nothing that was acknowledged is lost, and the next engine goes on."""
     number, code = FAILURES[failure]
@@ -231,6 +232,14 @@ def test_a_disk_that_takes_no_more(tmp_path: Path, service: Service, failure: st
             refused.append(str(path))
             raise OSError(number, os.strerror(number), str(path))
         return real(path, flags, *more, **named)
+
+    def commit(rows: Transaction) -> None:
+        if where.startswith("landing/") and service.clock.now > 200:
+            refused.append(where)
+            raise OSError(number, os.strerror(number))
+        committed(rows)
+
+    committed = Transaction.commit
 
     def at(moment: float, do: Callable[[], Any]) -> Callable[[LocalStream], int]:
         def step(self: LocalStream) -> int:
@@ -252,7 +261,8 @@ def test_a_disk_that_takes_no_more(tmp_path: Path, service: Service, failure: st
 
     with (
         mock.patch.object(LocalStream, "step", at(HOUR + 10.0, more)),
-        mock.patch.object(os, "open", opened),  # all that is published and kept goes through it
+        mock.patch.object(os, "open", opened),  # all that is published goes through it
+        mock.patch.object(Transaction, "commit", commit),  # and all that is kept through this
         pytest.raises(LdpError, match=code),
     ):
         run_local(config(tmp_path, stop_when_idle=30))
@@ -262,11 +272,6 @@ def test_a_disk_that_takes_no_more(tmp_path: Path, service: Service, failure: st
     assert (total["read"], total["counted"], total["rejected"]) == (10, 9, {"malformed": 1})
     assert not service.queue
     assert not service.out
-
-
-def test_other_errors_of_the_system_stay_what_they_are(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="Interrupted"), job.disk_errors(str(tmp_path)):
-        raise OSError(errno.EINTR, "Interrupted")
 
 
 def test_two_engines_on_one_output(tmp_path: Path, service: Service) -> None:

@@ -18,12 +18,11 @@ from ldpbeam.admission import ReportColumns
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.collector.store import FileStore
 from ldpbeam.durable.file import GROUP, write_file
+from ldpbeam.durable.store import Transaction
 from ldpbeam.engine.engine import LocalStream
 from ldpbeam.engine.sources import watched_folder as watched
 from ldpbeam.engine.sources.watched_folder import WatchedFolder
-from ldpbeam.engine.storage.landing import Landing
-from ldpbeam.engine.storage.segment import read_header
-from ldpbeam.errors import LdpError, UsageError
+from ldpbeam.errors import UsageError
 from ldpbeam.job.config import RunConfig
 from ldpbeam.wire import codec, report_pb2
 from tests.ldpbeam.engine.broker import Broker, Clock
@@ -121,8 +120,10 @@ class Bench:
         return total
 
     @property
-    def segments(self) -> list[Path]:
-        return sorted((self.output / "landing").glob("*.seg"))
+    def landed(self) -> int:
+        """Parts of segments that are still there."""
+        assert self.engine is not None
+        return self.engine.status.segments
 
 
 def test_files_that_appear_are_counted_once(tmp_path: Path) -> None:
@@ -169,14 +170,14 @@ def test_a_crash_around_the_landing_neither_loses_nor_repeats(tmp_path: Path, po
 
     bench = Bench(tmp_path)
     bench.send(range(10))
-    real = Landing._put
+    real = Transaction.commit
 
-    def die(*arguments: Any) -> Any:
+    def die(rows: Transaction) -> None:
         if point == "after":
-            real(*arguments)
+            real(rows)
         raise Killed
 
-    with mock.patch.object(Landing, "_put", die), pytest.raises(Killed):
+    with mock.patch.object(Transaction, "commit", die), pytest.raises(Killed):
         bench.step()
     bench.start()
     bench.step(3)
@@ -199,77 +200,38 @@ def test_a_crash_in_the_middle_of_a_file_goes_on_in_its_middle(tmp_path: Path) -
     assert bench.stop() == {"read": 80, "counted": 80, "late": 0, "duplicate": 0, "rejected": {}}
 
 
-def test_taken_files_stay_taken_when_their_segments_are_merged_and_gone(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, merge_segments=4, keep_landed=10)
+def test_taken_files_stay_taken_when_their_reports_are_gone(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, keep_landed=10)
     for first in range(0, 90, 10):
         bench.send(range(first, first + 10))
         bench.step()
-    assert len(bench.segments) < 9
+    assert bench.landed == 9
     bench.until(HOUR * 2)
     bench.until(HOUR * 2 + 60)
-    assert bench.segments == []
+    assert bench.landed == 0
     for _ in range(2):
         bench.start()
         bench.step(3)
         assert bench.stop() == {"read": 90, "counted": 90, "late": 0, "duplicate": 0, "rejected": {}}
 
 
-def test_a_crash_before_the_segments_go_keeps_the_list(tmp_path: Path) -> None:
-    class Killed(BaseException):
-        pass
-
-    bench = Bench(tmp_path, merge_segments=4)
-    for first in range(0, 30, 10):
+def test_names_of_files_that_were_taken_away_are_forgotten(tmp_path: Path) -> None:
+    """Once reports are removed: then, and after a restart."""
+    bench = Bench(tmp_path, keep_landed=10)
+    for first in range(0, 20, 10):
         bench.send(range(first, first + 10))
         bench.step()
-    with mock.patch.object(Landing, "merge", side_effect=Killed), pytest.raises(Killed):
-        bench.send(range(30, 40))
-        bench.step()
-    bench.start()
+    gone, kept = sorted(bench.folder.glob("*.pb"))
+    gone.unlink()
     bench.step(2)
-    assert bench.stop()["read"] == 40
-
-
-def test_names_of_files_that_were_taken_away_are_forgotten(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, merge_segments=2)
-    bench.send(range(10))
-    bench.step()
-    [first] = bench.folder.glob("*.pb")
-    first.unlink()
-    bench.send(range(10, 20))
-    bench.step(3)
-    bench.send(range(20, 30))
-    bench.step(3)
-    taken = json.loads((bench.output / "landing" / "taken.json").read_text())["taken"]
-    assert first.name not in taken
-    assert set(taken) <= {path.name for path in bench.folder.glob("*.pb")}
-    assert taken
-    assert bench.stop()["counted"] == 30
-
-
-def test_a_damaged_list_is_refused(tmp_path: Path) -> None:
-    bench = Bench(tmp_path)
-    (bench.output / "landing" / "taken.json").write_text('{"taken": [')
-    with pytest.raises(LdpError, match="damaged") as caught:
-        bench.start()
-    assert caught.value.code == "E-LANDING-DAMAGED"
-
-
-def test_streams_of_messages_keep_no_list_and_the_same_segments(tmp_path: Path) -> None:
-    """State of a stream without files is as it was."""
-    clock = Clock(100.0)
-    broker = Broker(clock)
-    config = RunConfig.parsed((ONE,), output=str(tmp_path), subscription="s", settle=2.0, merge_segments=2)
-    engine = LocalStream(config, broker, clock, clock)
-    for name in range(1, 6):
-        one = report_pb2.Report(digest=ONE.digest, epoch=0, report_id=name, payload=b"\1")
-        broker.publish(one.SerializeToString())
-        engine.step()
-    engine.stop()
-    assert not (tmp_path / "landing" / "taken.json").exists()
-    for path in (tmp_path / "landing").glob("*.seg"):
-        assert b'"taken"' not in path.read_bytes()
-    assert "watch" not in json.loads((tmp_path / "run.json").read_text())["stream"]
+    assert bench.engine is not None
+    assert set(bench.engine._state.taken) == {gone.name, kept.name}
+    bench.until(HOUR * 2)
+    bench.until(HOUR * 2 + 60)
+    assert set(bench.engine._state.taken) == {kept.name}
+    bench.start()
+    assert set(bench.engine._state.taken) == {kept.name}
+    assert bench.stop()["counted"] == 20
 
 
 def test_a_report_is_late_by_its_arrival_however_long_its_file_waits(tmp_path: Path) -> None:
@@ -499,13 +461,14 @@ def test_a_folder_must_be_there_at_the_start(tmp_path: Path) -> None:
         WatchedFolder(str(tmp_path / "none"))
 
 
-def test_segments_say_what_was_taken(tmp_path: Path) -> None:
+def test_what_was_taken_is_landed_with_its_reports(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.send(range(5))
     bench.step(2)
     [path] = bench.folder.glob("*.pb")
-    [segment] = bench.segments
-    assert read_header(segment).taken == ((path.name, path.stat().st_size),)
+    bench.start()
+    assert bench.engine is not None
+    assert bench.engine._state.taken == {path.name: path.stat().st_size}
 
 
 def test_a_run_over_the_folder_counts_the_same(tmp_path: Path) -> None:

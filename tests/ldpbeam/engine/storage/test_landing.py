@@ -1,33 +1,39 @@
-"""Segments on disk: each whole or not there, whatever a crash has left beside them."""
+"""The engine's file: what is landed is there again, what nobody needs goes, and every damage is noticed."""
 
 from __future__ import annotations
 
 import json
-import zlib
-from itertools import pairwise
+import shutil
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import google_crc32c
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from ldpbeam.accounting import Accounting
+from ldpbeam.accounting import Account, Accounting
 from ldpbeam.arrays import read_only
-from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.collection import Collection, digest_hex
 from ldpbeam.collection.epochs import Epochs
+from ldpbeam.durable.store import RowStore, Transaction
 from ldpbeam.engine.engine import LocalStream
 from ldpbeam.engine.storage import landing as module
+from ldpbeam.engine.storage import refused as blocks
+from ldpbeam.engine.storage.judged import Segment, judge
 from ldpbeam.engine.storage.landing import Landing
-from ldpbeam.engine.storage.segment import Segment, read_header, read_segment
-from ldpbeam.errors import LdpError
+from ldpbeam.engine.storage.stream_state import StreamState
+from ldpbeam.errors import LdpError, Reason
 from ldpbeam.job.config import RunConfig
-from ldpbeam.reports import ReportColumns
+from ldpbeam.reports import Parts, ReportColumns
+from ldpbeam.schedule import Schedule
 from ldpbeam.wire import report_pb2
+from tests.ldpbeam.engine import kept as reading
 from tests.ldpbeam.engine.broker import Broker, Clock
-from tests.pipelines.running import collection, fleet, messages
+from tests.pipelines.running import collection, fleet
 
 HOUR = 3600
 ONE = collection("grr", 4, "one", epochs=Epochs(HOUR, 0, 100), allowed_lateness=600)
@@ -46,151 +52,83 @@ def message(agreed: Collection, epoch: int, names: range, payload: bytes | None 
     ).SerializeToString()
 
 
-def land(output: Path, *data: bytes, number: int = 1, watermark: int = 0, **more: Any) -> Segment:
-    arrivals = [watermark + 1] * len(data)
-    return Landing(str(output)).land(number, data, arrivals, BOTH, watermark=watermark, **more)
+def state(output: Path) -> StreamState:
+    return StreamState(Landing(str(output)), str(output), {c.digest_hex: Schedule(c) for c in (ONE, TWO)})
 
 
-def found(output: Path, segment: Segment) -> dict[tuple[int, int], tuple[list[int], list[bytes]]]:
-    columns = read_segment(Landing(str(output)).path(segment.number), segment.keys)
-    return {(c.digest, c.epoch): (c.report_ids.tolist(), [bytes(row) for row in c.payloads]) for c in columns}
+@pytest.fixture
+def output(tmp_path: Path) -> Path:
+    (tmp_path / "landing").mkdir()
+    return tmp_path
 
 
-def test_what_is_landed_is_read_again(tmp_path: Path) -> None:
-    sent = [message(ONE, 0, range(5)), message(TWO, 0, range(7)), message(ONE, 0, range(3, 9))]
-    segment = land(tmp_path, *sent, message(ONE, 1, range(2)), unstamped=2)
-    assert read_header(Landing(str(tmp_path)).path(1)) == segment
-    assert (segment.number, segment.messages, segment.unstamped) == (1, 4, 2)
-    assert segment.size == Landing(str(tmp_path)).path(1).stat().st_size
-    assert segment.keys == {(ONE.digest_hex, 0), (ONE.digest_hex, 1), (TWO.digest_hex, 0)}
-    blocks = found(tmp_path, segment)
-    assert blocks[ONE.digest, 0][0] == [0, 1, 2, 3, 4, 3, 4, 5, 6, 7, 8]
-    assert blocks[ONE.digest, 1][0] == [0, 1]
-    one, two, three = map(report_pb2.ReportBatch.FromString, sent)
-    assert blocks[ONE.digest, 0][1] == [bytes([byte]) for byte in one.payloads + three.payloads]
-    assert blocks[TWO.digest, 0] == (list(range(7)), [bytes([byte]) for byte in two.payloads])
-    books = Accounting.from_entries(segment.entries)
-    assert books.total.read == 20
-    reports = {(digest, epoch): n for digest, epoch, n, *_ in segment.blocks}
-    assert reports == {(ONE.digest_hex, 0): 11, (TWO.digest_hex, 0): 7, (ONE.digest_hex, 1): 2}
-    assert len(segment.blocks) == len(reports)
-    only = read_segment(Landing(str(tmp_path)).path(1), frozenset([(TWO.digest_hex, 0)]))
-    assert [(c.digest, c.epoch) for c in only] == [(TWO.digest, 0)]
+def segment(*data: bytes, watermark: int = 0, **more: Any) -> Segment:
+    return judge(data, [watermark + 1] * len(data), BOTH, watermark=watermark, **more)
 
 
-def test_parts_of_an_epoch_are_written_one_after_the_other(tmp_path: Path) -> None:
-    """Also larger ones than what is gathered before it is written, and in any layout in memory."""
+def found(known: StreamState) -> dict[tuple[str, int], list[list[int]]]:
+    """Ids of the reports by epoch, each part by itself."""
+    return {
+        key: [part.report_ids.tolist() for part in parts] for key, parts in known.read(known.landed).items()
+    }
+
+
+def test_what_is_landed_is_there_again(output: Path) -> None:
+    known = state(output)
+    known.land(segment(message(ONE, 0, range(5)), message(TWO, 0, range(7)), message(ONE, 0, range(3, 9))))
+    known.land(segment(message(ONE, 1, range(2)), message(ONE, 0, range(20, 21)), b"junk", unstamped=2))
+    for one in (known, state(output)):
+        assert (one.number, one.messages, one.unstamped, one.landed_rows) == (2, 6, 2, 4)
+        assert found(one) == {
+            (ONE.digest_hex, 0): [[0, 1, 2, 3, 4, 3, 4, 5, 6, 7, 8], [20]],
+            (ONE.digest_hex, 1): [[0, 1]],
+            (TWO.digest_hex, 0): [list(range(7))],
+        }
+        assert one.total == Account(read=22, rejected=Counter(malformed=1))
+        assert [m.message for m in one.refused(2)] == [b"junk"]
+        assert one.refused(1) == []
+    assert known._landing.path.stat().st_mode & 0o777 == 0o600
+
+
+def test_parts_of_any_layout_in_memory_are_kept(output: Path) -> None:
     draw = np.random.default_rng(1)
     width = TWO.protocol.payload_size + 1
     parts = []
     for n in (1, 200_000, 3):
         ids, rows = draw.integers(0, 1 << 64, 2 * n, np.uint64), draw.integers(0, 5, (n, width), np.uint8)
         parts.append(ReportColumns(TWO.digest, 7, ids[::2], read_only(rows[:, :-1])))
-    kept = Landing(str(tmp_path)).write(Segment(3, 0, 0, 0, (), ()), parts)
-    (block,) = kept.blocks
-    assert (block.reports, block.epoch, block.newest_segment) == (200_004, 7, 3)
-    path = Landing(str(tmp_path)).path(3)
-    assert kept.size == path.stat().st_size > 1 << 20
-    assert path.stat().st_mode & 0o777 == 0o600
-    (back,) = read_segment(path, kept.keys)
+    state(output).land(Segment(0, admitted=(Parts(parts),)))
+    key = (TWO.digest_hex, 7)
+    again = state(output)
+    assert (again.landed[key].reports, again.landed[key].rows) == (200_004, 1)
+    (back,) = again.read([key])[key]
     assert np.array_equal(back.report_ids, np.concatenate([p.report_ids for p in parts]))
     assert np.array_equal(back.payloads, np.concatenate([p.payloads for p in parts]))
 
 
-def test_every_damaged_byte_is_noticed(tmp_path: Path) -> None:
-    """Any byte, also of the length, the header and the checksum itself; and a file of any other length."""
-    segment = land(tmp_path, message(ONE, 0, range(3)), b"junk")
-    path = Landing(str(tmp_path)).path(1)
-    whole = path.read_bytes()
-    begin = len(whole) - sum(block.length for block in segment.blocks)
-    for at in range(len(whole)):
-        for change in (1, 0x80, 0xFF):
-            path.write_bytes(whole[:at] + bytes([whole[at] ^ change]) + whole[at + 1 :])
-            if at < begin:
-                with pytest.raises(LdpError, match="E-LANDING-DAMAGED"):
-                    read_header(path)
-            else:  # columns are not looked at before they are asked for
-                assert read_header(path) == segment
-            with pytest.raises(LdpError, match="E-LANDING-DAMAGED"):
-                read_segment(path, segment.keys)
-    for other in (*(whole[:n] for n in range(len(whole))), whole + b"\0", whole + whole):
-        path.write_bytes(other)
-        with pytest.raises(LdpError, match="E-LANDING-DAMAGED"):
-            read_header(path)
-    path.write_bytes(whole)
-    assert read_header(path) == segment
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_kill_leaves_a_segment_whole_or_not_at_all(output: Path, when: str) -> None:
+    known = state(output)
+    known.land(segment(message(ONE, 0, range(5)), b"junk", taken=(("a.pb", 9),)))
+    commit = Transaction.commit
 
+    def die(rows: Transaction) -> None:
+        if when == "after":
+            commit(rows)
+        raise KeyboardInterrupt
 
-def test_a_segment_of_an_earlier_version_is_read(tmp_path: Path) -> None:
-    """Its checksums are CRC-32; they are those that are compared, and nothing is read under both."""
-    segment = land(tmp_path, message(ONE, 0, range(3)), message(TWO, 1, range(5)))
-    path = Landing(str(tmp_path)).path(1)
-    now = path.read_bytes()
-    asked = [(c.digest, c.epoch, len(c)) for c in read_segment(path, segment.keys)]
-    begin = len(now) - sum(block.length for block in segment.blocks)
-    columns, header = now[begin:], json.loads(now[16 : begin - 4])
-    for block, place in zip(header["blocks"], segment.blocks, strict=True):
-        assert block[-1] == google_crc32c.value(columns[place.offset :][: place.length])
-        block[-1] = zlib.crc32(columns[place.offset :][: place.length])
-    text = json.dumps(header).encode()
-    head = b"LDPSEG2\n" + len(text).to_bytes(8, "little") + text
-    then = head + zlib.crc32(head).to_bytes(4, "little") + columns
-    path.write_bytes(then)
-    assert [(c.digest, c.epoch, len(c)) for c in read_segment(path, segment.keys)] == asked
-    assert read_header(path).entries == segment.entries
-    for damaged in (then[:-1] + b"\xff", b"LDPSEG3\n" + then[8:], b"LDPSEG2\n" + now[8:]):
-        path.write_bytes(damaged)
-        with pytest.raises(LdpError, match="E-LANDING-DAMAGED"):
-            read_segment(path, segment.keys)
-
-
-def test_an_engine_does_not_start_over_a_damaged_segment(tmp_path: Path) -> None:
-    """It says which one; repaired, it starts."""
-    land(tmp_path, message(ONE, 0, range(3)))
-    path = Landing(str(tmp_path)).path(1)
-    whole = path.read_bytes()
-    path.write_bytes(whole[:-1])
-    with pytest.raises(LdpError, match=r"segment-0000000001\.seg.*E-LANDING-DAMAGED"):
-        engine(tmp_path)
-    path.write_bytes(whole)
-    assert engine(tmp_path).messages == 1
-
-
-def engine(
-    output: Path, clock: Clock | None = None, broker: Broker | None = None, **more: Any
-) -> LocalStream:
-    clock = clock or Clock(10.0)
-    config = RunConfig.parsed(
-        (ONE, TWO), output=str(output), subscription="s", settle=1.0, land_every=0.5, **more
-    )
-    made = LocalStream(config, broker or Broker(clock), clock, clock)
-    made._landing.unlock()  # as the kernel does when a process dies; these engines are never stopped
-    return made
-
-
-def test_what_a_crash_left_unfinished_goes(tmp_path: Path) -> None:
-    """Half written files, and what was refused with a segment that never came."""
-    land(tmp_path, message(ONE, 0, range(3)), b"junk")
-    kept = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file())
-    with mock.patch.object(Landing, "write", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
-        land(tmp_path, b"more junk", number=2)
-    folder = tmp_path / "landing"
-    for name in ("segment-0000000002.seg", "segment-0000000001.seg", "refused-0000000001.pb"):
-        (folder / f"{name}.0a1b2c3d.tmp").write_bytes(b"half")
-    assert (folder / "refused-0000000002.pb").is_file()
-    assert (tmp_path / "rejects" / "rejects-segment-0000000002.parquet").is_file()
-    assert [s.number for s in Landing(str(tmp_path)).recover(0)] == [1]
-    assert sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file()) == kept
-
-
-def test_what_was_refused_with_a_booked_segment_stays(tmp_path: Path) -> None:
-    """The books know of it although the segment has been cleared away."""
-    land(tmp_path, b"junk", number=7)
-    Landing(str(tmp_path)).path(7).unlink()
-    assert Landing(str(tmp_path)).recover(7) == []
-    assert (tmp_path / "rejects" / "rejects-segment-0000000007.parquet").is_file()
-    Landing(str(tmp_path)).recover(6)
-    assert list((tmp_path / "rejects").iterdir()) == []
+    with mock.patch.object(Transaction, "commit", die), pytest.raises(KeyboardInterrupt):
+        known.land(segment(message(ONE, 0, range(5, 8)), b"more junk", taken=(("a.pb", 20), ("b.pb", 1))))
+    for name in ("landing/x.0a1b2c3d.tmp", "rejects/y.0a1b2c3d.tmp", "run.json.0a1b2c3d.tmp"):
+        (output / name).write_bytes(b"half")
+    again, late = state(output), when == "after"
+    assert again.number == 1 + late
+    assert again.taken == ({"a.pb": 20, "b.pb": 1} if late else {"a.pb": 9})
+    assert again.total.read == (10 if late else 6)
+    assert len(found(again)[ONE.digest_hex, 0]) == 1 + late
+    names = [f"rejects-segment-{number:010d}.parquet" for number in range(1, 2 + late)]
+    assert sorted(path.name for path in (output / "rejects").iterdir()) == names
+    assert not list(output.rglob("*.tmp"))
 
 
 REFUSED = {
@@ -211,147 +149,183 @@ REFUSED = {
 
 @pytest.mark.parametrize("first", REFUSED)
 @pytest.mark.parametrize("second", REFUSED)
-def test_refused_messages_are_kept_as_they_came(tmp_path: Path, first: str, second: str) -> None:
+def test_refused_messages_are_kept_as_they_came(output: Path, first: str, second: str) -> None:
     """Beside a sound one, before and after it, and empty ones, which all have a place of their own."""
     sent = [b"", message(ONE, 0, range(3)), REFUSED[first][0], b"", REFUSED[second][0], b""]
-    segment = land(tmp_path, *sent)
-    books = Accounting.from_entries(segment.entries).total
-    listing = json.loads((tmp_path / "landing" / "refused-0000000001.json").read_text())
-    content = (tmp_path / "landing" / "refused-0000000001.pb").read_bytes()
-    kept = [message for message in sent if message != sent[1]]
-    assert list(messages(content)) == kept
-    assert [content[place : place + length] for place, length, _ in listing] == kept
-    assert [reason for *_, reason in listing] == [
-        "malformed",
-        REFUSED[first][1],
-        "malformed",
-        REFUSED[second][1],
-        "malformed",
-    ]
-    rows = pq.read_table(tmp_path / "rejects" / "rejects-segment-0000000001.parquet").to_pylist()
-    assert {row["place"] for row in rows} == {place for place, *_ in listing}
-    assert {row["source"] for row in rows} == {"landing/refused-0000000001.pb"}
+    one = segment(*sent)
+    state(output).land(one)
+    books = Accounting.from_entries(one.entries).total
+    kept = state(output).refused(1)
+    assert [each.message for each in kept] == [message for message in sent if message != sent[1]]
+    reasons = ["malformed", REFUSED[first][1], "malformed", REFUSED[second][1], "malformed"]
+    assert [each.reason for each in kept] == list(map(Reason, reasons))
+    rows = pq.read_table(output / "rejects" / "rejects-segment-0000000001.parquet").to_pylist()
+    assert {row["place"] for row in rows} == {each.place for each in kept}
+    assert {row["source"] for row in rows} == {"landing/engine.sqlite#1"}
     assert sum(row["count"] for row in rows) == sum(books.rejected.values()) == books.read - 3
 
 
-def test_empty_messages_alone(tmp_path: Path) -> None:
-    segment = land(tmp_path, b"", b"", b"")
-    assert segment.entries == (((("", None), "read"), 3), ((("", None), "rejected.malformed"), 3))
-    assert segment.blocks == ()
-    assert read_header(Landing(str(tmp_path)).path(1)) == segment
+def test_many_small_rows_become_one(output: Path) -> None:
+    """Their number is that of the digits of how many there were; the reports are in their order."""
+    with mock.patch.object(module, "_MANY", 3):
+        known = state(output)
+        for n in range(1, 41):
+            known.land(segment(message(ONE, 0, range(n, n + 2)), message(TWO, 0, range(n, n + 1))))
+            digits = [n // 3**place % 3 for place in range(5)]
+            assert known.landed_rows == 2 * sum(digits)
+    for one in (known, state(output)):
+        reports = {key: [name for part in parts for name in part] for key, parts in found(one).items()}
+        assert reports == {
+            (ONE.digest_hex, 0): [name for n in range(1, 41) for name in (n, n + 1)],
+            (TWO.digest_hex, 0): list(range(1, 41)),
+        }
+        assert one.landed[ONE.digest_hex, 0].reports == 80
+    assert len(reading.kept(output, reading.CONTENT)) == known.landed_rows
 
 
-@pytest.mark.thorough
-def test_a_big_batch(tmp_path: Path) -> None:
-    """Twenty thousand messages, more than a hundred refused for the same reason."""
-    sent = [message(ONE, 0, range(i, i + 2)) for i in range(0, 40_000, 2)]
-    sent[5::100] = [b"junk"] * len(sent[5::100])
-    segment = land(tmp_path, *sent)
-    ids, payloads = found(tmp_path, segment)[ONE.digest, 0]
-    assert len(ids) == len(payloads) == 2 * (20_000 - 200)
-    assert len(set(ids)) == len(ids)
-    books = Accounting.from_entries(segment.entries).total
-    assert (books.read, books.rejected["malformed"]) == (2 * 19_800 + 200, 200)
-    assert list(messages((tmp_path / "landing" / "refused-0000000001.pb").read_bytes())) == [b"junk"] * 200
+def test_large_rows_stay_as_they_are(output: Path) -> None:
+    """Small ones after them become one as before, and nothing comes out of order."""
+    names = [range(10 * n, 10 * n + (9 if n % 7 == 3 else 1)) for n in range(40)]
+    with mock.patch.object(module, "_MANY", 2), mock.patch.object(module, "_LARGE", 100):
+        known = state(output)
+        for some in names:
+            known.land(segment(message(ONE, 0, some)))
+    for one in (known, state(output)):
+        parts = found(one)[ONE.digest_hex, 0]
+        assert [name for part in parts for name in part] == [name for some in names for name in some]
+        assert all(list(some) in parts for some in names if len(some) > 1)
+        assert 10 < len(parts) < 40
 
 
-def test_an_epoch_of_which_nothing_was_read_is_not_booked(tmp_path: Path) -> None:
+def test_refused_messages_of_many_segments_lie_together(output: Path) -> None:
+    """In blocks that are bounded in rows, bytes and time; each goes once its last segment is old."""
+    minute = 60 * 1_000_000
+    with mock.patch.object(blocks, "_ROWS", 3), mock.patch.object(blocks, "_BYTES", 2000):
+        known = state(output)
+        for n, watermark in enumerate((0, 0, 0, 0, 5, 11, 12, 12)):
+            known.land(segment(b"junk" if n < 6 else bytes(2500), watermark=watermark * minute))
+            known.land(segment(message(ONE, 0, range(n, n + 1)), watermark=watermark * minute))
+    held = {key: json.loads(content) for key, content in reading.kept(output, reading.REFUSED).items()}
+    assert [numbers for *_, numbers in held.values()] == [[1, 3, 5], [7, 9], [11, 13], [15]]
+    for one in (known, state(output)):
+        assert [number for number in range(1, 20) if one.refused(number)] == [1, 3, 5, 7, 9, 11, 13, 15]
+
+    def left(horizon: int) -> list[int]:
+        state(output).settle(
+            clock={}, horizon=horizon * minute, keep=9, forget_before=0, exists=lambda name: True
+        )
+        again = state(output)
+        return [number for number in range(1, 20) if again.refused(number)]
+
+    assert left(-1) == [1, 3, 5, 7, 9, 11, 13, 15]
+    assert left(4) == [7, 9, 11, 13, 15]
+    with mock.patch.object(blocks, "AT_ONCE", 1000), mock.patch.object(module, "AT_ONCE", 1000):
+        assert left(12) == [15]  # in parts: the rest goes with the next change
+        assert left(12) == []
+    assert not reading.kept(output, reading.REFUSED)
+
+
+def test_what_is_taken_up_again_is_no_longer_refused(output: Path) -> None:
+    known = state(output)
+    known.land(segment(b"one", b"two", b"three"))
+    known.land(segment(b"four"))
+    places = [one.place for one in known.refused(1)]
+    known.land(Segment(0, replayed=frozenset([(1, places[1]), (2, known.refused(2)[0].place)])))
+    for again in (known, state(output)):
+        assert [(one.place, one.message) for one in again.refused(1)] == [
+            (places[0], b"one"),
+            (places[2], b"three"),
+        ]
+        assert again.refused(2) == []
+
+
+def test_an_epoch_of_which_nothing_was_read_is_not_booked() -> None:
     """A single report from the future belongs to no epoch; its epoch must not haunt the books."""
     one = report_pb2.Report(digest=ONE.digest, epoch=5, report_id=1, payload=b"\0").SerializeToString()
-    segment = land(tmp_path, one)
-    assert {key for (key, _), _ in segment.entries} == {(ONE.digest_hex, None)}
+    assert {key for (key, _), _ in segment(one).entries} == {(ONE.digest_hex, None)}
 
 
-def test_a_closed_epoch_stays_closed(tmp_path: Path) -> None:
+def test_a_closed_epoch_stays_closed() -> None:
     """Whatever its lateness is now: its reports may be gone."""
-    segment = land(
-        tmp_path,
-        message(ONE, 0, range(3)),
-        message(TWO, 0, range(4)),
-        closed=frozenset([(ONE.digest_hex, 0)]),
+    closed = frozenset([(ONE.digest_hex, 0)])
+    one = segment(message(ONE, 0, range(3)), message(TWO, 0, range(4)), closed=closed)
+    assert [digest_hex(some[0].digest) for some in one.admitted] == [TWO.digest_hex]
+    assert Accounting.from_entries(one.entries).accounts[ONE.digest_hex, 0].late == 3
+
+
+# --- with an engine
+
+
+def engine(output: Path, clock: Clock, broker: Broker, *given: Collection, **more: Any) -> LocalStream:
+    config = RunConfig.parsed(
+        given or (ONE, TWO), output=str(output), subscription="s", settle=1.0, land_every=0.5, **more
     )
-    assert segment.keys == {(TWO.digest_hex, 0)}
-    assert Accounting.from_entries(segment.entries).accounts[ONE.digest_hex, 0].late == 3
+    made = LocalStream(config, broker, clock, clock)
+    made._landing.unlock()  # as the kernel does when a process dies; these engines are never stopped
+    return made
 
 
-def test_what_is_booked_is_not_taken_again_from_a_merged_segment(tmp_path: Path) -> None:
-    """Its number is higher than what the books contain, and a part of it is in them."""
+def test_reports_go_when_nobody_needs_them_any_more(tmp_path: Path) -> None:
+    """Closed for as long as asked: not earlier. A restart knows what they said; numbers go on."""
     clock = Clock(10.0)
     broker = Broker(clock)
-    stream = engine(tmp_path, clock, broker, merge_segments=3, early_every=600)
-    broker.publish(message(ONE, 0, range(5)))
-    stream.step()
-    clock.now = 700.0
-    for _ in range(4):
-        stream.step()
-    assert stream.record is not None
-    assert stream.record.accounting.total.read == 5
-    for names in (range(5, 7), range(7, 8)):
-        broker.publish(message(ONE, 0, names))
-        stream.step()
-    assert numbers(tmp_path) == [3]
-    again = engine(tmp_path, clock, broker, merge_segments=3, early_every=600)
-    assert (again.status.read, again.status.pending) == (8, 3)
-    again.stop()
-    assert again.record is not None
-    assert again.record.accounting.total.counted == 8
-
-
-# --- clearing away
-
-
-def closed_and_kept(output: Path, keep: int) -> tuple[Clock, Broker]:
-    clock = Clock(10.0)
-    broker = Broker(clock)
-    stream = engine(output, clock, broker, keep_landed=keep)
+    stream = engine(tmp_path, clock, broker, keep_landed=1000)
     broker.publish(message(ONE, 0, range(3)))
     broker.publish(b"junk")
     stream.step()
     broker.publish(message(ONE, 1, range(4)))
     stream.step()
-    clock.now = HOUR + 700.0
-    for _ in range(4):
-        stream.step()
-    return clock, broker
 
+    def until(moment: float) -> tuple[int, int]:
+        clock.now = moment
+        for _ in range(4):
+            stream.step()
+        return stream.status.segments, len(stream.refused(1))
 
-def numbers(output: Path) -> list[int]:
-    return [int(path.stem.rpartition("-")[2]) for path in sorted((output / "landing").glob("*.seg"))]
-
-
-def test_segments_go_when_nobody_needs_them_any_more(tmp_path: Path) -> None:
-    """Closed for as long as asked: not earlier. A restart knows what they said; numbers go on."""
-    clock, broker = closed_and_kept(tmp_path, 1000)
-    assert numbers(tmp_path) == [1, 2]
+    assert until(HOUR + 700) == (2, 0)  # refused messages belong to no epoch
     stream = engine(tmp_path, clock, broker, keep_landed=1000)
-    clock.now += 800
-    for _ in range(4):
-        stream.step()
-    assert numbers(tmp_path) == [1, 2]
-    clock.now += 200
-    for _ in range(4):
-        stream.step()
-    assert numbers(tmp_path) == [2]
-    assert not list((tmp_path / "landing").glob("refused-*"))
+    assert until(HOUR + 1500) == (2, 0)
+    assert until(HOUR + 1700) == (1, 0)
+    assert until(3 * HOUR) == (0, 0)
     assert (tmp_path / "rejects" / "rejects-segment-0000000001.parquet").is_file()
-    clock.now = 3 * HOUR
-    for _ in range(4):
-        stream.step()
-    assert numbers(tmp_path) == []
     stream = engine(tmp_path, clock, broker, keep_landed=1000)
-    assert stream.segments == ()
-    assert stream.next_number == 3
     broker.publish(message(ONE, 0, range(3)))
     stream.step()
-    assert numbers(tmp_path) == [3]
     stream.stop()
     assert stream.record is not None
     total = stream.record.accounting.total.as_record()
     assert (total["read"], total["counted"], total["late"]) == (3 + 4 + 1 + 3, 7, 3)
 
 
+def test_refused_messages_of_a_backlog_stay_as_long_as_others(tmp_path: Path) -> None:
+    """They are landed when the engine knows of no time yet, or of that before an outage."""
+    day = 86400.0
+    clock = Clock(30 * day)
+    broker = Broker(clock)
+    stream = engine(tmp_path, clock, broker, keep_landed=HOUR)
+    broker.publish(b"old junk", 10 * day)
+    stream.step()
+    assert stream.watermark == 0
+    broker.publish(b"new junk")
+    for _ in range(4):
+        stream.step()
+    clock.now += 0.9 * HOUR
+    for _ in range(4):
+        stream.step()
+    assert stream.watermark > 30 * day * 1e6
+    assert [[one.message for one in stream.refused(number)] for number in (1, 2)] == [
+        [b"old junk"],
+        [b"new junk"],
+    ]
+    clock.now += 0.3 * HOUR
+    for _ in range(4):
+        stream.step()
+    assert not stream.refused(1) + stream.refused(2)
+    assert not reading.kept(tmp_path, reading.REFUSED)
+
+
 def test_a_number_is_not_used_again_for_want_of_a_collection(tmp_path: Path) -> None:
-    """Tables of rejects have it in their name, and would be taken for leftovers, or be overwritten."""
+    """Tables of rejects have it in their name, and would be overwritten."""
     clock = Clock(10.0)
     broker = Broker(clock)
     stream = engine(tmp_path, clock, broker, keep_landed=0)
@@ -360,9 +334,7 @@ def test_a_number_is_not_used_again_for_want_of_a_collection(tmp_path: Path) -> 
     clock.now = 3 * HOUR
     for _ in range(4):
         stream.step()
-    assert numbers(tmp_path) == []
-    config = RunConfig.parsed((TWO,), output=str(tmp_path), subscription="s", settle=1.0, land_every=0.5)
-    stream = LocalStream(config, broker, clock, clock)
+    stream = engine(tmp_path, clock, broker, TWO)
     broker.publish(b"junk")
     stream.step()
     stream.stop()
@@ -372,125 +344,354 @@ def test_a_number_is_not_used_again_for_want_of_a_collection(tmp_path: Path) -> 
     ]
 
 
-def test_recovery_reads_no_more_than_each_header_once(tmp_path: Path) -> None:
-    for number in range(1, 6):
-        land(tmp_path, message(ONE, 0, range(number)), number=number)
-    with (
-        mock.patch.object(module, "read_header", wraps=read_header) as read,
-        mock.patch.object(module, "read_segment") as columns,
-    ):
-        stream = engine(tmp_path)
-    paths = [Landing(str(tmp_path)).path(n) for n in range(1, 6)]
-    assert sorted(call.args[0] for call in read.call_args_list) == paths
-    assert not columns.called
-    assert stream.messages == 5
-    assert np.array_equal([s.number for s in stream.segments], range(1, 6))
+def test_much_is_removed_in_parts_and_its_room_is_used_again(output: Path) -> None:
+    """The file does not grow with what came and went; one change removes no more than is said."""
+    with mock.patch.object(module, "AT_ONCE", 5000):
+        known = state(output)
+        sizes = []
+        for epoch in range(12):
+            for n in range(10):
+                sent = [message(ONE, epoch, range(50 * n, 50 * n + 50))] * 2
+                known.land(segment(*sent, watermark=epoch * HOUR * 1_000_000))
+            key = (ONE.digest_hex, epoch)
+            known.epochs[key].closed, known.epochs[key].has_new_reports = True, False
+            known.epochs[key].unpublished_entries.clear()
+            rows = []
+            while known.landed:
+                rows.append(known.landed_rows)
+                known.settle(clock={}, horizon=1 << 62, keep=99, forget_before=0, exists=lambda name: True)
+            assert rows == [10, 4], rows
+            sizes.append(known._landing.path.stat().st_size)
+    assert sizes[-1] <= 1.5 * sizes[1], sizes
+    assert state(output).landed == {}
 
 
-# --- merging
-
-
-def test_merged_segments_hold_what_they_are_made_of(tmp_path: Path) -> None:
-    """Reports, entries that are not booked, refused messages; in the place of the newest."""
-    sent = [
-        land(tmp_path, message(ONE, 0, range(3)), b"junk", number=4, watermark=10),
-        land(tmp_path, message(ONE, 1, range(5)), message(TWO, 0, range(2)), number=6, watermark=20),
-        land(tmp_path, message(ONE, 0, range(2, 9)), number=7, watermark=30, unstamped=1),
-    ]
-    through: dict[tuple[str, int | None], int] = {(ONE.digest_hex, 0): 4, (ONE.digest_hex, 1): 7}
-    landing = Landing(str(tmp_path))
-    merged = landing.merge(sent, lambda key: through.get(key, 0), lambda key: key == (TWO.digest_hex, 0))
-    assert merged == read_header(landing.path(7))
-    assert (merged.number, merged.first, merged.level, merged.watermark) == (7, 4, 1, 30)
-    assert (merged.messages, merged.unstamped) == (5, 1)
-    assert numbers(tmp_path) == [7]
-    assert found(tmp_path, merged)[ONE.digest, 0][0] == [0, 1, 2, *range(2, 9)]
-    assert merged.keys == {(ONE.digest_hex, 0), (ONE.digest_hex, 1)}
-    assert [merged.by_key[ONE.digest_hex, epoch].newest_segment for epoch in (0, 1)] == [7, 6]
-    books = Accounting.from_entries(merged.entries)
-    assert {key: line.read for key, line in books.accounts.items()} == {
-        (ONE.digest_hex, 0): 7,
-        (TWO.digest_hex, 0): 2,
-        ("", None): 1,
-    }
-    assert (tmp_path / "landing" / "refused-0000000004.pb").is_file()
-    later = land(tmp_path, message(ONE, 2, range(1)), number=9, watermark=4 * HOUR * 1_000_000)
-    merged = landing.merge([merged, later], lambda key: 9, lambda key: False)
-    # A merged segment does not make reports newer than they are.
-    assert [merged.by_key[ONE.digest_hex, epoch].newest_segment for epoch in (0, 1)] == [7, 6]
-    landing.remove(merged)
-    assert sorted(path.name for path in (tmp_path / "landing").iterdir()) == []
-
-
-def test_what_a_merged_segment_stands_for_is_not_read_again(tmp_path: Path) -> None:
-    """A crash after the rename left its parts; they go, and only they."""
-    sent = [land(tmp_path, message(ONE, 0, range(n)), number=n) for n in range(1, 6)]
-    landing = Landing(str(tmp_path))
-    parts = {n: landing.path(n).read_bytes() for n in range(2, 4)}
-    merged = landing.merge(sent[1:4], lambda key: 0, lambda key: False)
-    for n, whole in parts.items():
-        landing.path(n).write_bytes(whole)
-    assert [s.number for s in landing.recover(0)] == [1, 4, 5]
-    assert numbers(tmp_path) == [1, 4, 5]
-    assert merged.first == 2
-
-
-def test_many_segments_become_few(tmp_path: Path) -> None:
-    """Whatever was landed: no more files than kinds of them times the number that is merged."""
+def test_files_for_readers_are_made_what_the_engines_file_says(tmp_path: Path) -> None:
+    """Damaged ones, and ones that are gone; the engine believes none of them."""
     clock = Clock(10.0)
     broker = Broker(clock)
-    stream = engine(tmp_path, clock, broker, merge_segments=4)
-    for n in range(100):
-        broker.publish(message(ONE, 0, range(10 * n, 10 * n + 3)))
-        stream.step()
-        assert len(numbers(tmp_path)) <= 4 * 4
-        assert [s.number for s in stream.segments] == numbers(tmp_path)
-    assert stream.messages == 100
-    again = engine(tmp_path, clock, broker, merge_segments=4)
-    assert again.segments == stream.segments
-    assert again.messages == 100
-    clock.now = HOUR + 100.0
+    stream = engine(tmp_path, clock, broker)
+    broker.publish(message(ONE, 0, range(5)))
+    broker.publish(b"junk")
+    stream.step()
+    clock.now = HOUR + 10.0
     for _ in range(4):
-        again.step()
-    again.stop()
-    assert again.record is not None
-    total = again.record.accounting.total.as_record()
-    assert (total["read"], total["counted"], total["duplicate"]) == (300, 300, 0)
+        stream.step()
+    files = {path: path.read_bytes() for path in (tmp_path / "accounting").iterdir()}
+    assert len(files) == 2
+    one, other = sorted(files)
+    one.write_bytes(files[one].replace(b'"alarm"', b'"blarm"').replace(b'"counted": 5', b'"counted": 6'))
+    other.unlink()
+    stream = engine(tmp_path, clock, broker)
+    assert {path: path.read_bytes() for path in (tmp_path / "accounting").iterdir()} == files
+    stream.stop()
+    assert stream.record is not None
+    assert stream.record.accounting.total.counted == 5
 
 
-def test_merging_takes_neighbours_only(tmp_path: Path) -> None:
-    """A big segment between small ones is not merged, nor reached across: its number would be taken."""
+# --- damage
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    """What an engine leaves that has published, archived, refused, merged and removed something."""
     clock = Clock(10.0)
     broker = Broker(clock)
-    with mock.patch.object(module, "_MERGED_BYTES", 4000):
-        stream = engine(tmp_path, clock, broker, merge_segments=3)
-        for n in range(60):
-            broker.publish(message(ONE, 0, range(100 * n, 100 * n + (60 if n % 7 == 3 else 2))))
-            for _ in range(4 * (n % 7 == 3)):
-                broker.publish(message(ONE, 0, range(100 * n, 100 * n + 60)))
-            stream.step()
-        spans = [(s.first, s.number) for s in stream.segments]
-        assert all(end < begin for (_, end), (begin, _) in pairwise(spans))
-        assert stream.messages == broker._numbers
-        again = engine(tmp_path, clock, broker, merge_segments=3)
-        assert again.messages == stream.messages
-        assert len(spans) < 45
-        clock.now = HOUR + 100.0
-        for _ in range(4):
-            again.step()
-        again.stop()
-    assert again.record is not None
-    total = again.record.accounting.total.as_record()
-    assert total["counted"] == sum(60 if n % 7 == 3 else 2 for n in range(60))
+    folder = tmp_path / "small"
+    stream = engine(folder, clock, broker, keep_accounts=0, keep_landed=HOUR)
+    broker.publish(message(ONE, 0, range(3)))
+    broker.publish(b"junk")
+    stream.step()
+    clock.now = HOUR + 1300.0
+    for _ in range(4):
+        stream.step()
+    broker.publish(message(ONE, 1, range(4)))
+    broker.publish(message(ONE, 99, range(4)))
+    stream.step()
+    stream.stop()
+    with mock.patch.object(module, "_MANY", 2):
+        state(folder).land(acknowledged(20))
+    assert state(folder).landed_rows == 2  # of epoch 1 two became one
+    return folder
 
 
-def test_the_end_of_a_failed_start_lets_others_in(tmp_path: Path) -> None:
-    land(tmp_path, message(ONE, 0, range(3)))
-    path = Landing(str(tmp_path)).path(1)
+def acknowledged(first: int) -> Segment:
+    """What an engine lands once more: reports, something refused, and a position in a file."""
+    data = message(ONE, 1, range(first, first + 3)), b"more junk"
+    return segment(*data, watermark=5000 * 1_000_000, taken=((f"{first}.pb", 9),))
+
+
+def said(output: Path) -> Any:
+    """All that an engine reads back."""
+    known = state(output)
+    return (
+        (known.number, known.watermark, known.messages, known.clock),
+        known.total,
+        known.archived,
+        list(known._archive.records()),
+        found(known),
+        [known.refused(number) for number in range(1, known.number + 1)],
+        known.taken,
+        known.unattributed,
+        {key: (one.numbered, one.published, one.has_new_reports) for key, one in known.epochs.items()},
+    )
+
+
+CODES = {"E-LANDING-DAMAGED", "E-LANDING-OLDER", "E-LANDING-SENTINEL", "E-LANDING-VERSION"}
+
+
+def outcome(folder: Path, whole: Any) -> str:
+    """A code, or ``same``; anything else than what was landed is a failure."""
+    try:
+        return "same" if said(folder) == whole else "other"
+    except LdpError as error:
+        assert error.where
+        assert error.remedy
+        return error.code
+
+
+def changed(path: Path, step: int) -> Iterator[bytes]:
+    """The content of a file with one bit flipped, for every so manyth bit."""
+    content = path.read_bytes()
+    for bit in range(0, 8 * len(content), step):
+        yield content[: bit >> 3] + bytes([content[bit >> 3] ^ 1 << (bit & 7)]) + content[(bit >> 3) + 1 :]
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        pytest.param(97, id="some"),
+        pytest.param(1, id="every", marks=[pytest.mark.thorough, pytest.mark.timeout(7200)]),
+    ],
+)
+@pytest.mark.parametrize("name", ["engine.sqlite", "sentinel"])
+def test_every_flipped_bit_is_noticed_or_harmless(small: Path, tmp_path: Path, name: str, step: int) -> None:
+    whole, left = said(small), tmp_path / "left"
+    tally: Counter[str] = Counter()
+    shutil.copytree(small, left)
+    files = {path.name: path.read_bytes() for path in (left / "landing").iterdir()}
+    for content in changed(small / "landing" / name, step):
+        for each in (left / "landing").iterdir():
+            each.unlink()
+        for other, as_it_was in files.items():
+            (left / "landing" / other).write_bytes(content if other == name else as_it_was)
+        tally[outcome(left, whole)] += 1
+    assert tally.keys() <= CODES | {"same"}, tally
+    if name == "engine.sqlite":
+        assert tally["E-LANDING-DAMAGED"] > 10
+
+
+@pytest.mark.parametrize("name", ["engine.sqlite", "sentinel"])
+@pytest.mark.parametrize(
+    "step",
+    [
+        pytest.param(509, id="some"),
+        pytest.param(1, id="every", marks=[pytest.mark.thorough, pytest.mark.timeout(3600)]),
+    ],
+)
+def test_a_file_that_is_shorter_or_gone_is_noticed_or_harmless(small: Path, name: str, step: int) -> None:
+    whole, path = said(small), small / "landing" / name
+    files = {each: each.read_bytes() for each in path.parent.iterdir()}
+    lengths = [*range(0, len(files[path]), step), len(files[path]) - 1]
+    for length in [None, *lengths]:
+        for each, content in files.items():
+            each.write_bytes(content)
+        if length is None:
+            path.unlink()
+        else:
+            path.write_bytes(files[path][:length])
+        wanted = {"E-LANDING-DAMAGED"} if name == "engine.sqlite" else {"same", "E-LANDING-SENTINEL"}
+        assert outcome(small, whole) in wanted, length
+
+
+def test_a_row_of_an_earlier_moment_is_noticed(output: Path) -> None:
+    """As a page of an older copy brings it back: it has a digest that holds, of another content."""
+
+    def rows(group: int) -> Any:
+        with sqlite3.connect(output / "landing" / "engine.sqlite") as base:
+            where = (9 << 56) + (group << 24)
+            found = base.execute("SELECT digest, content FROM rows WHERE key = ?", (where,)).fetchone()
+        base.close()
+        return where, found
+
+    def put_back(where: int, row: tuple[bytes, bytes]) -> None:
+        with sqlite3.connect(output / "landing" / "engine.sqlite") as base:
+            base.execute("UPDATE rows SET digest = ?, content = ? WHERE key = ?", (*row, where))
+        base.close()
+
+    with mock.patch.object(module, "_MANY", 2):
+        known = state(output)
+        known.land(segment(message(ONE, 0, range(5)), b"one", b"two"))
+        reports, refused = known.landed[ONE.digest_hex, 0].number, known._refused._blocks[0].group.number
+        earlier = [rows(reports), rows(refused)]
+        replayed = frozenset([(1, known.refused(1)[0].place)])
+        known.land(Segment(0, admitted=segment(message(ONE, 0, range(9))).admitted, replayed=replayed))
+    assert len(known.refused(1)) == 1
+    assert known.landed_rows == 1
+    for where, row in earlier:
+        newer = rows(where >> 24 & 0xFFFFFFFF)[1]
+        assert row != newer
+        put_back(where, row)
+        again = state(output)
+        with pytest.raises(LdpError, match="E-LANDING-DAMAGED"):
+            again.read(again.landed) if where == earlier[0][0] else again.refused(1)
+        put_back(where, newer)
+    assert len(state(output).refused(1)) == 1
+
+
+def test_an_older_copy_is_refused(small: Path) -> None:
+    copy = (small / "landing" / "engine.sqlite").read_bytes()
+    state(small).land(segment(b"junk"))
+    (small / "landing" / "engine.sqlite").write_bytes(copy)
+    with pytest.raises(LdpError, match="E-LANDING-OLDER"):
+        state(small)
+
+
+@pytest.fixture
+def killed(small: Path) -> list[dict[str, bytes]]:
+    """The folder of an engine that was killed with all pages written and nothing committed."""
+    moments = []
+    known = state(small)
+    before = {path.name: path.read_bytes() for path in (small / "landing").iterdir()}
+    base = sqlite3.connect(small / "landing" / "engine.sqlite", isolation_level=None)
+    base.execute("PRAGMA synchronous = OFF")
+    base.execute("PRAGMA cache_size = 1")  # so that pages are written while the change is under way
+    base.execute("PRAGMA cache_spill = 1")
+    base.execute("BEGIN IMMEDIATE")
+    base.execute("PRAGMA user_version = 1")  # so that the first page is in the journal too
+    base.execute("UPDATE rows SET content = zeroblob(length(content)), digest = zeroblob(32)")
+    assert known.number
+    moments.append({path.name: path.read_bytes() for path in (small / "landing").iterdir()})
+    base.execute("ROLLBACK")
+    base.close()
+    assert (small / "landing" / "engine.sqlite").read_bytes() == before["engine.sqlite"]
+    assert all("engine.sqlite-journal" in moment for moment in moments)
+    return moments
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        pytest.param(97, id="some"),
+        pytest.param(1, id="every", marks=[pytest.mark.thorough, pytest.mark.timeout(7200)]),
+    ],
+)
+def test_damage_of_a_hot_journal_is_noticed_or_harmless(
+    small: Path, killed: list[dict[str, bytes]], step: int
+) -> None:
+    whole, folder = said(small), small / "landing"
+    tally: Counter[str] = Counter()
+
+    def tried(files: dict[str, bytes]) -> None:
+        for each in folder.iterdir():
+            each.unlink()
+        for name, content in files.items():
+            (folder / name).write_bytes(content)
+        tally[outcome(small, whole)] += 1
+
+    for moment in killed:
+        journal = moment["engine.sqlite-journal"]
+        (small / "journal").write_bytes(journal)
+        for content in changed(small / "journal", step):
+            tried({**moment, "engine.sqlite-journal": content})
+        for length in range(0, len(journal), 509):
+            tried({**moment, "engine.sqlite-journal": journal[:length]})
+        tried({name: content for name, content in moment.items() if name != "engine.sqlite-journal"})
+    assert tally.keys() <= CODES | {"same"}, tally
+    assert tally["same"], "an undamaged part of a journal is played back"
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        pytest.param(499, id="some"),
+        pytest.param(1, id="every", marks=[pytest.mark.thorough, pytest.mark.timeout(7200)]),
+    ],
+)
+def test_a_journal_that_comes_back_takes_no_acknowledged_change_with_it(
+    small: Path, killed: list[dict[str, bytes]], step: int
+) -> None:
+    """As a disk may bring it back that had the change, and not that the journal is gone; whole or damaged."""
+    folder = small / "landing"
+    state(small).land(acknowledged(30))
+    whole, files = said(small), {path.name: path.read_bytes() for path in folder.iterdir()}
+    (journal,) = (moment["engine.sqlite-journal"] for moment in killed)
+    (small / "journal").write_bytes(journal)
+    tally: Counter[str] = Counter()
+    lengths = (journal[:length] for length in range(0, len(journal), max(step, 50)))
+    for content in (journal, *changed(small / "journal", step), *lengths):
+        for name, as_it_was in files.items():
+            (folder / name).write_bytes(as_it_was)
+        (folder / "engine.sqlite-journal").write_bytes(content)
+        tally[found := outcome(small, whole)] += 1
+        assert content != journal or found == "E-LANDING-OLDER"
+    assert tally.keys() <= CODES | {"same"}, tally
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        pytest.param(997, id="some"),
+        pytest.param(11, id="many", marks=[pytest.mark.thorough, pytest.mark.timeout(7200)]),
+    ],
+)
+def test_damage_between_an_acknowledgement_and_the_next_change_is_noticed_or_harmless(
+    small: Path, step: int
+) -> None:
+    """While an engine works that has read its file before: what was acknowledged is there, or is missed."""
+    folder = small / "landing"
+    tally: Counter[str] = Counter()
+
+    def restored(files: dict[str, bytes]) -> StreamState:
+        for path in folder.iterdir():
+            path.unlink()
+        for name, content in files.items():
+            (folder / name).write_bytes(content)
+        return state(small)
+
+    with mock.patch.object(module, "_MANY", 3):
+        before = {path.name: path.read_bytes() for path in folder.iterdir()}
+        known = restored(before)
+        known.land(acknowledged(30))
+        first, files = said(small), {path.name: path.read_bytes() for path in folder.iterdir()}
+        (small / "file").write_bytes(files["engine.sqlite"])
+        known.land(acknowledged(40))
+        both = said(small)
+        for content in changed(small / "file", step):
+            known = restored(before)
+            known.land(acknowledged(30))
+            (folder / "engine.sqlite").write_bytes(content)
+            try:
+                known.land(acknowledged(40))
+                landed = True
+            except LdpError as error:
+                assert error.code in CODES
+                landed = False
+            left = outcome(small, both if landed else first)
+            tally[f"{left} after {'a change' if landed else 'an error'}"] += 1
+            assert left in CODES | {"same"}, (left, landed)
+    assert tally["same after a change"], tally
+    assert tally["E-LANDING-DAMAGED after an error"], tally
+
+
+def test_the_end_of_a_failed_start_lets_others_in(small: Path) -> None:
+    path = small / "landing" / "engine.sqlite"
     path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(LdpError, match="E-LANDING-DAMAGED") as caught:
-        engine(tmp_path)
-    other = Landing(str(tmp_path))
+    clock = Clock(10.0)
+    with pytest.raises(LdpError, match="E-LANDING-DAMAGED"):
+        engine(small, clock, Broker(clock))
+    other = Landing(str(small))
     other.lock()
     other.unlock()
-    assert caught.value.where
+
+
+def test_a_digest_that_nobody_looks_at_would_be_seen(small: Path, tmp_path: Path) -> None:
+    """Otherwise the tests of damage could not fail."""
+
+    def trusting(self: RowStore, connection: Any, first: int, last: int) -> Any:
+        statement = "SELECT key, digest, content FROM rows WHERE key BETWEEN ? AND ? ORDER BY key"
+        return iter(connection.execute(statement, (first, last)).fetchall())
+
+    seen = (AssertionError, AttributeError, ValueError, LookupError, TypeError)
+    with mock.patch.object(RowStore, "sound", trusting), pytest.raises(seen):
+        test_every_flipped_bit_is_noticed_or_harmless(small, tmp_path, "engine.sqlite", 97)

@@ -1,0 +1,424 @@
+"""All that the local engine knows, in memory and in its file: each change of both is one of the file.
+
+A segment and what it changes in accounting and positions are landed together. So are a result's accounting
+and all that follows from it. The files in ``accounting/`` repeat what is published for readers. The engine
+reads none of them: where one is not what the engine's file says, a start writes it again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ldpbeam.accounting import Account, Accounting, Key
+from ldpbeam.collection.collection import digest_hex
+from ldpbeam.durable.store import Transaction
+from ldpbeam.engine.storage import landing as tables
+from ldpbeam.engine.storage.archive import Archive
+from ldpbeam.engine.storage.epoch_state import EpochState, UnattributedState
+from ldpbeam.engine.storage.judged import EpochKey, Refused, Segment
+from ldpbeam.engine.storage.landing import Group, Landing
+from ldpbeam.engine.storage.refused import RefusedMessages
+from ldpbeam.records.run_record import Archived
+from ldpbeam.reports import ReportColumns
+from ldpbeam.schedule import Schedule
+from ldpbeam.transforms.coders import ReportColumnsCoder
+from ldpbeam.transforms.sinks.accounting import (
+    EpochAccounting,
+    Numbered,
+    UnattributedAccounting,
+    accounting_content,
+    write_accounting,
+)
+from ldpbeam.transforms.sinks.atomic import remove
+from ldpbeam.transforms.sinks.file_record import FileRecord
+from ldpbeam.transforms.sinks.rejects import write_rejects
+
+_ROW = 1
+"""Key of the one row of the table of the engine."""
+_NUMBERS = ("number", "watermark", "messages", "unstamped", "next_key")
+
+
+class StreamState:
+    """The state of the engine on one output directory.
+
+    It is also the set of epochs that are closed, which nobody has to hold in memory: those that have long
+    been closed are in the archive, and come back when something is landed of them.
+
+    Attributes:
+        number: of the last segment.
+        watermark: the highest that was landed or published at, microseconds since 1970.
+        messages, unstamped: landed so far, see :class:`Segment`.
+        clock: what the last engine knew of the time; None at first.
+        epochs: states of epochs of the given collections, without those that are in the archive alone.
+        unattributed: states by digest; the digest is empty for records that name no collection.
+        landed: reports of epochs that are still there.
+        taken: how far files were taken, bytes by name.
+    """
+
+    def __init__(self, landing: Landing, output: str, schedules: Mapping[str, Schedule]) -> None:
+        """Take up what there is; the files of ``accounting/`` are made what it says.
+
+        Args:
+            landing: of the output directory, locked.
+            output: output directory.
+            schedules: of the given collections, by digest.
+
+        Raises:
+            LdpError: the engine's file is damaged.
+        """
+        self._landing, self._output, self._schedules = landing, output, schedules
+        self.number = self.watermark = self.messages = self.unstamped = 0
+        self._next_key = 1
+        self.clock: Mapping[str, Any] | None = None
+        self.epochs: dict[EpochKey, EpochState] = {}
+        self._unknown: dict[EpochKey, EpochState] = {}
+        """Epochs of collections that an earlier engine was given, and this one is not."""
+        self.unattributed: dict[str, UnattributedState] = {}
+        self.landed: dict[EpochKey, Group] = {}
+        self._refused = RefusedMessages()
+        self.taken: dict[str, int] = {}
+        self._file_rows: dict[str, int] = {}
+        found = landing.open()
+        with landing.parsing():
+            self._unpack(found)
+            self._archive = Archive(landing, found)
+        self._clear()
+        self._restore()
+
+    def _unpack(self, found: Mapping[str, Mapping[int, bytes]]) -> None:
+        if found[tables.ENGINE]:
+            line = json.loads(found[tables.ENGINE][_ROW])
+            self.number, self.watermark, self.messages, self.unstamped, self._next_key = (
+                line[name] for name in _NUMBERS
+            )
+            self.clock = line["clock"]
+        for row, content in found[tables.OTHERS].items():
+            digest, other = UnattributedState.unpack(row, content)
+            self.unattributed[digest] = other
+        for row, content in found[tables.EPOCHS].items():
+            key, state = EpochState.unpack_epoch(row, content)
+            (self.epochs if key[0] in self._schedules else self._unknown)[key] = state
+        for content in found[tables.LANDED].values():
+            digest, epoch, group = json.loads(content)
+            self.landed[digest, epoch] = Group.from_record(group)
+        for key, state in (*self.epochs.items(), *self._unknown.items()):
+            state.landed = self.landed.get(key)
+        self._refused = RefusedMessages.unpack(found[tables.REFUSED].values())
+        for row, content in found[tables.FILES].items():
+            name, end = json.loads(content)
+            self.taken[name], self._file_rows[name] = end, row
+
+    def _clear(self) -> None:
+        """Take away what an engine left that was ended while it wrote."""
+        for pattern in ("*/*.tmp", "run.json.*.tmp"):
+            for path in Path(self._output).glob(pattern):
+                path.unlink()
+        # Tables of rejects are written before their segment is landed.
+        remove(self._output, f"rejects/{_rejects(self.number + 1)}.parquet")
+
+    def _restore(self) -> None:
+        """Write the files of ``accounting/`` again that are not what is published."""
+        accounts: list[EpochAccounting | UnattributedAccounting] = [
+            state.published for _, state in self._all_epochs() if state.published
+        ]
+        accounts += [other.accounting(digest) for digest, other in self.unattributed.items() if other.segment]
+        for accounting in accounts:
+            there = b""
+            with suppress(OSError):
+                there = Path(self._output, accounting.file_name).read_bytes()
+            if there != accounting_content(accounting):
+                write_accounting(self._output, accounting)
+
+    # --- asking
+
+    def __contains__(self, key: object) -> bool:
+        """Whether an epoch was published as closed."""
+        assert isinstance(key, tuple)  # noqa: S101 - digest and epoch
+        known = self.epochs.get(key)
+        return known.closed if known is not None else key in self._archive
+
+    @property
+    def landed_rows(self) -> int:
+        """Rows of reports that are still there: of a segment one for each epoch, or of many segments one."""
+        return sum(group.rows for group in self.landed.values())
+
+    def read(self, keys: Iterable[EpochKey]) -> dict[EpochKey, list[ReportColumns]]:
+        """The reports of epochs, in the order in which they were landed.
+
+        Raises:
+            LdpError: they are damaged.
+        """
+        coder = ReportColumnsCoder()
+        with self._landing.reading() as rows:
+            return {
+                key: [coder.decode(content) for content in self.landed[key].read(rows)]
+                for key in keys
+                if key in self.landed
+            }
+
+    def refused(self, number: int) -> list[Refused]:
+        """Messages that were refused with a segment and not taken up again; none once they were removed.
+
+        Raises:
+            LdpError: they are damaged.
+        """
+        if number not in self._refused:
+            return []
+        with self._landing.reading() as rows:
+            return self._refused.read(rows, number)
+
+    def is_gone(self, key: EpochKey, horizon: int) -> bool:
+        """Whether an epoch closed before ``horizon`` (microseconds) and will not be counted again."""
+        if key[0] not in self._schedules or self._schedules[key[0]].close(key[1]) > horizon:
+            return False
+        known = self.epochs.get(key)
+        return known is None or known.is_finished
+
+    def revisions(self) -> dict[EpochKey, int]:
+        """Newest revision of each epoch that has one, archived ones among them."""
+        archived = (r for r in self._archive.records() if r["digest"] in self._schedules and r["revisions"])
+        found = {(r["digest"], r["epoch"]): int(r["revisions"][-1]["revision"]) for r in archived}
+        found.update({k: known.next_revision - 1 for k, known in self.epochs.items() if known.next_revision})
+        return found
+
+    @property
+    def accounting(self) -> Accounting:
+        """What is published, without the archive."""
+        accounts: dict[Key, Account] = {k: known.account for k, known in self._all_epochs()}
+        accounts.update({(digest, None): known.account for digest, known in self.unattributed.items()})
+        return Accounting(accounts)
+
+    @property
+    def files(self) -> list[FileRecord]:
+        """Published tables, without those of the archive."""
+        return [file for _, known in self._all_epochs() for file in known.files]
+
+    @property
+    def archived(self) -> Archived | None:
+        """What is in the archive; None where nothing was ever archived."""
+        return self._archive.sums()
+
+    @property
+    def total(self) -> Account:
+        """Everything that was ever landed, published or not."""
+        total = self._archive.account
+        for _, known in self._all_epochs():
+            total.merge(known.total)
+        for unattributed in self.unattributed.values():
+            total.merge(unattributed.total)
+        return total
+
+    def _all_epochs(self) -> Iterator[tuple[EpochKey, EpochState]]:
+        # Of collections that are not given, only what is published is told.
+        yield from ((key, known) for key, known in self._unknown.items() if known.published)
+        yield from self.epochs.items()
+
+    # --- landing
+
+    def land(self, segment: Segment) -> None:
+        """Keep a segment, and all that follows from it; on disk when this returns.
+
+        Raises:
+            LdpError: the disk refuses. The segment is not landed then, or is; nothing else may follow.
+        """
+        if segment.rejections:
+            # Before it is landed: a number whose table is there and which was not landed is given again.
+            source = f"{tables.FOLDER}/{self._landing.path.name}#{self.number + 1}"
+            moved = [replace(rejection, source=source) for rejection in segment.rejections]
+            write_rejects(self._output, _rejects(self.number + 1), moved)
+        with self._landing.change() as rows:
+            self.number += 1
+            self.watermark = max(self.watermark, segment.watermark)
+            self.messages += segment.messages
+            self.unstamped += segment.unstamped
+            self._keep_reports(rows, segment)
+            if segment.refused:
+                self._refused.add(rows, self.number, segment, self._new_key)
+            if segment.replayed:
+                self._refused.take_up(rows, segment.replayed)
+            for (key, what), count in segment.entries:
+                self._of(rows, key).unpublished_entries[what] += count
+            for key in self._keys(segment):
+                self._put(rows, key)
+            for name, end in segment.taken:
+                self.taken[name] = end
+                if name not in self._file_rows:
+                    self._file_rows[name] = self._new_key()
+                rows.put(tables.FILES, self._file_rows[name], json.dumps([name, end]).encode())
+            self._put_engine(rows)
+
+    @staticmethod
+    def _keys(segment: Segment) -> set[Key]:
+        """What a segment changes the accounting of."""
+        keys: set[Key] = {key for (key, _), _ in segment.entries}
+        return keys | {(digest_hex(some[0].digest), some[0].epoch) for some in segment.admitted}
+
+    def _keep_reports(self, rows: Transaction, segment: Segment) -> None:
+        for columns in segment.admitted:
+            key = (digest_hex(columns[0].digest), columns[0].epoch)
+            group = self._group(key)
+            content = b"".join(ReportColumnsCoder.views(columns))
+            group.add(rows, content, sum(map(len, columns)))
+            group.merge(rows, _join)
+            self._put_group(rows, key, group)
+            state = self._of(rows, key)
+            assert isinstance(state, EpochState)  # noqa: S101 - it has an epoch
+            state.landed, state.has_new_reports = group, True
+
+    def _group(self, key: EpochKey) -> Group:
+        if key not in self.landed:
+            self.landed[key] = Group(self._new_key())
+        return self.landed[key]
+
+    def _put_group(self, rows: Transaction, key: EpochKey, group: Group) -> None:
+        rows.put(tables.LANDED, group.number, json.dumps([*key, group.as_record()]).encode())
+
+    def _of(self, rows: Transaction, key: Key) -> UnattributedState:
+        """What something is booked on: it is known, comes back from the archive, or is new."""
+        digest, epoch = key
+        if epoch is None:
+            if digest not in self.unattributed:
+                self.unattributed[digest] = UnattributedState(row=self._new_key())
+            return self.unattributed[digest]
+        known = self.epochs.get((digest, epoch))
+        if known is None:
+            known = self.epochs[digest, epoch] = EpochState(row=self._new_key())
+            known.landed = self.landed.get((digest, epoch))
+            archived = self._archive.take_out(rows, (digest, epoch))
+            if archived is not None:
+                known.set_published(archived)
+        return known
+
+    def _put(self, rows: Transaction, key: Key) -> None:
+        """The row of what something was booked on."""
+        digest, epoch = key
+        if epoch is None:
+            other = self.unattributed[digest]
+            rows.put(tables.OTHERS, other.row, other.pack(digest))
+        else:
+            state = self.epochs[digest, epoch]
+            rows.put(tables.EPOCHS, state.row, state.pack_epoch((digest, epoch)))
+
+    def _put_engine(self, rows: Transaction) -> None:
+        numbers = (self.number, self.watermark, self.messages, self.unstamped, self._next_key)
+        line = {**dict(zip(_NUMBERS, numbers, strict=True)), "clock": self.clock}
+        rows.put(tables.ENGINE, _ROW, json.dumps(line).encode())
+
+    def _new_key(self) -> int:
+        """Of a row or a group; never the same again, once it is on disk."""
+        self._next_key += 1
+        return self._next_key - 1
+
+    # --- publishing
+
+    def keep_number(self, key: EpochKey, number: Numbered) -> None:
+        """A number is given to a result; on disk when this returns, so that it never stands for another."""
+        with self._landing.change() as rows:
+            self.epochs[key].numbered = number
+            self._put(rows, key)
+
+    def publish(self, accounts: Iterable[EpochAccounting]) -> None:
+        """Results are published: their accounting is kept, then written for readers."""
+        accounts = list(accounts)
+        with self._landing.change() as rows:
+            for accounting in accounts:
+                self.epochs[accounting.key].set_published(accounting)
+                self._put(rows, accounting.key)
+                self.watermark = max(self.watermark, (accounting.position or {}).get("watermark", 0))
+            self._put_engine(rows)
+        for accounting in accounts:
+            write_accounting(self._output, accounting)
+
+    def settle(
+        self,
+        *,
+        clock: Mapping[str, Any],
+        horizon: int,
+        keep: int,
+        forget_before: int,
+        exists: Callable[[str], bool],
+    ) -> None:
+        """Keep what is known of the time, and the file small.
+
+        Args:
+            clock: for the next engine.
+            horizon: epochs that closed before it are not counted again, microseconds since 1970.
+            keep: finished epochs that stay in memory; only when there are twice as many, the older ones move
+                into the archive.
+            forget_before: seconds since 1970; accounting of what closed before then is kept as a sum.
+            exists: whether a file of reports is still there.
+        """
+        others = [digest for digest, other in self.unattributed.items() if other.unpublished_entries]
+        done = self._done(keep)
+        for key in done:
+            # Before they are archived, since a start writes again what is not.
+            published = self.epochs[key].published
+            assert published is not None  # noqa: S101 - it is closed
+            remove(self._output, published.file_name)
+        with self._landing.change() as rows:
+            self.clock = clock
+            for digest in others:
+                other = self.unattributed[digest]
+                other.account, other.segment = other.total, self.number
+                other.unpublished_entries.clear()
+                self._put(rows, (digest, None))
+            self._remove_landed(rows, horizon, exists)
+            self._fold(rows, done, forget_before)
+            self._put_engine(rows)
+        for digest in others:
+            write_accounting(self._output, self.unattributed[digest].accounting(digest))
+
+    def _remove_landed(self, rows: Transaction, horizon: int, exists: Callable[[str], bool]) -> None:
+        """Remove reports and refused messages that nobody asks for any more; of many some, the rest later."""
+        removed = 0
+        for key in [key for key in self.landed if self.is_gone(key, horizon)]:
+            if removed >= tables.AT_ONCE:
+                break
+            group = self.landed[key]
+            removed += group.size
+            if not group.shrink(rows):
+                self._put_group(rows, key, group)
+                break
+            rows.remove(tables.LANDED, group.number)
+            del self.landed[key]
+            if key in self.epochs:
+                self.epochs[key].landed = None
+        self._refused.remove(rows, horizon)
+        if removed:
+            for name in [name for name in self.taken if not exists(name)]:
+                del self.taken[name]
+                rows.remove(tables.FILES, self._file_rows.pop(name))
+
+    def _done(self, keep: int) -> list[EpochKey]:
+        """Finished epochs that are to go into the archive."""
+        done = [key for key, known in self.epochs.items() if known.is_finished]
+        if len(done) <= 2 * keep:
+            return []
+        done.sort(key=lambda key: (self._schedules[key[0]].close(key[1]), key))
+        return done[: len(done) - keep]
+
+    def _fold(self, rows: Transaction, done: Iterable[EpochKey], forget_before: int) -> None:
+        records = []
+        for key in done:
+            state = self.epochs.pop(key)
+            assert state.published is not None  # noqa: S101 - it is closed
+            records.append(state.published.as_record())
+            rows.remove(tables.EPOCHS, state.row)
+        if records:
+            self._next_key = self._archive.add(rows, records, self._next_key)
+            self._next_key = self._archive.forget(rows, forget_before, self._next_key)
+
+
+def _join(contents: list[bytes]) -> bytes:
+    """Rows of reports of one epoch as one row."""
+    coder = ReportColumnsCoder()
+    return b"".join(coder.views([coder.decode(content) for content in contents]))
+
+
+def _rejects(number: int) -> str:
+    return f"rejects-segment-{number:010d}"
