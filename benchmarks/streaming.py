@@ -328,9 +328,7 @@ def memory(minutes: float, rate: int) -> None:
     from ldpbeam.collection.epochs import instant
     from ldpbeam.engine.engine import LocalStream
     from ldpbeam.engine.sources.subscriber import Subscriber
-    from ldpbeam.host.memory import keep_freed_memory
 
-    keep_freed_memory()
     with tempfile.TemporaryDirectory() as name, emulator(Path(name)) as service:
         os.environ["PUBSUB_EMULATOR_HOST"] = service.host
         topic, subscription = _channel()

@@ -7,6 +7,8 @@ that cannot be counted is not an error: it becomes a rejection with one of the :
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import Enum
 from importlib import import_module
 from typing import Any, Self
@@ -113,6 +115,24 @@ def disk_error(error: OSError, where: str = "") -> LdpError | None:
             remedy="Move it away, or choose another directory; then run again.",
         )
     return None
+
+
+@contextmanager
+def disk_errors(where: str = "", *, default: str = "") -> Iterator[None]:
+    """Around calls of the operating system: an error of :func:`disk_error` in place of theirs.
+
+    Args:
+        where: the file, whatever file the error names.
+        default: the file, where the error names none.
+
+    Raises:
+        LdpError: the disk is full, or may not be written to, or a link lies there.
+        OSError: any other failure, as it came.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise disk_error(error, where or ("" if error.filename else default)) or error from None
 
 
 _EXTRAS = {

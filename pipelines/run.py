@@ -13,7 +13,7 @@ from pathlib import Path
 import apache_beam as beam
 
 from ldpbeam.errors import LdpError
-from ldpbeam.host.memory import keep_freed_memory, keep_what_is_loaded
+from ldpbeam.host.memory import keep_what_is_loaded
 from ldpbeam.host.signals import interruptible
 from ldpbeam.job.config import RunConfig
 from ldpbeam.records.outcome import OUTCOME, read_outcome
@@ -49,7 +49,6 @@ def run(config: RunConfig, progress: Progress | None = None, total_bytes: int = 
     # Within this process Beam raises what it also logs.
     quiet = config.job.runner == "FnApiRunner" and os.environ.get("LDPBEAM_DEBUG") != "1"
     logging.getLogger("apache_beam").setLevel(logging.CRITICAL if quiet else logging.ERROR)
-    keep_freed_memory()
     keep_what_is_loaded()
     started = time.perf_counter()
     pipeline = make_pipeline(config)  # refuses options that nobody knows, before anything is touched

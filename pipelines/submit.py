@@ -13,7 +13,7 @@ import apache_beam as beam
 from apache_beam.runners.runner import PipelineState
 
 from ldpbeam.accounting import Accounting
-from ldpbeam.host.memory import keep_freed_memory, keep_what_is_loaded
+from ldpbeam.host.memory import keep_what_is_loaded
 from ldpbeam.job.config import ASK_THEIR_SERVER, RunConfig
 from ldpbeam.records.published import read_output, run_record, write_record
 from ldpbeam.records.run_record import DETACHED, RUN_RECORD, RunRecord
@@ -69,7 +69,6 @@ def submit(config: RunConfig, *, warn: Callable[[str], None] = _warn) -> RunReco
         LdpError: the accounting of a finished job does not balance.
     """
     started = time.perf_counter()
-    keep_freed_memory()  # for workers that run in this process
     keep_what_is_loaded()
     pipeline = build(config)
     result = start(pipeline, config.job.runner)

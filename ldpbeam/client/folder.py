@@ -1,4 +1,4 @@
-"""A device's folder: state and waiting reports in one store, a lock, and a sentinel that tells a loss.
+"""A device's folder: state and waiting reports in one store, a lock, and a sentinel that shows a lost store.
 
 The sentinel holds how often the store has changed, and gets each new number after the store has changed and
 before anything leaves the device. So a store with a smaller number is an older copy. One with a larger number
@@ -18,7 +18,7 @@ from ldpbeam.client.state import pack_state, unpack_state
 from ldpbeam.client.storage import Records, Storage, new_state, withdrawn_state
 from ldpbeam.durable.counter import Counter
 from ldpbeam.durable.errors import DamageError, HeldError, VersionError
-from ldpbeam.durable.folder import make_folder, sync_above, sync_folder
+from ldpbeam.durable.folder import make_folder, make_lasting_folder, sync_folder
 from ldpbeam.durable.lock import Lock
 from ldpbeam.durable.store import KEYS, RowStore, Transaction
 from ldpbeam.errors import DeviceError, LdpError, disk_error
@@ -134,8 +134,8 @@ class DeviceFolder(Storage):
             with Lock(self._lock).held(PATIENCE):
                 if self._sentinel_number() is None and not self._store.exists():
                     # Before there is something to lose: else the state could go with its folder.
-                    sync_above(folder)
-                    sync_above(self._sentinel.path.parent)
+                    make_lasting_folder(folder)
+                    make_lasting_folder(self._sentinel.path.parent)
                     self._create(new_state(), 0)
         with self.transaction():
             pass

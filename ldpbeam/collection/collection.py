@@ -64,7 +64,7 @@ class Collection:
             length of an epoch.
         retired: seconds since 1970; epochs that begin then or later take no reports. None: not retired.
         attributes: two or more, instead of ``domain``; part of the digest, like the next.
-        allocation: key of :data:`ldpbeam.protocols.attributes.ALLOCATIONS`, with attributes only.
+        allocation: key of :data:`ldpbeam.protocols.attributes.allocate.ALLOCATIONS`, with attributes only.
         participation: how often a device reports in its life; None where it reports in every epoch. Part of
             the digest.
     """

@@ -10,7 +10,7 @@ from ldpbeam.collector.checks import judge
 from ldpbeam.collector.gather import Counts, Gather
 from ldpbeam.collector.server import Collector, Limits
 from ldpbeam.collector.store import Store
-from ldpbeam.errors import disk_error
+from ldpbeam.errors import disk_errors
 from ldpbeam.host.memory import keep_what_is_loaded
 from ldpbeam.host.signals import stopped_by_signals
 
@@ -43,10 +43,8 @@ def serve(
     try:
         return asyncio.run(_serve(store, by_digest, address, limits, listening))
     finally:
-        try:
+        with disk_errors():
             store.close()
-        except OSError as error:
-            raise disk_error(error) or error from None
 
 
 async def _serve(

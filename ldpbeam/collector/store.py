@@ -1,4 +1,4 @@
-"""Where reports are safe before a device hears so: a journal on disk, or a topic.
+"""Where a collector keeps reports before it answers a device: a journal on disk, or a topic.
 
 One commit takes whatever has gathered, with one fdatasync for all of it. A journal becomes a finished file
 (:mod:`~ldpbeam.records.journal`) when it is old or large enough, in another thread.
@@ -19,7 +19,7 @@ from typing import Protocol
 from ldpbeam.admission import ReportColumns
 from ldpbeam.durable.errors import HeldError
 from ldpbeam.durable.file import GROUP, PRIVATE, write_file
-from ldpbeam.durable.folder import file_size, open_file, sync_above, sync_folder
+from ldpbeam.durable.folder import file_size, make_lasting_folder, open_file, sync_folder
 from ldpbeam.durable.lock import Lock
 from ldpbeam.errors import LdpError, UsageError, disk_error
 from ldpbeam.records.journal import (
@@ -125,8 +125,7 @@ class FileStore:
             LdpError: another collector works here, or the disk refuses.
         """
         try:
-            self._folder.mkdir(mode=0o750, parents=True, exist_ok=True)
-            sync_above(self._folder)  # else it could go with all that is in it
+            make_lasting_folder(self._folder, 0o750)  # else it could go with all that is in it
             self._lock.acquire()
         except HeldError:
             raise LdpError(

@@ -1,4 +1,4 @@
-"""What a caller of this package has to put into words of its own; what a disk refuses stays an OSError."""
+"""Errors of this package, which a caller puts into words of its own; what a disk refuses stays an OSError."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _FOLDERS_OPEN = hasattr(os, "O_DIRECTORY")
 
 
 def make_folder(path: Path, mode: int = 0o700) -> None:
-    """Make a folder and those above it; durable when this returns.
+    """Make a folder and those above it; those that this call makes are durable when it returns.
 
     Raises:
         OSError: as the operating system has it; FileExistsError where a file lies there.
@@ -44,17 +44,18 @@ def sync_folder(folder: Path | str) -> None:
         os.close(descriptor)
 
 
-def sync_above(folder: Path) -> None:
-    """Force to disk that a folder is where it is, up to the root of its file system.
+def make_lasting_folder(path: Path, mode: int = 0o700) -> None:
+    """Make a folder, as :func:`make_folder` does; it and those above it are durable, whoever made them.
 
-    Another process may have made it, or one above it, and ended before it had done so. A folder that this
-    process may not open was made by somebody else.
+    Another process may have made one of them, and ended before it was on disk. So each is forced to disk, up
+    to the root of the file system. A folder that this process may not open was made by somebody else.
 
     Raises:
-        OSError: as the operating system has it.
+        OSError: as :func:`make_folder`.
     """
-    device = folder.stat().st_dev
-    for above in folder.absolute().parents:
+    make_folder(path, mode)
+    device = path.stat().st_dev
+    for above in path.absolute().parents:
         if above.stat().st_dev != device:
             break
         with suppress(PermissionError):

@@ -112,7 +112,7 @@ class LocalStream:
             self._state = StreamState(self._landing, config.outputs.output, self._schedules)
             self._keeper = TimeKeeper(clock, wait, engine.settle, engine.patience, self._state.clock)
             self._mark = Watermark(self._keeper, engine.settle, engine.patience)
-            if self._state.watermark:
+            if self._state.number:  # messages have come, be it only such as say nothing of the time
                 self._mark.at_least(self._state.watermark)
             if isinstance(source, Files):
                 source.resume(self._state.taken)

@@ -12,9 +12,9 @@ from ldpbeam.engine.sources.subscriber import Subscriber
 from ldpbeam.engine.sources.watched_folder import WatchedFolder
 from ldpbeam.engine.status import Status, serve_metrics
 from ldpbeam.engine.storage.landing import Landing
-from ldpbeam.errors import UsageError, disk_error
+from ldpbeam.errors import UsageError, disk_errors
 from ldpbeam.host.http import parse_address
-from ldpbeam.host.memory import keep_freed_memory, keep_what_is_loaded
+from ldpbeam.host.memory import keep_what_is_loaded
 from ldpbeam.host.signals import stopped_by_signals
 from ldpbeam.job.config import RunConfig
 from ldpbeam.records.output import unusable
@@ -48,14 +48,14 @@ def run_local(
         LdpError: what was landed earlier is damaged, or nothing more can be written. Messages that are not
             on disk were not acknowledged then, and come again.
     """
-    keep_freed_memory()
     keep_what_is_loaded()
     idle = config.engine.stop_when_idle
     address = parse_address(config.engine.metrics) if config.engine.metrics else None
     _require_own(config.outputs.output)
     landing = Landing(config.outputs.output)
     # Before anything is pulled: what a second engine gives back would have been delivered once more.
-    with disk_errors(config.outputs.output), landing.locked():
+    # Nothing that was acknowledged is lost by a disk that takes no more.
+    with disk_errors(default=config.outputs.output), landing.locked():
         with ExitStack() as stack:
             stopped = threading.Event()
             stack.enter_context(stopped_by_signals(stopped.set))
@@ -113,19 +113,6 @@ class _Watch:
         if bool(status.clock_ahead) and not self._clock:
             self._progress("clock", engine.record, status)
         self._clock = bool(status.clock_ahead)
-
-
-@contextmanager
-def disk_errors(output: str) -> Iterator[None]:
-    """Say what a person can do about a disk that takes no more; nothing acknowledged is lost by that.
-
-    Raises:
-        LdpError: a call of the operating system failed for want of room or of permission.
-    """
-    try:
-        yield
-    except OSError as error:
-        raise disk_error(error, "" if error.filename else output) or error from None
 
 
 def _require_own(output: str) -> None:

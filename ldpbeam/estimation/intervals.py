@@ -1,7 +1,7 @@
 """Kernels of estimates and their limits: plain passes over the values, and nothing kept between them.
 
-But for limits from the exact law (:mod:`ldpbeam.estimation.exact_limits`), each number is made by the
-operations of ``tests/reference/estimates.py``, in their order, so both agree bit for bit.
+Each number is made by the operations of ``tests/reference/estimates.py``, in their order, so both agree bit
+for bit. Limits from the exact law (:mod:`ldpbeam.estimation.exact_limits`) are the exception.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The memory of a process that is one command: freed memory is kept, lasting objects are looked at once.
+"""Python's garbage collector in a process that is one command: it passes over what is there for good.
 
 Importing Beam makes half a million objects, nearly all of which stay. Python's collector goes through them
 several times meanwhile, and once more as the process ends: a third of the processor time of a small run.
@@ -7,7 +7,6 @@ several times meanwhile, and once more as the process ends: a third of the proce
 from __future__ import annotations
 
 import atexit
-import ctypes
 import gc
 
 _PATIENT = 1_000_000
@@ -34,19 +33,3 @@ def keep_what_is_loaded() -> None:
     if _usual:
         gc.freeze()
         gc.set_threshold(*_usual.pop())
-
-
-def keep_freed_memory() -> None:
-    """Ask glibc to reuse large blocks instead of giving each back to the kernel, up to 64 MiB.
-
-    Batches of a megabyte come and go by the thousand between the steps of a local run; mapping and clearing
-    fresh pages for each takes a third of the time that grouping takes. Tables of hundreds of megabytes come
-    once per epoch, and what was one has no use in between. Without glibc nothing happens.
-    """
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (OSError, AttributeError, TypeError):
-        return
-    trim_threshold, mmap_threshold = -1, -3  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of malloc.h
-    mallopt(mmap_threshold, 1 << 26)
-    mallopt(trim_threshold, (1 << 31) - 1)

@@ -1,9 +1,9 @@
 """What a run was asked to do: small frozen values, parsed once from the command line.
 
 A field that a person may set stands beside its :class:`Option`, whose help says what it is; durations are in
-seconds. The command line, what a misspelt option is
-compared with, and the parameters of the Dataflow template are made from these, so a further option of
-``ldpbeam run`` is one field here and the place that uses it.
+seconds. The command line, the suggestions for a misspelt option, and the parameters of the Dataflow template
+are made from these fields. So a further option of ``ldpbeam run`` is one field here, and the
+place that uses it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Laws of counts and scores that a best guess is right by (:mod:`ldpbeam.promise.best_guess`).
+"""Probabilities of counts and scores, which :mod:`ldpbeam.promise.best_guess` adds up.
 
 Plans ask for them, so that nothing but numpy is loaded.
 """

@@ -1,1 +1,1 @@
-"""What lies on disk beside the estimates: one reader and one writer for each kind of record."""
+"""What runs and collectors write beside the estimates: one reader and one writer for each kind."""

@@ -1,4 +1,4 @@
-"""How the files of a collector's folder are called, and what is in them.
+"""Files in a collector's folder: their names, and what is in them.
 
 ``reports-START-TOKEN.pb`` is finished: length-delimited ``ReportBatch`` messages, which every run reads, each
 with the second in which its reports arrived. ``.journal-START-TOKEN`` is being written; a finished file takes

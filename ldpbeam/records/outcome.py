@@ -1,4 +1,4 @@
-"""What the steps of a run over files report about themselves, from the pipeline to the record of the run."""
+"""What a run over files did, as its steps say it: from the pipeline to the run's record (run.json)."""
 
 from __future__ import annotations
 

@@ -22,9 +22,9 @@ from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.durable.errors import HeldError
-from ldpbeam.durable.folder import sync_above, sync_folder
+from ldpbeam.durable.folder import make_lasting_folder, sync_folder
 from ldpbeam.durable.lock import Lock
-from ldpbeam.errors import LdpError, UsageError, disk_error
+from ldpbeam.errors import LdpError, UsageError, disk_error, disk_errors
 from ldpbeam.host.signals import not_interrupted, removed_on_interrupt
 from ldpbeam.records.outcome import OUTCOME
 from ldpbeam.records.run_record import RUN_RECORD, RunRecord
@@ -69,8 +69,7 @@ def locked(output: str) -> Iterator[None]:
     path = folder / LOCK
     lock = Lock(path)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        sync_above(folder)  # else it could go with all results
+        make_lasting_folder(folder, 0o777)  # else it could go with all results
         lock.acquire()
     except OSError as error:
         full = disk_error(error)
@@ -241,14 +240,10 @@ def scratch_of(output: str) -> Iterator[str]:
     folder = Path(output, f".run-{secrets.token_hex(4)}.tmp")
     with removed_on_interrupt(folder):
         try:
-            for part in PARTS:
-                (folder / part).mkdir(parents=True)
-            yield str(folder)
-        except OSError as error:
-            found = disk_error(error)
-            if found is None:
-                raise
-            raise found from None
+            with disk_errors():
+                for part in PARTS:
+                    (folder / part).mkdir(parents=True)
+                yield str(folder)
         finally:
             # Only a failing disk ends an exchange that has begun; then the next run finishes it.
             if not (folder / RUN_RECORD).exists():

@@ -20,7 +20,7 @@ from altair.utils.schemapi import debug_mode
 from markupsafe import Markup
 
 from ldpbeam.durable.file import PUBLIC, write_file
-from ldpbeam.errors import disk_error
+from ldpbeam.errors import disk_errors
 from ldpbeam.records.run_record import RunRecord
 from ldpbeam.report_page.accounting_section import complaints, identity
 from ldpbeam.report_page.data import Run, load
@@ -61,11 +61,9 @@ def write_page(
     """
     octets = render(Path(output_dir), truth, groups, problem)
     page = Path(page)
-    try:
+    with disk_errors(str(page)):
         page.parent.mkdir(parents=True, exist_ok=True)
         write_file(page, [octets], PUBLIC)
-    except OSError as error:
-        raise disk_error(error, str(page)) or error from None
     return page
 
 

@@ -226,7 +226,7 @@ def test_a_frame_whose_storage_is_blocked_has_an_error(served: Server, tmp_path:
     assert evaluated(served, tmp_path, frame) == ["E-DEVICE-STORE"]
 
 
-@pytest.mark.parametrize("sentinel", ["{}", "{present() { throw 1; }, set() { throw 2; }}"])
+@pytest.mark.parametrize("sentinel", ["{}", "{read() { throw 1; }, write() { throw 2; }}"])
 def test_a_sentinel_that_fails_begins_no_device(served: Server, tmp_path: Path, sentinel: str) -> None:
     fails = f'import("/report.js").then(({{ report }}) => report("device", 5, {sentinel}))'
     found = evaluated(served, tmp_path, fails, report(), fails)

@@ -238,6 +238,16 @@ STATE = """(async () => {
   found.damaged = [await code(open), await code(() => four[1].report({ index: 0 }, 6))];
   await raw((objects) => objects.put(kept, "state"));
   found.again = String(await four[2].report({ index: 0 }, 5));
+  const last = kept.slice();
+  last[last.length - 1] ^= 1;
+  await raw((objects) => objects.put(last, "state"));
+  const { outbox } = four[0];
+  found.dropped = [(await outbox.waiting()).length, await outbox.dropped()];
+  found.dropped.push(String(await four[1].report({ index: 1 }, 5)));
+  await raw((objects) => objects.put(kept, "state"));
+  await four[0].report({ index: 0 }, 6);
+  await raw((objects) => objects.put(kept, "state"));
+  found.older = [await code(open), await code(() => four[1].report({ index: 0 }, 7))];
   const deleting = indexedDB.deleteDatabase("device");
   await new Promise((done) => deleting.onsuccess = done);
   found.deleted = await code(() => four[3].report({ index: 0 }, 6));
@@ -247,7 +257,7 @@ STATE = """(async () => {
 
 
 def test_a_state_in_the_browser_keeps_the_rules(tmp_path: Path) -> None:
-    """Four devices at once, an earlier epoch, damage, a deleted database: as for a state in a folder."""
+    """Four devices at once, an earlier epoch, damage, an older copy, a deleted database: as for a folder."""
     with site(tmp_path) as origin:
         deploy(tmp_path, "http://127.0.0.1:9/v1/reports")
 
@@ -260,4 +270,6 @@ def test_a_state_in_the_browser_keeps_the_rules(tmp_path: Path) -> None:
     assert found["again"] == found["reports"][0]
     assert found["earlier"] == "E-DEVICE-EPOCH"
     assert found["damaged"] == ["E-DEVICE-STATE-DAMAGED"] * 2
+    assert found["dropped"] == [0, {"full": 0, "damaged": 1}, found["reports"][0]]
+    assert found["older"] == ["E-DEVICE-STATE-OLDER"] * 2
     assert (found["deleted"], found["lost"]) == ("E-DEVICE-STORE", "E-DEVICE-STATE-LOST")

@@ -18,14 +18,15 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from ldpbeam.admission import ReportColumns
-from ldpbeam.collection.collection import Collection, digest_hex
+from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import instant
 from ldpbeam.collection.file import load_collection
 from ldpbeam.collection.values import Index
-from ldpbeam.engine.storage.segment import read_header, read_segment
 from ldpbeam.simulators.fleet import Fleet
+from ldpbeam.transforms.coders import ReportColumnsCoder
 from ldpbeam.wire import report_pb2
 from tests.conftest import REPOSITORY
+from tests.ldpbeam.engine.kept import CONTENT, ENGINE, LANDED, kept
 from tests.narrow import present
 from tests.pipelines.running import check_books, expected_support, frame
 from tests.waiting import PATIENCE, poll
@@ -166,21 +167,28 @@ def tables(output: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted((output / "estimates").glob("*.parquet"))}
 
 
-def landed(output: Path) -> list[Path]:
-    return sorted((output / "landing").glob("segment-*.seg"))
+def numbers_landed(output: Path) -> tuple[int, int]:
+    """How many segments and messages were ever landed."""
+    line = {"number": 0, "messages": 0}
+    for row in kept(output, ENGINE).values():
+        line = json.loads(row)
+    return line["number"], line["messages"]
 
 
 def messages_landed(output: Path) -> int:
-    return sum(read_header(path).messages for path in landed(output))
+    return numbers_landed(output)[1]
 
 
 def ids_landed(output: Path) -> dict[tuple[str, int], set[int]]:
     """Report ids on disk, by digest and epoch."""
+    epochs = {}
+    for row in kept(output, LANDED).values():
+        digest, epoch, (group, *_) = json.loads(row)
+        epochs[group] = digest, epoch
     found: dict[tuple[str, int], set[int]] = {}
-    for path in landed(output):
-        for columns in read_segment(path, read_header(path).keys):
-            key = (digest_hex(columns.digest), columns.epoch)
-            found.setdefault(key, set()).update(columns.report_ids.tolist())
+    for place, content in kept(output, CONTENT).items():
+        if (key := epochs.get(place >> 24)) is not None:  # not those of refused messages
+            found.setdefault(key, set()).update(ReportColumnsCoder().decode(content).report_ids.tolist())
     return found
 
 

@@ -15,7 +15,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.durable.file import PUBLIC, temporary_name, write_file
 from ldpbeam.durable.folder import make_folder, sync_folder
-from ldpbeam.errors import disk_error
+from ldpbeam.errors import disk_error, disk_errors
 
 from ..wildcards import at_least
 from .file_record import FileRecord
@@ -87,15 +87,9 @@ def publish(output: str, name: str, content: bytes, rows: int = 0) -> FileRecord
 
 
 def _put(path: str, content: bytes) -> None:
-    with _GATE.passing():
-        try:
-            make_folder(Path(FileSystems.split(path)[0]), 0o777)
-            write_file(path, [content], PUBLIC)
-        except OSError as error:
-            found = disk_error(error, path)
-            if found is None:
-                raise
-            raise found from None
+    with _GATE.passing(), disk_errors(path):
+        make_folder(Path(FileSystems.split(path)[0]), 0o777)
+        write_file(path, [content], PUBLIC)
 
 
 def link(output: str, name: str, target: str, content: bytes, *, sync: bool = True) -> None:

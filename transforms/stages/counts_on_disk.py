@@ -20,7 +20,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam import coders
 
-from ldpbeam.errors import LdpError, disk_error
+from ldpbeam.errors import LdpError, disk_errors
 from ldpbeam.reports import Parts
 from ldpbeam.support import Counter, Support, UncountedReports
 
@@ -225,15 +225,10 @@ class CountWithSpill(beam.CombineFn):
     def _written(self, accumulator: Accumulated) -> CountsOnDisk:
         encoded = _CODER.encode(accumulator)
         path = f"{self._folder}/{secrets.token_hex(8)}"
-        try:
+        with disk_errors(path):
             os.makedirs(self._folder, mode=0o700, exist_ok=True)  # noqa: PTH103 - Beam paths are text
             with open(path, "xb", opener=_private) as file:
                 file.write(encoded)
-        except OSError as error:
-            found = disk_error(error, path)
-            if found is None:
-                raise
-            raise found from None
         return CountsOnDisk(path, accumulator.reports, zlib.crc32(encoded))
 
 

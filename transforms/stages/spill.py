@@ -26,7 +26,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from ldpbeam.arrays import Bytes, Ints, Uints, read_only
 from ldpbeam.dedup import by_shard, occupied, repeated_by_ranges, rows_between, without
-from ldpbeam.errors import LdpError, disk_error
+from ldpbeam.errors import LdpError, disk_errors
 from ldpbeam.file_version import FileVersion
 from ldpbeam.reports import ReportColumns
 
@@ -244,21 +244,17 @@ class ShardWithSpill(beam.DoFn):
             LdpError: the disk is full, or may not be written to.
         """
         ids = np.ascontiguousarray(columns.report_ids, np.uint64).view(np.uint8)
-        try:
+        if self._descriptor is None:
+            self._file = SpillFile(f"{self._spill.folder}/{secrets.token_hex(8)}")
+        with disk_errors(default=self._file.path):
             if self._descriptor is None:
                 os.makedirs(self._spill.folder, mode=0o700, exist_ok=True)  # noqa: PTH103 - Beam paths are text
-                self._file = SpillFile(f"{self._spill.folder}/{secrets.token_hex(8)}")
                 flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
                 self._descriptor = os.open(self._file.path, flags, 0o600)
             for array in (ids, columns.payloads.reshape(-1)):
                 left = array.data
                 while left:
                     left = left[os.write(self._descriptor, left) :]
-        except OSError as error:
-            found = disk_error(error, self._file.path or self._spill.folder)
-            if found is None:
-                raise
-            raise found from None
         begin = self._size
         self._size += ids.nbytes + columns.payloads.nbytes
         return begin, begin + ids.nbytes

@@ -1,4 +1,4 @@
-/** Bytes as hexadecimal digits and as integers. */
+/** Bytes: compared, as hexadecimal digits, as integers. */
 
 export function toHex(bytes: Uint8Array): string {
   let text = "";
@@ -10,6 +10,10 @@ export function fromHex(text: string): Uint8Array {
   const bytes = new Uint8Array(text.length / 2);
   for (let i = 0; i < bytes.length; i++) bytes[i] = parseInt(text.slice(2 * i, 2 * i + 2), 16);
   return bytes;
+}
+
+export function equal(one: Uint8Array, other: Uint8Array): boolean {
+  return one.length === other.length && one.every((byte, i) => byte === other[i]);
 }
 
 /** A non-negative integer below 2^53 in `size` bytes from `at` on, little-endian. */

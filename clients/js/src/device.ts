@@ -1,14 +1,15 @@
 /** A device that turns its value of an epoch into the bytes of one report (docs/wire.md). */
 
 import { toHex } from "./bytes.js";
+import { lost } from "./change.js";
 import { type Definition, parseDefinition } from "./definition.js";
 import { DeviceError } from "./errors.js";
 import { addEpoch, doubt, epochError, requireOpen } from "./order.js";
 import { hasten, Outbox } from "./outbox.js";
 import { type Protocol, protocolOf } from "./protocols.js";
 import { Derivation, DerivedSource, Purpose, WHOLE } from "./randomness.js";
-import { newState, packState, requireNoWithdrawal, unpackState, withdrawnState } from "./state.js";
-import { lost, type Store } from "./store.js";
+import { newState, requireNoWithdrawal } from "./state.js";
+import type { Store } from "./store.js";
 import { indexOf, inOrder, type Value, type Values, valueError } from "./values.js";
 import { encodeReport } from "./wire.js";
 
@@ -55,16 +56,17 @@ export class Device {
    * collections, and several programs at once.
    *
    * @param definition what `ldpbeam definition` prints, as parsed JSON; part of the program, never of a stranger.
-   * @throws DeviceError the definition is damaged; the person has withdrawn; the state is lost, damaged or of another
-   *   version.
+   * @throws DeviceError the definition is damaged; the person has withdrawn; the state is lost, damaged, older than it
+   *   was, or of another version.
    */
   static async open(definition: unknown, store: Store, options: DeviceOptions = {}): Promise<Device> {
     const parsed = parseDefinition(definition);
     const spread = options.spread ?? 0;
     if (!(spread >= 0)) throw new RangeError("a spread is 0 or a positive number of seconds");
-    await store.update((content) => {
-      if (content) requireNoWithdrawal(unpackState(content));
-      return content ? { result: undefined } : { keep: packState(newState()), result: undefined };
+    await store.update((state) => {
+      if (!state) return { keep: newState(), result: undefined };
+      requireNoWithdrawal(state);
+      return { result: undefined };
     });
     return new Device(parsed, store, {
       outbox: options.outbox ?? 256,
@@ -101,8 +103,8 @@ export class Device {
    * @param value what the device holds, see `Value`; a label that is not listed is the collection's `other`.
    * @param epoch the one that the clock says, unless given.
    * @throws DeviceError the value is none of the domain's; the epoch is none of the collection's, was reported or
-   *   passed over, or lies too far after the last one; the person has withdrawn; the state is lost or damaged, or cannot be kept. No text
-   *   contains the value.
+   *   passed over, or lies too far after the last one; the person has withdrawn; the state is lost, damaged, older than
+   *   it was, or cannot be kept. No text contains the value.
    */
   async report(value: Values, epoch?: number): Promise<Uint8Array> {
     const values = this.#indices(value);
@@ -111,9 +113,8 @@ export class Device {
     if (!Number.isSafeInteger(asked) || asked < 0 || asked >= this.#definition.epochs.count) {
       throw epochError(`epoch ${asked} is none of the collection's`, "Check the clock and the origin.");
     }
-    const answer = await this.#store.update<{ report: Uint8Array } | DeviceError>((content) => {
-      if (!content) throw lost("the store"); // emptied under the device, with its sentinel
-      const state = unpackState(content);
+    const answer = await this.#store.update<{ report: Uint8Array } | DeviceError>((state) => {
+      if (!state) throw lost("the store"); // emptied under the device, with its sentinel
       requireNoWithdrawal(state);
       const entry = state.entries.get(this.#fullDigest) ?? { spans: [], doubted: null };
       const again = entry.spans.find(({ last }) => last === asked)?.report;
@@ -124,7 +125,7 @@ export class Device {
       state.entries.set(this.#fullDigest, entry);
       const { clock } = state;
       const doubted = doubt(epochs, entry, asked, now, { clock, timed, maxJump: this.#options.maxJump });
-      if (doubted) return { keep: packState(state), result: doubted };
+      if (doubted) return { keep: state, result: doubted };
       const derivation = new Derivation(state.secret, this.#definition.fullDigest);
       const report = this.#drawn(derivation, values, asked);
       const current = entry.spans[entry.spans.length - 1];
@@ -136,10 +137,10 @@ export class Device {
         if (back) hasten(state.outbox, this.#fullDigest, asked, Math.max(0, Math.floor(now)));
         const due = this.#due(derivation, asked, now);
         state.outbox.sort((a, b) => a.due - b.due);
-        state.outbox.splice(0, state.outbox.length + 1 - this.#options.outbox);
+        state.dropped += state.outbox.splice(0, state.outbox.length + 1 - this.#options.outbox).length;
         state.outbox.push({ due, fullDigest: this.#fullDigest, epoch: asked, report });
       }
-      return { keep: packState(state), result: { report } };
+      return { keep: state, result: { report } };
     });
     if (answer instanceof DeviceError) throw answer;
     return answer.report;
@@ -147,14 +148,15 @@ export class Device {
 
   /**
    * The person opts out: all collections of the store end here. Deleted are the secret, so that no permanent response
-   * can be derived again, the last reports, and every report that waits. A mark stays that the person has withdrawn:
+   * can be derived again, the last reports, and every report that waits; a state that is damaged, lost or older is no
+   * obstacle. A mark stays that the person has withdrawn:
    * `report` and `open` refuse from then on, since a new device would draw its permanent responses again. A report that
    * is just being sent may still arrive.
    *
    * @throws DeviceError the state cannot be kept; call it again.
    */
   async withdraw(): Promise<void> {
-    await this.#store.update(() => ({ keep: packState(withdrawnState()), result: undefined }));
+    await this.#store.withdraw();
   }
 
   #epochAt(now: number): number {

@@ -1,11 +1,15 @@
 /** A device's state in a folder, for Node; processes of one machine share it. */
 
 import * as fs from "node:fs";
-import { join } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { toHex } from "./bytes.js";
+import { type Change, changed, type Known, type Turn, withdrawn } from "./change.js";
+import { Counter } from "./counter.js";
 import { DeviceError } from "./errors.js";
+import { codeOf, isTemporary, readFile, syncAbove, syncFolder, writeFile } from "./files.js";
 import { systemBytes } from "./randomness.js";
-import { type Change, lost, refused, type Store } from "./store.js";
+import type { State } from "./state.js";
+import { refused, type Store } from "./store.js";
 
 /** Longest wait for other processes, milliseconds. */
 const PATIENCE = 30_000;
@@ -13,49 +17,62 @@ const PATIENCE = 30_000;
 /**
  * A file that is wholly there or wholly not, whatever stops the machine: written beside, forced to disk, renamed.
  * The folder is on a local disk.
+ *
+ * The sentinel holds how often the state has changed, and gets each new number once the state is on disk, and before
+ * anything leaves the device. So a state with a smaller number is an older copy. One with a larger number was written by
+ * a process that ended right after; its name is forced to disk before anybody relies on it.
  */
 export class FileStore implements Store {
   readonly #folder: string;
   readonly #path: string;
-  readonly #sentinel: string;
+  /** Where state and sentinel lie. */
+  readonly #folders: string[];
+  readonly #sentinel: Counter;
   readonly #claimant = claimant();
-  /** What this process has made durable itself, or found to be durable. */
-  #settled: Buffer | null = null;
 
   /**
    * @param folder of the device, made where it is missing.
-   * @param sentinel file that says that there is a state; best kept where it is not lost together with the folder.
+   * @param sentinel file that tells a lost state and an older one; best kept where it is not lost together with the
+   *   folder.
    */
   constructor(folder: string, sentinel: string = join(folder, "sentinel")) {
     this.#folder = folder;
     this.#path = join(folder, "state");
-    this.#sentinel = sentinel;
+    this.#sentinel = new Counter(sentinel);
+    this.#folders = [folder, dirname(sentinel)];
   }
 
-  async update<Result>(change: (content: Uint8Array | null) => Change<Result>): Promise<Result> {
+  update<Result>(change: (state: State | null) => Change<Result>): Promise<Result> {
+    return this.#transaction((content, known) => changed(content, known, this.#path, change));
+  }
+
+  withdraw(): Promise<void> {
+    return this.#transaction(withdrawn);
+  }
+
+  async #transaction<Result>(act: (content: Uint8Array | null, known: Known) => Turn<Result>): Promise<Result> {
     const release = await this.#turn();
     try {
-      const content = said(() => read(this.#path));
-      const marked = fs.existsSync(this.#sentinel);
-      if (!content && marked) throw lost(this.#path);
-      const { keep, result } = change(content);
-      said(() => {
-        if (keep) {
-          this.#settled = null;
-          write(this.#path, keep);
-          this.#settled = Buffer.from(keep);
-        } else if (content && !this.#settled?.equals(content)) {
-          // Another process may have ended before it had made the folder durable.
-          syncFolder(this.#folder);
-          this.#settled = content;
-        }
-        // Only now: a machine that stops before has lost nothing, and must not say that it had.
-        if (!marked && (keep || content)) write(this.#sentinel, new Uint8Array(0));
-      });
-      return result;
+      const content = said(() => readFile(this.#path));
+      const known = said(() => this.#sentinel.read());
+      const turn = act(content, known);
+      said(() => this.#keep(turn, content === null, known));
+      return turn.result;
     } finally {
       said(release);
     }
+  }
+
+  #keep({ keep, changes }: Turn<unknown>, isNew: boolean, known: Known): void {
+    if (changes === 0 || changes === known) return;
+    if (keep) {
+      // Before there is something to lose: else the state could go with its folder.
+      if (isNew) this.#folders.forEach(syncAbove);
+      writeFile(this.#path, keep);
+    } else {
+      syncFolder(this.#folder);
+    }
+    this.#sentinel.write(changes);
   }
 
   /**
@@ -68,18 +85,18 @@ export class FileStore implements Store {
   async #turn(): Promise<() => void> {
     const claim = join(this.#folder, `claim-${this.#claimant}-${toHex(systemBytes(8))}`);
     const until = Date.now() + PATIENCE;
-    said(() => makeFolder(this.#folder));
+    said(() => {
+      for (const folder of this.#folders) fs.mkdirSync(folder, { recursive: true, mode: 0o700 });
+    });
     for (;;) {
-      said(() => fs.writeFileSync(claim, "", { flag: "wx", mode: 0o600 }));
       const release = (): void => fs.rmSync(claim, { force: true });
       try {
-        const others = said(() => fs.readdirSync(this.#folder)).filter((name) => name.startsWith("claim-"));
-        if (others.every((name) => join(this.#folder, name) === claim || this.#cleared(name))) return release;
+        if (said(() => this.#claimed(claim))) return release;
       } catch (error) {
-        release();
+        said(release);
         throw error;
       }
-      release();
+      said(release);
       if (Date.now() > until) {
         throw new DeviceError(
           "E-DEVICE-BUSY",
@@ -88,6 +105,24 @@ export class FileStore implements Store {
         );
       }
       await new Promise((resume) => setTimeout(resume, 1 + (systemBytes(1)[0] % 16)));
+    }
+  }
+
+  /** Puts up a claim; whether it is the only one of a living process. */
+  #claimed(claim: string): boolean {
+    fs.writeFileSync(claim, "", { flag: "wx", mode: 0o600 });
+    const names = fs.readdirSync(this.#folder);
+    const others = names.filter((name) => name.startsWith("claim-") && join(this.#folder, name) !== claim);
+    if (!others.every((name) => this.#cleared(name))) return false;
+    this.#clean(names);
+    return true;
+  }
+
+  /** Removes what processes were writing when they ended: a secret may be in it. */
+  #clean(names: string[]): void {
+    const own = [this.#path, this.#sentinel.path].filter((path) => resolve(dirname(path)) === resolve(this.#folder));
+    for (const name of names.filter((one) => own.some((path) => isTemporary(one, path)))) {
+      fs.rmSync(join(this.#folder, name), { force: true });
     }
   }
 
@@ -112,7 +147,7 @@ function lives([itsBoot, itsNamespace, pid, start]: Claim): boolean {
   try {
     process.kill(Number(pid), 0);
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ESRCH") return false;
+    if (codeOf(error) === "ESRCH") return false;
   }
   const now = started(pid);
   return now === "0" || start === "0" || now === start;
@@ -144,50 +179,6 @@ function text(path: string): string {
   } catch {
     return "";
   }
-}
-
-function read(path: string): Buffer | null {
-  try {
-    return fs.readFileSync(path);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return null;
-    throw error;
-  }
-}
-
-/** Puts `content` in place of a file, mode 0600; durable when this returns. One writer at a time. */
-function write(path: string, content: Uint8Array): void {
-  const temporary = `${path}.tmp`;
-  const file = fs.openSync(temporary, "w", 0o600);
-  try {
-    for (let at = 0; at < content.length; ) at += fs.writeSync(file, content, at);
-    fs.fsyncSync(file);
-  } finally {
-    fs.closeSync(file);
-  }
-  fs.renameSync(temporary, path);
-  syncFolder(join(path, ".."));
-}
-
-function syncFolder(folder: string): void {
-  if (process.platform === "win32") return; // no such thing there
-  const handle = fs.openSync(folder, "r");
-  try {
-    fs.fsyncSync(handle);
-  } finally {
-    fs.closeSync(handle);
-  }
-}
-
-function makeFolder(folder: string): void {
-  if (fs.existsSync(folder)) return;
-  makeFolder(join(folder, ".."));
-  try {
-    fs.mkdirSync(folder, 0o700);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
-  }
-  syncFolder(join(folder, ".."));
 }
 
 /** What a person can do about a disk that refuses. */

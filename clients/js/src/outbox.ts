@@ -2,10 +2,21 @@
 
 import { DeviceError } from "./errors.js";
 import { systemBytes } from "./randomness.js";
-import { packState, unpackState, type Waiting } from "./state.js";
+import type { Waiting } from "./state.js";
 import { milliseconds, type Store } from "./store.js";
 
-/** The reports that wait in a device's state: handed out again until they are acknowledged. */
+/** How many reports waited and were never sent, since the device began. */
+export interface Dropped {
+  /** Too many waited. */
+  full: number;
+  /** They were damaged where they were kept, or gone from there. */
+  damaged: number;
+}
+
+/**
+ * The reports that wait in a device's state: handed out again until they are acknowledged. One that is damaged where it
+ * is kept is never handed out: it is dropped, and counted.
+ */
 export class Outbox {
   readonly #store: Store;
 
@@ -15,25 +26,31 @@ export class Outbox {
 
   /** All reports that wait, the first due first. */
   waiting(): Promise<Waiting[]> {
-    return this.#store.update((content) => ({
-      result: content ? unpackState(content).outbox.sort((a, b) => a.due - b.due) : [],
-    }));
+    return this.#store.update((state) => ({ result: state ? state.outbox.sort((a, b) => a.due - b.due) : [] }));
+  }
+
+  /** How many reports were dropped. */
+  dropped(): Promise<Dropped> {
+    return this.#store.update((state) => ({ result: { full: state?.dropped ?? 0, damaged: state?.damaged ?? 0 } }));
   }
 
   /** Whether a report still waits: another program may have sent it meanwhile, or the person withdrawn. */
   async has(one: Waiting): Promise<boolean> {
-    return (await this.waiting()).some(({ fullDigest, epoch }) => fullDigest === one.fullDigest && epoch === one.epoch);
+    return (await this.waiting()).some((other) => same(one, other));
   }
 
   /** A collector has the report, or will never take it: forget it. */
   acknowledge(sent: Waiting): Promise<void> {
-    return this.#store.update((content) => {
-      if (!content) return { result: undefined };
-      const state = unpackState(content);
-      state.outbox = state.outbox.filter((one) => one.fullDigest !== sent.fullDigest || one.epoch !== sent.epoch);
-      return { keep: packState(state), result: undefined };
+    return this.#store.update((state) => {
+      const left = state?.outbox.filter((one) => !same(one, sent));
+      if (!state || !left || left.length === state.outbox.length) return { result: undefined };
+      return { keep: { ...state, outbox: left }, result: undefined };
     });
   }
+}
+
+function same(one: Waiting, other: Waiting): boolean {
+  return one.fullDigest === other.fullDigest && one.epoch === other.epoch;
 }
 
 /** Reports of later epochs, which a clock made that was ahead, have nothing to wait for: due now. */

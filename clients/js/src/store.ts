@@ -1,44 +1,55 @@
 /** Where a device's state is kept in a browser, or in memory for tests. For files see file_store.ts. */
 
+import { toHex } from "./bytes.js";
+import { type Change, changed, type Known, type Turn, withdrawn } from "./change.js";
 import { DeviceError } from "./errors.js";
-
-/** What becomes of the state: the bytes to keep, if they change, and a result for the caller. */
-export interface Change<Result> {
-  keep?: Uint8Array;
-  result: Result;
-}
+import { sha256 } from "./sha256.js";
+import type { State } from "./state.js";
 
 /** One device's state. */
 export interface Store {
   /**
    * Changes the state; durable when this answers. Nobody else reads or changes it meanwhile.
    *
-   * `change` is given the kept bytes, or null where there never was a state. It answers at once; if it throws,
-   * nothing changes.
+   * `change` is given the state, or null where there never was one. It answers at once; if it throws, nothing changes.
    *
-   * @throws DeviceError the state is lost, or cannot be kept.
+   * @throws DeviceError the state is lost, damaged, older than it was, or of another version; or it cannot be kept.
    */
-  update<Result>(change: (content: Uint8Array | null) => Change<Result>): Promise<Result>;
+  update<Result>(change: (state: State | null) => Change<Result>): Promise<Result>;
+
+  /**
+   * Keeps that the person has withdrawn, and nothing else, whatever was kept before; durable when this answers.
+   *
+   * @throws DeviceError it cannot be kept; to be called again.
+   */
+  withdraw(): Promise<void>;
 }
 
 /** A state that ends with the program: for tests and audits, never for people's values. */
 export class MemoryStore implements Store {
   #content: Uint8Array | null = null;
 
-  async update<Result>(change: (content: Uint8Array | null) => Change<Result>): Promise<Result> {
-    const { keep, result } = change(this.#content);
+  async update<Result>(change: (state: State | null) => Change<Result>): Promise<Result> {
+    const { keep, result } = changed(this.#content, null, "memory", change);
     if (keep) this.#content = keep;
     return result;
+  }
+
+  async withdraw(): Promise<void> {
+    this.#content = withdrawn(this.#content, null).keep;
   }
 }
 
 /**
- * Says that there is a state, in another place than the state itself. Both functions answer at once. One that throws
- * costs protection, never a report of a device whose state is there.
+ * Knows how often the state has changed, in another place than the state itself. So a state that is gone is told from
+ * one that never was, and an older copy from the newest state. Both functions answer at once. One that throws costs
+ * protection, never a report of a device whose state is there.
  */
 export interface Sentinel {
-  present(): boolean;
-  set(): void;
+  /** The number that was written last, or one before it; null where none ever was. */
+  read(): number | null;
+  /** Called once the state is kept, and before a report leaves. */
+  write(changes: number): void;
 }
 
 export interface IndexedDbOptions {
@@ -105,14 +116,26 @@ export class IndexedDbStore implements Store {
   }
 
   /**
-   * Whether, when the state was last looked at, a sentinel said that there is one. Without it a deleted database is taken
-   * for a device that never was: a new one begins, and spends up to ε∞ once more for the same value.
+   * Whether, when the state was last looked at, a sentinel knew how often it has changed. Without it a deleted database
+   * is taken for a device that never was, and an older copy for the newest state: either may spend up to ε∞ once more
+   * for the same value.
    */
   get guarded(): boolean {
     return this.#guarded;
   }
 
-  update<Result>(change: (content: Uint8Array | null) => Change<Result>): Promise<Result> {
+  update<Result>(change: (state: State | null) => Change<Result>): Promise<Result> {
+    return this.#transaction((content, known) => {
+      // What fails to say how often the state has changed guards nothing, and stops nothing that is there.
+      return changed(content, content && known instanceof DeviceError ? null : known, "the site's data", change);
+    });
+  }
+
+  withdraw(): Promise<void> {
+    return this.#transaction(withdrawn);
+  }
+
+  #transaction<Result>(act: (content: Uint8Array | null, known: Known) => Turn<Result>): Promise<Result> {
     return new Promise((resolve, reject) => {
       let transaction: IDBTransaction | undefined;
       const end = (act: () => void): void => {
@@ -133,27 +156,21 @@ export class IndexedDbStore implements Store {
         transaction = this.#database.transaction(OBJECTS, "readwrite", { durability: "strict" });
         const objects = transaction.objectStore(OBJECTS);
         const reading = objects.get(OBJECTS);
-        let result: Result;
-        let kept = false;
+        let turn: Turn<Result>;
         transaction.onabort = () => fail(refused(transaction?.error));
         transaction.oncomplete = () => {
           // Only now: a browser that stops before has lost nothing, and must not say that it had.
-          if (kept) this.#guarded = guard(this.#sentinel);
-          end(() => resolve(result));
+          this.#guarded = turn.changes > 0 && guard(this.#sentinel, turn.changes);
+          end(() => resolve(turn.result));
         };
         reading.onsuccess = () => {
           try {
-            const content = bytesOf(reading.result);
-            if (!content && this.#sentinel && present(this.#sentinel)) throw lost("the site's data");
-            let done: Change<Result>;
-            try {
-              done = change(content);
-            } catch (error) {
-              return fail(error);
-            }
-            result = done.result;
-            if (done.keep) objects.put(done.keep, OBJECTS);
-            kept = content !== null || done.keep !== undefined;
+            turn = act(bytesOf(reading.result), this.#sentinel && known(this.#sentinel));
+          } catch (error) {
+            return fail(error);
+          }
+          try {
+            if (turn.keep) objects.put(turn.keep, OBJECTS);
           } catch (error) {
             fail(refused(error));
           }
@@ -183,45 +200,58 @@ function localSentinel(name: string): Sentinel | null {
     const storage = globalThis.localStorage;
     storage.getItem(name);
     return {
-      present: () => storage.getItem(name) !== null,
-      set: () => storage.setItem(name, "a device's state is in IndexedDB"),
+      read: () => changesOf(storage.getItem(name)),
+      write: (changes) => storage.setItem(name, textOfChanges(changes)),
     };
   } catch {
     return null;
   }
 }
 
-/**
- * What a sentinel says, of a state that is not there.
- *
- * @throws DeviceError it says nothing, so that a lost state cannot be told from a new device.
- */
-function present(sentinel: Sentinel): boolean {
-  let answer: unknown;
-  try {
-    answer = sentinel.present();
-  } catch (error) {
-    throw refused(`the sentinel fails: ${textOf(error)}`);
-  }
-  if (typeof answer === "boolean") return answer;
-  ignore(answer);
-  throw refused("the sentinel says neither true nor false");
+/** The number with a digest: damage could make it too large, and the newest state look like an older copy. */
+function textOfChanges(changes: number): string {
+  return `${changes} ${toHex(sha256(new TextEncoder().encode(`ldpbeam changes ${changes}`)))}`;
 }
 
-/** Sets the sentinel of a state that is kept, unless it is set; whether it is then. Whatever it throws is its own. */
-function guard(sentinel: Sentinel | null): boolean {
-  if (!sentinel) return false;
+/** The number in an entry; 0 where it is damaged: there was a state, and that is all that it says. */
+function changesOf(entry: string | null): number | null {
+  if (entry === null) return null;
+  const changes = Number.parseInt(entry, 10);
+  return entry === textOfChanges(changes) ? changes : 0;
+}
+
+/** What a sentinel says. */
+function known(sentinel: Sentinel): Known {
+  let answer: unknown;
   try {
-    const before: unknown = sentinel.present();
-    if (before === true) return true;
-    ignore(before);
-    ignore(sentinel.set());
-    const after: unknown = sentinel.present();
-    ignore(after);
-    return after === true;
+    answer = sentinel.read();
+  } catch (error) {
+    return refused(`the sentinel fails: ${textOf(error)}`);
+  }
+  if (answer === null || isChanges(answer)) return answer;
+  ignore(answer);
+  return refused("the sentinel says neither a number nor null");
+}
+
+/** Lets a sentinel know of changes that are kept, unless it knows; whether it then does. Whatever it throws is its own. */
+function guard(sentinel: Sentinel | null, changes: number): boolean {
+  if (!sentinel) return false;
+  // Another tab may have been faster: a number never becomes smaller.
+  const knows = (): boolean => {
+    const answer = known(sentinel);
+    return typeof answer === "number" && answer >= changes;
+  };
+  if (knows()) return true;
+  try {
+    ignore(sentinel.write(changes));
   } catch {
     return false;
   }
+  return knows();
+}
+
+function isChanges(answer: unknown): answer is number {
+  return Number.isSafeInteger(answer) && (answer as number) >= 0;
 }
 
 /** A promise, from a function that should answer at once, must not be reported as one that nobody looks at. */
@@ -236,16 +266,6 @@ export function milliseconds(seconds: number): number {
 
 function silent(seconds: number): string {
   return `the browser has not answered for ${seconds} s`;
-}
-
-/** The state is gone, and the sentinel is there. */
-export function lost(where: string): DeviceError {
-  return new DeviceError(
-    "E-DEVICE-STATE-LOST",
-    `this device reported before, and its state in ${where} is gone; a new one would draw its permanent responses ` +
-      "again, and each new draw spends up to ε∞ once more for the same value",
-    "Restore the state from a copy; or remove the sentinel to spend the privacy again.",
-  );
 }
 
 /** The state cannot be kept. */

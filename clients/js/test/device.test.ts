@@ -209,6 +209,8 @@ test("the outbox holds the newest, and none where none is wanted", async () => {
   await without.report(1, 0);
   assert.throws(() => without.outbox, refuses("E-DEVICE-OUTBOX"));
   assert.equal((await stateOf(store)).outbox.length, 3);
+  assert.deepEqual(await device.outbox.dropped(), { full: 3, damaged: 0 });
+  assert.deepEqual(await (await open("l_osue", new MemoryStore())).outbox.dropped(), { full: 0, damaged: 0 });
 });
 
 test("the oldest report is the one that was due first, and dropped first, of all collections", async () => {
@@ -328,7 +330,7 @@ test("a person who withdraws: nothing is reported, nothing is kept, no second li
   for (const name of ["l_grr", "grr"]) await assert.rejects(open(name, store), refuses("E-DEVICE-WITHDRAWN"));
   assert.deepEqual(await device.outbox.waiting(), []);
   await device.outbox.acknowledge(waiting); // by a sender that was sending it
-  const expected = { secret: new Uint8Array(0), clock: null, entries: new Map(), outbox: [], withdrawn: true };
+  const expected = { secret: new Uint8Array(0), clock: null, entries: new Map(), outbox: [], dropped: 0, damaged: 0, withdrawn: true };
   assert.deepEqual(await stateOf(store), expected);
   await device.withdraw();
   assert.deepEqual(await stateOf(store), expected);
@@ -339,7 +341,7 @@ test("nothing is drawn from an emptied store", async () => {
   const device = await open("l_grr", store);
   await store.update(() => ({ keep: undefined as never, result: undefined }));
   await device.report(1, 1);
-  const emptied = { update: async (change: any) => change(null).result };
+  const emptied = { update: async (change: any) => change(null).result, withdraw: async () => undefined };
   await assert.rejects((await open("l_grr", emptied)).report(1, 1), refuses("E-DEVICE-STATE-LOST"));
 });
 
@@ -373,5 +375,5 @@ test("a state is small whatever the domain is", async () => {
   const store = await storeWith(SECRET);
   const device = await open("minutes_in_app", store, { outbox: 0 });
   for (let epoch = 0; epoch < 300; epoch++) await device.report(epoch, epoch);
-  assert.ok(packState(await stateOf(store)).length < 512);
+  assert.ok(packState(await stateOf(store), 1).length < 512);
 });

@@ -1,7 +1,7 @@
 /** Devices for tests. */
 
 import { Device, type DeviceOptions } from "../src/device.js";
-import { packState, newState, unpackState } from "../src/state.js";
+import { newState, type State } from "../src/state.js";
 import { MemoryStore, type Store } from "../src/store.js";
 import { jsonOf } from "./support.js";
 
@@ -15,7 +15,7 @@ export function definitionOf(name: string): any {
 /** A store with the state of a device that never reported, and this secret. */
 export async function storeWith(secret: Uint8Array): Promise<MemoryStore> {
   const store = new MemoryStore();
-  await store.update(() => ({ keep: packState({ ...newState(), secret }), result: undefined }));
+  await store.update(() => ({ keep: { ...newState(), secret }, result: undefined }));
   return store;
 }
 
@@ -35,6 +35,6 @@ export async function open(name: string, store: Store, options: DeviceOptions = 
   return Device.open(definition, store, options);
 }
 
-export async function stateOf(store: Store): Promise<ReturnType<typeof unpackState>> {
-  return store.update((content) => ({ result: unpackState(content!) }));
+export async function stateOf(store: Store): Promise<State> {
+  return store.update((state) => ({ result: state! }));
 }

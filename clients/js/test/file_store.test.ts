@@ -1,24 +1,25 @@
 /** The state in a folder: damage is refused, loss is noticed, older copies answer alike, processes take turns. */
 
 import assert from "node:assert/strict";
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import fs from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { createInterface } from "node:readline";
 import { type TestContext, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { toHex } from "../src/bytes.js";
+import { Counter } from "../src/counter.js";
 import { DeviceError } from "../src/errors.js";
 import { FileStore } from "../src/file_store.js";
-import { packState, unpackState } from "../src/state.js";
+import { unpackState } from "../src/state.js";
 import { open, stateOf } from "./devices.js";
 
 const REPORTER = fileURLToPath(new URL("reporter.js", import.meta.url));
 
-function folderOf(t: TestContext): string {
-  const folder = fs.mkdtempSync(join(tmpdir(), "ldpbeam-"));
+function folderOf(t: TestContext, above = tmpdir()): string {
+  const folder = fs.mkdtempSync(join(above, "ldpbeam-"));
   t.after(() => fs.rmSync(folder, { recursive: true }));
   return join(folder, "device");
 }
@@ -32,35 +33,6 @@ test("a new state, its sentinel and nothing else; only for the owner", async (t)
   assert.deepEqual(fs.readdirSync(folder).sort(), ["sentinel", "state"]);
   assert.equal(fs.statSync(folder).mode & 0o777, 0o700);
   assert.equal(fs.statSync(join(folder, "state")).mode & 0o777, 0o600);
-});
-
-test("every flipped bit, and every cut, is refused", async (t) => {
-  const folder = folderOf(t);
-  const path = join(folder, "state");
-  const device = await open("l_grr", new FileStore(folder), { outbox: 2 });
-  for (let epoch = 0; epoch < 3; epoch++) await device.report(1, epoch);
-  const sound = fs.readFileSync(path);
-  assert.ok(sound.length > 500 && sound.length < 4096);
-  for (let bit = 0; bit < 8 * sound.length; bit++) {
-    const damaged = Buffer.from(sound);
-    damaged[bit >> 3] ^= 1 << (bit & 7);
-    assert.throws(() => unpackState(damaged), has("E-DEVICE-STATE-DAMAGED"), `bit ${bit}`);
-  }
-  for (let length = 0; length < sound.length; length++) {
-    assert.throws(() => unpackState(sound.subarray(0, length)), has("E-DEVICE-STATE-DAMAGED"));
-  }
-  assert.throws(() => unpackState(Buffer.concat([sound, Buffer.of(0)])), has("E-DEVICE-STATE-DAMAGED"));
-  // Through the device, on the disk: refused, and left as it is.
-  for (const at of [3, 25, 100, sound.length - 1]) {
-    const damaged = Buffer.from(sound);
-    damaged[at] ^= 16;
-    fs.writeFileSync(path, damaged);
-    await assert.rejects(open("l_grr", new FileStore(folder)), has("E-DEVICE-STATE-DAMAGED"));
-    await assert.rejects(device.report(1, 9), has("E-DEVICE-STATE-DAMAGED"));
-    assert.deepEqual(fs.readFileSync(path), damaged);
-  }
-  fs.writeFileSync(path, packState(unpackState(sound), 2));
-  await assert.rejects(open("l_grr", new FileStore(folder)), has("E-DEVICE-STATE-VERSION"));
 });
 
 test("a lost state is noticed; a folder that never had one gets it", async (t) => {
@@ -81,72 +53,27 @@ test("a lost state is noticed; a folder that never had one gets it", async (t) =
   assert.deepEqual((await stateOf(new FileStore(folder, apart))).secret, secret);
 });
 
-test("an older copy gives the same bytes", async (t) => {
+test("an older copy is refused; without the sentinel it gives the same bytes", async (t) => {
   const folder = folderOf(t);
-  const path = join(folder, "state");
+  const [path, sentinel] = [join(folder, "state"), join(folder, "sentinel")];
   const device = await open("loloha_linear", new FileStore(folder));
   const older = fs.readFileSync(path);
   const before = [];
   for (let epoch = 0; epoch < 8; epoch++) before.push(toHex(await device.report(epoch, epoch)));
   fs.writeFileSync(path, older);
+  await assert.rejects(device.report(1, 8), has("E-DEVICE-STATE-OLDER"));
+  await assert.rejects(device.outbox.waiting(), has("E-DEVICE-STATE-OLDER"));
+  await assert.rejects(open("loloha_linear", new FileStore(folder)), has("E-DEVICE-STATE-OLDER"));
+  assert.deepEqual(fs.readFileSync(path), older);
+  fs.rmSync(sentinel);
   const again = await open("loloha_linear", new FileStore(folder));
   for (let epoch = 0; epoch < 8; epoch++) assert.equal(toHex(await again.report(epoch, epoch)), before[epoch]);
 });
 
-test("a disk that refuses gives no report, and changes nothing", async (t) => {
-  const folder = folderOf(t);
-  const device = await open("l_grr", new FileStore(folder));
-  const before = fs.readFileSync(join(folder, "state"));
-  fs.mkdirSync(join(folder, "state.tmp"));
-  await assert.rejects(device.report(1, 1), has("E-DEVICE-STORE"));
-  assert.deepEqual(fs.readFileSync(join(folder, "state")), before);
-  fs.rmdirSync(join(folder, "state.tmp"));
-  await device.report(1, 1);
-});
-
-test("a turn that cannot be given back is an error of the device, and the report stays the same", async (t) => {
-  const folder = folderOf(t);
-  const device = await open("l_grr", new FileStore(folder));
-  const real = fs.rmSync;
-  fs.rmSync = () => {
-    throw Object.assign(new Error("EACCES: permission denied"), { code: "EACCES" });
-  };
-  syncBuiltinESMExports();
-  try {
-    await assert.rejects(device.report(1, 1), has("E-DEVICE-STORE"));
-  } finally {
-    fs.rmSync = real;
-    syncBuiltinESMExports();
-  }
-  const kept = (await unpackState(fs.readFileSync(join(folder, "state")))).outbox[0].report;
-  for (const name of fs.readdirSync(folder)) if (name.startsWith("claim-")) fs.rmSync(join(folder, name));
-  assert.deepEqual(await device.report(2, 1), kept);
-});
-
-/** What a program asks of the disk while it acts, in order; names without their folder. */
-async function asked(act: () => Promise<unknown>): Promise<string[]> {
-  const { openSync, writeSync, fsyncSync, renameSync } = fs;
-  const real = { openSync, writeSync, fsyncSync, renameSync };
-  const names = new Map<number, string>();
-  const seen: string[] = [];
-  const nameOf = (path: fs.PathLike): string => String(path).split("/").pop()!;
-  fs.openSync = ((path: fs.PathLike, ...rest: [fs.OpenMode, fs.Mode?]) => {
-    const file = real.openSync(path, ...rest);
-    names.set(file, nameOf(path));
-    return file;
-  }) as typeof fs.openSync;
-  fs.writeSync = ((file: number, content: Uint8Array, at: number) => {
-    seen.push(`write ${names.get(file)}`);
-    return real.writeSync(file, content, at, Math.min(content.length - at, 100)); // a disk may take a part only
-  }) as typeof fs.writeSync;
-  fs.fsyncSync = (file) => {
-    seen.push(`fsync ${names.get(file)}`);
-    real.fsyncSync(file);
-  };
-  fs.renameSync = (from, to) => {
-    seen.push(`rename ${nameOf(from)} to ${nameOf(to)}`);
-    real.renameSync(from, to);
-  };
+/** Replaces functions of node:fs while something runs. */
+async function with_(changes: Partial<typeof fs>, act: () => Promise<void>): Promise<void> {
+  const real = Object.fromEntries(Object.keys(changes).map((name) => [name, fs[name as keyof typeof fs]]));
+  Object.assign(fs, changes);
   syncBuiltinESMExports();
   try {
     await act();
@@ -154,22 +81,290 @@ async function asked(act: () => Promise<unknown>): Promise<string[]> {
     Object.assign(fs, real);
     syncBuiltinESMExports();
   }
+}
+
+const CALLS = ["openSync", "writeSync", "fsyncSync", "renameSync", "closeSync", "readdirSync", "writeFileSync", "readFileSync", "rmSync"] as const;
+
+for (const [what, killed] of [["a disk that refuses", false], ["a process that ends", true]] as const) {
+  test(`${what}, at each call: no report, nothing unfinished afterwards, and one report of the epoch`, async (t) => {
+    const real = { ...fs };
+    const folder = folderOf(t);
+    const store = new FileStore(folder);
+    const device = await open("l_grr", store);
+    let failures = 0;
+    for (let epoch = 0; ; epoch++) {
+      let calls = 0;
+      const fails = (name: (typeof CALLS)[number]) => (...rest: unknown[]) => {
+        const call = calls++;
+        if (String(rest[0]).startsWith("/proc/") || (killed ? call < epoch : call !== epoch)) return (real[name] as any)(...rest);
+        throw Object.assign(new Error("EIO: i/o error"), { code: "EIO" });
+      };
+      const changes = Object.fromEntries(CALLS.map((name) => [name, fails(name)]));
+      let failed = false;
+      await with_(changes, async () => {
+        failed = await device.report(1, epoch).then(() => false, has("E-DEVICE-STORE"));
+      });
+      if (!failed && calls <= epoch) break;
+      failures += Number(failed);
+      if (!killed) assert.ok(fs.readdirSync(folder).every((name) => !name.endsWith(".tmp")), `call ${epoch}`);
+      // Its process lives, and would have the folder for ever.
+      for (const name of fs.readdirSync(folder)) if (name.startsWith("claim-")) fs.rmSync(join(folder, name));
+      const kept = (await stateOf(store)).outbox.find((one) => one.epoch === epoch)?.report;
+      const report = await device.report(2, epoch);
+      assert.deepEqual(report, kept ?? report);
+      assert.deepEqual(fs.readdirSync(folder).sort(), ["sentinel", "state"], `call ${epoch}`);
+      const waiting = await device.outbox.waiting();
+      assert.deepEqual(waiting.map((one) => one.epoch), Array.from({ length: epoch + 1 }, (_, i) => i));
+    }
+    assert.ok(failures >= 15, `${failures} calls`);
+    t.diagnostic(`${failures} calls`);
+  });
+}
+
+test("a new number that is cut off leaves the one before, of every file of a counter", async (t) => {
+  const path = folderOf(t);
+  new Counter(path).write(1);
+  for (let number = 2; number < 7; number++) {
+    const before = fs.readFileSync(path);
+    for (let cut = 0; cut <= 40; cut++) {
+      fs.writeFileSync(path, before);
+      const counter = new Counter(path);
+      assert.equal(counter.read(), number - 1);
+      const writeSync = ((file: number, content: Uint8Array, ...[at, , from]: number[]): number => {
+        real.writeSync(file, content, at, cut, from);
+        throw Object.assign(new Error("EIO: i/o error"), { code: "EIO" });
+      }) as typeof fs.writeSync;
+      const real = { ...fs };
+      await with_({ writeSync }, async () => assert.throws(() => counter.write(number), /EIO/));
+      assert.equal(new Counter(path).read(), cut === 40 ? number : number - 1, `${cut} bytes of ${number}`);
+    }
+  }
+});
+
+test("a link, a folder or a pipe in the place of a file is refused, and what it points to is left alone", async (t) => {
+  const folder = folderOf(t);
+  const device = await open("l_grr", new FileStore(folder));
+  for (const name of ["state", "sentinel"]) {
+    const [path, aside] = [join(folder, name), join(folder, "..", name)];
+    fs.renameSync(path, aside);
+    const content = fs.readFileSync(aside);
+    const refused = async (what: string): Promise<void> => {
+      for (const act of [() => device.report(1, 9), () => device.outbox.waiting(), () => device.withdraw(), () => open("l_grr", new FileStore(folder))]) {
+        await assert.rejects(act() as Promise<unknown>, has("E-DISK-LINK"), `${name}: ${what}`);
+      }
+      assert.deepEqual(fs.readFileSync(aside), content);
+      assert.ok(!fs.lstatSync(path).isFile());
+      fs.rmSync(path, { recursive: true });
+    };
+    fs.symlinkSync(aside, path);
+    await refused("a link");
+    fs.symlinkSync(join(folder, "..", "nothing"), path);
+    await refused("a link to nothing");
+    assert.ok(!fs.existsSync(join(folder, "..", "nothing")));
+    fs.mkdirSync(path);
+    await refused("a folder");
+    assert.equal(spawnSync("mkfifo", [path]).status, 0);
+    await refused("a pipe");
+    fs.renameSync(aside, path);
+  }
+  await device.report(1, 9);
+});
+
+test("a file that has the name of an unfinished one already is never opened", async (t) => {
+  const folder = folderOf(t);
+  const apart = join(folder, "..", "apart");
+  const victim = join(folder, "..", "victim");
+  fs.mkdirSync(apart);
+  fs.writeFileSync(victim, "mine");
+  t.mock.method(globalThis.crypto, "getRandomValues", (bytes: Uint8Array) => bytes.fill(0x5a));
+  const unfinished = join(apart, "sentinel.5a5a5a5a.tmp");
+  for (const make of [() => fs.symlinkSync(victim, unfinished), () => fs.linkSync(victim, unfinished)]) {
+    make();
+    await assert.rejects(open("l_grr", new FileStore(folder, join(apart, "sentinel"))), has("E-DEVICE-STORE"));
+    assert.deepEqual([fs.readFileSync(victim, "utf-8"), fs.readdirSync(apart).length], ["mine", 1]);
+    fs.rmSync(unfinished);
+  }
+  await open("l_grr", new FileStore(folder, join(apart, "sentinel")));
+  t.mock.restoreAll();
+});
+
+test("names of unfinished files are random, and what a process left is removed in the next turn", async (t) => {
+  const folder = folderOf(t);
+  const device = await open("l_grr", new FileStore(folder));
+  const names = new Set<string>();
+  const { renameSync } = fs;
+  const noted: typeof renameSync = (from, to) => {
+    names.add(String(from).slice(folder.length + 1));
+    assert.equal(fs.statSync(from).mode & 0o777, 0o600);
+    renameSync(from, to);
+  };
+  await with_({ renameSync: noted }, async () => {
+    for (let epoch = 0; epoch < 20; epoch++) await device.report(1, epoch);
+  });
+  assert.equal(names.size, 20);
+  for (const name of names) assert.match(name, /^state\.[0-9a-f]{8}\.tmp$/);
+  const own = ["state.0123abcd.tmp", "sentinel.0123abcd.tmp"];
+  const others = ["state.0123abc.tmp", "state.0123abcd.tmp.bak", "my.state.0123abcd.tmp", "mystate.0123abcd.tmp"];
+  for (const name of [...own, ...others]) fs.writeFileSync(join(folder, name), "");
+  await device.outbox.waiting();
+  assert.deepEqual(fs.readdirSync(folder).sort(), [...others, "sentinel", "state"].sort());
+});
+
+/** All bytes of all files below a folder. */
+function bytesBelow(folder: string): Buffer {
+  const names = fs.readdirSync(folder, { recursive: true }).map((name) => join(folder, String(name)));
+  return Buffer.concat(names.filter((name) => fs.statSync(name).isFile()).map((name) => fs.readFileSync(name)));
+}
+
+test("withdrawal leaves no secret and no report in any file, whatever lies there; and it lasts", async (t) => {
+  const damages: [string, (path: string, older: Buffer) => void][] = [
+    ["a sound state", () => undefined],
+    ["a damaged state", (path) => fs.writeFileSync(join(path, "state"), fs.readFileSync(join(path, "state")).fill(9, 60, 70))],
+    ["a state cut short", (path) => fs.truncateSync(join(path, "state"), 50)],
+    ["no state", (path) => fs.rmSync(join(path, "state"))],
+    ["an older state", (path, older) => fs.writeFileSync(join(path, "state"), older)],
+    ["a damaged sentinel", (path) => fs.writeFileSync(join(path, "sentinel"), Buffer.alloc(8192, 3))],
+    ["no sentinel", (path) => fs.rmSync(join(path, "sentinel"))],
+    ["an unfinished file", (path) => fs.copyFileSync(join(path, "state"), join(path, "state.0123abcd.tmp"))],
+  ];
+  for (const [what, damage] of damages) {
+    const folder = folderOf(t);
+    const store = new FileStore(folder);
+    const device = await open("l_grr", store);
+    await device.report(1, 0);
+    const older = fs.readFileSync(join(folder, "state"));
+    for (let epoch = 1; epoch < 4; epoch++) await device.report(1, epoch);
+    const { secret, outbox } = await stateOf(store);
+    const texts = [secret, ...outbox.map(({ report }) => report)].flatMap((one) => [Buffer.from(one), toHex(one)]);
+    assert.equal(texts.length, 10);
+    for (const text of [texts[0], texts[1], texts[2], texts[9]].slice(1)) assert.ok(bytesBelow(folder).includes(text));
+    const sound = fs.readFileSync(join(folder, "state"));
+    damage(folder, older);
+    await device.withdraw();
+    for (const text of texts) assert.ok(!bytesBelow(folder).includes(text), what);
+    assert.deepEqual(fs.readdirSync(folder).sort(), ["sentinel", "state"], what);
+    assert.equal(fs.statSync(join(folder, "state")).mode & 0o777, 0o600);
+    await assert.rejects(device.report(1, 9), has("E-DEVICE-WITHDRAWN"), what);
+    await assert.rejects(open("grr", new FileStore(folder)), has("E-DEVICE-WITHDRAWN"), what);
+    assert.deepEqual(await device.outbox.waiting(), []);
+    await device.withdraw();
+    // A copy from before does not undo it.
+    for (const copy of [sound, older]) {
+      fs.writeFileSync(join(folder, "state"), copy);
+      const known = ["no sentinel", "a damaged sentinel"].includes(what);
+      if (known && copy === sound) continue; // the number that it had is forgotten
+      await assert.rejects(open("grr", new FileStore(folder)), has("E-DEVICE-STATE-OLDER"), what);
+    }
+  }
+});
+
+test("a turn that cannot be given back is an error of the device, and the report stays the same", async (t) => {
+  const folder = folderOf(t);
+  const device = await open("l_grr", new FileStore(folder));
+  const rmSync = () => {
+    throw Object.assign(new Error("EACCES: permission denied"), { code: "EACCES" });
+  };
+  await with_({ rmSync }, () => assert.rejects(device.report(1, 1), has("E-DEVICE-STORE")));
+  const kept = (await unpackState(fs.readFileSync(join(folder, "state")))).state.outbox[0].report;
+  for (const name of fs.readdirSync(folder)) if (name.startsWith("claim-")) fs.rmSync(join(folder, name));
+  assert.deepEqual(await device.report(2, 1), kept);
+});
+
+/** What a program asks of the disk while it acts, in order; names without their folder. */
+async function asked(act: () => Promise<unknown>): Promise<string[]> {
+  const real = { ...fs };
+  const names = new Map<number, string>();
+  const seen: string[] = [];
+  const nameOf = (path: fs.PathLike): string => String(path).split("/").pop()!.replace(/[0-9a-f]{8}(?=\.tmp$)/, "*");
+  const openSync = ((path: fs.PathLike, ...rest: [fs.OpenMode, fs.Mode?]) => {
+    const file = real.openSync(path, ...rest);
+    names.set(file, nameOf(path));
+    return file;
+  }) as typeof fs.openSync;
+  const writeSync = ((file: number, content: Uint8Array, at: number, length: number, from: number) => {
+    seen.push(`write ${names.get(file)}`);
+    return real.writeSync(file, content, at, Math.min(length, 100), from); // a disk may take a part only
+  }) as typeof fs.writeSync;
+  const fsyncSync: typeof fs.fsyncSync = (file) => {
+    seen.push(`fsync ${names.get(file)}`);
+    real.fsyncSync(file);
+  };
+  const renameSync: typeof fs.renameSync = (from, to) => {
+    seen.push(`rename ${nameOf(from)} to ${nameOf(to)}`);
+    real.renameSync(from, to);
+  };
+  await with_({ openSync, writeSync, fsyncSync, renameSync }, async () => void (await act()));
   return seen.filter((one, i) => one !== seen[i - 1]);
 }
 
 test("a report leaves only when the disk has its state, by name", async (t) => {
   const folder = folderOf(t);
   const store = new FileStore(folder);
-  const durable = ["write state.tmp", "fsync state.tmp", "rename state.tmp to state", "fsync device"];
+  const durable = ["write state.*.tmp", "fsync state.*.tmp", "rename state.*.tmp to state", "fsync device"];
   const first = await asked(() => open("l_grr", store));
-  assert.deepEqual(first.slice(-7), [...durable, "fsync sentinel.tmp", "rename sentinel.tmp to sentinel", "fsync device"]);
+  const begun = first.indexOf("write state.*.tmp");
+  assert.deepEqual(first.slice(begun), [
+    ...durable,
+    ...["write sentinel.*.tmp", "fsync sentinel.*.tmp", "rename sentinel.*.tmp to sentinel", "fsync device"],
+  ]);
+  // The folder is where it is before there is something to lose; each one above it, on this disk.
+  const above = folder.split("/").slice(0, -1);
+  const { dev } = fs.statSync(folder);
+  while (above.length && fs.statSync(above.join("/") || "/").dev === dev) {
+    assert.ok(first.slice(0, begun).includes(`fsync ${above.pop()}`), String(first));
+  }
+  if (fs.existsSync("/dev/shm") && fs.statSync("/dev/shm").dev !== fs.statSync("/dev").dev) {
+    const elsewhere = await asked(() => open("l_grr", new FileStore(folderOf(t, "/dev/shm"))));
+    assert.ok(elsewhere.includes("fsync shm") && !elsewhere.includes("fsync dev")); // no disk but the folder's
+  }
   const device = await open("l_grr", store);
-  assert.deepEqual(await asked(() => device.report(1, 1)), durable);
+  assert.deepEqual(await asked(() => device.report(1, 1)), [...durable, "write sentinel"]);
   assert.deepEqual(await asked(() => device.report(1, 1)), []);
-  // Written by another process, which may have ended before the last step.
-  const other = await open("l_grr", store);
-  assert.deepEqual(await asked(async () => (await open("l_grr", new FileStore(folder))).report(1, 1)), ["fsync device"]);
-  assert.deepEqual(await asked(() => other.report(1, 1)), []);
+  // Written by another process, which ended before the last steps.
+  fs.copyFileSync(join(folder, "sentinel"), join(folder, "..", "sentinel"));
+  await device.report(1, 2);
+  fs.copyFileSync(join(folder, "..", "sentinel"), join(folder, "sentinel"));
+  assert.deepEqual(await asked(async () => (await open("l_grr", new FileStore(folder))).report(1, 2)), ["fsync device", "write sentinel"]);
+  assert.deepEqual(await asked(() => device.report(1, 2)), []);
+});
+
+test("a sentinel that lies apart is where it is, and folders of others above are left to them", async (t) => {
+  const above = join(folderOf(t), "..");
+  const [folder, apart] = [join(above, "device"), join(above, "one", "two", "sentinel")];
+  const calls = await asked(() => open("l_grr", new FileStore(folder, apart)));
+  assert.ok(calls.indexOf("fsync one") >= 0 && calls.indexOf("fsync one") < calls.indexOf("write state.*.tmp"), String(calls));
+  assert.equal(fs.statSync(join(above, "one", "two")).mode & 0o777, 0o700);
+  const device = await open("l_grr", new FileStore(folder, apart));
+  fs.rmSync(folder, { recursive: true });
+  const made = await asked(() => device.withdraw()); // the folder is new
+  assert.ok(made.indexOf(`fsync ${basename(above)}`) >= 0, String(made));
+  await assert.rejects(open("l_grr", new FileStore(folder, apart)), has("E-DEVICE-WITHDRAWN"));
+  fs.rmSync(folder, { recursive: true });
+  fs.rmSync(apart);
+  await open("l_grr", new FileStore(folder, apart));
+  // What lies in the folder under the sentinel's name is not of the sentinel.
+  fs.writeFileSync(join(folder, "sentinel.0123abcd.tmp"), "");
+  await open("l_grr", new FileStore(folder, apart));
+  assert.deepEqual(fs.readdirSync(folder).sort(), ["sentinel.0123abcd.tmp", "state"]);
+  const real = { ...fs };
+  for (const [code, works] of [["EACCES", true], ["EIO", false]] as const) {
+    const openSync = ((path: fs.PathLike, ...rest: [fs.OpenMode, fs.Mode?]) => {
+      if (String(path) === above) throw Object.assign(new Error(code), { code });
+      return real.openSync(path, ...rest);
+    }) as typeof fs.openSync;
+    await with_({ openSync }, async () => {
+      const opening = open("l_grr", new FileStore(join(above, code)));
+      if (works) await opening;
+      else await assert.rejects(opening, has("E-DEVICE-STORE"));
+    });
+  }
+});
+
+test("a look at a folder without a state leaves nothing that tells of one", async (t) => {
+  const folder = folderOf(t);
+  assert.equal(await new FileStore(folder).update((state) => ({ result: state })), null);
+  assert.deepEqual(fs.readdirSync(folder), []);
+  await open("l_grr", new FileStore(folder));
 });
 
 test("claims of processes that ended are removed, those of others are respected", async (t) => {

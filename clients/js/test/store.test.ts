@@ -5,7 +5,7 @@
 
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
-import { IDBDatabase, IDBFactory } from "fake-indexeddb";
+import { IDBDatabase, IDBFactory, IDBObjectStore } from "fake-indexeddb";
 import { Device } from "../src/device.js";
 import { DeviceError } from "../src/errors.js";
 import { IndexedDbStore, type Sentinel } from "../src/store.js";
@@ -61,6 +61,20 @@ async function settled<Result>(promise: Promise<Result>): Promise<Result> {
     timer = setTimeout(() => reject(new Error("never settled")), 2000);
   });
   return Promise.race([promise, never]).finally(() => clearTimeout(timer));
+}
+
+/** The bytes that are kept; others are put in their place where they are given, none for null. */
+async function raw(factory: IDBFactory, content?: unknown): Promise<Uint8Array> {
+  const request = factory.open("device", 1);
+  await new Promise((done) => (request.onsuccess = done));
+  const transaction = request.result.transaction("state", "readwrite");
+  const objects = transaction.objectStore("state");
+  if (content === null) objects.delete("state");
+  else if (content !== undefined) objects.put(content, "state");
+  const reading = objects.get("state");
+  await new Promise((done) => (transaction.oncomplete = done));
+  request.result.close();
+  return reading.result as Uint8Array;
 }
 
 async function deleted(factory: IDBFactory, name: string): Promise<void> {
@@ -144,25 +158,25 @@ test("a sentinel that throws, whatever it throws: the state that is there goes o
     const fails = (): never => {
       throw error;
     };
-    await assert.rejects(settled(IndexedDbStore.open(name, { present: fails, set: fails }).then(report)), has("E-DEVICE-STORE"));
+    await assert.rejects(settled(IndexedDbStore.open(name, { read: fails, write: fails }).then(report)), has("E-DEVICE-STORE"));
     // It cannot be set: a report, unguarded.
-    const unset = await IndexedDbStore.open(name, { present: () => false, set: fails });
+    const unset = await IndexedDbStore.open(name, { read: () => null, write: fails });
     const first = await settled(report(unset));
     assert.equal(unset.guarded, false);
-    const store = await IndexedDbStore.open(name, { present: fails, set: fails });
+    const store = await IndexedDbStore.open(name, { read: fails, write: fails });
     assert.deepEqual(await settled(report(store)), first);
     assert.equal(store.guarded, false);
   }
 });
 
-test("a sentinel that says neither true nor false", async (t) => {
+test("a sentinel that says neither a number nor null", async (t) => {
   browser(t);
   const no = () => Promise.reject(new Error("no"));
-  const answers = [undefined, null, 0, 1, "true", {}].map((one): (() => unknown) => () => one);
-  for (const [number, present] of [...answers, async () => true, no].entries()) {
+  const answers = [undefined, true, -1, 0.5, 2 ** 53, NaN, "1", {}].map((one): (() => unknown) => () => one);
+  for (const [number, read] of [...answers, async () => 1, no].entries()) {
     const name = `device ${number}`;
-    const rubbish = { present, set: no } as unknown as Sentinel;
-    await assert.rejects(settled(IndexedDbStore.open(name, rubbish).then(report)), has("E-DEVICE-STORE", "neither true nor false"));
+    const rubbish = { read, write: no } as unknown as Sentinel;
+    await assert.rejects(settled(IndexedDbStore.open(name, rubbish).then(report)), has("E-DEVICE-STORE", "neither a number nor null"));
     await settled(IndexedDbStore.open(name, null).then(report));
     const store = await IndexedDbStore.open(name, rubbish);
     await settled(report(store, 2));
@@ -172,37 +186,117 @@ test("a sentinel that says neither true nor false", async (t) => {
   await assert.rejects(settled(report(nothing)), has("E-DEVICE-STORE", "the sentinel fails"));
 });
 
-test("a sentinel is asked only for a state that is not there, and set once", async (t) => {
+/** A sentinel of a test's own, and what was asked of it. */
+class Noted implements Sentinel {
+  readonly calls: string[] = [];
+  constructor(public number: number | null = null) {}
+  read(): number | null {
+    this.calls.push("read");
+    return this.number;
+  }
+  write(changes: number): void {
+    this.calls.push(`write ${changes}`);
+    this.number = changes;
+  }
+}
+
+test("a sentinel knows each change that is kept, and no other; and never fewer than before", async (t) => {
   browser(t);
-  const calls: string[] = [];
-  let there = false;
-  const sentinel = {
-    present: () => {
-      calls.push("present");
-      return there;
-    },
-    set: () => {
-      calls.push("set");
-      there = true;
-    },
-  };
+  const sentinel = new Noted();
+  const written = () => sentinel.calls.splice(0).filter((one) => one !== "read");
   const store = await IndexedDbStore.open("device", sentinel);
   await assert.rejects(store.update(() => { throw new RangeError("mine"); }), RangeError);
-  assert.deepEqual(calls, ["present"]); // nothing was kept, so nothing is to be guarded
   assert.equal(await store.update(() => ({ result: 1 })), 1);
-  assert.ok(!calls.includes("set"));
-  await report(store);
-  assert.equal(calls.filter((one) => one === "set").length, 1);
+  assert.deepEqual(written(), []); // nothing was kept, so nothing is to be guarded
+  const device = await Device.open(definitionOf("grr"), store);
+  assert.deepEqual(written(), ["write 1"]);
+  await device.report(3, 1);
+  assert.deepEqual(written(), ["write 2"]);
+  await device.report(4, 1);
+  await device.outbox.waiting();
+  assert.deepEqual([written(), store.guarded], [[], true]);
+  const [waiting] = await device.outbox.waiting();
+  for (const expected of [["write 3"], []]) { // another program has sent it
+    await device.outbox.acknowledge(waiting);
+    assert.deepEqual(written(), expected);
+  }
+  // Another tab may have written while this one's transaction was being kept.
+  const read = t.mock.method(sentinel, "read");
+  read.mock.mockImplementationOnce(() => 3, 0);
+  read.mock.mockImplementation(() => 9);
+  await device.report(3, 2);
+  assert.deepEqual([written(), store.guarded], [[], true]);
 });
 
-test("a sentinel that was lost is set again", async (t) => {
+test("an older copy of the database is noticed, and by a look already", async (t) => {
+  const factory = browser(t);
+  const storage = new Storage();
+  give(t, "localStorage", () => storage);
+  const device = await Device.open(definitionOf("grr"), await IndexedDbStore.open("device"));
+  const copies = [await raw(factory)];
+  for (let epoch = 0; epoch < 3; epoch++) {
+    await device.report(3, epoch);
+    copies.push(await raw(factory));
+  }
+  const [newest] = copies.splice(-1);
+  for (const copy of copies) {
+    await raw(factory, copy);
+    for (const act of [() => device.report(3, 3), () => device.outbox.waiting(), () => device.outbox.dropped()]) {
+      await assert.rejects(settled(act() as Promise<unknown>), has("E-DEVICE-STATE-OLDER", "the sentinel knows of 4"));
+    }
+    await assert.rejects(settled(IndexedDbStore.open("device").then(report)), has("E-DEVICE-STATE-OLDER"));
+    assert.deepEqual(await raw(factory), copy);
+  }
+  // Nothing guards it where there is no localStorage: as README.md says.
+  const unguarded = await IndexedDbStore.open("device", null);
+  await report(unguarded, 3);
+  assert.equal(unguarded.guarded, false);
+  await raw(factory, newest);
+  await device.report(3, 3);
+});
+
+test("a sentinel that was lost, or is behind, is written again", async (t) => {
   browser(t);
-  let there = false;
-  const store = await IndexedDbStore.open("device", { present: () => there, set: () => void (there = true) });
+  const sentinel = new Noted();
+  const store = await IndexedDbStore.open("device", sentinel);
   const device = await Device.open(definitionOf("grr"), store);
-  there = false;
-  await device.outbox.waiting(); // a look is enough
-  assert.deepEqual([there, store.guarded], [true, true]);
+  await device.report(3, 1);
+  for (const number of [null, 0, 1]) {
+    sentinel.number = number;
+    await device.outbox.waiting(); // a look is enough
+    assert.deepEqual([sentinel.number, store.guarded], [2, true]);
+  }
+});
+
+test("what is withdrawn leaves a mark alone, whatever was kept and whatever the sentinel says", async (t) => {
+  const factory = browser(t);
+  const storage = new Storage();
+  give(t, "localStorage", () => storage);
+  const device = await Device.open(definitionOf("grr"), await IndexedDbStore.open("device"));
+  const older = await raw(factory);
+  for (let epoch = 0; epoch < 3; epoch++) await device.report(3, epoch);
+  const [sound, entry] = [await raw(factory), storage.kept.get("device")!];
+  const wrong = sound.slice();
+  wrong[60] ^= 1;
+  for (const content of [sound, older, wrong, new Uint8Array(7), null]) {
+    for (const text of [entry, "rubbish", null]) {
+      if (text === null) storage.kept.clear();
+      else storage.kept.set("device", text);
+      await raw(factory, content);
+      await settled(device.withdraw());
+      const kept = await raw(factory);
+      assert.ok(kept.length < 250, `${kept.length}`);
+      await assert.rejects(settled(IndexedDbStore.open("device").then(report)), has("E-DEVICE-WITHDRAWN"));
+      if (text !== entry) continue;
+      await raw(factory, sound); // a copy does not undo it where the sentinel was sound
+      await assert.rejects(settled(device.report(3, 5)), has("E-DEVICE-STATE-OLDER"));
+    }
+  }
+  give(t, "localStorage", blocked);
+  await raw(factory, null);
+  const unguarded = await IndexedDbStore.open("device", { read: blocked, write: blocked });
+  await settled(unguarded.withdraw());
+  await assert.rejects(settled(report(unguarded)), has("E-DEVICE-WITHDRAWN"));
 });
 
 test("no IndexedDB, or one that refuses", async (t) => {
@@ -291,22 +385,16 @@ test("a transaction that is never answered, or aborted, or whose database is ano
 test("what is kept and is no state, or cannot be kept", async (t) => {
   const factory = browser(t);
   const store = await IndexedDbStore.open("device", null);
-  for (const wrong of [null, 0, "state", {}, new ArrayBuffer(99), new Uint8Array(0), new Uint8Array(99), [1, 2]]) {
-    const request = factory.open("device", 1);
-    await new Promise((done) => (request.onsuccess = done));
-    const transaction = request.result.transaction("state", "readwrite");
-    transaction.objectStore("state").put(wrong, "state");
-    await new Promise((done) => (transaction.oncomplete = done));
-    request.result.close();
+  for (const wrong of [0, "state", {}, new ArrayBuffer(99), new Uint8Array(0), new Uint8Array(99), [1, 2]]) {
+    await raw(factory, wrong);
     await assert.rejects(settled(report(store)), has("E-DEVICE-STATE-DAMAGED"));
   }
-  const bytes = () => store.update((content) => ({ result: content }));
-  const before = await bytes();
-  const cannotBeCloned = (() => undefined) as unknown as Uint8Array;
-  await assert.rejects(settled(store.update(() => ({ keep: cannotBeCloned, result: 1 }))), has("E-DEVICE-STORE"));
-  await assert.rejects(settled(store.update((() => undefined) as any)), has("E-DEVICE-STORE"));
-  await assert.rejects(settled(store.update(() => { throw new RangeError("mine"); })), RangeError);
-  assert.deepEqual(await bytes(), before);
+  const before = await raw(factory);
+  t.mock.method(IDBObjectStore.prototype, "put", blocked);
+  await assert.rejects(settled(store.withdraw()), has("E-DEVICE-STORE", "insecure"));
+  t.mock.restoreAll();
+  await assert.rejects(settled(store.withdraw().then(() => store.update(() => { throw new RangeError("mine"); }))), RangeError);
+  assert.notDeepEqual(await raw(factory), before);
 });
 
 test("a newer version of the program takes the database, and this one says so", async (t) => {

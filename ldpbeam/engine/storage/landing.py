@@ -18,10 +18,10 @@ from typing import Any
 
 from ldpbeam.durable.counter import Counter
 from ldpbeam.durable.errors import DamageError, HeldError, VersionError
-from ldpbeam.durable.folder import sync_above, sync_folder
+from ldpbeam.durable.folder import make_folder, make_lasting_folder, sync_folder
 from ldpbeam.durable.lock import Lock
 from ldpbeam.durable.store import RowStore, Summary, Transaction
-from ldpbeam.errors import LdpError, disk_error
+from ldpbeam.errors import LdpError, disk_error, disk_errors
 
 FOLDER = "landing"
 """Where it is, below the output directory."""
@@ -139,15 +139,14 @@ class Landing:
             LdpError: another engine works here.
         """
         folder = self.path.parent
-        folder.mkdir(parents=True, exist_ok=True)
-        sync_above(folder)  # else the folder could go with all that is in it
+        make_folder(folder.parent, 0o777)
+        make_lasting_folder(folder)  # else it could go with all that is in it
         folder.chmod(0o700)  # reports as they came, with their ids: for nobody else, whatever the umask
-        try:
-            self._lock.acquire()
-        except OSError as error:
-            raise disk_error(error, str(folder / "lock")) or error from None
-        except HeldError:
-            raise self._busy() from None
+        with disk_errors(str(folder / "lock")):
+            try:
+                self._lock.acquire()
+            except HeldError:
+                raise self._busy() from None
 
     def unlock(self) -> None:
         """Let others in."""

@@ -9,7 +9,6 @@ from typing import Any
 from ldpbeam.client import Device
 from ldpbeam.collection.file import load_collection
 from ldpbeam.collection.values import Index
-from tests.narrow import present
 
 
 def answer(line: str) -> None:
@@ -44,7 +43,8 @@ def main(collection_file: str, broken: str = "") -> None:
         if broken == "truth" and len(devices) % 2:
             value = Index(collection.protocol.domain_size - 1)
         try:
-            report = present(device.report(value, int(rest[1]))).hex()
+            message = device.report(value, int(rest[1]))
+            report = "none" if message is None else message.hex()
         except Exception as error:
             report = f"error {type(error).__name__}"
         answer("zz" if broken == "garbage" else report)

@@ -8,12 +8,13 @@ import re
 import secrets
 import stat
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
-from ldpbeam.durable import file
+from ldpbeam.durable import file, folder
 from ldpbeam.durable.file import GROUP, PRIVATE, PUBLIC, replacing, write_file
-from ldpbeam.durable.folder import file_size, make_folder, open_file, sync_folder
+from ldpbeam.durable.folder import file_size, make_folder, make_lasting_folder, open_file, sync_folder
 from ldpbeam.errors import disk_error
 
 
@@ -137,18 +138,35 @@ def test_only_a_regular_file_is_opened(kind: str, tmp_path: Path) -> None:
     assert not (tmp_path / "nothing").exists()
 
 
+@pytest.mark.parametrize("made", [True, False])
+def test_each_folder_above_is_forced_to_disk_whoever_made_it(tmp_path: Path, made: bool) -> None:
+    """Up to the root of the file system: the process that made one may have ended before it did so."""
+    path = tmp_path / "a" / "b"
+    if made:
+        path.mkdir(parents=True)
+    synced: list[Path] = []
+    with mock.patch.object(folder, "sync_folder", lambda one: synced.append(Path(one))):
+        make_lasting_folder(path)
+    above = [one for one in path.parents if one.stat().st_dev == tmp_path.stat().st_dev]
+    assert path.is_dir()
+    assert synced[-len(above) :] == above
+    assert len(above) >= 2
+
+
 def test_folders_above_are_made_too_for_their_owner_alone(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         make_folder(tmp_path / "a" / "b" / "c")
     finally:
         os.umask(before)
-    for folder in (tmp_path / "a", tmp_path / "a" / "b", tmp_path / "a" / "b" / "c"):
-        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    for one in (tmp_path / "a", tmp_path / "a" / "b", tmp_path / "a" / "b" / "c"):
+        assert stat.S_IMODE(one.stat().st_mode) == 0o700
     make_folder(tmp_path / "a" / "b" / "c")
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(FileExistsError):
         make_folder(tmp_path / "file")
+    with pytest.raises(FileExistsError):
+        make_lasting_folder(tmp_path / "file")
     sync_folder(tmp_path)
     assert file_size(tmp_path / "file") == 0
     assert file_size(tmp_path / "nothing") is None

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import sqlite3
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -30,6 +29,7 @@ from ldpbeam.engine.storage.landing import Landing
 from ldpbeam.errors import InvalidPayload
 from ldpbeam.wire import report_pb2
 from tests.ldpbeam.engine.broker import Broker, Clock, Message
+from tests.ldpbeam.engine.kept import ARCHIVE, kept
 from tests.narrow import frequencies
 from tests.reference.counting import count_support
 
@@ -416,19 +416,6 @@ class Leases(Broker):
 # --- a reader
 
 
-def kept(output: Path, table: int) -> list[bytes]:
-    """Rows of a table of the engine's file, read with other means than the engine's."""
-    path = output / "landing" / "engine.sqlite"
-    if not path.is_file() or not path.stat().st_size:
-        return []
-    base = sqlite3.connect(path)
-    try:
-        rows = base.execute("SELECT content FROM rows WHERE key >> 56 = ? AND key > 0", (table,)).fetchall()
-    finally:
-        base.close()
-    return [content for (content,) in rows]
-
-
 class Reader:
     """Somebody who looks at the output at any moment: what was named once stays, and is there."""
 
@@ -466,7 +453,7 @@ class Reader:
     def read_archive(self) -> None:
         """Books of closed epochs that have no file of their own any more."""
         self.archived = set()
-        for content in kept(self.output, 7):
+        for content in kept(self.output, ARCHIVE).values():
             begin = 4 + int.from_bytes(content[:4], "little")
             for line in zlib.decompress(content[begin:]).splitlines():
                 record = json.loads(line)

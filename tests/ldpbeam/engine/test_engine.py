@@ -164,6 +164,20 @@ def test_an_outage_makes_nothing_late(tmp_path: Path) -> None:
     assert (total["counted"], total["late"]) == (5 + 12 * 4, 7)
 
 
+def test_a_backlog_that_an_engine_died_with_is_closed_all_the_same(tmp_path: Path) -> None:
+    """All that it landed was old, so that it knew of no time; the next engine gets no message at all."""
+    bench = Bench(tmp_path, patience=60.0)
+    bench.send(0, range(5))
+    bench.clock.now = 6.0 * HOUR
+    bench.step()
+    assert bench.watermark == 0
+    bench.start(ONE)
+    bench.until(6 * HOUR + 70)
+    bench.until(6 * HOUR + 80)
+    assert bench.books(0)["closed"] is True
+    assert bench.told(0) == [("on_time", 5)]
+
+
 def test_a_backlog_while_it_runs(tmp_path: Path) -> None:
     """The same without a restart: the engine was busy, or cut off from its clock."""
     bench = Bench(tmp_path, land_messages=2)

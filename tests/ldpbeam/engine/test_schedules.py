@@ -66,6 +66,7 @@ from ldpbeam.transforms.stages.reports import ACCOUNTING, EpochParts
 from ldpbeam.transforms.stages.support import CountSupportOfEach
 from ldpbeam.wire import report_pb2
 from tests.ldpbeam.engine.broker import Broker, Clock, Message
+from tests.ldpbeam.engine.kept import CONTENT, ENGINE, kept
 from tests.ldpbeam.engine.schedules import (
     AFTER,
     BEFORE,
@@ -79,7 +80,6 @@ from tests.ldpbeam.engine.schedules import (
     Locks,
     Model,
     Reader,
-    kept,
 )
 from tests.pipelines.running import collection, fleet
 from tests.waiting import PATIENCE
@@ -255,7 +255,7 @@ class Schedule(RuleBasedStateMachine):
 
     def learn(self) -> None:
         """A new segment, read with other means than the engine's."""
-        said = [json.loads(content) for content in kept(self.output, 1)]
+        said = [json.loads(content) for content in kept(self.output, ENGINE).values()]
         if not said or said[0]["number"] == max(self.landed, default=0):
             return
         messages = list(self.broker.drawn)
@@ -559,7 +559,7 @@ class Schedule(RuleBasedStateMachine):
         assert self.run(self.engine.stop)
         left = sorted(path.name for path in self.output.glob("landing/*"))
         assert left == ["engine.sqlite", "lock", "sentinel"]
-        assert not kept(self.output, 9), "landed for ever"
+        assert not kept(self.output, CONTENT), "landed for ever"
         self.start()
         assert self.run(self.engine.stop)
         self.compare()
