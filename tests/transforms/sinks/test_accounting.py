@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ldpbeam.accounting import Account
+from ldpbeam.durable.document import document
 from ldpbeam.errors import LdpError
 from ldpbeam.histogram import EpochHistogram
 from ldpbeam.transforms.sinks.accounting import (
@@ -167,8 +168,8 @@ def test_a_file_that_lacks_a_key_is_named(key: str, tmp_path: Path) -> None:
     record = EPOCH.as_record()
     del record[key]
     path = tmp_path / write_accounting(str(tmp_path), EPOCH).path
-    path.write_text(json.dumps(record))
-    with pytest.raises(LdpError, match="the accounting cannot be read") as caught:
+    path.write_bytes(document(record))
+    with pytest.raises(LdpError, match="the accounting is not what was written") as caught:
         read_accounting(str(path))
     assert (caught.value.code, caught.value.where) == ("E-ACCOUNTING-DAMAGED", str(path))
 
