@@ -58,7 +58,7 @@ def test_a_record_read_and_written_again_has_the_same_bytes() -> None:
     assert again == replace(record, accounting=again.accounting)  # but for what run.json does not say
     assert again.accounting.archived == Archived(2, 0, Account(read=5, counted=5))
     written = json.loads(record.content())
-    assert list(written)[-5:] == ["files", "indicators", "stream", "job", "replayed"]
+    assert list(written)[-6:] == ["files", "indicators", "stream", "job", "replayed", "sha256"]
     assert [file["path"] for file in written["files"]] == ["a", "z"]
 
 
