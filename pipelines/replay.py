@@ -5,8 +5,9 @@ The whole input is counted again, because a repeat can only be told from a first
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
-from contextlib import ExitStack, chdir, contextmanager, nullcontext
+from contextlib import ExitStack, chdir, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,7 +19,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.accounting import REPLAY
 from ldpbeam.collection.collection import Collection
-from ldpbeam.errors import UsageError
+from ldpbeam.errors import LdpError, UsageError
 from ldpbeam.host.signals import interruptible, removed_on_interrupt
 from ldpbeam.job.config import Counting, Input, RunConfig
 from ldpbeam.job.inputs import shard_bits_for
@@ -26,7 +27,7 @@ from ldpbeam.records.output import locked
 from ldpbeam.records.published import write_record
 from ldpbeam.records.rejects import Rejects, Replayed, rejected_count
 from ldpbeam.records.run_record import RUN_RECORD, RunRecord, read_record
-from ldpbeam.table_file import as_parquet
+from ldpbeam.table_file import as_parquet, published_table
 from ldpbeam.transforms.sinks import Outputs
 from ldpbeam.transforms.sinks.accounting import (
     EpochAccounting,
@@ -47,11 +48,31 @@ def replay_files(rejects: Rejects) -> Replayed:
 
     Raises:
         UsageError: its input is gone.
-        LdpError: another run or replay is working on the output.
+        LdpError: another run or replay is working on the output, or a file of the earlier results is missing
+            or damaged.
     """
     output = rejects.output
     with interruptible(refuse_writing), locked(str(output)):
-        return _counted_again(output, rejects.tables, rejects.collections, read_record(output / RUN_RECORD))
+        record = read_record(output / RUN_RECORD)
+        _require_results(output, record)
+        return _counted_again(output, rejects.tables, rejects.collections, record)
+
+
+def _require_results(output: Path, record: RunRecord) -> None:
+    """Refuse results that are not whole: a revision would get a number that stands for another one.
+
+    Rejects are left out, and so is what accounting says: an earlier replay that was killed may have changed
+    them. Accounting says itself whether it is what was written.
+    """
+    for file in record.files:
+        path = output / file.path
+        if file.path.startswith("estimates/"):
+            with suppress(OSError):
+                if hashlib.sha256(path.read_bytes()).hexdigest() == file.sha256:
+                    continue
+        elif path.is_file() or not file.path.startswith("accounting/"):
+            continue
+        raise _damaged(path)
 
 
 def _counted_again(
@@ -123,7 +144,7 @@ def _take_over(
             pane = REPLAY if latest else result.pane
             made = None
             if result.table:
-                table = pq.read_table(scratch / result.table.path)
+                table = _table(scratch / result.table.path)
                 table = _with(table, revision=pa.scalar(number, pa.int32()), pane=pa.scalar(pane))
                 table_name = epoch_file_name(collection, epoch, number)
                 made = publish(str(output), table_name, as_parquet(table), table.num_rows)
@@ -162,13 +183,29 @@ def _same(scratch: Path, new: Revision, output: Path, old: Revision) -> bool:
     """Whether two results say the same, whatever they are called."""
     if not new.table or not old.table:
         return bool(new.table) == bool(old.table) and new.reports == old.reports
-    tables = (pq.read_table(scratch / new.table.path), pq.read_table(output / old.table.path))
+    tables = (_table(scratch / new.table.path), _table(output / old.table.path))
     # Tables of earlier versions have fewer columns.
     both = [
         n for n in tables[0].column_names if n in tables[1].column_names and n not in {"revision", "pane"}
     ]
     a, b = (table.select(both).replace_schema_metadata() for table in tables)
     return bool(a.equals(b))
+
+
+def _table(path: Path) -> pa.Table:
+    try:
+        return published_table(path).read()
+    except (pa.ArrowException, OSError):
+        raise _damaged(path) from None
+
+
+def _damaged(path: Path) -> LdpError:
+    return LdpError(
+        "E-RUN-DAMAGED",
+        "a file of the earlier results is missing, or is not what was written",
+        where=str(path),
+        remedy="Restore it from a backup, or run again on all inputs.",
+    )
 
 
 def _with(table: pa.Table, **values: pa.Scalar) -> pa.Table:

@@ -130,8 +130,10 @@ def _place(every: int | None, by: str | None) -> Place:
 def _of_values(results: Path, collection_files: tuple[Path, ...], which: _Asked) -> Iterator[Any]:
     """One row per value."""
     if not which.rolled and not which.smoothed:
+        from ldpbeam.cli.shared.histories import remark_missing
         from ldpbeam.over_time.results import Results
 
+        remark_missing(results)
         return Results.of(results).tables()
     from ldpbeam.cli.shared.histories import read_histories
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from typing import Any
 
 from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.accounting import Accounting, Entry
+from ldpbeam.durable.document import document, parse_document
+from ldpbeam.durable.errors import DamageError
+from ldpbeam.errors import LdpError
 from ldpbeam.transforms.sinks.atomic import publish
 from ldpbeam.transforms.sinks.estimates import PublishedIndicators
 from ldpbeam.transforms.sinks.file_record import FileRecord
@@ -37,13 +39,26 @@ def write_outcome(_: bytes, output: str, outcome: Iterable[Outcome]) -> FileReco
         "files": [f.as_record() for f in files],
         "indicators": [[one.digest, one.epoch, one.indicators] for one in indicators],
     }
-    return publish(output, OUTCOME, json.dumps(record).encode())
+    return publish(output, OUTCOME, document(record, indent=None))
 
 
 def read_outcome(output: str) -> tuple[Accounting, list[FileRecord], list[tuple[str, int, Any]]]:
-    """What the pipeline left: its accounting, its files, and the indicators of each result."""
-    with FileSystems.open(FileSystems.join(output, OUTCOME)) as handle:
-        record = json.loads(handle.read())
+    """What the pipeline left: its accounting, its files, and the indicators of each result.
+
+    Raises:
+        LdpError: the file is not what was written.
+    """
+    path = FileSystems.join(output, OUTCOME)
+    with FileSystems.open(path) as handle:
+        try:
+            record = parse_document(handle.read())
+        except (ValueError, DamageError):
+            raise LdpError(
+                "E-ACCOUNTING-DAMAGED",
+                "the accounting of the run is not what its pipeline wrote",
+                where=path,
+                remedy="Run again.",
+            ) from None
     entries = ((((digest, epoch), what), count) for digest, epoch, what, count in record["entries"])
     return (
         Accounting.from_entries(entries),

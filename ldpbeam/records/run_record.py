@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from itertools import groupby, pairwise
@@ -10,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ldpbeam.accounting import Account
+from ldpbeam.durable.document import document, parse_document
+from ldpbeam.durable.errors import DamageError
 from ldpbeam.errors import UsageError
 from ldpbeam.records.collection_record import CollectionRecord, number, whole
 from ldpbeam.transforms.sinks.file_record import FileRecord
@@ -276,10 +277,12 @@ class RunRecord:
             UsageError: the content is damaged, or of something else; ``name`` says of which file.
         """
         try:
-            found = json.loads(content)
-            if not isinstance(found, dict) or found.get("schema") != SCHEMA:
+            found = parse_document(content)
+            if found.get("schema") != SCHEMA:
                 raise damaged(name, "it has another schema")
             return cls.from_record(found)
+        except DamageError as error:
+            raise damaged(name, str(error)) from None
         except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
             raise damaged(name, type(error).__name__) from None
 
@@ -309,7 +312,7 @@ class RunRecord:
 
     def content(self) -> bytes:
         """The bytes of run.json."""
-        return (json.dumps(self.as_record(), indent=1) + "\n").encode()
+        return document(self.as_record())
 
 
 def _lists(found: dict[str, Any]) -> dict[str, Any]:

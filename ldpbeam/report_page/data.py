@@ -20,7 +20,8 @@ from ldpbeam.records.run_record import RUN_RECORD, RunRecord, read_record
 from ldpbeam.report_page.dates import Dates
 from ldpbeam.report_page.estimates import Floats, Ints, Slot, Snapshot, Truth, index, read
 from ldpbeam.report_page.significance import Noise, Standing
-from ldpbeam.report_page.text import clean_tree, count
+from ldpbeam.report_page.text import clean_tree, count, plural
+from ldpbeam.text import clean
 
 KEPT = 2_000_000
 """At most so many estimates are kept in memory, 60 bytes each; of larger runs they are read again."""
@@ -133,6 +134,7 @@ def load(output_dir: Path, truth: Path | None = None) -> Run:
     problems: list[str] = []
     record = _record(output_dir / RUN_RECORD, problems)
     slots = index(output_dir / "estimates", problems)
+    problems += _missing(output_dir, record)
     known = {
         (kept.name, kept.digest, one.attribute): (kept, one)
         for kept in (record.collections if record else ())
@@ -189,6 +191,17 @@ def _record(path: Path, problems: list[str]) -> RunRecord | None:
     except UsageError:
         problems.append(f"{RUN_RECORD} could not be read: it is missing, damaged or not the record of a run.")
         return None
+
+
+def _missing(output_dir: Path, record: RunRecord | None) -> list[str]:
+    """A line where tables are gone that the record names; of each epoch only the newest one matters."""
+    named = sorted(file.path for file in record.files if file.path.startswith("estimates/")) if record else []
+    newest = {path.rpartition("-r")[0]: path for path in named}
+    gone = [path for path in newest.values() if not (output_dir / path).is_file()]
+    if not gone:
+        return []
+    tables = plural(len(gone), "table")
+    return [f"{RUN_RECORD} names {tables} of estimates that cannot be found, the first is {clean(gone[0])}."]
 
 
 def _truths(path: Path | None, attributes: set[str], problems: list[str]) -> dict[str, Truth]:

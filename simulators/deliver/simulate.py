@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 from ldpbeam.admission import ReportColumns
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.values import Index
+from ldpbeam.durable.document import document
 from ldpbeam.durable.file import PUBLIC, replacing
 from ldpbeam.errors import UsageError
 
@@ -218,7 +218,7 @@ def refuse_existing(reports: Path) -> None:
 def write_record(record: SimulationRecord, out: Path) -> None:
     """Write ``simulation.json``."""
     with replacing(out / "simulation.json", PUBLIC, force=False) as raw:
-        raw.write(json.dumps(asdict(record), indent=2, ensure_ascii=False).encode() + b"\n")
+        raw.write(document(asdict(record)))
 
 
 def _require(collection: Collection, population: Population | Joint, first_epoch: int) -> None:

@@ -12,12 +12,9 @@ import json
 import os
 import random
 import signal
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -31,7 +28,7 @@ from ldpbeam.engine.engine import LocalStream
 from ldpbeam.engine.sources.watched_folder import WatchedFolder
 from ldpbeam.job.config import RunConfig
 from ldpbeam.wire import report_pb2
-from tests.conftest import REPOSITORY
+from tests.collector_crash.forks import forks
 from tests.ldpbeam.collector.serving import TYPE, folder, names, records, report
 from tests.pipelines.running import check_books
 from tests.waiting import PATIENCE, poll
@@ -45,67 +42,6 @@ protocol: grr
 epsilon: 1.0
 epoch: {length: 36500d, count: 2}
 """
-
-
-class Forks:
-    """The warm process, and what it has forked."""
-
-    def __init__(self, folder: Path, described: Path) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("child.py")), str(folder), str(described)],
-            cwd=REPOSITORY,
-            env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        self.ports: dict[int, int] = {}
-        """Where each collector listens, by process id."""
-        self.ready: set[int] = set()
-        self._forked: list[int] = []
-        self._came = threading.Condition()
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-        assert self._wait(lambda: self._process.pid in self.ready)
-
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            words = json.loads(line)
-            with self._came:
-                if "forked" in words:
-                    self._forked.append(words["forked"])
-                else:
-                    self.ready.add(words["pid"])
-                if "port" in words:
-                    self.ports[words["pid"]] = words["port"]
-                self._came.notify_all()
-
-    def _wait(self, what: Callable[[], bool]) -> bool:
-        with self._came:
-            return bool(self._came.wait_for(what, PATIENCE))
-
-    def fork(self, what: str) -> int:
-        before = len(self._forked)
-        assert self._process.stdin is not None
-        self._process.stdin.write(f"{what}\n")
-        self._process.stdin.flush()
-        assert self._wait(lambda: len(self._forked) > before)
-        return self._forked[-1]
-
-    def listening(self, child: int) -> bool:
-        return self._wait(lambda: child in self.ports)
-
-    def close(self) -> None:
-        for child in self._forked:
-            with suppress(ProcessLookupError):
-                os.kill(child, signal.SIGKILL)
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait(PATIENCE)
-        self._reader.join(PATIENCE)
-        assert self._process.stdout is not None
-        self._process.stdout.close()
 
 
 class Devices(threading.Thread):
@@ -160,22 +96,11 @@ class Devices(threading.Thread):
         return many.SerializeToString(), reports
 
 
-@contextmanager
-def forks(tmp_path: Path) -> Iterator[Forks]:
-    (tmp_path / "one.yaml").write_text(YAML)
-    (tmp_path / "reports").mkdir()
-    found = Forks(tmp_path, tmp_path / "one.yaml")
-    try:
-        yield found
-    finally:
-        found.close()
-
-
 @pytest.mark.thorough
 def test_killed_collectors_and_engines_lose_nothing_and_repeat_nothing(tmp_path: Path) -> None:
     draw = random.Random(int.from_bytes(os.urandom(4)))
     agreed = load_collection_of(tmp_path)
-    with forks(tmp_path) as warm:
+    with forks(tmp_path, YAML) as warm:
         devices = [Devices(i, agreed.digest) for i in range(4)]
         for each in devices:
             each.start()

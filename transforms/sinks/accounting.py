@@ -11,12 +11,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cache
-from gzip import BadGzipFile
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,6 +23,8 @@ from apache_beam.io.filesystems import FileSystems
 from ldpbeam.accounting import Account
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import instant
+from ldpbeam.durable.document import document, parse_document
+from ldpbeam.durable.errors import DamageError
 from ldpbeam.errors import LdpError, Reason
 from ldpbeam.histogram import EpochHistogram
 
@@ -228,7 +228,7 @@ def write_accounting(output: str, accounting: EpochAccounting | UnattributedAcco
 
 def accounting_content(accounting: EpochAccounting | UnattributedAccounting) -> bytes:
     """The bytes of a file in ``accounting/``."""
-    return (json.dumps(accounting.as_record(), indent=1) + "\n").encode()
+    return document(accounting.as_record())
 
 
 def read_accounting(path: str) -> EpochAccounting | UnattributedAccounting:
@@ -238,7 +238,7 @@ def read_accounting(path: str) -> EpochAccounting | UnattributedAccounting:
         LdpError: it is damaged.
     """
     with FileSystems.open(path) as handle, whole_accounting(path):
-        record = json.loads(handle.read())
+        record = parse_document(handle.read())
         if record["schema"] == UnattributedAccounting.SCHEMA:
             return UnattributedAccounting.from_record(record)
         return EpochAccounting.from_record(record)
@@ -249,14 +249,15 @@ def whole_accounting(path: str) -> Iterator[None]:
     """Around what parses a file below ``accounting/``.
 
     Raises:
-        LdpError: the file is cut short, or a key or a value of it is not what it ought to be.
+        LdpError: the file is cut short, or its content is not what was written.
     """
     try:
         yield
-    except (ValueError, LookupError, TypeError, AttributeError, EOFError, zlib.error, BadGzipFile) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, DamageError) as error:
+        why = str(error) if isinstance(error, DamageError) else type(error).__name__
         raise LdpError(
             "E-ACCOUNTING-DAMAGED",
-            f"the accounting cannot be read ({type(error).__name__})",
+            f"the accounting is not what was written ({why})",
             where=path,
             remedy="Restore the file from a backup: it says what is published of its epochs.",
         ) from None
@@ -337,7 +338,7 @@ def newest_number(output: str, collection: Collection, epoch: int) -> Numbered |
     path = FileSystems.join(output, *numbers_file_name(collection, epoch).split("/"))
     if FileSystems.exists(path):
         with FileSystems.open(path) as handle, whole_accounting(path):
-            found = json.loads(handle.read())
+            found = parse_document(handle.read())
             return Numbered(int(found["revision"]), found["content"], found["job"])
     # Of an archived epoch, its accounting alone has the number.
     accounting = read_epoch_accounting(output, collection, epoch)
@@ -367,5 +368,5 @@ class RevisionNumbers:
         if number != newest:
             record = {"schema": NUMBERS_SCHEMA, **asdict(number)}
             name = numbers_file_name(self._collection, histogram.epoch)
-            publish(self._output, name, (json.dumps(record) + "\n").encode())
+            publish(self._output, name, document(record, indent=None))
         return replace(histogram, revision=number.revision)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from ldpbeam.durable.file import PUBLIC, replacing
 from ldpbeam.errors import UsageError
 from ldpbeam.over_time.covariance import MemoErrors, errors_of
 from ldpbeam.over_time.results import Choice, History, Results
+from ldpbeam.records.run_record import RUN_RECORD, RunRecord, read_record
+from ldpbeam.text import clean
 
 SUFFIXES = (".csv", ".parquet")
 
@@ -65,12 +68,42 @@ def read_histories(
 def _recorded(results: Path) -> list[Collection]:
     """The collections that run.json describes; none where there is none."""
     from ldpbeam.collection.record import collection_of
-    from ldpbeam.records.run_record import RUN_RECORD, read_record
 
     if not (results / RUN_RECORD).is_file():
         return []
     record = read_record(results / RUN_RECORD)
+    remark_missing(results, record)
     return [collection_of(kept.definition) for kept in record.collections if kept.definition is not None]
+
+
+def remark_missing(results: Path, record: RunRecord | None = None) -> None:
+    """A line to standard error where ``latest/`` lacks the table of an epoch that the record has one of.
+
+    Args:
+        results: the output of a run.
+        record: of the run; None to read it, and to say nothing where it cannot be read.
+    """
+    if record is None:
+        try:
+            record = read_record(results / RUN_RECORD)
+        except UsageError:
+            return
+    if not (results / "latest").is_dir():
+        return
+    named = (
+        re.fullmatch(r"estimates/(.+-([0-9a-f]+)-epoch-(\d+))-r\d+\.parquet", f.path) for f in record.files
+    )
+    tables = {(one[2], int(one[3])): one[1] for one in named if one}
+    withheld = {(one.digest, one.epoch) for one in record.accounting.epochs if one.withheld}
+    missing = sorted(
+        stem
+        for epoch, stem in tables.items()
+        if epoch not in withheld and not (results / "latest" / f"{stem}.parquet").is_file()
+    )
+    if missing:
+        place, first = results / "latest", f"{missing[0]}.parquet"
+        text = f"{place}: {len(missing)} of its tables are missing, the first is {first}"
+        click.echo(clean(f"ldpbeam: {text}; their epochs are left out. [W-RESULTS-MISSING]"), err=True)
 
 
 def _read(known: dict[str, Collection], history: History, results: Path) -> Read:

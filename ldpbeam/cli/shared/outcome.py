@@ -10,7 +10,6 @@ from types import MappingProxyType
 from typing import Any
 
 import click
-import pyarrow.parquet as pq
 
 from ldpbeam.accounting import Account
 from ldpbeam.cli.shared.console import deliver, say
@@ -19,6 +18,7 @@ from ldpbeam.errors import Reason
 from ldpbeam.job.file_times import REMEDY, earliest_time
 from ldpbeam.records.run_record import RunRecord, StreamRecord
 from ldpbeam.report_page.text import plural
+from ldpbeam.table_file import published_table
 from ldpbeam.text import clean
 
 _SHOWN = 5  # files, or gaps, that are named one by one
@@ -184,7 +184,7 @@ def _rejects(record: RunRecord, output: str, columns: list[str]) -> Iterator[lis
         return
     for file in record.files:
         if file.path.startswith("rejects/"):
-            yield pq.read_table(Path(output, file.path), columns=columns, partitioning=None).to_pylist()
+            yield published_table(Path(output, file.path)).read(columns).to_pylist()
 
 
 def _written(record: RunRecord) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,8 @@ from ldpbeam.cli.shared.outcome import identity
 from ldpbeam.collection.advice import warnings_about
 from ldpbeam.collection.epochs import instant
 from ldpbeam.collection.file import load_collection
+from ldpbeam.durable.document import parse_document
+from ldpbeam.durable.errors import DamageError
 from ldpbeam.errors import UsageError
 from ldpbeam.records.collection_record import CollectionRecord, GuaranteeRecord, collection_entry
 from ldpbeam.records.run_record import read_record
@@ -88,10 +89,7 @@ def _of_folder(path: Path, limit: int) -> View | None:
 
 
 def _of_json(path: Path, limit: int) -> View:
-    try:
-        record = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):
-        raise unknown(path, "is not readable as JSON: it is cut short or damaged") from None
+    record = _document(path)
     views: Mapping[str, Callable[[], View]] = {
         "ldpbeam.run/1": lambda: _run(path, limit),
         "ldpbeam.epoch/1": lambda: _epoch(path, record),
@@ -105,6 +103,17 @@ def _of_json(path: Path, limit: int) -> View:
         if path.name == "run.json":
             return _run(path, limit)
     raise unknown(path, "is JSON of no kind that ldpbeam writes")
+
+
+def _document(path: Path) -> dict[str, Any]:
+    try:
+        return parse_document(path.read_bytes())
+    except (OSError, ValueError):
+        raise unknown(path, "is not readable as JSON: it is cut short or damaged") from None
+    except DamageError as error:
+        raise unknown(
+            path, f"is JSON of no kind that ldpbeam writes, or not what was written ({error})"
+        ) from None
 
 
 def _columns(path: Path) -> set[str]:
@@ -253,7 +262,7 @@ def _truth(path: Path) -> View:
 
 def _simulation(path: Path) -> View:
     try:
-        record = json.loads(path.read_text("utf-8"))
+        record = _document(path)
         lines = (
             f"a simulation of {record['collection']} (digest {record['digest']}), {record['protocol']}: "
             f"{record['reports']:,} reports of {record['devices']:,} devices in {record['epochs']:,} epochs "

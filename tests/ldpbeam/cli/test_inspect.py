@@ -16,6 +16,7 @@ from ldpbeam.cli.run import run_over_files
 from ldpbeam.cli.shared.views import view_of
 from ldpbeam.cli.simulate import Asked, simulate_reports
 from ldpbeam.collection.file import load_collection
+from ldpbeam.durable.document import document
 from ldpbeam.errors import CollectionError, UsageError
 from tests.ldpbeam.report_page.test_protocols import every_kind
 
@@ -114,7 +115,7 @@ def test_a_simulation(base: Path, name: str) -> None:
 
 def test_what_a_record_says_cannot_write_to_the_terminal(base: Path, tmp_path: Path) -> None:
     record = json.loads((base / "sim" / "simulation.json").read_text())
-    (tmp_path / "simulation.json").write_text(json.dumps({**record, "population": "a\x1b[31mb\u202e"}))
+    (tmp_path / "simulation.json").write_bytes(document({**record, "population": "a\x1b[31mb\u202e"}))
     _, lines = shown(tmp_path / "simulation.json")
     assert "population a\ufffd[31mb\ufffd" in lines[0]
 

@@ -13,6 +13,7 @@ from ldpbeam.admission import ReportColumns
 from ldpbeam.cli.replay import replay_rejects as replay
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import Epochs
+from ldpbeam.durable.document import document
 from ldpbeam.engine.engine import LocalStream
 from ldpbeam.errors import LdpError, UsageError
 from ldpbeam.job.config import RunConfig
@@ -146,7 +147,7 @@ def test_a_record_without_collections_asks_for_them(tmp_path: Path) -> None:
     execute(ONE, tmp_path / "in", tmp_path / "out")
     record = json.loads((tmp_path / "out" / "run.json").read_text())
     del record["collections"][0]["definition"]
-    (tmp_path / "out" / "run.json").write_text(json.dumps(record))
+    (tmp_path / "out" / "run.json").write_bytes(document(record))
     with pytest.raises(UsageError, match=r"does not hold one version 1.*E-USAGE-REPLAY"):
         replay(tmp_path / "out" / "rejects", (TWO,))
     assert replay(tmp_path / "out" / "rejects", (ONE,)).revised == ()

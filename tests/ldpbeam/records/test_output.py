@@ -20,6 +20,7 @@ import pytest
 from ldpbeam.admission import ReportColumns
 from ldpbeam.collection.epochs import LAST_SECOND, Epochs, instant
 from ldpbeam.durable import lock
+from ldpbeam.durable.document import document
 from ldpbeam.durable.folder import sync_folder
 from ldpbeam.errors import LdpError, UsageError, disk_error
 from ldpbeam.records import output as module
@@ -108,7 +109,7 @@ def test_what_the_record_names_is_the_runs_own(done: Path, tmp_path: Path) -> No
     record = json.loads((done / "run.json").read_text())
     (done / "estimates" / "named-otherwise.parquet").write_text("old")
     record["files"].append({"path": "estimates/named-otherwise.parquet", "bytes": 3, "sha256": "", "rows": 0})
-    (done / "run.json").write_text(json.dumps(record))
+    (done / "run.json").write_bytes(document(record))
     execute(ONE, tmp_path / "in", done)
     assert not (done / "estimates" / "named-otherwise.parquet").exists()
 

@@ -11,6 +11,7 @@ import pytest
 
 from ldpbeam.accounting import Account, Accounting
 from ldpbeam.consistency import METHODS
+from ldpbeam.durable.document import document
 from ldpbeam.errors import UsageError
 from ldpbeam.job.config import RunConfig
 from ldpbeam.records.collection_record import CollectionRecord, Promises, collection_entry
@@ -57,7 +58,7 @@ def test_a_record_read_and_written_again_has_the_same_bytes() -> None:
     assert again == replace(record, accounting=again.accounting)  # but for what run.json does not say
     assert again.accounting.archived == Archived(2, 0, Account(read=5, counted=5))
     written = json.loads(record.content())
-    assert list(written)[-5:] == ["files", "indicators", "stream", "job", "replayed"]
+    assert list(written)[-6:] == ["files", "indicators", "stream", "job", "replayed", "sha256"]
     assert [file["path"] for file in written["files"]] == ["a", "z"]
 
 
@@ -118,7 +119,7 @@ def test_what_is_booked_later_does_not_change_a_record() -> None:
 )
 def test_a_damaged_part_is_refused(tmp_path: Path, part: str, value: Any) -> None:
     path = tmp_path / "run.json"
-    path.write_text(json.dumps({**everything().as_record(), part: value}))
+    path.write_bytes(document({**everything().as_record(), part: value}))
     with pytest.raises(UsageError, match=r"is not the record of a run, or is damaged.*E-USAGE-RECORD"):
         read_record(path)
 
@@ -132,7 +133,7 @@ def test_a_clock_is_kept_only_whole(tmp_path: Path) -> None:
     ):
         written = everything().as_record()
         written["stream"]["clock"] = clock
-        (tmp_path / "run.json").write_text(json.dumps(written))
+        (tmp_path / "run.json").write_bytes(document(written))
         found = read_record(tmp_path / "run.json").stream
         assert found is not None
         assert found.clock == kept

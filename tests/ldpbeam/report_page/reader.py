@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+from ldpbeam.durable.document import document
 from ldpbeam.report_page.document import write_page
 from tests.ldpbeam.report_page.synthetic import Fake, write_run
 
@@ -54,7 +55,7 @@ def page_of(root: Path, *fakes: Fake, truth: bool = True, **options: Any) -> str
 
 def change(output: Path, **changes: Any) -> None:
     record = json.loads((output / "run.json").read_text())
-    (output / "run.json").write_text(json.dumps({**record, **changes}))
+    (output / "run.json").write_bytes(document({**record, **changes}))
 
 
 def harmless(html: str) -> Reader:

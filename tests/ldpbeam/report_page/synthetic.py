@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -14,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ldpbeam.collection.file import parse_collection
+from ldpbeam.durable.document import document
 
 DIGEST = "0123456789abcdef"
 ORIGIN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -146,7 +146,7 @@ def write_run(
         "inputs": [{"path": "demo/reports/*.pb"}],
         "files": written,
     }
-    (output / "run.json").write_text(json.dumps(record), encoding="utf-8")
+    (output / "run.json").write_bytes(document(record))
     return output, root / "truth.parquet"
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from ldpbeam.collection.file import parse_collection
+from ldpbeam.durable.document import document
 from ldpbeam.report_page.document import write_page
 from ldpbeam.report_page.privacy import odds
 from tests.ldpbeam.report_page.reader import Reader, change, harmless, page_of
@@ -79,7 +80,7 @@ def test_versions_of_a_collection_are_told_apart(tmp_path: Path) -> None:
     output, _ = write_run(tmp_path, fakes)
     record = json.loads((output / "run.json").read_text())
     record["collections"][0]["version"] = 2
-    (output / "run.json").write_text(json.dumps(record))
+    (output / "run.json").write_bytes(document(record))
     html = write_page(output, tmp_path / "page.html").read_text("utf-8")
     assert re.findall(r"<h2[^>]*><bdi>([^<]*)", html) == [
         "a · version 2",

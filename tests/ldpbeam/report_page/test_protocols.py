@@ -23,6 +23,7 @@ from ldpbeam.accounting import Accounting
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import parse_collection
 from ldpbeam.collection.values import Index
+from ldpbeam.durable.document import document
 from ldpbeam.job.config import RunConfig
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol
 from ldpbeam.protocols.attributes.allocate import ALLOCATIONS
@@ -171,12 +172,12 @@ def test_the_record_decides_and_no_name_does(tmp_path: Path, result: str) -> Non
     )
     record = json.loads((done.output / "run.json").read_text())
     record["collections"][0]["result"] = result
-    (done.output / "run.json").write_text(json.dumps(record))
+    (done.output / "run.json").write_bytes(document(record))
     (one,) = data.load(done.output).collections
     assert one.mean == (result == "mean")
     # A record that does not say so is no record.
     del record["collections"][0]["result"]
-    (done.output / "run.json").write_text(json.dumps(record))
+    (done.output / "run.json").write_bytes(document(record))
     run = data.load(done.output)
     assert [p for p in run.problems if "run.json could not be read" in p]
     assert not run.collections[0].mean
@@ -256,7 +257,7 @@ def test_a_stream_is_never_called_finished(tmp_path: Path, status: str, words_sh
     assert "finished" not in text
     record = json.loads((tmp_path / "run.json").read_text())
     record["stream"]["watermark_micros"] = 86_400_000_000 * 366
-    (tmp_path / "run.json").write_text(json.dumps(record))
+    (tmp_path / "run.json").write_bytes(document(record))
     text = Reader(write_page(tmp_path, tmp_path / "page.html").read_text("utf-8")).text
     assert re.search(words_shown + r"[a-z ]* at 1971-01-02 00:00 UTC", text)
     assert "does not add up" not in text
@@ -264,7 +265,7 @@ def test_a_stream_is_never_called_finished(tmp_path: Path, status: str, words_sh
     # The same books without a stream are a violation.
     record = json.loads((tmp_path / "run.json").read_text())
     del record["stream"]
-    (tmp_path / "run.json").write_text(json.dumps(record))
+    (tmp_path / "run.json").write_bytes(document(record))
     text = Reader(write_page(tmp_path, tmp_path / "page.html").read_text("utf-8")).text
     assert "does not add up" in text
 

@@ -14,6 +14,7 @@ import pytest
 from scipy.stats import norm
 
 import ldpbeam
+from ldpbeam.durable.document import document
 from ldpbeam.errors import UsageError
 from ldpbeam.records.collection_record import collection_entry
 from ldpbeam.report_page import charts
@@ -44,7 +45,7 @@ def run(folder: Path, domain: str = RANGE, devices: int = 4000) -> Path:
     pq.write_table(table, output / "estimates" / "a.parquet")
     record = json.loads((output / "run.json").read_text())
     record["collections"] = [collection_entry(collection)]
-    (output / "run.json").write_text(json.dumps(record))
+    (output / "run.json").write_bytes(document(record))
     return output
 
 

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ldpbeam.accounting import Account
+from ldpbeam.durable.document import document
 from ldpbeam.errors import LdpError
 from ldpbeam.histogram import EpochHistogram
 from ldpbeam.transforms.sinks.accounting import (
@@ -141,12 +142,13 @@ LOCAL_FILE = """{
         (replace(OTHER, digest="", job="", position={"segment": 7}), "other-unknown.json", LOCAL_FILE),
     ],
 )
-def test_the_bytes_are_those_of_every_version_so_far(
+def test_the_file_has_these_lines_and_a_digest(
     accounting: EpochAccounting | UnattributedAccounting, name: str, content: str, tmp_path: Path
 ) -> None:
     made = write_accounting(str(tmp_path), accounting)
     assert made.path == f"accounting/{name}"
-    assert (tmp_path / made.path).read_text() == content
+    digest = json.loads((tmp_path / made.path).read_text())["sha256"]
+    assert (tmp_path / made.path).read_text() == f'{content[:-3]},\n "sha256": "{digest}"\n}}\n'
     assert read_accounting(str(tmp_path / made.path)) == accounting
 
 
@@ -167,8 +169,8 @@ def test_a_file_that_lacks_a_key_is_named(key: str, tmp_path: Path) -> None:
     record = EPOCH.as_record()
     del record[key]
     path = tmp_path / write_accounting(str(tmp_path), EPOCH).path
-    path.write_text(json.dumps(record))
-    with pytest.raises(LdpError, match="the accounting cannot be read") as caught:
+    path.write_bytes(document(record))
+    with pytest.raises(LdpError, match="the accounting is not what was written") as caught:
         read_accounting(str(path))
     assert (caught.value.code, caught.value.where) == ("E-ACCOUNTING-DAMAGED", str(path))
 

@@ -1,0 +1,48 @@
+"""A JSON file that says whether it is what was written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any
+
+from ldpbeam.durable.errors import DamageError
+
+_KEY = "sha256"
+
+
+def document(record: Mapping[str, Any], indent: int | None = 1) -> bytes:
+    """The record as JSON, with a last key ``sha256`` that covers all others.
+
+    The digest is one of the content, not of its layout: another indentation or other ends of lines leave it
+    valid.
+
+    Args:
+        record: what JSON can hold; a key ``sha256`` of its own is replaced.
+        indent: of the text; None for one line.
+    """
+    content = {name: value for name, value in record.items() if name != _KEY}
+    return (json.dumps({**content, _KEY: _digest(content)}, indent=indent) + "\n").encode()
+
+
+def parse_document(text: str | bytes) -> dict[str, Any]:
+    """The record that :func:`document` wrote, without ``sha256``.
+
+    Raises:
+        ValueError: the text is no JSON.
+        DamageError: it is no record with a digest, or the digest is of another content.
+    """
+    found = json.loads(text)
+    if not isinstance(found, dict) or _KEY not in found:
+        raise DamageError("it has no key sha256")
+    digest = found.pop(_KEY)
+    if digest != _digest(found):
+        raise DamageError("its key sha256 is that of another content")
+    return found
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    """Of the content with sorted keys: names and values alone."""
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return sha256(b"ldpbeam document\0" + text.encode()).hexdigest()

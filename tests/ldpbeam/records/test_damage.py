@@ -1,0 +1,159 @@
+"""Every file of results that is read back: each flipped bit, cut and deletion is noticed or harmless.
+
+Harmless means that a reader gets what was written. docs/outputs.md lists the files.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+
+from ldpbeam.cli.main import cli
+from ldpbeam.cli.shared.failures import outside_error
+from ldpbeam.errors import LdpError
+from ldpbeam.records.run_record import read_record
+from ldpbeam.table_file import published_table
+from ldpbeam.transforms.sinks.accounting import read_accounting
+from tests.ldpbeam.collector.serving import report
+from tests.pipelines.running import frame
+
+STEP = 97
+"""Bits from one that is flipped to the next, where not all are."""
+PARTS = ("run.json", "accounting", "estimates", "latest", "rejects")
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The results of a run of two epochs that have estimates, with rejects."""
+    folder = tmp_path_factory.mktemp("done")
+    collection = ["--collection", "examples/first_choice.yaml"]
+    fleet = ["--population", "zipf:1.1", "--devices", "900", "--epochs", "2", "--seed", "1"]
+    call("simulate", *collection, *fleet, "--output", folder)
+    (folder / "reports" / "other.pb").write_bytes(frame(report(1)))
+    call("run", *collection, "--input", folder / "reports", "--output", folder / "out", code=4)
+    return folder
+
+
+def call(*words: Any, code: int = 0) -> str:
+    ended = CliRunner().invoke(cli, list(map(str, words)))
+    assert ended.exit_code == code, ended.output
+    return ended.output
+
+
+def one_of(done: Path, part: str) -> Path:
+    """The first file of a part of the results."""
+    return done / "out" / part if part == "run.json" else sorted((done / "out" / part).iterdir())[0]
+
+
+def reader(part: str) -> Callable[[Path], Any]:
+    """What reads such a file back, in every command that does."""
+    if part == "run.json":
+        return lambda path: read_record(path).content()
+    if part == "accounting":
+        return lambda path: read_accounting(str(path))
+    return lambda path: published_table(path).read()
+
+
+def outcomes(path: Path, read: Callable[[Path], Any], contents: Iterator[bytes]) -> Counter[str]:
+    """How often damage was noticed, harmless, or gave something else."""
+    found: Counter[str] = Counter()
+    written = read(path)
+    place = path.with_name(f".{path.name}")
+    for content in contents:
+        place.write_bytes(content)
+        try:
+            got = read(place)
+        except (LdpError, pa.ArrowException, OSError):
+            found["noticed"] += 1
+        else:
+            found["harmless" if got == written else "another content"] += 1
+    place.unlink()
+    return found
+
+
+def flipped(content: bytes, step: int) -> Iterator[bytes]:
+    for bit in range(0, 8 * len(content), step):
+        changed = bytearray(content)
+        changed[bit // 8] ^= 1 << bit % 8
+        yield bytes(changed)
+
+
+@pytest.mark.parametrize("step", [STEP, pytest.param(1, marks=pytest.mark.thorough, id="every bit")])
+@pytest.mark.parametrize("part", PARTS)
+def test_flipped_bits_of_every_file_are_noticed_or_harmless(part: str, step: int, done: Path) -> None:
+    path = one_of(done, part)
+    found = outcomes(path, reader(part), flipped(path.read_bytes(), step))
+    assert set(found) <= {"noticed", "harmless"}
+    assert found["noticed"] > 0.7 * found.total()  # what is left: layout, and the mark before a checksum
+
+
+@pytest.mark.parametrize("step", [STEP, pytest.param(1, marks=pytest.mark.thorough, id="every byte")])
+@pytest.mark.parametrize("part", PARTS)
+def test_a_file_that_is_cut_anywhere_is_noticed_or_harmless(part: str, step: int, done: Path) -> None:
+    path = one_of(done, part)
+    content = path.read_bytes()
+    found = outcomes(path, reader(part), (content[:-cut] for cut in range(1, len(content) + 1, step)))
+    assert set(found) <= {"noticed", "harmless"}
+    assert found["harmless"] <= 1  # the end of the last line
+
+
+COMPLAINTS = ("W-REPORT-DAMAGED", "W-RESULTS-MISSING", "holds no run.json")
+COMMANDS = (["report"], ["export"], ["compare"], ["inspect"], ["replay"])
+
+
+def answers(done: Path, place: Path, damage: Callable[[Path], None]) -> list[tuple[bool, object]]:
+    """Of each command: whether it complains of the results, and all that it tells and writes."""
+    found: list[tuple[bool, object]] = []
+    for command, *options in COMMANDS:
+        shutil.rmtree(place, ignore_errors=True)
+        shutil.copytree(done / "out", place)
+        damage(place)
+        what = place / "rejects" if command == "replay" else place
+        ended = CliRunner().invoke(cli, [command, str(what), *options])
+        error = ended.exception
+        if error is not None and not isinstance(error, SystemExit):
+            known = error if isinstance(error, LdpError) else outside_error(error)
+            assert known is not None, (command, type(error), error)
+            assert str(place) in str(known)
+            found.append((True, str(known)))
+            continue
+        page = place / "index.html"
+        tables = {path.name: path.read_bytes() for path in (place / "estimates").iterdir()}
+        made = tables if command == "replay" else page.read_bytes() if command == "report" else None
+        said = (ended.exit_code, ended.stdout, made)
+        found.append((any(words in ended.output for words in COMPLAINTS), said))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("part", "noticed_by"),
+    [
+        ("run.json", {"report", "compare", "inspect", "replay"}),
+        ("accounting", {"replay"}),
+        ("estimates", {"report", "replay"}),
+        ("latest", {"export", "compare"}),
+        ("rejects", set()),
+    ],
+)
+def test_a_file_that_is_gone_is_noticed_or_harmless(
+    part: str, noticed_by: set[str], done: Path, tmp_path: Path
+) -> None:
+    """By each command that needs it; the others answer as before."""
+    place, name = tmp_path / "out", one_of(done, part).relative_to(done / "out")
+    whole = answers(done, place, lambda results: None)
+    without = answers(done, place, lambda results: (results / name).unlink())
+    assert not any(complains for complains, _ in whole), [
+        str(told)[:300] for complains, told in whole if complains
+    ]
+    noticed = {c[0] for c, (complains, _) in zip(COMMANDS, without, strict=True) if complains}
+    assert noticed == noticed_by
+    for (command, *_), (_, said), (_, told) in zip(COMMANDS, whole, without, strict=True):
+        if command not in noticed:
+            assert said == told, command
