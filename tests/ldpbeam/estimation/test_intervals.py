@@ -155,8 +155,8 @@ def test_score_limits_are_the_roots_of_the_test(own: float, other: float, unaske
             x = count + 0.5 - tie
             centre = (x / n - other) / (own - other)
 
-            reach = (centre, 1.0) if sign > 0 else (0.0, centre)
-            plain = brentq(rejection(x, n, sign * z, chances, 0.0), *reach, xtol=1e-14)
+            low, high = (centre, 1.0) if sign > 0 else (0.0, centre)
+            plain = brentq(rejection(x, n, sign * z, chances, 0.0), low, high, xtol=1e-14)
             _, second, third = mean_variance_third(plain, chances)
             skew = third / second * (z * z - 1) / 6
             both = brentq(rejection(x, n, sign * z, chances, skew), 0.0, 1.0, xtol=1e-14)
