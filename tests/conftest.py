@@ -3,7 +3,7 @@
 import gc
 import time
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from hypothesis import settings
@@ -124,7 +124,7 @@ def thorough(items: list[pytest.Item]) -> set[pytest.Item]:
     for item in items:
         if mark := item.get_closest_marker("thorough"):
             if "sizes" in mark.kwargs:
-                setting = cast("pytest.Function", item).callspec.params["setting"]
+                setting: Any = cast("pytest.Function", item).callspec.params["setting"]
                 if setting.domain_size not in mark.kwargs["sizes"]:
                     continue
             left.add(item)

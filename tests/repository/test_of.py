@@ -30,7 +30,7 @@ def read_once(imports: Imports, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("ldpbeam/over_time/covariance.py", "tests/ldpbeam/over_time/test_covariance.py"),
         ("ldpbeam/records/journal.py", "tests/ldpbeam/records/test_journal.py"),
-        ("ldpbeam/collector/gather.py", "tests/ldpbeam/collector/test_server.py"),
+        ("ldpbeam/records/rejects.py", "tests/ldpbeam/records/test_output.py"),
         ("transforms/sources/parquet.py", "tests/transforms/sources/test_parquet.py"),
         ("ldpbeam/cli/compare.py", "tests/ldpbeam/cli/test_export_and_compare.py"),
         ("simulators/fleet.py", "tests/simulators/test_fleet.py"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from statistics import NormalDist
 
@@ -39,6 +40,16 @@ def mean_variance_third(frequency: float, chances: Chances) -> tuple[float, floa
     second = f * mine + (1 - f) * theirs + gap**2 * drawn
     third = f * mine * (1 - 2 * own) + (1 - f) * theirs * (1 - 2 * other)
     return other + f * gap, second, third + 3 * gap * (mine - theirs) * drawn + gap**3 * skewed
+
+
+def rejection(x: float, n: int, z: float, chances: Chances, skew: float) -> Callable[[float], float]:
+    """How far a test's limit lies from a count, at each frequency: below for a z below 0."""
+
+    def distance(f: float) -> float:
+        mean, second, _ = mean_variance_third(f, chances)
+        return x - n * mean + z * math.sqrt(n * second) - skew
+
+    return distance
 
 
 @pytest.mark.parametrize("known", [[0.3], [-0.2, 0.9, 0.8], [0.1, 0.2], [5.0, -5.0, 5.0, 0.0], [0.25] * 4])
@@ -144,14 +155,11 @@ def test_score_limits_are_the_roots_of_the_test(own: float, other: float, unaske
             x = count + 0.5 - tie
             centre = (x / n - other) / (own - other)
 
-            def rejects(f: float, skew: float, x: float = x, z: float = z, sign: float = sign) -> float:
-                mean, second, _ = mean_variance_third(f, chances)
-                return x - n * mean + sign * z * math.sqrt(n * second) - skew * (z * z - 1) / 6
-
-            reach = (centre, 1.0) if sign > 0 else (0.0, centre)
-            plain = brentq(rejects, *reach, args=(0.0,), xtol=1e-14)
+            low, high = (centre, 1.0) if sign > 0 else (0.0, centre)
+            plain = brentq(rejection(x, n, sign * z, chances, 0.0), low, high, xtol=1e-14)
             _, second, third = mean_variance_third(plain, chances)
-            both = brentq(rejects, 0.0, 1.0, args=(third / second,), xtol=1e-14)
+            skew = third / second * (z * z - 1) / 6
+            both = brentq(rejection(x, n, sign * z, chances, skew), 0.0, 1.0, xtol=1e-14)
             assert found[row, v] == pytest.approx(both, abs=1e-11)
             if third / second > 0.1:
                 assert abs(found[row, v] - plain) > 1e-9

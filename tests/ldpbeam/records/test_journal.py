@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import struct
+import time
 import zlib
 from typing import Any
 from unittest import mock
@@ -74,6 +75,17 @@ def test_the_names_of_a_journal_and_of_what_is_made_of_it() -> None:
 )
 def test_a_name_without_a_second_says_nothing(name: str) -> None:
     assert journal.started(name) is None
+
+
+def test_names_are_in_utc_wherever_the_machine_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("TZ", "Asia/Tokyo")
+        time.tzset()
+        name = journal.journal_name(1_700_000_001)
+        found = journal.started(name)
+    time.tzset()
+    assert name.startswith(".journal-20231114T221321Z-")
+    assert found == 1_700_000_001
 
 
 # --- batches
