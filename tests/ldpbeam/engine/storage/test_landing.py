@@ -223,6 +223,7 @@ def test_refused_messages_of_many_segments_lie_together(output: Path) -> None:
         assert left(12) == [15]  # in parts: the rest goes with the next change
         assert left(12) == []
     assert not reading.kept(output, reading.REFUSED)
+    assert len(reading.kept(output, reading.CONTENT)) == state(output).landed_rows
 
 
 def test_what_is_taken_up_again_is_no_longer_refused(output: Path) -> None:
