@@ -19,7 +19,7 @@ from ldpbeam.records.published import read_output, run_record, write_record
 from ldpbeam.records.run_record import DETACHED, RUN_RECORD, RunRecord
 from ldpbeam.transforms.sources import chosen_source
 from ldpbeam.transforms.sources.files import read_files
-from ldpbeam.transforms.sources.messages import GatherMessages
+from ldpbeam.transforms.sources.messages import gather_messages
 
 from .beam_job import finish, handed_over, make_pipeline, start
 from .unbounded import collect_stream
@@ -41,7 +41,7 @@ def build(config: RunConfig) -> beam.Pipeline:
     if source is not None:
         runner = config.job.runner
         read = source.read(given, runner, portable=runner in ASK_THEIR_SERVER)
-        gather = beam.ParDo(GatherMessages(given[source.target.name]))
+        gather = gather_messages(given[source.target.name])
         chunks = pipeline | "Read" >> read | "Gather" >> gather
     else:
         files = pipeline | "Files" >> beam.Create(config.input.encoded, reshuffle=False)

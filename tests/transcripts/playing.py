@@ -66,7 +66,7 @@ from ldpbeam.collection.values import Index
 from ldpbeam.job.config import RunConfig
 from ldpbeam.pipelines.unbounded import collect_stream
 from ldpbeam.simulators.fleet import Fleet
-from ldpbeam.transforms.sources.messages import GatherMessages
+from ldpbeam.transforms.sources.messages import gather_messages
 from ldpbeam.wire import report_pb2
 from tests.narrow import frequencies
 from tests.pipelines.running import SIZE, collection
@@ -305,10 +305,7 @@ def play(transcript: Transcript, folder: Path) -> Played:
     options = PipelineOptions(["--streaming"])
     with beam.Pipeline(runner="BundleBasedDirectRunner", options=options) as pipeline:
         counted = (
-            pipeline
-            | stream
-            | "Gather" >> beam.ParDo(GatherMessages("here"))
-            | "Collect" >> collect_stream(config)
+            pipeline | stream | "Gather" >> gather_messages("here") | "Collect" >> collect_stream(config)
         )
         for c in config.collections:
             note = beam.ParDo(_Note(notes, c.digest_hex))

@@ -11,20 +11,29 @@ from typing import Any
 
 import apache_beam as beam
 import numpy as np
-from apache_beam.transforms.window import GlobalWindow
+from apache_beam.transforms.window import GlobalWindow, GlobalWindows
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from ldpbeam.wire import codec
 
-from .chunks import Chunk
+from ..composite import composite
+from .chunks import Chunk, Piece
 
 _AT_ONCE = 4096
 _BYTES_AT_ONCE = 4 << 20
 
 
+@composite
+def gather_messages(messages: beam.PCollection[Any], source: str) -> beam.PCollection[Piece]:
+    """:class:`GatherMessages` behind any windows and triggers: neither plays a part in what follows."""
+    if not messages.windowing.is_default():
+        messages = messages | "Unwindowed" >> beam.WindowInto(GlobalWindows())
+    return messages | "Chunks" >> beam.ParDo(GatherMessages(source)).with_output_types(Piece)
+
+
 class GatherMessages(beam.DoFn):
-    """Messages to :class:`Chunk`; an element's timestamp is the arrival of its message.
+    """Messages of the global window to :class:`Chunk`; an element's timestamp is the arrival of its message.
 
     Takes ``bytes``, ``(key, bytes)`` pairs as Kafka has them, or Beam's ``PubsubMessage``.
     """

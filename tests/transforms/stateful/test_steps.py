@@ -33,7 +33,7 @@ from ldpbeam.job.config import RunConfig
 from ldpbeam.pipelines.unbounded import collect_stream
 from ldpbeam.schedule import Schedule
 from ldpbeam.transforms.coders import ReportColumnsCoder, SupportCoder
-from ldpbeam.transforms.sources.messages import GatherMessages
+from ldpbeam.transforms.sources.messages import gather_messages
 from ldpbeam.transforms.stateful import count_shard
 from ldpbeam.transforms.stateful.count_shard import FORGET_AFTER, CountShard, ShardState
 from ldpbeam.transforms.stateful.state import ShardCount, read_state, write_state
@@ -860,7 +860,7 @@ def test_a_runner_publishes_what_the_rules_say(runner: str, tmp_path: Path) -> N
             messages = pipeline | stream.advance_watermark_to_infinity()
         else:
             messages = pipeline | beam.Create(values, reshuffle=False) | beam.Map(lambda value: value)
-        _ = messages | beam.ParDo(GatherMessages("here")) | "Collect" >> collect_stream(config)
+        _ = messages | gather_messages("here") | "Collect" >> collect_stream(config)
     assert published(tmp_path) == in_time()
 
 
