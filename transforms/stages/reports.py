@@ -129,7 +129,7 @@ def _part_of(element: Chunk | Table | BadSource) -> FilePart | None:
 
 
 def _named(rejection: Rejection, chunk: Chunk) -> Rejection:
-    """A message is known by its own name, not by where it lay among those that came with it."""
+    """A message that has a name is known by it, not by where it lay among those that came with it."""
     at = int(np.searchsorted(chunk.found.offsets, rejection.place - chunk.base, "right")) - 1
-    source = f"{chunk.source}/messages/{chunk.names[max(at, 0)]}"
-    return replace(rejection, source=source, place=0)
+    name = chunk.names[max(at, 0)]
+    return replace(rejection, source=f"{chunk.source}/messages/{name}", place=0) if name else rejection

@@ -14,7 +14,7 @@ from ldpbeam.collection.epochs import Epochs
 from ldpbeam.reports import Parts, ReportColumns
 from ldpbeam.transforms.sources import files
 from ldpbeam.transforms.sources.chunks import Chunk
-from ldpbeam.transforms.stages.reports import ACCOUNTING, COLUMNS, AdmitReports, calendar_tag
+from ldpbeam.transforms.stages.reports import ACCOUNTING, COLUMNS, REJECTED, AdmitReports, calendar_tag
 from ldpbeam.wire import codec
 from ldpbeam.wire.report_pb2 import ReportBatch
 from tests.pipelines.running import collection, frame
@@ -162,3 +162,15 @@ def test_columns_that_lie_nowhere_as_they_are_say_so(tmp_path: Path) -> None:
     # Who has written to it just now may write on: then it would be another file before it is read once more.
     assert stored(_batch(1100), seconds=5) == [(1100, False)]
     assert stored(_batch(1100), seconds=-5) == [(1100, False)]
+
+
+def test_a_rejected_message_is_known_by_its_name_or_else_by_its_place() -> None:
+    """Never by an empty name: a dead letter would lead nowhere."""
+    messages = [_batch(3), b"\xff\xff", _batch(4), b"\xfe\xff", b"\xfd\xff"]
+    piece = Chunk("here", 0, codec.joined(messages), names=("a", "b", "", "", "e"))
+    found = [one.value[1] for one in AdmitReports(AGREED).process(piece) if one.tag == REJECTED]
+    assert sorted((one.source, one.place) for one in found) == [
+        ("here", int(piece.found.offsets[3])),
+        ("here/messages/b", 0),
+        ("here/messages/e", 0),
+    ]
