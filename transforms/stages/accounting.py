@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
 
 import apache_beam as beam
 from apache_beam.transforms.window import GlobalWindows
@@ -39,7 +40,9 @@ def sum_by_epoch(inputs: dict[str, beam.PCollection]) -> beam.PCollection[tuple[
     windows of their epochs; gives counted epochs by the digest of their collection, which need no windows
     any more. An epoch of which nothing was admitted has no support, and an account all the same.
     """
-    together = (inputs["support"], inputs["entries"]) | "Both" >> beam.Flatten()
+    # The type says how keys are encoded: by the same coder on both sides of the grouping, in any language.
+    both = beam.Flatten().with_output_types(tuple[EpochKey, Any])
+    together = (inputs["support"], inputs["entries"]) | "Both" >> both
     counted = together | "Epochs" >> beam.GroupByKey() | "Sum" >> beam.Map(_counted_epoch)
     return counted | "Whole" >> beam.WindowInto(GlobalWindows())
 
