@@ -29,6 +29,7 @@ class EpochState:
     """What is known about an epoch besides the counts of its shards."""
 
     revision: int = 0  # number of the next result
+    sequence: int = 0  # number of the next publication, of a result or of the accounting alone
     due: int | None = None  # pending due time; None when there is nothing to wait for
     result_at: int = NEVER  # due time of the last result
     pane: str = ON_TIME  # what it is called
@@ -205,8 +206,17 @@ class SumShards(beam.DoFn):
         known, support = self._next_result(schedule, key, known, now, counts)
         if known.unpublished:
             number = max(known.revision - 1, 0)
-            counted = CountedEpoch(epoch, support, known.account(), number, known.pane, known.closed)
+            counted = CountedEpoch(
+                epoch,
+                support,
+                known.account(),
+                number,
+                known.pane,
+                known.closed,
+                sequence=known.sequence,
+            )
             yield beam.pvalue.TaggedOutput(digest, counted)
+            known = replace(known, sequence=known.sequence + 1)
         # Until its close an epoch has a timer, whatever comes; from then on only shards have more to say.
         following = close if now < close and not known.closed else None
         write_state(state, replace(known, due=following, unpublished=False))

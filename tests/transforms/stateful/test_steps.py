@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -1029,3 +1030,19 @@ def test_counts_of_another_format_are_refused() -> None:
     assert ShardCount.unpack(count.pack()) == count
     with pytest.raises(LdpError, match="state format 1"):
         ShardCount.unpack(b"\1" + count.pack()[1:])
+
+
+@pytest.mark.parametrize("deduplicate", [True, False])
+def test_what_is_published_of_an_epoch_is_in_one_sequence(deduplicate: bool) -> None:
+    """Also where only the account has changed, whose times may go back: the newest has the highest number."""
+    job = golden.machine(deduplicate)
+    golden.until_the_moment(job)
+    late = [(golden.AGREED.digest, golden.SENT[0][1], when) for when in (200 * 60_000_000, 400 * 60_000_000)]
+    for one in [*golden.SENT[golden.BEFORE :], *late]:
+        job.advance(one[2])
+        job.arrive(*one)
+    job.advance()
+    told = [counted for _, counted in job.told if counted.epoch == 0]
+    assert [counted.sequence for counted in told] == list(range(len(told)))
+    assert any(one.revision == two.revision for one, two in pairwise(told))
+    assert told[-1].account.late == 2 * len(golden.SENT[0][1])
