@@ -7,7 +7,7 @@ arrived: it is neither late nor from the future.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,23 +17,25 @@ from apache_beam.transforms.window import GlobalWindow, GlobalWindows
 from apache_beam.utils.timestamp import MIN_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
+from ldpbeam.errors import Reason
 from ldpbeam.wire import codec
 
 from ..composite import composite
-from .chunks import Chunk, Piece
+from .chunks import BadSource, Chunk, Piece
 
 _AT_ONCE = 4096
 _BYTES_AT_ONCE = 4 << 20
+_PAIR = 2
 
 
 @composite
 def gather_messages(
-    messages: beam.PCollection[Any], source: str, *, arrival: bool = True
+    messages: beam.PCollection[Any], source: str, *, field: str = "", arrival: bool = True
 ) -> beam.PCollection[Piece]:
     """:class:`GatherMessages` behind any windows and triggers: neither plays a part in what follows."""
     if not messages.windowing.is_default():
         messages = messages | "Unwindowed" >> beam.WindowInto(GlobalWindows())
-    gather = GatherMessages(source, arrival=arrival)
+    gather = GatherMessages(source, field=field, arrival=arrival)
     return messages | "Chunks" >> beam.ParDo(gather).with_output_types(Piece)
 
 
@@ -54,13 +56,15 @@ class _Held:
 class GatherMessages(beam.DoFn):
     """Messages of the global window to :class:`Chunk`; an element's timestamp is the arrival of its message.
 
-    Takes ``bytes``, ``(key, bytes)`` pairs as Kafka has them, or Beam's ``PubsubMessage``. An element that
+    Takes ``bytes``, ``(key, bytes)`` pairs as Kafka has them, Beam's ``PubsubMessage``, or rows and
+    dictionaries of which ``field`` holds the message; pieces of sources pass as they are. An element that
     nobody gave a time (of ``Create``, a file, a table) has Beam's earliest one: its arrival is unknown.
     """
 
-    def __init__(self, source: str, *, arrival: bool = True) -> None:
+    def __init__(self, source: str, *, field: str = "", arrival: bool = True) -> None:
         """``source`` is named in rejects; without ``arrival`` no timestamp says when a message arrived."""
         self._source = source
+        self._field = field
         self._arrival = arrival
         self._known, self._unknown = _Held(), _Held()
 
@@ -69,20 +73,37 @@ class GatherMessages(beam.DoFn):
         self._known, self._unknown = _Held(), _Held()
 
     def process(self, message: Any, when: Any = beam.DoFn.TimestampParam) -> Iterator[Any]:
-        """Hold a message; let go of what is held when it is enough."""
-        data = getattr(message, "data", message)
-        if isinstance(data, tuple):
-            data = data[1]
-        data = data or b""
+        """Hold a message; let go of what is held when it is enough. What is no message is a rejection."""
+        if isinstance(message, Piece):
+            yield message
+            return
+        data, name = self._content(message)
+        if not isinstance(data, bytes | bytearray | memoryview):
+            kind = f"an element holds {type(data).__name__} in the place of a message; give bytes."
+            yield BadSource(self._source, Reason.MALFORMED, detail=kind.capitalize())
+            return
         known = self._arrival and when != MIN_TIMESTAMP
         held = self._known if known else self._unknown
-        held.messages.append(data)
-        held.names.append(str(getattr(message, "message_id", None) or ""))
+        held.messages.append(bytes(data))
+        held.names.append(name)
         held.size += len(data)
         if known:
             held.arrivals.append(when.micros)
         if len(held.messages) >= _AT_ONCE or held.size >= _BYTES_AT_ONCE:
             yield self._chunk(held)
+
+    def _content(self, message: Any) -> tuple[Any, str]:
+        """What should be the bytes of a message, and its name; a message without content is an empty one."""
+        name = ""
+        if self._field:
+            of_table = isinstance(message, Mapping)
+            data = message.get(self._field) if of_table else getattr(message, self._field, None)
+        elif isinstance(message, tuple) and len(message) == _PAIR:
+            data = message[1]
+        else:
+            data = getattr(message, "data", message)
+            name = str(getattr(message, "message_id", None) or "")
+        return (b"" if data is None else data), name
 
     def finish_bundle(self) -> Iterator[Any]:
         """The rest."""

@@ -1,15 +1,16 @@
-"""Stages 4 and 5 of 5, estimate and histogram (adapts ldpbeam.histogram), and then the sinks."""
+"""After stage 5: histograms to the optional sinks, and then to files."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import apache_beam as beam
 
-from ldpbeam.accounting import CountedEpoch, Entry
+from ldpbeam.accounting import Entry
 from ldpbeam.collection.collection import Collection
-from ldpbeam.histogram import EpochHistogram, estimate_counted, make_consistent
+from ldpbeam.histogram import EpochHistogram
 
+from ..composite import composite
 from ..sinks import Outputs, chosen_sinks
 from ..sinks.accounting import RevisionNumbers
 from ..sinks.estimates import PublishedIndicators, WriteEpochs
@@ -20,85 +21,34 @@ Published = FileRecord | PublishedIndicators | Entry
 """What :class:`WriteEpochs` gives."""
 
 
-class EstimateEpoch(beam.DoFn):
-    """:class:`CountedEpoch` to :class:`EpochHistogram`: unbiased estimates, standard errors, intervals."""
+class NumberRevisions(beam.DoFn):
+    """:meth:`RevisionNumbers.number` as a step."""
 
-    def __init__(self, collection: Collection, max_error_fraction: float = 1.0) -> None:
-        """Estimate for this collection, unless a larger part of an epoch's records was rejected."""
-        self._collection = collection
-        self._max_error_fraction = max_error_fraction
-
-    def process(self, counted: CountedEpoch) -> list[EpochHistogram]:
-        """Debias once, with everything integer up to here."""
-        return [estimate_counted(self._collection, counted, self._max_error_fraction)]
-
-
-class MakeConsistent(beam.DoFn):
-    """Apply the collection's consistency method; raw estimates stay beside the result."""
-
-    def __init__(self, collection: Collection) -> None:
-        self._collection = collection
+    def __init__(self, collection: Collection, outputs: Outputs) -> None:
+        self._numbers = RevisionNumbers(collection, outputs.output, outputs.job)
 
     def process(self, histogram: EpochHistogram) -> list[EpochHistogram]:
-        """One histogram in, one out."""
-        return [make_consistent(self._collection, histogram)]
+        """One histogram."""
+        return [self._numbers.number(histogram)]
 
 
-def publish_epochs(
-    counted: beam.PCollection[CountedEpoch],
-    collection: Collection,
-    outputs: Outputs,
-    max_error_fraction: float,
-) -> beam.PCollection[Published]:
-    """Counted epochs to published ones.
-
-    The steps belong to the transform around them, whose labels stay, so they are no transform of their own.
-    """
-    histograms = (
-        counted
-        | "Estimate" >> beam.ParDo(EstimateEpoch(collection, max_error_fraction))
-        | "Histogram" >> beam.ParDo(MakeConsistent(collection))
-    )
-    return write_histograms(histograms, collection, outputs)
-
-
-def publish_epochs_of_each(
-    counted: beam.PCollection[tuple[str, CountedEpoch]],
+@composite
+def write_histograms(
+    histograms: beam.PCollection[tuple[str, EpochHistogram]],
     collections: Sequence[Collection],
     outputs: Outputs,
-    max_error_fraction: float,
 ) -> beam.PCollection[Published]:
-    """The same over files, where each epoch has one result, number 0, for several collections.
+    """Histograms to files, once every optional sink that was asked for has them under their number.
 
-    Counted epochs come by the digest of their collection.
+    They come by the digest of their collection; all collections share the steps. So the accounting, which
+    comes last, names nothing that a sink lacks, and what a crash keeps from it is published once more.
     """
-
-    def step(make: Callable[[Collection], beam.DoFn], *, last: bool = False) -> beam.ParDo:
-        return beam.ParDo(OfEach({c.digest_hex: make(c) for c in collections}, last=last))
-
-    histograms = (
-        counted
-        | "Estimate" >> step(lambda collection: EstimateEpoch(collection, max_error_fraction))
-        | "Histogram" >> step(MakeConsistent)
-    )
+    if outputs.job:
+        number = {c.digest_hex: NumberRevisions(c, outputs) for c in collections}
+        histograms = histograms | "Number" >> beam.ParDo(OfEach(number))
     sinks = {c.digest_hex: chosen_sinks(c, outputs) for c in collections}
     for label in next(iter(sinks.values())):
         chosen = OfEach({digest: those[label] for digest, those in sinks.items()})
         histograms = histograms | label >> beam.ParDo(chosen)
-    return histograms | "Write" >> step(lambda collection: WriteEpochs(collection, outputs.output), last=True)
-
-
-def write_histograms(
-    histograms: beam.PCollection[EpochHistogram], collection: Collection, outputs: Outputs
-) -> beam.PCollection[Published]:
-    """Histograms to files, once every optional sink that was asked for has them under their number.
-
-    So the accounting, which comes last, names nothing that a sink lacks, and what a crash keeps from it is
-    published once more.
-    """
-    if outputs.job:
-        numbers = RevisionNumbers(collection, outputs.output, outputs.job)
-        histograms = histograms | "Number" >> beam.Map(numbers.number)
-    for label, sink in chosen_sinks(collection, outputs).items():
-        histograms = histograms | label >> beam.ParDo(sink)
-    return histograms | "Write" >> beam.ParDo(WriteEpochs(collection, outputs.output, outputs.job))
+    write = {c.digest_hex: WriteEpochs(c, outputs.output, outputs.job) for c in collections}
+    return histograms | "Files" >> beam.ParDo(OfEach(write, last=True))

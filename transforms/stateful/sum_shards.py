@@ -18,6 +18,7 @@ from ldpbeam.schedule import Schedule
 from ldpbeam.support import Support
 
 from ..coders import SupportCoder
+from ..metrics import count_reports
 from ..stages.reports import EpochKey
 from .state import NEVER, Schedules, ShardCount, Update, counters, read_state, wake_up, write_state
 
@@ -184,7 +185,7 @@ class SumShards(beam.DoFn):
         state: Any = beam.DoFn.StateParam(STATE),
         due: Any = beam.DoFn.TimerParam(DUE),
         watch: Any = beam.DoFn.TimerParam(WATCH),
-    ) -> Iterator[beam.pvalue.TaggedOutput]:
+    ) -> Iterator[tuple[str, CountedEpoch]]:
         """Publish what has changed.
 
         Raises:
@@ -215,7 +216,7 @@ class SumShards(beam.DoFn):
                 known.closed,
                 sequence=known.sequence,
             )
-            yield beam.pvalue.TaggedOutput(digest, counted)
+            yield digest, counted
             known = replace(known, sequence=known.sequence + 1)
         # Until its close an epoch has a timer, whatever comes; from then on only shards have more to say.
         following = close if now < close and not known.closed else None
@@ -237,6 +238,8 @@ class SumShards(beam.DoFn):
         total, repeats, conflicting = self._sum(digest, counts)
         if complete:
             counts.clear()
+        count_reports("duplicate", repeats - known.repeats)
+        count_reports(CONFLICTING, conflicting - known.conflicting)
         pane = schedule.pane(epoch, now, known.result_at)
         return known.with_result(total, repeats, conflicting, now, pane)
 

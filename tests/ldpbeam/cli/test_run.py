@@ -257,12 +257,12 @@ def test_an_internal_failure_ends_with_6(
     call: Call, arguments: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One line with a code; where it comes from only when LDPBEAM_DEBUG=1."""
-    from ldpbeam.transforms.stages.publish import EstimateEpoch
+    from ldpbeam.transforms.stages.estimate import EstimateEpochs
 
     def fail(self: object, counted: object) -> list[object]:
         raise ZeroDivisionError("planted\nin two lines")
 
-    monkeypatch.setattr(EstimateEpoch, "process", fail)
+    monkeypatch.setattr(EstimateEpochs, "process", fail)
     monkeypatch.delenv("LDPBEAM_DEBUG", raising=False)
     code, _, err = call(*arguments)
     assert code == 6

@@ -15,7 +15,7 @@ from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.simulators.deliver.files import batch_message
 from ldpbeam.transforms.sources.messages import GatherMessages, gather_messages
-from ldpbeam.transforms.stages.reports import ACCOUNTING, AdmitReports
+from ldpbeam.transforms.stages.reports import ACCOUNTING, AdmitPieces
 from tests.pipelines.running import collection, fleet
 
 WINDOWS = {
@@ -76,7 +76,7 @@ def test_reports_of_an_unknown_arrival_are_neither_late_nor_from_the_future() ->
     agreed = collection("grr", epochs=Epochs(3600, 1_767_225_600, 9))
     batch = fleet(agreed, 30, 1)[0]
     message = batch_message(batch)
-    admit = AdmitReports({agreed.digest: agreed})
+    admit = AdmitPieces({agreed.digest: agreed})
     for sent, what in ((message, "read"), (TimestampedValue(message, 10), "rejected.future_epoch")):
         gather = GatherMessages("here")
         value, when = (sent.value, sent.timestamp) if sent is not message else (sent, MIN_TIMESTAMP)
