@@ -12,8 +12,8 @@ from ldpbeam.records.outcome import Outcome, write_outcome
 from ldpbeam.transforms import AdmitReports, CountSupport, EstimateFrequencies, ReadReports
 from ldpbeam.transforms.composite import composite
 from ldpbeam.transforms.sinks.file_record import FileRecord
+from ldpbeam.transforms.sinks.publish import write_histograms
 from ldpbeam.transforms.sinks.rejects import rejects_by_source
-from ldpbeam.transforms.stages.publish import write_histograms
 from ldpbeam.transforms.stages.spill import Spill
 
 SPILLED = "spilled"

@@ -31,7 +31,7 @@ FUNCTIONS = {
     "ldpbeam.transforms.stages.epochs._KeepOne",
     "ldpbeam.transforms.stages.estimate.EstimateEpochs",
     "ldpbeam.transforms.sinks.topic.PublishEstimates",
-    "ldpbeam.transforms.stages.publish.NumberRevisions",
+    "ldpbeam.transforms.sinks.publish.NumberRevisions",
     "ldpbeam.transforms.stages.left_out.LeaveOutEpochs",
     "ldpbeam.transforms.stages.left_out._Largest",
     "ldpbeam.transforms.sources.messages.GatherMessages",
@@ -42,7 +42,7 @@ FUNCTIONS = {
     "ldpbeam.transforms.stateful.count_shard.CountShard",
     "ldpbeam.transforms.stateful.split_by_shard.SplitByShard",
     "ldpbeam.transforms.stateful.sum_shards.SumShards",
-    "ldpbeam.transforms.stages.of_each.OfEach",
+    "ldpbeam.transforms.sinks.of_each.OfEach",
     "ldpbeam.transforms.stages.support.CountSupportOfEach",
 }
 ELSEWHERE = [

@@ -49,8 +49,8 @@ from ldpbeam.transforms.sinks.bigquery import (
     require_table,
 )
 from ldpbeam.transforms.sinks.estimates import WriteEpochs
+from ldpbeam.transforms.sinks.publish import write_histograms
 from ldpbeam.transforms.sinks.topic import PublishEstimates, estimate_messages
-from ldpbeam.transforms.stages.publish import write_histograms
 from tests.pipelines.running import collection
 from tests.transforms.graphs import labels
 from tests.transforms.sinks.fake_bigquery import FakeBigQuery, fake_bigquery

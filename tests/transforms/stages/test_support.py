@@ -31,12 +31,12 @@ from ldpbeam.transforms.coders import (
     register_coders,
 )
 from ldpbeam.transforms.sinks.estimates import WriteEpochs
+from ldpbeam.transforms.sinks.of_each import OfEach
 from ldpbeam.transforms.sinks.rejects import rejects_by_source
 from ldpbeam.transforms.sources.chunks import BadSource, Chunk, Piece, ReadLimits
 from ldpbeam.transforms.sources.files import ReadFiles, read_files
 from ldpbeam.transforms.stages.epochs import once_per_report_id, window_by_epoch
 from ldpbeam.transforms.stages.estimate import EstimateEpochs
-from ldpbeam.transforms.stages.of_each import OfEach
 from ldpbeam.transforms.stages.reports import AdmitPieces, EpochParts
 from ldpbeam.transforms.stages.support import CountCollection, CountSupportOfEach
 from ldpbeam.wire.codec import framed

@@ -11,10 +11,10 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.histogram import EpochHistogram
 
 from ..composite import composite
-from ..sinks import Outputs, chosen_sinks
-from ..sinks.accounting import RevisionNumbers
-from ..sinks.estimates import PublishedIndicators, WriteEpochs
-from ..sinks.file_record import FileRecord
+from . import Outputs, chosen_sinks
+from .accounting import RevisionNumbers
+from .estimates import PublishedIndicators, WriteEpochs
+from .file_record import FileRecord
 from .of_each import OfEach
 
 Published = FileRecord | PublishedIndicators | Entry
