@@ -32,7 +32,8 @@ def read_collections(given: Collections) -> tuple[Collection, ...]:
         TypeError: something else.
     """
     alone = isinstance(given, Collection | str | Path) or _is_mapping(given)
-    collections = tuple(map(_collection, [given] if alone else given))  # type: ignore[list-item]
+    several: Iterable[Any] = [given] if alone else given  # type: ignore[assignment]
+    collections = tuple(map(_collection, several))
     require_distinct(collections)
     return collections
 
@@ -63,7 +64,7 @@ def _plain(given: Any) -> Any:
     return [_plain(one) for one in given] if isinstance(given, list | tuple) else given
 
 
-def seconds(name: str, given: str | float, *, least: int = 0) -> int:
+def seconds(name: str, given: Any, *, least: int = 0) -> int:
     """A duration in whole seconds, written like ``90s`` or ``1h30m``, or as a number of seconds.
 
     Raises:
@@ -75,7 +76,8 @@ def seconds(name: str, given: str | float, *, least: int = 0) -> int:
         raise UsageError(
             "E-USAGE-DURATION", f"{name}: {error}", remedy=f'Write for example {name}="10m".'
         ) from None
-    if isinstance(found, bool) or not isinstance(found, int | float) or found != int(found) or found < least:
+    whole = isinstance(found, int | float) and not isinstance(found, bool) and float(found).is_integer()
+    if not whole or found < least:
         raise UsageError(
             "E-USAGE-DURATION",
             f"{name} is a whole number of seconds, at least {least}, not {given!r}",

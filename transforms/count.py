@@ -28,7 +28,8 @@ class Counted(NamedTuple):
     Attributes:
         counted: (digest, :class:`~ldpbeam.accounting.CountedEpoch`): support and account of an epoch.
         rejected: :class:`~ldpbeam.transforms.RejectedRow` of all that was not counted.
-        entries: of the accounting, of records that belong to no epoch: ((digest, None), what), how many.
+        entries: of the accounting, ((digest, epoch), what), how many: of records that belong to no epoch, and
+            over bounded input of all other records but those that were counted.
     """
 
     counted: Any

@@ -16,6 +16,7 @@ from .arguments import Collections, OfCollections, seconds
 from .count import CountSupport
 from .estimate import EstimateFrequencies
 from .rows import AccountRow, account_rows
+from .stages.accounting import entries_without_epoch
 from .stateful.sum_unattributed import Unattributed, sum_unattributed
 
 
@@ -137,7 +138,8 @@ class FrequenciesPerEpoch(OfCollections):
             rows = beam.FlatMap(partial(_of_no_epoch, names)).with_output_types(AccountRow)
             return entries | "Unattributed" >> sum_unattributed(self._late) | "UnattributedRows" >> rows
         keyed = beam.Map(_by_digest_and_what).with_output_types(tuple[tuple[str, str], int])
-        total = entries | "ByDigest" >> keyed | "Unattributed" >> beam.CombinePerKey(sum)
+        own = entries | "WithoutEpoch" >> entries_without_epoch() | "ByDigest" >> keyed
+        total = own | "Unattributed" >> beam.CombinePerKey(sum)
         rows = beam.FlatMap(partial(_total_of_no_epoch, names)).with_output_types(AccountRow)
         return total | "UnattributedRows" >> rows
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.io import fileio
-from apache_beam.io.fileio import EmptyMatchTreatment
 
 from .arguments import at_least_one, instant
 from .sources.chunks import Piece, ReadLimits
@@ -62,7 +60,9 @@ class ReadReports(beam.PTransform):
                 "ReadReports takes a pattern, at the root of a pipeline, or a collection of paths, not both"
             )
         if self._pattern is not None:
-            found = fileio.MatchFiles(self._pattern, EmptyMatchTreatment.DISALLOW)
+            from apache_beam.io.fileio import EmptyMatchTreatment, MatchFiles  # a run does without it
+
+            found = MatchFiles(self._pattern, EmptyMatchTreatment.DISALLOW)
             # Files are handed out to all workers, not to the one that listed them.
             paths = paths | "Match" >> found | "Spread" >> beam.Reshuffle()
         return paths | "Read" >> read_files(self._limits)

@@ -149,7 +149,7 @@ def frequency_rows(table: Any) -> Iterable[FrequencyRow]:
 def _timestamps(column: Any) -> list[Timestamp]:
     """The same instant in all rows, as :class:`Timestamp`."""
     first = Timestamp(micros=column[0].value) if len(column) else None
-    return [first] * len(column)  # type: ignore[list-item]
+    return [first] * len(column)
 
 
 def rejected_row(rejection: Rejection) -> RejectedRow:

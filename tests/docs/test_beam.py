@@ -14,6 +14,7 @@ import pytest
 import ldpbeam
 from ldpbeam.simulators.deliver.files import write_reports
 from tests.conftest import REPOSITORY
+from tests.narrow import present
 
 PAGE = REPOSITORY / "docs" / "beam.md"
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
@@ -53,7 +54,7 @@ def test_the_first_example_of_the_readme_runs(tmp_path: Path, monkeypatch: pytes
     source = BLOCK.findall(readme)[0][0]
     assert sum(bool(line.strip()) for line in source.splitlines()) <= 10
     agreed = ldpbeam.load_collection(REPOSITORY / "ldpbeam" / "cli" / "demo.yaml")
-    reports = ldpbeam.simulate(agreed, list(agreed.domain.labels) * 60)
+    reports = ldpbeam.simulate(agreed, list(present(present(agreed.domain).labels)) * 60)
     folder = tmp_path / "demo-output"
     (folder / "reports").mkdir(parents=True)
     shutil.copy(REPOSITORY / "ldpbeam" / "cli" / "demo.yaml", folder / "collection.yaml")

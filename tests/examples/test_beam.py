@@ -17,6 +17,7 @@ import ldpbeam
 from ldpbeam.reports import ReportColumns
 from ldpbeam.simulators.deliver.files import batch_message, report_file, write_reports
 from tests.conftest import REPOSITORY
+from tests.narrow import present
 
 COLLECTION = REPOSITORY / "examples" / "first_choice.yaml"
 
@@ -24,7 +25,7 @@ COLLECTION = REPOSITORY / "examples" / "first_choice.yaml"
 @pytest.fixture(scope="module")
 def sent() -> ReportColumns:
     agreed = ldpbeam.load_collection(COLLECTION)
-    values = np.random.default_rng(7).choice(agreed.domain.labels, size=5_000)
+    values = np.random.default_rng(7).choice(present(present(agreed.domain).labels), size=5_000)
     return ldpbeam.simulate(agreed, list(values), seed=7)
 
 

@@ -69,7 +69,7 @@ class EpochFiles:
         """Write a table, unless only the accounting has changed, then the accounting.
 
         Returns:
-            The files, indicators of forged reports if there are any, and the entries of the account: what is
+            The files, indicators of forged reports if there are any, and the ``counted`` entry: what is
             accounted as counted is what the accumulator behind the published numbers has counted.
         """
         done: list[FileRecord | PublishedIndicators | Entry] = []
@@ -93,7 +93,8 @@ class EpochFiles:
             revisions = tuple(published[number] for number in sorted(published))
             accounting = EpochAccounting.of_histogram(self._collection, histogram, revisions)
             done.append(write_accounting(self._output, accounting))
-            done += [((key, what), count) for what, count in histogram.account.entries()]
+            counted: Entry = ((key, "counted"), histogram.account.counted)
+            done.append(counted)
         return done
 
     def _revision(self, histogram: EpochHistogram, table: FileRecord | None) -> Revision:

@@ -44,8 +44,8 @@ def count_windows(
     """Columns and entries of all collections to counted epochs, each once.
 
     Takes ``{"columns": EpochParts, "entries": Entry}``; gives ``counted``, :class:`CountedEpoch` by the
-    digest of its collection, what was left out as ``rejected`` rows, and the ``entries`` that are of no
-    counted epoch.
+    digest of its collection, what was left out as ``rejected`` rows, and the ``entries`` of the accounting of
+    all but what was counted.
     """
     epochs = {c.digest_hex: c.epochs for c in collections}
     entries = inputs["entries"]

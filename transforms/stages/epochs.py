@@ -40,7 +40,7 @@ def common_windows(epochs: Iterable[Epochs]) -> FixedWindows:
 
 @composite
 def window_by_epoch(
-    columns: beam.PCollection[Any], epochs: Mapping[str, Epochs], kind: Any = EpochParts, **into: Any
+    columns: beam.PCollection[Any], /, epochs: Mapping[str, Epochs], kind: Any = EpochParts, **into: Any
 ) -> beam.PCollection[Any]:
     """Give everything that is keyed by epoch the last one of :func:`common_windows` that is in the epoch.
 

@@ -85,9 +85,11 @@ class _Largest(beam.CombineFn):
 class LeaveOutEpochs(beam.DoFn):
     """Columns, or counted epochs by the digest of their collection, of the epochs that a run has.
 
-    Outputs: the same; of what is left out, entries under :data:`ACCOUNTING`, and rejections of one source,
-    which stands for all that is left out, under :data:`REJECTED`. Columns are booked where they leave; the
-    account of an epoch becomes a part of its collection's.
+    Outputs: the same; entries under :data:`ACCOUNTING`, and rejections of one source, which stands for all
+    that is left out, under :data:`REJECTED`. Columns that are left out are booked where they leave. A counted
+    epoch gives what is in its account, but for what was counted, which is booked where it is published: so a
+    result that gets lost in between is noticed. The account of an epoch that is left out becomes a part of
+    its collection's.
     """
 
     def __init__(self, collections: Sequence[Collection]) -> None:
@@ -102,8 +104,11 @@ class LeaveOutEpochs(beam.DoFn):
             digest, epoch, entries = where[0], int(where[1]), {_LEFT_OUT: sum(map(len, what))}
         if digest not in kept or epoch in kept[digest]:
             yield found
-            for repeated in ("duplicate", CONFLICTING):
-                count_reports(repeated, entries.get(repeated, 0))
+            if isinstance(what, CountedEpoch):
+                for repeated in ("duplicate", CONFLICTING):
+                    count_reports(repeated, entries.get(repeated, 0))
+                entries.pop("counted", None)
+                yield from _entries((digest, epoch), entries)
             return
         # Nothing of the epoch is counted, and nobody needs to know what was a copy of what.
         refused = sum(entries.pop(each, 0) for each in (_LEFT_OUT, "counted", "duplicate", CONFLICTING))

@@ -279,8 +279,8 @@ def test_lost_reports_are_noticed(
     call: Call, arguments: list[object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A stage that drops reports unbalances the books: exit code 6 and no run.json."""
+    from ldpbeam.transforms.sinks import publish
     from ldpbeam.transforms.sinks.estimates import WriteEpochs
-    from ldpbeam.transforms.stages import publish
 
     class Loses(WriteEpochs):
         def process(self, histogram: Any) -> Any:

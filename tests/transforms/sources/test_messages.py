@@ -10,7 +10,7 @@ import pytest
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.trigger import AccumulationMode, AfterCount, Repeatedly
 from apache_beam.transforms.window import FixedWindows, GlobalWindow, GlobalWindows, TimestampedValue
-from apache_beam.utils.timestamp import MIN_TIMESTAMP
+from apache_beam.utils.timestamp import MIN_TIMESTAMP, Timestamp
 
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.simulators.deliver.files import batch_message
@@ -77,10 +77,9 @@ def test_reports_of_an_unknown_arrival_are_neither_late_nor_from_the_future() ->
     batch = fleet(agreed, 30, 1)[0]
     message = batch_message(batch)
     admit = AdmitPieces({agreed.digest: agreed})
-    for sent, what in ((message, "read"), (TimestampedValue(message, 10), "rejected.future_epoch")):
+    for when, what in ((MIN_TIMESTAMP, "read"), (Timestamp(10), "rejected.future_epoch")):
         gather = GatherMessages("here")
-        value, when = (sent.value, sent.timestamp) if sent is not message else (sent, MIN_TIMESTAMP)
-        assert not list(gather.process(value, when))
+        assert not list(gather.process(message, when))
         (chunk,) = gather.finish_bundle()
         entries = {one.value[0][1] for one in admit.process(chunk.value) if one.tag == ACCOUNTING}
         assert entries == {"read", what}

@@ -55,12 +55,21 @@ def given(found: Any, kept: Any) -> tuple[list[Any], list[Any], list[Any]]:
 
 @pytest.mark.parametrize("kept", [KEPT, {}, {OTHER.digest_hex: frozenset({9})}])
 def test_an_epoch_that_is_kept_passes_with_its_account(kept: Any) -> None:
-    """Nothing of it is booked here: that is done where it is published."""
+    """What was counted is not in it: that is booked where it is published."""
     found = counted(2)
     main, entries, rejections = given(found, kept)
     assert main == [found]
     assert main[0][1] is found[1]
-    assert entries == rejections == []
+    assert dict(entries) == {
+        ((DIGEST, 2), "read"): 1000,
+        ((DIGEST, 2), "late"): 8,
+        ((DIGEST, 2), "duplicate"): 16,
+        ((DIGEST, 2), "rejected.wrong_length"): 32,
+        ((DIGEST, 2), CONFLICTING): 64,
+        ((DIGEST, 2), "repeated"): 2,
+    }
+    assert len(entries) == 6
+    assert rejections == []
 
 
 def test_the_account_of_an_epoch_that_is_left_out_becomes_its_collections() -> None:
