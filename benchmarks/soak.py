@@ -249,7 +249,6 @@ def flink(minutes: float, rate: int) -> bool:
     from ldpbeam.pipelines.unbounded import collect_stream
     from ldpbeam.records.published import read_output
     from ldpbeam.transforms.sources.kafka import read_kafka
-    from ldpbeam.transforms.sources.messages import GatherMessages
 
     parts = import_module("tests.flink.cluster")
     expansion, kafka = import_module("tests.flink.expansion"), import_module("tests.flink.kafka")
@@ -279,7 +278,7 @@ def flink(minutes: float, rate: int) -> bool:
                 options=PipelineOptions(on_cluster(server.endpoint, worker, "soak", *options))
             )
             read = read_kafka(broker.address, ["soak"], service.address)
-            chunks = pipeline | "Read" >> read | "Gather" >> beam.ParDo(GatherMessages("soak"))
+            chunks = pipeline | "Read" >> read
             _ = chunks | "Collect" >> collect_stream(config)
             pipeline.run()
             memories = [

@@ -161,6 +161,8 @@ class CountedEpoch:
         pane: :data:`EARLY`, :data:`ON_TIME` or :data:`LATE`.
         closed: whether the epoch takes no more reports.
         position: how far into its input an engine with state of its own was; for its next start.
+        sequence: 0 for what is first known about an epoch, one more for each time that follows: a revision is
+            published again when only its account has changed.
     """
 
     epoch: int
@@ -170,6 +172,7 @@ class CountedEpoch:
     pane: str = ON_TIME
     closed: bool = True
     position: Mapping[str, int] | None = None
+    sequence: int = 0
 
 
 @dataclass

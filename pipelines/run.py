@@ -49,6 +49,8 @@ def run(config: RunConfig, progress: Progress | None = None, total_bytes: int = 
     # Within this process Beam raises what it also logs.
     quiet = config.job.runner == "FnApiRunner" and os.environ.get("LDPBEAM_DEBUG") != "1"
     logging.getLogger("apache_beam").setLevel(logging.CRITICAL if quiet else logging.ERROR)
+    # What steps warn of is in the record, which the command line reads out.
+    logging.getLogger("ldpbeam.transforms").setLevel(logging.ERROR)
     keep_what_is_loaded()
     started = time.perf_counter()
     pipeline = make_pipeline(config)  # refuses options that nobody knows, before anything is touched

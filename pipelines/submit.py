@@ -7,7 +7,6 @@ import time
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import apache_beam as beam
 from apache_beam.runners.runner import PipelineState
@@ -17,15 +16,11 @@ from ldpbeam.host.memory import keep_what_is_loaded
 from ldpbeam.job.config import ASK_THEIR_SERVER, RunConfig
 from ldpbeam.records.published import read_output, run_record, write_record
 from ldpbeam.records.run_record import DETACHED, RUN_RECORD, RunRecord
+from ldpbeam.transforms import ReadReports
 from ldpbeam.transforms.sources import chosen_source
-from ldpbeam.transforms.sources.files import read_files
-from ldpbeam.transforms.sources.messages import GatherMessages
 
 from .beam_job import finish, handed_over, make_pipeline, start
 from .unbounded import collect_stream
-
-if TYPE_CHECKING:
-    pass
 
 
 def build(config: RunConfig) -> beam.Pipeline:
@@ -40,13 +35,17 @@ def build(config: RunConfig) -> beam.Pipeline:
     source = chosen_source(given)
     if source is not None:
         runner = config.job.runner
-        read = source.read(given, runner, portable=runner in ASK_THEIR_SERVER)
-        gather = beam.ParDo(GatherMessages(given[source.target.name]))
-        chunks = pipeline | "Read" >> read | "Gather" >> gather
+        messages = pipeline | "Read" >> source.read(given, runner, portable=runner in ASK_THEIR_SERVER)
     else:
-        files = pipeline | "Files" >> beam.Create(config.input.encoded, reshuffle=False)
-        chunks = files | "Spread" >> beam.Reshuffle() | "Read" >> read_files(config.input.read_limits)
-    _ = chunks | "Collect" >> collect_stream(config)
+        files, limits = (
+            pipeline | "Files" >> beam.Create(config.input.encoded, reshuffle=False),
+            config.input.read_limits,
+        )
+        read = ReadReports(
+            max_expansion=limits.expansion, attempts=limits.attempts, not_after=limits.not_after
+        )
+        messages = files | "Spread" >> beam.Reshuffle() | "Read" >> read
+    _ = messages | "Collect" >> collect_stream(config)
     return pipeline
 
 

@@ -113,11 +113,11 @@ def _collect(  # noqa: PLR0913 - the options, by name
     origins: tuple[str, ...],
 ) -> int:
     from ldpbeam.cli.shared.collections import introduction, load
+    from ldpbeam.collection.distinct import require_distinct
     from ldpbeam.collector.server import Limits
     from ldpbeam.collector.service import serve
     from ldpbeam.collector.store import FileStore
     from ldpbeam.host.http import parse_address
-    from ldpbeam.job.config import require_distinct
 
     address = parse_address(listen, "--listen", "E-USAGE-LISTEN", "127.0.0.1:8080")
     if (output is None) == (topic is None):

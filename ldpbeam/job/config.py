@@ -8,11 +8,11 @@ place that uses it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from ldpbeam.errors import UsageError
+from ldpbeam.collection.distinct import require_distinct
 from ldpbeam.job.option import Kind, Option, Over, count, duration, flag, set_by
 from ldpbeam.schedule import DEFAULT_LATE_EVERY
 from ldpbeam.transforms.sinks import SINKS, Outputs
@@ -92,6 +92,12 @@ class Input:
     def given(self) -> dict[str, str]:
         """What :data:`~ldpbeam.transforms.sources.SOURCES` need to know, by name."""
         return {**self.brokers, "timestamp_attribute": self.timestamp_attribute}
+
+    @property
+    def source(self) -> str:
+        """What messages come from, as rejects name it; empty for files, which have names of their own."""
+        chosen = chosen_source(self.given)
+        return self.given[chosen.target.name] if chosen else ""
 
     @property
     def encoded(self) -> list[bytes]:
@@ -326,39 +332,6 @@ class RunConfig:
             UsageError: no collection, or two that cannot be told apart.
         """
         require_distinct(self.collections)
-
-
-def require_distinct(collections: Sequence[Collection]) -> None:
-    """Refuse what reports cannot be told apart by.
-
-    Raises:
-        UsageError: no collection, or two that cannot be told apart.
-    """
-    if not collections:
-        raise UsageError(
-            "E-USAGE-COLLECTION",
-            "no collection was given",
-            remedy="Add --collection FILE, once per collection.",
-        )
-    seen: dict[int, str] = {}
-    for collection in collections:
-        if collection.digest in seen:
-            raise UsageError(
-                "E-USAGE-COLLECTION",
-                f"collection {collection.name!r} (digest {collection.digest_hex}) was given twice",
-                remedy="Give each collection once.",
-            )
-        seen[collection.digest] = collection.name
-    versions: dict[tuple[str, int], str] = {}
-    for collection in collections:
-        other = versions.setdefault((collection.name, collection.version), collection.digest_hex)
-        if other != collection.digest_hex:
-            raise UsageError(
-                "E-USAGE-COLLECTION",
-                f"two collections are called {collection.name!r} version {collection.version} "
-                f"(digests {other} and {collection.digest_hex})",
-                remedy="Raise version in the file that was changed.",
-            )
 
 
 def resolve_runner(name: str | None) -> str:

@@ -312,14 +312,14 @@ COMPUTING = (
     Hook("decode", "ldpbeam.reports:parse", "parse"),
     Hook("dedup", "ldpbeam.dedup:_repeats", "repeats"),
     Hook("dedup", "ldpbeam.dedup:_kept", "keep_one"),
-    Hook("count", "ldpbeam.transforms.stages.support:CountSupport.add_input", "add_input"),
+    Hook("count", "ldpbeam.transforms.stages.support:CountCollection.add_input", "add_input"),
     Hook(
         "count",
         "ldpbeam.transforms.stages.counts_on_disk:CountWithSpill.merge_accumulators",
         "merge_accumulators",
     ),
-    Hook("estimate", "ldpbeam.transforms.stages.publish:EstimateEpoch.process", "estimate"),
-    Hook("estimate", "ldpbeam.transforms.stages.publish:MakeConsistent.process", "make_consistent"),
+    Hook("estimate", "ldpbeam.transforms.stages.estimate:estimate_counted", "estimate"),
+    Hook("estimate", "ldpbeam.transforms.stages.estimate:make_consistent", "make_consistent"),
     Hook("encode", "pyarrow.parquet:write_table", "write_table"),
 )
 

@@ -84,7 +84,7 @@ def test_a_run_that_fails_in_an_object_store_leaves_no_record(
     call: Call, agreed: Path, reports: Path, objects: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The old record must not vouch for objects that have been replaced."""
-    from ldpbeam.transforms.stages.publish import MakeConsistent
+    from ldpbeam.transforms.stages.estimate import EstimateEpochs
 
     arguments = ["run", "--collection", agreed, "--input", reports, "--output", "mem://bucket/results"]
     assert call(*arguments)[0] == 0
@@ -93,7 +93,7 @@ def test_a_run_that_fails_in_an_object_store_leaves_no_record(
     def fail(self: object, element: object) -> list[object]:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(MakeConsistent, "process", fail)
+    monkeypatch.setattr(EstimateEpochs, "process", fail)
     assert call(*arguments)[0] == 6
     assert "mem://bucket/results/run.json" not in objects
 

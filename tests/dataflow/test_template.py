@@ -162,7 +162,7 @@ def test_the_launcher_writes_the_job_as_the_service_wants_it(
     assert job["environment"]["sdkPipelineOptions"]["options"]["sdk_location"] == "container"
     graph = Graph.staged(tmp_path / "staged")
     assert graph.images() == {image}
-    assert {"Collect/minutes@1/Write", "Collect/others@1/Write"} <= graph.labels
+    assert {"Collect/Count/Count", "Collect/Write/Files"} <= graph.labels
     assert not any("main_session" in path.name for path in (tmp_path / "staged").iterdir())
 
 

@@ -27,7 +27,6 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.job.config import RunConfig
 from ldpbeam.pipelines.unbounded import collect_stream
-from ldpbeam.transforms.sources.messages import GatherMessages
 from ldpbeam.wire import report_pb2
 from tests.pipelines.running import collection
 
@@ -169,7 +168,6 @@ def count(numbers: beam.PCollection[int], config: Config) -> None:
     _ = (
         numbers
         | "Message" >> beam.ParDo(_Send(config)).with_output_types(bytes)
-        | "Gather" >> beam.ParDo(GatherMessages("numbers"))
         | "Collect" >> collect_stream(config.run)
     )
 

@@ -12,11 +12,10 @@ import pytest
 from ldpbeam.admission import ReportColumns
 from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import LdpError
-from ldpbeam.pipelines import bounded as collect
 from ldpbeam.reports import Parts
 from ldpbeam.simulators.deliver.files import Compression, Format
 from ldpbeam.support import Support, UncountedReports
-from ldpbeam.transforms.stages import spill
+from ldpbeam.transforms.stages import count_windows, spill
 from ldpbeam.transforms.stages.spill import ShardWithSpill
 from ldpbeam.transforms.stages.support import CountSupportOfEach
 from tests.pipelines.running import (
@@ -296,7 +295,7 @@ def test_an_impure_combiner_is_caught(
     batches = [b for b in few[1][0] if b.epoch == 0]
     write(tmp_path / "reports", one, batches)
     right = execute(one, tmp_path / "reports", tmp_path / "right")
-    monkeypatch.setattr(collect, "CountSupportOfEach", _Shared)
+    monkeypatch.setattr(count_windows, "CountSupportOfEach", _Shared)
     once = execute(one, tmp_path / "reports", tmp_path / "once")
     assert once.files() == right.files()
     repeat = ("--direct_runner_bundle_repeat=3",)

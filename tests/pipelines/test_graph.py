@@ -6,6 +6,7 @@ from pathlib import Path
 
 import apache_beam as beam
 import pytest
+from apache_beam.portability import common_urns
 
 from ldpbeam.job.config import RunConfig
 from ldpbeam.pipelines.bounded import collect_reports
@@ -38,3 +39,22 @@ def test_nothing_is_labelled_by_accident(config: RunConfig) -> None:
     names = [label.rpartition("/")[2] for label in collected(config)]
     defaults = {"Create", "Flatten", "GroupByKey", "Reshuffle", "WindowInto"}
     assert [n for n in names if set(n) & set("(<>)") or n in defaults] == []
+
+
+def test_keys_are_encoded_alike_on_both_sides_of_every_grouping(config: RunConfig) -> None:
+    """An expansion for another language refuses a graph in which a key has two coders."""
+    pipeline = beam.Pipeline(runner="FnApiRunner")
+    _ = pipeline | "Collect" >> collect_reports(config)
+    components = pipeline.to_runner_api().components
+
+    def key(pcollection: str) -> str:
+        (first, *_) = components.coders[components.pcollections[pcollection].coder_id].component_coder_ids
+        return str(components.coders[first].SerializeToString(deterministic=True))
+
+    groupings = [
+        (*one.inputs.values(), *one.outputs.values())
+        for one in components.transforms.values()
+        if one.spec.urn == common_urns.primitives.GROUP_BY_KEY.urn
+    ]
+    assert len(groupings) >= 4
+    assert [pair for pair in groupings if key(pair[0]) != key(pair[1])] == []

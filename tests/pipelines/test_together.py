@@ -9,7 +9,6 @@ import pytest
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import Epochs
-from ldpbeam.transforms.stages.reports import by_calendar
 from tests.pipelines.running import collection, execute, fleet, with_duplicates, write
 
 HOUR, DAY = 3600, 86_400
@@ -20,15 +19,6 @@ FEW: list[Collection] = [
     collection("sue", 30, name="offset", epochs=Epochs(HOUR, 600, 50)),
     collection("olh", 30, name="days", epochs=Epochs(DAY, 0, 50)),
 ]
-
-
-def test_collections_whose_epochs_begin_and_end_together_share_a_branch() -> None:
-    """By length and offset of their epochs; where epoch 0 lies does not matter."""
-    assert {tag: [c.name for c in some] for tag, some in by_calendar(FEW).items()} == {
-        "Every3600s": ["one", "later"],
-        "Every3600sFrom600s": ["offset"],
-        "Every86400s": ["days"],
-    }
 
 
 def of_epochs(output: Path) -> dict[str, bytes]:

@@ -1,4 +1,4 @@
-"""The graph over files on Prism, Beam's portable runner for one machine.
+"""The graph over files, and the public transform, on Prism, Beam's portable runner for one machine.
 
 The clusters' graph is not tested there: counts stay pending in some runs (docs/operations.md).
 """
@@ -8,11 +8,16 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import apache_beam as beam
 import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
 
 from ldpbeam.job.config import RunConfig
 from ldpbeam.pipelines.run import run
+from ldpbeam.transforms import as_dict
 from tests.pipelines.running import collection, fleet, write
+from tests.transforms.public import BOTH, SENT, counters, elements, expected, in_order, keep
+from tests.transforms.test_frequencies import INPUTS, Whole
 from tests.waiting import PATIENCE
 
 pytestmark = [
@@ -47,3 +52,23 @@ def test_files_give_byte_for_byte_what_the_local_runner_gives(
 
 def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("deduplicate", [True, False])
+def test_the_public_transform_gives_the_rows_of_the_driver(
+    prism: Path, tmp_path: Path, deduplicate: bool
+) -> None:
+    """Of every kind of input, over two calendars; its counters too."""
+    for one in BOTH:
+        write(tmp_path / "files", one, SENT[one.digest_hex], prefix=one.name)
+    options = PipelineOptions(
+        ["--runner=PrismRunner", f"--prism_location={prism}", "--environment_type=LOOPBACK"]
+    )
+    with beam.Pipeline(options=options) as pipeline:
+        for name in INPUTS:
+            whole = Whole(name, tmp_path / "files", deduplicate=deduplicate)
+            keep(pipeline | name >> whole, tmp_path / name, name)
+    for name in INPUTS:
+        found = in_order(map(as_dict, elements(tmp_path / name)))
+        assert found == expected(deduplicate=deduplicate), name
+    assert counters(pipeline.result)["results"] == 5 * len(INPUTS)

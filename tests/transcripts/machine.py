@@ -18,7 +18,7 @@ from apache_beam.utils.timestamp import Timestamp
 from ldpbeam.accounting import CountedEpoch
 from ldpbeam.admission import ReportColumns
 from ldpbeam.collection.collection import Collection, digest_hex
-from ldpbeam.reports import Admission
+from ldpbeam.reports import Admission, Parts
 from ldpbeam.schedule import Schedule
 from ldpbeam.support import Support, Uncounted
 from ldpbeam.transforms.stateful.count_before_shuffle import CountBeforeShuffle
@@ -120,11 +120,6 @@ def call(step: Any, method: str, cells: Cells, *args: Any) -> list[Any]:
     return list(bound(*args, **{n: v for n, v in names.items() if n in taken}) or ())
 
 
-def result_of(told: Any) -> tuple[str, CountedEpoch]:
-    """(digest, result) of what SumShards gives."""
-    return told.tag, told.value
-
-
 def admission_of(collections: Mapping[int, Collection], sent: Sent) -> Admission:
     """What becomes of a ReportBatch message."""
     digest, batch, arrival = sent
@@ -143,7 +138,7 @@ def entries_and_parts(
     entries = [
         ((name, epoch), (what, count)) for ((name, epoch), what), count in done.entries() if epoch is not None
     ]
-    keyed = [((digest_hex(c.digest), c.epoch), c) for c in done.admitted]
+    keyed = [((digest_hex(c.digest), c.epoch), Parts([c])) for c in done.admitted]
     return entries, [part for pair in keyed for part in split.process(pair)]
 
 
@@ -188,10 +183,12 @@ class Machine:
             self.lift.start_bundle()
         for columns in done.admitted:
             if self.deduplicate:
-                for part in self.split.process(((digest_hex(columns.digest), columns.epoch), columns)):
+                for part in self.split.process(
+                    ((digest_hex(columns.digest), columns.epoch), Parts([columns]))
+                ):
                     self.part(part, when)
             else:
-                self.lift.process(((digest_hex(columns.digest), columns.epoch), columns), when)
+                self.lift.process(((digest_hex(columns.digest), columns.epoch), Parts([columns])), when)
         if not self.deduplicate:
             for lifted in self.lift.finish_bundle():
                 self.part(lifted.value, lifted.timestamp)
@@ -226,7 +223,7 @@ class Machine:
         cells.timers[method].at = None
         fired = Timestamp(micros=at)
         if rank:
-            self.told += map(result_of, call(self.sum, method, cells, key, fired))
+            self.told += call(self.sum, method, cells, key, fired)
         else:
             for update in call(self.count, method, cells, key, fired):
                 self.note(update, fired)

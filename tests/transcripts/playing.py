@@ -66,7 +66,6 @@ from ldpbeam.collection.values import Index
 from ldpbeam.job.config import RunConfig
 from ldpbeam.pipelines.unbounded import collect_stream
 from ldpbeam.simulators.fleet import Fleet
-from ldpbeam.transforms.sources.messages import GatherMessages
 from ldpbeam.wire import report_pb2
 from tests.narrow import frequencies
 from tests.pipelines.running import SIZE, collection
@@ -264,14 +263,15 @@ def _messages(transcript: Transcript, what: str) -> list[bytes]:
 class _Note(beam.DoFn):
     """Every result, as a line of a file."""
 
-    def __init__(self, path: Path, digest: str) -> None:
+    def __init__(self, path: Path) -> None:
         super().__init__()
-        self._path, self._digest = path, digest
+        self._path = path
 
-    def process(self, counted: CountedEpoch, when: Any = beam.DoFn.TimestampParam) -> None:
+    def process(self, pair: tuple[str, CountedEpoch], when: Any = beam.DoFn.TimestampParam) -> None:
+        digest, counted = pair
         record = {
             "told": when.micros - ORIGIN * 1_000_000,
-            "digest": self._digest,
+            "digest": digest,
             "epoch": counted.epoch,
             "revision": None if counted.support is None else counted.revision,
             "pane": counted.pane,
@@ -304,15 +304,8 @@ def play(transcript: Transcript, folder: Path) -> Played:
     notes.touch()
     options = PipelineOptions(["--streaming"])
     with beam.Pipeline(runner="BundleBasedDirectRunner", options=options) as pipeline:
-        counted = (
-            pipeline
-            | stream
-            | "Gather" >> beam.ParDo(GatherMessages("here"))
-            | "Collect" >> collect_stream(config)
-        )
-        for c in config.collections:
-            note = beam.ParDo(_Note(notes, c.digest_hex))
-            _ = counted[c.digest_hex] | f"Note {c.name}" >> note
+        counted = pipeline | stream | "Collect" >> collect_stream(config)
+        _ = counted | "Note" >> beam.ParDo(_Note(notes))
     return Played(folder / "output", [json.loads(line) for line in notes.read_text().splitlines()])
 
 

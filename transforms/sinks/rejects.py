@@ -13,6 +13,7 @@ from ldpbeam.reports import LISTED, Rejection, capped
 from ldpbeam.table_file import as_parquet
 
 from ..composite import composite
+from ..rows import RejectedRow, rejection_of
 from .atomic import publish
 from .file_record import FileRecord
 
@@ -41,18 +42,21 @@ def write_rejects(output: str, name: str, rejections: Iterable[Rejection]) -> Fi
 
 
 @composite
-def rejects_by_source(
-    rejections: beam.PCollection[tuple[str, Rejection]], output: str
-) -> beam.PCollection[FileRecord]:
+def rejects_by_source(rejected: beam.PCollection[RejectedRow], output: str) -> beam.PCollection[FileRecord]:
     """Rejections to one Parquet file per source, of each reason as many rows as :func:`capped` leaves.
 
     They are capped as early as possible: what is held of a source stays short.
     """
     return (
-        rejections
+        rejected
+        | "BySource" >> beam.Map(_by_source).with_output_types(tuple[str, Rejection])
         | "Cap" >> beam.CombinePerKey(_CappedByReason())
         | "Write" >> beam.Map(_write_source, output)
     )
+
+
+def _by_source(row: RejectedRow) -> tuple[str, Rejection]:
+    return row.source, rejection_of(row)
 
 
 _ByReason = dict[str, list[Rejection]]

@@ -53,7 +53,8 @@ class Chunk(Piece):
         found: the records.
         arrivals: int64, when each record arrived, microseconds since 1970; None where nobody knows, as in
             a file.
-        names: what each record is called in its source, instead of its position; none for a file.
+        names: what each record is called in its source, instead of its position; empty for one that has no
+            name there; none for a file.
         written_by: when the records had been written; None where nobody knows.
         file: what can be read again, at ``base``, to have the buffer's bytes; None where nothing can.
     """

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 import apache_beam as beam
 import numpy as np
 import zstandard
+from apache_beam.io.filesystem import FileMetadata
 
 from ldpbeam.admission import MICROS, Written
 from ldpbeam.arrays import Bytes, read_only
@@ -59,14 +60,16 @@ class ReadFiles(beam.DoFn):
     """Paths to :class:`Chunk`, :class:`Table` and :class:`BadSource`.
 
     Formats are told apart by their first bytes, not by names: Parquet, gzip, zstd, those that are known and
-    not read, else length-delimited messages. A path is text, or the bytes of a name that no text can hold.
+    not read, else length-delimited messages. A path is text, the bytes of a name that no text can hold, or
+    what Beam's ``MatchFiles`` says of a file.
     """
 
     def __init__(self, limits: ReadLimits | None = None) -> None:
         self._limits = limits or ReadLimits()
 
-    def process(self, path: str | bytes) -> Iterator[Chunk | Table | BadSource]:
+    def process(self, matched: str | bytes | FileMetadata) -> Iterator[Chunk | Table | BadSource]:
         """Read one file in chunks."""
+        path = matched.path if isinstance(matched, FileMetadata) else matched
         name = path.decode("utf-8", "surrogateescape") if isinstance(path, bytes) else path
         source = printable(name)
         try:

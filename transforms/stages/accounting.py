@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import apache_beam as beam
 from apache_beam.transforms.window import GlobalWindows
@@ -19,16 +20,24 @@ EpochEntry = tuple[EpochKey, tuple[str, int]]
 """((digest, epoch), (what, how many)): an entry of an epoch."""
 
 
-@composite
-def entries_of(entries: beam.PCollection[Entry], digests: Collection[str]) -> beam.PCollection[EpochEntry]:
-    """The entries of some collections' epochs, out of all there are; those without an epoch are left out."""
+def entries_by_epoch() -> beam.ParDo:
+    """The entries that belong to an epoch, by their epoch; those without one are left out."""
+    return beam.FlatMap(_of_an_epoch).with_output_types(EpochEntry)
 
-    def own(entry: Entry) -> Iterator[EpochEntry]:
-        ((digest, epoch), what), count = entry
-        if digest in digests and epoch is not None:
-            yield (digest, epoch), (what, count)
 
-    return entries | "Own" >> beam.FlatMap(own).with_output_types(EpochEntry)
+def _of_an_epoch(entry: Entry) -> Iterator[EpochEntry]:
+    ((digest, epoch), what), count = entry
+    if epoch is not None:
+        yield (digest, epoch), (what, count)
+
+
+def entries_without_epoch() -> beam.ParDo:
+    """The entries of records that belong to no epoch."""
+    return beam.Filter(_of_no_epoch).with_output_types(Entry)
+
+
+def _of_no_epoch(entry: Entry) -> bool:
+    return entry[0][0][1] is None
 
 
 @composite
@@ -39,7 +48,9 @@ def sum_by_epoch(inputs: dict[str, beam.PCollection]) -> beam.PCollection[tuple[
     windows of their epochs; gives counted epochs by the digest of their collection, which need no windows
     any more. An epoch of which nothing was admitted has no support, and an account all the same.
     """
-    together = (inputs["support"], inputs["entries"]) | "Both" >> beam.Flatten()
+    # The type says how keys are encoded: by the same coder on both sides of the grouping, in any language.
+    both = beam.Flatten().with_output_types(tuple[EpochKey, Any])
+    together = (inputs["support"], inputs["entries"]) | "Both" >> both
     counted = together | "Epochs" >> beam.GroupByKey() | "Sum" >> beam.Map(_counted_epoch)
     return counted | "Whole" >> beam.WindowInto(GlobalWindows())
 
@@ -64,6 +75,6 @@ def join_accounting(
     entries: beam.PCollection[Entry],
     epochs: Mapping[str, Epochs],
 ) -> beam.PCollection[tuple[str, CountedEpoch]]:
-    """Counts of some collections' epochs, with the entries of these epochs out of all there are."""
-    own = entries | "Entries" >> entries_of(frozenset(epochs)) | "Line" >> window_by_epoch(epochs, EpochEntry)
+    """Counts of epochs, with the entries of these epochs out of all there are."""
+    own = entries | "Entries" >> entries_by_epoch() | "Line" >> window_by_epoch(epochs, EpochEntry)
     return {"support": support, "entries": own} | "Books" >> sum_by_epoch()

@@ -6,6 +6,7 @@ Event time is the epoch index carried by the reports; clocks of devices, files a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from math import gcd
 from typing import Any
 
 import apache_beam as beam
@@ -25,23 +26,35 @@ _Sharded = tuple[Shard, ReportColumns]
 _Waiting = tuple[Shard, WaitingColumns]
 
 
+def common_windows(epochs: Iterable[Epochs]) -> FixedWindows:
+    """The longest fixed windows of which one ends wherever an epoch ends, of whichever of some calendars.
+
+    Epochs of one calendar are these windows themselves.
+    """
+    first, *others = epochs
+    length = gcd(
+        first.length, *(each.length for each in others), *(each.origin - first.origin for each in others)
+    )
+    return FixedWindows(length, first.origin % length)
+
+
 @composite
 def window_by_epoch(
-    columns: beam.PCollection[Any], epochs: Mapping[str, Epochs], kind: Any = EpochParts
+    columns: beam.PCollection[Any], /, epochs: Mapping[str, Epochs], kind: Any = EpochParts, **into: Any
 ) -> beam.PCollection[Any]:
-    """Give everything that is keyed by epoch the window of that epoch: [start, start + length).
+    """Give everything that is keyed by epoch the last one of :func:`common_windows` that is in the epoch.
 
-    Windows have the epochs' own length and origin, timestamps are at the end; ``kind`` is the type of the
-    elements. The epochs of all collections, which are given by digest, have one calendar.
+    So what belongs to an epoch is in one window, which ends with it. Timestamps are at the end; ``epochs``
+    are given by digest, ``kind`` is the type of the elements, and ``into`` are further arguments of
+    WindowInto.
     """
-    ((length, offset),) = {each.calendar for each in epochs.values()}
 
     def stamp(pair: tuple[EpochKey, Any]) -> TimestampedValue:
         digest, epoch = pair[0]
         return TimestampedValue(pair, Timestamp(seconds=epochs[digest].end(epoch) - 1, micros=999_000))
 
     stamped = columns | "EndOfEpoch" >> beam.Map(stamp).with_output_types(kind)
-    return stamped | "Windows" >> beam.WindowInto(FixedWindows(length, offset))
+    return stamped | "Windows" >> beam.WindowInto(common_windows(epochs.values()), **into)
 
 
 def _shards(pair: EpochParts, bits: int) -> Iterator[_Sharded]:

@@ -18,6 +18,8 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import Reason
 from ldpbeam.reports import Rejection
 
+from ..metrics import count_reports
+from ..rows import RejectedRow, rejected_row
 from .reports import ACCOUNTING, REJECTED, EpochParts
 
 KeptEpochs = Mapping[str, frozenset[int]]
@@ -35,24 +37,18 @@ _LEFT_OUT = f"rejected.{Reason.TOO_MANY_EPOCHS.value}"
 """The entry of reports whose epoch is left out."""
 
 
-def largest_epochs(
-    entries: beam.PCollection[Entry], limit: int
-) -> tuple[beam.PCollection[_Kept], beam.PCollection[Entry]]:
+def largest_epochs(entries: beam.PCollection[Entry], limit: int) -> beam.PCollection[_Kept]:
     """Which epochs a run has: of each collection those with the most records, of equal ones the earliest.
 
-    One element, or none where no record names an epoch; :class:`LeftOut` takes both. With it come the entries
-    that are of no epoch.
+    One element, or none where no record names an epoch; :class:`LeftOut` takes it.
     """
-    typed = beam.FlatMap(_by_epoch).with_output_types(_Read, **{ACCOUNTING: Entry})
-    read = entries | "EpochsRead" >> typed.with_outputs(ACCOUNTING, main="epochs")
-    return read.epochs | "LargestEpochs" >> beam.CombinePerKey(_Largest(limit)), read[ACCOUNTING]
+    read = entries | "EpochsRead" >> beam.FlatMap(_by_epoch).with_output_types(_Read)
+    return read | "LargestEpochs" >> beam.CombinePerKey(_Largest(limit))
 
 
-def _by_epoch(entry: Entry) -> Iterator[_Read | beam.pvalue.TaggedOutput]:
+def _by_epoch(entry: Entry) -> Iterator[_Read]:
     ((digest, epoch), what), count = entry
-    if epoch is None:
-        yield beam.pvalue.TaggedOutput(ACCOUNTING, entry)
-    elif what == "read":
+    if epoch is not None and what == "read":
         yield None, (digest, epoch, count)
 
 
@@ -91,8 +87,9 @@ class LeaveOutEpochs(beam.DoFn):
 
     Outputs: the same; entries under :data:`ACCOUNTING`, and rejections of one source, which stands for all
     that is left out, under :data:`REJECTED`. Columns that are left out are booked where they leave. A counted
-    epoch gives what is in its account, but for what was counted, which is booked where it is published; the
-    account of an epoch that is left out becomes a part of its collection's.
+    epoch gives what is in its account, but for what was counted, which is booked where it is published: so a
+    result that gets lost in between is noticed. The account of an epoch that is left out becomes a part of
+    its collection's.
     """
 
     def __init__(self, collections: Sequence[Collection]) -> None:
@@ -108,6 +105,8 @@ class LeaveOutEpochs(beam.DoFn):
         if digest not in kept or epoch in kept[digest]:
             yield found
             if isinstance(what, CountedEpoch):
+                for repeated in ("duplicate", CONFLICTING):
+                    count_reports(repeated, entries.get(repeated, 0))
                 entries.pop("counted", None)
                 yield from _entries((digest, epoch), entries)
             return
@@ -120,7 +119,8 @@ class LeaveOutEpochs(beam.DoFn):
             source = self._sources[digest]
             reason = Reason.TOO_MANY_EPOCHS
             rejection = Rejection(reason, source, -1, count=refused, digest=digest, epoch=epoch)
-            yield beam.pvalue.TaggedOutput(REJECTED, (source, rejection))
+            count_reports(_LEFT_OUT, refused)
+            yield beam.pvalue.TaggedOutput(REJECTED, rejected_row(rejection))
         yield from _entries((digest, None), entries)
 
 
@@ -135,7 +135,7 @@ class LeftOut:
 
     Attributes:
         entries: of the accounting, one collection of them for each place.
-        rejections: keyed by their source, likewise.
+        rejections: likewise.
     """
 
     def __init__(self, collections: Sequence[Collection], kept: beam.PCollection[_Kept]) -> None:
@@ -143,7 +143,7 @@ class LeftOut:
         self._collections = collections
         self._kept = beam.pvalue.AsSingleton(kept, default_value=(None, {}))
         self.entries: list[beam.PCollection[Entry]] = []
-        self.rejections: list[beam.PCollection[tuple[str, Rejection]]] = []
+        self.rejections: list[beam.PCollection[RejectedRow]] = []
 
     def without(
         self, found: beam.PCollection, kind: Any, of: str, *, windowed: bool = False
@@ -153,7 +153,7 @@ class LeftOut:
         What is ``windowed`` stays in its windows; entries and rejections are gathered without them.
         """
         leave_out = beam.ParDo(LeaveOutEpochs(self._collections), self._kept)
-        typed = leave_out.with_output_types(kind, **{ACCOUNTING: Entry, REJECTED: tuple[str, Rejection]})
+        typed = leave_out.with_output_types(kind, **{ACCOUNTING: Entry, REJECTED: RejectedRow})
         chosen = found | f"Kept{of}" >> typed.with_outputs(ACCOUNTING, REJECTED, main="kept")
         entries, rejections = chosen[ACCOUNTING], chosen[REJECTED]
         if windowed:

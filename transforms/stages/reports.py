@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,17 +17,19 @@ from ldpbeam.reports import (
     FilePart,
     Parts,
     Rejection,
-    ReportColumns,
     admit_even_rows,
     admit_frames,
     admit_rows,
     by_epoch,
-    put_together,
 )
 from ldpbeam.wire.codec import EvenRows
 
 from ..coders import register_coders
+from ..metrics import count_entries
+from ..rows import RejectedRow, rejected_row
 from ..sources.chunks import BadSource, Chunk, Table
+
+_LOG = logging.getLogger(__name__)
 
 REJECTED = "rejected"
 ACCOUNTING = "accounting"
@@ -35,57 +38,39 @@ COLUMNS = "columns"
 EpochKey = tuple[str, int]
 """(digest, epoch): what everything is keyed by that belongs to an epoch of a collection."""
 
-EpochColumns = tuple[EpochKey, ReportColumns]
-"""Columns of one epoch."""
-
 EpochParts = tuple[EpochKey, Parts]
 """Columns of one epoch in several parts: an element costs Beam as much as thousands of reports cost here, and
 putting parts together would copy them."""
 
 
-def calendar_tag(collection: Collection) -> str:
-    """The output that carries the columns of all collections whose epochs begin and end with this one's."""
-    length, offset = collection.epochs.calendar
-    return f"Every{length}s" + f"From{offset}s" * (offset > 0)
+def admit_reports(collections: Sequence[Collection]) -> beam.ParDo:
+    """:class:`AdmitPieces` with the types of its outputs."""
+    admit = beam.ParDo(AdmitPieces({c.digest: c for c in collections}))
+    outputs: dict[str, Any] = {COLUMNS: EpochParts, REJECTED: RejectedRow, ACCOUNTING: Entry}
+    return admit.with_output_types(Any, **outputs).with_outputs(*outputs)
 
 
-def by_calendar(collections: Sequence[Collection]) -> dict[str, list[Collection]]:
-    """Collections by :func:`calendar_tag`, in their order."""
-    found: dict[str, list[Collection]] = {}
-    for collection in collections:
-        found.setdefault(calendar_tag(collection), []).append(collection)
-    return found
-
-
-def admit_reports(collections: Sequence[Collection], *, together: bool = False) -> beam.ParDo:
-    """:class:`AdmitReports` with the types of its outputs."""
-    admit = AdmitReports({c.digest: c for c in collections}, together=together)
-    outputs: dict[str, Any] = dict.fromkeys(admit.tags.values(), EpochColumns if together else EpochParts)
-    outputs |= {REJECTED: tuple[str, Rejection], ACCOUNTING: Entry}
-    return beam.ParDo(admit).with_output_types(Any, **outputs).with_outputs(*outputs)
-
-
-class AdmitReports(beam.DoFn):
+class AdmitPieces(beam.DoFn):
     """Decode and admit; never raises, whatever the bytes.
 
-    Outputs: one tag per calendar with :data:`EpochParts`, one element for each epoch in a piece of a source,
-    :data:`REJECTED` with ``(source, Rejection)``, :data:`ACCOUNTING` with accounting entries of all but what
-    was admitted.
+    Outputs: :data:`COLUMNS` with :data:`EpochParts`, one element for each epoch in a piece of a source;
+    :data:`REJECTED` with :class:`~ldpbeam.transforms.rows.RejectedRow`; :data:`ACCOUNTING` with accounting
+    entries of all but what was admitted.
     """
 
-    def __init__(self, collections: Mapping[int, Collection], *, together: bool = False) -> None:
-        """Keep the collections by digest.
-
-        ``together``: all columns under :data:`COLUMNS`, as :data:`EpochColumns`, for steps that keep or send
-        them; what only counts takes parts as they are.
-        """
+    def __init__(self, collections: Mapping[int, Collection]) -> None:
+        """Keep the collections by digest."""
         self._collections = dict(collections)
-        self._together = together
-        self.tags = {d: COLUMNS if together else calendar_tag(c) for d, c in collections.items()}
+        self._read = self._admitted = 0
+        self._warned = False
 
     def setup(self) -> None:
         """Make sure this process knows how to send columns between workers."""
         register_coders()
+
+    def start_bundle(self) -> None:
+        """Begin with no record."""
+        self._read = self._admitted = 0
 
     def process(self, element: Chunk | Table | BadSource) -> Iterator[beam.pvalue.TaggedOutput]:
         """Judge everything in one element."""
@@ -106,18 +91,29 @@ class AdmitReports(beam.DoFn):
             rejections = [_named(r, element) for r in rejections]
         yield from self._outputs(done, rejections)
 
+    def finish_bundle(self) -> None:
+        """Warn, once in a worker, where nothing at all was admitted: it seldom is what somebody wants."""
+        if self._read and not self._admitted and not self._warned:
+            self._warned = True
+            names = ", ".join(f"{one.name} ({one.digest_hex})" for one in self._collections.values())
+            _LOG.warning(
+                "none of %d records was admitted as a report of %s: the rejected rows, or Beam's counters "
+                "reports_rejected_…, say why [W-TRANSFORM-NOTHING]",
+                self._read,
+                names,
+            )
+
     def _outputs(self, done: Admission, rejections: list[Rejection]) -> Iterator[beam.pvalue.TaggedOutput]:
         for parts in by_epoch(done.admitted):
             first = parts[0]
-            columns: Parts | ReportColumns = parts
-            if self._together:
-                columns = first if len(parts) == 1 else put_together(parts)
             key = digest_hex(first.digest), first.epoch
-            yield beam.pvalue.TaggedOutput(self.tags[first.digest], (key, columns))
+            yield beam.pvalue.TaggedOutput(COLUMNS, (key, parts))
         for rejection in rejections:
-            by_source: tuple[str, Rejection] = (rejection.source, rejection)
-            yield beam.pvalue.TaggedOutput(REJECTED, by_source)
-        for entry in done.entries():
+            yield beam.pvalue.TaggedOutput(REJECTED, rejected_row(rejection))
+        entries = list(done.entries())
+        self._read += sum(done.read.values())
+        self._admitted += count_entries(entries)
+        for entry in entries:
             yield beam.pvalue.TaggedOutput(ACCOUNTING, entry)
 
 
@@ -129,7 +125,7 @@ def _part_of(element: Chunk | Table | BadSource) -> FilePart | None:
 
 
 def _named(rejection: Rejection, chunk: Chunk) -> Rejection:
-    """A message is known by its own name, not by where it lay among those that came with it."""
+    """A message that has a name is known by it, not by where it lay among those that came with it."""
     at = int(np.searchsorted(chunk.found.offsets, rejection.place - chunk.base, "right")) - 1
-    source = f"{chunk.source}/messages/{chunk.names[max(at, 0)]}"
-    return replace(rejection, source=source, place=0)
+    name = chunk.names[max(at, 0)]
+    return replace(rejection, source=f"{chunk.source}/messages/{name}", place=0) if name else rejection

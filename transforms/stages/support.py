@@ -15,7 +15,7 @@ from ldpbeam.support import Support, UncountedReports, is_large
 from ..coders import OptionalSupportCoder, SupportCoder
 
 
-class CountSupport(beam.CombineFn):
+class CountCollection(beam.CombineFn):
     """Columns in, integer counts out. ``add_input`` takes a whole batch; merging is addition.
 
     Pure: accumulators are fresh arrays and only ever owned by one caller.
@@ -67,7 +67,7 @@ class CountSupportOfEach(beam.CombineFn):
     def __init__(self, collections: Sequence[Collection]) -> None:
         """Count for each of some collections."""
         self._large = {c.digest: c.protocol for c in collections if is_large(c.protocol)}
-        self._of = {c.digest: CountSupport(c) for c in collections}
+        self._of = {c.digest: CountCollection(c) for c in collections}
 
     def create_accumulator(self, *_: object) -> Accumulated | None:
         """Nothing; of which collection it is, nobody knows yet."""

@@ -13,7 +13,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from ldpbeam.support import Support
 
 from ..coders import SupportCoder
-from ..stages.reports import EpochColumns, EpochKey
+from ..stages.reports import EpochKey, EpochParts
 from .state import Schedules, counters
 
 
@@ -32,12 +32,14 @@ class CountBeforeShuffle(beam.DoFn):
         """Begin with nothing."""
         self._held = {}
 
-    def process(self, pair: EpochColumns, when: Any = beam.DoFn.TimestampParam) -> None:
+    def process(self, pair: EpochParts, when: Any = beam.DoFn.TimestampParam) -> None:
         """Count in place."""
-        key, columns = pair
+        key, parts = pair
         count = self._count[key[0]]
         support, latest = self._held.get(key) or (count.create_accumulator(), when)
-        self._held[key] = count.add_input(support, columns), max(latest, when)
+        for columns in parts:
+            support = count.add_input(support, columns)
+        self._held[key] = support, max(latest, when)
 
     def finish_bundle(self) -> Iterator[Any]:
         """One support per epoch, at the latest arrival it holds."""

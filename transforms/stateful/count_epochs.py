@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import apache_beam as beam
 
-from ldpbeam.accounting import Entry
+from ldpbeam.accounting import CountedEpoch
 
 from ..composite import composite
+from ..stages.accounting import entries_by_epoch
 from ..stages.reports import EpochKey
 from .count_before_shuffle import CountBeforeShuffle
 from .count_shard import CountShard
@@ -21,11 +21,11 @@ from .sum_shards import SumShards
 @composite
 def count_epochs(
     inputs: dict[str, beam.PCollection], schedules: Schedules, shard_bits: int, deduplicate: bool
-) -> beam.pvalue.DoOutputsTuple:
+) -> beam.PCollection[tuple[str, CountedEpoch]]:
     """Columns and entries of all collections to results, revision by revision: two steps with state.
 
-    Takes ``{"columns": ((digest, epoch), ReportColumns), "entries": Entry}``, gives :class:`CountedEpoch`
-    under the digest of each collection. There are 2**shard_bits shards per epoch; one without
+    Takes ``{"columns": EpochParts, "entries": Entry}``, gives :class:`CountedEpoch` by the digest of its
+    collection. There are 2**shard_bits shards per epoch; one without
     de-duplication, where nothing but counts is kept.
     """
     if deduplicate:
@@ -41,22 +41,15 @@ def count_epochs(
         | f"CountShard{kind}" >> beam.ParDo(CountShard(schedules, deduplicate=deduplicate))
         | "ByEpoch" >> beam.Map(_same).with_output_types(tuple[EpochKey, Any])
     )
-    of_epochs = beam.FlatMap(_of_an_epoch).with_output_types(tuple[EpochKey, Any])
-    entries = inputs["entries"] | "Entries" >> of_epochs
-    total = SumShards(schedules, 1 << bits)
+    entries = inputs["entries"] | "Entries" >> entries_by_epoch()
+    total = beam.ParDo(SumShards(schedules, 1 << bits)).with_output_types(tuple[str, CountedEpoch])
     return (
         (counted, entries)
-        | "Updates" >> beam.Flatten()
-        | f"SumShards{kind}" >> beam.ParDo(total).with_outputs(*schedules)
+        | "Updates" >> beam.Flatten().with_output_types(tuple[EpochKey, Any])
+        | f"SumShards{kind}" >> total
     )
 
 
 def _same(element: Any) -> Any:
     """Nothing changes but the declared type, which chooses how keys are encoded."""
     return element
-
-
-def _of_an_epoch(entry: Entry) -> Iterator[tuple[EpochKey, tuple[str, int]]]:
-    ((digest, epoch), what), count = entry
-    if epoch is not None:
-        yield (digest, epoch), (what, count)

@@ -19,6 +19,7 @@ from ldpbeam.schedule import Schedule
 from ldpbeam.support import Support
 
 from ..coders import ReportColumnsCoder, SupportCoder
+from ..metrics import count_reports
 from .distinct import DistinctSample
 from .state import NEVER, Schedules, ShardCount, ShardKey, Update, counters, read_state, wake_up, write_state
 
@@ -130,7 +131,10 @@ class CountShard(beam.DoFn):
         coder = ReportColumnsCoder if self._deduplicate else SupportCoder
         size = coder.reports(part) if part else 0
         if known.counted_at >= schedule.close(epoch):
-            return [((digest, epoch), ("late", size))] if size else []
+            if not size:
+                return []
+            count_reports("late", size)
+            return [((digest, epoch), ("late", size))]
         if size:
             reports.add(part)
             known = known.with_part(part, self._deduplicate)

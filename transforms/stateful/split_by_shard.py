@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import apache_beam as beam
 
 from ldpbeam.dedup import shard_columns
+from ldpbeam.reports import put_together
 
 from ..coders import ReportColumnsCoder
-from ..stages.reports import EpochColumns
+from ..stages.reports import EpochParts
 from .state import ShardKey
 
 
@@ -25,9 +26,10 @@ class SplitByShard(beam.DoFn):
         self._bits = bits
         self._coder = ReportColumnsCoder()
 
-    def process(self, pair: EpochColumns) -> Iterator[tuple[ShardKey, bytes]]:
+    def process(self, pair: EpochParts) -> Iterator[tuple[ShardKey, bytes]]:
         """One part per shard."""
-        (digest, epoch), columns = pair
+        (digest, epoch), some = pair
+        columns = some[0] if len(some) == 1 else put_together(some)
         parts = dict(shard_columns(columns, self._bits))
         for shard in range(1 << self._bits):
             part = parts.get(shard)

@@ -14,7 +14,7 @@ from ldpbeam.errors import LdpError
 from ldpbeam.schedule import Schedule
 
 from ..stages.reports import EpochKey
-from ..stages.support import CountSupport
+from ..stages.support import CountCollection
 
 ShardKey = tuple[str, int, int]
 """(digest, epoch, shard). One pair of steps serves all collections, so that a new one leaves a running job's
@@ -57,9 +57,9 @@ class ShardCount:
         return cls(shard, due, repeats, conflicting, packed[_HEAD.size :])
 
 
-def counters(schedules: Schedules) -> dict[str, CountSupport]:
+def counters(schedules: Schedules) -> dict[str, CountCollection]:
     """What counts the support of each collection, by digest."""
-    return {digest: CountSupport(schedule.collection) for digest, schedule in schedules.items()}
+    return {digest: CountCollection(schedule.collection) for digest, schedule in schedules.items()}
 
 
 # --- what a step remembers of a key besides its bag, and the two timers that wake it up

@@ -18,6 +18,7 @@ from ldpbeam.schedule import Schedule
 from ldpbeam.support import Support
 
 from ..coders import SupportCoder
+from ..metrics import count_reports
 from ..stages.reports import EpochKey
 from .state import NEVER, Schedules, ShardCount, Update, counters, read_state, wake_up, write_state
 
@@ -29,6 +30,7 @@ class EpochState:
     """What is known about an epoch besides the counts of its shards."""
 
     revision: int = 0  # number of the next result
+    sequence: int = 0  # number of the next publication, of a result or of the accounting alone
     due: int | None = None  # pending due time; None when there is nothing to wait for
     result_at: int = NEVER  # due time of the last result
     pane: str = ON_TIME  # what it is called
@@ -183,7 +185,7 @@ class SumShards(beam.DoFn):
         state: Any = beam.DoFn.StateParam(STATE),
         due: Any = beam.DoFn.TimerParam(DUE),
         watch: Any = beam.DoFn.TimerParam(WATCH),
-    ) -> Iterator[beam.pvalue.TaggedOutput]:
+    ) -> Iterator[tuple[str, CountedEpoch]]:
         """Publish what has changed.
 
         Raises:
@@ -205,8 +207,17 @@ class SumShards(beam.DoFn):
         known, support = self._next_result(schedule, key, known, now, counts)
         if known.unpublished:
             number = max(known.revision - 1, 0)
-            counted = CountedEpoch(epoch, support, known.account(), number, known.pane, known.closed)
-            yield beam.pvalue.TaggedOutput(digest, counted)
+            counted = CountedEpoch(
+                epoch,
+                support,
+                known.account(),
+                number,
+                known.pane,
+                known.closed,
+                sequence=known.sequence,
+            )
+            yield digest, counted
+            known = replace(known, sequence=known.sequence + 1)
         # Until its close an epoch has a timer, whatever comes; from then on only shards have more to say.
         following = close if now < close and not known.closed else None
         write_state(state, replace(known, due=following, unpublished=False))
@@ -227,6 +238,8 @@ class SumShards(beam.DoFn):
         total, repeats, conflicting = self._sum(digest, counts)
         if complete:
             counts.clear()
+        count_reports("duplicate", repeats - known.repeats)
+        count_reports(CONFLICTING, conflicting - known.conflicting)
         pane = schedule.pane(epoch, now, known.result_at)
         return known.with_result(total, repeats, conflicting, now, pane)
 

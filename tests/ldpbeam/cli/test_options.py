@@ -720,13 +720,14 @@ def test_how_often_a_file_is_tried(site: Path, tmp_path: Path) -> None:
 
 def test_shards_and_what_waits_on_disk(site: Path, tmp_path: Path) -> None:
     from ldpbeam.pipelines import bounded
+    from ldpbeam.transforms.stages import count_windows
     from ldpbeam.transforms.stages.epochs import once_per_report_id
     from ldpbeam.transforms.stages.spill import Spill
 
     found = {}
     for name, added in (("without", ""), ("with", " --shard-bits 3 --spill-above 5")):
         with (
-            mock.patch.object(bounded, "once_per_report_id", wraps=once_per_report_id) as once,
+            mock.patch.object(count_windows, "once_per_report_id", wraps=once_per_report_id) as once,
             mock.patch.object(bounded, "Spill", wraps=Spill) as spill,
         ):
             assert ended(f"{RUN}{added}", site, tmp_path / name).code == 5

@@ -257,12 +257,12 @@ def test_an_internal_failure_ends_with_6(
     call: Call, arguments: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One line with a code; where it comes from only when LDPBEAM_DEBUG=1."""
-    from ldpbeam.transforms.stages.publish import EstimateEpoch
+    from ldpbeam.transforms.stages.estimate import EstimateEpochs
 
     def fail(self: object, counted: object) -> list[object]:
         raise ZeroDivisionError("planted\nin two lines")
 
-    monkeypatch.setattr(EstimateEpoch, "process", fail)
+    monkeypatch.setattr(EstimateEpochs, "process", fail)
     monkeypatch.delenv("LDPBEAM_DEBUG", raising=False)
     code, _, err = call(*arguments)
     assert code == 6
@@ -279,8 +279,8 @@ def test_lost_reports_are_noticed(
     call: Call, arguments: list[object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A stage that drops reports unbalances the books: exit code 6 and no run.json."""
+    from ldpbeam.transforms.sinks import publish
     from ldpbeam.transforms.sinks.estimates import WriteEpochs
-    from ldpbeam.transforms.stages import publish
 
     class Loses(WriteEpochs):
         def process(self, histogram: Any) -> Any:

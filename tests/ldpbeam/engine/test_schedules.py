@@ -59,9 +59,9 @@ from ldpbeam.transforms.sinks.accounting import RevisionNumbers, read_epoch_acco
 from ldpbeam.transforms.sinks.atomic import publish
 from ldpbeam.transforms.sinks.estimates import EpochFiles, WriteEpochs
 from ldpbeam.transforms.sinks.file_record import FileRecord
-from ldpbeam.transforms.stages.accounting import EpochEntry, entries_of, sum_by_epoch
+from ldpbeam.transforms.stages.accounting import EpochEntry, entries_by_epoch, sum_by_epoch
 from ldpbeam.transforms.stages.epochs import once_per_report_id, window_by_epoch
-from ldpbeam.transforms.stages.publish import EstimateEpoch, MakeConsistent
+from ldpbeam.transforms.stages.estimate import EstimateEpochs
 from ldpbeam.transforms.stages.reports import ACCOUNTING, EpochParts
 from ldpbeam.transforms.stages.support import CountSupportOfEach
 from ldpbeam.wire import report_pb2
@@ -618,16 +618,15 @@ def publish_with_beam(config: RunConfig, state: StreamState, due: Sequence[Due])
             inputs = {
                 "support": single.columns | "Support" >> beam.CombinePerKey(CountSupportOfEach([agreed])),
                 "entries": booked
-                | "Own" >> entries_of(frozenset(epochs))
+                | "Own" >> entries_by_epoch()
                 | "Windows" >> window_by_epoch(epochs, EpochEntry),
             }
             _ = (
                 inputs
                 | "Books" >> sum_by_epoch()
-                | "Counted" >> beam.Values()
-                | "Which" >> beam.Map(lambda counted, given: replace(counted, **given[counted.epoch]), given)
-                | "Estimate" >> beam.ParDo(EstimateEpoch(agreed, config.counting.max_error_fraction))
-                | "Histogram" >> beam.ParDo(MakeConsistent(agreed))
+                | "Which" >> beam.MapTuple(lambda d, one, given: (d, replace(one, **given[one.epoch])), given)
+                | "Estimate" >> beam.ParDo(EstimateEpochs([agreed], config.counting.max_error_fraction))
+                | "Histogram" >> beam.Values()
                 | "Number" >> beam.Map(RevisionNumbers(agreed, config.outputs.output, results.ENGINE).number)
                 | "Write" >> beam.ParDo(WriteEpochs(agreed, config.outputs.output, results.ENGINE))
             )

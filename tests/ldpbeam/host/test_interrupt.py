@@ -37,18 +37,18 @@ BUSY = """\
 import sys, threading, time
 from pathlib import Path
 from ldpbeam.cli.main import main
-from ldpbeam.transforms.stages.publish import MakeConsistent
+from ldpbeam.transforms.stages.estimate import EstimateEpochs
 
 marker, sys.argv = Path(sys.argv[1]), ["ldpbeam", *sys.argv[2:]]
-real = MakeConsistent.process
+real = EstimateEpochs.process
 
 def busy(self, element):
-    if element.epoch:
+    if element[1].epoch:
         marker.touch()
         {what}
     return list(real(self, element))
 
-MakeConsistent.process = busy
+EstimateEpochs.process = busy
 main()
 """
 """The command with a step that takes very long in its second epoch; the first has been written by then."""

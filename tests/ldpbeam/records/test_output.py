@@ -211,14 +211,14 @@ def test_a_lock_whose_file_was_removed_is_no_lock(tmp_path: Path, monkeypatch: p
 def test_a_run_that_fails_leaves_the_earlier_results(
     done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ldpbeam.transforms.stages.publish import MakeConsistent
+    from ldpbeam.transforms.stages.estimate import EstimateEpochs
 
     before = tree(done)
 
     def fail(self: object, element: Any) -> Any:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(MakeConsistent, "process", fail)
+    monkeypatch.setattr(EstimateEpochs, "process", fail)
     with pytest.raises(Exception, match="ZeroDivision"):
         execute(ONE, tmp_path / "in", done)
     assert tree(done) == before

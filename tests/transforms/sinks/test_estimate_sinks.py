@@ -30,7 +30,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 import ldpbeam.transforms.sinks.bigquery
 import ldpbeam.transforms.sinks.topic
 from ldpbeam.accounting import Account
-from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.collection import Collection, digest_hex
 from ldpbeam.collection.file import parse_collection
 from ldpbeam.collection.values import Index
 from ldpbeam.errors import LdpError, UsageError
@@ -49,9 +49,10 @@ from ldpbeam.transforms.sinks.bigquery import (
     require_table,
 )
 from ldpbeam.transforms.sinks.estimates import WriteEpochs
+from ldpbeam.transforms.sinks.publish import write_histograms
 from ldpbeam.transforms.sinks.topic import PublishEstimates, estimate_messages
-from ldpbeam.transforms.stages.publish import write_histograms
 from tests.pipelines.running import collection
+from tests.transforms.graphs import labels
 from tests.transforms.sinks.fake_bigquery import FakeBigQuery, fake_bigquery
 from tests.transforms.sinks.fake_topic import FakeTopic, fake_topic
 from tests.waiting import slowness
@@ -638,6 +639,12 @@ def test_the_view_prefers_more_reports_where_a_key_was_used_twice() -> None:
 # --- in a pipeline
 
 
+def _loaded(pickled: bytes) -> tuple[str, EpochHistogram]:
+    """A histogram by the digest of its collection."""
+    histogram: EpochHistogram = pickle.loads(pickled)
+    return digest_hex(histogram.digest), histogram
+
+
 def test_both_sinks_stand_before_the_files_in_a_pipeline(
     topic: FakeTopic, table: FakeBigQuery, tmp_path: Path
 ) -> None:
@@ -650,9 +657,9 @@ def test_both_sinks_stand_before_the_files_in_a_pipeline(
         final = (
             pipeline
             | beam.Create([pickle.dumps(h) for h in histograms], reshuffle=False)
-            | "Load" >> beam.Map(pickle.loads)
+            | "Load" >> beam.Map(_loaded)
         )
-        _ = write_histograms(final, agreed, outputs)
+        _ = final | write_histograms([agreed], outputs)
     files = parquet(tmp_path, agreed)
     # Two results of an epoch are two revisions; each time the bundle comes again they are two more.
     assert {epoch for epoch, _ in files} == set(range(4))
@@ -668,9 +675,9 @@ def test_both_sinks_stand_before_the_files_in_a_pipeline(
 
 def test_without_sinks_nothing_is_in_between() -> None:
     pipeline = beam.Pipeline(runner="FnApiRunner")
-    final = pipeline | beam.Create([1])
     agreed, outputs = collection("grr", name="a"), Outputs("out", targets={"publish_topic": ""})
-    assert write_histograms(final, agreed, outputs).producer.inputs == (final,)
+    _ = pipeline | beam.Create([1]) | "Write" >> write_histograms([agreed], outputs)
+    assert labels(pipeline) == ["Write/Files"]
 
 
 def test_a_sink_that_refuses_keeps_the_books_from_being_written(
@@ -682,8 +689,8 @@ def test_a_sink_that_refuses_keeps_the_books_from_being_written(
 
     def run() -> None:
         with beam.Pipeline(runner="FnApiRunner") as pipeline:
-            final = pipeline | beam.Create([pickle.dumps(plain(agreed))]) | beam.Map(pickle.loads)
-            _ = write_histograms(final, agreed, outputs)
+            final = pipeline | beam.Create([pickle.dumps(plain(agreed))]) | beam.Map(_loaded)
+            _ = final | write_histograms([agreed], outputs)
 
     table.before.append((404, "notFound"))
     with pytest.raises(Exception, match="E-BIGQUERY-REFUSED"):

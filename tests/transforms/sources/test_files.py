@@ -23,7 +23,7 @@ from ldpbeam.reports import Admission, admit_rows
 from ldpbeam.transforms.sources.chunks import BadSource, Chunk, ReadLimits, Table
 from ldpbeam.transforms.sources.files import ReadFiles
 from ldpbeam.transforms.sources.parquet import believed
-from ldpbeam.transforms.stages.reports import ACCOUNTING, REJECTED, AdmitReports
+from ldpbeam.transforms.stages.reports import ACCOUNTING, REJECTED, AdmitPieces
 from ldpbeam.wire.codec import Rows
 from ldpbeam.wire.report_pb2 import Report, ReportBatch
 from tests.narrow import of_kind
@@ -36,11 +36,11 @@ WIDTH = 2
 def read(path: Path) -> tuple[int, Counter[str], Counter[str]]:
     """Admitted reports, rejections by reason, and the books, of one file."""
     admitted, rejected, books = 0, Counter[str](), Counter[str]()
-    admit = AdmitReports({AGREED.digest: AGREED})
+    admit = AdmitPieces({AGREED.digest: AGREED})
     for element in ReadFiles().process(str(path)):
         for output in admit.process(element):
             if output.tag == REJECTED:
-                rejected[output.value[1].reason.value] += output.value[1].count
+                rejected[output.value.reason] += output.value.count
             elif output.tag == ACCOUNTING:
                 (_, what), count = output.value
                 books[what] += count
@@ -342,7 +342,7 @@ def test_a_file_is_as_old_as_it_says(tmp_path: Path) -> None:
     path.write_bytes(valid("report"))
     os.utime(path, (0, 2 * 3600 - 10))  # the second epoch; the third one may be ahead by a tolerance
     assert read(path)[1] == {"future_epoch": 16}
-    admit = AdmitReports({AGREED.digest: AGREED})
+    admit = AdmitPieces({AGREED.digest: AGREED})
     elements = ReadFiles(ReadLimits(not_after=10 * 3600)).process(str(path))
     assert not [o for e in elements for o in admit.process(e) if o.tag == REJECTED]
 

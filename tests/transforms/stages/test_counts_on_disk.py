@@ -26,8 +26,9 @@ from ldpbeam.reports import Parts, ReportColumns
 from ldpbeam.simulators.deliver.files import write_reports
 from ldpbeam.support import Support, UncountedReports
 from ldpbeam.transforms.stages import counts_on_disk
+from ldpbeam.transforms.stages.count_windows import counter
 from ldpbeam.transforms.stages.counts_on_disk import CountsOnDisk, CountWithSpill, Waiting, WaitingCoder
-from ldpbeam.transforms.stages.support import CountSupport, CountSupportOfEach
+from ldpbeam.transforms.stages.support import CountCollection, CountSupportOfEach
 from tests.pipelines.running import collection, execute
 
 WIDE = collection("grr", 100_000, "wide", parameters=Parameters(epsilon=8.0))
@@ -48,7 +49,7 @@ def values(agreed: Collection, reports: int, seed: int, epoch: int = 3) -> Repor
 
 def counted(agreed: Collection, batches: list[ReportColumns]) -> Support:
     """Without any disk."""
-    plain = CountSupport(agreed)
+    plain = CountCollection(agreed)
     total = plain.create_accumulator()
     for batch in batches:
         total = plain.add_input(total, batch)
@@ -348,7 +349,7 @@ def test_only_steps_that_share_a_disk_use_it(tmp_path: Path) -> None:
         ({"runner": "DataflowRunner"}, False),
         ({"output": "gs://bucket/results"}, False),
     ):
-        made = bounded._count([WIDE], local.changed(**change))
+        made = counter([WIDE], bounded._spill(local.changed(**change)))
         assert isinstance(made, CountWithSpill) == on_disk
         assert isinstance(made, CountSupportOfEach) != on_disk
 

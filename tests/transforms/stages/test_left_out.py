@@ -17,6 +17,7 @@ from ldpbeam.arrays import read_only
 from ldpbeam.errors import Reason
 from ldpbeam.reports import LISTED, Parts, Rejection, ReportColumns, capped
 from ldpbeam.support import Support
+from ldpbeam.transforms.rows import rejection_of
 from ldpbeam.transforms.sinks.rejects import _CappedByReason
 from ldpbeam.transforms.stages.left_out import LeaveOutEpochs, LeftOut, largest_epochs
 from ldpbeam.transforms.stages.reports import ACCOUNTING, REJECTED
@@ -83,7 +84,7 @@ def test_the_account_of_an_epoch_that_is_left_out_becomes_its_collections() -> N
     }
     assert len(entries) == 4
     rejection = Rejection(Reason.TOO_MANY_EPOCHS, "epochs of one", -1, count=84, digest=DIGEST, epoch=3)
-    assert rejections == [("epochs of one", rejection)]
+    assert list(map(rejection_of, rejections)) == [rejection]
 
 
 def test_an_epoch_of_which_nothing_was_admitted_is_no_rejection_of_its_own() -> None:
@@ -110,7 +111,7 @@ def test_columns_are_passed_on_or_booked(epoch: int) -> None:
     else:
         assert main == []
         assert entries == [(((DIGEST, None), "rejected.too_many_epochs"), 7)]
-        assert [(source, r.count, r.epoch) for source, r in rejections] == [("epochs of one", 7, 3)]
+        assert [(row.source, row.count, row.epoch) for row in rejections] == [("epochs of one", 7, 3)]
 
 
 @pytest.mark.parametrize("limit", [1, 2, 9])
@@ -118,8 +119,7 @@ def test_a_run_without_records_keeps_what_comes(limit: int) -> None:
     """No record names an epoch, so nothing says which are the largest."""
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
         read = pipeline | "Entries" >> beam.Create([(((DIGEST, None), "read"), 3)], reshuffle=False)
-        kept, _ = largest_epochs(read, limit)
-        left_out = LeftOut([AGREED], kept)
+        left_out = LeftOut([AGREED], largest_epochs(read, limit))
         numbers = pipeline | "Epochs" >> beam.Create([counted(5)], reshuffle=False)
         passed = left_out.without(numbers, tuple[str, CountedEpoch], "Epochs")
         assert_that(passed | beam.Map(lambda pair: pair[1].epoch), equal_to([5]))

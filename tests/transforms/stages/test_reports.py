@@ -14,7 +14,7 @@ from ldpbeam.collection.epochs import Epochs
 from ldpbeam.reports import Parts, ReportColumns
 from ldpbeam.transforms.sources import files
 from ldpbeam.transforms.sources.chunks import Chunk
-from ldpbeam.transforms.stages.reports import ACCOUNTING, COLUMNS, AdmitReports, calendar_tag
+from ldpbeam.transforms.stages.reports import ACCOUNTING, COLUMNS, REJECTED, AdmitPieces
 from ldpbeam.wire import codec
 from ldpbeam.wire.report_pb2 import ReportBatch
 from tests.pipelines.running import collection, frame
@@ -38,69 +38,56 @@ def chunk(sent: list[tuple[int, int, int]]) -> Chunk:
     return Chunk("here", 0, codec.joined(messages), arrivals)
 
 
-def elements(piece: Chunk, *, together: bool) -> tuple[list[tuple[str, Any]], list[Any]]:
-    """Columns with their output, and the accounting."""
+def elements(piece: Chunk) -> tuple[list[Any], list[Any]]:
+    """Columns by epoch, and the accounting."""
     found, entries = [], []
-    for output in AdmitReports(AGREED, together=together).process(piece):
+    for output in AdmitPieces(AGREED).process(piece):
         if output.tag == ACCOUNTING:
             entries.append(output.value)
         else:
-            found.append((output.tag, output.value))
+            assert output.tag == COLUMNS
+            found.append(output.value)
     return found, entries
 
 
-def test_streams_get_one_element_for_an_epoch_however_many_batches_came() -> None:
-    found, _ = elements(chunk(SENT), together=True)
-    assert {tag for tag, _ in found} == {COLUMNS}
-    keys = [key for _, (key, _) in found]
+def test_batches_of_an_epoch_are_one_element_however_many_came() -> None:
+    found, entries = elements(chunk(SENT))
+    keys = [key for key, _ in found]
     assert len(keys) == len(set(keys)) == 3
     at = np.cumsum([0, *(n for _, _, n in SENT)])
-    for _, ((digest, epoch), columns) in found:
-        assert (AGREED[columns.digest].digest_hex, columns.epoch) == (digest, epoch)
+    for (digest, epoch), parts in found:
+        assert isinstance(parts, Parts)
+        own = AGREED[parts[0].digest]
+        assert {(own.digest_hex, epoch)} == {(AGREED[p.digest].digest_hex, p.epoch) for p in parts}
+        assert own.digest_hex == digest
         ids = [
             i
-            for (own, when, n), first in zip(SENT, at, strict=False)
-            if (own, when) == (columns.digest, epoch)
+            for (sent, when, n), first in zip(SENT, at, strict=False)
+            if (sent, when) == (own.digest, epoch)
             for i in range(first, first + n)
         ]
-        assert sorted(columns.report_ids.tolist()) == ids
-        assert (columns.payloads[:, 0] == columns.report_ids % 11).all()
-        assert not columns.payloads.flags.writeable
+        assert sorted(i for part in parts for i in part.report_ids.tolist()) == ids
+        for part in parts:
+            assert (part.payloads[:, 0] == part.report_ids % 11).all()
+            assert not part.payloads.flags.writeable
+    assert dict(entries) == {
+        ((AGREED[digest].digest_hex, epoch), "read"): sum(n for d, e, n in SENT if (d, e) == (digest, epoch))
+        for digest, epoch, _ in SENT
+    }
 
 
-def test_a_large_batch_alone_is_not_copied() -> None:
-    piece = chunk([(ONE, 0, 2000), (TWO, 0, 2000)])
-    found, _ = elements(piece, together=True)
-    assert len(found) == 2
-    for _, (_, columns) in found:
-        assert isinstance(columns, ReportColumns)
-        assert np.shares_memory(columns.payloads, piece.found.buffer)
-
-
-def test_over_files_batches_of_an_epoch_are_one_element_and_lie_where_they_were_read() -> None:
+def test_large_batches_lie_where_they_were_read() -> None:
     sent = [(ONE, 0, 2000), (TWO, 0, 1500), (ONE, 0, 1100), (ONE, 0, 1400)]
     piece = chunk(sent)
-    found, _ = elements(piece, together=False)
-    sizes = {key: list(map(len, parts)) for _, (key, parts) in found}
+    found, _ = elements(piece)
+    sizes = {key: list(map(len, parts)) for key, parts in found}
     assert sizes == {
         (AGREED[ONE].digest_hex, 0): [2000, 1100, 1400],
         (AGREED[TWO].digest_hex, 0): [1500],
     }
-    for _, ((digest, epoch), parts) in found:
-        assert isinstance(parts, Parts)
+    for _, parts in found:
         for part in parts:
-            assert (AGREED[part.digest].digest_hex, part.epoch) == (digest, epoch)
             assert np.shares_memory(part.payloads, piece.found.buffer)
-            assert (part.payloads[:, 0] == part.report_ids % 11).all()
-
-
-def test_the_accounting_is_the_same_either_way() -> None:
-    apart, together = (elements(chunk(SENT), together=each) for each in (False, True))
-    assert sorted(apart[1]) == sorted(together[1])
-    assert {tag for tag, _ in apart[0]} == {calendar_tag(c) for c in AGREED.values()}
-    assert {(key, sum(map(len, parts))) for _, (key, parts) in apart[0]} == {
-        (key, len(columns)) for _, (key, columns) in together[0]
-    }
 
 
 def _batch(n: int, *, wrong: int = 0, parts: int = 1, digest: int = ONE) -> bytes:
@@ -115,9 +102,9 @@ def _batch(n: int, *, wrong: int = 0, parts: int = 1, digest: int = ONE) -> byte
 
 
 def _columns_of(path: Path) -> list[ReportColumns]:
-    admit = AdmitReports(AGREED)
+    admit = AdmitPieces(AGREED)
     outputs = [output for piece in files.ReadFiles().process(str(path)) for output in admit.process(piece)]
-    return [part for o in outputs if o.tag in admit.tags.values() for part in o.value[1]]
+    return [part for o in outputs if o.tag == COLUMNS for part in o.value[1]]
 
 
 @pytest.mark.parametrize("piece", [3_000, 20_000, 4 << 20])
@@ -162,3 +149,15 @@ def test_columns_that_lie_nowhere_as_they_are_say_so(tmp_path: Path) -> None:
     # Who has written to it just now may write on: then it would be another file before it is read once more.
     assert stored(_batch(1100), seconds=5) == [(1100, False)]
     assert stored(_batch(1100), seconds=-5) == [(1100, False)]
+
+
+def test_a_rejected_message_is_known_by_its_name_or_else_by_its_place() -> None:
+    """Never by an empty name: a dead letter would lead nowhere."""
+    messages = [_batch(3), b"\xff\xff", _batch(4), b"\xfe\xff", b"\xfd\xff"]
+    piece = Chunk("here", 0, codec.joined(messages), names=("a", "b", "", "", "e"))
+    found = [one.value for one in AdmitPieces(AGREED).process(piece) if one.tag == REJECTED]
+    assert sorted((one.source, one.place) for one in found) == [
+        ("here", int(piece.found.offsets[3])),
+        ("here/messages/b", 0),
+        ("here/messages/e", 0),
+    ]

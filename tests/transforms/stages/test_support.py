@@ -22,6 +22,7 @@ from ldpbeam.histogram import estimate_counted
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.reports import Parts, Rejection, ReportColumns, put_together
 from ldpbeam.support import Support, UncountedReports
+from ldpbeam.transforms import CountSupport, FrequenciesPerEpoch
 from ldpbeam.transforms.coders import (
     OptionalSupportCoder,
     PartsCoder,
@@ -30,14 +31,14 @@ from ldpbeam.transforms.coders import (
     register_coders,
 )
 from ldpbeam.transforms.sinks.estimates import WriteEpochs
+from ldpbeam.transforms.sinks.of_each import OfEach
 from ldpbeam.transforms.sinks.rejects import rejects_by_source
 from ldpbeam.transforms.sources.chunks import BadSource, Chunk, Piece, ReadLimits
 from ldpbeam.transforms.sources.files import ReadFiles, read_files
 from ldpbeam.transforms.stages.epochs import once_per_report_id, window_by_epoch
-from ldpbeam.transforms.stages.of_each import OfEach
-from ldpbeam.transforms.stages.publish import EstimateEpoch, MakeConsistent
-from ldpbeam.transforms.stages.reports import AdmitReports, EpochParts
-from ldpbeam.transforms.stages.support import CountSupport, CountSupportOfEach
+from ldpbeam.transforms.stages.estimate import EstimateEpochs
+from ldpbeam.transforms.stages.reports import AdmitPieces, EpochParts
+from ldpbeam.transforms.stages.support import CountCollection, CountSupportOfEach
 from ldpbeam.wire.codec import framed
 from tests.narrow import present
 from tests.pipelines.running import collection, fleet
@@ -62,7 +63,7 @@ def columns(agreed: Collection, n: int, seed: int) -> ReportColumns:
 def test_grouping_and_order_of_merges_do_not_matter(name: str, sizes: list[int], draw: object) -> None:
     """Any tree of add_input and merge_accumulators over any order gives the counts of one long batch."""
     agreed = AGREED[name]
-    count = CountSupport(agreed)
+    count = CountCollection(agreed)
     batches = [columns(agreed, n, i) for i, n in enumerate(sizes)]
     wanted = count.create_accumulator()
     for batch in batches:
@@ -85,7 +86,7 @@ def test_grouping_and_order_of_merges_do_not_matter(name: str, sizes: list[int],
 
 def test_accumulators_are_never_shared() -> None:
     """Zero is fresh each time, and merging changes none of its arguments."""
-    count = CountSupport(AGREED["grr"])
+    count = CountCollection(AGREED["grr"])
     one, two = count.create_accumulator(), count.create_accumulator()
     assert one.counts is not two.counts
     batch = columns(AGREED["grr"], 5, 1)
@@ -103,7 +104,7 @@ def test_accumulators_are_never_shared() -> None:
 def test_for_several_collections_it_is_the_same(name: str) -> None:
     """Beside others each collection is counted as alone; None is neutral, and nothing is shared."""
     agreed = AGREED[name]
-    alone, count = CountSupport(agreed), CountSupportOfEach(list(AGREED.values()))
+    alone, count = CountCollection(agreed), CountSupportOfEach(list(AGREED.values()))
     wanted = alone.create_accumulator()
     parts: list[Support | UncountedReports | None] = [None, count.create_accumulator()]
     for seed in range(4):
@@ -141,7 +142,7 @@ def test_reports_wait_for_a_large_table_and_give_the_same_counts(monkeypatch: py
     monkeypatch.setattr("ldpbeam.support.LARGE_TABLE", 1 << 17)
     protocol = LARGE.protocol
     assert protocol.counts_length == 11**5 - 11 > 1 << 17
-    alone, count = CountSupport(LARGE), CountSupportOfEach([LARGE, AGREED["loloha"]])
+    alone, count = CountCollection(LARGE), CountSupportOfEach([LARGE, AGREED["loloha"]])
     cells = np.random.default_rng(5).integers(0, protocol.counts_length, (9, 1_000), np.int64).astype("<u4")
     batches = [
         ReportColumns(
@@ -299,14 +300,14 @@ def test_beam_knows_the_coders() -> None:
     assert isinstance(coders.registry.get_coder(ReportColumns), ReportColumnsCoder)
     assert isinstance(coders.registry.get_coder(Support), SupportCoder)
     for agreed in AGREED.values():
-        assert isinstance(CountSupport(agreed).get_accumulator_coder(), SupportCoder)
+        assert isinstance(CountCollection(agreed).get_accumulator_coder(), SupportCoder)
 
 
 @pytest.mark.parametrize("name", ["grr", "sue", "l_osue", "loloha", "olh"])
 def test_what_is_sent_to_workers_is_small_and_holds_no_compiled_function(name: str) -> None:
     """Every function object pickles to less than 20 kB for 360 values, before and after use."""
     agreed = collection(name, 360, name)
-    count = CountSupport(agreed)
+    count = CountCollection(agreed)
     accumulator = count.create_accumulator()
     held = np.zeros((1, agreed.protocol.payload_size), np.uint8)
     agreed.protocol.check(read_only(held))
@@ -314,10 +315,11 @@ def test_what_is_sent_to_workers_is_small_and_holds_no_compiled_function(name: s
     agreed.protocol.support_counts(accumulator.counts)
     senders = (
         count,
-        AdmitReports({agreed.digest: agreed}),
-        EstimateEpoch(agreed),
-        MakeConsistent(agreed),
-        OfEach({agreed.digest_hex: EstimateEpoch(agreed)}),
+        AdmitPieces({agreed.digest: agreed}),
+        EstimateEpochs([agreed]),
+        OfEach({agreed.digest_hex: WriteEpochs(agreed, "out")}),
+        FrequenciesPerEpoch(agreed),
+        CountSupport.Fn(agreed),
         CountSupportOfEach([agreed]),
         WriteEpochs(agreed, "out"),
         rejects_by_source("out"),
@@ -357,7 +359,7 @@ def test_signs_of_forged_reports_are_counted_with_the_rest() -> None:
     """The second accumulator is filled by the same step, and merged by it."""
     agreed = collection("sue", 40)
     batches = fleet(agreed, 3_000, 1)
-    count = CountSupport(agreed)
+    count = CountCollection(agreed)
     parts = []
     for batch in batches:
         some = ReportColumns(agreed.digest, 0, batch.report_ids, read_only(batch.payloads))

@@ -116,7 +116,7 @@ class Cluster:
         if subtask is self.now.total:
             for output in outputs:
                 for sink in self.sinks:
-                    sink(output.value)
+                    sink(output[1])
         else:
             place = next(i for i, one in enumerate(self.now.shards) if one is subtask)
             self.now.total.channels[place].extend((update, when) for update in outputs)

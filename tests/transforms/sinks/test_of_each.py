@@ -12,7 +12,7 @@ from apache_beam.transforms.window import FixedWindows, GlobalWindow, IntervalWi
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
-from ldpbeam.transforms.stages.of_each import OfEach
+from ldpbeam.transforms.sinks.of_each import OfEach
 
 
 class Plain(beam.DoFn):

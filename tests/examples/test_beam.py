@@ -1,0 +1,84 @@
+"""The pipelines of examples/beam/ run, and give what their collection's devices sent."""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import ldpbeam
+from ldpbeam.reports import ReportColumns
+from ldpbeam.simulators.deliver.files import batch_message, report_file, write_reports
+from tests.conftest import REPOSITORY
+from tests.narrow import present
+
+COLLECTION = REPOSITORY / "examples" / "first_choice.yaml"
+
+
+@pytest.fixture(scope="module")
+def sent() -> ReportColumns:
+    agreed = ldpbeam.load_collection(COLLECTION)
+    values = np.random.default_rng(7).choice(present(present(agreed.domain).labels), size=5_000)
+    return ldpbeam.simulate(agreed, list(values), seed=7)
+
+
+def example(*arguments: object) -> str:
+    command = [sys.executable, *map(str, arguments)]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+def test_files(sent: ReportColumns, tmp_path: Path) -> None:
+    path = report_file(tmp_path, 0, "batch", "none")
+    write_reports("batch", path, [sent])
+    (tmp_path / "junk.pb").write_bytes(b"junk")
+    options = ("--collection", COLLECTION, "--input", f"{tmp_path}/*.pb", "--output", tmp_path / "out")
+    printed = example("examples/beam/files.py", *options)
+    assert "reports_admitted 5000" in printed.splitlines()
+    (table,) = tmp_path.glob("out-frequencies*")
+    found = pq.read_table(table)
+    wanted = ldpbeam.estimate(ldpbeam.load_collection(COLLECTION), sent)
+    assert found.sort_by("value").to_pylist() == wanted.to_pylist()
+    lines = "".join(one.read_text() for one in tmp_path.glob("out-rejected*")).splitlines()
+    assert [json.loads(line)["source"] for line in lines] == [f"{tmp_path}/junk.pb"]
+
+
+def test_stream() -> None:
+    lines = example("examples/beam/stream.py", "--collection", COLLECTION).splitlines()
+    found = Counter(tuple(line.split()[:2]) for line in lines)
+    # Both parts that came early are in one provisional result: it is due half an hour after the start.
+    assert found == {("0", "early"): 4, ("1", "on_time"): 4, ("2", "late"): 4}
+    reports = {line.split()[-2] for line in lines if line.split()[1] == "late"}
+    assert reports == {"900"}
+
+
+def test_yaml(sent: ReportColumns, tmp_path: Path) -> None:
+    """Beam's own program, with the transform in its process; rejected rows go to their own output."""
+    lines = [batch_message(sent), b"junk"]
+    (tmp_path / "in.txt").write_bytes(b"\n".join(map(base64.b64encode, lines)))
+    names = {"collection": str(COLLECTION), "input": f"{tmp_path}/in.txt", "output": f"{tmp_path}/out"}
+    example(
+        "-m",
+        "apache_beam.yaml.main",
+        f"--yaml_pipeline_file={REPOSITORY}/examples/beam/frequencies.yaml",
+        f"--jinja_variables={json.dumps(names)}",
+        "--runner=FnApiRunner",
+    )
+    rows = [json.loads(line) for path in tmp_path.glob("out-freq*") for line in path.read_text().splitlines()]
+    wanted = ldpbeam.estimate(ldpbeam.load_collection(COLLECTION), sent).to_pylist()
+    assert len(rows) == len(wanted)
+    for row, one in zip(sorted(rows, key=lambda row: -row["n"]), wanted, strict=True):
+        (same,) = [other for other in rows if other["label"] == one["label"]]
+        assert same["n"] == one["n"] == row["n"]
+        for name in ("estimate", "ci_low", "ci_high"):
+            assert same[name] == pytest.approx(one[name], abs=1e-9)  # what is written has ten digits
+    rejected = [line for path in tmp_path.glob("out-rej*") for line in path.read_text().splitlines()]
+    assert [json.loads(line)["reason"] for line in rejected] == ["malformed"]

@@ -1,0 +1,112 @@
+"""Stage 1 as a public transform: messages, rows or files in, admitted reports and rejected rows out."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Optional
+
+import apache_beam as beam
+from apache_beam.io.gcp.pubsub import PubsubMessage
+from apache_beam.transforms.window import GlobalWindows, TimestampedValue
+from apache_beam.typehints import typehints
+from apache_beam.typehints.schemas import named_fields_from_element_type
+
+from .arguments import Collections, OfCollections
+from .sources.chunks import Piece
+from .sources.messages import gather_messages
+from .stages.reports import ACCOUNTING, COLUMNS, REJECTED, admit_reports
+
+_BYTES = Optional[bytes]  # noqa: UP045 - Beam reads this
+# What Create says of elements with a time; Beam unwraps them.
+_STAMPED = TimestampedValue
+_MESSAGE = typehints.normalize(bytes | PubsubMessage | tuple[Any, _BYTES] | Piece | _STAMPED)
+_DICTIONARY = typehints.normalize(dict[Any, Any])
+
+
+class Admitted(NamedTuple):
+    """What stage 1 gives, and :class:`~ldpbeam.transforms.CountSupport` takes.
+
+    Attributes:
+        admitted: reports as columns, by (digest, epoch).
+        rejected: :class:`~ldpbeam.transforms.RejectedRow` of what was not admitted.
+        entries: of the accounting, of all but what was admitted: ((digest, epoch), what), how many.
+    """
+
+    admitted: Any
+    rejected: Any
+    entries: Any
+
+
+class AdmitReports(OfCollections):
+    """Judges messages of devices, whatever their bytes.
+
+    Takes ``bytes``, ``PubsubMessage``, pairs of a key and ``bytes``, rows or dictionaries with ``field``, or
+    what :class:`~ldpbeam.transforms.ReadReports` gives. Windows and triggers of the input play no part.
+    """
+
+    def __init__(
+        self, collections: Collections, *, source: str = "messages", field: str = "", arrival: bool = True
+    ) -> None:
+        """Say what reports may belong to.
+
+        Args:
+            collections: a collection, the path of its file or its definition, or several.
+            source: how rejected rows name where messages come from.
+            field: which field of a row holds the message; empty where elements are messages.
+            arrival: whether an element's timestamp says when its message arrived. An element without one,
+                whose timestamp is Beam's earliest, has an unknown arrival: it is neither late nor from the
+                future.
+
+        Raises:
+            CollectionError, UsageError, TypeError: no collections, or unsound ones.
+        """
+        super().__init__(collections)
+        self._source, self._field, self._arrival = source, field, arrival
+
+    def expand(self, messages: Any) -> Any:  # noqa: D102 - Beam's
+        refuse_other_elements(messages.element_type, self._field)
+        if _is_pieces(messages.element_type):
+            if not messages.windowing.is_default():
+                messages = messages | "Unwindowed" >> beam.WindowInto(GlobalWindows())
+            pieces = messages
+        else:
+            pieces = messages | "Gather" >> gather_messages(
+                self._source, field=self._field, arrival=self._arrival
+            )
+        found = pieces | "Judge" >> admit_reports(self.collections)
+        return Admitted(found[COLUMNS], found[REJECTED], found[ACCOUNTING])
+
+
+def refuse_other_elements(kind: Any, field: str) -> None:
+    """Look at the type of elements, which Beam knows when a pipeline is built.
+
+    Raises:
+        TypeError: they are no messages, or have no such field of bytes.
+    """
+    if not field:
+        if not typehints.is_consistent_with(kind, _MESSAGE):
+            raise TypeError(
+                "takes bytes, PubsubMessage, (key, bytes) or what ReadReports gives, not "
+                f"{_shown(kind)}; for rows name the field that holds the message: field='payload'"
+            )
+        return
+    if any(typehints.is_consistent_with(kind, one) for one in (_DICTIONARY, _STAMPED)):
+        return
+    try:
+        fields = dict(named_fields_from_element_type(kind))
+    except TypeError:
+        raise TypeError(f"field={field!r} is for rows, and the elements are {_shown(kind)}") from None
+    if field not in fields:
+        raise TypeError(f"the rows have no field {field!r}; they have {', '.join(fields)}")
+    if not typehints.is_consistent_with(fields[field], typehints.normalize(_BYTES)):
+        raise TypeError(
+            f"the field {field!r} holds {_shown(fields[field])} and not bytes; decode it in front, as with "
+            "base64.b64decode"
+        )
+
+
+def _is_pieces(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Piece)
+
+
+def _shown(kind: Any) -> str:
+    return kind.__name__ if isinstance(kind, type) else str(kind)

@@ -1,0 +1,172 @@
+"""What the public transforms take, in the forms in which people write it: collections, durations, shards."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import apache_beam as beam
+from apache_beam.transforms.display import DisplayDataItem
+
+from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.distinct import require_distinct
+from ldpbeam.collection.epochs import parse_duration, parse_instant
+from ldpbeam.collection.file import load_collection, parse_collection
+from ldpbeam.errors import UsageError
+
+OneCollection: TypeAlias = Collection | str | Path | Mapping[str, Any]
+Collections: TypeAlias = OneCollection | Iterable[OneCollection]
+"""A collection, the path of its file, or its definition; or several of these."""
+
+MOST_SHARDS = 256
+
+
+def read_collections(given: Collections) -> tuple[Collection, ...]:
+    """The collections that are meant, in their order.
+
+    Raises:
+        CollectionError: a file or a definition is not sound.
+        UsageError: none, or two that cannot be told apart.
+        TypeError: something else.
+    """
+    alone = isinstance(given, Collection | str | Path) or _is_mapping(given)
+    several: Iterable[Any] = [given] if alone else given  # type: ignore[assignment]
+    collections = tuple(map(_collection, several))
+    require_distinct(collections)
+    return collections
+
+
+def _is_mapping(given: Any) -> bool:
+    """A dictionary, or the row that another language sends in its place."""
+    return isinstance(given, Mapping) or hasattr(given, "_asdict")
+
+
+def _collection(given: Any) -> Collection:
+    if isinstance(given, Collection):
+        return given
+    if isinstance(given, str | Path):
+        return load_collection(given)
+    if _is_mapping(given):
+        # JSON is YAML: the one parser refuses what it would refuse in a file.
+        return parse_collection(json.dumps(_plain(given), default=str))
+    raise TypeError(
+        f"collections takes a Collection, the path of its file, or its definition, not {type(given).__name__}"
+    )
+
+
+def _plain(given: Any) -> Any:
+    if hasattr(given, "_asdict"):
+        given = {name: value for name, value in given._asdict().items() if value is not None}
+    if isinstance(given, Mapping):
+        return {str(name): _plain(value) for name, value in given.items()}
+    return [_plain(one) for one in given] if isinstance(given, list | tuple) else given
+
+
+def seconds(name: str, given: Any, *, least: int = 0) -> int:
+    """A duration in whole seconds, written like ``90s`` or ``1h30m``, or as a number of seconds.
+
+    Raises:
+        UsageError: it is none, or shorter than ``least`` seconds.
+    """
+    try:
+        found = parse_duration(given) if isinstance(given, str) else given
+    except ValueError as error:
+        raise UsageError(
+            "E-USAGE-DURATION", f"{name}: {error}", remedy=f'Write for example {name}="10m".'
+        ) from None
+    whole = isinstance(found, int | float) and not isinstance(found, bool) and float(found).is_integer()
+    if not whole or found < least:
+        raise UsageError(
+            "E-USAGE-DURATION",
+            f"{name} is a whole number of seconds, at least {least}, not {given!r}",
+            remedy=f'Write for example {name}="10m".',
+        )
+    return int(found)
+
+
+def instant(name: str, given: Any) -> int | None:
+    """Seconds since 1970 of an instant with a time zone, or as a number; None for None.
+
+    Raises:
+        UsageError: it is none.
+    """
+    if given is None or (isinstance(given, int) and not isinstance(given, bool)):
+        return given
+    try:
+        return parse_instant(given)
+    except ValueError as error:
+        raise UsageError(
+            "E-USAGE-TRANSFORM",
+            f"{name}: {error}",
+            remedy=f'Write for example {name}="2026-01-01T00:00:00Z".',
+        ) from None
+
+
+def shard_bits(shards: Any) -> int:
+    """The logarithm of a number of shards.
+
+    Raises:
+        UsageError: it is no power of two, or none from 1 to 256.
+    """
+    if shards not in {1 << bits for bits in range(MOST_SHARDS.bit_length())} or isinstance(shards, bool):
+        raise UsageError(
+            "E-USAGE-TRANSFORM",
+            f"shards is a power of two from 1 to {MOST_SHARDS}, not {shards!r}",
+            remedy="Leave it out for 8.",
+        )
+    return int(shards).bit_length() - 1
+
+
+def fraction(name: str, given: Any) -> float:
+    """A share from 0 to 1.
+
+    Raises:
+        UsageError: it is none.
+    """
+    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given <= 1:
+        raise UsageError(
+            "E-USAGE-TRANSFORM", f"{name} is from 0 to 1, not {given!r}", remedy="Leave it out for 0.1."
+        )
+    return float(given)
+
+
+def at_least_one(name: str, given: Any) -> int:
+    """A whole number above 0.
+
+    Raises:
+        UsageError: it is none.
+    """
+    if isinstance(given, bool) or not isinstance(given, int) or given < 1:
+        raise UsageError(
+            "E-USAGE-TRANSFORM",
+            f"{name} is a whole number above 0, not {given!r}",
+            remedy="Leave it out for the default.",
+        )
+    return given
+
+
+class OfCollections(beam.PTransform):
+    """A public transform: it knows its collections, and shows them where a runner shows a job."""
+
+    def __init__(self, collections: Collections) -> None:
+        """Read the collections.
+
+        Raises:
+            CollectionError, UsageError, TypeError: as :func:`read_collections`.
+        """
+        super().__init__()
+        self.collections = read_collections(collections)
+        self.by_digest = {one.digest_hex: one for one in self.collections}
+
+    def display_data(self) -> dict[str, Any]:
+        """For the page of a runner: what is counted."""
+        return {"collections": DisplayDataItem(self._named(), label="Collections")}
+
+    def annotations(self) -> dict[str, Any]:
+        """For whoever reads the graph: what is counted."""
+        return {**super().annotations(), "ldpbeam_collections": self._named()}
+
+    def _named(self) -> str:
+        return " ".join(f"{one.name}@{one.version}:{one.digest_hex}" for one in self.collections)

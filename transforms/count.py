@@ -1,0 +1,131 @@
+"""Stages 2 and 3 as a public transform: admitted reports in, counted epochs out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+
+from ldpbeam.collection.collection import Collection
+from ldpbeam.errors import UsageError
+from ldpbeam.schedule import Schedule
+from ldpbeam.support import Support, UncountedReports
+
+from .admit import Admitted
+from .arguments import Collections, OfCollections, at_least_one, read_collections, seconds, shard_bits
+from .rows import RejectedRow
+from .stages.accounting import entries_without_epoch
+from .stages.count_windows import Windowed, count_windows
+from .stages.spill import Spill
+from .stages.support import Accumulated, CountSupportOfEach
+from .stateful.count_epochs import count_epochs
+
+
+class Counted(NamedTuple):
+    """What stages 2 and 3 give, and :class:`~ldpbeam.transforms.EstimateFrequencies` takes.
+
+    Attributes:
+        counted: (digest, :class:`~ldpbeam.accounting.CountedEpoch`): support and account of an epoch.
+        rejected: :class:`~ldpbeam.transforms.RejectedRow` of all that was not counted.
+        entries: of the accounting, ((digest, epoch), what), how many: of records that belong to no epoch, and
+            over bounded input of all other records but those that were counted.
+    """
+
+    counted: Any
+    rejected: Any
+    entries: Any
+
+
+class _CountSupport(CountSupportOfEach):
+    """The CombineFn of stage 3 for an own graph: columns in, integer counts out; merging is addition."""
+
+    def __init__(self, collections: Collections) -> None:
+        """Count for each of some collections; a key has reports of one.
+
+        Raises:
+            CollectionError, UsageError, TypeError: no collections, or unsound ones.
+        """
+        known: Sequence[Collection] = read_collections(collections)
+        super().__init__(known)
+        self._protocols = {one.digest: one.protocol for one in known}
+
+    def extract_output(self, accumulator: Accumulated | None, *_: object) -> Support | None:
+        """The counts."""
+        if isinstance(accumulator, UncountedReports):
+            return accumulator.counted(self._protocols[accumulator.digest])
+        return accumulator
+
+
+class CountSupport(OfCollections):
+    """Counts what :class:`~ldpbeam.transforms.AdmitReports` gives: one report per report id, once per epoch.
+
+    Over bounded input every epoch has one result, at the end. Over unbounded input open epochs are kept in
+    state, and results come early, at the end of an epoch, after late reports and at its close
+    (docs/operations.md). Beam's windows play no part; ``CountSupport.Fn`` is for those who want theirs.
+    """
+
+    Fn = _CountSupport
+
+    def __init__(
+        self,
+        collections: Collections,
+        *,
+        deduplicate: bool = True,
+        shards: int = 8,
+        early_every: str | float = 0,
+        late_every: str | float = 60,
+        max_epochs: int = 10_000,
+        _spill: Spill | None = None,
+        _stream: bool | None = None,
+    ) -> None:
+        """Say what is counted, and when results are published.
+
+        Args:
+            collections: a collection, the path of its file or its definition, or several.
+            deduplicate: whether one report per report id counts, or every report as it comes.
+            shards: into how many parts an epoch's reports are split by their ids; a power of two up to 256.
+                In a stream a job with another number finds none of the state of the one that it replaces.
+            early_every: seconds, or a duration like ``10m``, between results while an epoch lasts; 0 for
+                none. Unbounded input only.
+            late_every: at most one further result per so long when late reports come; unbounded input only.
+            max_epochs: of a collection, over bounded input; those with the fewest records are left out.
+
+        Raises:
+            CollectionError, UsageError, TypeError: no collections, or unsound ones.
+            UsageError: another value that cannot be meant.
+        """
+        super().__init__(collections)
+        self._deduplicate = deduplicate
+        self._bits = shard_bits(shards)
+        self._early = seconds("early_every", early_every)
+        self._late = seconds("late_every", late_every, least=1)
+        self._max_epochs = at_least_one("max_epochs", max_epochs)
+        self._spill, self._stream = _spill, _stream
+
+    def expand(self, admitted: Any) -> Any:  # noqa: D102 - Beam's
+        columns, rejected, entries = Admitted(*admitted)
+        if not columns.windowing.is_default():
+            raise UsageError(
+                "E-USAGE-TRANSFORM",
+                "CountSupport counts epochs itself, and its input is in windows or has a trigger",
+                remedy="Put AdmitReports right in front, or count with WindowByEpoch and CountSupport.Fn.",
+            )
+        inputs = {"columns": columns, "entries": entries}
+        if self._stream if self._stream is not None else not columns.is_bounded:
+            schedules = {c.digest_hex: Schedule(c, self._early, self._late) for c in self.collections}
+            counted = inputs | "Count" >> count_epochs(schedules, self._bits, self._deduplicate)
+            others = entries | "WithoutEpoch" >> entries_without_epoch()
+            return Counted(counted, rejected, others)
+        if self._early:
+            raise UsageError(
+                "E-USAGE-TRANSFORM",
+                "early_every has no effect over bounded input, which has one result per epoch, at the end",
+                remedy="Leave it out, or read from an unbounded source.",
+            )
+        how = Windowed(self._bits if self._deduplicate else None, self._max_epochs, self._spill)
+        found = inputs | "Count" >> count_windows(self.collections, how)
+        all_rejected = (rejected, found["rejected"]) | "Rejected" >> beam.Flatten().with_output_types(
+            RejectedRow
+        )
+        return Counted(found["counted"], all_rejected, found["entries"])

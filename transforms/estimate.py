@@ -1,0 +1,103 @@
+"""Stages 4 and 5 as a public transform: counted epochs in, rows out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Any, Literal, NamedTuple
+
+import apache_beam as beam
+
+from ldpbeam.accounting import CountedEpoch
+from ldpbeam.errors import UsageError
+from ldpbeam.histogram import EpochHistogram
+
+from .arguments import Collections, OfCollections, fraction
+from .count import Counted
+from .rows import AccountRow, FrequencyRow, SummaryRow, account_rows, frequency_rows
+from .stages.estimate import EstimateEpochs, TablesOfEpochs, counted_pane
+from .window import refuse_discarding
+
+
+class Estimated(NamedTuple):
+    """What stages 4 and 5 give.
+
+    Attributes:
+        frequencies: a :class:`~ldpbeam.transforms.FrequencyRow` for each value of an epoch, or a
+            ``pyarrow.Table`` for each epoch.
+        accounts: :class:`~ldpbeam.transforms.AccountRow` of epochs.
+        summaries: :class:`~ldpbeam.transforms.SummaryRow` of epochs.
+    """
+
+    frequencies: Any
+    accounts: Any
+    summaries: Any
+
+
+class EstimateFrequencies(OfCollections):
+    """Makes unbiased frequencies with intervals of counts, and beside them consistent ones.
+
+    Takes what :class:`~ldpbeam.transforms.CountSupport` gives, or pairs of (digest, epoch) and what
+    ``CombinePerKey(CountSupport.Fn(collections))`` makes of an own graph. There each pane restates its epoch,
+    as the revision with the pane's index.
+    """
+
+    def __init__(
+        self,
+        collections: Collections,
+        *,
+        max_error_fraction: float = 0.1,
+        form: Literal["rows", "tables"] = "rows",
+        _histograms: bool = False,
+    ) -> None:
+        """Say of what, and in which form.
+
+        Args:
+            collections: a collection, the path of its file or its definition, or several.
+            max_error_fraction: an epoch of which a larger part of the records was rejected has no result.
+            form: ``rows``, or ``tables`` with one ``pyarrow.Table`` for each epoch, which is many times
+                cheaper for large domains.
+
+        Raises:
+            CollectionError, UsageError, TypeError: no collections, or unsound ones.
+            UsageError: another form, or no fraction.
+        """
+        super().__init__(collections)
+        if form not in ("rows", "tables"):
+            raise UsageError(
+                "E-USAGE-TRANSFORM",
+                f"form is 'rows' or 'tables', not {form!r}",
+                remedy="Leave it out for rows.",
+            )
+        self._limit = fraction("max_error_fraction", max_error_fraction)
+        self._tables, self._histograms = form == "tables", _histograms
+
+    def expand(self, counted: Any) -> Any:  # noqa: D102 - Beam's
+        if isinstance(counted, Counted):
+            epochs = counted.counted
+        else:
+            refuse_discarding(counted.windowing)
+            epochs = counted | "Panes" >> beam.Map(counted_pane).with_output_types(tuple[str, CountedEpoch])
+        estimate = beam.ParDo(EstimateEpochs(self.collections, self._limit))
+        histograms = epochs | "Estimate" >> estimate.with_output_types(tuple[str, EpochHistogram])
+        if self._histograms:
+            return histograms
+        frequencies = histograms | "Tables" >> beam.ParDo(TablesOfEpochs(self.collections)).with_output_types(
+            Any
+        )
+        if not self._tables:
+            frequencies = frequencies | "Rows" >> beam.FlatMap(frequency_rows).with_output_types(FrequencyRow)
+        names = {digest: one.name for digest, one in self.by_digest.items()}
+        accounts = beam.FlatMap(partial(_account_rows, names)).with_output_types(AccountRow)
+        summaries = beam.FlatMap(_summary_rows).with_output_types(SummaryRow)
+        return Estimated(frequencies, epochs | "Accounts" >> accounts, histograms | "Summaries" >> summaries)
+
+
+def _account_rows(names: dict[str, str], pair: tuple[str, CountedEpoch]) -> Iterable[AccountRow]:
+    digest, one = pair
+    return account_rows(names[digest], digest, one.epoch, one.revision, one.sequence, one.account)
+
+
+def _summary_rows(_: tuple[str, EpochHistogram]) -> Iterable[SummaryRow]:
+    """None: a histogram has no summaries of ordered domains yet."""
+    return ()

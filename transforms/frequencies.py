@@ -1,0 +1,180 @@
+"""All stages as one public transform: messages in, frequencies of every epoch out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any, NamedTuple, Self
+
+import apache_beam as beam
+
+from ldpbeam.accounting import Account, Entry
+from ldpbeam.errors import UsageError
+
+from .admit import AdmitReports
+from .arguments import Collections, OfCollections, seconds
+from .count import CountSupport
+from .estimate import EstimateFrequencies
+from .rows import AccountRow, account_rows
+from .stages.accounting import entries_without_epoch
+from .stateful.sum_unattributed import Unattributed, sum_unattributed
+
+
+class Results(NamedTuple):
+    """All outputs of :class:`FrequenciesPerEpoch`.
+
+    Attributes:
+        frequencies: :class:`~ldpbeam.transforms.FrequencyRow`, one for each value of an epoch and revision.
+        rejected: :class:`~ldpbeam.transforms.RejectedRow`, of all records that were not counted.
+        accounts: :class:`~ldpbeam.transforms.AccountRow`, what became of every record.
+        summaries: :class:`~ldpbeam.transforms.SummaryRow`, of ordered domains.
+    """
+
+    frequencies: Any
+    rejected: Any
+    accounts: Any
+    summaries: Any
+
+
+class FrequenciesPerEpoch(OfCollections):
+    """Messages of devices to the frequencies of every epoch: ``messages | FrequenciesPerEpoch("c.yaml")``.
+
+    Takes ``bytes``, ``PubsubMessage``, pairs of a key and ``bytes``, rows or dictionaries with ``field``, or
+    what :class:`~ldpbeam.transforms.ReadReports` gives; gives one
+    :class:`~ldpbeam.transforms.FrequencyRow` per value, in the global window, with the time at which the
+    result was due. Over bounded input every epoch has one result; over unbounded input each further result of
+    an epoch restates it under the next ``revision``: the newest one counts.
+
+    Reports go to their collection by the digest in them. Give one transform all collections: one that knows
+    only some takes the others' reports for those of unknown collections.
+
+    As it stands, records that were not counted are seen in Beam's counters ``reports_rejected_REASON`` only.
+    :meth:`with_outputs` gives them as rows, with the accounts; :meth:`with_error_handler` hands them to
+    Beam's error handler; ``error_handling={"output": NAME}`` is the same for Beam YAML.
+    """
+
+    def __init__(  # noqa: PLR0913 - the options of a whole pipeline, by name
+        self,
+        collections: Collections,
+        *,
+        source: str = "messages",
+        field: str = "",
+        arrival: bool = True,
+        deduplicate: bool = True,
+        shards: int = 8,
+        early_every: str | float = "0s",
+        late_every: str | float = "1m",
+        max_error_fraction: float = 0.1,
+        max_epochs: int = 10_000,
+        error_handling: Mapping[str, str] | None = None,
+    ) -> None:
+        """Say what is counted, and how; the pieces explain their own parameters.
+
+        Args:
+            collections: a collection, the path of its file or its definition, or several.
+            source, field, arrival: as of :class:`~ldpbeam.transforms.AdmitReports`.
+            deduplicate, shards, early_every, late_every, max_epochs: as of
+                :class:`~ldpbeam.transforms.CountSupport`.
+            max_error_fraction: as of :class:`~ldpbeam.transforms.EstimateFrequencies`.
+            error_handling: ``{"output": NAME}`` gives two outputs by name, ``frequencies`` and the rejected
+                rows.
+
+        Raises:
+            CollectionError, UsageError, TypeError: no collections, or unsound ones.
+            UsageError: another value that cannot be meant.
+        """
+        super().__init__(collections)
+        known = self.collections
+        self._admit = AdmitReports(known, source=source, field=field, arrival=arrival)
+        self._count = CountSupport(
+            known,
+            deduplicate=deduplicate,
+            shards=shards,
+            early_every=early_every,
+            late_every=late_every,
+            max_epochs=max_epochs,
+        )
+        self._estimate = EstimateFrequencies(known, max_error_fraction=max_error_fraction)
+        self._late = seconds("late_every", late_every, least=1)
+        self._rejected_name = _output_name(error_handling)
+        self._all = False
+        self._handler: Any = None
+
+    def with_outputs(self) -> Self:
+        """Give :class:`Results`: frequencies, rejected rows, accounts and summaries."""
+        self._all = True
+        return self
+
+    def with_error_handler(self, handler: Any) -> Self:
+        """Hand rejected rows to a handler of ``apache_beam.transforms.error_handling``; None for none."""
+        self._handler = handler
+        return self
+
+    def expand(self, messages: Any) -> Any:  # noqa: D102 - Beam's
+        if (self._handler is not None) + self._all + bool(self._rejected_name) > 1:
+            raise UsageError(
+                "E-USAGE-TRANSFORM",
+                "rejected rows go to one place: to an output, to a handler, or to the name in error_handling",
+                remedy="Choose one of with_outputs(), with_error_handler() and error_handling.",
+            )
+        counted = messages | "Admit" >> self._admit | "Count" >> self._count
+        found = counted | "Frequencies" >> self._estimate
+        if self._handler is not None:
+            self._handler.add_error_pcollection(counted.rejected)
+        if self._rejected_name:
+            return {"frequencies": found.frequencies, self._rejected_name: counted.rejected}
+        if not self._all:
+            return found.frequencies
+        others = self._accounts_of_no_epoch(counted.entries, bounded=counted.counted.is_bounded)
+        accounts = (found.accounts, others) | "Accounts" >> beam.Flatten().with_output_types(AccountRow)
+        return Results(found.frequencies, counted.rejected, accounts, found.summaries)
+
+    def _accounts_of_no_epoch(
+        self, entries: beam.PCollection[Entry], *, bounded: bool
+    ) -> beam.PCollection[AccountRow]:
+        """What became of records that belong to no epoch: once at the end, or again whenever it changes."""
+        names = {digest: one.name for digest, one in self.by_digest.items()}
+        if not bounded:
+            rows = beam.FlatMap(partial(_of_no_epoch, names)).with_output_types(AccountRow)
+            return entries | "Unattributed" >> sum_unattributed(self._late) | "UnattributedRows" >> rows
+        keyed = beam.Map(_by_digest_and_what).with_output_types(tuple[tuple[str, str], int])
+        own = entries | "WithoutEpoch" >> entries_without_epoch() | "ByDigest" >> keyed
+        total = own | "Unattributed" >> beam.CombinePerKey(sum)
+        rows = beam.FlatMap(partial(_total_of_no_epoch, names)).with_output_types(AccountRow)
+        return total | "UnattributedRows" >> rows
+
+
+def _output_name(error_handling: Any) -> str:
+    """The name of the output of rejected rows; empty for none.
+
+    Raises:
+        UsageError: no name, or more than that.
+    """
+    if error_handling is None:
+        return ""
+    if hasattr(error_handling, "_asdict"):
+        error_handling = error_handling._asdict()
+    name = error_handling.get("output") if isinstance(error_handling, Mapping) else None
+    if not isinstance(name, str) or len(error_handling) > 1 or name in {"", "frequencies"}:
+        raise UsageError(
+            "E-USAGE-TRANSFORM",
+            f"error_handling names the output of rejected rows, and nothing else: {error_handling!r}",
+            remedy='Write error_handling={"output": "rejected"}; "frequencies" is the other output.',
+        )
+    return name
+
+
+def _by_digest_and_what(entry: Entry) -> tuple[tuple[str, str], int]:
+    ((digest, _), what), count = entry
+    return (digest, what), count
+
+
+def _total_of_no_epoch(names: dict[str, str], total: tuple[tuple[str, str], int]) -> Iterable[AccountRow]:
+    (digest, what), count = total
+    account = Account()
+    account.add(what, count)
+    return account_rows(names.get(digest, ""), digest, None, 0, 0, account)
+
+
+def _of_no_epoch(names: dict[str, str], one: Unattributed) -> Iterable[AccountRow]:
+    return account_rows(names.get(one.digest, ""), one.digest, None, 0, one.sequence, one.account)

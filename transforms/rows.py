@@ -1,0 +1,178 @@
+"""The rows that the public transforms give: named, typed, with coders that every language of Beam reads.
+
+No ``from __future__ import annotations`` here: Beam makes schemas of these annotations.
+"""
+
+import datetime
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from apache_beam import coders
+from apache_beam.utils.timestamp import Timestamp
+
+from ldpbeam.accounting import Account
+from ldpbeam.errors import Reason
+from ldpbeam.reports import Rejection
+
+
+class FrequencyRow(NamedTuple):
+    """The frequency of one value in one epoch; docs/outputs.md explains the columns."""
+
+    collection: str
+    version: int
+    digest: str
+    epoch: int
+    epoch_start: Timestamp
+    epoch_end: Timestamp
+    revision: int
+    attribute: str
+    value: int
+    label: str
+    n: int
+    support: int
+    estimate: float | None
+    std_error: float | None
+    std_error_floor: float | None
+    ci_low: float | None
+    ci_high: float | None
+    ci_low_all: float | None
+    ci_high_all: float | None
+    consistent: float | None
+    method: str
+    pane: str
+    status: str
+
+
+class SummaryRow(NamedTuple):
+    """A mean or a quantile over the ordered values of one epoch.
+
+    Attributes:
+        collection, version, digest, epoch, epoch_start, epoch_end, revision, attribute, n: as in
+            :class:`FrequencyRow`.
+        statistic: ``mean`` or ``quantile``.
+        share: of a quantile, the share of the devices at or below it; None for a mean.
+        estimate: the mean, or the quantile as a number.
+        ci_low, ci_high: ends of its 95 % interval.
+        pane, status: as in :class:`FrequencyRow`.
+    """
+
+    collection: str
+    version: int
+    digest: str
+    epoch: int
+    epoch_start: Timestamp
+    epoch_end: Timestamp
+    revision: int
+    attribute: str
+    n: int
+    statistic: str
+    share: float | None
+    estimate: float | None
+    ci_low: float | None
+    ci_high: float | None
+    pane: str
+    status: str
+
+
+class RejectedRow(NamedTuple):
+    """Records that were not counted, for one reason, in one place: the columns of ``rejects/``, no
+    payload.
+    """
+
+    reason: str
+    explanation: str
+    source: str
+    place: int
+    index: int  # type: ignore[assignment] # a column; nobody looks rows up in a row
+    count: int  # type: ignore[assignment]
+    digest: str
+    epoch: int | None
+    missing: int | None
+
+
+class AccountRow(NamedTuple):
+    """One number of an account: how many records of an epoch became what.
+
+    Attributes:
+        collection: name; empty where no known collection has the digest.
+        digest: 16 hexadecimal digits; empty for records that name no known collection.
+        epoch: index; None for records of no epoch of the collection.
+        revision: of the newest result of the epoch.
+        sequence: 0 at first, one more for each time that the account is published again. All rows of an
+            account have the same one; those with the highest count, whatever order they arrive in.
+        what: ``read``, ``counted``, ``late``, ``duplicate`` or ``rejected.REASON``.
+        records: how many; read = counted + late + duplicate + rejected once the epoch is closed.
+    """
+
+    collection: str
+    digest: str
+    epoch: int | None
+    revision: int
+    sequence: int
+    what: str
+    records: int
+
+
+ROWS = (FrequencyRow, SummaryRow, RejectedRow, AccountRow)
+
+
+def register_rows() -> None:
+    """Encode rows by their schemas, in every process that sends or gets some."""
+    for row in ROWS:
+        coders.registry.register_coder(row, coders.RowCoder)
+
+
+def as_dict(row: Any) -> dict[str, Any]:
+    """A row as a dictionary, for sinks that take these; times as ``datetime`` in UTC.
+
+    >>> as_dict(AccountRow("minutes", "d763b721438b2148", 5, 0, 0, "read", 7))["records"]
+    7
+    """
+    return {name: _plain(value) for name, value in zip(row._fields, row, strict=True)}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Timestamp):
+        return value.to_utc_datetime().replace(tzinfo=datetime.UTC)
+    return value
+
+
+def frequency_rows(table: Any) -> Iterable[FrequencyRow]:
+    """The rows of an epoch's table, see :func:`ldpbeam.tables.epoch_table`."""
+    columns = [
+        _timestamps(column) if name.startswith("epoch_") else column.to_pylist()
+        for name, column in zip(table.column_names, table.columns, strict=True)
+    ]
+    return map(FrequencyRow._make, zip(*columns, strict=True))
+
+
+def _timestamps(column: Any) -> list[Timestamp]:
+    """The same instant in all rows, as :class:`Timestamp`."""
+    first = Timestamp(micros=column[0].value) if len(column) else None
+    return [first] * len(column)
+
+
+def rejected_row(rejection: Rejection) -> RejectedRow:
+    """A rejection as a row."""
+    one = rejection
+    where = (one.source, one.place, one.index, one.count, one.digest, one.epoch, one.missing)
+    return RejectedRow(one.reason.value, one.explanation, *where)
+
+
+def rejection_of(row: RejectedRow) -> Rejection:
+    """A row as the rejection that it was made of."""
+    reason = Reason(row.reason)
+    detail = "" if row.explanation == reason.explanation else row.explanation
+    return Rejection(reason, *row[2:], detail)
+
+
+def account_rows(
+    collection: str, digest: str, epoch: int | None, revision: int, sequence: int, account: Account
+) -> Iterable[AccountRow]:
+    """An account as rows of what is not 0; repeated records, which are among the rejected, have none."""
+    for what, count in account.entries():
+        if what != "repeated":
+            yield AccountRow(collection, digest, epoch, revision, sequence, what, count)
+
+
+register_rows()

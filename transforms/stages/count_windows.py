@@ -1,0 +1,72 @@
+"""Stages 2 and 3 of 5 for bounded input, put together: Beam's windows, groupings and combiners."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import apache_beam as beam
+from apache_beam.transforms.window import GlobalWindows
+
+from ldpbeam.accounting import CountedEpoch, Entry
+from ldpbeam.collection.collection import Collection
+
+from ..composite import composite
+from ..rows import RejectedRow
+from .accounting import entries_without_epoch, join_accounting
+from .counts_on_disk import CountWithSpill
+from .epochs import once_per_report_id, window_by_epoch
+from .left_out import LeftOut, largest_epochs
+from .reports import ACCOUNTING, EpochParts
+from .spill import Spill
+from .support import CountSupportOfEach
+
+
+@dataclass(frozen=True)
+class Windowed:
+    """How bounded input is counted.
+
+    Attributes:
+        shard_bits: 2**bits shards per epoch; None where repeats count.
+        max_epochs: epochs of a collection at most; those with the fewest records are left out.
+        spill: where columns and counts wait on disk, for runners whose steps share one; None for nowhere.
+    """
+
+    shard_bits: int | None
+    max_epochs: int
+    spill: Spill | None = None
+
+
+@composite
+def count_windows(
+    inputs: Mapping[str, beam.PCollection], collections: Sequence[Collection], how: Windowed
+) -> dict[str, beam.PCollection]:
+    """Columns and entries of all collections to counted epochs, each once.
+
+    Takes ``{"columns": EpochParts, "entries": Entry}``; gives ``counted``, :class:`CountedEpoch` by the
+    digest of its collection, what was left out as ``rejected`` rows, and the ``entries`` of the accounting of
+    all but what was counted.
+    """
+    epochs = {c.digest_hex: c.epochs for c in collections}
+    entries = inputs["entries"]
+    left_out = LeftOut(collections, largest_epochs(entries, how.max_epochs))
+    of_no_epoch = entries | "WithoutEpoch" >> entries_without_epoch()
+    columns = inputs["columns"] | "Epoch" >> window_by_epoch(epochs)
+    if how.shard_bits is not None:
+        single = columns | "OncePerReportId" >> once_per_report_id(how.shard_bits, how.spill)
+        repeats = single[ACCOUNTING] | "Repeats" >> beam.WindowInto(GlobalWindows())
+        # Columns have waited for all epochs to be known anyway; not even a table of counts is made of more.
+        columns = left_out.without(single.columns, EpochParts, "Columns", windowed=True)
+        entries = (entries, repeats) | "Booked" >> beam.Flatten().with_output_types(Entry)
+    support = columns | "Support" >> beam.CombinePerKey(counter(collections, how.spill))
+    counted = join_accounting(support, entries, epochs)
+    counted = left_out.without(counted, tuple[str, CountedEpoch], "Epochs")
+    rejected = left_out.rejections | "LeftOut" >> beam.Flatten().with_output_types(RejectedRow)
+    others = (of_no_epoch, *left_out.entries) | "Others" >> beam.Flatten().with_output_types(Entry)
+    return {"counted": counted, "rejected": rejected, "entries": others}
+
+
+def counter(collections: Sequence[Collection], spill: Spill | None) -> beam.CombineFn:
+    """What counts; on disk where steps share one."""
+    count = CountSupportOfEach(collections)
+    return CountWithSpill(count, spill.folder) if spill else count
