@@ -42,18 +42,18 @@ class Drawn:
         kind = self.kind = agreed.protocol
         once = self.stream(derived.ONCE, 0)
         self.once = _words_once(kind, once)
-        self.memo = kind.new_memo(ScriptedRandomness(self.once))
+        self.memo = kind.device.new_memo(ScriptedRandomness(self.once))
         self.input = _input(kind, self.memo.seed)
         permanent, fresh = self.stream(derived.PERMANENT, self.input), self.stream(derived.FRESH, EPOCH)
-        plan = kind.word_plan
+        plan = kind.simulation.word_plan
         assert plan.permanent is not None
         self.permanent = [permanent.word(plan.permanent.limit) for _ in range(plan.permanent.count)]
         self.fresh = [fresh.word(plan.instant.limit) for _ in range(plan.instant.count)]
         script = ScriptedRandomness(self.permanent + self.fresh)
-        self.response, after = kind.privatize(VALUE, self.memo, script)
+        self.response, after = kind.device.privatize(VALUE, self.memo, script)
         assert script.exhausted()
         (self.answer,) = after.answers.values()
-        self.payload = kind.encode(self.response)
+        self.payload = kind.device.encode(self.response)
         self.report_id = self.stream(derived.REPORT_ID, EPOCH).word()
         self.message = report_pb2.Report(
             digest=agreed.digest, epoch=EPOCH, report_id=self.report_id, payload=self.payload
@@ -64,7 +64,7 @@ class Drawn:
 
 
 def _words_once(kind: LocalProtocol[Any], once: derived.Stream) -> list[int]:
-    seed = kind.word_plan.seed
+    seed = kind.simulation.word_plan.seed
     return [] if seed is None else [once.word(seed.limit) for _ in range(seed.count)]
 
 
@@ -73,7 +73,7 @@ def _input(kind: LocalProtocol[Any], seed: int | None) -> int:
         assert seed is not None
         return kind.family.hash(seed, VALUE)
     if isinstance(kind, BitFlip):
-        return kind.memo_key(kind.sampled_set(seed), VALUE)
+        return kind.device.memo_key(kind.device.sampled_set(seed), VALUE)
     assert isinstance(kind, Direct | Unary)
     return VALUE
 

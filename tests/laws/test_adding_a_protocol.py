@@ -155,7 +155,7 @@ def test_collection_file_simulation_and_pipeline_know_it(
     rows = ds.dataset(tmp_path / "out" / "estimates").to_table().to_pylist()
     assert len(rows) == len(truth) == 5 * EPOCHS
     # A count is a sum of independent bits: P(|C − E C| ≥ n·x) ≤ 2·exp(−2·n·x²).
-    support = Setting(Thrifty.NAME, 5, Parameters(epsilon_longitudinal=3.0)).build().support
+    support = Setting(Thrifty.NAME, 5, Parameters(epsilon_longitudinal=3.0)).build().estimator.support
     bound = sqrt(log(2 * len(rows) / FALSE_ALARM) / (2 * DEVICES)) / float(present(support).gap)
     assert bound < 0.04
     assert max(truth.values()) - min(truth.values()) > 0.2  # estimates of other values would be seen

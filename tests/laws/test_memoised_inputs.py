@@ -83,7 +83,7 @@ def devices(built: Any) -> list[list[Device]]:
         again = [[1 - flip, flip], [flip, 1 - flip]]
 
         def bit(value: int, alpha: int) -> list[float]:
-            one = built.bit.weight(built.point(value, alpha) * built.segment)
+            one = built.bit.weight(built.device.point(value, alpha) * built.segment)
             return [(FULL - one) / FULL, one / FULL]
 
         found = [device(a, lambda v, a=a: bit(v, a), again) for a in range(built.segment)]  # type: ignore[misc]
@@ -124,8 +124,8 @@ def law(view: Shown, values: Values) -> np.ndarray:
 def sequences(built: Any, reports: int) -> list[Values]:
     """All sequences of values that a device accepts, as tuples of one value per attribute."""
     values = list(product(*(range(part.domain_size) for part in built.parts)))
-    if built.sum_limit is not None:
-        values = [value for value in values if sum(value) <= built.sum_limit]
+    if built.device.sum_limit is not None:
+        values = [value for value in values if sum(value) <= built.device.sum_limit]
     return list(product(values, repeat=reports))
 
 

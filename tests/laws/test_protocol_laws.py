@@ -27,11 +27,10 @@ from ldpbeam.hashing import LinearFamily
 from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, LocalProtocol, Memo, Parameters
 from ldpbeam.protocols.bit_flip import BitFlip
-from ldpbeam.protocols.contract import WordSpec
+from ldpbeam.protocols.contract import MeanProtocol
 from ldpbeam.protocols.laplace_mean import LaplaceMean
 from ldpbeam.protocols.local_hash import OLH
-from ldpbeam.protocols.results import MeanProtocol
-from ldpbeam.protocols.simulation_side import FleetAnswers, FleetWords
+from ldpbeam.protocols.simulation import FleetAnswers, FleetWords, WordSpec
 from ldpbeam.protocols.unary import Unary
 from ldpbeam.randomness import FULL, Randomness, ScriptedRandomness
 from ldpbeam.support import Support
@@ -84,14 +83,14 @@ def random_payloads(built: LocalProtocol[Any], n: int, seed: int = 1) -> np.ndar
     """Sound payloads: uniform over what ``decode`` takes, or what devices send."""
     draw = random.Random(seed)
     if isinstance(built, MeanProtocol):
-        chosen = draw.choices(list(built.responses()), k=n)
-        return np.frombuffer(b"".join(map(built.encode, chosen)), np.uint8).reshape(n, -1)
+        chosen = draw.choices(list(built.law.responses()), k=n)
+        return np.frombuffer(b"".join(map(built.device.encode, chosen)), np.uint8).reshape(n, -1)
     found: list[bytes] = []
     while len(found) < n:
         # Many at once: of the bytes for some protocols one in a hundred is a sound payload.
-        many = np.frombuffer(draw.randbytes(n * built.payload_size), np.uint8).reshape(n, -1).copy()
-        many[:, -1] &= 0xFF >> (-built.payload_bits % 8)
-        for code, payload in zip(built.check(many).tolist(), many, strict=True):
+        many = np.frombuffer(draw.randbytes(n * built.device.payload_size), np.uint8).reshape(n, -1).copy()
+        many[:, -1] &= 0xFF >> (-built.device.payload_bits % 8)
+        for code, payload in zip(built.counter.check(many).tolist(), many, strict=True):
             if code == 0:
                 found.append(payload.tobytes())
             elif isinstance(built, BitFlip | Unary):
@@ -99,8 +98,10 @@ def random_payloads(built: LocalProtocol[Any], n: int, seed: int = 1) -> np.ndar
                 # domains: a device's report takes their place.
                 words = Recording(draw.getrandbits(64))
                 value = draw.randrange(built.domain_size)
-                found.append(built.encode(first_answer(built, value, built.new_memo(words), words)))
-    return np.frombuffer(b"".join(found[:n]), np.uint8).reshape(n, built.payload_size)
+                found.append(
+                    built.device.encode(first_answer(built, value, built.device.new_memo(words), words))
+                )
+    return np.frombuffer(b"".join(found[:n]), np.uint8).reshape(n, built.device.payload_size)
 
 
 class Recording(Randomness):
@@ -181,7 +182,7 @@ def test_two_rounds_multiplied_out_are_the_likelihood(setting: FrequencySetting)
             first = first_rows(built, seed)
             joints[seed] = compose(first, second) if two_rounds(built) else first
         for value in range(setting.domain_size):
-            assert built.likelihood(response, value) == joints[seed][value][output_of(response)]
+            assert built.law.likelihood(response, value) == joints[seed][value][output_of(response)]
 
 
 @small
@@ -196,7 +197,7 @@ def test_the_device_code_has_exactly_the_stated_distribution(setting: FrequencyS
     responses, complete = weighted_responses(built)
     for memo in memos(built)[:4] if two_rounds(built) else [Memo()]:
         for value in range(setting.domain_size):
-            if built.word_plan.seed_per_report:
+            if built.simulation.word_plan.seed_per_report:
                 found: dict[Any, Fraction] = {}
                 for words in seed_words(built)[0]:
 
@@ -208,14 +209,14 @@ def test_the_device_code_has_exactly_the_stated_distribution(setting: FrequencyS
                                 word = next(script, None)
                                 return randomness.word(limit) if word is None else word
 
-                        return built.privatize(value, Memo(), Seeded())[0]
+                        return built.device.privatize(value, Memo(), Seeded())[0]
 
                     found |= outcomes(run, cuts)
             else:
                 found = outcomes(partial(first_answer, built, value, memo), cuts)
             assert found
             for response, probability in found.items():
-                assert probability == built.likelihood(response, value), response
+                assert probability == built.law.likelihood(response, value), response
             if complete and memo.seed is None:
                 assert set(found) == {response for response, _ in responses}
 
@@ -259,7 +260,7 @@ def supporters(built: FrequencyProtocol[Any]) -> Iterator[list[bool]]:
     """For each value, which of the responses support it."""
     responses, _ = weighted_responses(built)
     for value in range(built.domain_size):
-        yield [built.supports(response, value) for response, _ in responses]
+        yield [built.law.supports(response, value) for response, _ in responses]
 
 
 @enumerable
@@ -268,7 +269,7 @@ def test_own_and_other_are_the_enumerated_support_probabilities(setting: Frequen
     pair.
     """
     built = setting.build()
-    support = built.support
+    support = built.estimator.support
     rows, whole = over_one_denominator(channel(built))
     for value, supporting in enumerate(supporters(built)):
         for held, row in enumerate(rows):
@@ -290,8 +291,8 @@ def test_the_estimator_is_unbiased_in_rational_arithmetic(setting: FrequencySett
     for value, supporting in enumerate(supporters(built)):
         supported = [sum(compress(row, supporting)) for row in rows]
         expected = Fraction(sum(map(mul, holders, supported)), whole)
-        behind = n * built.support.sampled
-        estimate = (expected / behind - built.support.other) / built.support.gap
+        behind = n * built.estimator.support.sampled
+        estimate = (expected / behind - built.estimator.support.other) / built.estimator.support.gap
         assert estimate == Fraction(holders[value], n)
 
 
@@ -307,8 +308,8 @@ def test_merge_is_commutative_associative_and_batches_do_not_matter(setting: Set
     payloads = random_payloads(built, 700)
 
     def count(rows: np.ndarray) -> Support:
-        support = Support.zero(built.counts_length)
-        built.add_support(rows, support.counts)
+        support = Support.zero(built.counter.counts_length)
+        built.counter.add(rows, support.counts)
         support.reports = len(rows)
         return support
 
@@ -320,21 +321,21 @@ def test_merge_is_commutative_associative_and_batches_do_not_matter(setting: Set
     right = count(parts[3])
     right.merge(count(parts[2]).merge(count(parts[1]).merge(count(parts[0]))))
     assert left == whole == right
-    grown = Support.zero(built.counts_length)
+    grown = Support.zero(built.counter.counts_length)
     for part in parts:
-        built.add_support(part, grown.counts)
+        built.counter.add(part, grown.counts)
         grown.reports += len(part)
     assert grown == whole
-    prefilled = np.arange(built.counts_length, dtype=np.int64)
-    built.add_support(payloads, prefilled)
-    assert np.array_equal(prefilled - np.arange(built.counts_length), whole.counts)
+    prefilled = np.arange(built.counter.counts_length, dtype=np.int64)
+    built.counter.add(payloads, prefilled)
+    assert np.array_equal(prefilled - np.arange(built.counter.counts_length), whole.counts)
     shuffled = payloads[np.random.default_rng(5).permutation(len(payloads))]
     assert count(shuffled) == whole
     # The transform of a sum is the sum of the transforms, and leaves the accumulator alone.
     before = whole.counts.copy()
-    total = built.support_counts(whole.counts)
+    total = built.counter.support_counts(whole.counts)
     assert np.array_equal(before, whole.counts)
-    assert np.array_equal(total, sum(built.support_counts(count(p).counts) for p in parts))
+    assert np.array_equal(total, sum(built.counter.support_counts(count(p).counts) for p in parts))
 
 
 @wide
@@ -342,12 +343,12 @@ def test_accumulators_take_any_layout(setting: Setting) -> None:
     """Read-only, non-contiguous and Fortran-ordered columns count like plain ones."""
     built = setting.build()
     payloads = random_payloads(built, 64)
-    expected = np.zeros(built.counts_length, np.int64)
-    built.add_support(payloads, expected)
+    expected = np.zeros(built.counter.counts_length, np.int64)
+    built.counter.add(payloads, expected)
     for rows in (np.asfortranarray(payloads), np.repeat(payloads, 2, axis=0)[::2], payloads[::-1]):
-        counts = np.zeros(built.counts_length, np.int64)
-        assert not built.check(rows).any()
-        built.add_support(rows, counts)
+        counts = np.zeros(built.counter.counts_length, np.int64)
+        assert not built.counter.check(rows).any()
+        built.counter.add(rows, counts)
         assert np.array_equal(counts, expected)
 
 
@@ -356,11 +357,11 @@ def test_payloads_round_trip(setting: Setting) -> None:
     """Every response survives encode and decode, in payloads of the stated length."""
     built = setting.build()
     responses, _ = weighted_responses(built)
-    payloads = {built.encode(response) for response, _ in responses}
-    assert {len(payload) for payload in payloads} == {built.payload_size}
+    payloads = {built.device.encode(response) for response, _ in responses}
+    assert {len(payload) for payload in payloads} == {built.device.payload_size}
     assert len(payloads) == len(responses)
     for response, _ in responses:
-        assert built.decode(built.encode(response)) == response
+        assert built.device.decode(built.device.encode(response)) == response
 
 
 @pytest.mark.thorough(but=61)
@@ -371,7 +372,7 @@ def test_decode_and_check_agree_on_every_payload(setting: Setting) -> None:
     Exhaustive for payloads of one and two bytes, 3000 random ones beyond.
     """
     built = setting.build()
-    size = built.payload_size
+    size = built.device.payload_size
     if size <= 2:
         payloads = np.arange(256**size, dtype="<u2").view(np.uint8).reshape(-1, 2)[:, :size]
     else:
@@ -380,19 +381,19 @@ def test_decode_and_check_agree_on_every_payload(setting: Setting) -> None:
         payloads[1500:, -1] &= 1
         payloads[2500:, 16:] = 0
         payloads[2400:2500] = random_payloads(built, 100)
-    codes = built.check(payloads)
+    codes = built.counter.check(payloads)
     assert codes.dtype == np.uint8
     sound = 0
     for code, row in zip(codes.tolist(), payloads, strict=True):
         try:
-            response = built.decode(row.tobytes())
+            response = built.device.decode(row.tobytes())
         except InvalidPayload as error:
             assert CheckCode(code).reason is error.reason
         else:
             assert code == 0
             sound += 1
             if sound <= 300:
-                assert built.encode(response) == row.tobytes()
+                assert built.device.encode(response) == row.tobytes()
     assert sound
 
 
@@ -402,9 +403,11 @@ def test_decode_refuses_every_other_length(setting: Setting) -> None:
     text.
     """
     built = setting.build()
-    for length in {0, built.payload_size - 1, built.payload_size + 1, 100} - {built.payload_size}:
+    for length in {0, built.device.payload_size - 1, built.device.payload_size + 1, 100} - {
+        built.device.payload_size
+    }:
         with pytest.raises(InvalidPayload) as caught:
-            built.decode(b"\xa5" * length)
+            built.device.decode(b"\xa5" * length)
         assert caught.value.reason.value == "wrong_length"
         assert "a5" not in str(caught.value)
 
@@ -422,19 +425,21 @@ def test_the_number_of_words_does_not_depend_on_the_value(setting: Setting) -> N
     again: set[tuple[int, ...]] = set()
     for value in range(setting.domain_size):
         for seed in range(5):
-            memo = built.new_memo(Recording(seed))
+            memo = built.device.new_memo(Recording(seed))
             first, second = Recording(seed), Recording(seed + 100)
-            _, memo = built.privatize(value, memo, first)
-            built.privatize(value, memo, second)
+            _, memo = built.device.privatize(value, memo, first)
+            built.device.privatize(value, memo, second)
             fresh.add(tuple(first.limits))
             again.add(tuple(second.limits))
     assert len(fresh) == len(again) == 1
-    words = built.word_plan.instant
+    words = built.simulation.word_plan.instant
     if two_rounds(built):
-        assert built.word_plan.permanent is not None
-        expected = [built.word_plan.permanent, words]
+        assert built.simulation.word_plan.permanent is not None
+        expected = [built.simulation.word_plan.permanent, words]
     else:
-        expected = [words] if built.word_plan.seed is None else [built.word_plan.seed, words]
+        expected = (
+            [words] if built.simulation.word_plan.seed is None else [built.simulation.word_plan.seed, words]
+        )
     assert list(fresh.pop()) == [spec.limit for spec in expected for _ in range(spec.count)]
 
 
@@ -443,12 +448,12 @@ def test_the_memo_is_the_same_object_when_nothing_is_new(setting: Setting) -> No
     """A device writes its state only when it must; the input memo is never changed in place."""
     built = setting.build()
     randomness = Recording(4)
-    memo = built.new_memo(randomness)
+    memo = built.device.new_memo(randomness)
     for value in range(setting.domain_size):
         before = dict(memo.answers)
-        _, after = built.privatize(value, memo, randomness)
+        _, after = built.device.privatize(value, memo, randomness)
         assert dict(memo.answers) == before
-        _, again = built.privatize(value, after, randomness)
+        _, again = built.device.privatize(value, after, randomness)
         assert again is after
         memo = after
     if two_rounds(built):
@@ -466,7 +471,7 @@ def test_values_outside_the_domain_are_refused_without_being_named(setting: Sett
     built = setting.build()
     for value in (-1, setting.domain_size, 987654321):
         with pytest.raises(ValueError, match="domain of size") as caught:
-            built.privatize(value, built.new_memo(Recording(1)), Recording(1))
+            built.device.privatize(value, built.device.new_memo(Recording(1)), Recording(1))
         assert "987654321" not in str(caught.value)
 
 
@@ -475,7 +480,7 @@ def test_protocols_pickle_small_and_equal(setting: Setting) -> None:
     """A protocol travels to every worker: small, equal, and without cached arrays or functions."""
     built = setting.build()
     if not isinstance(built, MeanProtocol):
-        assert present(built.support).own > present(built.support).other
+        assert present(built.estimator.support).own > present(built.estimator.support).other
     data = pickle.dumps(built)
     assert len(data) < 2000
     assert pickle.loads(data) == built == setting.build()
@@ -495,12 +500,12 @@ from tests.reference.settings import settings
 randomness = SystemRandomness()
 for setting in settings((2, 9)):
     built = setting.build()
-    memo = built.new_memo(randomness)
+    memo = built.device.new_memo(randomness)
     for value in (0, 1, 1):
-        response, memo = built.privatize(value, memo, randomness)
-        assert built.decode(built.encode(response)) == response
-        built.guarantee.first_report, built.likelihood(response, 1)
-        getattr(built, "support", None)
+        response, memo = built.device.privatize(value, memo, randomness)
+        assert built.device.decode(built.device.encode(response)) == response
+        built.guarantee.first_report, built.law.likelihood(response, 1)
+        built.estimator.support
 heavy = {"numpy", "numba", "scipy", "yaml", "apache_beam"} & set(sys.modules)
 assert not heavy, heavy
 """
@@ -579,30 +584,34 @@ def test_a_simulated_fleet_is_many_devices(setting: Setting) -> None:
     devices = np.arange(n, dtype=np.int64)
     fleet = Remembering()
     seeds = Words(n, 0)
-    spec = built.word_plan.seed
+    spec = built.simulation.word_plan.seed
     lifetime = seeds.seed(spec).tolist() if spec is not None else [[]] * n
     held = [
-        built.new_memo(ScriptedRandomness([] if built.word_plan.seed_per_report else lifetime[i]))
+        built.device.new_memo(
+            ScriptedRandomness([] if built.simulation.word_plan.seed_per_report else lifetime[i])
+        )
         for i in range(n)
     ]
     for epoch, multiplier in enumerate((1, 1, 3)):
         values = (devices * multiplier) % setting.domain_size
         words = Words(n, epoch)
-        if not built.word_plan.seed_per_report:
+        if not built.simulation.word_plan.seed_per_report:
             words.seed = seeds.seed  # type: ignore[method-assign]
-        payloads = built.privatize_fleet(devices, values, words, fleet)
-        assert payloads.shape == (n, built.payload_size)
-        instant = words.instant(built.word_plan.instant).tolist()
-        once = built.word_plan.permanent
+        payloads = built.simulation.privatize(devices, values, words, fleet)
+        assert payloads.shape == (n, built.device.payload_size)
+        instant = words.instant(built.simulation.word_plan.instant).tolist()
+        once = built.simulation.word_plan.permanent
         permanent = words.permanent(once).tolist() if once is not None else [[]] * n
         fresh = (
-            words.seed(spec).tolist() if spec is not None and built.word_plan.seed_per_report else [[]] * n
+            words.seed(spec).tolist()
+            if spec is not None and built.simulation.word_plan.seed_per_report
+            else [[]] * n
         )
         for i, value in enumerate(values.tolist()):
             script = ScriptedRandomness([*fresh[i], *permanent[i], *instant[i]])
-            response, held[i] = built.privatize(value, held[i], script)
+            response, held[i] = built.device.privatize(value, held[i], script)
             assert script.exhausted()
-            assert built.encode(response) == payloads[i].tobytes()
+            assert built.device.encode(response) == payloads[i].tobytes()
 
 
 # Facts of the hash families

@@ -33,7 +33,7 @@ from tests.pipelines.running import Done, collection, execute, frame, varint
 BITS = collection("sue", 203, "bits")
 HASHED = collection("olh", 11, "hashed", parameters=Parameters(epsilon=1.0, g=3, hash_family="affine"))
 AGREED = (BITS, HASHED)
-WIDTH = BITS.protocol.payload_size
+WIDTH = BITS.protocol.device.payload_size
 _ids = count(1000)
 _draw = random.Random(7)
 SENT: list[bytes] = []

@@ -38,7 +38,7 @@ def weighted_responses(
     Families whose seeds cannot be enumerated are represented by fifty fixed ones.
     """
     try:
-        found = list(protocol.responses())
+        found = list(protocol.law.responses())
         complete = True
     except NotImplementedError:
         draw = random.Random(20260101)
@@ -51,7 +51,11 @@ def weighted_responses(
             family.seed([draw.randrange(family.word_limit) for _ in range(family.SEED_WORDS)])
             for _ in range(50)
         ]
-        found = [protocol.decode(family.encode(seed, symbol)) for seed in seeds for symbol in range(family.g)]
+        found = [
+            protocol.device.decode(family.encode(seed, symbol))
+            for seed in seeds
+            for symbol in range(family.g)
+        ]
         complete = False
     seeds_seen = {getattr(response, "seed", None) for response in found}
     share = Fraction(1, len(seeds_seen))
@@ -65,7 +69,7 @@ def channel(protocol: LocalProtocol[Any]) -> tuple[tuple[Fraction, ...], ...]:
     """
     responses, _ = weighted_responses(protocol)
     return tuple(
-        tuple(share * protocol.likelihood(response, value) for response, share in responses)
+        tuple(share * protocol.law.likelihood(response, value) for response, share in responses)
         for value in range(protocol.domain_size)
     )
 
@@ -101,15 +105,15 @@ def rounds_of(protocol: LocalProtocol[Any]) -> Rounds:
 
 def first_answer(protocol: LocalProtocol[Any], value: Any, memo: Memo, words: Any) -> Any:
     """What a device with this memo sends."""
-    return protocol.privatize(value, memo, words)[0]
+    return protocol.device.privatize(value, memo, words)[0]
 
 
 def memo_key(protocol: LocalProtocol[Any], seed: int | None, value: int) -> int:
     """What a device with this seed memoises an answer under."""
     if isinstance(protocol, OneBitRRPM) and seed is not None:
-        return protocol.point(value, seed)
+        return protocol.device.point(value, seed)
     if isinstance(protocol, BitFlip) and seed is not None:
-        return protocol.memo_key(protocol.sampled_set(seed), value)
+        return protocol.device.memo_key(protocol.device.sampled_set(seed), value)
     return value if seed is None else int(protocol.family.hash(seed, value))  # type: ignore[attr-defined]
 
 
@@ -123,7 +127,7 @@ def first_rows(protocol: LocalProtocol[Any], seed: int | None) -> list[list[Frac
         return [[_bits(one_round, bits, o, protocol.d) for o in outputs] for bits in held]
     if isinstance(protocol, BinFlipPlus):
         assert seed is not None
-        return [[_bits(one_round, protocol.string_bit(seed, v), o, 1) for o in (0, 1)] for v in values]
+        return [[_bits(one_round, protocol.device.string_bit(seed, v), o, 1) for o in (0, 1)] for v in values]
     rows = round_rows(one_round, protocol.domain_size)
     return rows if seed is None else [rows[memo_key(protocol, seed, v)] for v in values]
 

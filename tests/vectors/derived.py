@@ -80,7 +80,11 @@ def value_of(asked: Collection, value: int) -> Any:
     """One for each attribute where there are several, within the bound of their sum."""
     if asked.domain is not None:
         return value
-    return (value, 0, 0) if asked.protocol.sum_limit is not None else (value, (value + 1) % 11, value // 2)
+    return (
+        (value, 0, 0)
+        if asked.protocol.device.sum_limit is not None
+        else (value, (value + 1) % 11, value // 2)
+    )
 
 
 def vector(name: str, asked: Collection) -> dict[str, Any]:

@@ -78,13 +78,13 @@ def vector(setting: Setting) -> dict[str, Any]:
     memos: list[Memo] = []
     created = []
     for device in range(DEVICES):
-        memos.append(built.new_memo(stream))
+        memos.append(built.device.new_memo(stream))
         created.append({"words": stream.taken(), "memo": memo_record(memos[device])})
     for epoch in range(len(HISTORY[0])):
         for device in range(DEVICES):
             value = HISTORY[device][epoch]
-            response, memos[device] = built.privatize(value, memos[device], stream)
-            payloads.append(built.encode(response))
+            response, memos[device] = built.device.privatize(value, memos[device], stream)
+            payloads.append(built.device.encode(response))
             steps.append(
                 {
                     "device": device,
@@ -113,7 +113,7 @@ def vector(setting: Setting) -> dict[str, Any]:
         "support_probabilities": probabilities
         and {"own": str(probabilities.own), "other": str(probabilities.other)},
         **({"margin": str(built.margin)} if isinstance(built, LaplaceMean) else {}),
-        "payload_bits": built.payload_bits,
+        "payload_bits": built.device.payload_bits,
         "new_memos": created,
         "steps": steps,
         "support": support,
@@ -124,7 +124,7 @@ def vector(setting: Setting) -> dict[str, Any]:
 
 def support_of(built: LocalProtocol[Any]) -> SupportProbabilities | None:
     """Own and other: of a value, or of a mean's bit at its two ends; None where no bit is counted."""
-    return built.support if isinstance(built, FrequencyProtocol) else getattr(built, "ends", None)
+    return built.estimator.support if isinstance(built, FrequencyProtocol) else getattr(built, "ends", None)
 
 
 def results(built: LocalProtocol[Any], payloads: list[bytes]) -> tuple[list[int], list[float | None]]:
@@ -133,7 +133,11 @@ def results(built: LocalProtocol[Any], payloads: list[bytes]) -> tuple[list[int]
     if isinstance(built, FrequencyProtocol):
         support, told, unit = count_support(built, payloads), count_reports(built, payloads), 1
     else:
-        support, told, unit = [sum(map(built.decode, payloads))], [len(payloads)], built.domain_size - 1
+        support, told, unit = (
+            [sum(map(built.device.decode, payloads))],
+            [len(payloads)],
+            built.domain_size - 1,
+        )
     if probabilities is None:
         return support, [c / n for c, n in zip(support, told, strict=True)]
     own, other = probabilities.own, probabilities.other
@@ -174,7 +178,7 @@ def memo_record(memo: Memo) -> dict[str, Any]:
 
 def bad_payloads(built: LocalProtocol[Any], good: bytes) -> list[dict[str, str]]:
     """Payloads to refuse, with the reason that a reject carries."""
-    size = built.payload_size
+    size = built.device.payload_size
     candidates = [b"", good[:-1], good + b"\x00", good * 3, b"\xff" * size, good[:-1] + b"\xff"]
     candidates += [good[:-1] + bytes([1 << bit]) for bit in range(8)]
     # The smallest integer that is too large, as a last byte.
@@ -184,7 +188,7 @@ def bad_payloads(built: LocalProtocol[Any], good: bytes) -> list[dict[str, str]]
     reasons: dict[str, int] = {}
     for payload in candidates:
         try:
-            built.decode(payload)
+            built.device.decode(payload)
         except InvalidPayload as error:
             reason = error.reason.value
             if payload not in found and reasons.get(reason, 0) < 4:

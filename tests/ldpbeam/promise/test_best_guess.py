@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from ldpbeam.channels.channel import SymbolChannel
+from ldpbeam.privacy.guess_laws import highest, largest, majority, quadrature
 from ldpbeam.promise.best_guess import best_guess
-from ldpbeam.promise.guess_laws import highest, largest, majority, quadrature
 from ldpbeam.protocols import PROTOCOLS, Parameters, protocol
 from ldpbeam.protocols.attributes.allocate import ALLOCATIONS, allocate
 from ldpbeam.protocols.bit_flip import BitFlip
@@ -55,7 +55,7 @@ def of_each_seed(built: Any) -> Iterator[tuple[float, np.ndarray, np.ndarray]]:
     if isinstance(built, OneBitRRPM):
         # α is no part of a report: one table, averaged over it.
         ones = [
-            sum(built.bit.weight(built.point(v, a) * built.segment) for a in range(built.segment))
+            sum(built.bit.weight(built.device.point(v, a) * built.segment) for a in range(built.segment))
             for v in range(k)
         ]
         share = [Fraction(one, built.segment << 64) for one in ones]
@@ -347,7 +347,7 @@ def test_one_report_of_grr_is_its_own_probability() -> None:
         for epsilon in (0.1, 1.0, 6.0):
             built = protocol("grr", k, Parameters(epsilon=epsilon))
             assert isinstance(built, GRR)
-            assert best_guess(built, 1) == pytest.approx(float(built.support.own), rel=4e-16)
+            assert best_guess(built, 1) == pytest.approx(float(built.estimator.support.own), rel=4e-16)
             assert best_guess(built, 1) == pytest.approx(exp(epsilon) / (exp(epsilon) + k - 1), rel=1e-12)
 
 

@@ -81,7 +81,10 @@ def test_a_drawn_bound_is_at_least_what_theory_gives(tmp_path: Path) -> None:
     collection = of("grr", size=2)
     plan = Plan(draws=20_000, lasting=20, swept=(4, 4), forked=8, pairs=8)
     found = audit(PythonClient(collection, Memoised("stored"), tmp_path), collection, plan, 1e-9)
-    p, q = (float(x) for x in (collection.protocol.support.own, collection.protocol.support.other))  # type: ignore[union-attr]
+    p, q = (
+        float(x)
+        for x in (collection.protocol.estimator.support.own, collection.protocol.estimator.support.other)
+    )  # type: ignore[union-attr]
     share = 1e-9 / 2 / len(found.levels)
     single = [one for one in found.levels if one.check is Check.BOUND]
     assert len(single) == 2

@@ -81,7 +81,7 @@ def test_what_is_landed_is_read_again(tmp_path: Path) -> None:
 def test_parts_of_an_epoch_are_written_one_after_the_other(tmp_path: Path) -> None:
     """Also larger ones than what is gathered before it is written, and in any layout in memory."""
     draw = np.random.default_rng(1)
-    width = TWO.protocol.payload_size + 1
+    width = TWO.protocol.device.payload_size + 1
     parts = []
     for n in (1, 200_000, 3):
         ids, rows = draw.integers(0, 1 << 64, 2 * n, np.uint64), draw.integers(0, 5, (n, width), np.uint8)
