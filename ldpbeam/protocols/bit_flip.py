@@ -412,6 +412,10 @@ class BitFlipLaw(FrequencyLaw[BucketBits]):
             return ((1 - zeros) * float(own / other) + zeros) / b
         return highest(steps(t, Fraction(d, b), own), steps(t, Fraction(d, b), other), b)
 
+    def guess_is_exact(self, reports: int) -> bool:
+        """Unless several sets are sampled: the bits of different buckets are taken as independent then."""
+        return reports == 1 or self.device.permanent is not None or self.device.everyone
+
     def equal_responses(self, value: Any) -> Kinds:
         """The same set, and bit by bit; memoised bits are always the same."""
         if self.device.permanent is not None:

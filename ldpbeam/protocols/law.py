@@ -62,6 +62,10 @@ class Law(ABC, Generic[Response]):
         All values are equally likely, and the device holds one of them throughout. docs/privacy.md.
         """
 
+    def guess_is_exact(self, reports: int) -> bool:
+        """Whether :meth:`best_guess` is the truth; else its docstring says how far off it is, and to which side."""
+        return True
+
     # What audits look at besides the model
 
     def spent(self) -> tuple[Fraction | None, Fraction]:

@@ -263,6 +263,11 @@ class LocalHashLaw(FrequencyLaw[Hashed]):
         reached = self.device.family.reached.items()
         return sum(share * symbols(permanent, self.device.instant, r, reports) for r, share in reached) / k
 
+    def guess_is_exact(self, reports: int) -> bool:
+        """Of linear functions, unless there are several; of others it is only known what they reach on average."""
+        linear = self.device.family.classes is not None
+        return linear and (reports == 1 or self.device.permanent is not None)
+
     def equal_responses(self, value: Any) -> Kinds:
         """The same function, and two outputs of the second round for one answer."""
         same = self.device.instant.same_twice

@@ -638,7 +638,10 @@ def means() -> str:
 
     def error(kind: OneBit) -> float:
         half = kind.law.likelihood(1, kind.estimator.maximum // 2)
-        return float(kind.estimator.maximum / kind.forgery.ends.gap) * float(half * (1 - half) / n) ** 0.5
+        return (
+            float(kind.estimator.maximum / present(kind.forgery.ends).gap)
+            * float(half * (1 - half) / n) ** 0.5
+        )
 
     rows = []
     for level in (0.1, 0.5, 1.0, 2.0, 3.0, 4.0):

@@ -10,13 +10,12 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import load_collection
 from ldpbeam.protocols import LocalProtocol
 from ldpbeam.protocols.bit_flip import BitFlip
-from ldpbeam.protocols.direct import Direct
 from ldpbeam.protocols.local_hash import LocalHash
-from ldpbeam.protocols.unary import Unary
 from ldpbeam.randomness import ScriptedRandomness
 from ldpbeam.wire import report_pb2
 from tests.conftest import REPOSITORY
 from tests.reference import derived
+from tests.reference.channels import memo_key
 from tests.vectors import definitions
 
 SECRET = bytes(range(32))
@@ -43,7 +42,7 @@ class Drawn:
         once = self.stream(derived.ONCE, 0)
         self.once = _words_once(kind, once)
         self.memo = kind.device.new_memo(ScriptedRandomness(self.once))
-        self.input = _input(kind, self.memo.seed)
+        self.input = memo_key(kind, self.memo.seed, VALUE)
         permanent, fresh = self.stream(derived.PERMANENT, self.input), self.stream(derived.FRESH, EPOCH)
         plan = kind.simulation.word_plan
         assert plan.permanent is not None
@@ -66,16 +65,6 @@ class Drawn:
 def _words_once(kind: LocalProtocol[Any], once: derived.Stream) -> list[int]:
     seed = kind.simulation.word_plan.seed
     return [] if seed is None else [once.word(seed.limit) for _ in range(seed.count)]
-
-
-def _input(kind: LocalProtocol[Any], seed: int | None) -> int:
-    if isinstance(kind, LocalHash):
-        assert seed is not None
-        return kind.family.hash(seed, VALUE)
-    if isinstance(kind, BitFlip):
-        return kind.device.memo_key(kind.device.sampled_set(seed), VALUE)
-    assert isinstance(kind, Direct | Unary)
-    return VALUE
 
 
 def lines(*pairs: tuple[str, object]) -> str:

@@ -164,8 +164,8 @@ def with_forged(name: str, payloads: Any, **more: Any) -> set[str]:
         ("loloha", {"g": 2}, lambda k: rows(k.encode(next(k.responses()))), "seeds"),
         ("olh", {"hash_family": "affine"}, lambda k: rows(k.family.encode(77 << 50 | 9 << 64, 1)), "seeds"),
         ("loloha", {"hash_family": "affine"}, lambda k: rows(k.family.encode(REACH, 0)), "support_sum"),
-        ("oue", {}, lambda k: rows(ones(k, range(k.ones_admitted[1]))), "support_sum"),
-        ("oue", {}, lambda k: rows(ones(k, range(k.ones_admitted[1])), 100), "ones"),
+        ("oue", {}, lambda k: rows(ones(k, range(k.counter.bits.ones[1]))), "support_sum"),
+        ("oue", {}, lambda k: rows(ones(k, range(k.counter.bits.ones[1])), 100), "ones"),
         ("l_osue", {}, lambda k: rows(ones(k, range(10))), "support_sum"),
         ("sue", {}, lambda k: rows(ones(k, range(10))), "ones"),
         ("binflip_plus", {}, lambda k: rows(REACH.to_bytes(16, "little") + b"\1"), "support_sum"),
@@ -257,7 +257,7 @@ def test_rare_reports_cause_alarms_no_more_often_than_stated(n: int, chances: tu
         assert total <= level
 
 
-BITS = [name for name in PROTOCOLS if built(name).supported_law is not None]
+BITS = [name for name in PROTOCOLS if built(name).forgery.supported_law is not None]
 
 
 @pytest.mark.parametrize("name", BITS)

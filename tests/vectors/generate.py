@@ -18,12 +18,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from ldpbeam.channels.channel import BitChannel, SymbolChannel
-from ldpbeam.channels.noise import LaplaceNoise
 from ldpbeam.errors import InvalidPayload
 from ldpbeam.protocols import FrequencyProtocol, LocalProtocol, Memo
-from ldpbeam.protocols.laplace_mean import LaplaceMean
-from ldpbeam.protocols.one_bit_mean import LinearBit
 from ldpbeam.randomness import FULL, Randomness
 from ldpbeam.support import SupportProbabilities
 from tests.reference.counting import count_reports, count_support
@@ -109,10 +105,10 @@ def vector(setting: Setting) -> dict[str, Any]:
             **({"hash_family": parameters.hash_family} if "hash_family" in kind.OPTIONAL else {}),
             **built.resolved_parameters(),
         },
-        "rounds": {n: round_record(getattr(built, n, None)) for n in ("permanent", "instant")},
+        "rounds": rounds(built),
         "support_probabilities": probabilities
         and {"own": str(probabilities.own), "other": str(probabilities.other)},
-        **({"margin": str(built.margin)} if isinstance(built, LaplaceMean) else {}),
+        **{name: value for name, value in built.device.definition().items() if name in ("margin", "w")},
         "payload_bits": built.device.payload_bits,
         "new_memos": created,
         "steps": steps,
@@ -124,7 +120,7 @@ def vector(setting: Setting) -> dict[str, Any]:
 
 def support_of(built: LocalProtocol[Any]) -> SupportProbabilities | None:
     """Own and other: of a value, or of a mean's bit at its two ends; None where no bit is counted."""
-    return built.estimator.support if isinstance(built, FrequencyProtocol) else getattr(built, "ends", None)
+    return built.forgery.ends
 
 
 def results(built: LocalProtocol[Any], payloads: list[bytes]) -> tuple[list[int], list[float | None]]:
@@ -147,25 +143,20 @@ def results(built: LocalProtocol[Any], payloads: list[bytes]) -> tuple[list[int]
     ]
 
 
-def round_record(one_round: object) -> dict[str, Any] | None:
-    """The integers of a round."""
-    if isinstance(one_round, SymbolChannel):
-        return {
-            "size": str(one_round.size),
-            "keep": str(one_round.keep),
-            "each": str(one_round.each),
-        }
-    if isinstance(one_round, BitChannel):
-        return {"one": str(one_round.one), "zero": str(one_round.zero)}
-    if isinstance(one_round, LinearBit):
-        return {"zero": str(one_round.zero), "step": str(one_round.step)}
-    if isinstance(one_round, LaplaceNoise):
-        return {
-            "negative": str(one_round.negative),
-            "tails": list(map(str, one_round.tails)),
-            "bits": list(map(str, one_round.bits)),
-        }
-    return None
+def rounds(built: LocalProtocol[Any]) -> dict[str, Any]:
+    """The integers of both rounds, as a device in another language gets them.
+
+    Raises:
+        TypeError: the definition leaves a round out, or has none of the two.
+    """
+    definition = built.device.definition()
+    missing = [name for name in ("permanent", "instant") if name not in definition]
+    if missing or all(definition[name] is None for name in ("permanent", "instant")):
+        raise TypeError(
+            f"the definition of {built.NAME} lacks {' and '.join(missing) or 'both rounds'}: "
+            "vectors say with which integers a device draws"
+        )
+    return {name: definition[name] for name in ("permanent", "instant")}
 
 
 def memo_record(memo: Memo) -> dict[str, Any]:

@@ -201,7 +201,7 @@ def test_counters_together_whatever_they_hold() -> None:
     holdings = [[0] * 150, [100] + [0] * 149, [1] * 100 + [0] * 50, [50, 50] + [0] * 148]
     holdings += [np.bincount([draw.randrange(150) for _ in range(100)], minlength=150).tolist()]
     for held in holdings:
-        law = ones_law([kind.parts[0]._one(x) for x in held])
+        law = ones_law([kind.parts[0].law.one(x) for x in held])
         assert sum(law[:least]) + sum(law[most + 1 :]) < BOUND
     full = ones_law([ends.other] * 150)
     assert sum(full[: least + 1]) >= BOUND / 2

@@ -230,7 +230,7 @@ def test_covariance_of_a_mean(gamma: float, segment: int | None) -> None:
     assert isinstance(built, OneBitRRPM)
     errors = memo_errors(PartEstimator(built))
     assert isinstance(errors, MeanErrors)
-    scale = (built.estimator.maximum / float(built.forgery.ends.gap)) ** 2
+    scale = (built.estimator.maximum / float(present(built.forgery.ends).gap)) ** 2
     flip = built.instant
 
     def joint(x: int, y: int) -> Joint:

@@ -65,7 +65,7 @@ def test_every_set_is_sampled_equally_often(b: int, d: int) -> None:
     ends = [[(-(-((j + 1) << 64) // (b - i))) - 1 for j in range(b - i)] for i in range(d)]
     for bounds in (edges, ends):
         words = list(product(*bounds))
-        found = [built._sample(ScriptedRandomness(w)) for w in words]
+        found = [built.device._sample(ScriptedRandomness(w)) for w in words]
         times = prod(range(1, d + 1))
         assert Counter(found) == Counter(dict.fromkeys(combinations(range(b), d), times))
         sets = kernels.sample(np.array(words, np.uint64), b)
@@ -81,8 +81,8 @@ def test_large_domains_are_sampled_alike_in_scalar_and_array_code() -> None:
     words[:4] = [[0, 0, 0], [FULL - 1] * 3, [FULL - 1, 0, FULL - 1], [1 << 63, 1 << 32, (1 << 32) - 1]]
     sets = kernels.sample(words, b)
     for row, drawn in zip(words.tolist(), sets.tolist(), strict=True):
-        assert built._sample(ScriptedRandomness(row)) == tuple(drawn)
-        assert built.sampled_set(BucketBits(tuple(drawn), 0).seed) == tuple(drawn)
+        assert built.device._sample(ScriptedRandomness(row)) == tuple(drawn)
+        assert built.device.sampled_set(BucketBits(tuple(drawn), 0).seed) == tuple(drawn)
 
 
 # Exact channels
@@ -166,10 +166,11 @@ def test_the_cap_over_values_holds_for_sequences_that_change_together(b: int, d:
                     (built.law.likelihood(BucketBits(indices, a), _holder(indices, key, b)))
                     for key, a in enumerate(answers)
                 )
-                shown = tuple(answers[built.memo_key(indices, v)] for v in order)
+                shown = tuple(answers[built.device.memo_key(indices, v)] for v in order)
                 joint[shown] = joint.get(shown, Fraction(0)) + weight
             pattern = tuple(
-                [built.memo_key(indices, v) for v in order].index(built.memo_key(indices, w)) for w in order
+                [built.device.memo_key(indices, v) for v in order].index(built.device.memo_key(indices, w))
+                for w in order
             )
             rows.setdefault(pattern, []).append(joint)
         for same in rows.values():
@@ -221,11 +222,11 @@ def test_binflip_is_dbitflip_with_every_bucket_and_sends_sue_s_bits() -> None:
 
 def test_entries_are_index_and_bit_in_ascending_order() -> None:
     """The bytes of `docs/bit-flip.md`: 2·index + bit, little-endian, two bytes from 129 buckets on."""
-    assert build("dbitflip", 128, d=2).encode(BucketBits((3, 127), 2)) == bytes([6, 255])
-    assert build("dbitflip", 129, d=2).encode(BucketBits((3, 128), 1)) == bytes([7, 0, 0, 1])
-    assert build("dbitflip", 1 << 15, d=1).payload_size == 2
+    assert build("dbitflip", 128, d=2).device.encode(BucketBits((3, 127), 2)) == bytes([6, 255])
+    assert build("dbitflip", 129, d=2).device.encode(BucketBits((3, 128), 1)) == bytes([7, 0, 0, 1])
+    assert build("dbitflip", 1 << 15, d=1).device.payload_size == 2
     assert build("dbitflip", (1 << 15) + 1, d=1).payload_size == 3
-    assert build("dbitflip", 10, d=10).encode(BucketBits(tuple(range(10)), 0x201)) == bytes([1, 2])
+    assert build("dbitflip", 10, d=10).device.encode(BucketBits(tuple(range(10)), 0x201)) == bytes([1, 2])
 
 
 @pytest.mark.parametrize(
@@ -274,7 +275,7 @@ def test_every_payload_of_two_entries_agrees_in_both_validations() -> None:
 def entries_of(built: Any, n: int, seed: int) -> Any:
     """Sound entries, int64 (n, d), of every number of ones that is admitted, the least and the most too."""
     draw = np.random.default_rng(seed)
-    least, most = built.ones_admitted
+    least, most = built.counter.bits.ones
     ones = np.clip(draw.integers(least - 1, most + 2, n), least, most)
     entries = np.empty((n, built.d), np.int64)
     for row, count in zip(entries, ones.tolist(), strict=True):
@@ -306,7 +307,7 @@ def code_of(built: Any, payload: bytes) -> int:
 def faults(built: Any, row: Any) -> list[Any]:
     """Copies of a sound row with one fault each, or with none: edges of every rule."""
     d, limit, largest = built.d, 2 * built.domain_size, 256 ** (built.device.payload_size // built.d) - 1
-    least, most = built.ones_admitted
+    least, most = built.counter.bits.ones
     found = []
     for i in {0, 1, d // 2, d - 2, d - 1} & set(range(d)):
         for entry in (0, 1, limit - 2, limit - 1, limit, limit + 1, largest):
@@ -355,8 +356,10 @@ def test_one_wrong_report_is_found_wherever_it_stands(b: int, d: int, epsilon: f
     entries = entries_of(built, n, b + d)
     sound = payloads_of(built, entries)
     codes = np.zeros(n, np.uint8)
-    least, most = built.ones_admitted
-    assert not kernels.find_wrong(built._entries(sound), d, b, least, most, codes)  # none is looked at twice
+    least, most = built.counter.bits.ones
+    assert not kernels.find_wrong(
+        built.counter._entries(sound), d, b, least, most, codes
+    )  # none is looked at twice
     assert not built.counter.check(sound).any()
     seen: Counter[int] = Counter()
     for r in {0, 1, piece - 1, piece, piece + 1, 2 * piece - 1, 2 * piece, n - 2, n - 1} & set(range(n)):
@@ -369,7 +372,7 @@ def test_one_wrong_report_is_found_wherever_it_stands(b: int, d: int, epsilon: f
             assert codes[r] == code, (r, row)
             assert np.count_nonzero(codes) == (code != 0), (r, row)
             seen[code] += 1
-    least, most = built.ones_admitted
+    least, most = built.counter.bits.ones
     expected = {CheckCode.SOUND}
     if 2 * b < 256 ** (built.device.payload_size // d):
         expected.add(CheckCode.VALUE_OUT_OF_RANGE)
@@ -475,7 +478,7 @@ def test_reports_are_read_wherever_they_lie_by_the_same_machine_code(b: int, d: 
 def test_v_star_is_that_of_correction_3_and_not_the_printed_one(b: int, d: int, epsilon: float) -> None:
     """(b/d)/(4 n sinh²(ε/4)); LOLOHA section 4 prints b/(2 d n sinh(ε/2)), which is far off."""
     for name in ("dbitflip", PM):
-        support = build(name, b, epsilon, d).support
+        support = build(name, b, epsilon, d).estimator.support
         ours = float(support.floor) / float(support.sampled)
         assert ours == pytest.approx((b / d) / (4 * sinh(epsilon / 4) ** 2), rel=1e-12)
         printed = b / (2 * d * sinh(epsilon / 2))
@@ -557,7 +560,10 @@ def test_a_ten_percent_wrong_level_is_rejected(
     name: str, b: int, epsilon: float, d: int | None, factor: float
 ) -> None:
     """Devices at ε, a server that believes 0.9 ε or 1.1 ε: the bias at f = 0.5 is seen at once."""
-    right, wrong = build(name, b, epsilon, d).support, build(name, b, epsilon * factor, d).support
+    right, wrong = (
+        build(name, b, epsilon, d).estimator.support,
+        build(name, b, epsilon * factor, d).estimator.support,
+    )
     found = reports(name, b, epsilon, d, RUNS, N)[:, 0] * float(right.gap) + float(right.other)
     believed = (found - float(wrong.other)) / float(wrong.gap)
     stated = float(variance(np.array([0.5]), 1, wrong)[0]) / (N * float(wrong.sampled))
@@ -763,7 +769,7 @@ ROWS = (
 
 
 def v_star(name: str, b: int, **more: Any) -> float:
-    return float(build(name, b, 1.0, **more).support.floor)
+    return float(build(name, b, 1.0, **more).estimator.support.floor)
 
 
 def table(b: int = 32, epsilon: float = 1.0) -> list[str]:

@@ -85,7 +85,7 @@ def test_the_estimator_is_unbiased_in_rational_arithmetic(built: OneBitMean | On
     m = built.estimator.maximum
     for values in ([0] * 3, [m] * 5, list(range(m + 1)), [1, 1, 5, 7, 8]):
         ones = sum(built.law.likelihood(1, value) for value in values)
-        share = (ones / len(values) - built.forgery.ends.other) / built.forgery.ends.gap
+        share = (ones / len(values) - present(built.forgery.ends).other) / present(built.forgery.ends).gap
         assert m * share == Fraction(sum(values), len(values))
 
 
@@ -445,7 +445,7 @@ def test_the_largest_scale_is_named() -> None:
 def test_the_error_is_exact_for_equal_values_and_otherwise_too_large() -> None:
     """By the variance of the values over n; at most by the factor cosh²(ε/2)."""
     for built in (one_bit(101), rrpm(101, 1.5, gamma=0.1)):
-        m, n, gap = built.estimator.maximum, 4000, float(built.forgery.ends.gap)
+        m, n, gap = built.estimator.maximum, 4000, float(present(built.forgery.ends).gap)
         level = built.guarantee.first_report
         for values in (
             [37] * n,
@@ -572,7 +572,7 @@ def test_means_are_unbiased(built: Any, wrong: Any) -> None:
         each = np.array([float(built.law.likelihood(1, v)) for v in range(1001)])[values]
         error = (
             built.estimator.maximum
-            / float(built.forgery.ends.gap)
+            / float(present(built.forgery.ends).gap)
             * float((each * (1 - each)).sum()) ** 0.5
             / DEVICES
         )
@@ -595,13 +595,19 @@ def test_variances_are_the_stated_ones() -> None:
         reports = payloads.view("<i8" if payloads.shape[1] == 8 else np.uint8).reshape(groups, size)
         found = reports.mean(axis=1)
         if isinstance(built, OneBitMean):
-            found = 1000 * (found - float(built.forgery.ends.other)) / float(built.forgery.ends.gap)
+            found = (
+                1000
+                * (found - float(present(built.forgery.ends).other))
+                / float(present(built.forgery.ends).gap)
+            )
 
         def true(kind: Any) -> float:
             if isinstance(kind, LaplaceMean):
                 return kind.instant.variance / size
             each = np.array([float(kind.law.likelihood(1, int(v))) for v in values[:size]])
-            return (1000 / float(kind.forgery.ends.gap) / size) ** 2 * float((each * (1 - each)).sum())
+            return (1000 / float(present(kind.forgery.ends).gap) / size) ** 2 * float(
+                (each * (1 - each)).sum()
+            )
 
         ratio = (groups - 1) * np.var(found, ddof=1)
         tail = FALSE_ALARM / TESTS / 2

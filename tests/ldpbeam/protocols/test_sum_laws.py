@@ -294,7 +294,7 @@ def lives_of_sets(built: Any, x: int, y: int) -> Iterator[Life]:
     k, sets = built.domain_size, {r.indices for r in built.law.responses()}
     own, other = float(built.permanent.own), float(built.permanent.other)
     for indices in sets:
-        keys = [built.memo_key(indices, v) for v in (x, y)]
+        keys = [built.device.memo_key(indices, v) for v in (x, y)]
         for bits in product((0, 1), repeat=2 * built.d):
             one, two = bits[: built.d], bits[built.d :]
             if keys[0] == keys[1] and one != two:
