@@ -237,7 +237,7 @@ class LinearFamily(HashFamily):
             symbols.add_at_in_order(some, shift, starts, ordered, counts)
 
     def steps(self, reports: float) -> float:
-        """One per report; then the transform of the table, about log_g of its rows for each cell and symbol."""
+        """One per report; then the transform of the table, log_g of its rows for each cell and symbol."""
         rounds = max(1.0, log1p(self.points) / log1p(self.g))
         return reports + self.points * self.g * self.g * rounds
 

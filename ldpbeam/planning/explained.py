@@ -73,7 +73,8 @@ def _reports(collection: Collection) -> Iterator[str]:
                 yield from (f"{about}{line}" for line in _probabilities(key, definition[key]))
         if part.guarantee.memoised_ratio is None:
             yield f"{about}nothing is kept: every report is drawn afresh"
-    yield f"a payload has {bits(collection.protocol.device.payload_bits)}; a report adds digest, epoch and report id"
+    payload = bits(collection.protocol.device.payload_bits)
+    yield f"a payload has {payload}; a report adds digest, epoch and report id"
 
 
 _ROUNDS = {

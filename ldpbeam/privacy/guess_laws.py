@@ -1,7 +1,7 @@
 """How often the best guess from reports is right: probabilities of counts and scores.
 
-The laws of protocols add these up (``best_guess`` of :mod:`ldpbeam.protocols.law`). Plans ask for them, so that
-nothing but numpy is loaded.
+The laws of protocols add these up (``best_guess`` of :mod:`ldpbeam.protocols.law`). Plans ask for them, so
+that nothing but numpy is loaded.
 """
 
 from __future__ import annotations

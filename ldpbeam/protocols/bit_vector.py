@@ -1,4 +1,4 @@
-"""Reports of bits: a vector with one bit per value, as in unary encoding, bit flipping and subset selection."""
+"""Reports of bits: a vector with one bit per value, as of unary encoding, bit flips and subset selection."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class RandomisedBits(Vectors):
 
     @cached_property
     def rare(self) -> tuple[tuple[int, int], tuple[float, float]]:
-        """Numbers of ones that are rare among honest reports: at most few, at least many; and their chances."""
+        """(few, many): numbers of ones that are rare in honest reports; and the chances of such reports."""
         return extremes(self.domain_size, self.support)
 
     @property

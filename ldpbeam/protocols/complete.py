@@ -7,7 +7,7 @@ from inspect import getattr_static
 
 
 def require_complete(kind: type, constants: tuple[str, ...] = ()) -> None:
-    """Refuse a class that lacks something, unless it names ABC among its own bases and so leaves it to others.
+    """Refuse a class that lacks something, unless it names ABC among its bases and so leaves it to others.
 
     Args:
         kind: the class; all of its members are in place.

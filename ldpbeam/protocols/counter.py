@@ -24,7 +24,7 @@ class Counter(ABC):
 
     @abstractmethod
     def check(self, payloads: Bytes) -> Bytes:
-        """A ``CheckCode`` per payload (n, payload_size), uint8 (n,), that agrees with the device's ``decode``."""
+        """A ``CheckCode``, uint8 (n,), per payload (n, payload_size). It agrees with ``Device.decode``."""
 
     @abstractmethod
     def add(self, payloads: Bytes, counts: Ints) -> None:
@@ -52,11 +52,11 @@ class Counter(ABC):
         return 0
 
     def support_counts(self, counts: Ints) -> Ints:
-        """What was counted for each number of a result, int64, from ``counts``: the cells, unless it says else."""
+        """What was counted for each number of a result, int64, from ``counts``: here the cells themselves."""
         return counts
 
     def report_counts(self, counts: Ints, reports: int) -> int | Ints:
-        """Reports behind each number of a result: all of them, or those that sampled the value, int64."""
+        """Reports behind each number of a result: all of them, or int64 of those that sampled the value."""
         return reports
 
     def part_counts(self, counts: Ints, reports: int) -> tuple[tuple[Ints, int], ...]:
@@ -90,4 +90,4 @@ class Counter(ABC):
 
     @abstractmethod
     def steps(self, reports: float) -> float:
-        """Additions or comparisons that an epoch of so many reports takes, and reading the accumulator once."""
+        """Additions or comparisons that so many reports take, and reading the accumulator once."""

@@ -42,7 +42,7 @@ class Device(ABC, Generic[Response]):
     """From a value to the payload of one report, and back from a payload to a response.
 
     Class constants:
-        ENCODING: how a value becomes a payload; one of docs/wire.md, by which devices in other languages know it.
+        ENCODING: how a value becomes a payload, for devices in other languages; one of docs/wire.md.
     """
 
     ENCODING: ClassVar[str]
@@ -66,7 +66,7 @@ class Device(ABC, Generic[Response]):
 
     @property
     def kept_functions(self) -> int | None:
-        """How many hash functions there are of which a device draws one for life; None where it keeps none."""
+        """Hash functions of which a device draws one for life; None where it keeps none."""
         return None
 
     @property

@@ -1,4 +1,4 @@
-"""What the server estimates from an accumulator: frequencies, with one estimator for all protocols, or one mean."""
+"""What the server estimates from an accumulator: frequencies, all by one estimator, or a mean."""
 
 from __future__ import annotations
 

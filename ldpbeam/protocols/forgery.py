@@ -60,7 +60,7 @@ class Forgery:
 
 
 def widest_variance(domain_size: int, support: SupportProbabilities) -> float:
-    """The largest variance of the number of supported values: between 0 and k, its mean the same for all values.
+    """The largest variance that a number of supported values can have, from 0 to k and with its known mean.
 
     The mean is own + (k − 1)·other; of all numbers between 0 and k with that mean, the one that is always 0
     or k varies most.

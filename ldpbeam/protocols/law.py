@@ -63,7 +63,7 @@ class Law(ABC, Generic[Response]):
         """
 
     def guess_is_exact(self, reports: int) -> bool:
-        """Whether :meth:`best_guess` is the truth; else its docstring says how far off it is, and to which side."""
+        """Whether :meth:`best_guess` is the truth; else its docstring says how far off it may be."""
         return True
 
     # What audits look at besides the model

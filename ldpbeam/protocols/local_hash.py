@@ -234,7 +234,7 @@ class LocalHashLaw(FrequencyLaw[Hashed]):
         return (Hashed(s, y) for s in family.seeds() for y in range(family.g))
 
     def model(self, pair: tuple[int, int]) -> PairModel:
-        """Whether the function separates the values; then the first one's hash, the second one's, and others."""
+        """Whether the function separates the values; then the hash of the first, the second, and others."""
         (v, w), device, family = pair, self.device, self.device.family
 
         def placed(response: Hashed) -> tuple[int, int]:
@@ -264,7 +264,7 @@ class LocalHashLaw(FrequencyLaw[Hashed]):
         return sum(share * symbols(permanent, self.device.instant, r, reports) for r, share in reached) / k
 
     def guess_is_exact(self, reports: int) -> bool:
-        """Of linear functions, unless there are several; of others it is only known what they reach on average."""
+        """Of linear functions, unless there are several. What others reach is known on average only."""
         linear = self.device.family.classes is not None
         return linear and (reports == 1 or self.device.permanent is not None)
 

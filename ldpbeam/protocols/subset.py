@@ -218,8 +218,8 @@ class SubsetLaw(FrequencyLaw[int]):
     def best_guess(self, reports: int) -> float:
         """One of the set's values; of several reports the value that most of them hold.
 
-        From two reports on an approximation, for sets of two or more, that takes the support of different values
-        as independent: of few values and two or three reports it is 1.00 to 1.05 times the truth.
+        From two reports on an approximation, for sets of two or more, that takes the support of different
+        values as independent: of few values and two or three reports it is 1.00 to 1.05 times the truth.
         """
         from ldpbeam.privacy.guess_laws import binomial, highest, largest
 

@@ -160,8 +160,8 @@ def with_forged(name: str, payloads: Any, **more: Any) -> set[str]:
 @pytest.mark.parametrize(
     ("name", "more", "payloads", "seen"),
     [
-        ("olh", {}, lambda k: rows(k.encode(next(k.responses()))), "seeds"),
-        ("loloha", {"g": 2}, lambda k: rows(k.encode(next(k.responses()))), "seeds"),
+        ("olh", {}, lambda k: rows(k.device.encode(next(k.law.responses()))), "seeds"),
+        ("loloha", {"g": 2}, lambda k: rows(k.device.encode(next(k.law.responses()))), "seeds"),
         ("olh", {"hash_family": "affine"}, lambda k: rows(k.family.encode(77 << 50 | 9 << 64, 1)), "seeds"),
         ("loloha", {"hash_family": "affine"}, lambda k: rows(k.family.encode(REACH, 0)), "support_sum"),
         ("oue", {}, lambda k: rows(ones(k, range(k.counter.bits.ones[1]))), "support_sum"),

@@ -72,7 +72,7 @@ class BoundedCountersDevice(SplitDevice):
         packed = int.from_bytes(payload, "little")
         if packed >> len(self.devices):
             raise InvalidPayload(Reason.UNUSED_BITS, f"a report has {len(self.devices)} bits")
-        least, most = self.bits.admitted
+        least, most = self.bits.ones
         if not least <= packed.bit_count() <= most:
             raise InvalidPayload(Reason.DEGENERATE, f"reports have {least} to {most} ones")
         return tuple(packed >> index & 1 for index in range(len(self.devices)))
@@ -91,7 +91,7 @@ class CounterBits:
     ends: SupportProbabilities
 
     @cached_property
-    def admitted(self) -> tuple[int, int]:
+    def ones(self) -> tuple[int, int]:
         """Bounds on the ones that a device ever sends, see :mod:`ldpbeam.channels.degenerate`.
 
         Bit i is 1 with probability other + (x_i/m)(own − other), independently, so the number of ones has a
@@ -123,7 +123,7 @@ class BoundedCountersCounter(AttributesCounter):
 
         unused = payloads[:, -1] & np.uint8(unused_bits(self.bits.count))
         codes = np.where(unused, np.uint8(CheckCode.UNUSED_BITS), np.uint8(CheckCode.SOUND))
-        refuse_ones(payloads, self.bits.count, self.bits.admitted, codes)
+        refuse_ones(payloads, self.bits.count, self.bits.ones, codes)
         return codes
 
     def add(self, payloads: Bytes, counts: Ints) -> None:

@@ -20,7 +20,7 @@ from ldpbeam.protocols.local_hash import LocalHash
 from ldpbeam.protocols.one_bit_mean import OneBitRRPM
 from ldpbeam.protocols.public_string import BinFlipPlus
 from tests.reference.settings import Setting, settings
-from tests.vectors.generate import round_record
+from tests.vectors.generate import rounds
 
 ALWAYS = {"id", "name", "encoding", "domain_size", "payload_size", "permanent", "instant"}
 SAFE = 1 << 53
@@ -88,7 +88,7 @@ def test_the_integers_are_those_of_the_protocol(setting: Setting) -> None:
         built.device.payload_size,
     )
     for name in ("permanent", "instant"):
-        assert protocol[name] == round_record(getattr(built, name, None)), name
+        assert protocol[name] == rounds(built)[name], name
     assert all(isinstance(one, int) and abs(one) < SAFE for one in numbers(read))
 
 
@@ -169,7 +169,7 @@ def test_attributes_have_a_part_each(
     assert whole["payload_size"] == agreed.protocol.device.payload_size
     for part, built in zip(whole["parts"], agreed.protocol.parts, strict=True):
         assert part["id"] == type(built).ID
-        assert part["instant"] == round_record(getattr(built, "instant", None)) is not None
+        assert part["instant"] == rounds(built)["instant"] is not None
         assert part["payload_size"] == built.device.payload_size
 
 

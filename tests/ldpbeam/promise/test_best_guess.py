@@ -394,5 +394,3 @@ def test_with_several_attributes_the_one_that_is_guessed_best_counts() -> None:
 def test_what_is_refused() -> None:
     with pytest.raises(ValueError, match="1 report or more"):
         best_guess(protocol("grr", 3, Parameters(epsilon=1.0)), 0)
-    with pytest.raises(TypeError, match="nothing is known of guesses from reports of int"):
-        best_guess(3, 1)  # type: ignore[arg-type]

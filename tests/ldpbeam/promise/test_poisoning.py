@@ -16,6 +16,8 @@ from ldpbeam.protocols.bit_flip import BitFlip, BucketBits
 from ldpbeam.protocols.contract import MeanProtocol
 from ldpbeam.protocols.direct import Direct
 from ldpbeam.protocols.local_hash import LocalHash
+from ldpbeam.protocols.public_string import BinFlipPlus
+from ldpbeam.protocols.subset import Subset
 from ldpbeam.protocols.unary import Unary
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.words import RandomWords
@@ -34,6 +36,7 @@ def built(name: str, k: int = K, **more: Any) -> Any:
 CASES = [
     (name, family)
     for name, kind in PROTOCOLS.items()
+    if issubclass(kind, Direct | Unary | BitFlip | LocalHash | BinFlipPlus | Subset | MeanProtocol)
     for family in (("linear", "affine") if "hash_family" in kind.OPTIONAL else ("",))
 ]
 
@@ -78,6 +81,9 @@ def forge(kind: Any, targets: list[int]) -> bytes:  # noqa: PLR0911 - one per ki
     """A payload that is admitted and supports as many of the targets as one can."""
     if isinstance(kind, Direct):
         return kind.device.encode(targets[0])
+    if isinstance(kind, Subset):
+        others = [v for v in range(kind.domain_size) if v not in targets]
+        return kind.device.encode(sum(1 << v for v in (targets + others)[: kind.w]))
     if isinstance(kind, Unary):
         return kind.device.encode(sum(1 << v for v in targets))
     if isinstance(kind, BitFlip):

@@ -799,8 +799,8 @@ def test_numbers_of_the_page_are_those_of_the_library() -> None:
         loloha: Any = protocol("loloha", 32, levels)
         assert device.guarantee.cap_over_inputs == pytest.approx(cap)
         assert loloha.guarantee.cap_over_inputs == pytest.approx(cap)
-        flipped.append(f"{32 * float(device.support.floor):.2f}")
-        hashed.append(f"{float(loloha.support.floor):.2f}")
+        flipped.append(f"{32 * float(device.estimator.support.floor):.2f}")
+        hashed.append(f"{float(loloha.estimator.support.floor):.2f}")
     assert "n·V\\* is {}, {} and {} for `dbitflip_pm`, {}, {} and {} for".format(*flipped, *hashed) in words
     for b in (8, 32):
         assert v_star("blh", b) < v_star("blh", b, hash_family="affine") < v_star("binflip_plus", b)

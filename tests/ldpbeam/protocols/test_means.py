@@ -566,7 +566,7 @@ def test_means_are_unbiased(built: Any, wrong: Any) -> None:
     truth = float(values.mean())
     if isinstance(built, LaplaceMean):
         error = (built.instant.variance / DEVICES) ** 0.5
-        sent = np.minimum(values, wrong.maximum)
+        sent = np.minimum(values, wrong.estimator.maximum)
         off = (counted(wrong, sent)[0] / DEVICES - truth) / error
     else:
         each = np.array([float(built.law.likelihood(1, v)) for v in range(1001)])[values]
@@ -581,7 +581,7 @@ def test_means_are_unbiased(built: Any, wrong: Any) -> None:
         z = (built.estimator.estimate(np.array([ones]), DEVICES).frequency[0] - truth) / error
         assert abs(z) < LIMIT
         if not isinstance(built, LaplaceMean):
-            off = (wrong.estimate(np.array([ones]), DEVICES).frequency[0] - truth) / error
+            off = (wrong.estimator.estimate(np.array([ones]), DEVICES).frequency[0] - truth) / error
         assert abs(off) > LIMIT
 
 

@@ -16,7 +16,6 @@ from ldpbeam.audit.client.clients import Memoised, PythonClient
 from ldpbeam.audit.client.draws import Plan
 from ldpbeam.audit.law.bound import least_bound, level_bound, lower_limit, two_sided, upper_limit
 from tests.ldpbeam.audit.collections import of
-from tests.narrow import present
 
 
 @pytest.mark.parametrize("p", [0.001, 0.1, 0.5, 0.9])
