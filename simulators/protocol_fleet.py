@@ -106,13 +106,7 @@ class _Words:
 
     def _draw(self, purpose: str, epoch: int, spec: WordSpec) -> NDArray[np.uint64]:
         purpose = self.prefix + purpose
-        if spec.rising:
-            columns = [self._words(f"{purpose}.{i}", epoch, 1, limit) for i, limit in enumerate(spec.limits)]
-            return np.concatenate(columns, axis=1)
-        return self._words(purpose, epoch, spec.count, spec.limit)
-
-    def _words(self, purpose: str, epoch: int, count: int, limit: int) -> NDArray[np.uint64]:
-        words = self.random_words.words(purpose, epoch, self.first, self.rows, count, limit)
+        words = self.random_words.step(purpose, epoch, self.first, self.rows, spec)
         return words if self.present is None else words[self.present]
 
     def report_ids(self) -> NDArray[np.uint64]:

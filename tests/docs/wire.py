@@ -46,8 +46,8 @@ class Drawn:
         permanent, fresh = self.stream(derived.PERMANENT, self.input), self.stream(derived.FRESH, EPOCH)
         plan = kind.simulation.word_plan
         assert plan.permanent is not None
-        self.permanent = [permanent.word(plan.permanent.limit) for _ in range(plan.permanent.count)]
-        self.fresh = [fresh.word(plan.instant.limit) for _ in range(plan.instant.count)]
+        self.permanent = [permanent.word(limit) for limit in plan.permanent.limits]
+        self.fresh = [fresh.word(limit) for limit in plan.instant.limits]
         script = ScriptedRandomness(self.permanent + self.fresh)
         self.response, after = kind.device.privatize(VALUE, self.memo, script)
         assert script.exhausted()
@@ -64,7 +64,7 @@ class Drawn:
 
 def _words_once(kind: LocalProtocol[Any], once: derived.Stream) -> list[int]:
     seed = kind.simulation.word_plan.seed
-    return [] if seed is None else [once.word(seed.limit) for _ in range(seed.count)]
+    return [] if seed is None else [once.word(limit) for limit in seed.limits]
 
 
 def lines(*pairs: tuple[str, object]) -> str:

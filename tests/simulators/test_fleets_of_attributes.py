@@ -63,7 +63,7 @@ class Words:
             return []
         if spec.bits:
             return bit_words(self.random_words.seed, purpose, epoch, self.device, spec.count)
-        drawn = self.random_words.words(purpose, epoch, self.device, 1, spec.count, spec.limit)
+        drawn = self.random_words.step(purpose, epoch, self.device, 1, spec)
         return [int(word) for word in drawn[0]]
 
     def part(self, index: int) -> list[int]:

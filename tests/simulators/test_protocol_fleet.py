@@ -71,7 +71,7 @@ class Devices:
             return []
         if spec.bits:
             return bit_words(self.random_words.seed, purpose, epoch, device, spec.count)
-        drawn = self.random_words.words(purpose, epoch, device, 1, spec.count, spec.limit)
+        drawn = self.random_words.step(purpose, epoch, device, 1, spec)
         return [int(word) for word in drawn[0]]
 
     def _new(self, device: int) -> Memo:

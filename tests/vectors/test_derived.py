@@ -88,11 +88,11 @@ def scripted(asked: Collection, spec: Spec, step: dict[str, Any], life: list[int
         plan = parts[index].simulation.word_plan
         fresh = spec.stream(3, index, epoch)
         if plan.seed is not None and plan.seed_per_report:
-            found += [below(plan.seed.limit, fresh) for _ in range(plan.seed.count)]
+            found += [below(limit, fresh) for limit in plan.seed.limits]
         if plan.permanent is not None:
             words = spec.stream(2, index, inputs[index])
-            found += [below(plan.permanent.limit, words) for _ in range(plan.permanent.count)]
-        found += [below(plan.instant.limit, fresh) for _ in range(plan.instant.count)]
+            found += [below(limit, words) for limit in plan.permanent.limits]
+        found += [below(limit, fresh) for limit in plan.instant.limits]
     return [*found, next(spec.stream(4, 0, epoch))]
 
 
@@ -108,7 +108,7 @@ def drawn_for_life(asked: Collection, spec: Spec) -> list[int]:
         plan = protocol.parts[index].simulation.word_plan
         if plan.seed is not None and not plan.seed_per_report:
             words = spec.stream(1, index, 0)
-            found += [below(plan.seed.limit, words) for _ in range(plan.seed.count)]
+            found += [below(limit, words) for limit in plan.seed.limits]
     return found
 
 

@@ -64,7 +64,7 @@ def test_the_figures_of_the_page() -> None:
 
 
 def test_variances_of_a_fleet_are_the_stated_ones() -> None:
-    """Squared errors of the values that nobody holds, and of the one that all hold, against chi-square limits."""
+    """Squared errors of the value that all hold, and of two that nobody holds, against chi-square limits."""
     k, n, epochs = 12, 2000, 400
     built, values = subset(k, 1.0), np.zeros(n, np.int32)
     assert built.w == 3
@@ -129,7 +129,7 @@ def test_plan_recommends_it_where_it_is_best() -> None:
     from ldpbeam.planning.needs import FrequencyNeeds
     from ldpbeam.planning.plan import make_plan
 
-    asked = FrequencyNeeds(values=50, devices=100_000, epochs=1, first=1.0)
+    asked = FrequencyNeeds(values=10, devices=100_000, epochs=1, first=1.0)
     found = make_plan(asked)
     rows = found.rows
     assert found.recommended is not None
@@ -138,8 +138,8 @@ def test_plan_recommends_it_where_it_is_best() -> None:
     assert mine.figures.std_error <= min(
         row.figures.std_error for row in rows if row.setting.name in ONE_ROUND
     )
-    support = subset(50, 1.0).estimator.support
-    even = 1 / 50 * float(support.own * (1 - support.own)) + 49 / 50 * float(
+    support = subset(10, 1.0).estimator.support
+    even = 1 / 10 * float(support.own * (1 - support.own)) + 9 / 10 * float(
         support.other * (1 - support.other)
     )
     assert mine.figures.std_error == pytest.approx(sqrt(even / 100_000) / float(support.gap), rel=1e-9)
