@@ -224,8 +224,10 @@ class SubsetLaw(FrequencyLaw[int]):
         from ldpbeam.privacy.guess_laws import binomial, highest, largest
 
         if reports == 1 or self.w == 1:
-            k, own = self.domain_size, float(self.support.own)
-            return own / self.w if reports == 1 else largest(own, (1 - own) / (k - 1), k - 1, 0, reports)
+            k, alone = self.domain_size, float(self.support.own)
+            return (
+                alone / self.w if reports == 1 else largest(alone, (1 - alone) / (k - 1), k - 1, 0, reports)
+            )
         own, other = (binomial(reports, p) for p in (self.support.own, self.support.other))
         return highest(own, other, self.domain_size)
 

@@ -491,7 +491,8 @@ def test_a_key_that_no_collection_has_is_refused() -> None:
 
 
 def test_vectors_refuse_a_definition_without_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    for definition in ({"permanent": None, "instant": None}, {"instant": {}}):
+    incomplete: list[dict[str, Any]] = [{"permanent": None, "instant": None}, {"instant": {}}]
+    for definition in incomplete:
         monkeypatch.setattr(VeilDevice, "definition", lambda self, found=definition: found)
         with pytest.raises(TypeError, match="the definition of veil lacks"):
             generate.vector(SETTINGS["veil"](11))

@@ -206,11 +206,11 @@ def test_two_reports_have_the_law_of_the_model(setting: Setting) -> None:
         whole: dict[int, Fraction] = defaultdict(Fraction)
         for (stratum, *_), probability in cells.items():
             whole[stratum] += probability
-        for number, stratum in enumerate(model.strata):
+        for number, kind in enumerate(model.strata):
             if found.complete:
-                assert abs(whole[number] - stratum.probability) <= UNEVEN
-            for symbols in product(range(stratum.symbols), repeat=2):
-                stated = stratum.history(pattern, symbols)
+                assert abs(whole[number] - kind.probability) <= UNEVEN
+            for symbols in product(range(kind.symbols), repeat=2):
+                stated = kind.history(pattern, symbols)
                 assert abs(cells[number, *symbols] - whole[number] * stated) <= UNEVEN, (number, symbols)
 
 

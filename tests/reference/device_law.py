@@ -233,7 +233,7 @@ def plain(outcome: Any) -> Hashable:
         answers = {int(key): int(answer) for key, answer in sorted(outcome.answers.items())}
         return None if outcome.seed is None else int(outcome.seed), tuple(answers.items())
     if isinstance(outcome, tuple):
-        fields = [plain(one) for one in outcome]
+        fields: list[Any] = [plain(one) for one in outcome]
         return type(outcome)(*fields) if hasattr(outcome, "_fields") else tuple(fields)
     return outcome if outcome is None else int(outcome)
 
