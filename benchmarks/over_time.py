@@ -27,7 +27,7 @@ from ldpbeam.over_time.compare import compare_epochs
 from ldpbeam.over_time.smooth import smooth
 from ldpbeam.protocols import LocalProtocol, Parameters, protocol
 from ldpbeam.protocols.attributes.allocate import allocate
-from ldpbeam.protocols.estimator import part_estimators
+from ldpbeam.protocols.part_estimator import part_estimators
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.words import RandomWords
 

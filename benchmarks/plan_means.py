@@ -25,7 +25,7 @@ from ldpbeam.planning.figures import Figures
 from ldpbeam.planning.needs import MeanNeeds
 from ldpbeam.planning.plan import ALIKE, Row, make_plan
 from ldpbeam.planning.spread import WIDE
-from ldpbeam.protocols.estimator import PartEstimator
+from ldpbeam.protocols.part_estimator import PartEstimator
 from ldpbeam.simulators.participation import silenced
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.words import RandomWords

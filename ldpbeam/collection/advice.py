@@ -10,7 +10,7 @@ from typing import Any
 from ldpbeam.collection.collection import Collection
 from ldpbeam.promise.poisoning import leverage
 from ldpbeam.protocols import LocalProtocol
-from ldpbeam.protocols.estimator import part_estimators
+from ldpbeam.protocols.part_estimator import part_estimators
 from ldpbeam.support import SupportProbabilities
 
 MANY_REPORTS = 10**9

@@ -31,7 +31,8 @@ from ldpbeam.promise.promise import YEAR, Promise
 from ldpbeam.promise.statements import promise_record
 from ldpbeam.protocols import PROTOCOLS, LocalProtocol, Parameters, protocol
 from ldpbeam.protocols.attributes.allocate import ALLOCATIONS, allocate
-from ldpbeam.protocols.estimator import EVERYONE, PartEstimator, Result, part_estimators
+from ldpbeam.protocols.estimator import EVERYONE, Result
+from ldpbeam.protocols.part_estimator import PartEstimator, part_estimators
 from ldpbeam.shuffling.randomiser import without_devices
 from ldpbeam.support import SupportProbabilities
 from ldpbeam.wire import collection_pb2

@@ -17,7 +17,8 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.estimates import share_levels, support_variance, variance
 from ldpbeam.over_time.series import AnySeries
 from ldpbeam.protocols.contract import FrequencyProtocol, MeanProtocol
-from ldpbeam.protocols.estimator import EVERYONE, PartEstimator
+from ldpbeam.protocols.estimator import EVERYONE
+from ldpbeam.protocols.part_estimator import PartEstimator
 from ldpbeam.support import Recurrence, SupportProbabilities
 
 

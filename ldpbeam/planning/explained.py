@@ -16,7 +16,8 @@ from ldpbeam.planning.spread import Spread
 from ldpbeam.promise.poisoning import leverage
 from ldpbeam.promise.statements import OTHER_COLLECTIONS, bits
 from ldpbeam.protocols import LocalProtocol
-from ldpbeam.protocols.estimator import FrequencyEstimator, PartEstimator, Result, part_estimators
+from ldpbeam.protocols.estimator import FrequencyEstimator, Result
+from ldpbeam.protocols.part_estimator import PartEstimator, part_estimators
 from ldpbeam.randomness import FULL
 
 _SHOWN = 60  # characters of an integer or list that is longer

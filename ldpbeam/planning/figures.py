@@ -17,7 +17,7 @@ from ldpbeam.planning.spread import WIDE, Spread, Widths, mean_error
 from ldpbeam.promise.poisoning import leverage
 from ldpbeam.promise.promise import Promise
 from ldpbeam.protocols import FrequencyProtocol
-from ldpbeam.protocols.estimator import PartEstimator
+from ldpbeam.protocols.part_estimator import PartEstimator
 
 
 @dataclass(frozen=True, kw_only=True)

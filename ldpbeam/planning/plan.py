@@ -17,7 +17,7 @@ from ldpbeam.planning.shuffled import Shuffled
 from ldpbeam.planning.spread import WIDE, Widths, mean_error
 from ldpbeam.promise.statements import epsilon
 from ldpbeam.protocols import FrequencyProtocol
-from ldpbeam.protocols.estimator import PartEstimator
+from ldpbeam.protocols.part_estimator import PartEstimator
 
 ALIKE = 1.05
 """Errors that differ by less than this factor count as equal: the rest then decides."""

@@ -15,7 +15,7 @@ from ldpbeam.planning.needs import FrequencyNeeds, MeanNeeds
 from ldpbeam.planning.settings import Setting
 from ldpbeam.planning.spread import BEYOND, WIDE
 from ldpbeam.protocols import FrequencyProtocol
-from ldpbeam.protocols.estimator import PartEstimator
+from ldpbeam.protocols.part_estimator import PartEstimator
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ldpbeam.arrays import Floats
 from ldpbeam.estimates import expected_half_width, variance
-from ldpbeam.protocols.estimator import PartEstimator
+from ldpbeam.protocols.part_estimator import PartEstimator
 from ldpbeam.support import SupportProbabilities
 
 WIDE = NormalDist().inv_cdf(0.975)

@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from ldpbeam.protocols.contract import LocalProtocol
-from ldpbeam.protocols.estimator import part_estimators
+from ldpbeam.protocols.part_estimator import part_estimators
 
 TARGETS = 10
 """Values of which :class:`Leverage` states the sum that one report adds to."""

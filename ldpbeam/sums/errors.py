@@ -17,7 +17,7 @@ from ldpbeam.arrays import Floats, Ints
 from ldpbeam.estimates import nearest_shares
 from ldpbeam.over_time.covariance import MemoErrors
 from ldpbeam.protocols.contract import FrequencyProtocol
-from ldpbeam.protocols.estimator import PartEstimator
+from ldpbeam.protocols.part_estimator import PartEstimator
 from ldpbeam.protocols.sum_laws import KnownValue, SumLaw
 
 

@@ -32,10 +32,10 @@ from ldpbeam.promise.poisoning import leverage
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Parameters, protocol
 from ldpbeam.protocols.attributes.allocate import allocate
 from ldpbeam.protocols.contract import MeanProtocol
-from ldpbeam.protocols.estimator import part_estimators
 from ldpbeam.protocols.laplace_mean import LaplaceMean
 from ldpbeam.protocols.local_hash import LOLOHA
 from ldpbeam.protocols.one_bit_mean import OneBit
+from ldpbeam.protocols.part_estimator import part_estimators
 from ldpbeam.protocols.unary import Unary
 from ldpbeam.randomness import ScriptedRandomness
 from ldpbeam.reports import ReportColumns

@@ -14,7 +14,7 @@ from ldpbeam.cli.inspect import inspect_lines
 from ldpbeam.collection.file import load_collection
 from ldpbeam.collection.values import Index
 from ldpbeam.errors import Reason
-from ldpbeam.protocols.estimator import part_estimators
+from ldpbeam.protocols.part_estimator import part_estimators
 from ldpbeam.report_page.document import write_page
 from ldpbeam.simulators.deliver.simulate import simulate
 from ldpbeam.simulators.fleet import Fleet

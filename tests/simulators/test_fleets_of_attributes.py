@@ -23,7 +23,7 @@ from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Memo, Parameters
 from ldpbeam.protocols.attributes.allocate import ALLOCATIONS, allocate
 from ldpbeam.protocols.attributes.base import AttributeProtocol
 from ldpbeam.protocols.attributes.sample import Sample
-from ldpbeam.protocols.estimator import part_estimators
+from ldpbeam.protocols.part_estimator import part_estimators
 from ldpbeam.protocols.simulation import WordSpec
 from ldpbeam.randomness import FULL, Randomness
 from ldpbeam.simulators.deliver.simulate import simulate

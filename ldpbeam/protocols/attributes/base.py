@@ -17,11 +17,12 @@ from ldpbeam.privacy.loss import SeveralLosses
 from ldpbeam.protocols.contract import LocalProtocol
 from ldpbeam.protocols.counter import Counter
 from ldpbeam.protocols.device import Device
-from ldpbeam.protocols.estimator import EVERYONE, Estimator, PartEstimator, Result, part_estimators
+from ldpbeam.protocols.estimator import EVERYONE, Estimator, Result
 from ldpbeam.protocols.forgery import Forgery
 from ldpbeam.protocols.history_model import PairModel
 from ldpbeam.protocols.law import Law
 from ldpbeam.protocols.parameters import Parameters
+from ldpbeam.protocols.part_estimator import PartEstimator, part_estimators
 from ldpbeam.support import Recurrence
 
 if TYPE_CHECKING:

@@ -80,7 +80,8 @@ def test_the_integers_are_those_of_the_protocol(setting: Setting) -> None:
     read, built = again(agreed), agreed.protocol
     protocol = read["protocol"]
     own = own_facts(built)
-    assert protocol.keys() == ALWAYS | own.keys()
+    assert own.keys() <= built.device.definition().keys()
+    assert protocol.keys() == ALWAYS | built.device.definition().keys()
     assert {name: protocol[name] for name in own} == own
     assert (protocol["id"], protocol["name"]) == (type(built).ID, type(built).NAME)
     assert (protocol["domain_size"], protocol["payload_size"]) == (
@@ -183,7 +184,8 @@ def test_many_attributes_have_a_wide_index() -> None:
 
 def test_every_protocol_names_its_encoding() -> None:
     """An encoding's name never changes meaning: devices in other languages go by it."""
-    assert {one.name: one.build().device.ENCODING for one in settings((8,))} == {
+    found = {one.name: one.build().device.ENCODING for one in settings((8,))}
+    known = {
         **dict.fromkeys(("grr", "l_grr"), "direct"),
         **dict.fromkeys(("sue", "oue", "l_sue", "l_osue", "l_oue", "l_soue", "rappor"), "unary"),
         **dict.fromkeys(("blh", "olh", "loloha"), "local_hash"),
@@ -192,4 +194,6 @@ def test_every_protocol_names_its_encoding() -> None:
         "one_bit_mean": "one_bit_mean",
         "one_bit_rrpm": "one_bit_rrpm",
         "laplace_mean": "laplace_mean",
+        "subset": "subset",
     }
+    assert {name: found[name] for name in known} == known

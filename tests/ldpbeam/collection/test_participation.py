@@ -22,7 +22,7 @@ from ldpbeam.estimates import nearest_shares
 from ldpbeam.planning.checked import expected, promised, together
 from ldpbeam.planning.explained import explained
 from ldpbeam.promise.statements import NO_TURN
-from ldpbeam.protocols.estimator import part_estimators
+from ldpbeam.protocols.part_estimator import part_estimators
 from ldpbeam.records.collection_record import CollectionRecord, collection_entry
 from ldpbeam.report_page.privacy import privacy
 from ldpbeam.reports import ReportColumns

@@ -31,7 +31,7 @@ from ldpbeam.over_time.covariance import MemoErrors, slotted_errors
 from ldpbeam.over_time.results import histories
 from ldpbeam.over_time.smooth import smooth
 from ldpbeam.protocols import Parameters, protocol
-from ldpbeam.protocols.estimator import PartEstimator
+from ldpbeam.protocols.part_estimator import PartEstimator
 from ldpbeam.simulators.participation import silenced
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.words import RandomWords

@@ -29,8 +29,8 @@ from ldpbeam.planning.table import table
 from ldpbeam.planning.words import asked, recommendation
 from ldpbeam.privacy.point_loss import PointLosses
 from ldpbeam.protocols import Parameters, protocol
-from ldpbeam.protocols.estimator import PartEstimator
 from ldpbeam.protocols.one_bit_mean import OneBitRRPM
+from ldpbeam.protocols.part_estimator import PartEstimator
 from ldpbeam.randomness import FULL
 from tests.narrow import present
 

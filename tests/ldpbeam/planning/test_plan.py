@@ -38,7 +38,8 @@ from ldpbeam.planning.spread import WIDE, Widths
 from ldpbeam.planning.table import table
 from ldpbeam.planning.words import asked, recommendation
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Parameters, protocol
-from ldpbeam.protocols.estimator import PartEstimator, Result
+from ldpbeam.protocols.estimator import Result
+from ldpbeam.protocols.part_estimator import PartEstimator
 from tests.narrow import of_kind, present
 
 TWO_MILLION = FrequencyNeeds(values=360, devices=2_000_000, epochs=365, target=0.01, lifetime=2.0)

@@ -16,8 +16,9 @@ from ldpbeam.hashing.affine import line_collision
 from ldpbeam.over_time.covariance import memo_errors, slotted_errors
 from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
 from ldpbeam.protocols.bit_flip import BitFlip
-from ldpbeam.protocols.estimator import EVERYONE, PartEstimator
+from ldpbeam.protocols.estimator import EVERYONE
 from ldpbeam.protocols.local_hash import LocalHash
+from ldpbeam.protocols.part_estimator import PartEstimator
 from ldpbeam.protocols.sum_laws import HashedSymbol
 from ldpbeam.sums.errors import Drawing, SumErrors, sum_errors
 from tests.ldpbeam.over_time import test_covariance as memo

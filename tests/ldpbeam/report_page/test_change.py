@@ -24,7 +24,8 @@ from ldpbeam.estimates import nearest_shares
 from ldpbeam.over_time.covariance import memo_errors, std_error_floor
 from ldpbeam.over_time.significance import adjusted, p_values
 from ldpbeam.protocols import FrequencyProtocol
-from ldpbeam.protocols.estimator import PartEstimator, Result
+from ldpbeam.protocols.estimator import Result
+from ldpbeam.protocols.part_estimator import PartEstimator
 from ldpbeam.records.collection_record import (
     CollectionRecord,
     GuaranteeRecord,

@@ -22,7 +22,7 @@ from ldpbeam.over_time import DrawnAnew, difference
 from ldpbeam.over_time.results import histories
 from ldpbeam.over_time.series import Series
 from ldpbeam.protocols import Parameters, protocol
-from ldpbeam.protocols.estimator import PartEstimator
+from ldpbeam.protocols.part_estimator import PartEstimator
 from ldpbeam.sums import Cumulative, Groups, Mean, Quantiles
 from ldpbeam.sums.errors import sum_errors
 from ldpbeam.sums.quantiles import isotonic, quantile

@@ -10,7 +10,7 @@ from scipy.stats import binom, norm
 
 from ldpbeam.over_time import DrawnAnew, Series, difference, mean
 from ldpbeam.protocols import Parameters, protocol
-from ldpbeam.protocols.estimator import PartEstimator
+from ldpbeam.protocols.part_estimator import PartEstimator
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.words import RandomWords
 from ldpbeam.sums.errors import SumErrors, sum_errors

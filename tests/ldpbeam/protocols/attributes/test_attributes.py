@@ -30,7 +30,7 @@ from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, LocalProtocol, Memo,
 from ldpbeam.protocols.attributes.allocate import ALLOCATIONS, allocate
 from ldpbeam.protocols.attributes.base import AttributeProtocol
 from ldpbeam.protocols.attributes.sample import Sample
-from ldpbeam.protocols.estimator import part_estimators
+from ldpbeam.protocols.part_estimator import part_estimators
 from ldpbeam.randomness import ScriptedRandomness, SystemRandomness
 from ldpbeam.support import Support
 from tests.narrow import present

@@ -29,8 +29,8 @@ from ldpbeam.protocols.attributes.allocate import allocate
 from ldpbeam.protocols.attributes.base import AttributeProtocol
 from ldpbeam.protocols.attributes.bounded_counters import BoundedCounters
 from ldpbeam.protocols.attributes.sample import Sample
-from ldpbeam.protocols.estimator import part_estimators
 from ldpbeam.protocols.one_bit_mean import OneBit, OneBitLaw
+from ldpbeam.protocols.part_estimator import part_estimators
 from ldpbeam.randomness import SystemRandomness
 from ldpbeam.report_page.document import write_page
 from ldpbeam.simulators.deliver.simulate import simulate
