@@ -276,7 +276,7 @@ def measure(
     """Compare what was published in some rounds with the truth."""
     protocol = collection.protocol
     assert isinstance(protocol, FrequencyProtocol)
-    support = protocol.support
+    support = protocol.estimator.support
     own, other = float(support.own), float(support.other)
     z = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)
 

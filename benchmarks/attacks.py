@@ -31,7 +31,7 @@ from ldpbeam.audit.checks.evidence import bounds_of
 from ldpbeam.audit.checks.outcome import Check, judge
 from ldpbeam.audit.client.clients import Memoised, PythonClient
 from ldpbeam.audit.client.draws import Read, read_histories
-from ldpbeam.audit.law.encodings import model_of
+from ldpbeam.audit.law.pairs import model_of
 from ldpbeam.audit.standard import one_collection
 from ldpbeam.client import Device
 from ldpbeam.collection.collection import Collection
@@ -82,12 +82,12 @@ class Ours(Watched):
         protocol: Any = self._collection.protocol
         message = self._device.report(value, epoch)
         assert message is not None
-        response = protocol.decode(report_pb2.Report.FromString(message).payload)
-        support = np.array([protocol.supports(response, v) for v in range(SIZE)], np.float64)
+        response = protocol.device.decode(report_pb2.Report.FromString(message).payload)
+        support = np.array([protocol.law.supports(response, v) for v in range(SIZE)], np.float64)
         asked = np.ones(SIZE, np.bool_)
         if hasattr(response, "indices"):
             asked = np.isin(np.arange(SIZE), response.indices)
-        return Seen(np.where(asked, support - float(protocol.support.other), 0.0))
+        return Seen(np.where(asked, support - float(protocol.estimator.support.other), 0.0))
 
 
 class Theirs(Watched):

@@ -49,7 +49,7 @@ def read(words: Any) -> Any:
 
 def reports_of(kind: FrequencyProtocol[Any], size: int) -> Bytes:
     """About so many bytes: what a fleet sends, over and over."""
-    n = min(_DEVICES, max(16, size // kind.payload_size))
+    n = min(_DEVICES, max(16, size // kind.device.payload_size))
     values = np.random.default_rng(1).integers(0, kind.domain_size, n)
     sent = np.concatenate([b.payloads for b in ProtocolFleet(kind, n, RandomWords(1)).reports(0, values)])
     return np.tile(sent, (max(1, size // sent.nbytes), 1))
@@ -60,22 +60,22 @@ def row(name: str, parameters: Parameters, k: int, size: int, repeats: int) -> s
     kind = protocol(name, k, parameters)
     assert isinstance(kind, FrequencyProtocol)
     payloads = reports_of(kind, size)
-    counts = np.zeros(kind.counts_length, np.int64)
-    piece = _PIECE // kind.payload_size
+    counts = np.zeros(kind.counter.counts_length, np.int64)
+    piece = _PIECE // kind.device.payload_size
     words = payloads.reshape(-1)[: payloads.nbytes // 8 * 8].view(np.uint64)
 
-    signs = np.zeros(kind.signs_length, np.int64)
+    signs = np.zeros(kind.counter.signs_length, np.int64)
 
     def both() -> None:
         for begin in range(0, len(payloads), piece):
             some = payloads[begin : begin + piece]
-            assert not kind.check(some).any()
-            kind.add_reports(some, counts, signs)
+            assert not kind.counter.check(some).any()
+            kind.counter.add_reports(some, counts, signs)
 
     work: tuple[Callable[[], object], ...] = (
         lambda: read(words),
-        lambda: kind.add_support(payloads, counts),
-        lambda: kind.check(payloads),
+        lambda: kind.counter.add(payloads, counts),
+        lambda: kind.counter.check(payloads),
         both,
     )
     for one in work:
@@ -84,9 +84,9 @@ def row(name: str, parameters: Parameters, k: int, size: int, repeats: int) -> s
     reading, counting, checking, together = (payloads.nbytes / median(each) / 1e9 for each in times)
     d = f", d = {parameters.d}" if parameters.d else ""
     return (
-        f"| `{name}`{d} | {k:,} | {kind.payload_size} | {reading:.0f} | {counting:.1f} "
+        f"| `{name}`{d} | {k:,} | {kind.device.payload_size} | {reading:.0f} | {counting:.1f} "
         f"| **{counting / reading:.2f}** | {checking:.1f} | {together:.1f} | **{together / reading:.2f}** "
-        f"| {counting / kind.payload_size:.2f} |"
+        f"| {counting / kind.device.payload_size:.2f} |"
     )
 
 

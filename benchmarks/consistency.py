@@ -96,9 +96,9 @@ def supports(
     kind: FrequencyProtocol[Any], held: np.ndarray[Any, Any], draw: np.random.Generator
 ) -> np.ndarray[Any, Any]:
     """Support counts of a population with so many devices at each value."""
-    own, other, k = float(kind.support.own), float(kind.support.other), held.size
+    own, other, k = float(kind.estimator.support.own), float(kind.estimator.support.other), held.size
     kept = draw.binomial(held, own)
-    if not kind.EXCLUSIVE:
+    if not kind.estimator.EXCLUSIVE:
         return np.asarray(kept + draw.binomial(int(held.sum()) - held, other))
     # The others name another value than their own, each with the same chance.
     lost = np.repeat(np.arange(k), held - kept)
@@ -114,7 +114,12 @@ def cell_of(
     kind = protocol(name, k, Parameters(epsilon_longitudinal=2 * level, epsilon_first=level))
     assert isinstance(kind, FrequencyProtocol)
     draw = np.random.default_rng([seed, PROTOCOLS.index(name), k, round(10 * level), devices, len(shape)])
-    noise = Noise(devices, float(kind.support.own), float(kind.support.other), kind.EXCLUSIVE)
+    noise = Noise(
+        devices,
+        float(kind.estimator.support.own),
+        float(kind.estimator.support.other),
+        kind.estimator.EXCLUSIVE,
+    )
     error: dict[str, float] = dict.fromkeys(METHODS, 0.0)
     for _ in range(rounds):
         held = draw.multinomial(devices, truth)
@@ -185,7 +190,12 @@ def summed(truth: FloatArray, devices: int, level: float, rounds: int, seed: int
     kind = protocol("l_osue", k, Parameters(epsilon_longitudinal=2 * level, epsilon_first=level))
     assert isinstance(kind, FrequencyProtocol)
     draw = np.random.default_rng([seed, k, devices, round(10 * level)])
-    noise = Noise(devices, float(kind.support.own), float(kind.support.other), kind.EXCLUSIVE)
+    noise = Noise(
+        devices,
+        float(kind.estimator.support.own),
+        float(kind.estimator.support.other),
+        kind.estimator.EXCLUSIVE,
+    )
     cuts = [int(np.searchsorted(np.cumsum(truth), cut)) + 1 for cut in CUTS]
     rarer = np.argsort(truth, kind="stable")[: k // 2]
     squares, single = dict.fromkeys(SUMMED, 0.0), dict.fromkeys(SUMMED, 0.0)
@@ -226,7 +236,12 @@ def biases(seed: int, rounds: int) -> list[str]:
     lines = ["| standard errors above 0 | `norm_sub` | `bayes` |", "| --- | --- | --- |"]
     kind = protocol("l_osue", 1000, Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0))
     assert isinstance(kind, FrequencyProtocol)
-    noise = Noise(100_000, float(kind.support.own), float(kind.support.other), kind.EXCLUSIVE)
+    noise = Noise(
+        100_000,
+        float(kind.estimator.support.own),
+        float(kind.estimator.support.other),
+        kind.estimator.EXCLUSIVE,
+    )
     error = noise.floor_variance**0.5
     for high in (1, 2, 3, 4, 5, 6, 8, 12):
         draw = np.random.default_rng([seed, high])

@@ -102,17 +102,17 @@ def settings(largest: int) -> Iterator[Setting]:
 def payloads(asked: Collection, size: int, n: int, draw: np.random.Generator) -> np.ndarray:
     """Random payloads of a protocol, each of them admissible."""
     protocol = asked.protocol
-    width = protocol.payload_size
+    width = protocol.device.payload_size
     if asked.protocol_name == "l_osue":
-        assert protocol.support is not None
-        bits = draw.random((n, size), np.float32) < float(protocol.support.other)
+        assert protocol.estimator.support is not None
+        bits = draw.random((n, size), np.float32) < float(protocol.estimator.support.other)
         return np.packbits(bits, axis=1, bitorder="little")
-    if protocol.counts_length == size and width > 8:  # affine: two words and the symbol
+    if protocol.counter.counts_length == size and width > 8:  # affine: two words and the symbol
         found = draw.integers(0, 256, (n, width), np.uint8)
         found[:, 16:] = 0
         found[:, 16] = draw.integers(0, 2, n)
         return found
-    cells = draw.integers(0, protocol.counts_length, n).astype("<u8")
+    cells = draw.integers(0, protocol.counter.counts_length, n).astype("<u8")
     return cells.view(np.uint8).reshape(n, 8)[:, :width].copy()
 
 

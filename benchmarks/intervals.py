@@ -47,25 +47,28 @@ def row(name: str, k: int, n: int, repeats: int) -> str:
     values = np.random.default_rng(1).integers(0, k, n)
     ties = tie_breakers(1, 1, k)
     payloads = np.concatenate([b.payloads for b in ProtocolFleet(kind, n, RandomWords(1)).reports(0, values)])
-    found, signs = np.zeros(kind.counts_length, np.int64), np.zeros(kind.signs_length, np.int64)
+    found, signs = (
+        np.zeros(kind.counter.counts_length, np.int64),
+        np.zeros(kind.counter.signs_length, np.int64),
+    )
 
     def count() -> tuple[Ints, int | Ints]:
         found[:] = 0
-        assert not kind.check(payloads).any()
-        kind.add_reports(payloads, found, signs)
-        return kind.support_counts(found), kind.report_counts(found, n)
+        assert not kind.counter.check(payloads).any()
+        kind.counter.add_reports(payloads, found, signs)
+        return kind.counter.support_counts(found), kind.counter.report_counts(found, n)
 
     support, behind = count()
     # No epoch has as many reports as the one before.
     more = cycle(range(_EPOCHS))
 
     def estimates() -> None:
-        estimate(support, behind + next(more), kind.support, ties)
+        estimate(support, behind + next(more), kind.estimator.support, ties)
 
     for _ in range(_EPOCHS):
         estimates()
     pairs = [(seconds(count), seconds(estimates)) for _ in range(repeats)]
-    own, other, _, _ = kind.support.chances
+    own, other, _, _ = kind.estimator.support.chances
     least = float(np.min(behind)) * min(own * (1 - own), other * (1 - other))
     ratios = [one / other for other, one in pairs]
     counted, estimated = (median(side) for side in zip(*pairs, strict=True))

@@ -27,6 +27,7 @@ from ldpbeam.over_time.compare import compare_epochs
 from ldpbeam.over_time.smooth import smooth
 from ldpbeam.protocols import LocalProtocol, Parameters, protocol
 from ldpbeam.protocols.attributes.allocate import allocate
+from ldpbeam.protocols.part_estimator import part_estimators
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.words import RandomWords
 
@@ -201,9 +202,9 @@ def fleets(
     weights = 1 / np.arange(1, k + 1)
     weights /= weights.sum()
     fleet = ProtocolFleet(built, groups * devices, RandomWords(seed), rows_per_batch=devices)
-    estimator = built.estimators[0]
+    estimator = part_estimators(built)[0]
     held = rng.choice(k, (groups, devices, *([parts] if parts > 1 else [])), p=weights)
-    rows = built.parts[0].results
+    rows = built.parts[0].estimator.size
     shape = (groups, epochs, rows)
     found = Fleets(
         np.zeros(shape), np.zeros(shape), np.zeros(shape, np.int64), np.zeros(shape), memo_errors(estimator)
@@ -218,9 +219,9 @@ def fleets(
         found.changed += float((seen != last).mean()) / (epochs - 1) if epoch else 0.0
         batches = fleet.reports(epoch, seen.reshape(groups * devices, *held.shape[2:]))
         for group, batch in enumerate(batches):
-            counts = np.zeros(built.counts_length, np.int64)
-            built.add_support(batch.payloads, counts)
-            cells, reports = built.part_counts(counts, len(batch))[0]
+            counts = np.zeros(built.counter.counts_length, np.int64)
+            built.counter.add(batch.payloads, counts)
+            cells, reports = built.counter.part_counts(counts, len(batch))[0]
             one = estimator.estimate(cells, reports)
             found.estimate[group, epoch], found.std_error[group, epoch] = one.frequency, one.std_error
             found.n[group, epoch] = one.n
@@ -429,7 +430,7 @@ def _print_alarms(groups: int, seed: int) -> list[str]:
     print(f"| protocol | {' | '.join(f'rate {_named(rate)}' for rate in RATES)} |")
     print(f"| --- |{' --- |' * len(RATES)}")
     for number, setting in enumerate(SETTINGS):
-        if setting.build().parts[0].results == 1:
+        if setting.build().parts[0].estimator.size == 1:
             continue
         cells = []
         for rate in RATES:

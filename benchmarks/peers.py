@@ -155,14 +155,14 @@ def measured(name: str, data: str, repeats: int, quick: bool) -> dict[str, Any]:
     payloads = np.concatenate([batch.payloads for batch in fleet.reports(0, values)])[:n]
 
     def count() -> Any:
-        counts = np.zeros(kind.counts_length, np.int64)
-        assert not kind.check(payloads).any()
-        kind.add_support(payloads, counts)
-        kind.support_counts(counts)
+        counts = np.zeros(kind.counter.counts_length, np.int64)
+        assert not kind.counter.check(payloads).any()
+        kind.counter.add(payloads, counts)
+        kind.counter.support_counts(counts)
         return counts
 
     def whole() -> None:
-        kind.estimate(count(), n, ties)
+        kind.estimator.estimate(count(), n, ties)
 
     def first() -> None:
         for _ in ProtocolFleet(kind, devices, RandomWords(2)).reports(0, values):

@@ -88,13 +88,18 @@ def simulated(row: Row, needs: FrequencyNeeds, squares: int, seed: int) -> float
         present = held
         if row.setting.participates:
             present = np.where(draw.random(n) < float(row.setting.share), held, -1)
-        counts, reports = np.zeros(protocol.counts_length, np.int64), 0
+        counts, reports = np.zeros(protocol.counter.counts_length, np.int64), 0
         for batch in fleet.reports(0, present):
-            protocol.add_support(batch.payloads, counts)
+            protocol.counter.add(batch.payloads, counts)
             reports += len(batch)
-        supported, behind = protocol.support_counts(counts), protocol.report_counts(counts, reports)
+        supported, behind = (
+            protocol.counter.support_counts(counts),
+            protocol.counter.report_counts(counts, reports),
+        )
         share = np.divide(supported, behind, out=np.full(k, np.nan), where=np.asarray(behind) > 0)
-        error = (share - float(protocol.support.other)) / float(protocol.support.gap) - truth
+        error = (share - float(protocol.estimator.support.other)) / float(
+            protocol.estimator.support.gap
+        ) - truth
         total += float(np.nansum(error**2))
         values += int(np.isfinite(error).sum())
     return sqrt(total / values)

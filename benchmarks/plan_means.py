@@ -25,7 +25,7 @@ from ldpbeam.planning.figures import Figures
 from ldpbeam.planning.needs import MeanNeeds
 from ldpbeam.planning.plan import ALIKE, Row, make_plan
 from ldpbeam.planning.spread import WIDE
-from ldpbeam.protocols.server_side import PartEstimator
+from ldpbeam.protocols.part_estimator import PartEstimator
 from ldpbeam.simulators.participation import silenced
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.words import RandomWords
@@ -82,8 +82,8 @@ def measured(row: Row, needs: MeanNeeds, held: NDArray[np.int64], seed: int) -> 
         payloads = np.concatenate([batch.payloads for batch in fleet.reports(epoch, present)])
         of_group = np.flatnonzero(present >= 0) // DEVICES
         for group, mine in enumerate(np.split(payloads, np.searchsorted(of_group, np.arange(1, GROUPS)))):
-            counts = np.zeros(protocol.counts_length, np.int64)
-            protocol.add_support(mine, counts)
+            counts = np.zeros(protocol.counter.counts_length, np.int64)
+            protocol.counter.add(mine, counts)
             found[epoch, group] = estimator.estimate(counts, len(mine)).frequency[0]
     off = found - held.mean()
     error, whole = (float(np.sqrt(np.nanmean(one**2))) for one in (off, off.mean(axis=0)))

@@ -79,8 +79,8 @@ def messages(asked: Collection, epoch: int, reports: int, rng: np.random.Generat
     while reports:
         n = min(reports, _BATCH)
         reports -= n
-        cells = rng.integers(0, protocol.counts_length, n).astype("<u8")
-        payloads = cells.view(np.uint8).reshape(n, 8)[:, : protocol.payload_size]
+        cells = rng.integers(0, protocol.counter.counts_length, n).astype("<u8")
+        payloads = cells.view(np.uint8).reshape(n, 8)[:, : protocol.device.payload_size]
         yield report_pb2.ReportBatch(
             digest=asked.digest,
             epoch=epoch,

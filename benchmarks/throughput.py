@@ -78,12 +78,12 @@ def write_reports(asked: Collection, folder: Path, reports: int) -> None:
         parts = []
         for begin in range(0, reports // _EPOCHS, _BATCH):
             n = min(_BATCH, reports // _EPOCHS - begin)
-            if protocol.counts_length == _K:
-                payloads = rng.integers(0, 256, (n, protocol.payload_size), np.uint8)
+            if protocol.counter.counts_length == _K:
+                payloads = rng.integers(0, 256, (n, protocol.device.payload_size), np.uint8)
                 payloads[:, 16] &= 1
             else:
-                cells = rng.integers(0, protocol.counts_length, n).astype("<u8")
-                payloads = cells.view(np.uint8).reshape(n, 8)[:, : protocol.payload_size].copy()
+                cells = rng.integers(0, protocol.counter.counts_length, n).astype("<u8")
+                payloads = cells.view(np.uint8).reshape(n, 8)[:, : protocol.device.payload_size].copy()
             parts.append(ReportColumns(asked.digest, epoch, rng.integers(0, 1 << 64, n, np.uint64), payloads))
         for name in formats:
             write_file(name, report_file(folder / name, epoch, name), parts)
@@ -104,11 +104,15 @@ def plain_loop(asked: Collection, folder: Path) -> dict[int, Support]:
                 admit_batches(batches, known, str(path), done)
                 admit_rows(rows, known, str(path), done)
                 for columns in done.admitted:
-                    into = counted.setdefault(columns.epoch, Support.zero(asked.protocol.counts_length))
-                    asked.protocol.add_support(columns.payloads, into.counts)
+                    into = counted.setdefault(
+                        columns.epoch, Support.zero(asked.protocol.counter.counts_length)
+                    )
+                    asked.protocol.counter.add(columns.payloads, into.counts)
                     into.reports += len(columns)
                 rest = data[found.end :].tobytes()
-    return {e: Support(asked.protocol.support_counts(s.counts), s.reports) for e, s in counted.items()}
+    return {
+        e: Support(asked.protocol.counter.support_counts(s.counts), s.reports) for e, s in counted.items()
+    }
 
 
 def pipeline(

@@ -70,8 +70,12 @@ def count_support(
 ) -> Support:
     """Stage 3: count reports, into ``support`` where it is given, else from zero."""
     protocol = collection.protocol
-    total = Support.zero(protocol.counts_length, protocol.signs_length) if support is None else support
+    total = (
+        Support.zero(protocol.counter.counts_length, protocol.counter.signs_length)
+        if support is None
+        else support
+    )
     for columns in parts:
-        protocol.add_reports(columns.payloads, total.counts, total.signs)
+        protocol.counter.add_reports(columns.payloads, total.counts, total.signs)
         total.reports += len(columns)
     return total

@@ -83,7 +83,7 @@ def estimate_counted(
     support = counted.support
     if support is not None and not isinstance(support, Support):
         # Here, and gone when this returns: so there is one such table, however many epochs there are.
-        support = support.counted(collection.protocol)
+        support = support.counted(collection.protocol.counter)
     if support is None or withheld:
         reports = support.reports if support else 0
         bare = EpochHistogram(collection.digest, counted.epoch, reports, ())
@@ -108,12 +108,12 @@ def estimate_counted(
 def estimate_epoch(collection: Collection, epoch: int, support: Support) -> EpochHistogram:
     """Stage 4: support counts, unbiased estimates, standard errors, intervals."""
     protocol = collection.protocol
-    rows = [part.results for part in protocol.parts]
+    rows = [part.estimator.size for part in protocol.parts]
     ties = np.split(tie_breakers(collection.digest, epoch, sum(rows)), np.cumsum(rows)[:-1])
     found = []
-    counted = protocol.part_counts(support.counts, support.reports)
+    counted = protocol.counter.part_counts(support.counts, support.reports)
     for part, (counts, reports), split in zip(collection.estimators, counted, ties, strict=True):
-        supported = part.protocol.support_counts(counts)
+        supported = part.protocol.counter.support_counts(counts)
         if reports < max(collection.min_reports, 1):
             found.append(AttributeHistogram(reports, supported, None, status=INSUFFICIENT))
         else:

@@ -21,8 +21,8 @@ import numpy as np
 from ldpbeam.accounting import Account
 from ldpbeam.arrays import Floats, Ints
 from ldpbeam.errors import Reason
-from ldpbeam.protocols.contract import AddedNoise, LocalProtocol
-from ldpbeam.protocols.forgery_side import SupportedLaw
+from ldpbeam.protocols.contract import LocalProtocol
+from ldpbeam.protocols.forgery import AddedNoise, SupportedLaw
 from ldpbeam.support import Support
 
 FALSE_ALARM = 1e-6
@@ -92,11 +92,11 @@ def indicators(
     """
     found: list[Indicator] = []
     several = len(protocol.parts) > 1
-    cells = protocol.seed_cells(support.counts, support.signs) if several else None
+    cells = protocol.counter.seed_cells(support.counts, support.signs) if several else None
     if cells is not None:
         found += _seeds(*cells, None)
-    counted = protocol.part_counts(support.counts, support.reports)
-    signs = protocol.part_signs(support.signs)
+    counted = protocol.counter.part_counts(support.counts, support.reports)
+    signs = protocol.counter.part_signs(support.signs)
     for index, (part, (counts, reports), some) in enumerate(zip(protocol.parts, counted, signs, strict=True)):
         found += _of_part(part, counts, some, reports, index if several else None)
     if account is not None:
@@ -111,20 +111,20 @@ def _of_part(
     if not reports:
         return []
     found: list[Indicator] = []
-    counted = signs.size == kind.signs_length  # state of an earlier version has no signs
-    cells = kind.seed_cells(counts, signs) if counted else None
+    counted = signs.size == kind.counter.signs_length  # state of an earlier version has no signs
+    cells = kind.counter.seed_cells(counts, signs) if counted else None
     if cells is not None:
         found += _seeds(*cells, attribute)
-    support = kind.support_counts(counts)
+    support = kind.counter.support_counts(counts)
     found += _support_sum(kind, int(support.sum()), reports, attribute)
-    if kind.extremes is not None and counted:
-        name = "ones" if kind.added_noise is None else "extremes"
-        found.append(_rare_reports(name, signs, kind.extremes, reports, attribute))
-    if kind.ends is not None:
-        own, other = float(kind.ends.own), float(kind.ends.other)
-        found.append(_range(support, kind.report_counts(counts, reports), own, other, attribute))
-    if kind.added_noise is not None:
-        found.append(_noisy_mean(kind.added_noise, int(support[0]), reports, attribute))
+    if kind.counter.extremes is not None and counted:
+        name = "ones" if kind.forgery.added_noise is None else "extremes"
+        found.append(_rare_reports(name, signs, kind.counter.extremes, reports, attribute))
+    if kind.forgery.ends is not None:
+        own, other = float(kind.forgery.ends.own), float(kind.forgery.ends.other)
+        found.append(_range(support, kind.counter.report_counts(counts, reports), own, other, attribute))
+    if kind.forgery.added_noise is not None:
+        found.append(_noisy_mean(kind.forgery.added_noise, int(support[0]), reports, attribute))
     return found
 
 
@@ -152,16 +152,16 @@ def _support_sum(
 
     The sum of all raw estimates is (this − k·other)/(own − other). None where the number is not random.
     """
-    law, variance = kind.support, kind.supported_variance
+    law, variance = kind.estimator.support, kind.forgery.supported_variance
     if law is None or variance is None:
         return []
     # Among d of b buckets the value's own is one with probability d/b.
     mean = float(law.sampled) * (float(law.own) + (kind.domain_size - 1) * float(law.other))
-    if kind.supported_law is not None:
-        p_value = _two_sided(supported, reports, kind.supported_law)
+    if kind.forgery.supported_law is not None:
+        p_value = _two_sided(supported, reports, kind.forgery.supported_law)
     else:
         away = abs(supported - reports * mean)
-        p_value = _bernstein(away, reports * variance, max(kind.most_supported - mean, mean))
+        p_value = _bernstein(away, reports * variance, max(kind.forgery.most_supported - mean, mean))
     return [Indicator("support_sum", attribute, supported / reports, mean, p_value)]
 
 

@@ -162,7 +162,7 @@ def admit_batches(
     admission.reject_places(Reason.MALFORMED, source, batches.place[~agree])
     for collection, epoch, found in _attributed(batches, agree, sizes, collections, source, admission):
         key: Key = (collection.digest_hex, epoch)
-        width = collection.protocol.payload_size
+        width = collection.protocol.device.payload_size
         empty = n[found] == 0
         if empty.any():
             admission.reject(key, _refused(Reason.MALFORMED, source, batches, found[empty], sizes))
@@ -198,7 +198,7 @@ def admit_rows(rows: Rows, collections: Mapping[int, Collection], source: str, a
     """Judge single reports, gathering those of one collection and epoch into columns."""
     every = np.ones(rows.digest.size, bool)
     for collection, epoch, group in _attributed(rows, every, None, collections, source, admission):
-        width = collection.protocol.payload_size
+        width = collection.protocol.device.payload_size
         fits = rows.payload_length[group] == width
         if not fits.all():
             wrong = _refused(Reason.WRONG_LENGTH, source, rows, group[~fits], None)
@@ -227,12 +227,12 @@ def _admitted_whole(rows: EvenRows, collections: Mapping[int, Collection], admis
     if not n or not (_all_same(rows.digest) and _all_same(rows.epoch)):
         return False
     collection, epoch = collections.get(int(rows.digest[0])), int(rows.epoch[0])
-    if collection is None or width != collection.protocol.payload_size:
+    if collection is None or width != collection.protocol.device.payload_size:
         return False
     if epoch_at_fault(collection, epoch, admission.written_by):
         return False
     payloads = read_only(rows.payloads)
-    if collection.protocol.check(payloads).any():
+    if collection.protocol.counter.check(payloads).any():
         return False
     admission.read[collection.digest_hex, epoch] += n
     admission.admitted.append(ReportColumns(collection.digest, epoch, rows.report_id, payloads))
@@ -332,7 +332,7 @@ def _admit_columns(
         return
     key: Key = (collection.digest_hex, columns.epoch)
     ids, payloads = columns.report_ids, read_only(columns.payloads)
-    codes, rows = collection.protocol.check(payloads), None
+    codes, rows = collection.protocol.counter.check(payloads), None
     if codes.any():
         for code in CheckCode:
             bad = np.flatnonzero(codes == code)

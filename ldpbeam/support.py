@@ -138,7 +138,7 @@ class Support:
 
 
 class Counter(Protocol):
-    """What counting takes of a protocol, see :class:`ldpbeam.protocols.server_side.ServerSide`."""
+    """What counting takes of a protocol's counter, see :class:`ldpbeam.protocols.counter.Counter`."""
 
     @property
     def counts_length(self) -> int:
@@ -163,7 +163,7 @@ class Uncounted(Protocol):
         """How many reports there are in it."""
         ...
 
-    def counted(self, protocol: Counter) -> Support:
+    def counted(self, counter: Counter) -> Support:
         """The support that they are, in fresh memory."""
         ...
 
@@ -199,25 +199,25 @@ class UncountedReports:
         self.payloads += more.payloads
         self.nbytes += more.nbytes
 
-    def worth_a_table(self, protocol: Counter) -> bool:
+    def worth_a_table(self, counter: Counter) -> bool:
         """Whether the payloads take as much memory as half of the table."""
-        return self.nbytes >= 4 * (protocol.counts_length + protocol.signs_length)
+        return self.nbytes >= 4 * (counter.counts_length + counter.signs_length)
 
-    def add_to(self, protocol: Counter, support: Support) -> Support:
+    def add_to(self, counter: Counter, support: Support) -> Support:
         """Count the reports into ``support``, which is given back."""
         for part in self.payloads:
-            protocol.add_reports(part, support.counts, support.signs)
+            counter.add_reports(part, support.counts, support.signs)
             support.reports += len(part)
         return support
 
-    def counted(self, protocol: Counter) -> Support:
+    def counted(self, counter: Counter) -> Support:
         """The support that the reports are."""
-        return self.add_to(protocol, Support.zero(protocol.counts_length, protocol.signs_length))
+        return self.add_to(counter, Support.zero(counter.counts_length, counter.signs_length))
 
 
-def is_large(protocol: Counter) -> bool:
-    """Whether the accumulator of a protocol takes so much memory that reports had better wait for it."""
-    return protocol.counts_length + protocol.signs_length >= LARGE_TABLE
+def is_large(counter: Counter) -> bool:
+    """Whether the accumulator takes so much memory that reports had better wait for it."""
+    return counter.counts_length + counter.signs_length >= LARGE_TABLE
 
 
 def narrowed(cells: Ints) -> Any:

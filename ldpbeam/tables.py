@@ -65,9 +65,11 @@ def fixed_columns(collection: Collection) -> dict[str, Any]:
 
     attributes, values, labels = [], [], []
     for (name, domain), part in zip(collection.histograms, collection.protocol.parts, strict=True):
-        attributes.append(pa.repeat(pa.scalar(name, pa.string()), part.results))
-        values.append(np.arange(part.results))
-        named = map(domain.label, range(part.results)) if part.results == domain.size else ["mean"]
+        attributes.append(pa.repeat(pa.scalar(name, pa.string()), part.estimator.size))
+        values.append(np.arange(part.estimator.size))
+        named = (
+            map(domain.label, range(part.estimator.size)) if part.estimator.size == domain.size else ["mean"]
+        )
         labels.append(pa.array(named, pa.string()))
     return {
         "schema": estimates_schema(collection),
@@ -87,7 +89,7 @@ def epoch_table(collection: Collection, histogram: EpochHistogram, fixed: dict[s
     """
     import pyarrow as pa
 
-    sizes = [part.results for part in collection.protocol.parts]
+    sizes = [part.estimator.size for part in collection.protocol.parts]
 
     def integers(name: str) -> Any:
         found = [

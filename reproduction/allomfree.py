@@ -60,7 +60,7 @@ def allomfree(
     """Algorithm 1: the better of L-GRR and L-OSUE by V*, at either calibration."""
     grr = two_round("l_grr", size, longitudinal, first, calibration)
     osue = two_round("l_osue", size, longitudinal, first)
-    return grr if grr.support.floor <= osue.support.floor else osue
+    return grr if grr.estimator.support.floor <= osue.estimator.support.floor else osue
 
 
 # --- Tables 1 and 2, Figure 3: closed forms
@@ -79,7 +79,7 @@ def _table_1(settings: Settings, cell: Cell) -> list[Row]:
         levels = published.ALLOMFREE_TABLE_1_MISLABELLED.get(key, (longitudinal, first))
         for (name, size), text in zip(published.ALLOMFREE_TABLE_1_COLUMNS, printed, strict=True):
             found, exact = (
-                float(two_round(name, size, *levels, one).support.floor) / _PAPER_N
+                float(two_round(name, size, *levels, one).estimator.support.floor) / _PAPER_N
                 for one in (Calibration.PUBLISHED, Calibration.EXACT)
             )
             rows.append(
@@ -128,7 +128,7 @@ def _table_2(settings: Settings, cell: Cell) -> list[Row]:
         for (name, size), text in zip(published.ALLOMFREE_TABLE_2_COLUMNS, printed, strict=True):
             built = protocol(name, size, Parameters(epsilon=epsilon))
             assert isinstance(built, FrequencyProtocol)  # noqa: S101 - all three are
-            found = float(built.support.floor) / _PAPER_N
+            found = float(built.estimator.support.floor) / _PAPER_N
             rows.append(
                 {
                     "epsilon": epsilon,
@@ -161,7 +161,7 @@ def _figure_3(settings: Settings, cell: Cell) -> list[Row]:
             "alpha": alpha,
             "epsilon_longitudinal": level,
             "protocol": name,
-            "variance": float(two_round(name, 2, level, alpha * level).support.floor) / _PAPER_N,
+            "variance": float(two_round(name, 2, level, alpha * level).estimator.support.floor) / _PAPER_N,
         }
         for name in _UNARY
         for level in _LEVELS
@@ -266,7 +266,7 @@ def _squared(
 ) -> tuple[float, float]:
     """Mean squared errors of the unbiased estimates, and of the clipped and renormalised ones."""
     n = int(held.sum())
-    found = frequencies(one_epoch(rng, built, held), n, built.support)
+    found = frequencies(one_epoch(rng, built, held), n, built.estimator.support)
     squares = errors(found[None, :], truth[None, :], built, n)
     return squares[UNBIASED], squares[CLIPPED]
 
@@ -274,7 +274,7 @@ def _squared(
 def _expected(built: FrequencyProtocol[Any], truth: Ints, attributes: int) -> float:
     """Mean variance of an attribute's estimates, about which one in so many devices reports."""
     n = int(truth.sum())
-    among = built.support.among(Fraction(1, attributes))
+    among = built.estimator.support.among(Fraction(1, attributes))
     return float(variance(truth / n, n // attributes, among).mean())
 
 

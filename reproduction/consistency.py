@@ -118,8 +118,13 @@ def _compute(name: str, settings: Settings, cell: Cell) -> list[Row]:
     level = float(cell["level"] or 0)
     built = _protocol(str(cell["protocol"]), people.size, level)
     (counts,) = two_rounds(rng, [built], people)
-    raw, truth = frequencies(counts, people.devices, built.support), people.truth
-    noise = Noise(people.devices, float(built.support.own), float(built.support.other), built.EXCLUSIVE)
+    raw, truth = frequencies(counts, people.devices, built.estimator.support), people.truth
+    noise = Noise(
+        people.devices,
+        float(built.estimator.support.own),
+        float(built.estimator.support.other),
+        built.estimator.EXCLUSIVE,
+    )
     errors: dict[str, float] = {}
     for method in NAMES:
         found = np.array([consistent(method, row, noise) for row in raw])

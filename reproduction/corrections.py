@@ -58,13 +58,13 @@ def called(name: str) -> Callable[[Row], str]:
 
 def _calibration(settings: Settings, cell: Cell) -> list[Row]:
     """What a first report spends of ε1 = 1 at ε∞ = 2, and n·V* of L-GRR, over the number of symbols."""
-    osue = float(two("l_osue", 2).support.floor)
+    osue = float(two("l_osue", 2).estimator.support.floor)
     return [
         {
             "symbols": m,
             "calibration": label,
             "first report": one.guarantee.first_report,
-            "variance": float(one.support.floor),
+            "variance": float(one.estimator.support.floor),
             "l_osue": osue,
         }
         for m in (2, 3, 4, 6, 8, 10, 12, 16, 24, 32, 48, 96, 192, 360, 1024)
@@ -92,7 +92,7 @@ def _switch(rows: Sequence[Row], published: bool) -> int:
     osue = number(rows[0], "l_osue")
     best = 2
     for k in range(2, 64):
-        if float(two("l_grr", k, published).support.floor) <= osue:
+        if float(two("l_grr", k, published).estimator.support.floor) <= osue:
             best = k
     return best
 
@@ -146,7 +146,7 @@ def _variances(settings: Settings, cell: Cell) -> list[Row]:
     """L-GRR, k = 8, ε∞ = 3, ε1 = 1.8: variance, Eq. (4), and coverage of intervals made of them."""
     one = two("l_grr", 8, published=True, epsilon_longitudinal=3.0, epsilon_first=1.8)
     assert isinstance(one, Direct)  # noqa: S101 - it is
-    own, other = float(one.support.own), float(one.support.other)
+    own, other = float(one.estimator.support.own), float(one.estimator.support.other)
     n, draws = _POPULATION, settings.repeats(_DRAWS)
     rng = settings.generator("corrections:variance", cell)
     rows: list[Row] = []
@@ -154,13 +154,13 @@ def _variances(settings: Settings, cell: Cell) -> list[Row]:
         held = n * tenth // 10
         f = np.array([held / n])
         counts = rng.binomial(held, own, draws) + rng.binomial(n - held, other, draws)
-        low, high = interval(counts, n, one.support)
-        found = frequencies(counts, n, one.support)
+        low, high = interval(counts, n, one.estimator.support)
+        found = frequencies(counts, n, one.estimator.support)
         wald = 1.959964 * np.sqrt(np.maximum(_published_variance(found, n, one), 0))
         rows.append(
             {
                 "frequency": held / n,
-                "variance": float(variance(f, n, one.support)[0]),
+                "variance": float(variance(f, n, one.estimator.support)[0]),
                 "published": float(_published_variance(f, n, one)[0]),
                 "measured": float(found.var(ddof=1)),
                 "coverage": float(((low <= f) & (f <= high)).mean()),
@@ -191,7 +191,7 @@ def _compare_variances(rows: Sequence[Row]) -> list[Comparison]:
     theirs = [number(row, "coverage of Eq. (4)") for row in rows]
     b, d, level, n = 360, 1, 2.0, 10_000
     flip = frequency_protocol("dbitflip_pm", b, epsilon_longitudinal=level, d=d)
-    exact = float(flip.support.floor) * b / (d * n)
+    exact = float(flip.estimator.support.floor) * b / (d * n)
     closed = (b / d) / (4 * n * sinh(level / 4) ** 2)
     printed = b / (2 * d * n * sinh(level / 2))
     return [

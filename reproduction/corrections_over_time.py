@@ -118,10 +118,10 @@ def _correlations(settings: Settings, cell: Cell) -> list[Row]:
     runs = settings.repeats(20)
     errors = np.empty((runs, epochs, k))
     for run in range(runs):
-        errors[run] = frequencies(two_rounds(rng, [one], people)[0], n, one.support) - people.truth
+        errors[run] = frequencies(two_rounds(rng, [one], people)[0], n, one.estimator.support) - people.truth
     total = float((errors**2).mean())
     means = float((errors.mean(axis=1) ** 2).mean())
-    share = float(lasting_share(people.truth[0], one.support, one.lasting).mean())
+    share = float(lasting_share(people.truth[0], one.estimator.support, one.estimator.lasting).mean())
     return [
         {
             "protocol": f"{name} g = {more['g']}" if more else name,
@@ -167,17 +167,17 @@ def _participation(settings: Settings, cell: Cell) -> list[Row]:
         for _ in range(settings.repeats(20)):
             held = np.zeros(100, np.int64)
             held[0] = rng.binomial(n, 1 / epochs)
-            found = frequencies(one_epoch(rng, once, held), int(held[0]), once.support)
+            found = frequencies(one_epoch(rng, once, held), int(held[0]), once.estimator.support)
             squares.append(float((found[1:] ** 2).mean()))
         split = frequency_protocol("oue", 100, epsilon=level / epochs)
         rows.append(
             {
                 "epsilon": level,
                 "epochs": epochs,
-                "one epoch of T": epochs * float(once.support.floor),
+                "one epoch of T": epochs * float(once.estimator.support.floor),
                 "one epoch of T, measured": n * float(np.mean(squares)),
-                "ε/T in every epoch": float(split.support.floor),
-                "BiLOLOHA with cap ε (renamed values only)": float(memo.support.floor),
+                "ε/T in every epoch": float(split.estimator.support.floor),
+                "BiLOLOHA with cap ε (renamed values only)": float(memo.estimator.support.floor),
             }
         )
     return rows

@@ -134,7 +134,7 @@ def bit_counts(rows: Bytes, people: Sequences, protocol: Unary | BitFlip) -> Int
     whole = rows.view(f"V{rows.shape[1]}")[:, 0]  # one copy for each row instead of one for each byte
     for epoch in range(people.epochs):
         held = whole[people.pair[epoch]].view(np.uint8).reshape(people.devices, -1)
-        protocol.add_support(held, out[epoch])
+        protocol.counter.add(held, out[epoch])
     return out
 
 
@@ -193,7 +193,7 @@ def one_epoch(rng: np.random.Generator, protocol: FrequencyProtocol[Any], held: 
         held: int64 (k,); how many devices hold each value.
     """
     n = int(held.sum())
-    own, other = float(protocol.support.own), float(protocol.support.other)
+    own, other = float(protocol.estimator.support.own), float(protocol.estimator.support.other)
     if isinstance(protocol, Unary):
         return rng.binomial(held, own) + rng.binomial(n - held, other)
     if isinstance(protocol, Direct):
@@ -254,6 +254,6 @@ def _keep_or_uniform(rng: np.random.Generator, symbols: Ints, kept: float, g: in
 
 
 def _counted(protocol: LocalHash, payloads: Bytes) -> Ints:
-    counts = np.zeros(protocol.counts_length, np.int64)
-    protocol.add_support(payloads, counts)
-    return protocol.support_counts(counts)
+    counts = np.zeros(protocol.counter.counts_length, np.int64)
+    protocol.counter.add(payloads, counts)
+    return protocol.counter.support_counts(counts)

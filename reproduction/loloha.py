@@ -129,7 +129,7 @@ def _figure_2(settings: Settings, cell: Cell) -> list[Row]:
             "alpha": alpha,
             "epsilon_longitudinal": level,
             "method": name,
-            "variance": float(method(name, _K, level, alpha * level).support.floor) / _N,
+            "variance": float(method(name, _K, level, alpha * level).estimator.support.floor) / _N,
         }
         for name in _CURVES
         for level in LEVELS
@@ -222,7 +222,7 @@ def _table_1(settings: Settings, cell: Cell) -> list[Row]:
                 "method": name,
                 "k": k,
                 "bits, formula": bits,
-                "bits of a report": one.payload_bits,
+                "bits of a report": one.device.payload_bits,
                 "server time, formula": cost,
                 "n": n,
                 "measured seconds": seconds,
@@ -239,12 +239,12 @@ def _seconds(one: FrequencyProtocol[Any], values: np.ndarray[Any, Any]) -> float
     from ldpbeam.simulators.words import RandomWords
 
     parts = [part.payloads for part in ProtocolFleet(one, len(values), RandomWords(1)).reports(0, values)]
-    counts = np.zeros(one.counts_length, np.int64)
-    one.add_support(parts[0][:1], counts)
+    counts = np.zeros(one.counter.counts_length, np.int64)
+    one.counter.add(parts[0][:1], counts)
     started = time.process_time()
     for payloads in parts:
-        one.add_support(payloads, counts)
-    one.support_counts(counts)
+        one.counter.add(payloads, counts)
+    one.counter.support_counts(counts)
     return time.process_time() - started
 
 

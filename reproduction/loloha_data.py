@@ -106,8 +106,8 @@ def _figure_3(name: str, settings: Settings, cell: Cell) -> list[Row]:
     else:
         drawn = two_rounds(rng, protocols, people)
     for (label, alpha), built, counts in zip(settled, protocols, drawn, strict=True):
-        found = frequencies(counts, people.devices, built.support)
-        theory = float(variance(truth, people.devices, built.support).mean())
+        found = frequencies(counts, people.devices, built.estimator.support)
+        theory = float(variance(truth, people.devices, built.estimator.support).mean())
         for estimate, mse in errors(found, truth, built, people.devices).items():
             rows.append(
                 {
@@ -125,7 +125,9 @@ def _figure_3(name: str, settings: Settings, cell: Cell) -> list[Row]:
 
 def errors(found: Floats, truth: Floats, one: FrequencyProtocol[Any], n: int) -> dict[str, float]:
     """MSE, averaged over epochs (Eq. 7), of unbiased estimates (epochs, k) and of two histograms."""
-    noise = Noise(n, float(one.support.own), float(one.support.other), one.EXCLUSIVE)
+    noise = Noise(
+        n, float(one.estimator.support.own), float(one.estimator.support.other), one.estimator.EXCLUSIVE
+    )
     result = {UNBIASED: float(((found - truth) ** 2).mean())}
     for label, name in ((CLIPPED, "norm_mul"), (PROJECTED, "norm_sub")):
         histograms = np.array([consistent(name, row, noise) for row in found])
@@ -142,10 +144,12 @@ def _bit_flip(buckets: int, d: int, level: float) -> BitFlip:
 def _one_round(people: Sequences, one: BitFlip, counts: Ints, n: Any, label: str, common: Row) -> list[Row]:
     """Errors of dBitFlipPM, which has one round, so that α does not matter."""
     truth = people.truth
-    found = frequencies(counts, n, one.support)
+    found = frequencies(counts, n, one.estimator.support)
     row: Row = {**common, "method": label, "estimate": UNBIASED}
     row["mse"] = float(np.nanmean((found - truth) ** 2))
-    row["theory"] = float(variance(truth, 1, one.support).mean() * people.size / (one.d * people.devices))
+    row["theory"] = float(
+        variance(truth, 1, one.estimator.support).mean() * people.size / (one.d * people.devices)
+    )
     row["uniform"] = float(((truth - 1 / people.size) ** 2).mean())
     return [{**row, "alpha": alpha} for alpha in _ALPHAS]
 

@@ -72,7 +72,7 @@ def _histograms(figure: str, population: str, settings: Settings, cell: Cell) ->
 
 
 def _bin_flip(rng: np.random.Generator, held: Ints, level: float, runs: int) -> Floats:
-    support = frequency_protocol("binflip", _BUCKETS, epsilon=level).support
+    support = frequency_protocol("binflip", _BUCKETS, epsilon=level).estimator.support
     own, other = float(support.own), float(support.other)
     n = int(held.sum())
     shape = (runs, _BUCKETS)
@@ -81,7 +81,7 @@ def _bin_flip(rng: np.random.Generator, held: Ints, level: float, runs: int) -> 
 
 
 def _k_flip(rng: np.random.Generator, held: Ints, level: float, runs: int) -> Floats:
-    support = frequency_protocol("grr", _BUCKETS, epsilon=level).support
+    support = frequency_protocol("grr", _BUCKETS, epsilon=level).estimator.support
     own, other = float(support.own), float(support.other)
     counts = fresh_symbols(rng, np.tile(held, (runs, 1)), own, other)
     return np.asarray((counts / held.sum() - other) / (own - other))
@@ -97,7 +97,7 @@ def _bin_flip_plus(rng: np.random.Generator, held: Ints, level: float, runs: int
     accepted = yes + rng.binomial(held - with_one, refuse)
     others = accepted.sum(axis=1, keepdims=True) - accepted
     counts = yes + rng.binomial(others, share)
-    own, other = float(one.support.own), float(one.support.other)
+    own, other = float(one.estimator.support.own), float(one.estimator.support.other)
     return np.asarray((counts / held.sum() - other) / (own - other))
 
 
@@ -140,7 +140,7 @@ def _sampled_errors(
         for level in LEVELS:
             one = frequency_protocol("dbitflip_pm", _BUCKETS, epsilon_longitudinal=level, d=d)
             assert isinstance(one, BitFlip)  # noqa: S101 - it is
-            own, other = float(one.support.own), float(one.support.other)
+            own, other = float(one.estimator.support.own), float(one.estimator.support.other)
             ones = rng.binomial(mine, own) + rng.binomial(sampled - mine, other)
             counted = (ones / sampled - other) / (own - other)
             published = _BUCKETS / (n * d) * (ones - sampled * other) / (own - other)

@@ -48,7 +48,7 @@ def write_faults(collection: Collection, reports: Path, faults: Faults = Faults(
     buffer = np.frombuffer(first.read_bytes(), np.uint8)
     _, batches, _ = codec.parse(codec.frames(buffer))
     batch = next(iter(batches))
-    width = collection.protocol.payload_size
+    width = collection.protocol.device.payload_size
     payloads = [bytes(row) for row in batch.payloads.reshape(-1, width)]
     ids: list[int] = batch.report_ids.tolist()
 

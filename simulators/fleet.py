@@ -14,7 +14,7 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.values import Index, index_of, require_names, value_error
 from ldpbeam.errors import DeviceError
-from ldpbeam.protocols.contract import plain_integer
+from ldpbeam.protocols.device import plain_integer
 
 from .participation import silenced
 from .population.specs import ABSENT
@@ -97,7 +97,7 @@ class Fleet:
         parts = list(batches)
         if parts:
             return parts[0] if len(parts) == 1 else put_together(parts)
-        nothing = np.zeros((0, self.collection.protocol.payload_size), np.uint8)
+        nothing = np.zeros((0, self.collection.protocol.device.payload_size), np.uint8)
         return self._columns(DrawnReports(np.zeros(0, np.uint64), nothing))
 
     def batches(self, values: Values, epoch: int) -> tuple[int, Iterator[ReportColumns]]:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ldpbeam.channels.channel import BitChannel
 from ldpbeam.privacy.ledger import FleetLedger, fleet_ledger
 from ldpbeam.protocols import LocalProtocol
-from ldpbeam.protocols.contract import WordSpec
+from ldpbeam.protocols.simulation import WordSpec
 
 from .memo import FleetMemo, memory
 from .population.specs import ABSENT
@@ -64,7 +64,7 @@ class _Words:
     """What the purposes start with."""
 
     def seed(self, spec: WordSpec) -> NDArray[np.uint64]:
-        epoch = self.epoch if self.protocol.word_plan.seed_per_report else -1
+        epoch = self.epoch if self.protocol.simulation.word_plan.seed_per_report else -1
         return self._draw("seed", epoch, spec)
 
     def permanent(self, spec: WordSpec) -> NDArray[np.uint64]:
@@ -106,7 +106,7 @@ class _Words:
 
     def _draw(self, purpose: str, epoch: int, spec: WordSpec) -> NDArray[np.uint64]:
         purpose = self.prefix + purpose
-        words = self.random_words.words(purpose, epoch, self.first, self.rows, spec.count, spec.limit)
+        words = self.random_words.step(purpose, epoch, self.first, self.rows, spec)
         return words if self.present is None else words[self.present]
 
     def report_ids(self) -> NDArray[np.uint64]:
@@ -152,16 +152,16 @@ class ProtocolFleet:
         self._random_words = random_words
         self._shape = (devices, len(parts)) if len(parts) > 1 else (devices,)
         pairs = zip(parts, self._inputs, strict=True)
-        memos = [memory(part.answer_bytes, inputs, devices) for part, inputs in pairs]
+        memos = [memory(part.simulation.answer_bytes, inputs, devices) for part, inputs in pairs]
         self._memo = FleetMemo(None, memos) if len(parts) > 1 else memos[0]
-        plans = [part.word_plan for part in parts]
+        plans = [part.simulation.word_plan for part in parts]
         specs = [spec for plan in plans for spec in (plan.seed, plan.permanent, plan.instant)]
         widest = max((spec.count for spec in specs if spec is not None and not spec.bits), default=0)
         self._rows = max(
             1,
             min(
                 rows_per_batch,
-                _COLUMN // max(protocol.payload_size, 8),  # a report id has 8 bytes
+                _COLUMN // max(protocol.device.payload_size, 8),  # a report id has 8 bytes
                 _WORDS // (8 * max(widest, 1)),
             ),
         )
@@ -212,7 +212,7 @@ class ProtocolFleet:
             present = None if rows.size == len(chunk) else rows
             words = _Words(self.protocol, self._random_words, epoch, first, len(chunk), present)
             held = chunk if present is None else chunk[present]
-            payloads = self.protocol.privatize_fleet(words.devices(), held, words, self._memo)
+            payloads = self.protocol.simulation.privatize(words.devices(), held, words, self._memo)
             yield DrawnReports(words.report_ids(), payloads)
 
     def memoised_inputs(self) -> NDArray[np.int64]:

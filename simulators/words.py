@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from ldpbeam.channels.channel import BitChannel
 from ldpbeam.kernels import bits as bit_kernels
 from ldpbeam.kernels import philox
+from ldpbeam.protocols.simulation import WordSpec
 
 _FULL = 1 << 64
 _GENERATOR = _FULL - 1
@@ -101,6 +102,17 @@ class RandomWords:
         stream = self._stream(purpose, epoch)
         philox.draw(np.uint64(start), np.uint64(most), np.uint64(mask), stream, words.reshape(-1))
         return words
+
+    def step(self, purpose: str, epoch: int, first: int, rows: int, spec: WordSpec) -> NDArray[np.uint64]:
+        """:meth:`words` of one step of a protocol: (rows, ``spec.count``).
+
+        Words whose limits rise are streams of their own: word i has the purpose ``purpose.i``.
+        """
+        if not spec.rising:
+            return self.words(purpose, epoch, first, rows, spec.count, spec.limit)
+        limits = enumerate(spec.limits)
+        each = [self.words(f"{purpose}.{i}", epoch, first, rows, 1, limit) for i, limit in limits]
+        return np.concatenate(each, axis=1)
 
     def randomised(
         self,

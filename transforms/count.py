@@ -48,12 +48,12 @@ class _CountSupport(CountSupportOfEach):
         """
         known: Sequence[Collection] = read_collections(collections)
         super().__init__(known)
-        self._protocols = {one.digest: one.protocol for one in known}
+        self._counters = {one.digest: one.protocol.counter for one in known}
 
     def extract_output(self, accumulator: Accumulated | None, *_: object) -> Support | None:
         """The counts."""
         if isinstance(accumulator, UncountedReports):
-            return accumulator.counted(self._protocols[accumulator.digest])
+            return accumulator.counted(self._counters[accumulator.digest])
         return accumulator
 
 

@@ -15,9 +15,9 @@ from ldpbeam.audit.checks.outcome import Check, Evidence, Outcome, Rule, judge
 from ldpbeam.audit.checks.sharing import across_collections
 from ldpbeam.audit.client.clients import Client
 from ldpbeam.audit.client.draws import Counts, Plan, Read, read_histories
-from ldpbeam.audit.law.encodings import model_of
-from ldpbeam.audit.law.model import Model
+from ldpbeam.audit.law.pairs import model_of
 from ldpbeam.collection.collection import Collection
+from ldpbeam.protocols.history_model import Model
 
 FALSE_ALARM = 1e-6
 """Probability that an honest client is found to violate anything, over all that one call audits."""

@@ -84,6 +84,11 @@ class SymbolChannel:
         """Worst likelihood ratio over outputs and pairs of inputs; its logarithm is ε."""
         return Fraction(self.keep, self.each)
 
+    @property
+    def same_twice(self) -> Fraction:
+        """P(two outputs for one input are equal); the same for every input."""
+        return self.own**2 + (self.size - 1) * self.other**2
+
     def definition(self) -> dict[str, str]:
         """Its integers for JSON."""
         return {"size": str(self.size), "keep": str(self.keep), "each": str(self.each)}

@@ -73,7 +73,7 @@ def run_demo(out: Path, seed: int) -> None:
             on_epoch=lambda epoch, reports: bar.count(1, reports),
         )
     write_faults(collection, out / "reports")
-    bits = collection.protocol.payload_bits
+    bits = collection.protocol.device.payload_bits
     say(f"2  reports: {done.reports:,} with {bits} bits each, in {out / 'reports'}; then some")
     say("   are sent twice, some arrive ten days late (they still count, in their own epoch)")
     say("   and some are damaged")

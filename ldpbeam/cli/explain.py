@@ -149,21 +149,21 @@ def followed(collection: Collection, which: int, rows: Sequence[Mapping[str, Any
 
     from ldpbeam.estimates import estimate, tie_breakers
     from ldpbeam.over_time.covariance import errors_of, std_error_floor
-    from ldpbeam.protocols.contract import Result
+    from ldpbeam.protocols.estimator import Result
 
     stored = rows[chosen]
     if stored["estimate"] is None:
         return Followed(stored, {}, (), 0)
     protocol = collection.protocol
     part = collection.estimators[which]
-    sizes = [one.results for one in protocol.parts]
+    sizes = [one.estimator.size for one in protocol.parts]
     ties = np.split(tie_breakers(collection.digest, int(stored["epoch"]), sum(sizes)), np.cumsum(sizes)[:-1])[
         which
     ]
     support = np.array([row["support"] for row in rows], np.int64)
     reports = np.array([row["n"] for row in rows], np.int64)
     again: Estimates
-    if part.protocol.result is Result.MEAN or part.support is None:
+    if part.protocol.estimator.result is Result.MEAN or part.support is None:
         again = part.estimate(support, int(reports[0]), ties)  # one cell: what is counted is what is stored
     else:
         again = estimate(support, reports, part.support, ties, sum_to_one=True)
@@ -194,10 +194,10 @@ def _same(stored: float | None, computed: float) -> bool:
 def lines(collection: Collection, which: int, found: Followed) -> Iterator[str]:
     """From the count to the histogram, in words."""
     from ldpbeam.planning.statements import points
-    from ldpbeam.protocols.contract import Result
+    from ldpbeam.protocols.estimator import Result
 
     row, again = found.stored, found.again
-    mean = collection.protocol.parts[which].result is Result.MEAN
+    mean = collection.protocol.parts[which].estimator.result is Result.MEAN
     about = f"{row['attribute']} " if row["attribute"] else ""
     yield (
         f"{collection.name}, epoch {row['epoch']} ({row['epoch_start']:%Y-%m-%dT%H:%M:%SZ}), {about}"

@@ -167,7 +167,7 @@ def _records(paths: list[Path], collections: dict[int, Collection]) -> Iterator[
                 text = _about(batch.digest, batch.epoch, collections)
                 yield f"batch at position {batch.place}: {batch.count:,} reports, {text}"
                 known = collections.get(batch.digest)
-                width = known.protocol.payload_size if known else 0
+                width = known.protocol.device.payload_size if known else 0
                 if known and batch.report_ids.size * width == batch.payloads.size:
                     for i, row in enumerate(batch.payloads.reshape(-1, width)):
                         one = _decoded(int(batch.report_ids[i]), row.tobytes(), known)
@@ -195,7 +195,7 @@ def _decoded(report_id: int, payload: bytes, collection: Collection | None) -> s
     if collection is None:
         return f"{text}, {len(payload)} payload bytes (give --collection to decode them)"
     try:
-        response = collection.protocol.decode(payload)
+        response = collection.protocol.device.decode(payload)
     except InvalidPayload as error:
         return f"{text}, refused: {error.reason.value}"
     return ", ".join([text, *_about_values(response, collection)])
@@ -206,7 +206,7 @@ def _about_values(response: Any, collection: Collection) -> Iterator[str]:
     from ldpbeam.protocols import FrequencyProtocol
 
     protocol = collection.protocol
-    for index, one in protocol.said_about(response).items():
+    for index, one in protocol.device.said_about(response).items():
         name, domain = collection.histograms[index]
         part = protocol.parts[index]
         about = f"{name}: {one}" if name else f"{one}"
@@ -214,7 +214,7 @@ def _about_values(response: Any, collection: Collection) -> Iterator[str]:
             yield about
             continue
         size = domain.size
-        supported = [v for v in range(min(size, 4096)) if part.supports(one, v)]
+        supported = [v for v in range(min(size, 4096)) if part.law.supports(one, v)]
         names = ", ".join(domain.label(v) for v in supported[:4])
         more = f" and {len(supported) - 4} more" if len(supported) > 4 else ""
         yield f"{about}, supports {len(supported)} of {size} values: {names}{more}"

@@ -373,7 +373,7 @@ def _asked_for(given: Asked) -> Domain | None:
 
 def _domain(path: Path) -> _Who:
     from ldpbeam.collection.domain import Domain
-    from ldpbeam.protocols.contract import Result
+    from ldpbeam.protocols.estimator import Result
 
     if path.suffix in (".yaml", ".yml"):
         from ldpbeam.collection.file import load_collection
@@ -384,7 +384,7 @@ def _domain(path: Path) -> _Who:
                 f"{path} asks for several attributes",
                 "Plan one attribute at a time, with --values N or --mean MAX.",
             )
-        return _Who(collection.domain, None, mean=collection.protocol.result is Result.MEAN)
+        return _Who(collection.domain, None, mean=collection.protocol.estimator.result is Result.MEAN)
     try:
         labels = path.read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:

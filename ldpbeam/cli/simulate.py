@@ -124,7 +124,7 @@ def simulate_reports(asked: Asked) -> None:
         if collection.domain is None:
             if asked.keep_last:
                 raise ValueError("several attributes have one row per device; leave --keep-last out")
-            drawn |= {"attributes": collection.histograms, "limit": collection.protocol.sum_limit}
+            drawn |= {"attributes": collection.histograms, "limit": collection.protocol.device.sum_limit}
             people = joint_population(asked.population, **drawn)
         else:
             drawn |= {

@@ -21,7 +21,7 @@ from ldpbeam.client.storage import MemoryStorage, Records, Storage
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.values import value_of
 from ldpbeam.errors import DeviceError
-from ldpbeam.protocols.contract import plain_integer
+from ldpbeam.protocols.device import plain_integer
 from ldpbeam.wire import device_state_pb2
 
 _Entry = device_state_pb2.CollectionState

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 from ldpbeam.client.derived import WHOLE, Derivation, DerivedRandomness, Purpose, ReportRandomness
 from ldpbeam.client.state import memo_message, memo_of
 from ldpbeam.collection.collection import Collection
-from ldpbeam.protocols.contract import LocalProtocol, Memo
+from ldpbeam.protocols.contract import LocalProtocol
+from ldpbeam.protocols.device import Memo
 from ldpbeam.randomness import FULL, Randomness, SystemRandomness
 from ldpbeam.wire import device_state_pb2
 
@@ -74,7 +75,7 @@ class DerivedDraws(Draws):
         self._derivation = Derivation(secret, collection.full_digest)
         self._root = WHOLE if collection.attributes else 0
         once = DerivedRandomness(self._derivation, Purpose.ONCE, 0, self._root)
-        self._memo = self._protocol.new_memo(once)
+        self._memo = self._protocol.device.new_memo(once)
         self._epochs: frozenset[int] | None = None
         if self._participation is not None:
             words = self._derivation.stream(Purpose.PARTICIPATION, 0, 0)
@@ -83,8 +84,8 @@ class DerivedDraws(Draws):
     def report(self, values: Any, epoch: int, memo: device_state_pb2.DeviceMemo) -> Drawn:
         """Nothing has to be kept."""
         words = ReportRandomness(self._derivation, epoch, self._root)
-        response, _ = self._protocol.privatize(values, self._memo, words)
-        return Drawn(self._protocol.encode(response), self._report_id(epoch), words.inputs)
+        response, _ = self._protocol.device.privatize(values, self._memo, words)
+        return Drawn(self._protocol.device.encode(response), self._report_id(epoch), words.inputs)
 
     def noise(self, epoch: int, memo: device_state_pb2.DeviceMemo) -> Drawn:
         """From a stream that no value chooses."""
@@ -117,15 +118,15 @@ class StoredDraws(Draws):
 
     def new_memo(self) -> device_state_pb2.DeviceMemo:
         """The memo of a device that never reported."""
-        return memo_message(self._protocol.new_memo(self._system))
+        return memo_message(self._protocol.device.new_memo(self._system))
 
     def report(self, values: Any, epoch: int, memo: device_state_pb2.DeviceMemo) -> Drawn:
         """The memo has to be kept, where something new was memoised."""
         words = _RecordedRandomness(self._system, 0, [])
         before = memo_of(memo)
-        response, after = self._protocol.privatize(values, before, words)
+        response, after = self._protocol.device.privatize(values, before, words)
         kept = None if after is before else memo_message(after)
-        return Drawn(self._protocol.encode(response), self._system.word(), words.inputs, kept)
+        return Drawn(self._protocol.device.encode(response), self._system.word(), words.inputs, kept)
 
     def noise(self, epoch: int, memo: device_state_pb2.DeviceMemo) -> Drawn:
         """Nothing of it is kept, and nothing that was kept is used but what was drawn without a value."""
@@ -173,11 +174,11 @@ def _noise(protocol: LocalProtocol[Any], memo: Memo, words: Randomness) -> bytes
     if len(parts) == 1:
         values = words.word(protocol.domain_size)
     else:
-        limit = protocol.sum_limit
+        limit = protocol.device.sum_limit
         sizes = [part.domain_size if limit is None else limit // len(parts) + 1 for part in parts]
         values = tuple(words.part(index).word(size) for index, size in enumerate(sizes))
-    response, _ = protocol.privatize(values, _without_answers(memo), words)
-    return protocol.encode(response)
+    response, _ = protocol.device.privatize(values, _without_answers(memo), words)
+    return protocol.device.encode(response)
 
 
 def _without_answers(memo: Memo) -> Memo:

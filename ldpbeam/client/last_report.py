@@ -75,7 +75,7 @@ class LastReport:
             return self.message(self._draws.noise(epoch, memo), epoch)
         values = _unpack(self._padded(span.values, epoch))
         asked = tuple(values) if self._collection.attributes else values[0]
-        asked = self._collection.protocol.require_value(asked)
+        asked = self._collection.protocol.device.require_value(asked)
         return self.message(self._draws.report(asked, epoch, memo), epoch)
 
     def _padded(self, packed: bytes, epoch: int) -> bytes:

@@ -6,7 +6,7 @@ from google.protobuf.message import DecodeError
 
 from ldpbeam.durable.errors import DamageError
 from ldpbeam.errors import DeviceError
-from ldpbeam.protocols.contract import Memo
+from ldpbeam.protocols.device import Memo
 from ldpbeam.wire import device_state_pb2
 
 _SECRET_BYTES = 32

@@ -10,6 +10,7 @@ from typing import Any
 from ldpbeam.collection.collection import Collection
 from ldpbeam.promise.poisoning import leverage
 from ldpbeam.protocols import LocalProtocol
+from ldpbeam.protocols.part_estimator import part_estimators
 from ldpbeam.support import SupportProbabilities
 
 MANY_REPORTS = 10**9
@@ -58,15 +59,17 @@ def run_memory(protocol: LocalProtocol[Any]) -> int:
 
 
 def _domain_memory(protocol: LocalProtocol[Any]) -> int:
-    values = sum(part.results for part in protocol.parts)
-    return _BYTES_PER_VALUE * values + _BYTES_PER_CELL * (protocol.counts_length + protocol.signs_length)
+    values = sum(part.estimator.size for part in protocol.parts)
+    return _BYTES_PER_VALUE * values + _BYTES_PER_CELL * (
+        protocol.counter.counts_length + protocol.counter.signs_length
+    )
 
 
 def warnings_about(collection: Collection) -> tuple[Advice, ...]:
     """Every warning about a collection, each attribute looked at on its own; mostly none."""
     found: list[Advice] = []
     built = collection.protocol
-    asked = zip(collection.histograms, built.parts, built.estimators, strict=True)
+    asked = zip(collection.histograms, built.parts, part_estimators(built), strict=True)
     for (name, domain), part, estimator in asked:
         about = f" of attribute {name}" if name else ""
         found += _about_hash(collection, part, about)
@@ -81,8 +84,8 @@ def _about_hash(collection: Collection, kind: LocalProtocol[Any], about: str) ->
         return
     best = type(kind).from_parameters(kind.domain_size, replace(collection.parameters, g=None))
     optimal, memoised = int(best.resolved_parameters()["g"]), kind.guarantee.memoised_ratio is not None
-    assert kind.support is not None and best.support is not None  # noqa: S101 - hashes count values
-    times = sqrt(float(kind.support.floor) / float(best.support.floor))
+    assert kind.estimator.support is not None and best.estimator.support is not None  # noqa: S101 - hashes count values
+    times = sqrt(float(kind.estimator.support.floor) / float(best.estimator.support.floor))
     # Below the optimum a two-round protocol trades errors for a smaller cap, which may well be meant.
     if times > _DEARER and (g > optimal or not memoised):
         side = "above" if g > optimal else "below"
@@ -96,7 +99,7 @@ def _about_hash(collection: Collection, kind: LocalProtocol[Any], about: str) ->
 
 
 def _about_leverage(kind: LocalProtocol[Any], about: str) -> Iterator[Advice]:
-    if kind.added_noise is not None:
+    if kind.forgery.added_noise is not None:
         most = leverage(kind).one_value
         yield Advice(
             "W-COLLECTION-LEVERAGE",
@@ -116,7 +119,7 @@ def _about_size(
     if support is None:
         return  # a mean has one number, however large the values
     if _domain_memory(kind) >= WORTH_SAYING:
-        cells = kind.counts_length + kind.signs_length
+        cells = kind.counter.counts_length + kind.counter.signs_length
         seconds = size * _SECONDS_PER_VALUE + cells * _SECONDS_PER_CELL
         memory = run_memory(collection.protocol) / 2**30
         table = f", {cells * _BYTES_PER_CELL / 2**30:.2g} GiB of that for a table of {cells:,} counts,"

@@ -31,7 +31,8 @@ from ldpbeam.promise.promise import YEAR, Promise
 from ldpbeam.promise.statements import promise_record
 from ldpbeam.protocols import PROTOCOLS, LocalProtocol, Parameters, protocol
 from ldpbeam.protocols.attributes.allocate import ALLOCATIONS, allocate
-from ldpbeam.protocols.contract import EVERYONE, PartEstimator, Result
+from ldpbeam.protocols.estimator import EVERYONE, Result
+from ldpbeam.protocols.part_estimator import PartEstimator, part_estimators
 from ldpbeam.shuffling.randomiser import without_devices
 from ldpbeam.support import SupportProbabilities
 from ldpbeam.wire import collection_pb2
@@ -164,7 +165,7 @@ class Collection:
     def _default_consistency(self) -> str:
         """The method with the least error, by what docs/consistency.md found (docs/decisions/0023)."""
         least = min(domain.size for _, domain in self.histograms)
-        many = self.protocol.result is Result.FREQUENCIES and least >= MANY_VALUES
+        many = self.protocol.estimator.result is Result.FREQUENCIES and least >= MANY_VALUES
         return "bayes" if many else "norm_sub"
 
     def closes(self, epoch: int) -> int:
@@ -200,13 +201,13 @@ class Collection:
     @property
     def _consistency_note(self) -> str | None:
         """What to mind of consistent frequencies; None for means, and for methods without a bias."""
-        frequencies = self.protocol.result is Result.FREQUENCIES
+        frequencies = self.protocol.estimator.result is Result.FREQUENCIES
         return NOT_ADDED_UP if frequencies and self.consistency not in UNBIASED else None
 
     @cached_property
     def estimators(self) -> tuple[PartEstimator, ...]:
         """One per attribute, which knows that an epoch's reports are those of a part of the devices."""
-        parts = self.protocol.estimators
+        parts = part_estimators(self.protocol)
         if self.participation is None:
             return parts
         return tuple(replace(part, present=self.share) for part in parts)
@@ -300,10 +301,10 @@ class Collection:
             "protocol": self.protocol_name or self.allocation,
             **several,
             **life,
-            "result": built.result.value,
+            "result": built.estimator.result.value,
             "parameters": levels | built.resolved_parameters() | choices,
             "domain_size": self.domain.size if self.domain else built.domain_size,
-            "payload_bits": built.payload_bits,
+            "payload_bits": built.device.payload_bits,
             "epoch": {
                 "length_seconds": self.epochs.length,
                 "origin": instant(self.epochs.origin),
@@ -339,14 +340,14 @@ class Collection:
                 "name": attribute.name,
                 "domain_size": attribute.domain.size,
                 "protocol": part.NAME,
-                "result": part.result.value,
+                "result": part.estimator.result.value,
                 "parameters": part.resolved_parameters(),
                 **_support_record(estimator.support, estimator.lasting),
                 # Of the devices that report in an epoch, however few of a fleet they are.
                 "v_star_times_reports": _floor_record(reporting.support),
             }
             for attribute, part, estimator, reporting in zip(
-                self.attributes, built.parts, self.estimators, built.estimators, strict=True
+                self.attributes, built.parts, self.estimators, part_estimators(built), strict=True
             )
         ]
 
@@ -370,7 +371,7 @@ def _floor_record(support: SupportProbabilities | None) -> float | None:
 
 
 def _require_numbers(built: LocalProtocol[Any], domain: Domain, key: str) -> None:
-    if built.result is Result.MEAN and not domain.numeric:
+    if built.estimator.result is Result.MEAN and not domain.numeric:
         raise CollectionError(
             "E-COLLECTION-DOMAIN",
             f"protocol {built.NAME} takes the mean of numbers, which labels and buckets are not",

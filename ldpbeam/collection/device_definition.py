@@ -59,9 +59,9 @@ def _protocol(protocol: LocalProtocol[Any], *, several: bool = False) -> dict[st
     return {
         "id": protocol.ID,
         "name": protocol.NAME,
-        "encoding": protocol.ENCODING,
+        "encoding": protocol.device.ENCODING,
         "domain_size": protocol.domain_size,
-        "payload_size": protocol.payload_size,
-        **protocol.device_definition(),
+        "payload_size": protocol.device.payload_size,
+        **protocol.device.definition(),
         **parts,
     }

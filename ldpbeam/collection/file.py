@@ -22,7 +22,7 @@ from ldpbeam.errors import CollectionError
 from ldpbeam.protocols import PROTOCOLS, LocalProtocol, Parameters
 from ldpbeam.protocols.attributes.allocate import ALLOCATIONS
 from ldpbeam.protocols.attributes.sample import Allomfree
-from ldpbeam.protocols.contract import Result
+from ldpbeam.protocols.estimator import Result
 from ldpbeam.protocols.parameters import PARAMETER_KEYS, Kind, ParameterKey
 
 if TYPE_CHECKING:

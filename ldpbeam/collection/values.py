@@ -10,7 +10,7 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.number import exact_number
 from ldpbeam.errors import DeviceError
-from ldpbeam.protocols.contract import plain_integer
+from ldpbeam.protocols.device import plain_integer
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -49,7 +49,7 @@ def value_of(collection: Collection, given: Any) -> Any:
         DeviceError: it stands for no value of the domain. No text contains the value.
     """
     try:
-        return collection.protocol.require_value(_indices(collection, given))
+        return collection.protocol.device.require_value(_indices(collection, given))
     except (TypeError, ValueError) as error:
         if isinstance(error, DeviceError):
             raise

@@ -90,14 +90,14 @@ def _judge_rows(
     fields = zip(*(column.tolist() for column in columns), strict=True)
     for i, (digest, epoch, length, body) in enumerate(fields):
         reason = _fault(collections, digest, epoch)
-        if reason is None and length != collections[digest].protocol.payload_size:
+        if reason is None and length != collections[digest].protocol.device.payload_size:
             reason = Reason.WRONG_LENGTH
         verdicts[body] = Verdict(reason, digest if digest in collections else None)
         if reason is None:
             taken.setdefault((digest, epoch), []).append(i)
     for key, some in taken.items():
         which = np.array(some, np.int64)
-        payloads = np.empty((which.size, collections[key[0]].protocol.payload_size), np.uint8)
+        payloads = np.empty((which.size, collections[key[0]].protocol.device.payload_size), np.uint8)
         framing.gather(rows.buffer, rows.payload_at[which], payloads)
         parts.setdefault(key, []).append((rows.report_id[which], payloads))
 
@@ -116,7 +116,9 @@ def _judge_batches(
         reason = _fault(collections, digest, epoch)
         if batch.count != count or not count:
             reason = Reason.MALFORMED
-        elif reason is None and batch.payloads.size != count * collections[digest].protocol.payload_size:
+        elif (
+            reason is None and batch.payloads.size != count * collections[digest].protocol.device.payload_size
+        ):
             reason = Reason.WRONG_LENGTH
         verdicts[body] = Verdict(reason, digest if digest in collections else None, max(count, 1))
         if reason is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -28,6 +29,10 @@ _LEAST = 0.92
 """It is at least so much of that of independent values."""
 _TERMS = 60
 """Of the series for a collision of three; what is left out is below g/(30·60²)."""
+
+
+def _has_bits(shift: int, number: int) -> Callable[[int], bool]:
+    return lambda seed: seed >> shift & 7 == number
 
 
 @dataclass(frozen=True)
@@ -77,6 +82,18 @@ class AffineFamily(HashFamily):
     def linkability(self) -> str:
         """Nobody else has it."""
         return "Devices. The hash function, 128 bits in every report, identifies a device for life."
+
+    @property
+    def functions(self) -> int:
+        """One for each pair of words: no two devices have the same."""
+        return 1 << 128
+
+    def seed_events(self) -> Iterator[tuple[str, Callable[[int], bool], Fraction]]:
+        """The highest three bits of either word."""
+        for word in (0, 64):
+            for i in range(8):
+                text = f"bits {word + 61} .. {word + 63} of the function are {i}"
+                yield text, _has_bits(word + 61, i), Fraction(1, 8)
 
     @property
     def word_limit(self) -> int:
@@ -177,6 +194,10 @@ class AffineFamily(HashFamily):
 
         start, step, width = (np.empty(_TOGETHER, np.int64) for _ in range(3))
         hashing.count_affine(read_only(payloads), _bounds(self.g), start, step, width, counts)
+
+    def steps(self, reports: float) -> float:
+        """Every report is compared with every value."""
+        return reports * self.domain_size
 
     def support_counts(self, counts: Ints) -> Ints:
         """Already per value."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
@@ -44,6 +44,37 @@ class HashFamily(ABC):
     @abstractmethod
     def linkability(self) -> str:
         """What a hash function kept for life tells about its device, in a sentence."""
+
+    @property
+    @abstractmethod
+    def functions(self) -> int:
+        """How many functions there are, each as likely to be drawn as the others."""
+
+    @property
+    def classes(self) -> int | None:
+        """Functions that are left where those count as one that differ by a renaming of symbols.
+
+        None where no two devices share a function.
+        """
+        return None
+
+    @property
+    def reached(self) -> dict[int, float]:
+        """How many symbols a function reaches from all values, with the probability of each number.
+
+        Here two numbers that give no less than the truth. Each of k − 1 values collides with the first one
+        with probability c, so k − (k−1)c symbols at most are reached on average, and never more than g. The
+        sum of largest likelihoods over a set of symbols grows with the set, and by less with each further
+        symbol.
+        """
+        k = self.domain_size
+        most = min(float(self.g), k - (k - 1) * float(self.collision))
+        whole = int(most)
+        return {whole: 1 - (most - whole), whole + 1: most - whole} if most > whole else {whole: 1.0}
+
+    @abstractmethod
+    def seed_events(self) -> Iterator[tuple[str, Callable[[int], bool], Fraction]]:
+        """A few sets of seeds: in words, whether a seed is in it, and its share of all."""
 
     @property
     @abstractmethod
@@ -129,6 +160,10 @@ class HashFamily(ABC):
     @abstractmethod
     def support_counts(self, counts: Ints) -> Ints:
         """Support of each value from the accumulator, int64 (domain_size,)."""
+
+    @abstractmethod
+    def steps(self, reports: float) -> float:
+        """Additions or comparisons that so many reports take, and reading the accumulator once."""
 
     # Sums over several values
 

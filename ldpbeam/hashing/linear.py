@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from math import exp
+from math import exp, log1p
 from typing import ClassVar
 
 from ldpbeam.arrays import Bytes, Floats, Ints, Uints
@@ -23,6 +23,8 @@ _PART_BITS, _MOST_PART_BITS = 16, 9
 _TOGETHER = 1 << 21
 """Reports that are brought into order at once: 8 MiB."""
 
+_RANGES = 16
+"""Ranges of seeds that audits look at."""
 _ROW = 1 << 7
 """Cells that a row of the transform has at least: fewer are not worth a loop."""
 _WIDE = 32
@@ -96,6 +98,32 @@ class LinearFamily(HashFamily):
             f"Which crowd a device belongs to. Every report shows its hash function, one of "
             f"{self.points - 1:,}; all devices with the same one look alike."
         )
+
+    @property
+    def functions(self) -> int:
+        """g^m − 1, one for each vector but zero."""
+        return self.points - 1
+
+    @property
+    def reached(self) -> dict[int, float]:
+        """A seed whose digits but the highest are 0 reaches as many symbols as values have highest digits.
+
+        Every other seed reaches all of them.
+        """
+        few = (self.domain_size - 1) // (self.points // self.g) + 1
+        share = (self.g - 1) / (self.points - 1)
+        return {few: share, self.g: 1 - share} if few < self.g and share < 1 else {few: 1.0}
+
+    def seed_events(self) -> Iterator[tuple[str, Callable[[int], bool], Fraction]]:
+        """Ranges of seeds that differ in size by one at most."""
+        shares = min(_RANGES, self.functions)
+        for i in range(shares):
+            low, high = 1 + i * self.functions // shares, 1 + (i + 1) * self.functions // shares
+            yield (
+                f"function {low} .. {high - 1}",
+                range(low, high).__contains__,
+                Fraction(high - low, self.functions),
+            )
 
     @property
     def word_limit(self) -> int:
@@ -207,6 +235,11 @@ class LinearFamily(HashFamily):
         for begin in range(0, len(payloads), _TOGETHER):
             some = payloads[begin : begin + _TOGETHER]
             symbols.add_at_in_order(some, shift, starts, ordered, counts)
+
+    def steps(self, reports: float) -> float:
+        """One per report; then the transform of the table, log_g of its rows for each cell and symbol."""
+        rounds = max(1.0, log1p(self.points) / log1p(self.g))
+        return reports + self.points * self.g * self.g * rounds
 
     def support_counts(self, counts: Ints) -> Ints:
         """One transform over (Z_g)^m, once cells that tell the same are one; O(g K log K), K = g^m."""

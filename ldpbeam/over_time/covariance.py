@@ -16,8 +16,9 @@ from ldpbeam.arrays import Floats, Ints
 from ldpbeam.collection.collection import Collection
 from ldpbeam.estimates import share_levels, support_variance, variance
 from ldpbeam.over_time.series import AnySeries
-from ldpbeam.protocols.results import FrequencyProtocol, MeanProtocol
-from ldpbeam.protocols.server_side import EVERYONE, PartEstimator
+from ldpbeam.protocols.contract import FrequencyProtocol, MeanProtocol
+from ldpbeam.protocols.estimator import EVERYONE
+from ldpbeam.protocols.part_estimator import PartEstimator
 from ldpbeam.support import Recurrence, SupportProbabilities
 
 
@@ -130,7 +131,7 @@ class FrequencyErrors(MemoErrors):
     @property
     def recurrence(self) -> Recurrence:
         """What answers for different values have in common."""
-        return self.protocol.recurrence
+        return self.protocol.estimator.recurrence
 
     @property
     def _gap(self) -> float:
@@ -253,9 +254,9 @@ def memo_errors(estimator: PartEstimator) -> MemoErrors | None:
     """Of an attribute that every device reports in every epoch; None where errors are independent."""
     protocol, share = estimator.protocol, estimator.share
     if isinstance(protocol, MeanProtocol):
-        if protocol.lasting_ends is None and share == EVERYONE:
+        if protocol.estimator.lasting_ends is None and share == EVERYONE:
             return None
-        return MeanErrors(protocol.maximum, protocol.lasting_ends, float(share))
+        return MeanErrors(protocol.estimator.maximum, protocol.estimator.lasting_ends, float(share))
     assert isinstance(protocol, FrequencyProtocol)  # noqa: S101 - there is no third kind
     lasting = estimator.lasting
     return None if lasting is None else FrequencyErrors(lasting, protocol)
@@ -347,7 +348,9 @@ def errors_of(collection: Collection) -> tuple[MemoErrors | None, ...]:
 def slotted_errors(estimator: PartEstimator, reports: int, of: int) -> SlottedErrors:
     """Of an attribute that a device reports in ``reports`` of ``of`` epochs only."""
     protocol = estimator.protocol
-    maximum, sum_to_one = (protocol.maximum, False) if isinstance(protocol, MeanProtocol) else (1, True)
+    maximum, sum_to_one = (
+        (protocol.estimator.maximum, False) if isinstance(protocol, MeanProtocol) else (1, True)
+    )
     return SlottedErrors(memo_errors(estimator), maximum, reports, of, float(estimator.share), sum_to_one)
 
 

@@ -116,7 +116,7 @@ class Checked:
         yield f"  {collection.protocol_label}: {_parameters(collection)}; {', '.join(sizes)}"
         yield from (f"  {one}" for one in promised(collection))
         yield f"  {shuffled_words(collection, self.devices)}"
-        yield f"  {bits(protocol.payload_bits)} of payload per report"
+        yield f"  {bits(protocol.device.payload_bits)} of payload per report"
         yield from (f"  with {self.devices:,} devices: {errors(one)}" for one in self.expected)
         epochs = collection.epochs
         yield (

@@ -9,7 +9,7 @@ from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import duration, instant, parse_duration
 from ldpbeam.planning.needs import Needs
 from ldpbeam.planning.plan import Row, least_reports
-from ldpbeam.protocols.contract import Result
+from ldpbeam.protocols.estimator import Result
 from ldpbeam.protocols.parameters import PARAMETER_KEYS
 
 _WHY = {

@@ -16,7 +16,8 @@ from ldpbeam.planning.spread import Spread
 from ldpbeam.promise.poisoning import leverage
 from ldpbeam.promise.statements import OTHER_COLLECTIONS, bits
 from ldpbeam.protocols import LocalProtocol
-from ldpbeam.protocols.contract import PartEstimator, Result
+from ldpbeam.protocols.estimator import FrequencyEstimator, Result
+from ldpbeam.protocols.part_estimator import PartEstimator, part_estimators
 from ldpbeam.randomness import FULL
 
 _SHOWN = 60  # characters of an integer or list that is longer
@@ -64,7 +65,7 @@ def _reports(collection: Collection) -> Iterator[str]:
     for (name, domain), part in zip(collection.histograms, collection.protocol.parts, strict=True):
         about = f"{name}: " if name else ""
         yield f"{about}{part.NAME} on {domain.size:,} values ({part.SOURCE})"
-        definition = part.device_definition()
+        definition = part.device.definition()
         for key, value in definition.items():
             if value is not None:
                 yield f"{about}{_ROUNDS.get(key, key)}: {_integers(value)}"
@@ -73,7 +74,8 @@ def _reports(collection: Collection) -> Iterator[str]:
                 yield from (f"{about}{line}" for line in _probabilities(key, definition[key]))
         if part.guarantee.memoised_ratio is None:
             yield f"{about}nothing is kept: every report is drawn afresh"
-    yield f"a payload has {bits(collection.protocol.payload_bits)}; a report adds digest, epoch and report id"
+    payload = bits(collection.protocol.device.payload_bits)
+    yield f"a payload has {payload}; a report adds digest, epoch and report id"
 
 
 _ROUNDS = {
@@ -130,19 +132,23 @@ def _support(protocol: LocalProtocol[Any], estimator: PartEstimator) -> Iterator
         yield "the sum of what the reports say"
         return
     yield "C(v) = number of reports that support value v"
-    composed = protocol.ENCODING == "unary" and protocol.guarantee.memoised_ratio is not None
-    first, second = ("p1·p2 + (1 − p1)·q2 = ", "q1·p2 + (1 − q1)·q2 = ") if composed else ("", "")
+    first, second = (f"{one} = " if one else "" for one in _formulas(protocol))
     yield f"own = P(a report supports v | the device holds v) = {first}{float(support.own):.9f}"
     yield f"other = P(it does | it holds something else) = {second}{float(support.other):.9f}"
     if support.sampled != 1:
         yield f"a share of {float(support.sampled):.6g} of the devices is behind a value's reports"
 
 
+def _formulas(protocol: LocalProtocol[Any]) -> tuple[str, str]:
+    estimator = protocol.estimator
+    return estimator.formulas if isinstance(estimator, FrequencyEstimator) else ("", "")
+
+
 def _estimate(
     protocol: LocalProtocol[Any], estimator: PartEstimator, values: int, devices: int
 ) -> Iterator[str]:
     support = estimator.support
-    if protocol.result is Result.MEAN or support is None:
+    if protocol.estimator.result is Result.MEAN or support is None:
         yield "the mean of the reports, with what the noise does to it taken out; in the units of the values"
         return
     own, other, gap = float(support.own), float(support.other), float(support.gap)
@@ -167,7 +173,7 @@ _OF_A_MEAN = ("the mean, brought into its range", "the mean as it is, also outsi
 
 
 def _histogram(collection: Collection) -> Iterator[str]:
-    if collection.protocol.result is Result.MEAN:
+    if collection.protocol.estimator.result is Result.MEAN:
         yield f"consistency {collection.consistency}: {_OF_A_MEAN[collection.consistency == 'none']}"
         return
     method = METHODS[collection.consistency]
@@ -184,9 +190,13 @@ def _histogram(collection: Collection) -> Iterator[str]:
 
 def _forged(collection: Collection) -> Iterator[str]:
     protocol = collection.protocol
-    asked = zip(collection.histograms, protocol.parts, protocol.estimators, strict=True)
+    asked = zip(collection.histograms, protocol.parts, part_estimators(protocol), strict=True)
     for (name, _), part, estimator in asked:
         found, about = leverage(part, estimator.share), f"{name}: " if name else ""
-        unit = "the mean (in units of the largest value)" if part.result is Result.MEAN else "a frequency"
+        unit = (
+            "the mean (in units of the largest value)"
+            if part.estimator.result is Result.MEAN
+            else "a frequency"
+        )
         most = f"{found.one_value:.4g}/n"
         yield f"{about}one forged report among n moves {unit} by up to {most}, an honest one by 1/n"

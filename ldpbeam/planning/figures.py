@@ -7,7 +7,7 @@ says how each column is to be read.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf, log1p
+from math import inf
 from typing import Any
 
 from ldpbeam.planning.needs import FrequencyNeeds, MeanNeeds, Needs
@@ -17,8 +17,7 @@ from ldpbeam.planning.spread import WIDE, Spread, Widths, mean_error
 from ldpbeam.promise.poisoning import leverage
 from ldpbeam.promise.promise import Promise
 from ldpbeam.protocols import FrequencyProtocol
-from ldpbeam.protocols.local_hash import LocalHash
-from ldpbeam.protocols.server_side import PartEstimator
+from ldpbeam.protocols.part_estimator import PartEstimator
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +102,7 @@ def _promise(setting: Setting) -> Promise:
 def _of_frequencies(setting: Setting, needs: FrequencyNeeds) -> Figures:
     protocol = setting.protocol
     assert isinstance(protocol, FrequencyProtocol)  # noqa: S101 - the needs are for frequencies
-    support = protocol.support.among(setting.share)
+    support = protocol.estimator.support.among(setting.share)
     spread, widths = Spread.of(support, needs.devices), Widths.of(support, needs.devices, needs.shares)
     even, error = spread.error(1 / needs.values), spread.error(widths.widest)
     repeats = Repeats.of_frequencies(setting, needs, widths.widest)
@@ -114,14 +113,14 @@ def _of_frequencies(setting: Setting, needs: FrequencyNeeds) -> Figures:
         mean_7=_mean(repeats, error, widths.half_width, min(7, needs.epochs)),
         mean_30=_mean(repeats, error, widths.half_width, min(30, needs.epochs)),
         against_nothing=even / needs.uniform_error if needs.uniform_error else inf,
-        bits=protocol.payload_bits,
+        bits=protocol.device.payload_bits,
         promise=_promise(setting),
         fake_device=leverage(protocol, setting.share).one_value / needs.devices,
         widest_frequency=widths.widest,
         even_half_width=widths.even,
         rare_error=spread.error(0.0),
         least_frequency=spread.least_frequency,
-        server_steps=_steps(setting, needs),
+        server_steps=protocol.counter.steps(needs.devices * float(setting.share)),
         sharing=_sharing(setting, needs),
     )
 
@@ -142,7 +141,7 @@ def _of_mean(setting: Setting, needs: MeanNeeds) -> Figures:
         mean_7=repeats.half_width(error, min(7, needs.epochs)),
         mean_30=repeats.half_width(error, min(30, needs.epochs)),
         against_nothing=2 * WIDE * error / needs.maximum,
-        bits=protocol.payload_bits,
+        bits=protocol.device.payload_bits,
         promise=_promise(setting),
         fake_device=leverage(protocol, setting.share).one_value * needs.maximum / needs.devices,
         of_range=WIDE * error / needs.maximum,
@@ -153,21 +152,7 @@ def _of_mean(setting: Setting, needs: MeanNeeds) -> Figures:
 
 
 def _sharing(setting: Setting, needs: Needs) -> float | None:
-    protocol = setting.protocol
-    if not isinstance(protocol, LocalHash) or protocol.permanent is None:
+    functions = setting.protocol.device.kept_functions
+    if functions is None:
         return None
-    seeds = protocol.family.definition().get("seeds", 1 << 128)
-    return needs.devices / int(seeds)
-
-
-def _steps(setting: Setting, needs: Needs) -> float:
-    """Additions or comparisons: of every report, and once to turn what was counted into support."""
-    protocol, k = setting.protocol, needs.values
-    reports = needs.devices * float(setting.share)
-    per_report = {"direct": 1, "unary": k, "bit_flip": protocol.asked_about, "public_string": k}
-    if not isinstance(protocol, LocalHash):
-        return reports * per_report[protocol.ENCODING]
-    if protocol.family.NAME == "affine":
-        return reports * k
-    seeds = int(protocol.family.definition()["seeds"]) + 1
-    return reports + seeds * protocol.g * protocol.g * max(1.0, log1p(seeds) / log1p(protocol.g))
+    return needs.devices / functions

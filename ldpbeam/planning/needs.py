@@ -13,7 +13,7 @@ from ldpbeam.arrays import Floats
 from ldpbeam.collection.domain import MAX_DOMAIN
 from ldpbeam.errors import UsageError
 from ldpbeam.over_time.covariance import DrawnAnew
-from ldpbeam.protocols.contract import Result
+from ldpbeam.protocols.estimator import Result
 
 LEAST_LEVEL, MOST_LEVEL = 1e-6, 32.0
 """Levels that a collection may have, see :meth:`ldpbeam.protocols.Parameters.level`."""

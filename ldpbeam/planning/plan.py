@@ -17,7 +17,7 @@ from ldpbeam.planning.shuffled import Shuffled
 from ldpbeam.planning.spread import WIDE, Widths, mean_error
 from ldpbeam.promise.statements import epsilon
 from ldpbeam.protocols import FrequencyProtocol
-from ldpbeam.protocols.server_side import PartEstimator
+from ldpbeam.protocols.part_estimator import PartEstimator
 
 ALIKE = 1.05
 """Errors that differ by less than this factor count as equal: the rest then decides."""
@@ -247,7 +247,7 @@ def _half_width(row: Row, needs: Needs, devices: int, epochs: int) -> float:
     setting, share = row.setting, Fraction(row.setting.reports, epochs)
     if isinstance(needs, FrequencyNeeds):
         assert isinstance(setting.protocol, FrequencyProtocol)  # noqa: S101 - the needs are for frequencies
-        return Widths.of(setting.protocol.support.among(share), devices, needs.shares).half_width
+        return Widths.of(setting.protocol.estimator.support.among(share), devices, needs.shares).half_width
     return WIDE * mean_error(PartEstimator(setting.protocol, present=share), devices)
 
 

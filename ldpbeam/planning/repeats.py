@@ -15,7 +15,7 @@ from ldpbeam.planning.needs import FrequencyNeeds, MeanNeeds
 from ldpbeam.planning.settings import Setting
 from ldpbeam.planning.spread import BEYOND, WIDE
 from ldpbeam.protocols import FrequencyProtocol
-from ldpbeam.protocols.server_side import PartEstimator
+from ldpbeam.protocols.part_estimator import PartEstimator
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Repeats:
         protocol = setting.protocol
         assert isinstance(protocol, FrequencyProtocol)  # noqa: S101 - the needs are for frequencies
         middle = np.array([frequency])
-        whole = float(variance(middle, 1, protocol.support.among(setting.share))[0])
+        whole = float(variance(middle, 1, protocol.estimator.support.among(setting.share))[0])
         place = int(np.flatnonzero(needs.shares == frequency)[0])
         return cls._of(_errors(setting), middle, whole, needs.shares, needs.drawn_anew, place)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ldpbeam.arrays import Floats
 from ldpbeam.estimates import expected_half_width, variance
-from ldpbeam.protocols.server_side import PartEstimator, ServerSide
+from ldpbeam.protocols.part_estimator import PartEstimator
 from ldpbeam.support import SupportProbabilities
 
 WIDE = NormalDist().inv_cdf(0.975)
@@ -105,14 +105,9 @@ def mean_error(estimator: PartEstimator, devices: int) -> float:
     """
     protocol, share = estimator.protocol, float(estimator.share * estimator.present)
     reports, m = devices * share, protocol.domain_size - 1
-    ends, noise = _ends_and_noise(protocol)
+    ends, noise = protocol.forgery.ends, protocol.forgery.added_noise
     if ends is not None:
         return m / (2 * float(ends.gap) * sqrt(reports))
     if noise is None:
         raise TypeError("only protocols for a mean have the error of one")
-    return sqrt((noise + (1 - share) * m * m / 4) / reports)
-
-
-def _ends_and_noise(protocol: ServerSide) -> tuple[SupportProbabilities | None, float | None]:
-    added = getattr(protocol, "added_noise", None)
-    return getattr(protocol, "ends", None), None if added is None else added.variance
+    return sqrt((noise.variance + (1 - share) * m * m / 4) / reports)

@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from ldpbeam.protocols.contract import LocalProtocol
+from ldpbeam.protocols.part_estimator import part_estimators
 
 TARGETS = 10
 """Values of which :class:`Leverage` states the sum that one report adds to."""
@@ -49,16 +50,19 @@ def leverage(protocol: LocalProtocol[Any], sampled: Fraction = Fraction(1)) -> L
     Raises:
         TypeError: a protocol that neither counts support nor takes a mean.
     """
-    weight, support, noise = 1 / sampled, protocol.support, protocol.added_noise
+    weight, support, noise = 1 / sampled, protocol.estimator.support, protocol.forgery.added_noise
     if support is not None:
         weight /= support.sampled
         up, down = weight * (1 - support.other) / support.gap, weight * support.other / support.gap
         targets = min(TARGETS, protocol.domain_size)
-        hit = min(targets, protocol.most_supported)
-        ten = hit * up - (min(targets, protocol.asked_about) - hit) * down
-        return Leverage(float(up), float(down), float(ten), protocol.most_supported)
-    if protocol.ends is not None:
-        up, down = (1 - protocol.ends.other) / protocol.ends.gap, protocol.ends.other / protocol.ends.gap
+        hit = min(targets, protocol.forgery.most_supported)
+        ten = hit * up - (min(targets, protocol.forgery.asked_about) - hit) * down
+        return Leverage(float(up), float(down), float(ten), protocol.forgery.most_supported)
+    if protocol.forgery.ends is not None:
+        up, down = (
+            (1 - protocol.forgery.ends.other) / protocol.forgery.ends.gap,
+            protocol.forgery.ends.other / protocol.forgery.ends.gap,
+        )
     elif noise is not None:
         down = Fraction(noise.margin, noise.maximum)
         up = 1 + down
@@ -69,5 +73,5 @@ def leverage(protocol: LocalProtocol[Any], sampled: Fraction = Fraction(1)) -> L
 
 def leverage_record(protocol: LocalProtocol[Any]) -> list[dict[str, float | int | None]]:
     """For run.json: one record for each attribute, in order, with the fields of :class:`Leverage`."""
-    pairs = zip(protocol.parts, protocol.estimators, strict=True)
+    pairs = zip(protocol.parts, part_estimators(protocol), strict=True)
     return [asdict(leverage(part, estimator.share)) for part, estimator in pairs]

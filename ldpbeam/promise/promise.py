@@ -104,20 +104,17 @@ class Promise:
         )
 
     @cached_property
-    def guess(self) -> Guess | None:
-        """How well a server guesses a device's value; None where that is not known.
+    def guess(self) -> Guess:
+        """How well a server guesses a device's value.
 
         It is looked at only where somebody asks, since it takes milliseconds.
         """
         from ldpbeam.promise.best_guess import best_guess  # needs numpy, which a device does not
 
-        try:
-            found = [
-                Guess(part.domain_size, best_guess(part, 1), best_guess(part, self.reports))
-                for part in set(self.protocol.parts)
-            ]
-        except TypeError:  # a protocol of somebody else
-            return None
+        found = [
+            Guess(part.domain_size, best_guess(part, 1), best_guess(part, self.reports))
+            for part in set(self.protocol.parts)
+        ]
         return max(found, key=lambda one: (one.from_all, one.from_one))
 
     @property
@@ -139,8 +136,8 @@ class Promise:
             "loss_inputs": _finite(self.inputs_loss),
             "loss_any": _finite(self.any_loss),
             "loss_any_exact": self.any_exact,
-            "guess_one_report": None if self.guess is None else self.guess.from_one,
-            "guess_all_reports": None if self.guess is None else self.guess.from_all,
+            "guess_one_report": self.guess.from_one,
+            "guess_all_reports": self.guess.from_all,
         }
 
 

@@ -85,7 +85,7 @@ def statements(promise: Promise) -> tuple[Statement, ...]:
         found += _memoised(promise)
     if promise.reports > 1 or promise.of is not None:
         found.append(_anything(promise))
-    if promise.guess is not None and promise.guess.from_all >= LIKELY:
+    if promise.guess.from_all >= LIKELY:
         found.append(_guess(promise, promise.guess))
     return tuple(found)
 

@@ -6,14 +6,15 @@ from typing import Any
 
 from ldpbeam.errors import CollectionError
 from ldpbeam.protocols.bit_flip import BinFlip, DBitFlip, DBitFlipPM
-from ldpbeam.protocols.contract import LocalProtocol, Memo
+from ldpbeam.protocols.contract import FrequencyProtocol, LocalProtocol
+from ldpbeam.protocols.device import Memo
 from ldpbeam.protocols.direct import GRR, LGRR
 from ldpbeam.protocols.laplace_mean import LaplaceMean
 from ldpbeam.protocols.local_hash import BLH, LOLOHA, OLH
 from ldpbeam.protocols.one_bit_mean import OneBitMean, OneBitRRPM
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.protocols.public_string import BinFlipPlus
-from ldpbeam.protocols.results import FrequencyProtocol
+from ldpbeam.protocols.subset import Subset
 from ldpbeam.protocols.unary import LOSUE, LOUE, LSOUE, LSUE, OUE, RAPPOR, SUE
 
 __all__ = ["PROTOCOLS", "FrequencyProtocol", "LocalProtocol", "Memo", "Parameters", "protocol"]
@@ -24,6 +25,7 @@ _ALL: tuple[type[LocalProtocol[Any]], ...] = (
     OUE,
     BLH,
     OLH,
+    Subset,
     LGRR,
     LSUE,
     LOSUE,
@@ -40,8 +42,17 @@ _ALL: tuple[type[LocalProtocol[Any]], ...] = (
     LaplaceMean,
 )
 
-PROTOCOLS: dict[str, type[LocalProtocol[Any]]] = {kind.NAME: kind for kind in _ALL}
+PROTOCOLS: dict[str, type[LocalProtocol[Any]]] = {}
 """Protocol classes by the name that a collection file uses."""
+
+for _kind in _ALL:
+    _same = [one for one in PROTOCOLS.values() if one.NAME == _kind.NAME or one.ID == _kind.ID]
+    if _same:
+        raise TypeError(
+            f"classes {_same[0].__name__} and {_kind.__name__} share NAME {_kind.NAME!r} or ID {_kind.ID}; "
+            "each protocol needs its own of both"
+        )
+    PROTOCOLS[_kind.NAME] = _kind
 
 
 def protocol(name: str, domain_size: int, parameters: Parameters) -> LocalProtocol[Any]:

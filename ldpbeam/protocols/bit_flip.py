@@ -6,7 +6,8 @@ and repeats its memoised bits as they are, ``binflip`` asks about all b.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from abc import ABC
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -21,9 +22,15 @@ from ldpbeam.channels.exact import product_of
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
 from ldpbeam.privacy.bit_loss import BitLosses
 from ldpbeam.privacy.guarantee import CHANGE_IS_PROVED, Guarantee, Inputs
-from ldpbeam.protocols.bit_vector import BitVector
-from ldpbeam.protocols.contract import FleetAnswers, FleetWords, Memo, WordPlan, WordSpec
+from ldpbeam.protocols.bit_vector import BitVectorDevice, RandomisedBits, RandomisedBitsCounter
+from ldpbeam.protocols.contract import FrequencyProtocol
+from ldpbeam.protocols.device import Memo
+from ldpbeam.protocols.estimator import FrequencyEstimator
+from ldpbeam.protocols.forgery import Forgery
+from ldpbeam.protocols.history_model import PairModel, bit_rows, for_life, stratum_of
+from ldpbeam.protocols.law import Event, FrequencyLaw, Kinds
 from ldpbeam.protocols.parameters import Parameters
+from ldpbeam.protocols.simulation import FleetAnswers, FleetWords, Simulation, WordPlan, WordSpec
 from ldpbeam.randomness import Randomness
 from ldpbeam.support import Recurrence, SupportProbabilities
 
@@ -36,6 +43,8 @@ if TYPE_CHECKING:
 _INDEX_BITS = 32
 _FEW = 2048
 """With fewer entries than cells and so many, two increments for each cost less than cells to make and add."""
+_LOOKED_AT = 15
+"""Buckets whose sampling audits look at, and one more."""
 _UNTIL_FULL = 1 << 31
 """Entries counted in cells of 32 bits before these are added to the counts."""
 
@@ -57,7 +66,378 @@ def _pack_set(indices: Sequence[int]) -> int:
 
 
 @dataclass(frozen=True)
-class BitFlip(BitVector[BucketBits]):
+class BitFlipDevice(BitVectorDevice[BucketBits]):
+    """d of b buckets, and a randomised bit of the one-hot vector for each.
+
+    Attributes:
+        domain_size: b.
+        d: buckets that a report speaks about; with d = b nothing is sampled.
+        instant, permanent: the bits' channel, one of the two.
+        bits: their law.
+    """
+
+    ENCODING = "bit_flip"
+
+    domain_size: int
+    d: int
+    instant: BitChannel | None
+    permanent: BitChannel | None
+    bits: RandomisedBits
+
+    @property
+    def channel(self) -> BitChannel:
+        """The one round there is."""
+        channel = self.permanent or self.instant
+        assert channel is not None  # noqa: S101 - BitFlip validates it
+        return channel
+
+    @property
+    def everyone(self) -> bool:
+        """Whether every bucket is asked."""
+        return self.d == self.domain_size
+
+    @cached_property
+    def width(self) -> int:
+        """Bytes of an entry 2·index + bit."""
+        return (2 * self.domain_size - 1).bit_length() + 7 >> 3
+
+    @property
+    def inputs(self) -> int:
+        """Memoised inputs: one per sampled bucket, and one for all values that were not sampled."""
+        return min(self.d + 1, self.domain_size)
+
+    @property
+    def payload_bits(self) -> int:
+        """b bits when every bucket is asked, else whole bytes for each of d (index, bit) entries."""
+        return self.domain_size if self.everyone else 8 * self.width * self.d
+
+    def new_memo(self, randomness: Randomness) -> Memo:
+        """A device that memoises samples its buckets once."""
+        if self.permanent is None or self.everyone:
+            return Memo()
+        return Memo(_pack_set(self._sample(randomness)))
+
+    def _sample(self, randomness: Randomness) -> tuple[int, ...]:
+        """d steps of a Fisher–Yates shuffle; the deck is kept as its differences from 0 .. b − 1."""
+        moved: dict[int, int] = {}
+        drawn = []
+        for i in range(self.d):
+            j = i + (randomness.word() * (self.domain_size - i) >> 64)
+            drawn.append(moved.get(j, j))
+            moved[j] = moved.get(i, i)
+        return tuple(sorted(drawn))
+
+    def sampled_set(self, seed: int | None) -> tuple[int, ...]:
+        """The buckets behind a memo's seed; all of them where nothing is sampled."""
+        if self.everyone:
+            return tuple(range(self.domain_size))
+        if seed is None:
+            raise ValueError("a device with buckets for life needs the memo made by new_memo")
+        return tuple(seed >> _INDEX_BITS * i & (1 << _INDEX_BITS) - 1 for i in range(self.d))
+
+    def memo_key(self, indices: tuple[int, ...], value: int) -> int:
+        """The value's position among the sampled buckets, or d for all values that were not sampled."""
+        return indices.index(value) if value in indices else self.d
+
+    def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[BucketBits, Memo]:
+        """d bits; the words drawn are those of the set, where it is fresh, and one per bit."""
+        if self.permanent is None:
+            indices = self.sampled_set(None) if self.everyone else self._sample(randomness)
+            return BucketBits(indices, self._draw(self.memo_key(indices, value), randomness)), memo
+        indices = self.sampled_set(memo.seed)
+        key = self.memo_key(indices, value)
+        answer, memo = self._memoised(memo, key, self._draw(key, randomness.permanent(key)))
+        return BucketBits(indices, answer), memo
+
+    def _draw(self, position: int, randomness: Randomness) -> int:
+        # A position of d names no bit: all of them are those of other buckets.
+        return self.channel.draw_bits(1 << position & (1 << self.d) - 1, self.d, randomness)
+
+    def definition(self) -> dict[str, Any]:
+        """d, the bytes of an entry, and the one round there is."""
+        return {
+            "d": self.d,
+            "entry_size": None if self.everyone else self.width,
+            "permanent": None if self.permanent is None else self.permanent.definition(),
+            "instant": None if self.instant is None else self.instant.definition(),
+        }
+
+    def encode(self, response: BucketBits) -> bytes:
+        """Bit v at bit v & 7 of byte v >> 3 when all are asked, else entries 2·index + bit, ascending."""
+        if self.everyone:
+            return response.bits.to_bytes(self.payload_size, "little")
+        return b"".join(
+            (index << 1 | response.bits >> i & 1).to_bytes(self.width, "little")
+            for i, index in enumerate(response.indices)
+        )
+
+    def decode(self, payload: bytes) -> BucketBits:
+        """The buckets and bits in the payload."""
+        if self.everyone:
+            return BucketBits(self.sampled_set(None), self._vector(payload))
+        self._require_length(payload)
+        indices: list[int] = []
+        bits = 0
+        for i in range(self.d):
+            entry = int.from_bytes(payload[i * self.width : (i + 1) * self.width], "little")
+            index = entry >> 1
+            if index >= self.domain_size:
+                raise InvalidPayload(Reason.VALUE_OUT_OF_RANGE, f"buckets end at {self.domain_size - 1}")
+            if indices and index <= indices[-1]:
+                raise InvalidPayload(Reason.REPEATED_INDEX, "buckets must ascend strictly")
+            indices.append(index)
+            bits |= (entry & 1) << i
+        self._require_ones(bits)
+        return BucketBits(tuple(indices), bits)
+
+
+@dataclass(frozen=True)
+class BitFlipCounter(RandomisedBitsCounter):
+    """Support C of every bucket, then N, the reports that sampled it; C alone when all do.
+
+    Attributes:
+        bits: the law of a report's bits.
+        width: bytes of an entry 2·index + bit.
+    """
+
+    bits: RandomisedBits
+    width: int
+
+    @property
+    def counts_length(self) -> int:
+        """C and N, or C alone."""
+        return self.bits.domain_size if self.bits.everyone else 2 * self.bits.domain_size
+
+    def check(self, payloads: Bytes) -> Bytes:
+        """Bits beyond b; or buckets beyond b, and those that do not ascend."""
+        if self.bits.everyone:
+            return super().check(payloads)
+        import numpy as np
+
+        from ldpbeam.kernels import bit_flip
+
+        rules = (self.bits.asked_about, self.bits.domain_size, *self.bits.ones)
+        codes, entries = np.zeros(len(payloads), np.uint8), self._entries(payloads)
+        if bit_flip.find_wrong(entries, *rules, codes):
+            bit_flip.check_entries(entries, *rules, codes)
+        return codes
+
+    def _entries(self, payloads: Bytes) -> NDArray[Any]:
+        """All entries, read-only (n · d,), in the narrowest type that holds them."""
+        if self.width != 3:
+            return integers(payloads, self.width)
+        from ldpbeam.kernels import bit_flip
+
+        return read_only(bit_flip.widen(read_only(payloads).reshape(-1)))
+
+    def add(self, payloads: Bytes, counts: Ints) -> None:
+        """A column sum of bits, or how often each entry occurs; with few entries two increments for each."""
+        if self.bits.everyone:
+            super().add(payloads, counts)
+            return
+        import numpy as np
+
+        from ldpbeam.kernels import bit_flip
+
+        cells = 2 * self.bits.domain_size
+        entries = self._entries(payloads)
+        if entries.size < cells + _FEW:
+            bit_flip.add_entries(entries, counts)
+            return
+        for begin in range(0, entries.size, _UNTIL_FULL):
+            part = entries[begin : begin + _UNTIL_FULL]
+            bit_flip.add_many_entries(part, np.zeros(cells, np.uint32), counts)
+
+    def support_counts(self, counts: Ints) -> Ints:
+        """C, the part of the accumulator in front."""
+        return counts[: self.bits.domain_size]
+
+    def report_counts(self, counts: Ints, reports: int) -> int | Ints:
+        """N, or all reports when each speaks about every bucket."""
+        return reports if self.bits.everyone else counts[self.bits.domain_size :]
+
+    def seed_cells(self, counts: Ints, signs: Ints) -> tuple[Ints, float] | None:
+        """N: each bucket is equally likely, but a report samples d different ones.
+
+        Var N_j = n (d/b)(1 − d/b), which in place of the expected n d/b of a multinomial with b cells, whose
+        variance is n d/b·(1 − 1/b), gives the factor (b − d)/(b − 1).
+        """
+        if self.bits.everyone:
+            return None
+        b, d = self.bits.domain_size, self.bits.asked_about
+        return counts[b:], (b - d) / (b - 1)
+
+    def steps(self, reports: float) -> float:
+        """One per bit of a report."""
+        return reports * self.bits.asked_about
+
+
+class BitFlipEstimator(FrequencyEstimator):
+    """A report supports every bucket that it sampled and whose bit is 1."""
+
+    def sum_law(self, weights: Floats, *, lasting: bool = False) -> SumLaw:
+        """Bits are independent given the value and the set; there is one round only."""
+        from ldpbeam.protocols.sum_laws import IndependentBits
+
+        own, other = float(self.support.own), float(self.support.other)
+        return IndependentBits(weights, own, other, float(self.support.sampled), self.recurrence.apart)
+
+    def consistent(self, method: str, estimates: Estimates) -> Floats:
+        """As for every protocol; NaN throughout while some bucket was sampled by nobody.
+
+        No method can tell how much of the whole that bucket holds, and a histogram that sums to 1 without
+        it would be wrong everywhere.
+        """
+        import numpy as np
+
+        if not estimates.n.all():
+            return np.full(self.size, np.nan)
+        return super().consistent(method, estimates)
+
+
+@dataclass(frozen=True)
+class BitFlipSimulation(Simulation):
+    """Words of a set, where one is sampled, and a word for each bit of each device."""
+
+    device: BitFlipDevice
+
+    @cached_property
+    def word_plan(self) -> WordPlan:
+        """One word per step of the shuffle, where buckets are sampled; one per bit of the one round."""
+        d = self.device.d
+        bits, seed = WordSpec(d, bits=True), None if self.device.everyone else WordSpec(d)
+        if self.device.permanent is None:
+            return WordPlan(bits, None, seed, seed_per_report=seed is not None)
+        return WordPlan(WordSpec(0), bits, seed)
+
+    @property
+    def answer_bytes(self) -> int:
+        """A packed bit vector."""
+        return (self.device.d + 7) // 8
+
+    def privatize(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
+        """See the contract; the memo key is device·min(d+1, b) + position among the sampled buckets."""
+        from ldpbeam.kernels import bit_flip, bits
+
+        instant, once, sampling, _ = self.word_plan
+        device, channel, d = self.device, self.device.channel, self.device.d
+        sets, positions = None, values
+        if sampling is not None:
+            sets = bit_flip.sample(words.seed(sampling), device.domain_size)
+            positions = bit_flip.locate(sets, values)
+        # A position of d names no bit: all of them are those of other buckets.
+        if once is None:
+            packed = words.instant_bits(bits.one_hot(positions, d), instant, channel)
+        else:
+            keys = devices * device.inputs + positions
+
+            def draw(rows: Ints) -> Bytes:
+                return words.permanent_bits(bits.one_hot(positions[rows], d), rows, once, channel)
+
+            packed = memo.recall(keys, draw)
+        return packed if sets is None else bit_flip.pack(sets, packed, device.width)
+
+
+@dataclass(frozen=True)
+class BitFlipLaw(FrequencyLaw[BucketBits]):
+    """Independent bits of a set that is drawn without the value."""
+
+    device: BitFlipDevice
+
+    @property
+    def domain_size(self) -> int:  # type: ignore[override]
+        """Buckets."""
+        return self.device.domain_size
+
+    def likelihood(self, response: BucketBits, value: int) -> Fraction:
+        """Product over the sampled bits, given the sampled set."""
+        own, other = self.device.channel.own, self.device.channel.other
+        bit = (1 - other, other), (1 - own, own)
+        return product_of(bit[j == value][response.bits >> i & 1] for i, j in enumerate(response.indices))
+
+    def supports(self, response: BucketBits, value: int) -> bool:
+        """A report supports every bucket that it sampled and whose bit is 1."""
+        position = self.device.memo_key(response.indices, value)
+        return bool(response.bits >> position & 1)
+
+    def responses(self) -> Iterator[BucketBits]:
+        """Every set with every bit vector."""
+        d = self.device.d
+        return (
+            BucketBits(indices, bits)
+            for indices in combinations(range(self.domain_size), d)
+            for bits in range(1 << d)
+        )
+
+    def model(self, pair: tuple[int, int]) -> PairModel:
+        """Which of the values' buckets were sampled, and their bits; any one bit where neither was."""
+        (v, w), device = pair, self.device
+        b, d = device.domain_size, device.d
+        two, one = ((bit_rows(device.permanent, n), bit_rows(device.instant, n)) for n in (2, 1))
+        only, whole = Fraction(d * (b - d), b * (b - 1)), b * (b - 1)
+        kinds = (
+            stratum_of((1, 2), two, "both sampled", Fraction(d * (d - 1), whole)),
+            stratum_of((1, 0), one, "the first sampled", only),
+            stratum_of((0, 1), one, "the second sampled", only),
+            stratum_of(
+                (0, 0), one, "neither sampled", Fraction((b - d) * (b - d - 1), whole), one_input=True
+            ),
+        )
+
+        def placed(response: BucketBits) -> tuple[int, int]:
+            asked = response.indices
+
+            def bit(value: int) -> int:
+                return int(response.bits >> asked.index(value) & 1)
+
+            if v in asked:
+                return (0, bit(v) | bit(w) << 1) if w in asked else (1, bit(v))
+            return (2, bit(w)) if w in asked else (3, response.bits & 1)
+
+        same = Fraction(1, comb(b, d))
+        return for_life(PairModel(pair, placed, kinds, lambda response: response.indices, same))
+
+    def best_guess(self, reports: int) -> float:
+        """The ones less the zeros about a value. Memoised bits are always the same: one report tells all."""
+        from ldpbeam.privacy.guess_laws import binomial, highest, steps
+
+        b, d, channel = self.device.domain_size, self.device.d, self.device.channel
+        own, other = channel.own, channel.other
+        t = 1 if self.device.permanent is not None else reports
+        if d == b:
+            return highest(binomial(t, own), binomial(t, other), b)
+        if t == 1:
+            # A sampled bucket whose bit is 1, else one of those not sampled.
+            zeros = float(1 - other) ** d
+            return ((1 - zeros) * float(own / other) + zeros) / b
+        return highest(steps(t, Fraction(d, b), own), steps(t, Fraction(d, b), other), b)
+
+    def guess_is_exact(self, reports: int) -> bool:
+        """Unless several sets are sampled: the bits of different buckets are taken as independent then."""
+        return reports == 1 or self.device.permanent is not None or self.device.everyone
+
+    def equal_responses(self, value: Any) -> Kinds:
+        """The same set, and bit by bit; memoised bits are always the same."""
+        if self.device.permanent is not None:
+            return ((1.0, 1.0),)
+        b, d, channel = self.device.domain_size, self.device.d, self.device.channel
+        own, other = (p**2 + (1 - p) ** 2 for p in (channel.own, channel.other))
+        equal = Fraction(d, b) * own * other ** (d - 1) + Fraction(b - d, b) * other**d
+        return ((1.0, float(equal / comb(b, d))),)
+
+    def drawn(self) -> Iterator[Event]:
+        """Each of some buckets is sampled."""
+        b, d = self.device.domain_size, self.device.d
+        for bucket in sorted({i * (b - 1) // _LOOKED_AT for i in range(_LOOKED_AT + 1)} if d < b else ()):
+            yield f"bucket {bucket} is sampled", _samples(bucket), Fraction(d, b)
+
+
+def _samples(bucket: int) -> Callable[[BucketBits], bool]:
+    return lambda response: bucket in response.indices
+
+
+@dataclass(frozen=True)
+class BitFlip(FrequencyProtocol[BucketBits], ABC):
     """Symmetric randomised bits of the one-hot vector, at d sampled places of b.
 
     The set is sampled without looking at the value, so it costs no privacy, and the estimator divides by
@@ -70,8 +450,6 @@ class BitFlip(BitVector[BucketBits]):
         permanent: the bits' channel where they are memoised; then they are sent as they are, without a
             second round, and the set is sampled once for life.
     """
-
-    ENCODING = "bit_flip"
 
     domain_size: int
     d: int
@@ -93,53 +471,14 @@ class BitFlip(BitVector[BucketBits]):
     @property
     def channel(self) -> BitChannel:
         """The one round there is."""
-        channel = self.permanent or self.instant
-        assert channel is not None  # noqa: S101 - validated at construction
-        return channel
-
-    @cached_property
-    def support(self) -> SupportProbabilities:
-        """The bit channel, among the d/b of the reports that sampled the bucket."""
-        sampled = Fraction(self.d, self.domain_size)
-        return SupportProbabilities(self.channel.own, self.channel.other, sampled)
-
-    @property
-    def lasting(self) -> SupportProbabilities | None:
-        """All of it where bits are memoised: who was sampled, and the bits."""
-        return None if self.permanent is None else self.support
-
-    @property
-    def recurrence(self) -> Recurrence:
-        """All values that a device did not sample share one answer.
-
-        Of the devices that sampled v, (b−d)(b−d−1)/((b−1)(b−2)) sampled neither of two other values.
-        """
-        b, d = self.domain_size, self.d
-        if self.permanent is None or b < 3:
-            return Recurrence()
-        bit = self.permanent.other * (1 - self.permanent.other)
-        shared = float(Fraction((b - d) * (b - d - 1), (b - 1) * (b - 2)) * bit)
-        return Recurrence(0.0, shared, shared)
-
-    def sum_law(self, weights: Floats, *, lasting: bool = False) -> SumLaw:
-        """Bits are independent given the value and the set; there is one round only."""
-        from ldpbeam.protocols.sum_laws import IndependentBits
-
-        own, other = float(self.support.own), float(self.support.other)
-        return IndependentBits(weights, own, other, self.d / self.domain_size, self.recurrence.apart)
-
-    @property
-    def asked(self) -> tuple[Fraction, Fraction]:
-        """d of b buckets, drawn without putting any back."""
-        b, d = self.domain_size, self.d
-        return Fraction(d, b), Fraction((d - 1) * b, d * (b - 1))
+        return self.device.channel
 
     @property
     def not_hidden(self) -> tuple[str, ...]:
         """What is memoised is sent as it is, with the set that it is about."""
         if self.permanent is None:
             return super().not_hidden
-        if self._everyone:
+        if self.device.everyone:
             return (CHANGE_IS_PROVED, *super().not_hidden)
         return (
             CHANGE_IS_PROVED,
@@ -160,7 +499,7 @@ class BitFlip(BitVector[BucketBits]):
         ratio = bit ** min(2, self.d)
         if self.permanent is None:
             return Guarantee(ratio, Inputs.NONE)
-        return Guarantee(ratio, Inputs.BUCKETS, ratio, self._inputs)
+        return Guarantee(ratio, Inputs.BUCKETS, ratio, self.device.inputs)
 
     @property
     def losses(self) -> BitLosses | None:
@@ -173,238 +512,69 @@ class BitFlip(BitVector[BucketBits]):
             return None
         return BitLosses(max(2, self.d), self.permanent, None, min(2, self.d))
 
-    @property
-    def _inputs(self) -> int:
-        return min(self.d + 1, self.domain_size)
-
-    @cached_property
-    def _width(self) -> int:
-        """Bytes of 2·index + bit."""
-        return (2 * self.domain_size - 1).bit_length() + 7 >> 3
-
-    @property
-    def payload_bits(self) -> int:
-        """b bits when every bucket is asked, else whole bytes for each of d (index, bit) entries."""
-        return self.domain_size if self._everyone else 8 * self._width * self.d
-
     def resolved_parameters(self) -> dict[str, int | float | str]:
         """The resolved d."""
         return {"d": self.d}
 
-    # Device
-
-    def new_memo(self, randomness: Randomness) -> Memo:
-        """A device that memoises samples its buckets once."""
-        if self.permanent is None or self._everyone:
-            return Memo()
-        return Memo(_pack_set(self._sample(randomness)))
-
-    def _sample(self, randomness: Randomness) -> tuple[int, ...]:
-        """d steps of a Fisher–Yates shuffle; the deck is kept as its differences from 0 .. b − 1."""
-        moved: dict[int, int] = {}
-        drawn = []
-        for i in range(self.d):
-            j = i + (randomness.word() * (self.domain_size - i) >> 64)
-            drawn.append(moved.get(j, j))
-            moved[j] = moved.get(i, i)
-        return tuple(sorted(drawn))
-
-    def sampled_set(self, seed: int | None) -> tuple[int, ...]:
-        """The buckets behind a memo's seed; all of them where nothing is sampled."""
-        if self._everyone:
-            return tuple(range(self.domain_size))
-        if seed is None:
-            raise ValueError(f"{self.NAME} needs the memo made by new_memo")
-        return tuple(seed >> _INDEX_BITS * i & (1 << _INDEX_BITS) - 1 for i in range(self.d))
-
-    def memo_key(self, indices: tuple[int, ...], value: int) -> int:
-        """The value's position among the sampled buckets, or d for all values that were not sampled."""
-        return indices.index(value) if value in indices else self.d
-
-    def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[BucketBits, Memo]:
-        """d bits; the words drawn are those of the set, where it is fresh, and one per bit."""
-        if self.permanent is None:
-            indices = self.sampled_set(None) if self._everyone else self._sample(randomness)
-            return BucketBits(indices, self._draw(self.memo_key(indices, value), randomness)), memo
-        indices = self.sampled_set(memo.seed)
-        key = self.memo_key(indices, value)
-        answer, memo = self._memoised(memo, key, self._draw(key, randomness.permanent(key)))
-        return BucketBits(indices, answer), memo
-
-    def _draw(self, position: int, randomness: Randomness) -> int:
-        # A position of d names no bit: all of them are those of other buckets.
-        return self.channel.draw_bits(1 << position & (1 << self.d) - 1, self.d, randomness)
-
-    def device_definition(self) -> dict[str, Any]:
-        """d, the bytes of an entry, and the one round there is."""
-        return {
-            "d": self.d,
-            "entry_size": None if self._everyone else self._width,
-            "permanent": None if self.permanent is None else self.permanent.definition(),
-            "instant": None if self.instant is None else self.instant.definition(),
-        }
-
-    def encode(self, response: BucketBits) -> bytes:
-        """Bit v at bit v & 7 of byte v >> 3 when all are asked, else entries 2·index + bit, ascending."""
-        if self._everyone:
-            return response.bits.to_bytes(self.payload_size, "little")
-        return b"".join(
-            (index << 1 | response.bits >> i & 1).to_bytes(self._width, "little")
-            for i, index in enumerate(response.indices)
-        )
-
-    def decode(self, payload: bytes) -> BucketBits:
-        """The buckets and bits in the payload."""
-        if self._everyone:
-            return BucketBits(self.sampled_set(None), self._vector(payload))
-        self._require_length(payload)
-        indices: list[int] = []
-        bits = 0
-        for i in range(self.d):
-            entry = int.from_bytes(payload[i * self._width : (i + 1) * self._width], "little")
-            index = entry >> 1
-            if index >= self.domain_size:
-                raise InvalidPayload(Reason.VALUE_OUT_OF_RANGE, f"buckets end at {self.domain_size - 1}")
-            if indices and index <= indices[-1]:
-                raise InvalidPayload(Reason.REPEATED_INDEX, "buckets must ascend strictly")
-            indices.append(index)
-            bits |= (entry & 1) << i
-        self._require_ones(bits)
-        return BucketBits(tuple(indices), bits)
-
-    def likelihood(self, response: BucketBits, value: int) -> Fraction:
-        """Product over the sampled bits, given the sampled set."""
-        own, other = self.channel.own, self.channel.other
-        bit = (1 - other, other), (1 - own, own)
-        return product_of(bit[j == value][response.bits >> i & 1] for i, j in enumerate(response.indices))
-
-    def supports(self, response: BucketBits, value: int) -> bool:
-        """A report supports every bucket that it sampled and whose bit is 1."""
-        position = self.memo_key(response.indices, value)
-        return bool(response.bits >> position & 1)
-
-    def responses(self) -> Iterator[BucketBits]:
-        """Every set with every bit vector."""
-        return (
-            BucketBits(indices, bits)
-            for indices in combinations(range(self.domain_size), self.d)
-            for bits in range(1 << self.d)
-        )
-
-    # Server
-
-    @property
-    def counts_length(self) -> int:
-        """Support C of every bucket, then N, the reports that sampled it; C alone when all do."""
-        return self.domain_size if self._everyone else 2 * self.domain_size
-
-    def check(self, payloads: Bytes) -> Bytes:
-        """Bits beyond b; or buckets beyond b, and those that do not ascend."""
-        if self._everyone:
-            return super().check(payloads)
-        import numpy as np
-
-        from ldpbeam.kernels import bit_flip
-
-        codes, rules = np.zeros(len(payloads), np.uint8), (self.d, self.domain_size, *self.ones_admitted)
-        entries = self._entries(payloads)
-        if bit_flip.find_wrong(entries, *rules, codes):
-            bit_flip.check_entries(entries, *rules, codes)
-        return codes
-
-    def _entries(self, payloads: Bytes) -> NDArray[Any]:
-        """All entries, read-only (n · d,), in the narrowest type that holds them."""
-        if self._width != 3:
-            return integers(payloads, self._width)
-        from ldpbeam.kernels import bit_flip
-
-        return read_only(bit_flip.widen(read_only(payloads).reshape(-1)))
-
-    @property
-    def asked_about(self) -> int:
-        """A report says nothing about buckets that it did not sample."""
-        return self.d
-
-    def seed_cells(self, counts: Ints, signs: Ints) -> tuple[Ints, float] | None:
-        """N: each bucket is equally likely, but a report samples d different ones.
-
-        Var N_j = n (d/b)(1 − d/b), which in place of the expected n d/b of a multinomial with b cells, whose
-        variance is n d/b·(1 − 1/b), gives the factor (b − d)/(b − 1).
-        """
-        if self._everyone:
-            return None
-        b, d = self.domain_size, self.d
-        return counts[b:], (b - d) / (b - 1)
-
-    def add_support(self, payloads: Bytes, counts: Ints) -> None:
-        """A column sum of bits, or how often each entry occurs; with few entries two increments for each."""
-        if self._everyone:
-            super().add_support(payloads, counts)
-            return
-        import numpy as np
-
-        from ldpbeam.kernels import bit_flip
-
-        cells = 2 * self.domain_size
-        entries = self._entries(payloads)
-        if entries.size < cells + _FEW:
-            bit_flip.add_entries(entries, counts)
-            return
-        for begin in range(0, entries.size, _UNTIL_FULL):
-            part = entries[begin : begin + _UNTIL_FULL]
-            bit_flip.add_many_entries(part, np.zeros(cells, np.uint32), counts)
-
-    def support_counts(self, counts: Ints) -> Ints:
-        """C, the part of the accumulator in front."""
-        return counts[: self.domain_size]
-
-    def report_counts(self, counts: Ints, reports: int) -> int | Ints:
-        """N, or all reports when each speaks about every bucket."""
-        return reports if self._everyone else counts[self.domain_size :]
-
-    def consistent(self, method: str, estimates: Estimates) -> Floats:
-        """As for every protocol; NaN throughout while some bucket was sampled by nobody.
-
-        No method can tell how much of the whole that bucket holds, and a histogram that sums to 1 without
-        it would be wrong everywhere.
-        """
-        import numpy as np
-
-        if not estimates.n.all():
-            return np.full(self.domain_size, np.nan)
-        return super().consistent(method, estimates)
-
-    # Simulation
+    @cached_property
+    def _bits(self) -> RandomisedBits:
+        """The bit channel, among the d/b of the reports that sampled the bucket."""
+        channel = self.permanent or self.instant
+        assert channel is not None  # noqa: S101 - validated at construction
+        support = SupportProbabilities(channel.own, channel.other, Fraction(self.d, self.domain_size))
+        return RandomisedBits(self.domain_size, self.d, support)
 
     @cached_property
-    def word_plan(self) -> WordPlan:
-        """One word per step of the shuffle, where buckets are sampled; one per bit of the one round."""
-        bits, seed = WordSpec(self.d, bits=True), None if self._everyone else WordSpec(self.d)
-        if self.permanent is None:
-            return WordPlan(bits, None, seed, seed_per_report=seed is not None)
-        return WordPlan(WordSpec(0), bits, seed)
+    def device(self) -> BitFlipDevice:
+        """Its round."""
+        return BitFlipDevice(self.domain_size, self.d, self.instant, self.permanent, self._bits)
 
-    def privatize_fleet(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
-        """See the contract; the memo key is device·min(d+1, b) + position among the sampled buckets."""
-        from ldpbeam.kernels import bit_flip, bits
+    @cached_property
+    def counter(self) -> BitFlipCounter:
+        """C and N, or C alone."""
+        return BitFlipCounter(self._bits, self.device.width)
 
-        instant, once, sampling, _ = self.word_plan
-        sets, positions = None, values
-        if sampling is not None:
-            sets = bit_flip.sample(words.seed(sampling), self.domain_size)
-            positions = bit_flip.locate(sets, values)
-        # A position of d names no bit: all of them are those of other buckets.
-        if once is None:
-            packed = words.instant_bits(bits.one_hot(positions, self.d), instant, self.channel)
-        else:
-            keys = devices * self._inputs + positions
+    @cached_property
+    def estimator(self) -> BitFlipEstimator:
+        """(own, other) of a bit, among the reports that sampled the bucket."""
+        b, d, support = self.domain_size, self.d, self._bits.support
+        return BitFlipEstimator(
+            self.counter,
+            b,
+            support,
+            # Who was sampled, and the bits: where they are memoised all of it lasts.
+            lasting=None if self.permanent is None else support,
+            recurrence=self._recurrence(),
+            # d of b buckets, drawn without putting any back.
+            asked=(Fraction(d, b), Fraction((d - 1) * b, d * (b - 1))),
+        )
 
-            def draw(rows: Ints) -> Bytes:
-                held = bits.one_hot(positions[rows], self.d)
-                return words.permanent_bits(held, rows, once, self.channel)
+    def _recurrence(self) -> Recurrence:
+        """All values that a device did not sample share one answer.
 
-            packed = memo.recall(keys, draw)
-        return packed if sets is None else bit_flip.pack(sets, packed, self._width)
+        Of the devices that sampled v, (b−d)(b−d−1)/((b−1)(b−2)) sampled neither of two other values.
+        """
+        b, d = self.domain_size, self.d
+        if self.permanent is None or b < 3:
+            return Recurrence()
+        bit = self.permanent.other * (1 - self.permanent.other)
+        shared = float(Fraction((b - d) * (b - d - 1), (b - 1) * (b - 2)) * bit)
+        return Recurrence(0.0, shared, shared)
+
+    @cached_property
+    def simulation(self) -> BitFlipSimulation:
+        """Of its device."""
+        return BitFlipSimulation(self.device)
+
+    @property
+    def forgery(self) -> Forgery:
+        """The ones of a report."""
+        return self._bits.forgery
+
+    @cached_property
+    def law(self) -> BitFlipLaw:
+        """Of its device."""
+        return BitFlipLaw(self.device)
 
 
 def _buckets(parameters: Parameters) -> int:

@@ -1,7 +1,9 @@
-"""Reports of independent bits: a vector with one bit per value, as in unary encoding and bit flipping."""
+"""Reports of bits: a vector with one bit per value, as of unary encoding, bit flips and subset selection."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
 
@@ -9,28 +11,34 @@ from ldpbeam.arrays import Bytes, Ints, read_only, unused_bits
 from ldpbeam.channels.degenerate import extremes, ones_admitted
 from ldpbeam.errors import InvalidPayload, Reason
 from ldpbeam.estimation.bit_counts import add_bits
-from ldpbeam.protocols.forgery_side import SupportedLaw
-from ldpbeam.protocols.results import FrequencyProtocol
+from ldpbeam.protocols.counter import Counter
+from ldpbeam.protocols.device import Device
+from ldpbeam.protocols.forgery import Forgery, SupportedLaw
+from ldpbeam.support import SupportProbabilities
 
 Response = TypeVar("Response")
 
 
-class BitVector(FrequencyProtocol[Response]):
-    """A bit for each of the :attr:`asked_about` values; bit v of a vector is bit v & 7 of byte v >> 3.
+@dataclass(frozen=True)
+class Vectors(ABC):
+    """The bit vectors that devices send: bit v of a vector is bit v & 7 of byte v >> 3.
 
-    Payloads and accumulator here are those of reports that ask about every value.
+    Attributes:
+        domain_size: k.
     """
 
-    @property
-    def _everyone(self) -> bool:
-        """Whether a report has a bit for every value."""
-        return self.asked_about == self.domain_size
+    domain_size: int
 
-    @cached_property
-    def ones_admitted(self) -> tuple[int, int]:
-        """Bounds on the ones that devices send, see :mod:`ldpbeam.channels.degenerate`."""
-        support = self.support
-        return ones_admitted(self.asked_about, support.own, support.other, always=self._everyone)
+    @property
+    @abstractmethod
+    def ones(self) -> tuple[int, int]:
+        """The least and the largest number of ones in a report."""
+
+
+class BitVectorDevice(Device[Response], ABC):
+    """Reads vectors. Attributes: bits, the vectors that devices send."""
+
+    bits: Vectors
 
     def _vector(self, payload: bytes) -> int:
         """The bits of a payload as Σ bit_v·2^v; raises InvalidPayload where no device sends them."""
@@ -42,9 +50,24 @@ class BitVector(FrequencyProtocol[Response]):
         return bits
 
     def _require_ones(self, bits: int) -> None:
-        least, most = self.ones_admitted
+        least, most = self.bits.ones
         if not least <= bits.bit_count() <= most:
             raise InvalidPayload(Reason.DEGENERATE, f"reports have {least} to {most} ones")
+
+
+class BitVectorCounter(Counter, ABC):
+    """Of reports with a bit for every value: one cell per value, a column sum of bits.
+
+    Attributes:
+        bits: the vectors that devices send.
+    """
+
+    bits: Vectors
+
+    @property
+    def counts_length(self) -> int:
+        """One cell per value."""
+        return self.bits.domain_size
 
     def check(self, payloads: Bytes) -> Bytes:
         """Bits beyond k must be 0, and ones neither very many nor very few."""
@@ -52,61 +75,94 @@ class BitVector(FrequencyProtocol[Response]):
 
         from ldpbeam.kernels import bits
 
-        least, most = self.ones_admitted
-        if least <= 0 and most >= self.domain_size:  # every number of ones is admitted, as in small domains
-            return bits.check_unused(read_only(payloads), unused_bits(self.domain_size))
-        codes, unused = np.empty(len(payloads), np.uint8), unused_bits(self.domain_size)
-        rows, width = read_only(payloads).reshape(-1), payloads.shape[1]
-        bits.check_bits(rows, width, unused, least, most, codes)
+        k, (least, most) = self.bits.domain_size, self.bits.ones
+        if least <= 0 and most >= k:  # every number of ones is admitted, as in small domains
+            return bits.check_unused(read_only(payloads), unused_bits(k))
+        codes, rows, width = np.empty(len(payloads), np.uint8), read_only(payloads), payloads.shape[1]
+        bits.check_bits(rows.reshape(-1), width, unused_bits(k), least, most, codes)
         return codes
 
-    def add_support(self, payloads: Bytes, counts: Ints) -> None:
+    def add(self, payloads: Bytes, counts: Ints) -> None:
         """A column sum of bits."""
         add_bits(payloads, counts)
 
+    def steps(self, reports: float) -> float:
+        """One per bit."""
+        return reports * self.bits.domain_size
+
+
+@dataclass(frozen=True)
+class RandomisedBits(Vectors):
+    """What follows for reports of bits that are independent given the value.
+
+    Attributes:
+        domain_size: k.
+        asked_about: values that a report has a bit for; of fewer than k, a set drawn without the value.
+        support: (own, other) of a bit, and the share of the reports that ask about a value.
+    """
+
+    asked_about: int
+    support: SupportProbabilities
+
+    @property
+    def everyone(self) -> bool:
+        """Whether a report has a bit for every value."""
+        return self.asked_about == self.domain_size
+
     @cached_property
-    def _rare(self) -> tuple[int, int]:
-        """Numbers of ones that are rare among honest reports: at most few, at least many."""
-        return extremes(self.domain_size, self.support)[0]
+    def ones(self) -> tuple[int, int]:
+        """Bounds on the ones that devices send, see :mod:`ldpbeam.channels.degenerate`."""
+        support = self.support
+        return ones_admitted(self.asked_about, support.own, support.other, always=self.everyone)
+
+    @cached_property
+    def rare(self) -> tuple[tuple[int, int], tuple[float, float]]:
+        """(few, many): numbers of ones that are rare in honest reports; and the chances of such reports."""
+        return extremes(self.domain_size, self.support)
 
     @property
-    def most_supported(self) -> int:
-        """As many ones as are admitted."""
-        return self.ones_admitted[1]
+    def forgery(self) -> Forgery:
+        """The ones of a report: its value is among the d of b that it asks about with probability d/b."""
+        support, d = self.support, self.asked_about
+        own, other, asked = float(support.own), float(support.other), float(support.sampled)
+        with_own = own * (1 - own) + (d - 1) * other * (1 - other)
+        without = d * other * (1 - other)
+        # One bit is the value's own with probability d/b; the other d − 1 bits never are.
+        first = support.sampled * support.own + (1 - support.sampled) * support.other
+        return Forgery(
+            ends=support,
+            most_supported=self.ones[1],
+            asked_about=d,
+            supported_variance=asked * with_own
+            + (1 - asked) * without
+            + asked * (1 - asked) * (own - other) ** 2,
+            supported_law=SupportedLaw(float(first), d - 1, float(support.other)),
+        )
 
-    @property
-    def supported_variance(self) -> float:
-        """Of the ones of a report: its value is among the d of b that it asks about with probability d/b."""
-        own, other, asked = float(self.support.own), float(self.support.other), float(self.support.sampled)
-        with_own = own * (1 - own) + (self.asked_about - 1) * other * (1 - other)
-        without = self.asked_about * other * (1 - other)
-        return asked * with_own + (1 - asked) * without + asked * (1 - asked) * (own - other) ** 2
 
-    @property
-    def supported_law(self) -> SupportedLaw:
-        """One bit is the value's own with probability d/b; the other d − 1 bits never are."""
-        own, other, asked = self.support.own, self.support.other, self.support.sampled
-        first = asked * own + (1 - asked) * other
-        return SupportedLaw(float(first), self.asked_about - 1, float(other))
+class RandomisedBitsCounter(BitVectorCounter, ABC):
+    """Counts reports with rarely many ones in signs[0], and those with rarely few in signs[1].
+
+    Attributes:
+        bits: their law.
+    """
+
+    bits: RandomisedBits
 
     @property
     def signs_length(self) -> int:
         """Reports with very many ones, and with very few, where every value has a bit."""
-        return 2 if self._everyone else 0
+        return 2 if self.bits.everyone else 0
 
     def add_signs(self, payloads: Bytes, signs: Ints) -> None:
-        """Count reports with rarely many ones in signs[0], and those with rarely few in signs[1]."""
-        if self._everyone:
+        """Count reports with rarely many ones, and those with rarely few."""
+        if self.bits.everyone:
             from ldpbeam.kernels import bits
 
-            bits.count_rare(read_only(payloads).reshape(-1), payloads.shape[1], *self._rare, signs)
+            (few, many), _ = self.bits.rare
+            bits.count_rare(read_only(payloads).reshape(-1), payloads.shape[1], few, many, signs)
 
     @property
     def extremes(self) -> tuple[float, float] | None:
         """What one report is counted in the cells of ``signs`` with."""
-        return extremes(self.domain_size, self.support)[1] if self._everyone else None
-
-    @property
-    def answer_bytes(self) -> int | None:
-        """A packed bit vector."""
-        return (self.asked_about + 7) // 8
+        return self.bits.rare[1] if self.bits.everyone else None

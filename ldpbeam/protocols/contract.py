@@ -1,9 +1,13 @@
-"""The contract of a protocol: one frozen value object for device, simulator and server.
+"""The contract of a protocol: one frozen value that device, simulator and server share, and what it holds.
 
-It has three sides, each in a module of its own: :class:`DeviceSide` (``new_memo``, ``privatize``, ``encode``
-and ``decode``), :class:`ServerSide` (``check``, ``add_support``, ``support_counts``, ``estimate``, and one
-``PartEstimator`` per attribute) and :class:`SimulationSide` (``privatize_fleet``). :class:`ForgerySide` adds
-what the server can tell about forged reports. This module puts them together with what a protocol promises.
+A protocol holds six objects. Each has a documented base in a file of its own:
+
+* :class:`~ldpbeam.protocols.device.Device`: from a value to a payload, and back to a response;
+* :class:`~ldpbeam.protocols.counter.Counter`: from columns of payloads to counts;
+* :class:`~ldpbeam.protocols.estimator.Estimator`: from counts to estimates with their errors;
+* :class:`~ldpbeam.protocols.simulation.Simulation`: the device for columns of devices;
+* :class:`~ldpbeam.protocols.forgery.Forgery`: figures by which forged reports show;
+* :class:`~ldpbeam.protocols.law.Law`: exact probabilities, for certificates, audits and promises.
 
 A two-round protocol is a composition: a permanent answer, memoised per input and kept for life in the memo,
 is randomised again for every report. The memo is an explicit argument and result.
@@ -11,33 +15,21 @@ is randomised again for every report. The memo is an explicit argument and resul
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from dataclasses import fields
 from fractions import Fraction
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
-from ldpbeam.arrays import Bytes, Ints
 from ldpbeam.privacy.guarantee import Guarantee
 from ldpbeam.privacy.loss import Losses
-from ldpbeam.protocols.device_side import DeviceSide, Memo, plain_integer
-from ldpbeam.protocols.forgery_side import AddedNoise, ForgerySide
-from ldpbeam.protocols.parameters import Parameters
-from ldpbeam.protocols.server_side import EVERYONE, PartEstimator, Result, ServerSide
-from ldpbeam.protocols.simulation_side import FleetAnswers, FleetWords, SimulationSide, WordPlan, WordSpec
-
-__all__ = [
-    "EVERYONE",
-    "AddedNoise",
-    "FleetAnswers",
-    "FleetWords",
-    "LocalProtocol",
-    "Memo",
-    "PartEstimator",
-    "Result",
-    "WordPlan",
-    "WordSpec",
-    "plain_integer",
-]
+from ldpbeam.protocols.complete import require_complete
+from ldpbeam.protocols.counter import Counter
+from ldpbeam.protocols.device import Device
+from ldpbeam.protocols.estimator import EVERYONE, Estimator, FrequencyEstimator, MeanEstimator, Result
+from ldpbeam.protocols.forgery import Forgery
+from ldpbeam.protocols.law import FrequencyLaw, Law
+from ldpbeam.protocols.parameters import PARAMETER_KEYS, Parameters
+from ldpbeam.protocols.simulation import Simulation
 
 Response = TypeVar("Response")
 
@@ -47,8 +39,10 @@ _PARTICIPATION = (
 )
 
 
-class LocalProtocol(DeviceSide[Response], ServerSide, SimulationSide, ForgerySide):
-    """One protocol with its parameters fixed. Immutable, comparable, small to pickle.
+class LocalProtocol(ABC, Generic[Response]):
+    """One protocol with its parameters fixed: a frozen dataclass, comparable, small to pickle.
+
+    What it holds follows from its fields, so that a pickle has the fields alone.
 
     Class constants:
         ID: number in vector files, for devices in other languages; it never changes meaning. 9000 to 9999 are
@@ -57,12 +51,34 @@ class LocalProtocol(DeviceSide[Response], ServerSide, SimulationSide, ForgerySid
         PARAMETERS: required keys of :class:`Parameters`.
         OPTIONAL: keys that may be given.
         SOURCE: paper and place.
+        RESULT: what the estimates are; None of a way to report several attributes, which asks its parts.
     """
 
     ID: ClassVar[int]
+    NAME: ClassVar[str]
     PARAMETERS: ClassVar[tuple[str, ...]]
     OPTIONAL: ClassVar[tuple[str, ...]] = ()
     SOURCE: ClassVar[str]
+    RESULT: ClassVar[Result | None]
+
+    domain_size: int
+
+    def __init_subclass__(cls) -> None:
+        """Raises TypeError for a class that lacks a member, or names a key that no collection has."""
+        super().__init_subclass__()
+        require_complete(cls, ("ID", "NAME", "PARAMETERS", "SOURCE", "RESULT"))
+        unknown = {*getattr(cls, "PARAMETERS", ()), *cls.OPTIONAL} - set(PARAMETER_KEYS)
+        if unknown:
+            raise TypeError(
+                f"class {cls.__name__} in {cls.__module__} takes {', '.join(sorted(unknown))}, "
+                "which ldpbeam/protocols/parameters.py has no line for"
+            )
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        """The fields, without what is held."""
+        return type(self), tuple(getattr(self, one.name) for one in fields(self))  # type: ignore[arg-type]
+
+    # Parameters
 
     @classmethod
     @abstractmethod
@@ -72,6 +88,12 @@ class LocalProtocol(DeviceSide[Response], ServerSide, SimulationSide, ForgerySid
         Raises:
             CollectionError: the parameters are missing, out of range or infeasible; the limit is named.
         """
+
+    def resolved_parameters(self) -> dict[str, int | float | str]:
+        """What the protocol made of the parameters, such as g as a number: for digest and run record."""
+        return {}
+
+    # What it promises
 
     @property
     @abstractmethod
@@ -88,9 +110,39 @@ class LocalProtocol(DeviceSide[Response], ServerSide, SimulationSide, ForgerySid
         """What reports show about a device whatever its levels are, in sentences for people."""
         return (_PARTICIPATION,)
 
-    def resolved_parameters(self) -> dict[str, int | float | str]:
-        """What the protocol made of the parameters, such as g as a number: for digest and run record."""
-        return {}
+    # What it holds
+
+    @property
+    @abstractmethod
+    def device(self) -> Device[Response]:
+        """What a device does."""
+
+    @property
+    @abstractmethod
+    def counter(self) -> Counter:
+        """What the server counts."""
+
+    @property
+    @abstractmethod
+    def estimator(self) -> Estimator:
+        """What the server estimates."""
+
+    @property
+    @abstractmethod
+    def simulation(self) -> Simulation:
+        """What a simulation does for many devices at once."""
+
+    @property
+    @abstractmethod
+    def forgery(self) -> Forgery:
+        """How forged reports show."""
+
+    @property
+    @abstractmethod
+    def law(self) -> Law[Response]:
+        """The exact probabilities of reports."""
+
+    # Several attributes
 
     @property
     def parts(self) -> tuple[LocalProtocol[Any], ...]:
@@ -98,27 +150,33 @@ class LocalProtocol(DeviceSide[Response], ServerSide, SimulationSide, ForgerySid
         return (self,)
 
     @property
-    def sum_limit(self) -> int | None:
-        """The most that the values of one device may add up to; None where they may be anything."""
-        return None
+    def share(self) -> Fraction:
+        """Share of the devices, drawn for life, that report each attribute."""
+        return EVERYONE
 
-    # Counting, of both accumulators
 
-    def add_reports(self, payloads: Bytes, counts: Ints, signs: Ints) -> None:
-        """:meth:`add_support` and :meth:`add_signs`."""
-        self.add_support(payloads, counts)
-        self.add_signs(payloads, signs)
+class FrequencyProtocol(LocalProtocol[Response], ABC):
+    """A protocol whose reports support values."""
 
-    # For exact checks: devices and pipelines never ask
+    RESULT = Result.FREQUENCIES
 
+    @property
     @abstractmethod
-    def likelihood(self, response: Response, value: Any) -> Fraction:
-        """P(first report = response | value), given the seed where the response carries one."""
+    def estimator(self) -> FrequencyEstimator:
+        """Frequencies, from (own, other)."""
 
-    def responses(self) -> Iterator[Response]:
-        """Every possible response, for exact checks on small domains.
+    @property
+    @abstractmethod
+    def law(self) -> FrequencyLaw[Response]:
+        """The exact probabilities of reports, and which values they support."""
 
-        Raises:
-            NotImplementedError: there are too many to enumerate by design (128-bit seeds).
-        """
-        raise NotImplementedError(f"the responses of {self.NAME} cannot be enumerated")
+
+class MeanProtocol(LocalProtocol[Response], ABC):
+    """A protocol whose result is the mean of values 0..m, m = domain_size − 1."""
+
+    RESULT = Result.MEAN
+
+    @property
+    @abstractmethod
+    def estimator(self) -> MeanEstimator:
+        """The mean."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from abc import ABC
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from ldpbeam.arrays import Bytes, Floats, Ints, integers, read_only
 from ldpbeam.channels.calibration import symbol_second_round
@@ -14,9 +15,16 @@ from ldpbeam.channels.channel import SymbolChannel
 from ldpbeam.errors import InvalidPayload, Reason
 from ldpbeam.privacy.guarantee import Guarantee, Inputs
 from ldpbeam.privacy.loss import SymbolLosses
-from ldpbeam.protocols.contract import FleetAnswers, FleetWords, Memo, WordPlan, WordSpec
+from ldpbeam.privacy.randomiser import Randomiser, other_symbols
+from ldpbeam.protocols.contract import FrequencyProtocol
+from ldpbeam.protocols.counter import Counter
+from ldpbeam.protocols.device import Device, Memo
+from ldpbeam.protocols.estimator import FrequencyEstimator
+from ldpbeam.protocols.forgery import Forgery
+from ldpbeam.protocols.history_model import PairModel, for_life, stratum_of, symbol_rows
+from ldpbeam.protocols.law import FrequencyLaw, Kinds
 from ldpbeam.protocols.parameters import Parameters
-from ldpbeam.protocols.results import FrequencyProtocol
+from ldpbeam.protocols.simulation import FleetAnswers, FleetWords, Simulation, WordPlan, WordSpec
 from ldpbeam.randomness import Randomness
 from ldpbeam.support import SupportProbabilities
 
@@ -25,76 +33,21 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Direct(FrequencyProtocol[int]):
-    """Randomised response over the domain itself.
+class DirectDevice(Device[int]):
+    """A response is one value; each round keeps its input or names another one."""
 
-    Attributes:
-        domain_size: k.
-        instant: the round drawn for every report.
-        permanent: the memoised round; None for one-round protocols.
-    """
-
-    EXCLUSIVE: ClassVar[bool] = True
     ENCODING = "direct"
 
     domain_size: int
     instant: SymbolChannel
-    permanent: SymbolChannel | None = None
-
-    @cached_property
-    def support(self) -> SupportProbabilities:
-        """The composed channel's (own, other)."""
-        if self.permanent is None:
-            return SupportProbabilities(self.instant.own, self.instant.other)
-        return SupportProbabilities(*self.permanent.then(self.instant))
-
-    @property
-    def lasting(self) -> SupportProbabilities | None:
-        """The permanent round."""
-        if self.permanent is None:
-            return None
-        return SupportProbabilities(self.permanent.own, self.permanent.other)
-
-    def sum_law(self, weights: Floats, *, lasting: bool = False) -> SumLaw:
-        """One value has the report."""
-        from ldpbeam.protocols.sum_laws import OneSymbol
-
-        found = self.lasting if lasting else self.support
-        assert found is not None  # noqa: S101 - asked of what is memoised only
-        return OneSymbol(weights, float(found.own), float(found.other))
-
-    @cached_property
-    def guarantee(self) -> Guarantee:
-        """Composed ratio for the first report; ε∞ per value, k values."""
-        ratio = self.support.own / self.support.other
-        if self.permanent is None:
-            return Guarantee(ratio, Inputs.NONE)
-        return Guarantee(ratio, Inputs.VALUES, self.permanent.ratio, self.domain_size)
-
-    @property
-    def losses(self) -> SymbolLosses | None:
-        """Inputs and symbols are the values."""
-        if self.permanent is None:
-            return None
-        return SymbolLosses(self.domain_size, self.permanent, self.instant)
-
-    @property
-    def not_hidden(self) -> tuple[str, ...]:
-        """Among many symbols an answer is recognised when it comes again."""
-        if self.permanent is None:
-            return super().not_hidden
-        return (
-            f"Changes, over several reports. A memoised answer is one of {self.domain_size} values and shows "
-            "through again and again; where there are many, few reports on each side of a change show it.",
-            *super().not_hidden,
-        )
+    permanent: SymbolChannel | None
 
     @property
     def payload_bits(self) -> int:
         """Bits of a value index."""
         return (self.domain_size - 1).bit_length()
 
-    def device_definition(self) -> dict[str, Any]:
+    def definition(self) -> dict[str, Any]:
         """Both rounds."""
         permanent = None if self.permanent is None else self.permanent.definition()
         return {"permanent": permanent, "instant": self.instant.definition()}
@@ -118,27 +71,18 @@ class Direct(FrequencyProtocol[int]):
             raise InvalidPayload(Reason.VALUE_OUT_OF_RANGE, f"indices end at {self.domain_size - 1}")
         return response
 
-    @property
-    def most_supported(self) -> int:
-        """The value that a report equals."""
-        return 1
+
+@dataclass(frozen=True)
+class DirectCounter(Counter):
+    """One cell per value, one increment per report."""
+
+    domain_size: int
+    payload_size: int
 
     @property
-    def supported_variance(self) -> float | None:
-        """Always one value."""
-        return None
-
-    def likelihood(self, response: int, value: int) -> Fraction:
-        """P(support | own value) for the value that the report is, else P(support | another)."""
-        return self.support.own if response == value else self.support.other
-
-    def supports(self, response: int, value: int) -> bool:
-        """A report supports the value it equals."""
-        return response == value
-
-    def responses(self) -> Iterator[int]:
-        """Every value of the domain."""
-        return iter(range(self.domain_size))
+    def counts_length(self) -> int:
+        """One cell per value."""
+        return self.domain_size
 
     def check(self, payloads: Bytes) -> Bytes:
         """Indices of k or more do not exist."""
@@ -152,33 +96,194 @@ class Direct(FrequencyProtocol[int]):
 
         return symbols.check_below(read_only(payloads), self.domain_size)
 
-    def add_support(self, payloads: Bytes, counts: Ints) -> None:
+    def add(self, payloads: Bytes, counts: Ints) -> None:
         """One increment per report."""
         from ldpbeam.kernels import symbols
 
         symbols.add_at(read_only(payloads), counts)
 
+    def steps(self, reports: float) -> float:
+        """One per report."""
+        return reports
+
+
+class DirectEstimator(FrequencyEstimator):
+    """A report supports the value that it names, and no other."""
+
+    EXCLUSIVE = True
+
+    def sum_law(self, weights: Floats, *, lasting: bool = False) -> SumLaw:
+        """The weight of the one value that the report names."""
+        from ldpbeam.protocols.sum_laws import OneSymbol
+
+        found = self.lasting if lasting else self.support
+        assert found is not None  # noqa: S101 - asked of what is memoised only
+        return OneSymbol(weights, float(found.own), float(found.other))
+
+
+@dataclass(frozen=True)
+class DirectSimulation(Simulation):
+    """A word for each round of each device."""
+
+    device: DirectDevice
+
     @cached_property
     def word_plan(self) -> WordPlan:
         """One word for each round."""
-        permanent = None if self.permanent is None else WordSpec(1, self.permanent.total)
-        return WordPlan(WordSpec(1, self.instant.total), permanent)
+        permanent = self.device.permanent
+        once = None if permanent is None else WordSpec(1, permanent.total)
+        return WordPlan(WordSpec(1, self.device.instant.total), once)
 
-    def privatize_fleet(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
+    def privatize(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
         """See the contract; the memo key is device·k + value."""
         from ldpbeam.kernels import symbols
 
-        instant, once, *_ = self.word_plan
-        permanent = self.permanent
-        answers = values
+        device, (instant, once, *_) = self.device, self.word_plan
+        permanent, answers = device.permanent, values
         if permanent is not None and once is not None:
 
             def draw(rows: Ints) -> Ints:
                 return permanent.draw_many(values[rows], words.permanent(once)[rows, 0])
 
-            answers = memo.recall(devices * self.domain_size + values, draw)
-        drawn = self.instant.draw_many(answers, words.instant(instant)[:, 0])
-        return symbols.pack(drawn.astype("u8"), self.payload_size)
+            answers = memo.recall(devices * device.domain_size + values, draw)
+        drawn = device.instant.draw_many(answers, words.instant(instant)[:, 0])
+        return symbols.pack(drawn.astype("u8"), device.payload_size)
+
+
+@dataclass(frozen=True)
+class DirectLaw(FrequencyLaw[int]):
+    """Randomised response, once or twice."""
+
+    device: DirectDevice
+    support: SupportProbabilities
+
+    @property
+    def domain_size(self) -> int:  # type: ignore[override]
+        """Values."""
+        return self.device.domain_size
+
+    def likelihood(self, response: int, value: int) -> Fraction:
+        """P(support | own value) for the value that the report is, else P(support | another)."""
+        return self.support.own if response == value else self.support.other
+
+    def supports(self, response: int, value: int) -> bool:
+        """A report supports the value it equals."""
+        return response == value
+
+    def responses(self) -> Iterator[int]:
+        """Every value of the domain."""
+        return iter(range(self.domain_size))
+
+    def model(self, pair: tuple[int, int]) -> PairModel:
+        """The first value, the second one, and all others."""
+        v, w = pair
+
+        def placed(response: int) -> tuple[int, int]:
+            return 0, 0 if response == v else 1 if response == w else 2
+
+        rounds = symbol_rows(self.device.permanent, 2), symbol_rows(self.device.instant, 2)
+        return for_life(PairModel(pair, placed, (stratum_of((0, 1), rounds),)))
+
+    def best_guess(self, reports: int) -> float:
+        """The value that most reports name."""
+        from ldpbeam.privacy.guess_laws import symbols
+
+        k = self.domain_size
+        return symbols(self.device.permanent, self.device.instant, k, reports) / k
+
+    def equal_responses(self, value: Any) -> Kinds:
+        """Two outputs of the second round, for one answer."""
+        return ((1.0, float(self.device.instant.same_twice)),)
+
+    def one_epoch(self, *, renamed: bool, alone: bool) -> Randomiser:
+        """Of the others the second round hides a report, or all of it where they report once."""
+        ratio, others = self.support.own / self.support.other, None
+        if self.device.permanent is not None and not alone:
+            others = other_symbols(self.device.instant)
+        return Randomiser(ratio, self.support.gap, 1, others)
+
+    def many_epochs(self, *, renamed: bool) -> Randomiser:
+        """Given the memoised answer, each report is a fresh second round."""
+        instant = self.device.instant
+        others = None if self.device.permanent is None else other_symbols(instant)
+        return Randomiser(instant.ratio, instant.own - instant.other, 1, others)
+
+
+@dataclass(frozen=True)
+class Direct(FrequencyProtocol[int], ABC):
+    """Randomised response over the domain itself.
+
+    Attributes:
+        domain_size: k.
+        instant: the round drawn for every report.
+        permanent: the memoised round; None for one-round protocols.
+    """
+
+    domain_size: int
+    instant: SymbolChannel
+    permanent: SymbolChannel | None = None
+
+    @cached_property
+    def guarantee(self) -> Guarantee:
+        """Composed ratio for the first report; ε∞ per value, k values."""
+        support = self.estimator.support
+        ratio = support.own / support.other
+        if self.permanent is None:
+            return Guarantee(ratio, Inputs.NONE)
+        return Guarantee(ratio, Inputs.VALUES, self.permanent.ratio, self.domain_size)
+
+    @property
+    def losses(self) -> SymbolLosses | None:
+        """Inputs and symbols are the values."""
+        if self.permanent is None:
+            return None
+        return SymbolLosses(self.domain_size, self.permanent, self.instant)
+
+    @property
+    def not_hidden(self) -> tuple[str, ...]:
+        """Among many symbols an answer is recognised when it comes again."""
+        if self.permanent is None:
+            return super().not_hidden
+        return (
+            f"Changes, over several reports. A memoised answer is one of {self.domain_size} values and shows "
+            "through again and again; where there are many, few reports on each side of a change show it.",
+            *super().not_hidden,
+        )
+
+    @cached_property
+    def device(self) -> DirectDevice:
+        """Its rounds."""
+        return DirectDevice(self.domain_size, self.instant, self.permanent)
+
+    @cached_property
+    def counter(self) -> DirectCounter:
+        """One cell per value."""
+        return DirectCounter(self.domain_size, self.device.payload_size)
+
+    @cached_property
+    def estimator(self) -> DirectEstimator:
+        """(own, other) of the one round, or of both composed: own = p1·p2 + (k − 1)·q1·q2."""
+        if self.permanent is None:
+            support, lasting = SupportProbabilities(self.instant.own, self.instant.other), None
+        else:
+            support = SupportProbabilities(*self.permanent.then(self.instant))
+            lasting = SupportProbabilities(self.permanent.own, self.permanent.other)
+        return DirectEstimator(self.counter, self.domain_size, support, lasting)
+
+    @cached_property
+    def simulation(self) -> DirectSimulation:
+        """Of its device."""
+        return DirectSimulation(self.device)
+
+    @property
+    def forgery(self) -> Forgery:
+        """A report supports one value, whoever sends it."""
+        return Forgery(ends=self.estimator.support, most_supported=1, asked_about=self.domain_size)
+
+    @cached_property
+    def law(self) -> DirectLaw:
+        """Of its device."""
+        return DirectLaw(self.device, self.estimator.support)
 
 
 class GRR(Direct):

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from math import nextafter
+from itertools import pairwise
+from math import lgamma, nextafter
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
@@ -17,17 +18,15 @@ from ldpbeam.channels.noise import LaplaceNoise
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
 from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.privacy.guarantee import Guarantee, Inputs
-from ldpbeam.protocols.contract import (
-    EVERYONE,
-    AddedNoise,
-    FleetAnswers,
-    FleetWords,
-    Memo,
-    WordPlan,
-    WordSpec,
-)
+from ldpbeam.protocols.contract import MeanProtocol
+from ldpbeam.protocols.counter import Counter
+from ldpbeam.protocols.device import Device, Memo
+from ldpbeam.protocols.estimator import EVERYONE, MeanEstimator
+from ldpbeam.protocols.forgery import AddedNoise, Forgery
+from ldpbeam.protocols.history_model import PairModel, Row, stratum_of
+from ldpbeam.protocols.law import Law
 from ldpbeam.protocols.parameters import Parameters
-from ldpbeam.protocols.results import MeanProtocol
+from ldpbeam.protocols.simulation import FleetAnswers, FleetWords, Simulation, WordPlan, WordSpec
 from ldpbeam.randomness import Randomness
 
 if TYPE_CHECKING:
@@ -36,12 +35,287 @@ if TYPE_CHECKING:
 _LARGEST_SCALE = 1 << 27
 """Largest m/ε of Laplace noise: the sum of 2**30 reports then fits an int64."""
 
+_OUTPUTS = 2000
+"""Noisy values whose likelihoods are compared; all of them where there are no more."""
+
 RARE = Fraction(1, 1_000_000)
 """Chance of noise at most, to either side, that is counted as a sign of a forged report."""
 
 
 @dataclass(frozen=True)
-class LaplaceMean(MeanProtocol):
+class LaplaceDevice(Device[int]):
+    """A response is the value plus noise, clamped to −B .. m+B."""
+
+    ENCODING = "laplace_mean"
+
+    domain_size: int
+    margin: int
+    instant: LaplaceNoise
+
+    @property
+    def maximum(self) -> int:
+        """m."""
+        return self.domain_size - 1
+
+    @property
+    def payload_bits(self) -> int:
+        """A signed 64-bit integer."""
+        return 64
+
+    def definition(self) -> dict[str, Any]:
+        """B and the noise."""
+        return {"margin": str(self.margin), "permanent": None, "instant": self.instant.definition()}
+
+    def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[int, Memo]:
+        """The noisy value, clamped; as many words whatever it is."""
+        noisy = value + self.instant.draw(randomness)
+        return min(max(noisy, -self.margin), self.maximum + self.margin), memo
+
+    def encode(self, response: int) -> bytes:
+        """Little-endian two's complement."""
+        return response.to_bytes(8, "little", signed=True)
+
+    def decode(self, payload: bytes) -> int:
+        """The noisy value in the payload."""
+        self._require_length(payload)
+        response = int.from_bytes(payload, "little", signed=True)
+        if not -self.margin <= response <= self.maximum + self.margin:
+            raise InvalidPayload(
+                Reason.VALUE_OUT_OF_RANGE,
+                f"noisy values end at {-self.margin} and {self.maximum + self.margin}",
+            )
+        return response
+
+
+@dataclass(frozen=True)
+class LaplaceCounter(Counter):
+    """One cell: the sum of the reports. Signs are reports with more noise than devices draw, to either side.
+
+    Attributes:
+        maximum: m.
+        margin: B.
+        noise: what devices add.
+    """
+
+    maximum: int
+    margin: int
+    noise: LaplaceNoise
+
+    @property
+    def counts_length(self) -> int:
+        """The sum."""
+        return 1
+
+    def check(self, payloads: Bytes) -> Bytes:
+        """Noisy values beyond −B .. m+B do not exist."""
+        import numpy as np
+
+        noisy = _integers(payloads)
+        beyond = (noisy < -self.margin) | (noisy > self.maximum + self.margin)
+        refused = np.uint8(CheckCode.VALUE_OUT_OF_RANGE)
+        return np.where(beyond, refused, np.uint8(CheckCode.SOUND))
+
+    def add(self, payloads: Bytes, counts: Ints) -> None:
+        """Add the reports to the sum."""
+        counts[0] += _integers(payloads).sum()
+
+    @cached_property
+    def rare_noise(self) -> tuple[int, int] | None:
+        """The least u and d for which noise of u or more, or −d or less, is no likelier than :data:`RARE`.
+
+        None where reports are clamped before they could show so much noise.
+        """
+        up = self._least(self.noise.above)
+        down = self._least(lambda noise: self.noise.below(-noise))
+        return None if up is None or down is None else (up, down)
+
+    def _least(self, chance: Callable[[int], Fraction]) -> int | None:
+        """The least amount of noise, from 1 to B, that is no likelier than :data:`RARE`."""
+        among = range(1, self.margin + 1)
+        place = bisect_left(among, True, key=lambda noise: chance(noise) <= RARE)
+        return among[place] if place < len(among) else None
+
+    @property
+    def extremes(self) -> tuple[float, float] | None:
+        """P(a report is at least m + u) of a device with value m, and P(it is at most −d) of one with 0.
+
+        Every other value has a smaller chance of either, since its report needs more noise for it.
+        """
+        if self.rare_noise is None:
+            return None
+        up, down = self.rare_noise
+        chances = self.noise.above(up), self.noise.below(-down)
+        first, second = (nextafter(float(chance), 1.0) for chance in chances)  # no less than the fraction
+        return first, second
+
+    @property
+    def signs_length(self) -> int:
+        """Reports with more noise than devices draw, to either side."""
+        return 0 if self.rare_noise is None else 2
+
+    def add_signs(self, payloads: Bytes, signs: Ints) -> None:
+        """Count reports of at least m + u, and of at most −d."""
+        if self.rare_noise is not None:
+            noisy, (up, down) = _integers(payloads), self.rare_noise
+            signs[0] += (noisy >= self.maximum + up).sum()
+            signs[1] += (noisy <= -down).sum()
+
+    def steps(self, reports: float) -> float:
+        """One addition per report."""
+        return reports
+
+
+@dataclass(frozen=True)
+class LaplaceEstimator(MeanEstimator):
+    """The mean of the reports.
+
+    Attributes:
+        maximum: m.
+        variance: of the noise of a report.
+    """
+
+    maximum: int
+    variance: float
+
+    lasting_ends = None
+
+    def estimate(
+        self, counts: Ints, reports: int, ties: Floats | None = None, share: Fraction = EVERYONE
+    ) -> Estimates:
+        """The mean of the reports. For a fixed population only the noise is random, and its law is known.
+
+        The interval is normal: the noise of even a hundred reports is within 1 % of it. Where a random share
+        s of the devices report, drawing them adds (1 − s)·(variance of the values)/n. That variance is not
+        known; at the mean μ it is at most μ(m − μ), reached where all values are 0 or m. The error takes that
+        bound at the estimate, the interval at each μ that it tests.
+        """
+        import numpy as np
+
+        from ldpbeam.estimates import CONFIDENCE, Estimates
+
+        mean = counts / reports
+        noise, m, drawn = self.variance, float(self.maximum), 1 - float(share)
+        inside = np.clip(mean, 0.0, m)
+        error = np.sqrt((noise + drawn * inside * (m - inside)) / reports)
+        z = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)
+        half = z * (noise / reports) ** 0.5
+        low, high = mean - half, mean + half
+        if drawn:
+            # (mean − μ)² = s (noise + drawn μ(m − μ)), solved for μ; beyond 0..m only the noise is left.
+            s = z * z / reports
+            square, middle = 1 + s * drawn, mean + s * drawn * m / 2
+            root = np.sqrt(np.maximum(middle**2 - square * (mean**2 - s * noise), 0.0))
+            low = np.minimum(low, (middle - root) / square)
+            high = np.maximum(high, (middle + root) / square)
+        # Ends at 0 and m, or at the estimate beyond them, as everywhere.
+        low, high = np.minimum(np.clip(low, 0.0, m), mean), np.maximum(np.clip(high, 0.0, m), mean)
+        numbers = np.stack([mean, error, low, high, low, high])
+        return Estimates(np.full(1, reports), counts, numbers)
+
+
+@dataclass(frozen=True)
+class LaplaceSimulation(Simulation):
+    """Words of the noise of each report."""
+
+    device: LaplaceDevice
+
+    @property
+    def word_plan(self) -> WordPlan:
+        """Sign, digit and bits of the noise."""
+        return WordPlan(WordSpec(self.device.instant.words))
+
+    def privatize(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
+        """See the contract."""
+        import numpy as np
+
+        device = self.device
+        noisy = values + device.instant.draw_many(words.instant(self.word_plan.instant))
+        clamped = np.clip(noisy, -device.margin, device.maximum + device.margin)
+        payloads: Bytes = clamped.astype("<i8").view(np.uint8).reshape(-1, 8)
+        return payloads
+
+
+@dataclass(frozen=True)
+class LaplaceLaw(Law[int]):
+    """The value plus noise, clamped.
+
+    Attributes:
+        domain_size: m + 1.
+        margin: B.
+        noise: what devices add.
+    """
+
+    domain_size: int
+    margin: int
+    noise: LaplaceNoise
+
+    @property
+    def maximum(self) -> int:
+        """m."""
+        return self.domain_size - 1
+
+    def likelihood(self, response: int, value: int) -> Fraction:
+        """P(noise); at the two ends that of all noise beyond."""
+        noise = response - value
+        if response == self.maximum + self.margin:
+            return self.noise.above(noise)
+        if response == -self.margin and noise < 0:
+            return self.noise.below(noise)
+        if response == -self.margin:  # B = 0 and the value is 0: no noise, or a negative one
+            return 1 - self.noise.above(1)
+        return self.noise.probability(noise)
+
+    def responses(self) -> Iterator[int]:
+        """Every clamped value, −B .. m+B."""
+        return iter(range(-self.margin, self.maximum + self.margin + 1))
+
+    def model(self, pair: tuple[int, int]) -> PairModel:
+        """Six intervals of the noisy value, cut at the ends of the domain and as far beyond them."""
+        m, margin = self.maximum, self.margin
+        cuts = sorted({cut for cut in (-m, 1, (m + 1) // 2, m, 2 * m) if -margin < cut <= m + margin})
+
+        def at_least(cut: int, value: int) -> Fraction:
+            noise = cut - value
+            return self.noise.above(noise) if noise >= 0 else 1 - self.noise.below(noise - 1)
+
+        def row(value: int) -> Row:
+            tails = [Fraction(1), *(at_least(cut, value) for cut in cuts), Fraction(0)]
+            return tuple(a - b for a, b in pairwise(tails))
+
+        def placed(response: int) -> tuple[int, int]:
+            return 0, sum(response >= cut for cut in cuts)
+
+        return PairModel(pair, placed, (stratum_of((0, 1), (None, (row(pair[0]), row(pair[1])))),))
+
+    def spent(self) -> tuple[None, Fraction]:
+        """Over clamped outputs, of the two ends of the domain: symbols stand for many ratios here."""
+        low, high = -self.margin, self.maximum + self.margin
+        step = -(-(high - low + 1) // _OUTPUTS)
+        outputs = {*range(low, high + 1, step), low, 0, self.maximum, high}
+        ratios = (self.likelihood(y, self.maximum) / self.likelihood(y, 0) for y in outputs)
+        return None, max(max(ratio, 1 / ratio) for ratio in ratios)
+
+    def best_guess(self, reports: int) -> float:
+        """The median report, the lower one of two, moved into 0 .. m: it is right where its noise is 0.
+
+        P(the j-th of t noises is 0) is the integral of a beta density, a polynomial, over the part of [0, 1]
+        that a noise of 0 takes. Where the guess is 0 or m, noise beyond it is right as well.
+        """
+        import numpy as np
+
+        from ldpbeam.privacy.guess_laws import quadrature
+
+        noise, k, j = self.noise, self.domain_size, (reports + 1) // 2
+        wide, nodes, weights = float(noise.probability(0)), *quadrature(reports - 1)
+        below, above = float(noise.below(-1)) + wide * nodes, float(noise.above(1)) + wide * (1 - nodes)
+        factor = lgamma(reports + 1) - lgamma(j) - lgamma(reports - j + 1)
+        density = np.exp(factor + (j - 1) * np.log(below) + (reports - j) * np.log(above))
+        zero = wide * float(weights @ density)
+        return zero + (1 - zero) / k
+
+
+@dataclass(frozen=True)
+class LaplaceMean(MeanProtocol[int]):
     """The baseline of Microsoft: the value plus Laplace noise of scale m/ε, on the integers.
 
     A report is clamped to −B .. m+B, which is post-processing. B is chosen so that clamping moves the mean
@@ -58,8 +332,6 @@ class LaplaceMean(MeanProtocol):
     NAME = "laplace_mean"
     PARAMETERS = ("epsilon",)
     SOURCE = "Microsoft section 5 (Laplace); noise as in Ghosh, Roughgarden, Sundararajan (STOC 2009)"
-
-    ENCODING = "laplace_mean"
 
     domain_size: int
     epsilon: float
@@ -91,155 +363,35 @@ class LaplaceMean(MeanProtocol):
         """e^ε: proven in ``ldpbeam.channels.noise``; these integers fall short of it by less than 1e-9."""
         return Guarantee(exp_below(self.epsilon), Inputs.NONE)
 
-    @property
-    def added_noise(self) -> AddedNoise:
-        """What a report adds to the value."""
-        return AddedNoise(self.maximum, self.margin, self.instant.variance)
+    @cached_property
+    def device(self) -> LaplaceDevice:
+        """Its noise and B."""
+        return LaplaceDevice(self.domain_size, self.margin, self.instant)
 
     @cached_property
-    def rare_noise(self) -> tuple[int, int] | None:
-        """The least u and d for which noise of u or more, or −d or less, is no likelier than :data:`RARE`.
+    def counter(self) -> LaplaceCounter:
+        """One cell."""
+        return LaplaceCounter(self.domain_size - 1, self.margin, self.instant)
 
-        None where reports are clamped before they could show so much noise.
-        """
-        up = self._least(self.instant.above)
-        down = self._least(lambda noise: self.instant.below(-noise))
-        return None if up is None or down is None else (up, down)
-
-    def _least(self, chance: Callable[[int], Fraction]) -> int | None:
-        """The least amount of noise, from 1 to B, that is no likelier than :data:`RARE`."""
-        among = range(1, self.margin + 1)
-        place = bisect_left(among, True, key=lambda noise: chance(noise) <= RARE)
-        return among[place] if place < len(among) else None
+    @cached_property
+    def estimator(self) -> LaplaceEstimator:
+        """The mean of the reports."""
+        return LaplaceEstimator(self.domain_size - 1, self.instant.variance)
 
     @property
-    def extremes(self) -> tuple[float, float] | None:
-        """P(a report is at least m + u) of a device with value m, and P(it is at most −d) of one with 0.
-
-        Every other value has a smaller chance of either, since its report needs more noise for it.
-        """
-        if self.rare_noise is None:
-            return None
-        up, down = self.rare_noise
-        chances = self.instant.above(up), self.instant.below(-down)
-        first, second = (nextafter(float(chance), 1.0) for chance in chances)  # no less than the fraction
-        return first, second
+    def simulation(self) -> LaplaceSimulation:
+        """Of its device."""
+        return LaplaceSimulation(self.device)
 
     @property
-    def signs_length(self) -> int:
-        """Reports with more noise than devices draw, to either side."""
-        return 0 if self.rare_noise is None else 2
+    def forgery(self) -> Forgery:
+        """What a report adds to the value."""
+        return Forgery(added_noise=AddedNoise(self.domain_size - 1, self.margin, self.instant.variance))
 
-    def add_signs(self, payloads: Bytes, signs: Ints) -> None:
-        """Count reports of at least m + u, and of at most −d."""
-        if self.rare_noise is not None:
-            noisy, (up, down) = _integers(payloads), self.rare_noise
-            signs[0] += (noisy >= self.maximum + up).sum()
-            signs[1] += (noisy <= -down).sum()
-
-    @property
-    def payload_bits(self) -> int:
-        """A signed 64-bit integer."""
-        return 64
-
-    def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[int, Memo]:
-        """The noisy value, clamped; as many words whatever it is."""
-        noisy = value + self.instant.draw(randomness)
-        return min(max(noisy, -self.margin), self.maximum + self.margin), memo
-
-    def device_definition(self) -> dict[str, Any]:
-        """B and the noise."""
-        return {"margin": str(self.margin), "permanent": None, "instant": self.instant.definition()}
-
-    def encode(self, response: int) -> bytes:
-        """Little-endian two's complement."""
-        return response.to_bytes(8, "little", signed=True)
-
-    def decode(self, payload: bytes) -> int:
-        """The noisy value in the payload."""
-        self._require_length(payload)
-        response = int.from_bytes(payload, "little", signed=True)
-        if not -self.margin <= response <= self.maximum + self.margin:
-            raise InvalidPayload(
-                Reason.VALUE_OUT_OF_RANGE,
-                f"noisy values end at {-self.margin} and {self.maximum + self.margin}",
-            )
-        return response
-
-    def likelihood(self, response: int, value: int) -> Fraction:
-        """P(noise); at the two ends that of all noise beyond."""
-        noise = response - value
-        if response == self.maximum + self.margin:
-            return self.instant.above(noise)
-        if response == -self.margin and noise < 0:
-            return self.instant.below(noise)
-        if response == -self.margin:  # B = 0 and the value is 0: no noise, or a negative one
-            return 1 - self.instant.above(1)
-        return self.instant.probability(noise)
-
-    def responses(self) -> Iterator[int]:
-        """Every clamped value, −B .. m+B."""
-        return iter(range(-self.margin, self.maximum + self.margin + 1))
-
-    def check(self, payloads: Bytes) -> Bytes:
-        """Noisy values beyond −B .. m+B do not exist."""
-        import numpy as np
-
-        noisy = _integers(payloads)
-        beyond = (noisy < -self.margin) | (noisy > self.maximum + self.margin)
-        refused = np.uint8(CheckCode.VALUE_OUT_OF_RANGE)
-        return np.where(beyond, refused, np.uint8(CheckCode.SOUND))
-
-    def add_support(self, payloads: Bytes, counts: Ints) -> None:
-        """Add the reports to the sum."""
-        counts[0] += _integers(payloads).sum()
-
-    def estimate(
-        self, counts: Ints, reports: int, ties: Floats | None = None, share: Fraction = EVERYONE
-    ) -> Estimates:
-        """The mean of the reports. For a fixed population only the noise is random, and its law is known.
-
-        The interval is normal: the noise of even a hundred reports is within 1 % of it. Where a random share
-        s of the devices report, drawing them adds (1 − s)·(variance of the values)/n. That variance is not
-        known; at the mean μ it is at most μ(m − μ), reached where all values are 0 or m. The error takes that
-        bound at the estimate, the interval at each μ that it tests.
-        """
-        import numpy as np
-
-        from ldpbeam.estimates import CONFIDENCE, Estimates
-
-        mean = counts / reports
-        noise, m, drawn = self.instant.variance, float(self.maximum), 1 - float(share)
-        inside = np.clip(mean, 0.0, m)
-        error = np.sqrt((noise + drawn * inside * (m - inside)) / reports)
-        z = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)
-        half = z * (noise / reports) ** 0.5
-        low, high = mean - half, mean + half
-        if drawn:
-            # (mean − μ)² = s (noise + drawn μ(m − μ)), solved for μ; beyond 0..m only the noise is left.
-            s = z * z / reports
-            square, middle = 1 + s * drawn, mean + s * drawn * m / 2
-            root = np.sqrt(np.maximum(middle**2 - square * (mean**2 - s * noise), 0.0))
-            low = np.minimum(low, (middle - root) / square)
-            high = np.maximum(high, (middle + root) / square)
-        # Ends at 0 and m, or at the estimate beyond them, as everywhere.
-        low, high = np.minimum(np.clip(low, 0.0, m), mean), np.maximum(np.clip(high, 0.0, m), mean)
-        numbers = np.stack([mean, error, low, high, low, high])
-        return Estimates(np.full(1, reports), counts, numbers)
-
-    @property
-    def word_plan(self) -> WordPlan:
-        """Sign, digit and bits of the noise."""
-        return WordPlan(WordSpec(self.instant.words))
-
-    def privatize_fleet(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
-        """See the contract."""
-        import numpy as np
-
-        noisy = values + self.instant.draw_many(words.instant(self.word_plan.instant))
-        clamped = np.clip(noisy, -self.margin, self.maximum + self.margin)
-        payloads: Bytes = clamped.astype("<i8").view(np.uint8).reshape(-1, 8)
-        return payloads
+    @cached_property
+    def law(self) -> LaplaceLaw:
+        """Of its noise."""
+        return LaplaceLaw(self.domain_size, self.margin, self.instant)
 
 
 def _integers(payloads: Bytes) -> Ints:

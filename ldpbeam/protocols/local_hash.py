@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from abc import ABC
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from math import exp, sqrt
@@ -16,9 +17,16 @@ from ldpbeam.errors import CollectionError, InvalidPayload, Reason
 from ldpbeam.hashing import FAMILIES, HashFamily, optimal_prime
 from ldpbeam.privacy.guarantee import Guarantee, Inputs
 from ldpbeam.privacy.loss import SymbolLosses
-from ldpbeam.protocols.contract import FleetAnswers, FleetWords, Memo, WordPlan, WordSpec
+from ldpbeam.privacy.randomiser import Randomiser, other_symbols
+from ldpbeam.protocols.contract import FrequencyProtocol
+from ldpbeam.protocols.counter import Counter
+from ldpbeam.protocols.device import Device, Memo
+from ldpbeam.protocols.estimator import FrequencyEstimator
+from ldpbeam.protocols.forgery import Forgery
+from ldpbeam.protocols.history_model import PairModel, for_life, stratum_of, symbol_rows
+from ldpbeam.protocols.law import Event, FrequencyLaw, Kinds
 from ldpbeam.protocols.parameters import Parameters
-from ldpbeam.protocols.results import FrequencyProtocol
+from ldpbeam.protocols.simulation import FleetAnswers, FleetWords, Simulation, WordPlan, WordSpec
 from ldpbeam.randomness import Randomness
 from ldpbeam.support import Recurrence, SupportProbabilities
 
@@ -34,7 +42,273 @@ class Hashed(NamedTuple):
 
 
 @dataclass(frozen=True)
-class LocalHash(FrequencyProtocol[Hashed]):
+class LocalHashDevice(Device[Hashed]):
+    """A hash function, drawn for life where answers are memoised, and one symbol about the value's hash."""
+
+    ENCODING = "local_hash"
+
+    domain_size: int
+    family: HashFamily
+    instant: SymbolChannel
+    permanent: SymbolChannel | None
+
+    @property
+    def payload_bits(self) -> int:
+        """Seed and symbol."""
+        return self.family.payload_bits
+
+    @property
+    def kept_functions(self) -> int | None:
+        """Those of the family, where a device keeps one."""
+        return None if self.permanent is None else self.family.functions
+
+    def new_memo(self, randomness: Randomness) -> Memo:
+        """A device draws its hash function once."""
+        return Memo() if self.permanent is None else Memo(self._draw_seed(randomness))
+
+    def _draw_seed(self, randomness: Randomness) -> int:
+        limit = self.family.word_limit
+        return self.family.seed([randomness.word(limit) for _ in range(self.family.SEED_WORDS)])
+
+    def definition(self) -> dict[str, Any]:
+        """The hash family and both rounds."""
+        return {
+            "hash": self.family.definition(),
+            "permanent": None if self.permanent is None else self.permanent.definition(),
+            "instant": self.instant.definition(),
+        }
+
+    def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[Hashed, Memo]:
+        """The device's hash function and one symbol."""
+        if self.permanent is None:
+            seed = self._draw_seed(randomness)
+            hashed = self.family.hash(seed, value)
+            return Hashed(seed, self.instant.draw(hashed, randomness)), memo
+        if memo.seed is None:
+            raise ValueError("a device with a hash function for life needs the memo made by new_memo")
+        hashed = self.family.hash(memo.seed, value)
+        seed = memo.seed
+        drawn = self.permanent.draw(hashed, randomness.permanent(hashed))
+        answer, memo = self._memoised(memo, hashed, drawn)
+        return Hashed(seed, self.instant.draw(answer, randomness)), memo
+
+    def encode(self, response: Hashed) -> bytes:
+        """As the family packs it."""
+        return self.family.encode(*response)
+
+    def decode(self, payload: bytes) -> Hashed:
+        """Seed and symbol."""
+        self._require_length(payload)
+        decoded = self.family.decode(payload)
+        if isinstance(decoded, Reason):
+            raise InvalidPayload(decoded, f"no seed and symbol of the {self.family.NAME} family")
+        return Hashed(*decoded)
+
+
+@dataclass(frozen=True)
+class LocalHashCounter(Counter):
+    """As the hash family counts."""
+
+    family: HashFamily
+
+    @property
+    def counts_length(self) -> int:
+        """Cells of the family's accumulator."""
+        return self.family.counts_length
+
+    @property
+    def signs_length(self) -> int:
+        """Cells that seeds are counted in, where the accumulator does not count them."""
+        return self.family.signs_length
+
+    def check(self, payloads: Bytes) -> Bytes:
+        """Symbols and seeds that do not exist."""
+        return self.family.check(read_only(payloads))
+
+    def add(self, payloads: Bytes, counts: Ints) -> None:
+        """Hash matching, or one increment in the linear family's table."""
+        self.family.add_support(read_only(payloads), counts)
+
+    def add_signs(self, payloads: Bytes, signs: Ints) -> None:
+        """Count the seeds."""
+        self.family.add_signs(payloads, signs)
+
+    def support_counts(self, counts: Ints) -> Ints:
+        """Reports that support each value."""
+        return self.family.support_counts(counts)
+
+    def seed_cells(self, counts: Ints, signs: Ints) -> tuple[Ints, float]:
+        """Seeds, or classes of them."""
+        return self.family.seed_cells(counts, signs), 1.0
+
+    def steps(self, reports: float) -> float:
+        """As the family counts."""
+        return self.family.steps(reports)
+
+
+@dataclass(frozen=True)
+class LocalHashEstimator(FrequencyEstimator):
+    """A report supports all values with its symbol.
+
+    Attributes:
+        family: of the hash functions.
+        composed: P(each symbol that is not the value's own), of both rounds.
+        memoised: likewise of the permanent round.
+    """
+
+    family: HashFamily = field(kw_only=True)
+    composed: Fraction = field(kw_only=True)
+    memoised: Fraction | None = field(kw_only=True)
+
+    def sum_law(self, weights: Floats, *, lasting: bool = False) -> SumLaw:
+        """What the values with the reported symbol weigh."""
+        from ldpbeam.protocols.sum_laws import HashedSymbol
+
+        found, lie = (self.lasting, self.memoised) if lasting else (self.support, self.composed)
+        assert found is not None and lie is not None  # noqa: S101 - asked of what is memoised only
+        return HashedSymbol(weights, float(found.own), float(found.other), float(lie), self.family)
+
+
+@dataclass(frozen=True)
+class LocalHashSimulation(Simulation):
+    """Words of a function, and one for each round of each device."""
+
+    device: LocalHashDevice
+
+    @cached_property
+    def word_plan(self) -> WordPlan:
+        """Those of the family's seed, drawn once for life where answers are memoised; one per round."""
+        family, permanent = self.device.family, self.device.permanent
+        seed = WordSpec(family.SEED_WORDS, family.word_limit)
+        once = None if permanent is None else WordSpec(1, permanent.total)
+        return WordPlan(WordSpec(1, self.device.instant.total), once, seed, seed_per_report=once is None)
+
+    def privatize(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
+        """See the contract; the memo key is device·g + hash."""
+        (instant, once, seed, _), family = self.word_plan, self.device.family
+        assert seed is not None  # noqa: S101 - of every plan of these
+        seeds = family.seed_columns(words.seed(seed))
+        hashed = family.hash_many(seeds, values)
+        answers, permanent = hashed, self.device.permanent
+        if permanent is not None and once is not None:
+
+            def draw(rows: Ints) -> Ints:
+                return permanent.draw_many(hashed[rows], words.permanent(once)[rows, 0])
+
+            answers = memo.recall(devices * family.g + hashed, draw)
+        drawn = self.device.instant.draw_many(answers, words.instant(instant)[:, 0])
+        return family.pack(seeds, drawn)
+
+
+@dataclass(frozen=True)
+class LocalHashLaw(FrequencyLaw[Hashed]):
+    """Randomised response on the hash of the value, given the function.
+
+    Attributes:
+        device: its rounds.
+        symbol: (own, other) over symbols, both rounds composed.
+        support: (own, other) over values.
+    """
+
+    device: LocalHashDevice
+    symbol: tuple[Fraction, Fraction]
+    support: SupportProbabilities
+
+    @property
+    def domain_size(self) -> int:  # type: ignore[override]
+        """Values."""
+        return self.device.domain_size
+
+    def likelihood(self, response: Hashed, value: int) -> Fraction:
+        """P(symbol | value, seed)."""
+        own, lie = self.symbol
+        return own if self.supports(response, value) else lie
+
+    def supports(self, response: Hashed, value: int) -> bool:
+        """A report supports every value that its function maps to its symbol."""
+        return self.device.family.hash(response.seed, value) == response.symbol
+
+    def responses(self) -> Iterator[Hashed]:
+        """All seeds and symbols, for families with few seeds."""
+        family = self.device.family
+        return (Hashed(s, y) for s in family.seeds() for y in range(family.g))
+
+    def model(self, pair: tuple[int, int]) -> PairModel:
+        """Whether the function separates the values; then the hash of the first, the second, and others."""
+        (v, w), device, family = pair, self.device, self.device.family
+
+        def placed(response: Hashed) -> tuple[int, int]:
+            first, second = family.hash(response.seed, v), family.hash(response.seed, w)
+            if first == second:
+                return 1, 0 if response.symbol == first else 1
+            return 0, 0 if response.symbol == first else 1 if response.symbol == second else 2
+
+        apart, same = ((symbol_rows(device.permanent, n), symbol_rows(device.instant, n)) for n in (2, 1))
+        c = family.collision
+        kinds = (
+            stratum_of((0, 1), apart, "separated", 1 - c),
+            stratum_of((0, 0), same, "not separated", c, one_input=True),
+        )
+        drawn = Fraction(1, family.functions)
+        return for_life(PairModel(pair, placed, kinds, lambda response: response.seed, drawn))
+
+    def best_guess(self, reports: int) -> float:
+        """One function for all reports, or one report; else the value that most reports support."""
+        from ldpbeam.privacy.guess_laws import binomial, highest, symbols
+
+        k, permanent = self.domain_size, self.device.permanent
+        if permanent is None and reports > 1:
+            own, other = (binomial(reports, p) for p in (self.support.own, self.support.other))
+            return highest(own, other, k)
+        reached = self.device.family.reached.items()
+        return sum(share * symbols(permanent, self.device.instant, r, reports) for r, share in reached) / k
+
+    def guess_is_exact(self, reports: int) -> bool:
+        """Of linear functions, unless there are several. What others reach is known on average only."""
+        linear = self.device.family.classes is not None
+        return linear and (reports == 1 or self.device.permanent is not None)
+
+    def equal_responses(self, value: Any) -> Kinds:
+        """The same function, and two outputs of the second round for one answer."""
+        same = self.device.instant.same_twice
+        if self.device.permanent is None:
+            same /= self.device.family.functions
+        return ((1.0, float(same)),)
+
+    def drawn(self) -> Iterator[Event]:
+        """The function, by parts of the family that are equally likely but for one function."""
+        return ((what, _seed_in(there), chance) for what, there, chance in self.device.family.seed_events())
+
+    def one_epoch(self, *, renamed: bool, alone: bool) -> Randomiser | None:
+        """Of two rounds, among the devices with the same function, which stands in the report."""
+        ratio = self.symbol[0] / self.symbol[1]
+        if alone or self.device.permanent is None:
+            return Randomiser(ratio, self.support.gap)
+        functions = self._crowds(renamed=renamed)
+        if functions is None:
+            return None
+        own, other = self.symbol
+        return Randomiser(ratio, own - other, functions, other_symbols(self.device.instant))
+
+    def many_epochs(self, *, renamed: bool) -> Randomiser | None:
+        """Given the memoised answer, each report is a fresh second round."""
+        first, instant = self.one_epoch(renamed=renamed, alone=False), self.device.instant
+        if first is None or self.device.permanent is None:
+            return first
+        return replace(first, ratio=instant.ratio, distance=instant.own - instant.other)
+
+    def _crowds(self, *, renamed: bool) -> int | None:
+        """Functions by which devices are told apart; None where no two devices share one."""
+        family = self.device.family
+        return family.classes if renamed else family.functions if family.classes is not None else None
+
+
+def _seed_in(there: Callable[[int], bool]) -> Callable[[Any], bool]:
+    return lambda response: there(response.seed)
+
+
+@dataclass(frozen=True)
+class LocalHash(FrequencyProtocol[Hashed], ABC):
     """Randomised response on the hash of the value.
 
     Attributes:
@@ -44,8 +318,6 @@ class LocalHash(FrequencyProtocol[Hashed]):
         permanent: the memoised round, over g symbols; None for one-round protocols, whose seed is fresh
             in every report.
     """
-
-    ENCODING = "local_hash"
 
     domain_size: int
     family: HashFamily
@@ -64,48 +336,8 @@ class LocalHash(FrequencyProtocol[Hashed]):
             return self.instant.own, self.instant.other
         return self.permanent.then(self.instant)
 
-    @cached_property
-    def support(self) -> SupportProbabilities:
-        """own of the symbol; other = c·own + (1 − c)(1 − own)/(g − 1)."""
-        return self._supported(*self._symbol)
-
-    @property
-    def lasting(self) -> SupportProbabilities | None:
-        """The permanent round, and the hash function."""
-        if self.permanent is None:
-            return None
-        return self._supported(self.permanent.own, self.permanent.other)
-
-    @property
-    def recurrence(self) -> Recurrence:
-        """Two values with one hash have one answer.
-
-        That is c·p(1−p) where v is involved, else c·q(1−q) − c²(p−q)² + t·(p−q)(1−2q); p and q are of the
-        permanent round, c and t the chances that two and three values collide (docs/over-time.md).
-        """
-        if self.permanent is None:
-            return Recurrence()
-        p, q, c = float(self.permanent.own), float(self.permanent.other), float(self.family.collision)
-
-        def apart(three: float) -> float:
-            return c * q * (1 - q) - (c * (p - q)) ** 2 + three * (p - q) * (1 - 2 * q)
-
-        average, least = self.family.collision_of_three
-        # 1 − 2q is not negative, as q is at most 1/2.
-        return Recurrence(c * p * (1 - p), apart(average), apart(least))
-
-    def sum_law(self, weights: Floats, *, lasting: bool = False) -> SumLaw:
-        """A report supports all values with its symbol."""
-        from ldpbeam.protocols.sum_laws import HashedSymbol
-
-        own, lie = self._symbol
-        if lasting:
-            assert self.permanent is not None  # noqa: S101 - asked of what is memoised only
-            own, lie = self.permanent.own, self.permanent.other
-        other = self._supported(own, lie).other
-        return HashedSymbol(weights, float(own), float(other), float(lie), self.family)
-
     def _supported(self, own: Fraction, lie: Fraction) -> SupportProbabilities:
+        """other = c·own + (1 − c)·lie: another value is supported where it collides, or by a lie."""
         collision = self.family.collision
         return SupportProbabilities(own, collision * own + (1 - collision) * lie)
 
@@ -131,144 +363,80 @@ class LocalHash(FrequencyProtocol[Hashed]):
             return super().not_hidden
         return (self.family.linkability, *super().not_hidden)
 
-    @property
-    def payload_bits(self) -> int:
-        """Seed and symbol."""
-        return self.family.payload_bits
-
     def resolved_parameters(self) -> dict[str, int | float | str]:
         """The resolved g."""
         return {"g": self.g}
 
-    def new_memo(self, randomness: Randomness) -> Memo:
-        """A device draws its hash function once."""
-        return Memo() if self.permanent is None else Memo(self._draw_seed(randomness))
-
-    def _draw_seed(self, randomness: Randomness) -> int:
-        limit = self.family.word_limit
-        return self.family.seed([randomness.word(limit) for _ in range(self.family.SEED_WORDS)])
-
-    def device_definition(self) -> dict[str, Any]:
-        """The hash family and both rounds."""
-        return {
-            "hash": self.family.definition(),
-            "permanent": None if self.permanent is None else self.permanent.definition(),
-            "instant": self.instant.definition(),
-        }
-
-    def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[Hashed, Memo]:
-        """The device's hash function and one symbol."""
-        if self.permanent is None:
-            seed = self._draw_seed(randomness)
-            hashed = self.family.hash(seed, value)
-            return Hashed(seed, self.instant.draw(hashed, randomness)), memo
-        if memo.seed is None:
-            raise ValueError(f"{self.NAME} needs the memo made by new_memo")
-        hashed = self.family.hash(memo.seed, value)
-        seed = memo.seed
-        drawn = self.permanent.draw(hashed, randomness.permanent(hashed))
-        answer, memo = self._memoised(memo, hashed, drawn)
-        return Hashed(seed, self.instant.draw(answer, randomness)), memo
-
-    def encode(self, response: Hashed) -> bytes:
-        """As the family packs it."""
-        return self.family.encode(*response)
-
-    def decode(self, payload: bytes) -> Hashed:
-        """Seed and symbol."""
-        self._require_length(payload)
-        decoded = self.family.decode(payload)
-        if isinstance(decoded, Reason):
-            raise InvalidPayload(decoded, f"no seed and symbol of the {self.family.NAME} family")
-        return Hashed(*decoded)
-
-    def likelihood(self, response: Hashed, value: int) -> Fraction:
-        """P(symbol | value, seed)."""
-        own, lie = self._symbol
-        return own if self.supports(response, value) else lie
-
-    def supports(self, response: Hashed, value: int) -> bool:
-        """A report supports every value that its function maps to its symbol."""
-        return self.family.hash(response.seed, value) == response.symbol
-
-    def responses(self) -> Iterator[Hashed]:
-        """All seeds and symbols, for families with few seeds."""
-        return (Hashed(s, y) for s in self.family.seeds() for y in range(self.g))
-
-    @property
-    def counts_length(self) -> int:
-        """As the family counts."""
-        return self.family.counts_length
-
-    def check(self, payloads: Bytes) -> Bytes:
-        """Symbols and seeds that do not exist."""
-        return self.family.check(read_only(payloads))
-
-    def add_support(self, payloads: Bytes, counts: Ints) -> None:
-        """Hash matching, or one increment in the linear family's table."""
-        self.family.add_support(read_only(payloads), counts)
-
-    @property
-    def most_supported(self) -> int:
-        """All values that one function maps to one symbol."""
-        return self.family.largest_class
-
-    @property
-    def supported_variance(self) -> float:
-        """From what is known of pairs of values; of triples only that they collide no more often than pairs.
-
-        A report supports the n_y values with its symbol y. P(y | seed, x) is lie + (own − lie)·[y = H(x)], so
-        E n_y² is lie·E Σ_y n_y² + (own − lie)·E n_H(x)². The first sum counts pairs that collide; in the
-        second n_H(x) is at most the largest class.
-        """
-        k, c = self.domain_size, float(self.family.collision)
-        own, lie = map(float, self._symbol)
-        mean = float(self.support.own + (k - 1) * self.support.other)
-        pairs = k + k * (k - 1) * c
-        with_own = (1 + (k - 1) * c) * self.most_supported
-        known = lie * pairs + (own - lie) * with_own - mean * mean
-        return min(known, mean * (self.most_supported - mean)) if self.most_supported > mean else known
-
-    @property
-    def signs_length(self) -> int:
-        """As the family counts seeds."""
-        return self.family.signs_length
-
-    def add_signs(self, payloads: Bytes, signs: Ints) -> None:
-        """As the family counts seeds."""
-        self.family.add_signs(payloads, signs)
-
-    def seed_cells(self, counts: Ints, signs: Ints) -> tuple[Ints, float]:
-        """Seeds, or classes of them."""
-        return self.family.seed_cells(counts, signs), 1.0
-
-    def support_counts(self, counts: Ints) -> Ints:
-        """As the family reads its accumulator."""
-        return self.family.support_counts(counts)
+    @cached_property
+    def device(self) -> LocalHashDevice:
+        """Its family and rounds."""
+        return LocalHashDevice(self.domain_size, self.family, self.instant, self.permanent)
 
     @cached_property
-    def word_plan(self) -> WordPlan:
-        """Those of the family's seed, drawn once for life where answers are memoised; one per round."""
-        seed = WordSpec(self.family.SEED_WORDS, self.family.word_limit)
-        permanent = None if self.permanent is None else WordSpec(1, self.permanent.total)
-        return WordPlan(WordSpec(1, self.instant.total), permanent, seed, seed_per_report=permanent is None)
+    def counter(self) -> LocalHashCounter:
+        """Of the family."""
+        return LocalHashCounter(self.family)
 
-    def privatize_fleet(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
-        """See the contract; the memo key is device·g + hash."""
-        instant, once, seed, _ = self.word_plan
-        assert seed is not None  # noqa: S101 - of every plan of these
-        seeds = self.family.seed_columns(words.seed(seed))
-        hashed = self.family.hash_many(seeds, values)
-        answers = hashed
-        permanent = self.permanent
-        if permanent is not None and once is not None:
+    @cached_property
+    def estimator(self) -> LocalHashEstimator:
+        """(own, other) of a value, from those of a symbol."""
+        permanent, lasting, recurrence = self.permanent, None, Recurrence()
+        if permanent is not None:
+            lasting = self._supported(permanent.own, permanent.other)
+            recurrence = self._recurrence(float(permanent.own), float(permanent.other))
+        return LocalHashEstimator(
+            self.counter,
+            self.domain_size,
+            self._supported(*self._symbol),
+            lasting,
+            recurrence,
+            family=self.family,
+            composed=self._symbol[1],
+            memoised=None if permanent is None else permanent.other,
+        )
 
-            def draw(rows: Ints) -> Ints:
-                return permanent.draw_many(hashed[rows], words.permanent(once)[rows, 0])
+    def _recurrence(self, p: float, q: float) -> Recurrence:
+        """Two values with one hash have one answer.
 
-            answers = memo.recall(devices * self.g + hashed, draw)
-        drawn = self.instant.draw_many(answers, words.instant(instant)[:, 0])
-        return self.family.pack(seeds, drawn)
+        That is c·p(1−p) where v is involved, else c·q(1−q) − c²(p−q)² + t·(p−q)(1−2q); p and q are of the
+        permanent round, c and t the chances that two and three values collide (docs/over-time.md).
+        """
+        c = float(self.family.collision)
+
+        def apart(three: float) -> float:
+            return c * q * (1 - q) - (c * (p - q)) ** 2 + three * (p - q) * (1 - 2 * q)
+
+        average, least = self.family.collision_of_three
+        # 1 − 2q is not negative, as q is at most 1/2.
+        return Recurrence(c * p * (1 - p), apart(average), apart(least))
+
+    @cached_property
+    def simulation(self) -> LocalHashSimulation:
+        """Of its device."""
+        return LocalHashSimulation(self.device)
+
+    @property
+    def forgery(self) -> Forgery:
+        """The variance of the number of values that a report supports, from what is known of pairs of values.
+
+        Of triples it is only known that they collide no more often than pairs. A report supports the n_y
+        values with its symbol y. P(y | seed, x) is lie + (own − lie)·[y = H(x)], so E n_y² is
+        lie·E Σ_y n_y² + (own − lie)·E n_H(x)². The first sum counts pairs that collide; in the second n_H(x)
+        is at most the largest class.
+        """
+        k, c, most = self.domain_size, float(self.family.collision), self.family.largest_class
+        (own, lie), support = map(float, self._symbol), self.estimator.support
+        mean = float(support.own + (k - 1) * support.other)
+        pairs = k + k * (k - 1) * c
+        with_own = (1 + (k - 1) * c) * most
+        known = lie * pairs + (own - lie) * with_own - mean * mean
+        least = min(known, mean * (most - mean)) if most > mean else known
+        return Forgery(ends=support, most_supported=most, asked_about=k, supported_variance=least)
+
+    @cached_property
+    def law(self) -> LocalHashLaw:
+        """Of its device."""
+        return LocalHashLaw(self.device, self._symbol, self.estimator.support)
 
 
 def _family(name: str, g: int, domain_size: int) -> HashFamily:

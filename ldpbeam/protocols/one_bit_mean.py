@@ -10,9 +10,11 @@ and other are the probabilities of a 1 at x = m and at x = 0. Rounding only ever
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ldpbeam.arrays import Bytes, Floats, Ints, Uints, read_only, unused_bits
@@ -21,9 +23,15 @@ from ldpbeam.channels.exact import exp_below
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
 from ldpbeam.privacy.guarantee import CHANGE_IS_PROVED, Guarantee, Inputs
 from ldpbeam.privacy.point_loss import POINT_REPORTS, PointLosses
-from ldpbeam.protocols.contract import EVERYONE, FleetAnswers, FleetWords, Memo, WordPlan, WordSpec
+from ldpbeam.protocols.contract import MeanProtocol
+from ldpbeam.protocols.counter import Counter
+from ldpbeam.protocols.device import Device, Memo
+from ldpbeam.protocols.estimator import EVERYONE, MeanEstimator
+from ldpbeam.protocols.forgery import Forgery
+from ldpbeam.protocols.history_model import PairModel, bit_rows, stratum_of
+from ldpbeam.protocols.law import Law
 from ldpbeam.protocols.parameters import Parameters
-from ldpbeam.protocols.results import MeanProtocol
+from ldpbeam.protocols.simulation import FleetAnswers, FleetWords, Simulation, WordPlan, WordSpec
 from ldpbeam.randomness import FULL, Randomness
 from ldpbeam.support import SupportProbabilities
 
@@ -90,21 +98,11 @@ class LinearBit:
         return (words < weights).astype(np.int64)
 
 
-@dataclass(frozen=True)
-class OneBit(MeanProtocol):
-    """One bit per report: ``bit`` of a value in 0 .. m, where m is ``domain_size`` − 1."""
+class OneBitDevice(Device[int], ABC):
+    """A response is one bit; ``bit`` of a value in 0 .. m, where m is ``domain_size`` − 1."""
 
     domain_size: int
     bit: LinearBit
-
-    @property
-    def ends(self) -> SupportProbabilities:
-        """P(the report is 1) at x = m and at x = 0."""
-        return SupportProbabilities(self._one(self.maximum), self._one(0), _OWN_COINS)
-
-    def _one(self, value: int) -> Fraction:
-        """P(the report is 1 | value)."""
-        return Fraction(self.bit.weight(value), FULL)
 
     @property
     def payload_bits(self) -> int:
@@ -122,13 +120,77 @@ class OneBit(MeanProtocol):
             raise InvalidPayload(Reason.UNUSED_BITS, "a report is one bit")
         return payload[0]
 
-    def likelihood(self, response: int, value: int) -> Fraction:
-        """Linear in the value."""
-        return self._one(value) if response else 1 - self._one(value)
 
-    def responses(self) -> Iterator[int]:
-        """Both bits."""
-        return iter((0, 1))
+@dataclass(frozen=True)
+class FreshBitDevice(OneBitDevice):
+    """A bit drawn anew for every report."""
+
+    ENCODING = "one_bit_mean"
+
+    domain_size: int
+    bit: LinearBit
+
+    def definition(self) -> dict[str, Any]:
+        """The one round."""
+        return {"permanent": None, "instant": self.bit.definition()}
+
+    def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[int, Memo]:
+        """One bit, one word."""
+        return self.bit.draw(value, randomness), memo
+
+
+@dataclass(frozen=True)
+class PointBitDevice(OneBitDevice):
+    """A memoised bit for each point that values are rounded to, flipped with a small chance in a report.
+
+    Attributes:
+        domain_size: m + 1.
+        bit: the bit memoised for a point.
+        segment: s, the distance of the points.
+        instant: the flip; None where there is none.
+    """
+
+    ENCODING = "one_bit_rrpm"
+
+    domain_size: int
+    bit: LinearBit
+    segment: int
+    instant: BitChannel | None
+
+    def point(self, value: int, alpha: int) -> int:
+        """Number of the point that a value is rounded to: the memoised input."""
+        number, above = divmod(value, self.segment)
+        return number + (above + alpha >= self.segment)
+
+    def definition(self) -> dict[str, Any]:
+        """Distance of the points, the memoised round, and the flip where there is one."""
+        flip = None if self.instant is None else self.instant.definition()
+        return {"segment": self.segment, "permanent": self.bit.definition(), "instant": flip}
+
+    def new_memo(self, randomness: Randomness) -> Memo:
+        """A device draws α once."""
+        return Memo(seed=randomness.word(self.segment))
+
+    def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[int, Memo]:
+        """The point's bit, drawn once; flipped with probability γ. Raises ValueError for a memo without α."""
+        if memo.seed is None:
+            raise ValueError("the memo of a device that rounds to points holds α: make it with new_memo")
+        key = self.point(value, memo.seed)
+        drawn = self.bit.draw(key * self.segment, randomness.permanent(key))
+        answer, memo = self._memoised(memo, key, drawn)
+        if self.instant is None:
+            return answer, memo
+        return int(self.instant.draw(bool(answer), randomness)), memo
+
+
+@dataclass(frozen=True)
+class OneBitCounter(Counter):
+    """One cell: the ones."""
+
+    @property
+    def counts_length(self) -> int:
+        """The ones."""
+        return 1
 
     def check(self, payloads: Bytes) -> Bytes:
         """Only the lowest bit may be set."""
@@ -136,11 +198,30 @@ class OneBit(MeanProtocol):
 
         return bits.check_unused(read_only(payloads), unused_bits(1))
 
-    def add_support(self, payloads: Bytes, counts: Ints) -> None:
+    def add(self, payloads: Bytes, counts: Ints) -> None:
         """Count the ones."""
         import numpy as np
 
         counts[0] += np.count_nonzero(payloads)
+
+    def steps(self, reports: float) -> float:
+        """One per report."""
+        return reports
+
+
+@dataclass(frozen=True)
+class OneBitEstimator(MeanEstimator):
+    """A mean by the share of ones.
+
+    Attributes:
+        maximum: m.
+        ends: P(the report is 1) at x = m and at x = 0.
+        lasting_ends: of the memoised bit, before it is flipped.
+    """
+
+    maximum: int
+    ends: SupportProbabilities
+    lasting_ends: SupportProbabilities | None = None
 
     def estimate(
         self, counts: Ints, reports: int, ties: Floats | None = None, share: Fraction = EVERYONE
@@ -158,6 +239,155 @@ class OneBit(MeanProtocol):
         return estimate(counts, reports, self.ends, ties).scaled(self.maximum)
 
 
+@dataclass(frozen=True)
+class FreshBitSimulation(Simulation):
+    """A word for each report."""
+
+    device: FreshBitDevice
+
+    @property
+    def word_plan(self) -> WordPlan:
+        """One word for every report."""
+        return WordPlan(WordSpec(1))
+
+    def privatize(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
+        """See the contract."""
+        import numpy as np
+
+        drawn = self.device.bit.draw_many(values, words.instant(WordSpec(1))[:, 0])
+        return drawn.astype(np.uint8)[:, None]
+
+
+@dataclass(frozen=True)
+class PointBitSimulation(Simulation):
+    """Words of α, of a point, and of a flip."""
+
+    device: PointBitDevice
+
+    @property
+    def word_plan(self) -> WordPlan:
+        """One word for α, one per point, and one per report where bits are flipped."""
+        flips = self.device.instant is not None
+        return WordPlan(WordSpec(int(flips)), WordSpec(1), WordSpec(1, self.device.segment))
+
+    def privatize(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
+        """See the contract; the memo key is device·(m/s + 1) + point."""
+        import numpy as np
+
+        segment, bit, instant = self.device.segment, self.device.bit, self.device.instant
+        alphas = words.seed(WordSpec(1, segment))[:, 0].astype(np.int64)
+        points = values // segment
+        points += values % segment + alphas >= segment
+
+        def draw(rows: Ints) -> Ints:
+            return bit.draw_many(points[rows] * segment, words.permanent(WordSpec(1))[rows, 0])
+
+        answers = memo.recall(devices * (bit.maximum // segment + 1) + points, draw)
+        if instant is not None:
+            weights = np.where(answers == 1, np.uint64(instant.one), np.uint64(instant.zero))
+            answers = words.instant(WordSpec(1))[:, 0] < weights
+        return answers.astype(np.uint8)[:, None]
+
+
+@dataclass(frozen=True)
+class OneBitLaw(Law[int]):
+    """One bit, 1 with a chance that is linear in the value, perhaps flipped.
+
+    Attributes:
+        bit: of the value.
+        flip: weight of flipping it, over 2**64.
+        memoised: whether the bit before the flip is kept for life.
+    """
+
+    bit: LinearBit
+    flip: int = 0
+    memoised: bool = False
+
+    @property
+    def domain_size(self) -> int:  # type: ignore[override]
+        """Values 0 .. m."""
+        return self.bit.maximum + 1
+
+    def one(self, value: int) -> Fraction:
+        """P(the report is 1 | value) = p + (1 − 2p)·γ."""
+        one = Fraction(self.bit.weight(value), FULL)
+        return one + (1 - 2 * one) * Fraction(self.flip, FULL)
+
+    def likelihood(self, response: int, value: int) -> Fraction:
+        """Linear in the value."""
+        return self.one(value) if response else 1 - self.one(value)
+
+    def responses(self) -> Iterator[int]:
+        """Both bits."""
+        return iter((0, 1))
+
+    def model(self, pair: tuple[int, int]) -> PairModel:
+        """The bit. At the two ends no rounding is left to chance."""
+        ones = [Fraction(self.bit.weight(value), FULL) for value in pair]
+        rows = tuple((1 - one, one) for one in ones)
+        instant = bit_rows(BitChannel(FULL - self.flip, self.flip), 1) if self.flip else None
+        rounds = (rows, instant) if self.memoised else (None, rows)
+        same = self.memoised and pair[0] == pair[1]
+        return PairModel(pair, lambda response: (0, response), (stratum_of((0, 1), rounds, one_input=same),))
+
+    def best_guess(self, reports: int) -> float:
+        """The value whose chance of a 1 is nearest to the share of ones, on either side of it.
+
+        Of a memoised bit 0 or m, by the bit that most reports show: as α is secret, P(y | value) is linear in
+        the value.
+        """
+        import numpy as np
+
+        from ldpbeam.privacy.guess_laws import choices, majority
+
+        bit, maximum = self.bit, self.bit.maximum
+        if self.memoised:
+            kept = majority(reports, 1 - Fraction(self.flip, FULL))
+            return 2 * (bit.one / FULL * kept + bit.zero / FULL * (1 - kept)) / self.domain_size
+        ones = np.arange(reports + 1.0)
+        below = np.floor((ones / reports * FULL - bit.zero) / bit.step)
+        best = np.full(reports + 1, -np.inf)
+        for value in (below, below + 1):
+            inside = np.clip(value, 0, maximum)
+            # Each weight from its own end, so that neither is a difference of nearly equal numbers.
+            one, zero = bit.zero + inside * bit.step, bit.zero + (maximum - inside) * bit.step
+            best = np.maximum(best, ones * np.log(one / FULL) + (reports - ones) * np.log(zero / FULL))
+        return float(np.exp(choices(reports) + best).sum()) / self.domain_size
+
+
+@dataclass(frozen=True)
+class OneBit(MeanProtocol[int], ABC):
+    """One bit per report: ``bit`` of a value in 0 .. m, where m is ``domain_size`` − 1."""
+
+    domain_size: int
+    bit: LinearBit
+
+    @property
+    @abstractmethod
+    def device(self) -> OneBitDevice:
+        """Draws the bit."""
+
+    @property
+    @abstractmethod
+    def law(self) -> OneBitLaw:
+        """Of the bit."""
+
+    @property
+    def counter(self) -> OneBitCounter:
+        """One cell."""
+        return OneBitCounter()
+
+    @cached_property
+    def ends(self) -> SupportProbabilities:
+        """P(the report is 1) at x = m and at x = 0."""
+        return SupportProbabilities(self.law.one(self.bit.maximum), self.law.one(0), _OWN_COINS)
+
+    @property
+    def forgery(self) -> Forgery:
+        """The share of ones where all hold m, and where all hold 0."""
+        return Forgery(ends=self.ends)
+
+
 class OneBitMean(OneBit):
     """1BitMean: a fresh bit for every report."""
 
@@ -165,7 +395,6 @@ class OneBitMean(OneBit):
     NAME = "one_bit_mean"
     PARAMETERS = ("epsilon",)
     SOURCE = "Microsoft section 2.1"
-    ENCODING = "one_bit_mean"
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> OneBitMean:
@@ -182,25 +411,25 @@ class OneBitMean(OneBit):
         """The ends' ratio, for every report anew."""
         return Guarantee(self.bit.ratio, Inputs.NONE)
 
-    def device_definition(self) -> dict[str, Any]:
-        """The one round."""
-        return {"permanent": None, "instant": self.bit.definition()}
+    @cached_property
+    def device(self) -> FreshBitDevice:
+        """Its bit."""
+        return FreshBitDevice(self.domain_size, self.bit)
 
-    def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[int, Memo]:
-        """One bit, one word."""
-        return self.bit.draw(value, randomness), memo
+    @cached_property
+    def estimator(self) -> OneBitEstimator:
+        """By both ends."""
+        return OneBitEstimator(self.bit.maximum, self.ends)
 
     @property
-    def word_plan(self) -> WordPlan:
-        """One word for every report."""
-        return WordPlan(WordSpec(1))
+    def simulation(self) -> FreshBitSimulation:
+        """Of its device."""
+        return FreshBitSimulation(self.device)
 
-    def privatize_fleet(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
-        """See the contract."""
-        import numpy as np
-
-        drawn = self.bit.draw_many(values, words.instant(self.word_plan.instant)[:, 0])
-        return drawn.astype(np.uint8)[:, None]
+    @cached_property
+    def law(self) -> OneBitLaw:
+        """Of its bit."""
+        return OneBitLaw(self.bit)
 
 
 @dataclass(frozen=True)
@@ -223,7 +452,6 @@ class OneBitRRPM(OneBit):
     PARAMETERS = ("epsilon_longitudinal",)
     OPTIONAL = ("gamma", "segment")
     SOURCE = "Microsoft sections 3.1 and 4; docs/maths.md correction 6"
-    ENCODING = "one_bit_rrpm"
 
     segment: int
     flip: int
@@ -266,23 +494,13 @@ class OneBitRRPM(OneBit):
         return BitChannel(FULL - self.flip, self.flip) if self.flip else None
 
     @property
-    def lasting_ends(self) -> SupportProbabilities:
-        """Of the memoised bit, before it is flipped."""
-        one, zero = (Fraction(weight, FULL) for weight in (self.bit.one, self.bit.zero))
-        return SupportProbabilities(one, zero, _OWN_COINS)
-
-    def _one(self, value: int) -> Fraction:
-        one = super()._one(value)
-        return one + (1 - 2 * one) * Fraction(self.flip, FULL)
-
-    @property
     def guarantee(self) -> Guarantee:
         """ε' of the flipped bit for a report; ε∞ per point, m/s + 1 points.
 
         e^ε' = ((1−2γ)p + γ)/((1−2γ)(1−p) + γ). At ε∞ = 1, γ = 0.2 that is 0.569, not the 0.686 that Microsoft
         prints (docs/maths.md correction 6).
         """
-        points = self.maximum // self.segment + 1
+        points = self.bit.maximum // self.segment + 1
         return Guarantee(self.ends.own / self.ends.other, Inputs.POINTS, self.bit.ratio, points)
 
     @property
@@ -301,55 +519,26 @@ class OneBitRRPM(OneBit):
         """Bits that are memoised and sent as they are show a change."""
         return super().not_hidden if self.flip else (CHANGE_IS_PROVED, *super().not_hidden)
 
-    def point(self, value: int, alpha: int) -> int:
-        """Number of the point that a value is rounded to: the memoised input."""
-        number, above = divmod(value, self.segment)
-        return number + (above + alpha >= self.segment)
+    @cached_property
+    def device(self) -> PointBitDevice:
+        """Its bit, points and flip."""
+        return PointBitDevice(self.domain_size, self.bit, self.segment, self.instant)
 
-    def device_definition(self) -> dict[str, Any]:
-        """Distance of the points, the memoised round, and the flip where there is one."""
-        flip = None if self.instant is None else self.instant.definition()
-        return {"segment": self.segment, "permanent": self.bit.definition(), "instant": flip}
+    @cached_property
+    def estimator(self) -> OneBitEstimator:
+        """By both ends, of the report and of the memoised bit."""
+        one, zero = (Fraction(weight, FULL) for weight in (self.bit.one, self.bit.zero))
+        return OneBitEstimator(self.bit.maximum, self.ends, SupportProbabilities(one, zero, _OWN_COINS))
 
-    def new_memo(self, randomness: Randomness) -> Memo:
-        """A device draws α once."""
-        return Memo(seed=randomness.word(self.segment))
+    @cached_property
+    def simulation(self) -> PointBitSimulation:
+        """Of its device."""
+        return PointBitSimulation(self.device)
 
-    def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[int, Memo]:
-        """The point's bit, drawn once; flipped with probability γ. Raises ValueError for a memo without α."""
-        if memo.seed is None:
-            raise ValueError(f"the memo of a {self.NAME} device holds α: make it with new_memo")
-        key = self.point(value, memo.seed)
-        drawn = self.bit.draw(key * self.segment, randomness.permanent(key))
-        answer, memo = self._memoised(memo, key, drawn)
-        instant = self.instant
-        if instant is None:
-            return answer, memo
-        return int(instant.draw(bool(answer), randomness)), memo
-
-    @property
-    def word_plan(self) -> WordPlan:
-        """One word for α, one per point, and one per report where bits are flipped."""
-        return WordPlan(WordSpec(1 if self.flip else 0), WordSpec(1), WordSpec(1, self.segment))
-
-    def privatize_fleet(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
-        """See the contract; the memo key is device·(m/s + 1) + point."""
-        import numpy as np
-
-        alphas = words.seed(WordSpec(1, self.segment))[:, 0].astype(np.int64)
-        points = values // self.segment
-        points += values % self.segment + alphas >= self.segment
-
-        def draw(rows: Ints) -> Ints:
-            drawn = words.permanent(WordSpec(1))[rows, 0]
-            return self.bit.draw_many(points[rows] * self.segment, drawn)
-
-        answers = memo.recall(devices * (self.maximum // self.segment + 1) + points, draw)
-        instant = self.instant
-        if instant is not None:
-            weights = np.where(answers == 1, np.uint64(instant.one), np.uint64(instant.zero))
-            answers = words.instant(WordSpec(1))[:, 0] < weights
-        return answers.astype(np.uint8)[:, None]
+    @cached_property
+    def law(self) -> OneBitLaw:
+        """Of its bit and its flip."""
+        return OneBitLaw(self.bit, self.flip, memoised=True)
 
 
 def _near_divisors(number: int, near: int) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
+from math import exp, sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ldpbeam.arrays import Bytes, Floats, Ints, read_only
@@ -14,9 +15,15 @@ from ldpbeam.channels.exact import exp_below
 from ldpbeam.errors import InvalidPayload, Reason
 from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.privacy.guarantee import Guarantee, Inputs
-from ldpbeam.protocols.contract import FleetAnswers, FleetWords, Memo, WordPlan, WordSpec
+from ldpbeam.protocols.contract import FrequencyProtocol
+from ldpbeam.protocols.counter import Counter
+from ldpbeam.protocols.device import Device, Memo
+from ldpbeam.protocols.estimator import FrequencyEstimator
+from ldpbeam.protocols.forgery import Forgery, widest_variance
+from ldpbeam.protocols.history_model import PairModel, bit_rows, single_stratum, stratum_of
+from ldpbeam.protocols.law import FrequencyLaw
 from ldpbeam.protocols.parameters import Parameters
-from ldpbeam.protocols.results import FrequencyProtocol
+from ldpbeam.protocols.simulation import FleetAnswers, FleetWords, Simulation, WordPlan, WordSpec
 from ldpbeam.randomness import FULL, Randomness
 from ldpbeam.support import SupportProbabilities
 
@@ -31,6 +38,231 @@ class Verdict(NamedTuple):
 
     seed: int
     bit: int
+
+
+@dataclass(frozen=True)
+class PublicStringDevice(Device[Verdict]):
+    """A fresh string, and randomised response on its bit at the value.
+
+    Attributes:
+        domain_size: b.
+        instant: randomised response on the string's bit.
+        threshold: T; bit v is 1 where the upper half-word of a·v + c lies below T.
+    """
+
+    ENCODING = "public_string"
+
+    domain_size: int
+    instant: BitChannel
+    threshold: int
+
+    @property
+    def payload_bits(self) -> int:
+        """Two seed words and the bit; the seed is counted, since here the device sends it."""
+        return 129
+
+    def string_bit(self, seed: int, value: int) -> bool:
+        """y_value of the string with this seed."""
+        a, c = seed % FULL, seed >> 64
+        return (a * value + c) % FULL >> 32 < self.threshold
+
+    def definition(self) -> dict[str, Any]:
+        """T and the round."""
+        return {"threshold": self.threshold, "permanent": None, "instant": self.instant.definition()}
+
+    def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[Verdict, Memo]:
+        """A fresh string and one bit about it."""
+        a, c = ordinary(randomness.word()), randomness.word()
+        seed = a | c << 64
+        return Verdict(seed, int(self.instant.draw(self.string_bit(seed, value), randomness))), memo
+
+    def encode(self, response: Verdict) -> bytes:
+        """a, c (8 bytes each, little-endian), the bit."""
+        return response.seed.to_bytes(16, "little") + bytes([response.bit])
+
+    def decode(self, payload: bytes) -> Verdict:
+        """The seed of the string and the bit about it."""
+        self._require_length(payload)
+        if payload[16] > 1:
+            raise InvalidPayload(Reason.UNUSED_BITS, "the last byte is 0 or 1")
+        if is_degenerate(int.from_bytes(payload[:8], "little")):
+            raise InvalidPayload(Reason.DEGENERATE, "no device has a string of equal bits by so small a seed")
+        return Verdict(int.from_bytes(payload[:16], "little"), payload[16])
+
+
+@dataclass(frozen=True)
+class PublicStringCounter(Counter):
+    """One cell per value; signs are classes of seeds."""
+
+    domain_size: int
+    threshold: int
+
+    @property
+    def counts_length(self) -> int:
+        """One cell per value."""
+        return self.domain_size
+
+    @property
+    def signs_length(self) -> int:
+        """Classes of seeds."""
+        return CELLS
+
+    def check(self, payloads: Bytes) -> Bytes:
+        """The last byte is one bit, and no device has a degenerate multiplier."""
+        return check_seeded(payloads, 2, CheckCode.UNUSED_BITS)
+
+    def add(self, payloads: Bytes, counts: Ints) -> None:
+        """One compare per (accepted report, value)."""
+        import numpy as np
+
+        from ldpbeam.kernels import bit_flip, hashing
+
+        start, step, width = (np.empty(len(payloads), np.int64) for _ in range(3))
+        threshold = np.uint64(self.threshold)
+        accepted = bit_flip.read_accepted(read_only(payloads), threshold, start, step, width)
+        hashing.add_affine(start[:accepted], step[:accepted], width[:accepted], counts)
+
+    def add_signs(self, payloads: Bytes, signs: Ints) -> None:
+        """One increment per report, whether it accepts its string or not."""
+        add_seeds(payloads, signs)
+
+    def seed_cells(self, counts: Ints, signs: Ints) -> tuple[Ints, float]:
+        """Classes of seeds."""
+        return signs, 1.0
+
+    def steps(self, reports: float) -> float:
+        """One compare per report and value."""
+        return reports * self.domain_size
+
+
+@dataclass(frozen=True)
+class PublicStringEstimator(FrequencyEstimator):
+    """An accepted string supports every value whose bit is 1; a refused one supports none.
+
+    Attributes:
+        device: the rounds behind (own, other).
+    """
+
+    device: PublicStringDevice = field(kw_only=True)
+
+    def sum_law(self, weights: Floats, *, lasting: bool = False) -> SumLaw:
+        """What the ones of a string weigh, where the device accepts it.
+
+        Bits of a string are pairwise independent; three are not, so the squares are the mean over the spread
+        functions of the hash.
+        """
+        import numpy as np
+
+        from ldpbeam.hashing.collisions import SPREAD, class_squares, half_words
+        from ldpbeam.protocols.sum_laws import FreshReports
+
+        limit = np.uint64(self.device.threshold)
+        tables = ((halves >= limit).astype(np.uint16) for halves in half_words(self.size, 1))
+        # E[(the value's bit)·(what the ones weigh)²], (sums, k)
+        squares = class_squares(tables, SPREAD, weights, np.array([1.0, 0.0]))
+        own, other = float(self.support.own), float(self.support.other)
+        one = self.device.threshold / _HALF_WORDS
+        accept, refuse = float(self.device.instant.own), float(self.device.instant.other)
+        whole, alone = (w.sum(axis=1, keepdims=True) for w in (weights, weights**2))
+        mean = other * whole + (own - other) * weights
+        # E[X²] − E[X]²
+        second = refuse * (one * (1 - one) * alone + (one * whole) ** 2) + (accept - refuse) * squares
+        return FreshReports(weights, own, other, second - mean**2)
+
+
+@dataclass(frozen=True)
+class PublicStringSimulation(Simulation):
+    """Three words for each report."""
+
+    device: PublicStringDevice
+
+    @property
+    def word_plan(self) -> WordPlan:
+        """Two words for the string of every report, one for the bit."""
+        return WordPlan(WordSpec(1), seed=WordSpec(2), seed_per_report=True)
+
+    def privatize(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
+        """See the contract."""
+        import numpy as np
+
+        from ldpbeam.kernels import bit_flip
+
+        seeds, instant = words.seed(WordSpec(2)), self.device.instant
+        a, c = ordinary_many(seeds[:, 0]), np.ascontiguousarray(seeds[:, 1])
+        drawn = np.ascontiguousarray(words.instant(WordSpec(1))[:, 0])
+        one, zero = np.uint64(instant.one), np.uint64(instant.zero)
+        payloads = np.empty((values.size, self.device.payload_size), np.uint8)
+        threshold = np.uint64(self.device.threshold)
+        bit_flip.draw_verdicts(a, c, values, threshold, drawn, one, zero, payloads)
+        return payloads
+
+
+@dataclass(frozen=True)
+class PublicStringLaw(FrequencyLaw[Verdict]):
+    """Randomised response on one bit, given the string."""
+
+    device: PublicStringDevice
+
+    @property
+    def domain_size(self) -> int:  # type: ignore[override]
+        """Values."""
+        return self.device.domain_size
+
+    def likelihood(self, response: Verdict, value: int) -> Fraction:
+        """P(bit | value, seed)."""
+        instant = self.device.instant
+        one = instant.own if self.device.string_bit(response.seed, value) else instant.other
+        return one if response.bit else 1 - one
+
+    def supports(self, response: Verdict, value: int) -> bool:
+        """An accepted string supports every value whose bit is 1; a refused one supports none."""
+        return bool(response.bit) and self.device.string_bit(response.seed, value)
+
+    def model(self, pair: tuple[int, int]) -> PairModel:
+        """The string's bits at the two values, and whether it was accepted."""
+        v, w = pair
+        share = Fraction(self.device.threshold, _HALF_WORDS)
+        rows = bit_rows(self.device.instant, 1)
+        kinds = []
+        for string in range(4):
+            bits = string & 1, string >> 1
+            chance = Fraction(1)
+            for bit in bits:
+                chance *= share if bit else 1 - share
+            name = f"string {bits[0]}, {bits[1]}"
+            kinds.append(stratum_of(bits, (None, rows), name, chance))
+
+        def placed(response: Verdict) -> tuple[int, int]:
+            first, second = (self.device.string_bit(response.seed, value) for value in (v, w))
+            return first | second << 1, response.bit
+
+        return single_stratum(PairModel(pair, placed, tuple(kinds)))
+
+    def best_guess(self, reports: int) -> float:
+        """The value with whose bits most verdicts agree, given how many strings were accepted.
+
+        Where those numbers have a standard deviation of 4 or more they are summed over in steps of half of
+        it: a sum of the shape of a bell does not change by that.
+        """
+        import numpy as np
+
+        from ldpbeam.privacy.guess_laws import NOTHING, binomial, highest, sum_of
+
+        k, agree = self.domain_size, self.device.instant.own
+        one = Fraction(self.device.threshold, _HALF_WORDS)
+        accepted = agree * one + (1 - agree) * (1 - one)
+        chances = binomial(reports, accepted)
+        likely = np.flatnonzero(chances > exp(NOTHING))
+        step = max(1, int(sqrt(reports * float(accepted * (1 - accepted))) / 2))
+        right = 0.0
+        for a in range(int(likely[0]), int(likely[-1]) + 1, step):
+            own = sum_of(
+                binomial(a, agree * one / accepted),
+                binomial(reports - a, agree * (1 - one) / (1 - accepted)),
+            )
+            other = sum_of(binomial(a, one), binomial(reports - a, 1 - one))
+            right += step * float(chances[a]) * highest(own, other, k)
+        return right
 
 
 @dataclass(frozen=True)
@@ -58,8 +290,6 @@ class BinFlipPlus(FrequencyProtocol[Verdict]):
     PARAMETERS = ("epsilon",)
     SOURCE = "Microsoft section 5; Bassily and Smith (STOC 2015), generic protocol with 1-bit reports"
 
-    ENCODING = "public_string"
-
     domain_size: int
     instant: BitChannel
     threshold: int
@@ -71,119 +301,43 @@ class BinFlipPlus(FrequencyProtocol[Verdict]):
         threshold = round(_HALF_WORDS / (exp_below(epsilon / 2) + 1))
         return cls(domain_size, BitChannel.symmetric(exp_below(epsilon)), threshold)
 
-    @cached_property
-    def support(self) -> SupportProbabilities:
-        """own = Q·P1, other = Q·(Q·P1 + (1 − Q)·P0)."""
-        share = Fraction(self.threshold, _HALF_WORDS)
-        accept, refuse = self.instant.own, self.instant.other
-        return SupportProbabilities(share * accept, share * (share * accept + (1 - share) * refuse))
-
-    def sum_law(self, weights: Floats, *, lasting: bool = False) -> SumLaw:
-        """Three bits of a string are not independent: the mean over the spread functions of the hash."""
-        import numpy as np
-
-        from ldpbeam.hashing.collisions import SPREAD, class_squares, half_words
-        from ldpbeam.protocols.sum_laws import PublicStrings
-
-        limit = np.uint64(self.threshold)
-        tables = ((halves >= limit).astype(np.uint16) for halves in half_words(self.domain_size, 1))
-        squares = class_squares(tables, SPREAD, weights, np.array([1.0, 0.0]))
-        own, other = float(self.support.own), float(self.support.other)
-        one = self.threshold / _HALF_WORDS
-        accept, refuse = float(self.instant.own), float(self.instant.other)
-        return PublicStrings(weights, own, other, one, accept, refuse, squares)
-
     @property
     def guarantee(self) -> Guarantee:
         """Randomised response on one bit."""
         return Guarantee(self.instant.own / self.instant.other, Inputs.NONE)
 
-    @property
-    def payload_bits(self) -> int:
-        """Two seed words and the bit; the seed is counted, since here the device sends it."""
-        return 129
+    @cached_property
+    def device(self) -> PublicStringDevice:
+        """Its round and T."""
+        return PublicStringDevice(self.domain_size, self.instant, self.threshold)
 
-    def string_bit(self, seed: int, value: int) -> bool:
-        """y_value of the string with this seed."""
-        a, c = seed % FULL, seed >> 64
-        return (a * value + c) % FULL >> 32 < self.threshold
+    @cached_property
+    def counter(self) -> PublicStringCounter:
+        """One cell per value."""
+        return PublicStringCounter(self.domain_size, self.threshold)
 
-    def device_definition(self) -> dict[str, Any]:
-        """T and the round."""
-        return {"threshold": self.threshold, "permanent": None, "instant": self.instant.definition()}
+    @cached_property
+    def estimator(self) -> PublicStringEstimator:
+        """own = Q·P1, other = Q·(Q·P1 + (1 − Q)·P0)."""
+        share = Fraction(self.threshold, _HALF_WORDS)
+        accept, refuse = self.instant.own, self.instant.other
+        support = SupportProbabilities(share * accept, share * (share * accept + (1 - share) * refuse))
+        return PublicStringEstimator(self.counter, self.domain_size, support, device=self.device)
 
-    def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[Verdict, Memo]:
-        """A fresh string and one bit about it."""
-        a, c = ordinary(randomness.word()), randomness.word()
-        seed = a | c << 64
-        return Verdict(seed, int(self.instant.draw(self.string_bit(seed, value), randomness))), memo
-
-    def encode(self, response: Verdict) -> bytes:
-        """a, c (8 bytes each, little-endian), the bit."""
-        return response.seed.to_bytes(16, "little") + bytes([response.bit])
-
-    def decode(self, payload: bytes) -> Verdict:
-        """The seed of the string and the bit about it."""
-        self._require_length(payload)
-        if payload[16] > 1:
-            raise InvalidPayload(Reason.UNUSED_BITS, "the last byte is 0 or 1")
-        if is_degenerate(int.from_bytes(payload[:8], "little")):
-            raise InvalidPayload(Reason.DEGENERATE, "no device has a string of equal bits by so small a seed")
-        return Verdict(int.from_bytes(payload[:16], "little"), payload[16])
-
-    def likelihood(self, response: Verdict, value: int) -> Fraction:
-        """P(bit | value, seed)."""
-        one = self.instant.own if self.string_bit(response.seed, value) else self.instant.other
-        return one if response.bit else 1 - one
-
-    def supports(self, response: Verdict, value: int) -> bool:
-        """An accepted string supports every value whose bit is 1; a refused one supports none."""
-        return bool(response.bit) and self.string_bit(response.seed, value)
-
-    def check(self, payloads: Bytes) -> Bytes:
-        """The last byte is one bit, and no device has a degenerate multiplier."""
-        return check_seeded(payloads, 2, CheckCode.UNUSED_BITS)
+    @cached_property
+    def simulation(self) -> PublicStringSimulation:
+        """Of its device."""
+        return PublicStringSimulation(self.device)
 
     @property
-    def signs_length(self) -> int:
-        """Classes of seeds."""
-        return CELLS
+    def forgery(self) -> Forgery:
+        """A string may have a 1 for every value."""
+        k, support = self.domain_size, self.estimator.support
+        return Forgery(
+            ends=support, most_supported=k, asked_about=k, supported_variance=widest_variance(k, support)
+        )
 
-    def add_signs(self, payloads: Bytes, signs: Ints) -> None:
-        """One increment per report, whether it accepts its string or not."""
-        add_seeds(payloads, signs)
-
-    def seed_cells(self, counts: Ints, signs: Ints) -> tuple[Ints, float]:
-        """Classes of seeds."""
-        return signs, 1.0
-
-    def add_support(self, payloads: Bytes, counts: Ints) -> None:
-        """One compare per (accepted report, value)."""
-        import numpy as np
-
-        from ldpbeam.kernels import bit_flip, hashing
-
-        start, step, width = (np.empty(len(payloads), np.int64) for _ in range(3))
-        threshold = np.uint64(self.threshold)
-        accepted = bit_flip.read_accepted(read_only(payloads), threshold, start, step, width)
-        hashing.add_affine(start[:accepted], step[:accepted], width[:accepted], counts)
-
-    @property
-    def word_plan(self) -> WordPlan:
-        """Two words for the string of every report, one for the bit."""
-        return WordPlan(WordSpec(1), seed=WordSpec(2), seed_per_report=True)
-
-    def privatize_fleet(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
-        """See the contract."""
-        import numpy as np
-
-        from ldpbeam.kernels import bit_flip
-
-        seeds = words.seed(WordSpec(2))
-        a, c = ordinary_many(seeds[:, 0]), np.ascontiguousarray(seeds[:, 1])
-        drawn = np.ascontiguousarray(words.instant(WordSpec(1))[:, 0])
-        one, zero = np.uint64(self.instant.one), np.uint64(self.instant.zero)
-        payloads = np.empty((values.size, self.payload_size), np.uint8)
-        threshold = np.uint64(self.threshold)
-        bit_flip.draw_verdicts(a, c, values, threshold, drawn, one, zero, payloads)
-        return payloads
+    @cached_property
+    def law(self) -> PublicStringLaw:
+        """Of its device."""
+        return PublicStringLaw(self.device)

@@ -259,31 +259,22 @@ class HashedSymbol(SumLaw):
 
 
 @dataclass(frozen=True, eq=False)
-class PublicStrings(SumLaw):
-    """BinFlip+: X is what the ones of a public string weigh, where the device accepts it.
+class FreshReports(SumLaw):
+    """Any report of which nothing is memoised, by the variances that its encoding works out.
 
     Attributes:
-        one: share of ones in a string.
-        accept, refuse: P(accepted | the value's bit is 1) and P(accepted | it is 0).
-        squares: E[(the value's bit)·(what the ones weigh)²], (sums, k).
+        given: Var(X | value), float64 (sums, k).
     """
 
     weights: Floats
     own: float
     other: float
-    one: float
-    accept: float
-    refuse: float
-    squares: Floats
+    given: Floats
 
-    @cached_property
+    @property
     def conditional(self) -> Floats:
-        """E[X²] − E[X]²; bits of a string are pairwise independent."""
-        whole = self.weights.sum(axis=1, keepdims=True)
-        alone = (self.weights**2).sum(axis=1, keepdims=True)
-        second = self.refuse * (self.one * (1 - self.one) * alone + (self.one * whole) ** 2)
-        second = second + (self.accept - self.refuse) * self.squares
-        return np.asarray(np.maximum(second - self.mean**2, 0.0), np.float64)
+        """As the encoding has them; not below 0, where floats may bring them."""
+        return np.asarray(np.maximum(self.given, 0.0), np.float64)
 
     def again(self, first: Floats, second: Floats) -> tuple[Floats, Floats]:
         """Nothing is memoised."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from abc import ABC
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial
+from math import exp, lgamma, log
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ldpbeam.arrays import Bytes, Floats, Ints
@@ -15,43 +17,74 @@ from ldpbeam.channels.exact import product_of
 from ldpbeam.errors import CollectionError
 from ldpbeam.privacy.bit_loss import BitLosses
 from ldpbeam.privacy.guarantee import Guarantee, Inputs
-from ldpbeam.protocols.bit_vector import BitVector
-from ldpbeam.protocols.contract import FleetAnswers, FleetWords, Memo, WordPlan, WordSpec
+from ldpbeam.privacy.randomiser import Randomiser
+from ldpbeam.protocols.bit_vector import BitVectorDevice, RandomisedBits, RandomisedBitsCounter
+from ldpbeam.protocols.contract import FrequencyProtocol
+from ldpbeam.protocols.device import Memo
+from ldpbeam.protocols.estimator import FrequencyEstimator
+from ldpbeam.protocols.forgery import Forgery
+from ldpbeam.protocols.history_model import PairModel, bit_rows, for_life, stratum_of
+from ldpbeam.protocols.law import FrequencyLaw, Kinds
 from ldpbeam.protocols.parameters import Parameters
+from ldpbeam.protocols.simulation import FleetAnswers, FleetWords, Simulation, WordPlan, WordSpec
 from ldpbeam.randomness import FULL, Randomness
 from ldpbeam.support import SupportProbabilities
 
 if TYPE_CHECKING:
     from ldpbeam.protocols.sum_laws import SumLaw
 
+_LEAST = Fraction(64, 10**10)
+"""Least chance of another device's report to be of one given kind that is of use: among ten billion devices,
+more than there are people, so few would hide one."""
+
 
 @dataclass(frozen=True)
-class Unary(BitVector[int]):
-    """Independent randomised bits of the one-hot vector; a response is the integer Σ bit_v·2^v.
-
-    Attributes:
-        domain_size: k.
-        instant: the round drawn for every report.
-        permanent: the memoised round; None for one-round protocols.
-    """
+class UnaryDevice(BitVectorDevice[int]):
+    """Independent randomised bits of the one-hot vector; a response is the integer Σ bit_v·2^v."""
 
     ENCODING = "unary"
 
     domain_size: int
     instant: BitChannel
-    permanent: BitChannel | None = None
-
-    @cached_property
-    def support(self) -> SupportProbabilities:
-        """The composed bit channel."""
-        if self.permanent is None:
-            return _probabilities(self.instant)
-        return SupportProbabilities(*self.permanent.then(self.instant))
+    permanent: BitChannel | None
+    bits: RandomisedBits
 
     @property
-    def lasting(self) -> SupportProbabilities | None:
-        """The permanent round."""
-        return None if self.permanent is None else _probabilities(self.permanent)
+    def payload_bits(self) -> int:
+        """One bit per value."""
+        return self.domain_size
+
+    def definition(self) -> dict[str, Any]:
+        """Both rounds."""
+        permanent = None if self.permanent is None else self.permanent.definition()
+        return {"permanent": permanent, "instant": self.instant.definition()}
+
+    def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[int, Memo]:
+        """k bits as one integer; k words per round, whatever the value and the memo."""
+        if self.permanent is None:
+            return self.instant.draw_bits(1 << value, self.domain_size, randomness), memo
+        drawn = self.permanent.draw_bits(1 << value, self.domain_size, randomness.permanent(value))
+        answer, memo = self._memoised(memo, value, drawn)
+        return self.instant.draw_bits(answer, self.domain_size, randomness), memo
+
+    def encode(self, response: int) -> bytes:
+        """Bit v is bit v & 7 of byte v >> 3."""
+        return response.to_bytes(self.payload_size, "little")
+
+    def decode(self, payload: bytes) -> int:
+        """The bits in the payload."""
+        return self._vector(payload)
+
+
+@dataclass(frozen=True)
+class UnaryCounter(RandomisedBitsCounter):
+    """A column sum of bits."""
+
+    bits: RandomisedBits
+
+
+class UnaryEstimator(FrequencyEstimator):
+    """A report supports every value whose bit is 1."""
 
     def sum_law(self, weights: Floats, *, lasting: bool = False) -> SumLaw:
         """Bits are independent given the value, in both rounds."""
@@ -61,10 +94,152 @@ class Unary(BitVector[int]):
         assert found is not None  # noqa: S101 - asked of what is memoised only
         return IndependentBits(weights, float(found.own), float(found.other))
 
+
+@dataclass(frozen=True)
+class UnarySimulation(Simulation):
+    """A word for each bit and round of each device."""
+
+    device: UnaryDevice
+
+    @cached_property
+    def word_plan(self) -> WordPlan:
+        """One word per bit and round."""
+        each = WordSpec(self.device.domain_size, bits=True)
+        return WordPlan(each, None if self.device.permanent is None else each)
+
+    @property
+    def answer_bytes(self) -> int:
+        """A packed bit vector."""
+        return (self.device.domain_size + 7) // 8
+
+    def privatize(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
+        """See the contract; the memo key is device·k + value."""
+        from ldpbeam.kernels import bits
+
+        instant, once, *_ = self.word_plan
+        k, second, permanent = self.device.domain_size, self.device.instant, self.device.permanent
+        if permanent is None or once is None:
+            return words.instant_bits(bits.one_hot(values, k), instant, second)
+
+        def draw(rows: Ints) -> Bytes:
+            return words.permanent_bits(bits.one_hot(values[rows], k), rows, once, permanent)
+
+        answers = memo.recall(devices * k + values, draw)
+        return words.instant_bits(answers, instant, second)
+
+
+@dataclass(frozen=True)
+class UnaryLaw(FrequencyLaw[int]):
+    """Bits that are independent given the value, in both rounds."""
+
+    domain_size: int
+    instant: BitChannel
+    permanent: BitChannel | None
+    support: SupportProbabilities
+
+    def likelihood(self, response: int, value: int) -> Fraction:
+        """Product over the bits."""
+        own, other = self.support.own, self.support.other
+        bit = (1 - other, other), (1 - own, own)
+        return product_of(bit[v == value][response >> v & 1] for v in range(self.domain_size))
+
+    def supports(self, response: int, value: int) -> bool:
+        """A report supports every value whose bit is 1."""
+        return bool(response >> value & 1)
+
+    def responses(self) -> Iterator[int]:
+        """All bit vectors."""
+        return iter(range(1 << self.domain_size))
+
+    def model(self, pair: tuple[int, int]) -> PairModel:
+        """The two values' bits."""
+        v, w = pair
+
+        def placed(response: int) -> tuple[int, int]:
+            return 0, (response >> v & 1) | (response >> w & 1) << 1
+
+        rounds = bit_rows(self.permanent, 2), bit_rows(self.instant, 2)
+        return for_life(PairModel(pair, placed, (stratum_of((1, 2), rounds),)))
+
+    def best_guess(self, reports: int) -> float:
+        """A bit of its own for each value: the number of its ones decides, the more the better."""
+        from ldpbeam.privacy.guess_laws import binomial, highest
+
+        up, down = (binomial(reports, p) for p in (self.instant.own, self.instant.other))
+        if self.permanent is None:
+            return highest(up, down, self.domain_size)
+        own, other = (float(p) * up + float(1 - p) * down for p in (self.permanent.own, self.permanent.other))
+        return highest(own, other, self.domain_size)
+
+    def equal_responses(self, value: Any) -> Kinds:
+        """Bit by bit; of two rounds, by the number of ones in the permanent answer."""
+        instant, others = self.instant, self.domain_size - 1
+        if self.permanent is None:
+            return ((1.0, _same_bits(instant.own, 1) * _same_bits(instant.other, others)),)
+        kinds, q = [], float(self.permanent.other)
+        for ones in range(others + 1):
+            choices = lgamma(others + 1) - lgamma(ones + 1) - lgamma(others - ones + 1)
+            chance = exp(choices + ones * log(q) + (others - ones) * log(1 - q))
+            for own, p in ((1, float(self.permanent.own)), (0, 1 - float(self.permanent.own))):
+                equal = _same_bits(instant.own, ones + own) * _same_bits(
+                    instant.other, others + 1 - ones - own
+                )
+                kinds.append((chance * p, equal))
+        return tuple(kinds)
+
+    def one_epoch(self, *, renamed: bool, alone: bool) -> Randomiser | None:
+        """None where the answers of the others, which the server may know, leave too little to hide in."""
+        ratio = unary_ratio(self.support.own, self.support.other)
+        if alone or self.permanent is None:
+            return Randomiser(ratio, self.support.gap)
+        others = self._others()
+        return Randomiser(ratio, self.support.gap, 1, others) if others[0] >= _LEAST else None
+
+    def many_epochs(self, *, renamed: bool) -> Randomiser | None:
+        """None of two rounds: the memoised answers of two values differ in too many bits."""
+        return None if self.permanent is not None else self.one_epoch(renamed=renamed, alone=False)
+
+    def _others(self) -> tuple[Fraction, Fraction]:
+        """The least chances of another device's report of k bits, whatever bits it memoised.
+
+        A report tells two values apart by their two bits: 10 and 01 are the two kinds, 11 and 00 the third.
+        The other k − 2 bits of the device are 1 with the composed chance. Those of another device follow from
+        bits that the server may know; each agrees with such a bit with at least ``alike``.
+        """
+        own, other = self.support.own, self.support.other
+        one, zero = self.instant.own, self.instant.other
+        alike = min(zero / other, (1 - one) / (1 - other))
+        # The power is off by far less than a billionth for as many bits as a domain may have.
+        further = Fraction(float(alike) ** (self.domain_size - 2) * (1 - 1e-9))
+        rest = own * other + (1 - own) * (1 - other)
+        third = rest * min(zero**2 / (own * other), (1 - one) ** 2 / ((1 - own) * (1 - other)))
+        return zero * (1 - one) * further, third * further
+
+
+def _same_bits(one: Fraction, bits: int) -> float:
+    """P(so many bits, each 1 with one chance, are the same twice)."""
+    return exp(bits * log(one**2 + (1 - one) ** 2))
+
+
+@dataclass(frozen=True)
+class Unary(FrequencyProtocol[int], ABC):
+    """Independent randomised bits of the one-hot vector.
+
+    Attributes:
+        domain_size: k.
+        instant: the round drawn for every report.
+        permanent: the memoised round; None for one-round protocols.
+    """
+
+    domain_size: int
+    instant: BitChannel
+    permanent: BitChannel | None = None
+
     @cached_property
     def guarantee(self) -> Guarantee:
         """Composed one-hot ratio for the first report; ε∞ per value, k values."""
-        ratio = unary_ratio(self.support.own, self.support.other)
+        support = self.estimator.support
+        ratio = unary_ratio(support.own, support.other)
         if self.permanent is None:
             return Guarantee(ratio, Inputs.NONE)
         memoised = unary_ratio(self.permanent.own, self.permanent.other)
@@ -90,66 +265,47 @@ class Unary(BitVector[int]):
             *super().not_hidden,
         )
 
-    @property
-    def payload_bits(self) -> int:
-        """One bit per value."""
-        return self.domain_size
-
-    def device_definition(self) -> dict[str, Any]:
-        """Both rounds."""
-        permanent = None if self.permanent is None else self.permanent.definition()
-        return {"permanent": permanent, "instant": self.instant.definition()}
-
-    def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[int, Memo]:
-        """k bits as one integer; k words per round, whatever the value and the memo."""
-        if self.permanent is None:
-            return self.instant.draw_bits(1 << value, self.domain_size, randomness), memo
-        drawn = self.permanent.draw_bits(1 << value, self.domain_size, randomness.permanent(value))
-        answer, memo = self._memoised(memo, value, drawn)
-        return self.instant.draw_bits(answer, self.domain_size, randomness), memo
-
-    def encode(self, response: int) -> bytes:
-        """Bit v is bit v & 7 of byte v >> 3."""
-        return response.to_bytes(self.payload_size, "little")
-
-    def decode(self, payload: bytes) -> int:
-        """The bits in the payload."""
-        return self._vector(payload)
-
-    def likelihood(self, response: int, value: int) -> Fraction:
-        """Product over the bits; they are independent given the value, in both rounds."""
-        own, other = self.support.own, self.support.other
-        bit = (1 - other, other), (1 - own, own)
-        return product_of(bit[v == value][response >> v & 1] for v in range(self.domain_size))
-
-    def supports(self, response: int, value: int) -> bool:
-        """A report supports every value whose bit is 1."""
-        return bool(response >> value & 1)
-
-    def responses(self) -> Iterator[int]:
-        """All bit vectors."""
-        return iter(range(1 << self.domain_size))
+    @cached_property
+    def _bits(self) -> RandomisedBits:
+        """The law of a report's bits: of the one round, or of both composed."""
+        rounds = _probabilities(self.instant)
+        if self.permanent is not None:
+            rounds = SupportProbabilities(*self.permanent.then(self.instant))
+        return RandomisedBits(self.domain_size, self.domain_size, rounds)
 
     @cached_property
-    def word_plan(self) -> WordPlan:
-        """One word per bit and round."""
-        each = WordSpec(self.domain_size, bits=True)
-        return WordPlan(each, None if self.permanent is None else each)
+    def device(self) -> UnaryDevice:
+        """Its rounds."""
+        return UnaryDevice(self.domain_size, self.instant, self.permanent, self._bits)
 
-    def privatize_fleet(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
-        """See the contract; the memo key is device·k + value."""
-        from ldpbeam.kernels import bits
+    @cached_property
+    def counter(self) -> UnaryCounter:
+        """One cell per value."""
+        return UnaryCounter(self._bits)
 
-        instant, once, *_ = self.word_plan
-        permanent = self.permanent
-        if permanent is None or once is None:
-            return words.instant_bits(bits.one_hot(values, self.domain_size), instant, self.instant)
+    @cached_property
+    def estimator(self) -> UnaryEstimator:
+        """(own, other) of a bit."""
+        counter, k, support = self.counter, self.domain_size, self._bits.support
+        if self.permanent is None:
+            return UnaryEstimator(counter, k, support)
+        formulas = "p1·p2 + (1 − p1)·q2", "q1·p2 + (1 − q1)·q2"
+        return UnaryEstimator(counter, k, support, _probabilities(self.permanent), formulas=formulas)
 
-        def draw(rows: Ints) -> Bytes:
-            return words.permanent_bits(bits.one_hot(values[rows], self.domain_size), rows, once, permanent)
+    @cached_property
+    def simulation(self) -> UnarySimulation:
+        """Of its device."""
+        return UnarySimulation(self.device)
 
-        answers = memo.recall(devices * self.domain_size + values, draw)
-        return words.instant_bits(answers, instant, self.instant)
+    @property
+    def forgery(self) -> Forgery:
+        """The ones of a report."""
+        return self._bits.forgery
+
+    @cached_property
+    def law(self) -> UnaryLaw:
+        """Of its rounds."""
+        return UnaryLaw(self.domain_size, self.instant, self.permanent, self._bits.support)
 
 
 class SUE(Unary):
@@ -180,7 +336,7 @@ class OUE(Unary):
         return cls(domain_size, oue_round(parameters.level("epsilon")))
 
 
-class TwoRounds(Unary):
+class TwoRounds(Unary, ABC):
     """The L-UE family: a memoised round at ε∞, then the second round with which the first report spends ε1.
 
     Class constants:

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.record import definition
-from ldpbeam.protocols.contract import Result
+from ldpbeam.protocols.estimator import Result
 from ldpbeam.support import SupportProbabilities
 
 Curve: TypeAlias = tuple[tuple[int, float], ...]
@@ -263,7 +263,7 @@ def collection_entry(collection: Collection) -> dict[str, Any]:
     """What run.json says of a collection."""
     from ldpbeam.consistency import METHODS
 
-    method, mean = METHODS[collection.consistency], collection.protocol.result is Result.MEAN
+    method, mean = METHODS[collection.consistency], collection.protocol.estimator.result is Result.MEAN
     # A mean is brought into its range by every method but none, and there is no sum to keep.
     promises = {
         "non_negative": collection.consistency != "none" if mean else method.non_negative,

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from ldpbeam.errors import UsageError
-from ldpbeam.protocols.contract import Result
+from ldpbeam.protocols.estimator import Result
 from ldpbeam.records.collection_record import CollectionRecord, HistogramRecord
 from ldpbeam.records.run_record import RUN_RECORD, RunRecord, read_record
 from ldpbeam.report_page.dates import Dates

@@ -16,8 +16,8 @@ import numpy as np
 from ldpbeam.arrays import Floats, Ints
 from ldpbeam.estimates import nearest_shares
 from ldpbeam.over_time.covariance import MemoErrors
-from ldpbeam.protocols.results import FrequencyProtocol
-from ldpbeam.protocols.server_side import PartEstimator
+from ldpbeam.protocols.contract import FrequencyProtocol
+from ldpbeam.protocols.part_estimator import PartEstimator
 from ldpbeam.protocols.sum_laws import KnownValue, SumLaw
 
 
@@ -119,11 +119,11 @@ class SumErrors(MemoErrors):
 
     @cached_property
     def _report(self) -> SumLaw:
-        return self.protocol.sum_law(self.weights)
+        return self.protocol.estimator.sum_law(self.weights)
 
     @cached_property
     def _drawn(self) -> Drawing:
-        asked, both = map(float, self.protocol.asked)
+        asked, both = map(float, self.protocol.estimator.asked)
         return Drawing(self.weights, 1 / asked - both, both - self.share * self.present)
 
     def variance(self, frequency: Floats, n: Ints) -> Floats:
@@ -134,7 +134,7 @@ class SumErrors(MemoErrors):
             n: int64 (T, k), reports that speak about each value, at least 1.
         """
         reports, scale = self.reports(n), None
-        asked = float(self.protocol.asked[0])
+        asked = float(self.protocol.estimator.asked[0])
         if asked < 1:
             scale = reports * asked / n
         law = self._report
@@ -143,9 +143,9 @@ class SumErrors(MemoErrors):
 
     def reports(self, n: Ints) -> Floats:
         """Reports of each epoch, float64 (T, 1), from those that speak about each value (T, k)."""
-        if self.protocol.asked[0] == 1:
+        if self.protocol.estimator.asked[0] == 1:
             return n[..., :1].astype(np.float64)
-        each = float(self.protocol.asked[0] * n.shape[-1])
+        each = float(self.protocol.estimator.asked[0] * n.shape[-1])
         return np.asarray(np.rint(n.sum(axis=-1, keepdims=True) / each), np.float64)
 
     # Several epochs
@@ -153,16 +153,16 @@ class SumErrors(MemoErrors):
     @property
     def independent(self) -> bool:
         """Whether errors of different epochs are."""
-        return self.protocol.lasting is None and self.share == 1 and self.again == 1
+        return self.protocol.estimator.lasting is None and self.share == 1 and self.again == 1
 
     @cached_property
     def _kept(self) -> tuple[SumLaw, Drawing]:
         """The law of what is kept, and what drawing for life adds."""
-        if self.protocol.lasting is None:
+        if self.protocol.estimator.lasting is None:
             return KnownValue(self.weights), Drawing(self.weights, 0.0, 1 - self.share)
-        asked, both = map(float, self.protocol.asked)
+        asked, both = map(float, self.protocol.estimator.asked)
         drawn = Drawing(self.weights, 1 / asked - both, both - self.share)
-        return self.protocol.sum_law(self.weights, lasting=True), drawn
+        return self.protocol.estimator.sum_law(self.weights, lasting=True), drawn
 
     @property
     def _gap(self) -> float:

@@ -11,7 +11,7 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import UsageError
 from ldpbeam.over_time.results import History
 from ldpbeam.over_time.series import Series
-from ldpbeam.protocols.contract import Result
+from ldpbeam.protocols.estimator import Result
 from ldpbeam.sums.errors import SumErrors, sum_errors
 from ldpbeam.sums.quantity import Sums
 from ldpbeam.sums.question import Question
@@ -19,7 +19,7 @@ from ldpbeam.sums.question import Question
 
 def require_frequencies(collection: Collection) -> None:
     """Raise UsageError for a collection of means."""
-    if collection.protocol.result is not Result.FREQUENCIES:
+    if collection.protocol.estimator.result is not Result.FREQUENCIES:
         raise UsageError(
             "E-USAGE-SUMS",
             f"{collection.name} collects a mean, which has no values to add up",

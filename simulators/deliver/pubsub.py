@@ -175,7 +175,7 @@ def arrivals(random_words: RandomWords, epochs: Epochs, epoch: int, count: int) 
 def _rows_per_message(collection: Collection, format: Format, wanted: int) -> int:  # noqa: A002
     if format == "report":
         return 1
-    return max(1, min(wanted, _MESSAGE_BYTES // (8 + collection.protocol.payload_size)))
+    return max(1, min(wanted, _MESSAGE_BYTES // (8 + collection.protocol.device.payload_size)))
 
 
 def _regrouped(batches: Iterator[ReportColumns], rows: int) -> Iterator[ReportColumns]:

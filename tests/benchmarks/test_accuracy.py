@@ -86,7 +86,7 @@ def test_other_off_by_a_tenth_fails(
 def published(errors: np.ndarray, margin: float = 1.96) -> accuracy.Published:
     """Errors in standard deviations, as if published for L-GRR over two values."""
     truth = np.full(errors.shape, 0.5)
-    support = present(collection().protocol.support)
+    support = present(collection().protocol.estimator.support)
     own, other = float(support.own), float(support.other)
     n = np.full(len(errors), 1000)
     sd = np.sqrt(accuracy.theoretical_variance(truth, n[:, None], own, other))

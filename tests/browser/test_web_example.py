@@ -185,7 +185,7 @@ def test_choices_of_200_visitors_become_a_histogram(tmp_path: Path) -> None:
 
 
 def probabilities(agreed: Collection) -> SupportProbabilities:
-    found = agreed.protocol.support
+    found = agreed.protocol.estimator.support
     assert found is not None
     return found
 

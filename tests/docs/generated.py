@@ -31,10 +31,11 @@ from ldpbeam.privacy.loss import SymbolLosses
 from ldpbeam.promise.poisoning import leverage
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Parameters, protocol
 from ldpbeam.protocols.attributes.allocate import allocate
+from ldpbeam.protocols.contract import MeanProtocol
 from ldpbeam.protocols.laplace_mean import LaplaceMean
 from ldpbeam.protocols.local_hash import LOLOHA
 from ldpbeam.protocols.one_bit_mean import OneBit
-from ldpbeam.protocols.results import MeanProtocol
+from ldpbeam.protocols.part_estimator import part_estimators
 from ldpbeam.protocols.unary import Unary
 from ldpbeam.randomness import ScriptedRandomness
 from ldpbeam.reports import ReportColumns
@@ -108,7 +109,9 @@ def flow_collection() -> str:
         lines.append(f"{name + ' round':<16} keep {channel.keep}, each {channel.each}, total {channel.total}")
         own, other = float(channel.own), float(channel.other)
         lines.append(f"{'':<16} p{index} = {own:.6f}, q{index} = {other:.6f}")
-    lines.append(f"own, other       {float(kind.support.own):.6f}, {float(kind.support.other):.6f}")
+    lines.append(
+        f"own, other       {float(kind.estimator.support.own):.6f}, {float(kind.estimator.support.other):.6f}"
+    )
     return "\n".join(lines)
 
 
@@ -116,10 +119,10 @@ def _device() -> tuple[int, int, int, int, bytes]:
     """seed, hash, memoised symbol, reported symbol, payload."""
     kind = loloha()
     words = ScriptedRandomness([SEED_WORD, PERMANENT_WORD, INSTANT_WORD])
-    response, memo = kind.privatize(VALUE, kind.new_memo(words), words)
+    response, memo = kind.device.privatize(VALUE, kind.device.new_memo(words), words)
     assert words.exhausted()
     hashed = kind.family.hash(response.seed, VALUE)
-    return response.seed, hashed, memo.answers[hashed], response.symbol, kind.encode(response)
+    return response.seed, hashed, memo.answers[hashed], response.symbol, kind.device.encode(response)
 
 
 def flow_device() -> str:
@@ -214,12 +217,12 @@ def _support() -> Support:
     kind = loloha()
     _, ids, payloads = _fleet()
     ours = np.frombuffer(_device()[4], np.uint8).reshape(1, -1)
-    total = Support.zero(kind.counts_length)
+    total = Support.zero(kind.counter.counts_length)
     for part in (
         ReportColumns(example().digest, EPOCH, np.array([REPORT_ID], np.uint64), ours),
         ReportColumns(example().digest, EPOCH, ids, payloads),
     ):
-        kind.add_support(part.payloads, total.counts)
+        kind.counter.add(part.payloads, total.counts)
         total.reports += len(part)
     return total
 
@@ -227,15 +230,15 @@ def _support() -> Support:
 def flow_support() -> str:
     kind, support = loloha(), _support()
     cell = int.from_bytes(_device()[4], "little")
-    counts = kind.support_counts(support.counts)
+    counts = kind.counter.support_counts(support.counts)
     values = _fleet()[0]
     return "\n".join(
         [
             f"n                {support.reports} reports",
-            f"table            {kind.counts_length} cells; cell {cell} holds {support.counts[cell]}",
+            f"table            {kind.counter.counts_length} cells; cell {cell} holds {support.counts[cell]}",
             f"C({VALUE})             {counts[VALUE]}",
-            f"expected         {support.reports * float(kind.support.other):.1f} if nobody held "
-            f"{VALUE}, {support.reports * float(kind.support.own):.1f} if everybody did",
+            f"expected         {support.reports * float(kind.estimator.support.other):.1f} if nobody held "
+            f"{VALUE}, {support.reports * float(kind.estimator.support.own):.1f} if everybody did",
             f"truth            {int((values == VALUE).sum()) + 1} devices held {VALUE} "
             "(known only because this is a simulation)",
         ]
@@ -248,7 +251,7 @@ def flow_histogram() -> str:
     found, after = histogram.estimates, histogram.consistent
     assert found is not None
     assert after is not None
-    own, other = (float(x) for x in (loloha().support.own, loloha().support.other))
+    own, other = (float(x) for x in (loloha().estimator.support.own, loloha().estimator.support.other))
     truth = (int((_fleet()[0] == VALUE).sum()) + 1) / epoch.reports
     return "\n".join(
         [
@@ -297,9 +300,9 @@ def comparison(k: int) -> str:
         facts = kind.resolved_parameters()
         chosen = "".join(f"{key} = {facts[key]}" for key in ("g", "d") if key in facts) or "–"
         # Of all reports, also those that did not sample the value.
-        error = f"{float(kind.support.floor) / float(kind.support.sampled):.3f}"
+        error = f"{float(kind.estimator.support.floor) / float(kind.estimator.support.sampled):.3f}"
         first = f"{kind.guarantee.first_report:.3g}"
-        bits = str(kind.payload_bits)
+        bits = str(kind.device.payload_bits)
         rows.append([f"`{name}`", chosen, bits, error, first, cap(kind.guarantee)])
     head = ["protocol", "", "payload, bits", "n·V*", "first report", "cap over inputs"]
     return table(head, rows)
@@ -321,9 +324,9 @@ def variants() -> str:
                     str(k),
                     label,
                     str(kind.resolved_parameters()["g"]),
-                    str(kind.payload_bits),
+                    str(kind.device.payload_bits),
                     "2^128" if seeds is None else str(seeds),
-                    f"{float(kind.support.floor):.3f}",
+                    f"{float(kind.estimator.support.floor):.3f}",
                     cap(kind.guarantee),
                 ]
             )
@@ -361,7 +364,7 @@ def moved_by_one_percent() -> str:
         lines.append([label, *few])
     laplace = protocol("laplace_mean", 1001, Parameters(epsilon=1.0))
     assert isinstance(laplace, LaplaceMean)
-    most, least = ((noise - 1) / laplace.maximum for noise in present(laplace.rare_noise))
+    most, least = ((noise - 1) / laplace.estimator.maximum for noise in present(laplace.counter.rare_noise))
     lines.append(["`laplace_mean`, not counted under `extremes`", f"{1 + most:.1f}", f"{least:.1f}", "–"])
     return table(["protocol", "one value, up", "one value, down", "ten values, up"], lines)
 
@@ -569,11 +572,13 @@ def allocations() -> str:
         ("split", "loloha"),
     ):
         kind = allocate(allocation, name, VISITORS, Parameters(**LEVELS))
-        error = [float(s.floor) / float(s.sampled) for s in (present(p.support) for p in kind.estimators)]
+        error = [
+            float(s.floor) / float(s.sampled) for s in (present(p.support) for p in part_estimators(kind))
+        ]
         label = f"`{allocation}`" + (f", `{name}`" if name else "")
         spread = f"{min(error):.3g} .. {max(error):.3g}"
         cap_over_values = f"{kind.guarantee.cap_over_inputs:g}"
-        rows.append([label, spread, str(8 * kind.payload_size), cap_over_values])
+        rows.append([label, spread, str(8 * kind.device.payload_size), cap_over_values])
     return table(["allocation", "n·V*", "payload, bits sent", "cap over inputs"], rows)
 
 
@@ -632,8 +637,11 @@ def means() -> str:
     n = 300_000
 
     def error(kind: OneBit) -> float:
-        half = kind.likelihood(1, kind.maximum // 2)
-        return float(kind.maximum / kind.ends.gap) * float(half * (1 - half) / n) ** 0.5
+        half = kind.law.likelihood(1, kind.estimator.maximum // 2)
+        return (
+            float(kind.estimator.maximum / present(kind.forgery.ends).gap)
+            * float(half * (1 - half) / n) ** 0.5
+        )
 
     rows = []
     for level in (0.1, 0.5, 1.0, 2.0, 3.0, 4.0):

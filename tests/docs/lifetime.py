@@ -14,7 +14,7 @@ _BOTH = {"epsilon_longitudinal": 2.0, "epsilon_first": 1.0}
 def _error(name: str, **levels: object) -> float:
     kind = protocol(name, 360, Parameters(**levels))  # type: ignore[arg-type]
     assert isinstance(kind, FrequencyProtocol)
-    return float(kind.support.floor / kind.support.sampled)
+    return float(kind.estimator.support.floor / kind.estimator.support.sampled)
 
 
 def _shown(error: float) -> str:

@@ -43,7 +43,7 @@ def test_the_first_program_takes_fifteen_lines_and_a_collection() -> None:
 def test_what_a_new_draw_costs() -> None:
     """P(majority of n first reports is right), from the protocol's own integers."""
     built = protocol("l_grr", 2, Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0))
-    own = frequencies(built).support.own
+    own = frequencies(built).estimator.support.own
     section = PAGE.read_text("utf-8").partition("<!-- checked: lives -->")[2]
     lives, chances = re.findall(r"^\| (?:lives n|chance) \|(.*)\|$", section, re.MULTILINE)
     for n, chance in zip(map(int, lives.split("|")), chances.split("|"), strict=True):

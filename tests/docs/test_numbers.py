@@ -92,11 +92,11 @@ def test_numbers_in_sentences() -> None:
     assert f"{limit('l_oue')} and {limit('l_soue')} at ε∞ = 1" in prose("docs/protocols.md")
 
     linear = example().protocol
-    assert linear.counts_length == 3 * 728
+    assert linear.counter.counts_length == 3 * 728
     assert "for 360 values and g = 3 that is 728 functions" in found
 
     best = [built(name, 360) for name in ("loloha", "l_osue")]
-    errors = {round(100 * sqrt(float(frequencies(kind).support.floor) / 10_000)) for kind in best}
+    errors = {round(100 * sqrt(float(frequencies(kind).estimator.support.floor) / 10_000)) for kind in best}
     assert errors == {2}
     assert "At ε1 = 1 and 10,000 reports, a frequency has a standard error of 2 points" in prose("README.md")
 

@@ -61,7 +61,7 @@ def test_counts_and_indicators_stay_as_they_are(g: int, k: int) -> None:
     fleet = ProtocolFleet(kind, devices, RandomWords(4))
     values = np.random.default_rng(2).integers(0, k, devices)
     (batch,) = list(fleet.reports(0, values))
-    before, after = Support.zero(kind.counts_length), Support.zero(kind.counts_length)
+    before, after = Support.zero(kind.counter.counts_length), Support.zero(kind.counter.counts_length)
     sent = [row.tobytes() for row in batch.payloads]
     ids = [int.from_bytes(row.tobytes(), "little") for row in batch.report_ids]
     mixed = [renamed_payload(kind, one, i, KEY) for one, i in zip(sent, ids, strict=True)]
@@ -69,22 +69,24 @@ def test_counts_and_indicators_stay_as_they_are(g: int, k: int) -> None:
     moved = sum(one != other for one, other in zip(sent, mixed, strict=True)) / devices
     assert moved == pytest.approx((g - 2) / (g - 1), abs=0.03)
     for payloads, support in ((sent, before), (mixed, after)):
-        kind.add_support(np.frombuffer(b"".join(payloads), np.uint8).reshape(devices, -1), support.counts)
+        kind.counter.add(np.frombuffer(b"".join(payloads), np.uint8).reshape(devices, -1), support.counts)
         support.reports = devices
         assert not any(one.alarm for one in indicators(kind, support))
     assert not np.array_equal(before.counts, after.counts)
-    assert np.array_equal(kind.support_counts(before.counts), kind.support_counts(after.counts))
+    assert np.array_equal(
+        kind.counter.support_counts(before.counts), kind.counter.support_counts(after.counts)
+    )
 
 
 def test_other_payloads_pass_and_bad_ones_do_not() -> None:
     affine, grr = loloha(20, 3, hash_family="affine"), protocol("grr", 5, Parameters(epsilon=1.0))
     for kind in (affine, grr):
-        payload = bytes(kind.payload_size)
+        payload = bytes(kind.device.payload_size)
         assert renamed_payload(kind, payload, 7, KEY) is payload
     kind = loloha(20, 3)
     with pytest.raises(InvalidPayload):
-        renamed_payload(kind, b"\xff" * kind.payload_size, 7, KEY)
-    one = kind.encode(Hashed(5, 1))
+        renamed_payload(kind, b"\xff" * kind.device.payload_size, 7, KEY)
+    one = kind.device.encode(Hashed(5, 1))
     assert {renamed_payload(kind, one, 7, bytes([n]) + KEY) for n in range(30)} == {
         renamed_payload(kind, one, i, KEY) for i in range(30)
     }

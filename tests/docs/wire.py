@@ -10,13 +10,12 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import load_collection
 from ldpbeam.protocols import LocalProtocol
 from ldpbeam.protocols.bit_flip import BitFlip
-from ldpbeam.protocols.direct import Direct
 from ldpbeam.protocols.local_hash import LocalHash
-from ldpbeam.protocols.unary import Unary
 from ldpbeam.randomness import ScriptedRandomness
 from ldpbeam.wire import report_pb2
 from tests.conftest import REPOSITORY
 from tests.reference import derived
+from tests.reference.channels import memo_key
 from tests.vectors import definitions
 
 SECRET = bytes(range(32))
@@ -42,18 +41,18 @@ class Drawn:
         kind = self.kind = agreed.protocol
         once = self.stream(derived.ONCE, 0)
         self.once = _words_once(kind, once)
-        self.memo = kind.new_memo(ScriptedRandomness(self.once))
-        self.input = _input(kind, self.memo.seed)
+        self.memo = kind.device.new_memo(ScriptedRandomness(self.once))
+        self.input = memo_key(kind, self.memo.seed, VALUE)
         permanent, fresh = self.stream(derived.PERMANENT, self.input), self.stream(derived.FRESH, EPOCH)
-        plan = kind.word_plan
+        plan = kind.simulation.word_plan
         assert plan.permanent is not None
-        self.permanent = [permanent.word(plan.permanent.limit) for _ in range(plan.permanent.count)]
-        self.fresh = [fresh.word(plan.instant.limit) for _ in range(plan.instant.count)]
+        self.permanent = [permanent.word(limit) for limit in plan.permanent.limits]
+        self.fresh = [fresh.word(limit) for limit in plan.instant.limits]
         script = ScriptedRandomness(self.permanent + self.fresh)
-        self.response, after = kind.privatize(VALUE, self.memo, script)
+        self.response, after = kind.device.privatize(VALUE, self.memo, script)
         assert script.exhausted()
         (self.answer,) = after.answers.values()
-        self.payload = kind.encode(self.response)
+        self.payload = kind.device.encode(self.response)
         self.report_id = self.stream(derived.REPORT_ID, EPOCH).word()
         self.message = report_pb2.Report(
             digest=agreed.digest, epoch=EPOCH, report_id=self.report_id, payload=self.payload
@@ -64,18 +63,8 @@ class Drawn:
 
 
 def _words_once(kind: LocalProtocol[Any], once: derived.Stream) -> list[int]:
-    seed = kind.word_plan.seed
-    return [] if seed is None else [once.word(seed.limit) for _ in range(seed.count)]
-
-
-def _input(kind: LocalProtocol[Any], seed: int | None) -> int:
-    if isinstance(kind, LocalHash):
-        assert seed is not None
-        return kind.family.hash(seed, VALUE)
-    if isinstance(kind, BitFlip):
-        return kind.memo_key(kind.sampled_set(seed), VALUE)
-    assert isinstance(kind, Direct | Unary)
-    return VALUE
+    seed = kind.simulation.word_plan.seed
+    return [] if seed is None else [once.word(limit) for limit in seed.limits]
 
 
 def lines(*pairs: tuple[str, object]) -> str:

@@ -68,7 +68,7 @@ def test_two_commands_lead_from_nothing_to_a_histogram(tmp_path: Path) -> None:
         assert histogram.wait(PATIENCE) == 0, rest
     agreed = load_collection(quick)
     assert agreed.domain is not None and agreed.domain.labels is not None
-    own = agreed.protocol.support
+    own = agreed.protocol.estimator.support
     assert own is not None
     rows = ds.dataset(tmp_path / "work" / "results" / "latest").to_table().to_pylist()
     assert {row["epoch"] for row in rows} == shown

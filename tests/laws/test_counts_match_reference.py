@@ -28,11 +28,11 @@ from tests.reference.settings import FrequencySetting, frequency_settings, setti
 def sound_payloads(built: LocalProtocol[Any], n: int, seed: int) -> np.ndarray:
     """Payloads that ``decode`` takes: uniform over the bits and then filtered, or of a fleet."""
     draw = np.random.default_rng(seed)
-    rows = draw.integers(0, 256, (40 * n + 500, built.payload_size), np.uint8)
-    rows[:, -1] &= np.uint8(0xFF >> (-built.payload_bits % 8))
+    rows = draw.integers(0, 256, (40 * n + 500, built.device.payload_size), np.uint8)
+    rows[:, -1] &= np.uint8(0xFF >> (-built.device.payload_bits % 8))
     # Symbols of the affine family are small: give them a chance.
     rows[: len(rows) // 2, 16:] &= np.uint8(3)
-    sound = rows[built.check(rows) == 0][:n]
+    sound = rows[built.counter.check(rows) == 0][:n]
     if isinstance(built, BitFlip) and len(sound) < n:
         # Hardly any bytes are ascending buckets: a fleet's reports fill up.
         values = draw.integers(0, built.domain_size, n - len(sound)).astype(np.int32)
@@ -49,14 +49,14 @@ def test_counts_equal_reference_on_two_thousand_reports(setting: FrequencySettin
     built = setting.build()
     payloads = sound_payloads(built, 2000, 7)
     assert len(payloads) == 2000
-    counts = np.zeros(built.counts_length, np.int64)
-    built.add_support(payloads, counts)
+    counts = np.zeros(built.counter.counts_length, np.int64)
+    built.counter.add(payloads, counts)
     assert counts.dtype == np.int64
-    found = built.support_counts(counts)
+    found = built.counter.support_counts(counts)
     assert found.shape == (96,)
     raw = [row.tobytes() for row in payloads]
     assert found.tolist() == count_support(built, raw)
-    behind = np.broadcast_to(built.report_counts(counts, len(raw)), found.shape)
+    behind = np.broadcast_to(built.counter.report_counts(counts, len(raw)), found.shape)
     assert behind.tolist() == count_reports(built, raw)
 
 
@@ -70,10 +70,10 @@ def test_counts_equal_reference_on_few_reports(setting: FrequencySetting) -> Non
     @given(st.integers(0, 2**32), st.integers(0, 12), st.integers(0, 3))
     def check(seed: int, n: int, repeats: int) -> None:
         payloads = np.repeat(sound_payloads(built, n, seed), repeats, axis=0)
-        counts = np.zeros(built.counts_length, np.int64)
-        built.add_support(payloads, counts)
+        counts = np.zeros(built.counter.counts_length, np.int64)
+        built.counter.add(payloads, counts)
         expected = count_support(built, [row.tobytes() for row in payloads])
-        assert built.support_counts(counts).tolist() == expected
+        assert built.counter.support_counts(counts).tolist() == expected
 
     check()
 
@@ -82,15 +82,15 @@ def test_counts_equal_reference_on_few_reports(setting: FrequencySetting) -> Non
 def test_symbols_of_every_width_are_checked_and_counted(k: int) -> None:
     """The largest symbol, and the next integer where bytes hold one, in domains around byte edges."""
     built = protocol("grr", k, Parameters(epsilon=1.0))
-    width = built.payload_size
+    width = built.device.payload_size
     symbols = [0, 1, k - 1, k // 2, k - 1] + [k] * (k < 256**width)
     payloads = np.frombuffer(b"".join(x.to_bytes(width, "little") for x in symbols), np.uint8)
     payloads = payloads.reshape(-1, width)
     for rows in (payloads, payloads[:5], payloads[:0]):
-        codes = built.check(rows)
+        codes = built.counter.check(rows)
         assert codes.tolist() == [CheckCode.VALUE_OUT_OF_RANGE if x == k else 0 for x in symbols[: len(rows)]]
-    counts = np.zeros(built.counts_length, np.int64)
-    built.add_support(payloads[:5], counts)
+    counts = np.zeros(built.counter.counts_length, np.int64)
+    built.counter.add(payloads[:5], counts)
     assert counts.sum() == 5
     assert [counts[v] for v in (0, 1, k // 2, k - 1)] == [1, 1, 1, 2]
 
@@ -101,7 +101,7 @@ def test_full_bit_vectors_do_not_overflow_the_byte_planes(n: int) -> None:
     built = next(s for s in settings((11,)) if s.name == "sue").build()
     payloads = np.tile(np.array([[255, 7]], np.uint8), (n, 1))
     counts = np.zeros(11, np.int64)
-    built.add_support(payloads, counts)
+    built.counter.add(payloads, counts)
     assert counts.tolist() == [n] * 11
 
 

@@ -67,14 +67,14 @@ def test_two_reports_have_the_law_of_a_device_that_keeps_a_memo(
         def derived(source: Any, memo: Memo = memo) -> Any:
             function: Any = Ideal(source)
             return tuple(
-                built.privatize(value, memo, ReportRandomness(function, epoch, 0))[0]
+                built.device.privatize(value, memo, ReportRandomness(function, epoch, 0))[0]
                 for epoch, value in enumerate(pair)
             )
 
         def kept(source: Any, memo: Memo = memo) -> Any:
             found = []
             for value in pair:
-                response, memo = built.privatize(value, memo, source)
+                response, memo = built.device.privatize(value, memo, source)
                 found.append(response)
             return tuple(found)
 
@@ -96,7 +96,7 @@ def test_noise_has_the_law_of_a_uniform_value_whatever_the_device_holds(setting:
             draws = DerivedDraws(asked, b"s" * 32)
             draws._derivation = Ideal(source)  # type: ignore[assignment]
             draws._memo = memo
-            return built.decode(draws.noise(3, device_state_pb2.DeviceMemo()).payload)
+            return built.device.decode(draws.noise(3, device_state_pb2.DeviceMemo()).payload)
 
         found = outcomes(noise, cuts)
         first: dict[Any, Fraction] = {}
@@ -112,12 +112,12 @@ def test_what_is_memoised_comes_again_in_every_epoch(setting: Setting) -> None:
     """A protocol that drew it from the words of the report would show another answer in each."""
     built = setting.build()
     derivation = Derivation(b"s" * 32, b"d" * 32)
-    memo = built.new_memo(DerivedRandomness(derivation, Purpose.ONCE, 0, 0))
+    memo = built.device.new_memo(DerivedRandomness(derivation, Purpose.ONCE, 0, 0))
     for value in (0, 3, 10):
         answers = []
         for epoch in range(4):
             words = ReportRandomness(derivation, epoch, 0)
-            kept = built.privatize(value, memo, words)[1]
+            kept = built.device.privatize(value, memo, words)[1]
             assert [key for _, key in words.inputs] == list(kept.answers)
             answers.append(kept.answers)
         assert answers == [answers[0]] * 4

@@ -65,10 +65,10 @@ def composites() -> list[LocalProtocol[Any]]:
 def sent(built: LocalProtocol[Any], value: Any, seed: int) -> tuple[bytes, Memo, int]:
     """Bytes of two reports about one value, the memo afterwards, and the words that they took."""
     words = Words(seed)
-    memo = built.new_memo(words)
-    first, memo = built.privatize(value, memo, words)
-    second, memo = built.privatize(value, memo, words)
-    return built.encode(first) + built.encode(second), memo, words.drawn
+    memo = built.device.new_memo(words)
+    first, memo = built.device.privatize(value, memo, words)
+    second, memo = built.device.privatize(value, memo, words)
+    return built.device.encode(first) + built.device.encode(second), memo, words.drawn
 
 
 def plain(memo: Memo) -> bool:
@@ -120,11 +120,11 @@ def test_what_is_no_integer_is_refused_before_any_draw(setting: Setting) -> None
     """A refusal that came after a draw, or only for some draws, would itself be a report."""
     built = setting.build()
     words = Words(1)
-    memo = built.new_memo(words)
+    memo = built.device.new_memo(words)
     before = words.drawn
     for value in NO_INTEGERS:
         with pytest.raises(TypeError, match="the value must be an integer"):
-            built.privatize(value, memo, words)
+            built.device.privatize(value, memo, words)
     assert words.drawn == before
 
 
@@ -133,11 +133,11 @@ def test_what_lies_outside_the_domain_is_refused_before_any_draw(setting: Settin
     built = setting.build()
     k = built.domain_size
     words = Words(1)
-    memo = built.new_memo(words)
+    memo = built.device.new_memo(words)
     before = words.drawn
     for beyond in (-1, k, np.int64(k), 10**30, -(10**30), np.int64(-1), np.uint64(2**64 - 1)):
         with pytest.raises(ValueError, match="outside the domain"):
-            built.privatize(beyond, memo, words)
+            built.device.privatize(beyond, memo, words)
     assert words.drawn == before
 
 
@@ -161,20 +161,20 @@ def test_one_attribute_that_is_no_integer_refuses_the_report(built: LocalProtoco
         values[at] = value
         for seed in range(4):
             words = Words(seed)
-            memo = built.new_memo(words)
+            memo = built.device.new_memo(words)
             before = words.drawn
             with pytest.raises(TypeError, match="the value must be an integer"):
-                built.privatize(values, memo, words)
+                built.device.privatize(values, memo, words)
             assert words.drawn == before
 
 
 @pytest.mark.parametrize("built", composites(), ids=lambda kind: kind.NAME)
 def test_attributes_are_a_sequence_of_the_right_length(built: LocalProtocol[Any]) -> None:
-    memo = built.new_memo(Words(1))
+    memo = built.device.new_memo(Words(1))
     with pytest.raises(TypeError, match="sequence"):
-        built.privatize(3, memo, Words(1))
+        built.device.privatize(3, memo, Words(1))
     with pytest.raises(ValueError, match="one value for each"):
-        built.privatize([1] * (len(built.parts) + 1), memo, Words(1))
+        built.device.privatize([1] * (len(built.parts) + 1), memo, Words(1))
 
 
 @pytest.mark.parametrize("epoch", [1.0, True, np.True_, "1", np.float64(1)], ids=repr)

@@ -23,9 +23,7 @@ from ldpbeam.privacy.guarantee import Inputs
 from ldpbeam.protocols import PROTOCOLS, Parameters, protocol
 from ldpbeam.protocols.attributes.allocate import ALLOCATIONS, allocate
 from ldpbeam.protocols.attributes.base import AttributeProtocol
-from ldpbeam.protocols.one_bit_mean import OneBitRRPM
-from ldpbeam.randomness import FULL
-from tests.reference.channels import first_rows, memo_key, memos, second_rows
+from tests.reference.channels import Seeded, first_rows, memo_key, memos, second_rows
 from tests.reference.settings import Setting, settings
 
 SLACK = 1e-12
@@ -70,30 +68,25 @@ class Device:
 
 
 def devices(built: Any) -> list[list[Device]]:
-    """Devices of one attribute by the constants that reports show; those of a list are equally likely."""
+    """Devices of one attribute by the constants that reports show; those of a list are equally likely.
+
+    By the code of a device: nothing here knows how a protocol memoises.
+    """
     k = built.domain_size
 
-    def device(constant: int | None, row: Callable[[int], Any], second: Any) -> Device:
+    def device(constant: int | None) -> Device:
         keys = tuple(memo_key(built, constant, value) for value in range(k))
-        first = {key: np.array([float(p) for p in row(value)]) for value, key in enumerate(keys)}
-        return Device(keys, first, np.array([[float(p) for p in line] for line in second]))
+        rows = first_rows(built, constant)
+        first = {key: np.array([float(p) for p in rows[value]]) for value, key in enumerate(keys)}
+        return Device(
+            keys, first, np.array([[float(p) for p in row] for row in second_rows(built, constant)])
+        )
 
-    if isinstance(built, OneBitRRPM):
-        flip = built.flip / FULL
-        again = [[1 - flip, flip], [flip, 1 - flip]]
-
-        def bit(value: int, alpha: int) -> list[float]:
-            one = built.bit.weight(built.point(value, alpha) * built.segment)
-            return [(FULL - one) / FULL, one / FULL]
-
-        found = [device(a, lambda v, a=a: bit(v, a), again) for a in range(built.segment)]  # type: ignore[misc]
-        return [found]
-    second = second_rows(built.instant, getattr(built, "d", k))
-    shown = []
-    for memo in memos(built):
-        rows = first_rows(built, memo.seed)
-        shown.append([device(memo.seed, rows.__getitem__, second)])
-    return shown
+    found = [device(memo.seed) for memo in memos(built)]
+    sent = built.device.privatize(0, memos(built)[0], Seeded(0))[0]
+    # Nothing that a report shows of α: a server knows only that the device has one.
+    shown = hasattr(sent, "seed") or len(found) == 1
+    return [[one] for one in found] if shown else [found]
 
 
 Shown = tuple[tuple[int, tuple[Device, ...]], ...]
@@ -124,8 +117,8 @@ def law(view: Shown, values: Values) -> np.ndarray:
 def sequences(built: Any, reports: int) -> list[Values]:
     """All sequences of values that a device accepts, as tuples of one value per attribute."""
     values = list(product(*(range(part.domain_size) for part in built.parts)))
-    if built.sum_limit is not None:
-        values = [value for value in values if sum(value) <= built.sum_limit]
+    if built.device.sum_limit is not None:
+        values = [value for value in values if sum(value) <= built.device.sum_limit]
     return list(product(values, repeat=reports))
 
 

@@ -25,7 +25,7 @@ from ldpbeam.collection.epochs import Epochs
 from ldpbeam.collection.participation import Participation
 from ldpbeam.estimates import variance
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Parameters
-from ldpbeam.protocols.contract import Memo
+from ldpbeam.protocols.device import Memo
 from ldpbeam.randomness import ScriptedRandomness
 from ldpbeam.simulators import participation as fleets
 from ldpbeam.simulators.population.specs import ABSENT
@@ -100,8 +100,8 @@ def transcripts(agreed: Collection, values: tuple[int, ...]) -> dict[Any, Fracti
         sent: list[bytes | None] = []
         for epoch, value in enumerate(values):
             if epoch in own:
-                response, memo = protocol.privatize(value, memo, words)
-                sent.append(protocol.encode(response))
+                response, memo = protocol.device.privatize(value, memo, words)
+                sent.append(protocol.device.encode(response))
             else:
                 sent.append(None)
         return tuple(sent)

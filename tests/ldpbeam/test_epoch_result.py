@@ -105,7 +105,7 @@ def test_signs_of_forged_reports_are_counted_with_the_support() -> None:
         ((1 << present(agreed.domain).size) - 1).to_bytes(payloads.shape[1], "little"), np.uint8
     )
     sent = ReportColumns(agreed.digest, 0, np.arange(40, dtype=np.uint64), read_only(payloads))
-    wanted = np.zeros(agreed.protocol.signs_length, np.int64)
-    agreed.protocol.add_signs(sent.payloads, wanted)
+    wanted = np.zeros(agreed.protocol.counter.signs_length, np.int64)
+    agreed.protocol.counter.add_signs(sent.payloads, wanted)
     assert wanted.any()
     assert count_support(agreed, [sent]).signs.tolist() == wanted.tolist()

@@ -66,7 +66,7 @@ def coverage(probabilities: SupportProbabilities, holders: int, n: int, ties: fl
 
 def test_limits_of_many_values_and_both_levels_are_those_of_each_alone() -> None:
     """They are sought together: whatever stands beside a value must not show in its limits."""
-    probabilities, n = built("grr", 100).support, 3000
+    probabilities, n = built("grr", 100).estimator.support, 3000
     draw = np.random.default_rng(3)
     support, ties = draw.binomial(n, 0.012, 20_000), draw.random(20_000)
     together = estimate(support, n, probabilities, ties)
@@ -89,7 +89,7 @@ def test_every_column_is_that_of_the_formulas(name: str, n: int | None, size: in
 
     With None each value has its own n, and some have none.
     """
-    probabilities = built("oue" if name == "sampled" else name, 100).support
+    probabilities = built("oue" if name == "sampled" else name, 100).estimator.support
     if name == "sampled":
         probabilities = probabilities.among(Fraction(1, 3))
     draw = np.random.default_rng(size)
@@ -129,7 +129,7 @@ def test_every_column_is_that_of_the_formulas(name: str, n: int | None, size: in
 @pytest.mark.parametrize("share", [Fraction(1), Fraction(1, 3)])
 def test_one_number_of_reports_is_as_many_equal_ones(n: int, share: Fraction) -> None:
     """Bit for bit, also where arrays are read-only or have gaps; and no array of the caller is changed."""
-    probabilities = built("oue", 100).support.among(share)
+    probabilities = built("oue", 100).estimator.support.among(share)
     draw = np.random.default_rng(n)
     support, ties, reports = draw.binomial(n, 0.01, 200), draw.random(200), np.full(200, n)
     given = [array.copy() for array in (support, ties, reports)]
@@ -149,7 +149,7 @@ def test_one_number_of_reports_is_as_many_equal_ones(n: int, share: Fraction) ->
 
 def test_the_value_with_fewest_reports_decides_whether_counts_are_few() -> None:
     """Wherever it stands."""
-    probabilities = present(protocol("oue", 100, Parameters(epsilon=4.0)).support)
+    probabilities = present(protocol("oue", 100, Parameters(epsilon=4.0)).estimator.support)
     for place in (0, 5, 9):
         reports, support = np.full(10, 10**6), np.full(10, 10**4)
         reports[place], support[place] = 30, 6
@@ -162,7 +162,7 @@ def test_the_value_with_fewest_reports_decides_whether_counts_are_few() -> None:
 
 
 def test_an_estimate_needs_a_report_behind_some_value() -> None:
-    probabilities = built("grr", 100).support
+    probabilities = built("grr", 100).estimator.support
     for nobody in (0, np.zeros(3, np.int64)):
         with pytest.raises(ValueError, match="at least one report"):
             estimate(np.zeros(3, np.int64), nobody, probabilities)
@@ -173,7 +173,7 @@ def test_an_estimate_needs_a_report_behind_some_value() -> None:
 
 
 def test_ties_are_split_in_half_unless_said_otherwise() -> None:
-    counts, probabilities = np.arange(40), built("grr", 100).support
+    counts, probabilities = np.arange(40), built("grr", 100).estimator.support
     halves = np.full(counts.size, 0.5)
     for found, asked in zip(
         interval(counts, 300, probabilities), interval(counts, 300, probabilities, halves), strict=True
@@ -182,7 +182,7 @@ def test_ties_are_split_in_half_unless_said_otherwise() -> None:
 
 
 def test_there_are_no_limits_without_a_report() -> None:
-    found = estimate(np.array([1, 0, 2]), np.array([3, 0, 5]), built("grr", 100).support)
+    found = estimate(np.array([1, 0, 2]), np.array([3, 0, 5]), built("grr", 100).estimator.support)
     assert np.isnan(found.low).tolist() == [False, True, False]
 
 
@@ -197,16 +197,16 @@ MIXED = [("loloha", 8, 60), ("oue", 8, 40), ("l_osue", 8, 100)]
 def test_the_simultaneous_interval_shares_the_5_percent_among_all_values(size: int) -> None:
     """Exact miss probability of a value, in a setting with many counts: 0.05/k, and not 0.05/(k − 1)."""
     n, kind = 40_000, built("oue", size)
-    counts, pmf = law(kind.support, n // 2, n)
+    counts, pmf = law(kind.estimator.support, n // 2, n)
     told = np.resize(counts, -(-counts.size // size) * size).reshape(-1, size)
-    found = [estimate(row, n, kind.support) for row in told]
+    found = [estimate(row, n, kind.estimator.support) for row in told]
     low = np.concatenate([f.low_all for f in found])[: counts.size]
     high = np.concatenate([f.high_all for f in found])[: counts.size]
     missed = float(pmf[(low > 0.5) | (high < 0.5)].sum())
     assert missed == pytest.approx(0.05 / size, rel=0.05)
     if size < 50:
         assert missed < 0.8 * 0.05 / (size - 1)
-    shared = interval(told[0], n, kind.support, None, 1 - 0.05 / size)
+    shared = interval(told[0], n, kind.estimator.support, None, 1 - 0.05 / size)
     np.testing.assert_array_equal(found[0].low_all, shared[0])
     np.testing.assert_array_equal(found[0].high_all, shared[1])
 
@@ -214,14 +214,14 @@ def test_the_simultaneous_interval_shares_the_5_percent_among_all_values(size: i
 @pytest.mark.parametrize("name,size,n", [*FEW_SUPPORTS, *MIXED])
 def test_mid_p_limits_cover_about_095(name: str, size: int, n: int) -> None:
     """Without random ties coverage stays within 0.015 of 0.975 at f = 0, for counts are whole numbers."""
-    found = coverage(built(name, size).support, 0, n)
+    found = coverage(built(name, size).estimator.support, 0, n)
     assert 0.96 <= found <= 0.99
 
 
 @pytest.mark.parametrize("name,size,n", [*FEW_SUPPORTS, *MIXED, ("l_osue", 8, 3000), ("sue", 3, 500)])
 def test_limits_rise_with_the_support_and_hold_the_estimate(name: str, size: int, n: int) -> None:
     """More support never lowers a limit; the estimate lies inside for mid-p and score limits."""
-    probabilities = built(name, size).support
+    probabilities = built(name, size).estimator.support
     counts = np.arange(n + 1)
     low, high = interval(counts, n, probabilities)
     frequency = (counts / n - float(probabilities.other)) / float(probabilities.gap)
@@ -238,7 +238,7 @@ def test_limits_rise_with_the_support_and_hold_the_estimate(name: str, size: int
 @pytest.mark.parametrize("n", [1, 2, 7, 1000])
 def test_degenerate_counts_give_finite_ordered_limits(name: str, n: int) -> None:
     """No support at all, full support, a single report: finite, ordered, and never a warning."""
-    probabilities = built(name, 8).support
+    probabilities = built(name, 8).estimator.support
     counts = np.array([0, n, n // 2])
     for ties in (None, np.array([1e-16, 1 - 1e-16, 0.5])):
         low, high = interval(counts, n, probabilities, ties)
@@ -255,7 +255,7 @@ def test_degenerate_counts_give_finite_ordered_limits(name: str, n: int) -> None
 def test_no_report_is_not_an_estimate() -> None:
     """With n = 0 there is nothing to estimate, and dividing by it must not happen."""
     with pytest.raises(ValueError, match="at least one report"):
-        estimate(np.zeros(3, np.int64), 0, built("grr", 3).support)
+        estimate(np.zeros(3, np.int64), 0, built("grr", 3).estimator.support)
 
 
 @given(st.integers(0, 500), st.integers(1, 500))
@@ -263,7 +263,7 @@ def test_estimates_are_the_formula(count: int, n: int) -> None:
     """f̂ = (C/n − other)/(own − other) in floats, against the same in rationals."""
     from fractions import Fraction
 
-    probabilities = built("l_osue", 8).support
+    probabilities = built("l_osue", 8).estimator.support
     count = min(count, n)
     exact = (Fraction(count, n) - probabilities.other) / probabilities.gap
     found = estimate(np.array([count, 0]), n, probabilities)
@@ -275,7 +275,7 @@ def test_estimates_are_the_formula(count: int, n: int) -> None:
 @pytest.mark.parametrize("n", [1, 10, 60])
 def test_the_variance_is_that_of_the_exact_law(name: str, n: int) -> None:
     """Variance by enumeration of all counts, for every number of holders."""
-    probabilities = built(name, 8).support
+    probabilities = built(name, 8).estimator.support
     for holders in {0, 1, n // 2, n}:
         counts, pmf = law(probabilities, holders, n)
         values = (counts / n - float(probabilities.other)) / float(probabilities.gap)
@@ -297,7 +297,7 @@ def test_sampling_devices_adds_its_own_variance(share: float) -> None:
     """
     from fractions import Fraction
 
-    base = present(protocol("grr", 2, Parameters(epsilon=1.5)).support)
+    base = present(protocol("grr", 2, Parameters(epsilon=1.5)).estimator.support)
     sampled = SupportProbabilities(base.own, base.other, Fraction(share))
     population, n = 4_000, int(4_000 * share)
     for holders in (0, 1200, 2000):
@@ -364,7 +364,7 @@ def test_the_printed_bound_of_the_largest_error_fails_where_the_squared_one_hold
     levels = Parameters(epsilon_longitudinal=0.2, epsilon_first=0.1)
     channel = protocol("l_grr", size, levels)
     assert isinstance(channel, FrequencyProtocol)
-    support = channel.support
+    support = channel.estimator.support
     counts, pmf = law(support, n // 2, n)
     # Of two exclusive values the errors are equal and opposite: the largest error is that of either.
     error = np.abs((counts / n - float(support.other)) / float(support.gap) - 0.5)
@@ -380,9 +380,9 @@ def test_all_rows_are_covered_at_once(name: str) -> None:
     size, n = 50, 4000
     channel = built(name, size)
     for holders in (0, 40, 2000):
-        counts, pmf = law(channel.support, holders, n)
+        counts, pmf = law(channel.estimator.support, holders, n)
         told = np.resize(counts, -(-counts.size // size) * size).reshape(-1, size)
-        found = [estimate(row, n, channel.support) for row in told]
+        found = [estimate(row, n, channel.estimator.support) for row in told]
         low = np.concatenate([f.low_all for f in found])[: counts.size]
         high = np.concatenate([f.high_all for f in found])[: counts.size]
         missed = pmf[(low > holders / n) | (high < holders / n)].sum()
@@ -433,17 +433,17 @@ def test_published_variances_of_a_histogram_add_up_to_the_true_ones(
     names = ("epsilon",) if len(levels) == 1 else ("epsilon_longitudinal", "epsilon_first")
     built = protocol(name, size, Parameters(**dict(zip(names, levels, strict=True))))  # type: ignore[arg-type]
     assert isinstance(built, FrequencyProtocol)
-    true = variance(np.full(size, 1 / size), n, built.support).sum()
+    true = variance(np.full(size, 1 / size), n, built.estimator.support).sum()
     draw = np.random.default_rng(size)
     for zipf in (0.0, 1.0):
         shares = np.arange(1, size + 1) ** -zipf
-        p = float(built.support.other) + shares / shares.sum() * float(built.support.gap)
+        p = float(built.estimator.support.other) + shares / shares.sum() * float(built.estimator.support.gap)
         counts = draw.binomial(n, p)
-        found = estimate(counts, n, built.support, sum_to_one=True)
+        found = estimate(counts, n, built.estimator.support, sum_to_one=True)
         if name != "loloha":  # whose accumulator is no row of counts
-            assert built.estimate(counts, n).std_error.tolist() == found.std_error.tolist()
+            assert built.estimator.estimate(counts, n).std_error.tolist() == found.std_error.tolist()
         assert (found.std_error**2).sum() / true == pytest.approx(1, abs=1e-9)
-        clipped = estimate(counts, n, built.support)
+        clipped = estimate(counts, n, built.estimator.support)
         if shows and not zipf:
             assert (clipped.std_error**2).sum() / true > 1.02
 
@@ -489,7 +489,7 @@ def test_expected_half_widths_are_those_of_intervals(
     names = ("epsilon",) if len(levels) == 1 else ("epsilon_longitudinal", "epsilon_first")
     built = protocol(name, size, Parameters(**dict(zip(names, levels, strict=True))))  # type: ignore[arg-type]
     assert isinstance(built, FrequencyProtocol)
-    probabilities = built.support.among(share)
+    probabilities = built.estimator.support.among(share)
     draw, population = np.random.default_rng(n), round(n / share)
     holders = draw.hypergeometric(
         round(frequency * population), round((1 - frequency) * population), n, 20_000
@@ -507,7 +507,7 @@ def test_expected_half_widths_are_those_of_intervals(
 
 
 def test_expected_half_widths_have_the_shape_of_frequencies() -> None:
-    support = built("oue", 100).support
+    support = built("oue", 100).estimator.support
     found = expected_half_width(np.array([[0.0, 0.3], [0.5, 1.0]]), 3000, support)
     assert found.shape == (2, 2)
     assert found[0, 1] == expected_half_width(0.3, 3000, support)

@@ -55,7 +55,7 @@ def test_every_example_from_values_to_a_table(path: Path) -> None:
     )
     assert table.schema.equals(estimates_schema(collection), check_metadata=True)
     assert set(table["epoch"].to_pylist()) == {3}
-    assert table.num_rows == sum(part.results for part in collection.protocol.parts)
+    assert table.num_rows == sum(part.estimator.size for part in collection.protocol.parts)
 
 
 def test_equal_arguments_give_equal_reports_and_others_others(agreed: Collection) -> None:
@@ -69,7 +69,7 @@ def test_equal_arguments_give_equal_reports_and_others_others(agreed: Collection
 def test_absent_devices_send_nothing(agreed: Collection) -> None:
     assert len(ldpbeam.simulate(agreed, ldpbeam.Index([0, -1, 2, -1]))) == 2
     nobody = ldpbeam.simulate(agreed, ldpbeam.Index(np.full(3, -1)))
-    assert nobody.payloads.shape == (0, agreed.protocol.payload_size)
+    assert nobody.payloads.shape == (0, agreed.protocol.device.payload_size)
     assert ldpbeam.estimate(agreed, nobody)["status"].to_pylist() == ["insufficient_reports"] * 4
 
 

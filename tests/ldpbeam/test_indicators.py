@@ -29,9 +29,9 @@ from ldpbeam.indicators import (
 from ldpbeam.protocols import PROTOCOLS, Parameters, protocol
 from ldpbeam.protocols.attributes.allocate import allocate
 from ldpbeam.protocols.bit_flip import BitFlip
-from ldpbeam.protocols.forgery_side import SupportedLaw
+from ldpbeam.protocols.contract import MeanProtocol
+from ldpbeam.protocols.forgery import SupportedLaw
 from ldpbeam.protocols.laplace_mean import RARE, LaplaceMean
-from ldpbeam.protocols.results import MeanProtocol
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.words import RandomWords
 from ldpbeam.support import Support
@@ -56,16 +56,16 @@ CASES = [
 
 
 def add(kind: Any, support: Support, payloads: Any) -> Support:
-    assert not kind.check(payloads).any()
-    kind.add_support(payloads, support.counts)
-    kind.add_signs(payloads, support.signs)
+    assert not kind.counter.check(payloads).any()
+    kind.counter.add(payloads, support.counts)
+    kind.counter.add_signs(payloads, support.signs)
     support.reports += len(payloads)
     return support
 
 
 def honest(kind: Any, n: int, seed: int) -> Support:
     values = np.minimum(np.random.default_rng(seed).zipf(1.3, n) - 1, kind.domain_size - 1).astype(np.int32)
-    support = Support.zero(kind.counts_length, kind.signs_length)
+    support = Support.zero(kind.counter.counts_length, kind.counter.signs_length)
     for batch in ProtocolFleet(kind, n, RandomWords(seed)).reports(0, values):
         add(kind, support, batch.payloads)
     return support
@@ -149,7 +149,7 @@ def rows(payload: bytes, n: int = FORGED) -> Any:
 
 
 def ones(kind: Any, chosen: range) -> bytes:
-    return sum(1 << v for v in chosen).to_bytes(kind.payload_size, "little")
+    return sum(1 << v for v in chosen).to_bytes(kind.device.payload_size, "little")
 
 
 def with_forged(name: str, payloads: Any, **more: Any) -> set[str]:
@@ -160,12 +160,12 @@ def with_forged(name: str, payloads: Any, **more: Any) -> set[str]:
 @pytest.mark.parametrize(
     ("name", "more", "payloads", "seen"),
     [
-        ("olh", {}, lambda k: rows(k.encode(next(k.responses()))), "seeds"),
-        ("loloha", {"g": 2}, lambda k: rows(k.encode(next(k.responses()))), "seeds"),
+        ("olh", {}, lambda k: rows(k.device.encode(next(k.law.responses()))), "seeds"),
+        ("loloha", {"g": 2}, lambda k: rows(k.device.encode(next(k.law.responses()))), "seeds"),
         ("olh", {"hash_family": "affine"}, lambda k: rows(k.family.encode(77 << 50 | 9 << 64, 1)), "seeds"),
         ("loloha", {"hash_family": "affine"}, lambda k: rows(k.family.encode(REACH, 0)), "support_sum"),
-        ("oue", {}, lambda k: rows(ones(k, range(k.ones_admitted[1]))), "support_sum"),
-        ("oue", {}, lambda k: rows(ones(k, range(k.ones_admitted[1])), 100), "ones"),
+        ("oue", {}, lambda k: rows(ones(k, range(k.counter.bits.ones[1]))), "support_sum"),
+        ("oue", {}, lambda k: rows(ones(k, range(k.counter.bits.ones[1])), 100), "ones"),
         ("l_osue", {}, lambda k: rows(ones(k, range(10))), "support_sum"),
         ("sue", {}, lambda k: rows(ones(k, range(10))), "ones"),
         ("binflip_plus", {}, lambda k: rows(REACH.to_bytes(16, "little") + b"\1"), "support_sum"),
@@ -181,7 +181,7 @@ def test_crude_attacks_are_seen(name: str, more: dict[str, Any], payloads: Any, 
 def test_a_mean_beyond_its_domain_is_seen() -> None:
     kind = protocol("laplace_mean", 1001, Parameters(epsilon=0.1))
     assert isinstance(kind, MeanProtocol)
-    forged = rows((kind.maximum + kind.margin).to_bytes(8, "little", signed=True))  # type: ignore[attr-defined]
+    forged = rows((kind.estimator.maximum + kind.margin).to_bytes(8, "little", signed=True))  # type: ignore[attr-defined]
     assert alarms(kind, add(kind, honest(kind, N, 3), forged)) == {"range", "extremes"}
     bit = protocol("one_bit_mean", 1001, Parameters(epsilon=1.0))
     zeros = honest(bit, N, 3)
@@ -192,8 +192,8 @@ def test_a_mean_beyond_its_domain_is_seen() -> None:
 def test_a_few_reports_of_much_noise_are_seen(far: str) -> None:
     """10 of 100,000 where devices send 0.1; they moved the mean by 0.3 % of its range without an alarm."""
     kind = LaplaceMean.from_parameters(1001, Parameters(epsilon=1.0))
-    up, down = present(kind.rare_noise)
-    chosen = {"up": kind.maximum + up, "down": -down}[far]
+    up, down = present(kind.counter.rare_noise)
+    chosen = {"up": kind.estimator.maximum + up, "down": -down}[far]
     forged = rows(chosen.to_bytes(8, "little", signed=True), 10)
     assert alarms(kind, add(kind, honest(kind, N, 3), forged)) == {"extremes"}
     # What is nearer by 1 is not counted; that it is the next one is exact below.
@@ -207,12 +207,12 @@ def test_a_few_reports_of_much_noise_are_seen(far: str) -> None:
 def test_the_chance_of_much_noise_is_exact_and_holds_for_every_value(m: int, epsilon: float) -> None:
     """By enumeration of all reports: the value at the end has it, and noise of 1 less is likelier."""
     kind = LaplaceMean.from_parameters(m + 1, Parameters(epsilon=epsilon))
-    up, down = present(kind.rare_noise)
-    first, second = present(kind.extremes)
+    up, down = present(kind.counter.rare_noise)
+    first, second = present(kind.counter.extremes)
     beyond = [
         (
-            sum(kind.likelihood(y, v) for y in range(m + up, m + kind.margin + 1)),
-            sum(kind.likelihood(y, v) for y in range(-kind.margin, -down + 1)),
+            sum(kind.law.likelihood(y, v) for y in range(m + up, m + kind.margin + 1)),
+            sum(kind.law.likelihood(y, v) for y in range(-kind.margin, -down + 1)),
         )
         for v in range(m + 1)
     ]
@@ -223,15 +223,15 @@ def test_the_chance_of_much_noise_is_exact_and_holds_for_every_value(m: int, eps
         assert exact <= Fraction(stated) <= exact * (1 + Fraction(1, 1 << 50))
     # What is counted, of all reports there are.
     every = np.arange(-kind.margin, m + kind.margin + 1).astype("<i8").view(np.uint8).reshape(-1, 8)
-    signs = np.zeros(kind.signs_length, np.int64)
-    kind.add_signs(every, signs)
+    signs = np.zeros(kind.counter.signs_length, np.int64)
+    kind.counter.add_signs(every, signs)
     assert signs.tolist() == [kind.margin - up + 1, kind.margin - down + 1]
 
 
 def test_noise_that_is_clamped_away_is_no_sign() -> None:
     """At ε = 32 over 0 .. 1 reports end at 0 and 1: there is nothing to count."""
     kind = LaplaceMean.from_parameters(2, Parameters(epsilon=32.0))
-    assert (kind.margin, kind.extremes, kind.signs_length) == (0, None, 0)
+    assert (kind.margin, kind.counter.extremes, kind.counter.signs_length) == (0, None, 0)
     assert "extremes" not in {one.name for one in indicators(kind, honest(kind, 1_000, 1))}
 
 
@@ -257,7 +257,7 @@ def test_rare_reports_cause_alarms_no_more_often_than_stated(n: int, chances: tu
         assert total <= level
 
 
-BITS = [name for name in PROTOCOLS if built(name).supported_law is not None]
+BITS = [name for name in PROTOCOLS if built(name).forgery.supported_law is not None]
 
 
 @pytest.mark.parametrize("name", BITS)
@@ -265,13 +265,15 @@ def test_the_law_of_ones_is_that_of_every_value(name: str) -> None:
     """By enumeration of all reports of four values: exact, and the same whatever the device holds."""
     levels = {n: v for n, v in {**LEVELS, "d": 2}.items() if n in PROTOCOLS[name].PARAMETERS}
     kind = frequencies(protocol(name, 4, Parameters(**levels)))
-    first, rest, other = present(kind.supported_law)
+    first, rest, other = present(kind.forgery.supported_law)
     wanted = np.convolve([1 - first, first], binom.pmf(np.arange(rest + 1), rest, other))
     for value in range(4):
         found = np.zeros(wanted.size)
-        for response in kind.responses():
-            supported = sum(kind.supports(response, v) for v in range(4))
-            found[supported] += float(kind.likelihood(response, value)) / comb(4, kind.asked_about)
+        for response in kind.law.responses():
+            supported = sum(kind.law.supports(response, v) for v in range(4))
+            found[supported] += float(kind.law.likelihood(response, value)) / comb(
+                4, kind.forgery.asked_about
+            )
         assert found.sum() == pytest.approx(1, abs=1e-12)
         assert found == pytest.approx(wanted, abs=1e-12)
 
@@ -280,13 +282,13 @@ def test_the_law_of_ones_is_that_of_every_value(name: str) -> None:
 def test_the_sum_of_supports_has_its_exact_tails(name: str, k: int, n: int) -> None:
     """The law of the sum by convolution: P(p < α) <= α, and above α/2 (an attainable one) at every level."""
     kind = built(name, k)
-    law = kind.supported_law
+    law = kind.forgery.supported_law
     own = binom.pmf(np.arange(n + 1), n, law.first)
     rest = binom.pmf(np.arange(n * law.rest + 1), n * law.rest, law.other)
     exact = np.convolve(own, rest)
     up, down = exact[::-1].cumsum()[::-1], exact.cumsum()
     middle = int(np.argmax(exact))
-    spread = int(7 * (n * kind.supported_variance) ** 0.5)
+    spread = int(7 * (n * kind.forgery.supported_variance) ** 0.5)
     sums = np.arange(max(middle - spread, 0), min(middle + spread, exact.size))
     found = np.array([_two_sided(int(s), n, law) for s in sums])
     wanted = np.minimum(1.0, 2 * np.minimum(up, down))[sums]
@@ -315,7 +317,7 @@ def test_blocks_of_many_reports_bound_the_tail_closely() -> None:
 
 def test_attributes_that_are_not_drawn_evenly_are_seen() -> None:
     kind = allocate("sample", "grr", (5, 5, 5), Parameters(epsilon=1.0))
-    support = Support.zero(kind.counts_length, kind.signs_length)
+    support = Support.zero(kind.counter.counts_length, kind.counter.signs_length)
     even = np.arange(30_000) % 3
     payloads = np.stack([even, np.arange(30_000) // 3 % 5], axis=1).astype(np.uint8)
     assert "seeds" not in alarms(kind, add(kind, support, payloads))
@@ -329,10 +331,12 @@ def test_each_attribute_is_judged_by_its_own_signs() -> None:
     payloads = np.concatenate(
         [batch.payloads for batch in ProtocolFleet(kind, 20_000, RandomWords(5)).reports(0, values)]
     )
-    support = add(kind, Support.zero(kind.counts_length, kind.signs_length), payloads)
+    support = add(kind, Support.zero(kind.counter.counts_length, kind.counter.signs_length), payloads)
     found = {(one.name, one.attribute): one.found for one in indicators(kind, support)}
     for index, (part, columns) in enumerate(zip(kind.parts, (slice(0, 13), slice(13, None)), strict=True)):
-        alone = add(part, Support.zero(part.counts_length, 2), np.ascontiguousarray(payloads[:, columns]))
+        alone = add(
+            part, Support.zero(part.counter.counts_length, 2), np.ascontiguousarray(payloads[:, columns])
+        )
         assert found["ones", index] == alone.signs.sum() > 0
         expected = {one.name: one.found for one in indicators(part, alone)}
         assert {name: value for (name, at), value in found.items() if at == index} == expected
@@ -361,26 +365,26 @@ def test_careful_attacks_are_not_seen_and_move_their_targets_all_the_same() -> N
     draw = np.random.default_rng(5)
     targets = range(10)
     kind = built("olh")
-    best = [r for r in kind.responses() if sum(kind.supports(r, v) for v in targets) >= 6]
+    best = [r for r in kind.law.responses() if sum(kind.law.supports(r, v) for v in targets) >= 6]
     assert len(best) > 20
-    forged = np.stack([rows(kind.encode(best[i]), 1)[0] for i in draw.integers(0, len(best), FORGED)])
+    forged = np.stack([rows(kind.device.encode(best[i]), 1)[0] for i in draw.integers(0, len(best), FORGED)])
     before = honest(kind, N, 3)
-    plain = kind.estimate(before.counts.copy(), N).frequency[:10].sum()
+    plain = kind.estimator.estimate(before.counts.copy(), N).frequency[:10].sum()
     after = add(kind, before, forged[:300])
     assert alarms(kind, after) == set()
-    assert kind.estimate(after.counts, N + 300).frequency[:10].sum() - plain > 0.02
+    assert kind.estimator.estimate(after.counts, N + 300).frequency[:10].sum() - plain > 0.02
 
     kind = built("oue")
     bits = draw.random((FORGED, K)) < (27 - 10) / 90
     bits[:, :10] = True
     before = honest(kind, N, 3)
-    plain = kind.estimate(before.counts.copy(), N).frequency[:10].sum()
+    plain = kind.estimator.estimate(before.counts.copy(), N).frequency[:10].sum()
     after = add(kind, before, np.packbits(bits, axis=1, bitorder="little"))
     assert alarms(kind, after) == set()
-    assert kind.estimate(after.counts, N + FORGED).frequency[:10].sum() - plain > 0.25
+    assert kind.estimator.estimate(after.counts, N + FORGED).frequency[:10].sum() - plain > 0.25
 
     kind = built("grr")
-    assert alarms(kind, add(kind, honest(kind, N, 3), rows(kind.encode(7)))) == set()
+    assert alarms(kind, add(kind, honest(kind, N, 3), rows(kind.device.encode(7)))) == set()
 
 
 # --- integers that merge
@@ -393,15 +397,15 @@ def test_signs_merge_by_addition_and_travel(name: str, more: dict[str, Any]) -> 
     fleet = ProtocolFleet(kind, 3_000, RandomWords(2))
     batches = [b.payloads for b in fleet.reports(0, np.zeros(3_000, np.int32))]
     whole = np.concatenate(batches)
-    one = add(kind, Support.zero(kind.counts_length, kind.signs_length), whole)
+    one = add(kind, Support.zero(kind.counter.counts_length, kind.counter.signs_length), whole)
     shuffled = whole[np.random.default_rng(1).permutation(3_000)]
-    coder, merged = SupportCoder(), Support.zero(kind.counts_length, kind.signs_length)
+    coder, merged = SupportCoder(), Support.zero(kind.counter.counts_length, kind.counter.signs_length)
     for part in np.array_split(shuffled, 7):
-        some = add(kind, Support.zero(kind.counts_length, kind.signs_length), part)
+        some = add(kind, Support.zero(kind.counter.counts_length, kind.counter.signs_length), part)
         merged.merge(coder.decode(coder.encode(some)))
     assert merged == one
     assert indicators(kind, merged) == indicators(kind, one)
-    if kind.signs_length == 2 and name != "laplace_mean":
+    if kind.counter.signs_length == 2 and name != "laplace_mean":
         (few, many), count = extremes_of(kind), np.unpackbits(whole, axis=1).sum(axis=1)
         assert one.signs.tolist() == [int((count >= many).sum()), int((count <= few).sum())]
 
@@ -409,7 +413,7 @@ def test_signs_merge_by_addition_and_travel(name: str, more: dict[str, Any]) -> 
 def extremes_of(kind: Any) -> tuple[int, int]:
     from ldpbeam.channels.degenerate import extremes
 
-    return extremes(kind.domain_size, kind.support)[0]
+    return extremes(kind.domain_size, kind.estimator.support)[0]
 
 
 def test_state_without_signs_is_read_and_judged_by_the_rest() -> None:
@@ -419,7 +423,7 @@ def test_state_without_signs_is_read_and_judged_by_the_rest() -> None:
     old = SupportCoder().decode(SupportCoder().encode(Support(new.counts.copy(), new.reports)))
     assert old.signs.size == 0
     assert {one.name for one in indicators(kind, old)} == {"support_sum", "range"}
-    total = Support.zero(kind.counts_length).merge(old).merge(new)
+    total = Support.zero(kind.counter.counts_length).merge(old).merge(new)
     assert total.signs.tolist() == new.signs.tolist()
     assert total.reports == 10_000
     assert alarms(kind, total) == set()

@@ -45,7 +45,7 @@ def judge(digest: int, epoch: int, payload: bytes) -> Reason | None:
     if not 0 <= epoch < known.epochs.count:
         return Reason.FOREIGN_EPOCH
     try:
-        known.protocol.decode(payload)
+        known.protocol.device.decode(payload)
     except InvalidPayload as error:
         return error.reason
     return None
@@ -133,7 +133,7 @@ def test_batches_of_any_shape_balance(epoch: int, digest: int, ids: int, claimed
     balanced(done)
     assert done.read.total() == (max(ids, 1) if ids == claimed else 1)
     assert all(r.place == 7 for r in done.rejections)
-    width = AGREED[digest].protocol.payload_size if digest in AGREED else 0
+    width = AGREED[digest].protocol.device.payload_size if digest in AGREED else 0
     sound = digest in AGREED and ids == claimed > 0 and 0 <= epoch < 100 and size == ids * width
     assert bool(done.admitted) == sound
 
@@ -165,7 +165,7 @@ def test_floods_of_rejections_share_an_entry(n: int) -> None:
 
 def test_collections_know_their_payload_sizes() -> None:
     """What the records above assume."""
-    sizes = [c.protocol.payload_size for c in AGREED.values()]
+    sizes = [c.protocol.device.payload_size for c in AGREED.values()]
     assert sizes == [2, 1]
 
 
@@ -236,7 +236,7 @@ def fate(digest: int, epoch: int, payload: bytes, arrival: int) -> Reason | str:
     if arrival < (start - tolerance) * SECOND:
         return Reason.FUTURE_EPOCH
     try:
-        known.protocol.decode(payload)
+        known.protocol.device.decode(payload)
     except InvalidPayload as error:
         return error.reason
     return "late" if arrival >= (start + 3600 + known.allowed_lateness) * SECOND else "admitted"
@@ -396,7 +396,7 @@ def test_rows_and_batches_keep_the_same_books(seed: int) -> None:
 def test_edges_of_an_epoch(form: str, name: str, epoch: int, arrival: int, wanted: Reason | str) -> None:
     """To the microsecond."""
     (known,) = (c for c in DATED.values() if c.name == name)
-    payload = b"\0" * known.protocol.payload_size
+    payload = b"\0" * known.protocol.device.payload_size
     done = judged([(known.digest, epoch, 7, payload, arrival)], form)
     assert fates(done) == {(known.digest_hex, epoch, wanted): 1}
     (line,) = done.read
@@ -416,7 +416,7 @@ def test_a_broken_report_that_is_late_is_refused(form: str) -> None:
 @pytest.mark.parametrize("form", ["rows", "batches"])
 def test_without_an_arrival_nothing_is_late_or_too_soon(form: str) -> None:
     """A file does not say when its reports arrived; retirement is a matter of the epoch alone."""
-    held = [(c, e, 0, b"\0" * DATED[c].protocol.payload_size, 0) for c in DATED for e in (0, 3, 4, 99)]
+    held = [(c, e, 0, b"\0" * DATED[c].protocol.device.payload_size, 0) for c in DATED for e in (0, 3, 4, 99)]
     done = Admission()
     if form == "rows":
         admit_rows(as_rows([one[:4] for one in held]), DATED, "here", done)
@@ -450,7 +450,7 @@ def fraction(done: Admission) -> float:
 def test_junk_weighs_what_it_would_as_reports(ids: np.ndarray, payloads: bytes, weight: int) -> None:
     """Everything is booked; the error fraction takes as many reports as the bytes and ids could have been."""
     wide = collection("sue", 251, "wide")
-    assert wide.protocol.payload_size == 32
+    assert wide.protocol.device.payload_size == 32
     done = Admission()
     junk = Batch(wide.digest, 0, ids.size, ids.astype(np.uint64), np.frombuffer(payloads, np.uint8), 0)
     admit_batch(junk, {wide.digest: wide}, "here", done)
@@ -492,7 +492,7 @@ def small_batches(n: int) -> list[bytes]:
         digest = draw.choice([*AGREED, *AGREED, 5])
         epoch = draw.choice([0, 1, 99, 100, -1])
         count = draw.choice([0, 1, 1, 2, 3])
-        width = AGREED[digest].protocol.payload_size if digest in AGREED else 1
+        width = AGREED[digest].protocol.device.payload_size if digest in AGREED else 1
         size = count * width + draw.choice([0, 0, 0, 1])
         payloads = bytes(size) if draw.choice([True, True, False]) else draw.randbytes(size)
         ids = [draw.getrandbits(64) | 1 for _ in range(count)]
@@ -555,7 +555,7 @@ def _reports(done: Admission) -> list[tuple[int, int, int, bytes]]:
 
 def test_what_was_written_before_an_epoch_began_holds_none_of_its_reports() -> None:
     """Rows and batches alike; nothing is late for that."""
-    held = [(c, e, 0, b"\0" * DATED[c].protocol.payload_size, 0) for c in DATED for e in (0, 3)]
+    held = [(c, e, 0, b"\0" * DATED[c].protocol.device.payload_size, 0) for c in DATED for e in (0, 3)]
     for form in ("rows", "batches"):
         done = Admission(written_by=Written(3600 * SECOND))
         if form == "rows":

@@ -14,6 +14,7 @@ from ldpbeam.cli.inspect import inspect_lines
 from ldpbeam.collection.file import load_collection
 from ldpbeam.collection.values import Index
 from ldpbeam.errors import Reason
+from ldpbeam.protocols.part_estimator import part_estimators
 from ldpbeam.report_page.document import write_page
 from ldpbeam.simulators.deliver.simulate import simulate
 from ldpbeam.simulators.fleet import Fleet
@@ -54,7 +55,7 @@ def test_three_attributes_from_file_to_page(tmp_path: Path, allocation: str, pro
         random_words=RandomWords(2),
     )
     simulate(agreed, people, tmp_path, seed=1, truth=True)
-    width = agreed.protocol.payload_size
+    width = agreed.protocol.device.payload_size
     done = execute(agreed, tmp_path / "reports", tmp_path / "out")
     assert done.exit_code == 0
     assert done.total["counted"] == DEVICES * EPOCHS
@@ -68,12 +69,12 @@ def test_three_attributes_from_file_to_page(tmp_path: Path, allocation: str, pro
         for columns in fleet.batches(Index(values), epoch)[1]:
             for payload in columns.payloads:
                 assert len(payload) == width
-                response = kind.decode(payload.tobytes())
+                response = kind.device.decode(payload.tobytes())
                 told = enumerate(response) if allocation == "split" else [response]
                 for j, one in told:
                     behind[j] += 1
-                    for v in range(kind.parts[j].results):
-                        support[j, v] += frequencies(kind.parts[j]).supports(one, v)
+                    for v in range(kind.parts[j].estimator.size):
+                        support[j, v] += frequencies(kind.parts[j]).law.supports(one, v)
         rows = done.tables()[agreed.digest_hex, epoch].to_pylist()
         names = [name for name, _ in agreed.histograms]
         assert [(r["attribute"], r["value"]) for r in rows] == [
@@ -88,7 +89,7 @@ def test_three_attributes_from_file_to_page(tmp_path: Path, allocation: str, pro
             j = names.index(row["attribute"])
             assert row["n"] == behind[j]
             assert row["support"] == support[j, row["value"]]
-            s = present(kind.estimators[j].support)
+            s = present(part_estimators(kind)[j].support)
             expected = (row["support"] / row["n"] - float(s.other)) / float(s.gap)
             assert row["estimate"] == pytest.approx(expected, abs=1e-12)
         for name in names:

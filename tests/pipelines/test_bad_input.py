@@ -40,7 +40,7 @@ TEXT = (
     "epoch: {length: 1h, count: 100}\n"
 )
 """The first of them as a file."""
-WIDTH = BITS.protocol.payload_size
+WIDTH = BITS.protocol.device.payload_size
 _ids = count(1000)
 _draw = random.Random(7)
 SENT: list[bytes] = []

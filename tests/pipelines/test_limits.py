@@ -16,7 +16,7 @@ from ldpbeam.wire.report_pb2 import Report, ReportBatch
 from tests.pipelines.running import collection, execute, frame
 
 AGREED = collection("sue", 59, "bits", count=1000)
-WIDTH = AGREED.protocol.payload_size
+WIDTH = AGREED.protocol.device.payload_size
 _draw = random.Random(3)
 
 

@@ -34,7 +34,7 @@ AGREED = collection("grr", size=SIZE, name="many", consistency="none", min_repor
 
 def revision(number: int) -> EpochHistogram:
     """A result too large for one message; without estimates, which take longer than the test."""
-    support = Support.zero(AGREED.protocol.counts_length)
+    support = Support.zero(AGREED.protocol.counter.counts_length)
     support.counts[number] = support.reports = 10 + number
     return replace(estimate_epoch(AGREED, 2, support), revision=number, pane="late", closed=False)
 
@@ -98,7 +98,7 @@ def test_revisions_arrive_in_order_with_every_row(
 
 def test_a_topic_that_does_not_exist_is_said(channel: Channel) -> None:
     few = collection("grr", name="few")
-    histogram = estimate_epoch(few, 0, Support(np.arange(few.protocol.counts_length), 50))
+    histogram = estimate_epoch(few, 0, Support(np.arange(few.protocol.counter.counts_length), 50))
     sink = PublishEstimates(few, f"{channel.topic}-not")
     sink.setup()
     sink.start_bundle()

@@ -10,18 +10,15 @@ import random
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from fractions import Fraction
-from functools import cache
-from itertools import pairwise, product
+from functools import cache, partial
+from itertools import pairwise
 from math import lcm
-from operator import mul
 from typing import Any, NamedTuple, TypeVar
 
 from ldpbeam.channels.channel import BitChannel, SymbolChannel
 from ldpbeam.protocols import LocalProtocol, Memo
-from ldpbeam.protocols.bit_flip import BitFlip
-from ldpbeam.protocols.one_bit_mean import OneBitRRPM
-from ldpbeam.protocols.public_string import BinFlipPlus, Verdict
 from ldpbeam.randomness import FULL, Randomness
+from tests.reference.device_law import every_outcome, first_reports
 
 T = TypeVar("T", bound=Hashable)
 Parts = list[tuple[int, int]]
@@ -38,20 +35,11 @@ def weighted_responses(
     Families whose seeds cannot be enumerated are represented by fifty fixed ones.
     """
     try:
-        found = list(protocol.responses())
+        found = list(protocol.law.responses())
         complete = True
     except NotImplementedError:
-        draw = random.Random(20260101)
-        if isinstance(protocol, BinFlipPlus):
-            drawn = [draw.getrandbits(128) for _ in range(50)]
-            verdicts = tuple((Verdict(s, bit), Fraction(1, 50)) for s in drawn for bit in (0, 1))
-            return verdicts, False
-        family = protocol.family  # type: ignore[attr-defined]
-        seeds = [
-            family.seed([draw.randrange(family.word_limit) for _ in range(family.SEED_WORDS)])
-            for _ in range(50)
-        ]
-        found = [protocol.decode(family.encode(seed, symbol)) for seed in seeds for symbol in range(family.g)]
+        some = (first_reports(protocol, 0, number).law for number in range(50))
+        found = list(dict.fromkeys(response for law in some for response in law))
         complete = False
     seeds_seen = {getattr(response, "seed", None) for response in found}
     share = Fraction(1, len(seeds_seen))
@@ -65,7 +53,7 @@ def channel(protocol: LocalProtocol[Any]) -> tuple[tuple[Fraction, ...], ...]:
     """
     responses, _ = weighted_responses(protocol)
     return tuple(
-        tuple(share * protocol.likelihood(response, value) for response, share in responses)
+        tuple(share * protocol.law.likelihood(response, value) for response, share in responses)
         for value in range(protocol.domain_size)
     )
 
@@ -73,14 +61,6 @@ def channel(protocol: LocalProtocol[Any]) -> tuple[tuple[Fraction, ...], ...]:
 def worst_ratio(rows: Iterable[Sequence[Fraction]]) -> Fraction:
     """Largest ratio of two entries of the same column."""
     return max(max(column) / min(column) for column in zip(*rows, strict=True))
-
-
-def output_of(response: Any) -> int:
-    """What the rounds made of the value: the response without its seed."""
-    for part in ("symbol", "bits", "bit"):
-        if hasattr(response, part):
-            return int(getattr(response, part))
-    return int(response)
 
 
 class Rounds(NamedTuple):
@@ -101,80 +81,68 @@ def rounds_of(protocol: LocalProtocol[Any]) -> Rounds:
 
 def first_answer(protocol: LocalProtocol[Any], value: Any, memo: Memo, words: Any) -> Any:
     """What a device with this memo sends."""
-    return protocol.privatize(value, memo, words)[0]
+    return protocol.device.privatize(value, memo, words)[0]
 
 
 def memo_key(protocol: LocalProtocol[Any], seed: int | None, value: int) -> int:
-    """What a device with this seed memoises an answer under."""
-    if isinstance(protocol, OneBitRRPM) and seed is not None:
-        return protocol.point(value, seed)
-    if isinstance(protocol, BitFlip) and seed is not None:
-        return protocol.memo_key(protocol.sampled_set(seed), value)
-    return value if seed is None else int(protocol.family.hash(seed, value))  # type: ignore[attr-defined]
+    """What a device with this seed memoises an answer under: the key that its code writes."""
+    _, after = protocol.device.privatize(value, Memo(seed), Seeded(0))
+    return next(iter(after.answers), value)
 
 
+@cache
 def first_rows(protocol: LocalProtocol[Any], seed: int | None) -> list[list[Fraction]]:
-    """P(output of the first round | value), given the seed of a response, a row per value."""
-    one_round = getattr(protocol, "permanent", None) or protocol.instant  # type: ignore[attr-defined]
-    values = range(protocol.domain_size)
-    if isinstance(protocol, BitFlip):
-        held = [1 << memo_key(protocol, seed, v) for v in values]
-        outputs = range(1 << protocol.d)
-        return [[_bits(one_round, bits, o, protocol.d) for o in outputs] for bits in held]
-    if isinstance(protocol, BinFlipPlus):
-        assert seed is not None
-        return [[_bits(one_round, protocol.string_bit(seed, v), o, 1) for o in (0, 1)] for v in values]
-    rows = round_rows(one_round, protocol.domain_size)
-    return rows if seed is None else [rows[memo_key(protocol, seed, v)] for v in values]
+    """P(memoised answer | value) of a device with this seed, a row per value, by its code."""
+    laws = [_answers(protocol, seed, value) for value in range(protocol.domain_size)]
+    answers = sorted({answer for law in laws for answer in law})
+    return [[law.get(answer, Fraction(0)) for answer in answers] for law in laws]
 
 
-def seed_words(protocol: LocalProtocol[Any]) -> tuple[list[list[int]], bool]:
-    """Words of per-report seeds: some for every seed where there are few, else fixed ones; and which."""
-    if isinstance(protocol, BitFlip):
-        # The smallest word of each place of the deck.
-        steps = [
-            [-(-(place << 64) // (protocol.domain_size - i)) for place in range(protocol.domain_size - i)]
-            for i in range(protocol.d)
-        ]
-        return [list(words) for words in product(*steps)], True
-    if weighted_responses(protocol)[1]:
-        return [[seed - 1] for seed in protocol.family.seeds()], True  # type: ignore[attr-defined]
-    return [[3, 5], [7 << 60, 11 << 50]], False
+@cache
+def second_rows(protocol: LocalProtocol[Any], seed: int | None) -> list[list[Fraction]]:
+    """P(report | memoised answer) of a device with this seed, a row per answer in order, by its code."""
+    key = memo_key(protocol, seed, 0)
+    answers = sorted({a for value in range(protocol.domain_size) for a in _answers(protocol, seed, value)})
+    laws = []
+    for answer in answers:
+        memo = Memo(seed).with_answer(key, answer)
+        laws.append(every_outcome(partial(first_answer, protocol, 0, memo)).law)
+    reports = sorted({report for law in laws for report in law})
+    return [[law.get(report, Fraction(0)) for report in reports] for law in laws]
 
 
-def round_rows(one_round: SymbolChannel | BitChannel, size: int) -> list[list[Fraction]]:
-    """P(answer | input) of one round: symbols to symbols, or one-hot vectors to bit vectors."""
-    if isinstance(one_round, SymbolChannel):
-        n = one_round.size
-        return [[Fraction(one_round.keep if o == i else one_round.each, one_round.total)
-                 for o in range(n)] for i in range(n)]  # fmt: skip
-    return [[_bits(one_round, 1 << i, o, size) for o in range(1 << size)] for i in range(size)]
+def _answers(protocol: LocalProtocol[Any], seed: int | None, value: int) -> dict[Any, Fraction]:
+    """The law of the answer that a device of this seed memoises for a value; the report is left aside."""
+
+    def run(randomness: Any) -> Any:
+        _, after = protocol.device.privatize(value, Memo(seed), _Permanent(randomness))
+        (answer,) = after.answers.values()
+        return answer
+
+    return every_outcome(run).law
 
 
-def second_rows(one_round: SymbolChannel | BitChannel | None, size: int) -> list[list[Fraction]]:
-    """P(report | permanent answer): as above, from every bit vector; the answer itself without a round."""
-    if one_round is None:
-        answers = range(1 << size)
-        return [[Fraction(i == o) for o in answers] for i in answers]
-    if isinstance(one_round, SymbolChannel):
-        return round_rows(one_round, size)
-    vectors = range(1 << size)
-    return [[_bits(one_round, i, o, size) for o in vectors] for i in vectors]
+class _Permanent(Randomness):
+    """Words of the permanent round as they come, and any word for the round after it."""
+
+    def __init__(self, words: Any) -> None:
+        self._words = words
+
+    def word(self, limit: int = FULL) -> int:
+        return 0
+
+    def permanent(self, key: int) -> Any:
+        return self._words
 
 
-def _bits(one_round: BitChannel, given: int, output: int, size: int) -> Fraction:
-    weight = 1
-    for v in range(size):
-        one = one_round.one if given >> v & 1 else one_round.zero
-        weight *= one if output >> v & 1 else FULL - one
-    return Fraction(weight, FULL**size)
+class Seeded(Randomness):
+    """Words of a seed."""
 
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
 
-def compose(first: list[list[Fraction]], second: list[list[Fraction]]) -> list[list[Fraction]]:
-    """Matrix product: first round, then second round."""
-    (left, one), (right, other) = over_one_denominator(first), over_one_denominator(second)
-    columns = list(zip(*right, strict=True))
-    return [[Fraction(sum(map(mul, row, column)), one * other) for column in columns] for row in left]
+    def word(self, limit: int = FULL) -> int:
+        return self._random.randrange(limit)
 
 
 def over_one_denominator(rows: Iterable[Sequence[Fraction]]) -> tuple[list[list[int]], int]:
@@ -247,6 +215,6 @@ def memos(protocol: LocalProtocol[Any]) -> list[Memo]:
     """Memos of devices that never reported: one per seed (fifty of them where there are too
     many).
     """
-    responses, _ = weighted_responses(protocol)
-    seeds = dict.fromkeys(getattr(response, "seed", None) for response, _ in responses)
-    return [Memo(seed) for seed in seeds]
+    laws = [every_outcome(protocol.device.new_memo, number) for number in range(50)]
+    some = laws[:1] if laws[0].complete else laws
+    return [Memo(seed) for seed in dict.fromkeys(seed for found in some for seed, _ in found.law)]

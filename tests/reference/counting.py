@@ -15,9 +15,9 @@ from ldpbeam.protocols import FrequencyProtocol
 
 def count_support(protocol: FrequencyProtocol[Any], payloads: Iterable[bytes]) -> list[int]:
     """Support of every value: ask every report about every value, and equal ones once for all of them."""
-    counts, supports = [0] * protocol.domain_size, protocol.supports
+    counts, supports = [0] * protocol.domain_size, protocol.law.supports
     for payload, times in Counter(payloads).items():
-        response = protocol.decode(payload)
+        response = protocol.device.decode(payload)
         for value in range(protocol.domain_size):
             if supports(response, value):
                 counts[value] += times
@@ -29,7 +29,7 @@ def count_reports(protocol: FrequencyProtocol[Any], payloads: Iterable[bytes]) -
     everyone = range(protocol.domain_size)
     counts = [0] * protocol.domain_size
     for payload in payloads:
-        for value in getattr(protocol.decode(payload), "indices", everyone):
+        for value in getattr(protocol.device.decode(payload), "indices", everyone):
             counts[value] += 1
     return counts
 

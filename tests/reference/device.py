@@ -18,7 +18,8 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.protocols.attributes.base import AttributeProtocol
 from ldpbeam.protocols.attributes.bounded_counters import BoundedCounters
 from ldpbeam.protocols.attributes.sample import Sample
-from ldpbeam.protocols.contract import LocalProtocol, WordSpec
+from ldpbeam.protocols.contract import LocalProtocol
+from ldpbeam.protocols.simulation import WordSpec
 from ldpbeam.wire import report_pb2
 from tests.reference.random_words import randomised
 
@@ -81,21 +82,21 @@ class _Part:
         self._kind = kind
         self._memo = _Memo()
         self._seed: list[int] | None = []
-        if kind.word_plan.seed is not None:
+        if kind.simulation.word_plan.seed is not None:
             self._seed = None
-            if not kind.word_plan.seed_per_report:
-                self._seed = [next(words) for _ in range(kind.word_plan.seed.count)]
+            if not kind.simulation.word_plan.seed_per_report:
+                self._seed = [next(words) for _ in range(kind.simulation.word_plan.seed.count)]
 
     def payload(self, value: int, words: Iterator[int]) -> bytes:
         kind = self._kind
         seed = self._seed
         if seed is None:
-            assert kind.word_plan.seed is not None
-            seed = [next(words) for _ in range(kind.word_plan.seed.count)]
+            assert kind.simulation.word_plan.seed is not None
+            seed = [next(words) for _ in range(kind.simulation.word_plan.seed.count)]
         row = _Row(seed, words)
-        if kind.word_plan.permanent is not None:
-            row.take_permanent(kind.word_plan.permanent)
-        sent = kind.privatize_fleet(np.zeros(1, np.int64), np.array([value]), row, self._memo)  # type: ignore[arg-type]
+        if kind.simulation.word_plan.permanent is not None:
+            row.take_permanent(kind.simulation.word_plan.permanent)
+        sent = kind.simulation.privatize(np.zeros(1, np.int64), np.array([value]), row, self._memo)  # type: ignore[arg-type]
         return sent[0].tobytes()
 
 
@@ -127,9 +128,13 @@ class ReferenceDevice:
         payload = b"".join(parts)
         if isinstance(kind, Sample):
             width = 1 if len(kind.parts) <= 256 else 2
-            payload = (self._chosen[0].to_bytes(width, "little") + payload).ljust(kind.payload_size, b"\0")
+            payload = (self._chosen[0].to_bytes(width, "little") + payload).ljust(
+                kind.device.payload_size, b"\0"
+            )
         elif isinstance(kind, BoundedCounters):
-            payload = sum(part[0] << i for i, part in enumerate(parts)).to_bytes(kind.payload_size, "little")
+            payload = sum(part[0] << i for i, part in enumerate(parts)).to_bytes(
+                kind.device.payload_size, "little"
+            )
         message = report_pb2.Report(
             digest=self._collection.digest, epoch=epoch, report_id=next(drawn), payload=payload
         )

@@ -69,7 +69,7 @@ class Setting:
     @property
     def unary(self) -> bool:
         """Whether a draw takes one word per value."""
-        return self.build().word_plan.instant.count > 1
+        return self.build().simulation.word_plan.instant.count > 1
 
     def __str__(self) -> str:
         p = self.parameters

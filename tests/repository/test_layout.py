@@ -273,7 +273,7 @@ def test_a_sound_tree_passes(copied: Path) -> None:
         ("ldpbeam/engine/run", "from ldpbeam.report_page import live"),
         ("ldpbeam/records/output", "from ldpbeam.pipelines import bounded"),
         ("ldpbeam/privacy/loss", "from ldpbeam.protocols import contract"),
-        ("ldpbeam/audit/law/model", "from ldpbeam.audit.checks import outcome"),
+        ("ldpbeam/protocols/history_model", "from ldpbeam.audit.checks import outcome"),
         ("ldpbeam/protocols/contract", "from ldpbeam.consistency import _simplex"),
         ("ldpbeam/privacy/loss", "from ldpbeam.privacy import bit_loss"),  # which imports it: a circle
         ("ldpbeam/unheard_of", ""),

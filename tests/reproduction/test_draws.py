@@ -56,13 +56,13 @@ def made(name: str, **more: Any) -> FrequencyProtocol[Any]:
 def by_devices(one: FrequencyProtocol[Any], values: np.ndarray[Any, Any] = HELD) -> np.ndarray[Any, Any]:
     """Support of every value in every epoch, of groups of devices that hold the same: (GROUPS, 3 k)."""
     fleet = ProtocolFleet(one, DEVICES * GROUPS, RandomWords(11))
-    found = np.zeros((GROUPS, len(values), one.counts_length), np.int64)
+    found = np.zeros((GROUPS, len(values), one.counter.counts_length), np.int64)
     for epoch, held in enumerate(values):
         parts = list(fleet.reports(epoch, np.tile(held, GROUPS)))
         payloads = np.concatenate([part.payloads for part in parts])
         for group in range(GROUPS):
-            one.add_support(payloads[group * DEVICES : (group + 1) * DEVICES], found[group, epoch])
-    support = [[one.support_counts(counts) for counts in group] for group in found]
+            one.counter.add(payloads[group * DEVICES : (group + 1) * DEVICES], found[group, epoch])
+    support = [[one.counter.support_counts(counts) for counts in group] for group in found]
     return np.array(support).reshape(GROUPS, -1)
 
 

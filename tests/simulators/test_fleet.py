@@ -393,7 +393,7 @@ def excess(collection: Collection, fleets: int, memo: bool) -> float:
     No device changes its value. The covariance is that of docs/over-time.md, at the true frequencies. Without
     ``memo`` the second epoch is one of new devices.
     """
-    mean = collection.protocol.result.value == "mean"
+    mean = collection.protocol.estimator.result.value == "mean"
     size = present(collection.domain).size
     values = np.full(320, 20) if mean else np.arange(max(320, size)) % size
     truth = np.full(1, 20.0) if mean else np.full(size, 1 / size)
@@ -418,7 +418,7 @@ def test_errors_of_two_epochs_go_together_as_theory_says(name: str) -> None:
     limit = student.isf(FALSE_ALARM / 2, 19)
     # RAPPOR's second round hides most of the permanent one: more values show it.
     collection = of(name, 1024 if name == "rappor" else 64)
-    fleets = 200 if collection.protocol.result.value == "mean" else 20
+    fleets = 200 if collection.protocol.estimator.result.value == "mean" else 20
     assert abs(excess(collection, fleets, memo=True)) < limit
     assert excess(collection, fleets, memo=False) < -limit
 

@@ -23,7 +23,8 @@ from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Memo, Parameters
 from ldpbeam.protocols.attributes.allocate import ALLOCATIONS, allocate
 from ldpbeam.protocols.attributes.base import AttributeProtocol
 from ldpbeam.protocols.attributes.sample import Sample
-from ldpbeam.protocols.contract import WordSpec
+from ldpbeam.protocols.part_estimator import part_estimators
+from ldpbeam.protocols.simulation import WordSpec
 from ldpbeam.randomness import FULL, Randomness
 from ldpbeam.simulators.deliver.simulate import simulate
 from ldpbeam.simulators.population.joint import Joint, joint_population
@@ -62,23 +63,23 @@ class Words:
             return []
         if spec.bits:
             return bit_words(self.random_words.seed, purpose, epoch, self.device, spec.count)
-        drawn = self.random_words.words(purpose, epoch, self.device, 1, spec.count, spec.limit)
+        drawn = self.random_words.step(purpose, epoch, self.device, 1, spec)
         return [int(word) for word in drawn[0]]
 
     def part(self, index: int) -> list[int]:
         kind = self.parts[index]
         words: list[int] = []
-        if kind.word_plan.seed is not None and kind.word_plan.seed_per_report:
-            words += self.draw(f"{index}.seed", self.epoch, kind.word_plan.seed)
-        if kind.word_plan.permanent is not None:
-            words += self.draw(f"{index}.permanent", self.epoch, kind.word_plan.permanent)
-        return words + self.draw(f"{index}.instant", self.epoch, kind.word_plan.instant)
+        if kind.simulation.word_plan.seed is not None and kind.simulation.word_plan.seed_per_report:
+            words += self.draw(f"{index}.seed", self.epoch, kind.simulation.word_plan.seed)
+        if kind.simulation.word_plan.permanent is not None:
+            words += self.draw(f"{index}.permanent", self.epoch, kind.simulation.word_plan.permanent)
+        return words + self.draw(f"{index}.instant", self.epoch, kind.simulation.word_plan.instant)
 
     def lifelong(self, index: int) -> list[int]:
         kind = self.parts[index]
-        if kind.word_plan.seed is None or kind.word_plan.seed_per_report:
+        if kind.simulation.word_plan.seed is None or kind.simulation.word_plan.seed_per_report:
             return []
-        return self.draw(f"{index}.seed", -1, kind.word_plan.seed)
+        return self.draw(f"{index}.seed", -1, kind.simulation.word_plan.seed)
 
 
 class Script(Randomness):
@@ -109,7 +110,7 @@ class Devices:
             script = Script(first + words.lifelong(first[0]))
         else:
             script = Script([w for i in range(len(self.kind.parts)) for w in words.lifelong(i)])
-        memo = self.kind.new_memo(script)
+        memo = self.kind.device.new_memo(script)
         assert not script.left
         return memo
 
@@ -122,10 +123,10 @@ class Devices:
             assert index is not None
             script += words.part(index)
         source = Script(script)
-        response, after = self.kind.privatize(value, memo, source)
+        response, after = self.kind.device.privatize(value, memo, source)
         assert not source.left
         self.memos[device] = after
-        return self.kind.encode(response)
+        return self.kind.device.encode(response)
 
 
 def history(sizes: Sequence[int], devices: int, epochs: int) -> NDArray[np.int32]:
@@ -193,14 +194,14 @@ Counted = tuple[NDArray[np.int64], Any]
 
 def counted(kind: AttributeProtocol[Any], values: NDArray[np.int32], seed: int) -> list[Counted]:
     """Support of each attribute's values, and the reports behind it."""
-    counts = np.zeros(kind.counts_length, np.int64)
+    counts = np.zeros(kind.counter.counts_length, np.int64)
     fleet = ProtocolFleet(kind, len(values), RandomWords(seed))
     for batch in fleet.reports(0, values):
-        assert not kind.check(batch.payloads).any()
-        kind.add_support(batch.payloads, counts)
+        assert not kind.counter.check(batch.payloads).any()
+        kind.counter.add(batch.payloads, counts)
     return [
-        (part.support_counts(cells), part.report_counts(cells, n))
-        for part, (cells, n) in zip(kind.parts, kind.part_counts(counts, len(values)), strict=True)
+        (part.counter.support_counts(cells), part.counter.report_counts(cells, n))
+        for part, (cells, n) in zip(kind.parts, kind.counter.part_counts(counts, len(values)), strict=True)
     ]
 
 
@@ -227,7 +228,7 @@ def test_estimates_are_unbiased_and_wrong_parameters_are_not(allocation: str, na
     worst_right, worst_wrong = 0.0, 0.0
     for j, (support, n) in enumerate(counted(kind, values, 1)):
         truth = np.bincount(values[:, j], minlength=sizes[j]) / devices
-        right = present(kind.estimators[j].support)
+        right = present(part_estimators(kind)[j].support)
         wrong = replace(right, other=right.other * Fraction(9, 10))
         error = np.sqrt(variance(truth, n, right))
         z = (estimate(support, n, right).frequency - truth) / error
@@ -248,7 +249,7 @@ def test_the_variance_holds_what_sampling_adds() -> None:
         terms += 1
         for j, (support, n) in enumerate(counted(kind, values, seed)):
             truth = float((values[:, j] == 0).mean())
-            part = present(kind.estimators[j].support)
+            part = present(part_estimators(kind)[j].support)
             error = estimate(support, n, part).frequency[0] - truth
             total[j] += error**2 / variance(np.array([truth]), n, part)[0]
             without = replace(part, sampled=Fraction(1))
@@ -381,7 +382,7 @@ def test_msfimu_marginals(shared_data: Path) -> None:
     limit = norm.isf(FALSE_ALARM / (2 * sum(sizes)))
     for j, (support, n) in enumerate(counted(kind, values, 1)):
         truth = np.bincount(values[:, j], minlength=sizes[j]) / len(values)
-        part = present(kind.estimators[j].support)
+        part = present(part_estimators(kind)[j].support)
         z = (estimate(support, n, part).frequency - truth) / np.sqrt(variance(truth, n, part))
         assert np.abs(z).max() < limit
 

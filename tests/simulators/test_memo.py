@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ldpbeam.protocols.contract import FleetAnswers
+from ldpbeam.protocols.simulation import FleetAnswers
 from ldpbeam.simulators.memo import DirectMemo, FleetMemo, memory
 
 SYMBOL = None

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, LocalProtocol, Memo, Parameters, protocol
-from ldpbeam.protocols.contract import WordSpec
+from ldpbeam.protocols.simulation import WordSpec
 from ldpbeam.randomness import ScriptedRandomness
 from ldpbeam.simulators import protocol_fleet as fleet_module
 from ldpbeam.simulators.population.specs import ABSENT
@@ -71,31 +71,33 @@ class Devices:
             return []
         if spec.bits:
             return bit_words(self.random_words.seed, purpose, epoch, device, spec.count)
-        drawn = self.random_words.words(purpose, epoch, device, 1, spec.count, spec.limit)
+        drawn = self.random_words.step(purpose, epoch, device, 1, spec)
         return [int(word) for word in drawn[0]]
 
     def _new(self, device: int) -> Memo:
-        lifelong = None if self.kind.word_plan.seed_per_report else self.kind.word_plan.seed
+        lifelong = (
+            None if self.kind.simulation.word_plan.seed_per_report else self.kind.simulation.word_plan.seed
+        )
         script = ScriptedRandomness(self.words("seed", -1, device, lifelong))
-        memo = self.kind.new_memo(script)
+        memo = self.kind.device.new_memo(script)
         assert script.exhausted()
         return memo
 
     def payload(self, epoch: int, device: int, value: int) -> bytes:
         """All words are taken in every epoch, whether or not the input is new."""
         kind, memo = self.kind, self.memos[device]
-        per_report = kind.word_plan.seed if kind.word_plan.seed_per_report else None
+        per_report = kind.simulation.word_plan.seed if kind.simulation.word_plan.seed_per_report else None
         drawn = [
             *self.words("seed", epoch, device, per_report),
-            *self.words("permanent", epoch, device, kind.word_plan.permanent),
-            *self.words("instant", epoch, device, kind.word_plan.instant),
+            *self.words("permanent", epoch, device, kind.simulation.word_plan.permanent),
+            *self.words("instant", epoch, device, kind.simulation.word_plan.instant),
         ]
         script = ScriptedRandomness(drawn)
-        response, kept = kind.privatize(value, memo, script)
+        response, kept = kind.device.privatize(value, memo, script)
         assert script.exhausted()
         assert (kept is memo) == (len(kept.answers) == len(memo.answers))
         self.memos[device] = kept
-        return kind.encode(response)
+        return kind.device.encode(response)
 
 
 @pytest.mark.parametrize("setting", SETTINGS + WIDE, ids=str)
@@ -112,7 +114,7 @@ def test_a_fleet_sends_what_its_devices_send(setting: Setting) -> None:
         assert [payload.tobytes() for payload in payloads] == expected
     memoised = [len(memo.answers) for memo in single.memos]
     assert fleet.memoised_inputs().tolist() == memoised
-    assert (sum(memoised) > 0) == (kind.word_plan.permanent is not None)
+    assert (sum(memoised) > 0) == (kind.simulation.word_plan.permanent is not None)
 
 
 @pytest.mark.thorough(but=6)
@@ -152,13 +154,13 @@ def test_batches_stay_small(name: str, size: int) -> None:
     kind = build(name, size)
     fleet = ProtocolFleet(kind, 2, RandomWords(1), rows_per_batch=1 << 30)
     rows = fleet._rows
-    assert max(rows * kind.payload_size, 8 * rows) <= fleet_module._COLUMN
-    instant = kind.word_plan.instant
+    assert max(rows * kind.device.payload_size, 8 * rows) <= fleet_module._COLUMN
+    instant = kind.simulation.word_plan.instant
     words = 0 if instant.bits else instant.count
     assert 8 * rows * words <= fleet_module._WORDS
     assert rows >= 16
     # The ceiling is reached: one more row would exceed one of the three.
-    assert (rows + 1) * max(kind.payload_size, 8) > fleet_module._COLUMN or (
+    assert (rows + 1) * max(kind.device.payload_size, 8) > fleet_module._COLUMN or (
         8 * (rows + 1) * words > fleet_module._WORDS
     )
 
@@ -227,8 +229,8 @@ def z_scores(
 ) -> NDArray[np.float64]:
     """Support counts against their mean and exact variance: sums of independent coins."""
     # Whether a bucket is sampled is one more coin of its own.
-    asked = float(kind.support.sampled)
-    own, other = asked * float(kind.support.own), asked * float(kind.support.other)
+    asked = float(kind.estimator.support.sampled)
+    own, other = asked * float(kind.estimator.support.own), asked * float(kind.estimator.support.other)
     rest = truth.sum() - truth
     mean = truth * own + rest * other
     variance = truth * own * (1 - own) + rest * other * (1 - other)
@@ -254,11 +256,11 @@ def test_support_counts_are_unbiased(name: str, choices: dict[str, Any]) -> None
     draw = np.random.default_rng(3)
     values = np.minimum(draw.geometric(0.3, devices) - 1, size - 1).astype(np.int32)
     for epoch in range(epochs):
-        counts = np.zeros(kind.counts_length, np.int64)
+        counts = np.zeros(kind.counter.counts_length, np.int64)
         for batch in fleet.reports(epoch, values):
-            assert not kind.check(batch.payloads).any()
-            kind.add_support(batch.payloads, counts)
-        support = kind.support_counts(counts)
+            assert not kind.counter.check(batch.payloads).any()
+            kind.counter.add(batch.payloads, counts)
+        support = kind.counter.support_counts(counts)
         truth = np.bincount(values[values != ABSENT], minlength=size)
         assert np.abs(z_scores(kind, support, truth)).max() < limit
         # A first report at 1.2 instead of 0.8 is told apart.

@@ -55,21 +55,21 @@ def test_direct_reports_have_the_stated_channel(value: int) -> None:
     """
     built = protocol("grr", 4, Parameters(epsilon=1.0))
     randomness = SystemRandomness()
-    counts = Counter(built.privatize(value, Memo(), randomness)[0] for _ in range(N))
+    counts = Counter(built.device.privatize(value, Memo(), randomness)[0] for _ in range(N))
     assert sum(counts.values()) == N
     for output in range(4):
-        assert accepted(counts[output], N, float(built.likelihood(output, value))), (output, counts)
+        assert accepted(counts[output], N, float(built.law.likelihood(output, value))), (output, counts)
 
 
 def test_first_reports_of_two_rounds_have_the_composed_channel() -> None:
     """L-GRR with a fresh memo each time: the composed probabilities, not those of one round."""
     built = LGRR.from_parameters(4, Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0))
     randomness = SystemRandomness()
-    counts = Counter(built.privatize(1, Memo(), randomness)[0] for _ in range(N))
+    counts = Counter(built.device.privatize(1, Memo(), randomness)[0] for _ in range(N))
     for output in range(4):
-        assert accepted(counts[output], N, float(built.likelihood(output, 1))), (output, counts)
+        assert accepted(counts[output], N, float(built.law.likelihood(output, 1))), (output, counts)
     # One round alone would be noticed.
-    assert missed(N, float(built.support.own), float(present(built.permanent).own)) < 1e-12
+    assert missed(N, float(built.estimator.support.own), float(present(built.permanent).own)) < 1e-12
 
 
 @pytest.mark.parametrize("name", ["sue", "oue"])
@@ -78,10 +78,10 @@ def test_unary_bits_have_the_stated_probabilities(name: str) -> None:
     built = frequencies(protocol(name, 4, Parameters(epsilon=1.0)))
     randomness = SystemRandomness()
     n = N // 2
-    reports = [built.privatize(2, Memo(), randomness)[0] for _ in range(n)]
+    reports = [built.device.privatize(2, Memo(), randomness)[0] for _ in range(n)]
     for bit in range(4):
         count = sum(report >> bit & 1 for report in reports)
-        p = built.support.own if bit == 2 else built.support.other
+        p = built.estimator.support.own if bit == 2 else built.estimator.support.other
         assert accepted(count, n, float(p)), (bit, count)
 
 
@@ -90,10 +90,10 @@ def test_hash_supports_have_the_stated_probabilities() -> None:
     built = LOLOHA.from_parameters(9, Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0))
     randomness = SystemRandomness()
     n = N // 2
-    reports = [built.privatize(4, built.new_memo(randomness), randomness)[0] for _ in range(n)]
+    reports = [built.device.privatize(4, built.device.new_memo(randomness), randomness)[0] for _ in range(n)]
     for value in range(9):
-        count = sum(built.supports(report, value) for report in reports)
-        p = built.support.own if value == 4 else built.support.other
+        count = sum(built.law.supports(report, value) for report in reports)
+        p = built.estimator.support.own if value == 4 else built.estimator.support.other
         assert accepted(count, n, float(p)), (value, count)
 
 
@@ -101,21 +101,21 @@ def test_hash_supports_have_the_stated_probabilities() -> None:
 def test_a_ten_percent_wrong_parameter_is_rejected(factor: float) -> None:
     """Power: the acceptance regions above exclude probabilities that are 10 % off."""
     grr = GRR.from_parameters(4, Parameters(epsilon=1.0))
-    stated = float(grr.support.own)
+    stated = float(grr.estimator.support.own)
     assert missed(N, stated, factor * stated) < 1e-6
     sue = SUE.from_parameters(4, Parameters(epsilon=1.0))
-    assert missed(N // 2, float(sue.support.own), factor * float(sue.support.own)) < 1e-6
+    assert missed(N // 2, float(sue.estimator.support.own), factor * float(sue.estimator.support.own)) < 1e-6
 
 
 def test_a_device_at_another_level_is_caught() -> None:
     """The procedure itself, run against a device whose ε is 1.25 where 1 is stated: p is 13 %
     off.
     """
-    stated = float(GRR.from_parameters(4, Parameters(epsilon=1.0)).support.own)
+    stated = float(GRR.from_parameters(4, Parameters(epsilon=1.0)).estimator.support.own)
     wrong = GRR.from_parameters(4, Parameters(epsilon=1.25))
-    assert missed(N, stated, float(wrong.support.own)) < 1e-12
+    assert missed(N, stated, float(wrong.estimator.support.own)) < 1e-12
     randomness = SystemRandomness()
-    count = sum(wrong.privatize(1, Memo(), randomness)[0] == 1 for _ in range(N))
+    count = sum(wrong.device.privatize(1, Memo(), randomness)[0] == 1 for _ in range(N))
     assert not accepted(count, N, stated)
 
 

@@ -39,13 +39,20 @@ def standardised(name: str, epsilon: float, f: float) -> tuple[NDArray[np.float6
         held = silenced(ASKED, words, epoch, values)
         payloads = np.concatenate([part.payloads for part in fleet.reports(epoch, held)])
         of_group = np.flatnonzero(held != ABSENT) // DEVICES
-        supports = np.array([[kind.supports(kind.decode(row), 0) for row in _distinct(payloads)]])[0]
+        supports = np.array([[kind.law.supports(kind.device.decode(row), 0) for row in _distinct(payloads)]])[
+            0
+        ]
         support = np.bincount(of_group, supports[_place(payloads)], GROUPS)
         reports = np.bincount(of_group, minlength=GROUPS)
         assert abs(reports.mean() - DEVICES * 2 / OF) < LIMIT * np.sqrt(DEVICES * 0.24 / GROUPS)
-        estimates = (support / reports - float(kind.support.other)) / float(kind.support.gap)
+        estimates = (support / reports - float(kind.estimator.support.other)) / float(
+            kind.estimator.support.gap
+        )
         true = np.full(GROUPS, f)
-        for found, probabilities in ((stated, kind.support.among(ASKED.share)), (alone, kind.support)):
+        for found, probabilities in (
+            (stated, kind.estimator.support.among(ASKED.share)),
+            (alone, kind.estimator.support),
+        ):
             found.append((estimates - f) / np.sqrt(variance(true, reports, probabilities)))
     return np.array(stated), np.array(alone)
 

@@ -22,7 +22,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ldpbeam.estimates import variance
-from ldpbeam.protocols.results import FrequencyProtocol
+from ldpbeam.protocols.contract import FrequencyProtocol
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.words import RandomWords
 from ldpbeam.support import SupportProbabilities
@@ -47,10 +47,10 @@ def counted(setting: Setting, frequency: float) -> tuple[NDArray[np.int64], NDAr
     payloads = np.concatenate(batches).reshape(GROUPS, DEVICES, -1)
     support, reports = np.zeros(GROUPS, np.int64), np.zeros(GROUPS, np.int64)
     for i in range(GROUPS):
-        counts = np.zeros(protocol.counts_length, np.int64)
-        protocol.add_support(payloads[i], counts)
-        support[i] = protocol.support_counts(counts)[0]
-        behind = protocol.report_counts(counts, DEVICES)
+        counts = np.zeros(protocol.counter.counts_length, np.int64)
+        protocol.counter.add(payloads[i], counts)
+        support[i] = protocol.counter.support_counts(counts)[0]
+        behind = protocol.counter.report_counts(counts, DEVICES)
         reports[i] = behind if isinstance(behind, int) else behind[0]
     return support, reports
 
@@ -75,7 +75,7 @@ def strays(
 def promised(setting: Setting) -> SupportProbabilities:
     protocol = setting.build()
     assert isinstance(protocol, FrequencyProtocol)
-    return protocol.support
+    return protocol.estimator.support
 
 
 @pytest.mark.thorough(but=41)

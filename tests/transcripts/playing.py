@@ -211,7 +211,7 @@ def _pool(protocol: str) -> tuple[tuple[int, ...], tuple[bytes, ...]]:
 def reports_of(agreed: Collection, epoch: int, text: str) -> list[tuple[int, bytes]]:
     """(id, payload) of reports such as ``0-9, 12 as highest``."""
     names, payloads = _pool(agreed.protocol_name)
-    width = agreed.protocol.payload_size
+    width = agreed.protocol.device.payload_size
     found = []
     for item in filter(None, text.replace(" ", "").split(",")):
         span, _, other = item.partition("as")

@@ -25,7 +25,7 @@ from ldpbeam.protocols import Parameters
 from ldpbeam.randomness import FULL
 from ldpbeam.wire import device_state_pb2, report_pb2
 from tests.reference.settings import hash_families
-from tests.vectors.generate import HISTORY, name_of, round_record
+from tests.vectors.generate import HISTORY, name_of, rounds
 from tests.vectors.writing import rewrite
 
 DIRECTORY = Path(__file__).parent / "derived"
@@ -80,7 +80,11 @@ def value_of(asked: Collection, value: int) -> Any:
     """One for each attribute where there are several, within the bound of their sum."""
     if asked.domain is not None:
         return value
-    return (value, 0, 0) if asked.protocol.sum_limit is not None else (value, (value + 1) % 11, value // 2)
+    return (
+        (value, 0, 0)
+        if asked.protocol.device.sum_limit is not None
+        else (value, (value + 1) % 11, value // 2)
+    )
 
 
 def vector(name: str, asked: Collection) -> dict[str, Any]:
@@ -116,7 +120,7 @@ def vector(name: str, asked: Collection) -> dict[str, Any]:
                 "protocol": part.NAME,
                 "domain_size": part.domain_size,
                 "parameters": part.resolved_parameters(),
-                "rounds": {n: round_record(getattr(part, n, None)) for n in ("permanent", "instant")},
+                "rounds": rounds(part),
             }
             for part in built.parts
         ],

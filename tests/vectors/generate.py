@@ -18,12 +18,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from ldpbeam.channels.channel import BitChannel, SymbolChannel
-from ldpbeam.channels.noise import LaplaceNoise
 from ldpbeam.errors import InvalidPayload
 from ldpbeam.protocols import FrequencyProtocol, LocalProtocol, Memo
-from ldpbeam.protocols.laplace_mean import LaplaceMean
-from ldpbeam.protocols.one_bit_mean import LinearBit
 from ldpbeam.randomness import FULL, Randomness
 from ldpbeam.support import SupportProbabilities
 from tests.reference.counting import count_reports, count_support
@@ -78,13 +74,13 @@ def vector(setting: Setting) -> dict[str, Any]:
     memos: list[Memo] = []
     created = []
     for device in range(DEVICES):
-        memos.append(built.new_memo(stream))
+        memos.append(built.device.new_memo(stream))
         created.append({"words": stream.taken(), "memo": memo_record(memos[device])})
     for epoch in range(len(HISTORY[0])):
         for device in range(DEVICES):
             value = HISTORY[device][epoch]
-            response, memos[device] = built.privatize(value, memos[device], stream)
-            payloads.append(built.encode(response))
+            response, memos[device] = built.device.privatize(value, memos[device], stream)
+            payloads.append(built.device.encode(response))
             steps.append(
                 {
                     "device": device,
@@ -109,11 +105,11 @@ def vector(setting: Setting) -> dict[str, Any]:
             **({"hash_family": parameters.hash_family} if "hash_family" in kind.OPTIONAL else {}),
             **built.resolved_parameters(),
         },
-        "rounds": {n: round_record(getattr(built, n, None)) for n in ("permanent", "instant")},
+        "rounds": rounds(built),
         "support_probabilities": probabilities
         and {"own": str(probabilities.own), "other": str(probabilities.other)},
-        **({"margin": str(built.margin)} if isinstance(built, LaplaceMean) else {}),
-        "payload_bits": built.payload_bits,
+        **{name: value for name, value in built.device.definition().items() if name in ("margin", "w")},
+        "payload_bits": built.device.payload_bits,
         "new_memos": created,
         "steps": steps,
         "support": support,
@@ -124,7 +120,7 @@ def vector(setting: Setting) -> dict[str, Any]:
 
 def support_of(built: LocalProtocol[Any]) -> SupportProbabilities | None:
     """Own and other: of a value, or of a mean's bit at its two ends; None where no bit is counted."""
-    return built.support if isinstance(built, FrequencyProtocol) else getattr(built, "ends", None)
+    return built.forgery.ends
 
 
 def results(built: LocalProtocol[Any], payloads: list[bytes]) -> tuple[list[int], list[float | None]]:
@@ -133,7 +129,11 @@ def results(built: LocalProtocol[Any], payloads: list[bytes]) -> tuple[list[int]
     if isinstance(built, FrequencyProtocol):
         support, told, unit = count_support(built, payloads), count_reports(built, payloads), 1
     else:
-        support, told, unit = [sum(map(built.decode, payloads))], [len(payloads)], built.domain_size - 1
+        support, told, unit = (
+            [sum(map(built.device.decode, payloads))],
+            [len(payloads)],
+            built.domain_size - 1,
+        )
     if probabilities is None:
         return support, [c / n for c, n in zip(support, told, strict=True)]
     own, other = probabilities.own, probabilities.other
@@ -143,25 +143,20 @@ def results(built: LocalProtocol[Any], payloads: list[bytes]) -> tuple[list[int]
     ]
 
 
-def round_record(one_round: object) -> dict[str, Any] | None:
-    """The integers of a round."""
-    if isinstance(one_round, SymbolChannel):
-        return {
-            "size": str(one_round.size),
-            "keep": str(one_round.keep),
-            "each": str(one_round.each),
-        }
-    if isinstance(one_round, BitChannel):
-        return {"one": str(one_round.one), "zero": str(one_round.zero)}
-    if isinstance(one_round, LinearBit):
-        return {"zero": str(one_round.zero), "step": str(one_round.step)}
-    if isinstance(one_round, LaplaceNoise):
-        return {
-            "negative": str(one_round.negative),
-            "tails": list(map(str, one_round.tails)),
-            "bits": list(map(str, one_round.bits)),
-        }
-    return None
+def rounds(built: LocalProtocol[Any]) -> dict[str, Any]:
+    """The integers of both rounds, as a device in another language gets them.
+
+    Raises:
+        TypeError: the definition leaves a round out, or has none of the two.
+    """
+    definition = built.device.definition()
+    missing = [name for name in ("permanent", "instant") if name not in definition]
+    if missing or all(definition[name] is None for name in ("permanent", "instant")):
+        raise TypeError(
+            f"the definition of {built.NAME} lacks {' and '.join(missing) or 'both rounds'}: "
+            "vectors say with which integers a device draws"
+        )
+    return {name: definition[name] for name in ("permanent", "instant")}
 
 
 def memo_record(memo: Memo) -> dict[str, Any]:
@@ -174,7 +169,7 @@ def memo_record(memo: Memo) -> dict[str, Any]:
 
 def bad_payloads(built: LocalProtocol[Any], good: bytes) -> list[dict[str, str]]:
     """Payloads to refuse, with the reason that a reject carries."""
-    size = built.payload_size
+    size = built.device.payload_size
     candidates = [b"", good[:-1], good + b"\x00", good * 3, b"\xff" * size, good[:-1] + b"\xff"]
     candidates += [good[:-1] + bytes([1 << bit]) for bit in range(8)]
     # The smallest integer that is too large, as a last byte.
@@ -184,7 +179,7 @@ def bad_payloads(built: LocalProtocol[Any], good: bytes) -> list[dict[str, str]]
     reasons: dict[str, int] = {}
     for payload in candidates:
         try:
-            built.decode(payload)
+            built.device.decode(payload)
         except InvalidPayload as error:
             reason = error.reason.value
             if payload not in found and reasons.get(reason, 0) < 4:

@@ -85,14 +85,14 @@ def scripted(asked: Collection, spec: Spec, step: dict[str, Any], life: list[int
     inputs = {part: int(key) for part, key in step["inputs"]}
     chosen = [life[0]] if isinstance(asked.protocol, Sample) else range(len(parts))
     for index in chosen:
-        plan = parts[index].word_plan
+        plan = parts[index].simulation.word_plan
         fresh = spec.stream(3, index, epoch)
         if plan.seed is not None and plan.seed_per_report:
-            found += [below(plan.seed.limit, fresh) for _ in range(plan.seed.count)]
+            found += [below(limit, fresh) for limit in plan.seed.limits]
         if plan.permanent is not None:
             words = spec.stream(2, index, inputs[index])
-            found += [below(plan.permanent.limit, words) for _ in range(plan.permanent.count)]
-        found += [below(plan.instant.limit, fresh) for _ in range(plan.instant.count)]
+            found += [below(limit, words) for limit in plan.permanent.limits]
+        found += [below(limit, fresh) for limit in plan.instant.limits]
     return [*found, next(spec.stream(4, 0, epoch))]
 
 
@@ -105,10 +105,10 @@ def drawn_for_life(asked: Collection, spec: Spec) -> list[int]:
     elif isinstance(protocol, AttributeProtocol):
         chosen = list(range(len(protocol.parts)))
     for index in chosen:
-        plan = protocol.parts[index].word_plan
+        plan = protocol.parts[index].simulation.word_plan
         if plan.seed is not None and not plan.seed_per_report:
             words = spec.stream(1, index, 0)
-            found += [below(plan.seed.limit, words) for _ in range(plan.seed.count)]
+            found += [below(limit, words) for limit in plan.seed.limits]
     return found
 
 
@@ -155,4 +155,6 @@ def test_noise_has_the_form_of_a_report(name: str) -> None:
                 report_pb2.Report.FromString(bytes.fromhex(step[k])) for k in ("report", "spent")
             )
             assert first.report_id == second.report_id
-            assert asked.protocol.encode(asked.protocol.decode(second.payload)) == second.payload
+            assert (
+                asked.protocol.device.encode(asked.protocol.device.decode(second.payload)) == second.payload
+            )

@@ -16,7 +16,7 @@ from ldpbeam.errors import InvalidPayload
 from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.protocols import PROTOCOLS, LocalProtocol, Parameters, protocol
 from ldpbeam.randomness import ScriptedRandomness
-from tests.vectors.generate import contents, memo_record, round_record, support_of
+from tests.vectors.generate import contents, memo_record, support_of
 
 FILES = sorted(Path(__file__).parent.glob("*.json"))
 every = pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
@@ -51,10 +51,12 @@ def test_constants_are_those_of_the_vector(path: Path) -> None:
     """IDs, integers of both rounds and support probabilities never change meaning."""
     vector, built = load(path)
     assert vector["id"] == type(built).ID
-    assert built.payload_bits == vector["payload_bits"]
+    assert built.device.payload_bits == vector["payload_bits"]
+    definition = built.device.definition()
     for name, record in vector["rounds"].items():
-        assert round_record(getattr(built, name, None)) == record
-    assert str(getattr(built, "margin", None)) == vector.get("margin", "None")
+        assert definition[name] == record
+    for name in ("margin", "w"):
+        assert definition.get(name) == vector.get(name)
     probabilities, stated = support_of(built), vector["support_probabilities"]
     if probabilities is None:
         assert stated is None
@@ -69,17 +71,17 @@ def test_devices_replay_every_step(path: Path) -> None:
     memos = []
     for created in vector["new_memos"]:
         words = ScriptedRandomness(map(int, created["words"]))
-        memos.append(built.new_memo(words))
+        memos.append(built.device.new_memo(words))
         assert words.exhausted()
         assert memo_record(memos[-1]) == created["memo"]
     for step in vector["steps"]:
         words = ScriptedRandomness(map(int, step["words"]))
         device = step["device"]
-        response, memos[device] = built.privatize(step["value"], memos[device], words)
+        response, memos[device] = built.device.privatize(step["value"], memos[device], words)
         assert words.exhausted()
         assert memo_record(memos[device]) == step["memo_after"]
-        assert built.encode(response).hex() == step["payload"]
-        assert built.decode(bytes.fromhex(step["payload"])) == response
+        assert built.device.encode(response).hex() == step["payload"]
+        assert built.device.decode(bytes.fromhex(step["payload"])) == response
 
 
 @every
@@ -87,13 +89,13 @@ def test_servers_count_and_estimate_as_stated(path: Path) -> None:
     """Support counts to the last unit, estimates to 1e-12."""
     vector, built = load(path)
     raw = b"".join(bytes.fromhex(step["payload"]) for step in vector["steps"])
-    payloads = np.frombuffer(raw, np.uint8).reshape(-1, built.payload_size)
-    assert not built.check(payloads).any()
-    counts = np.zeros(built.counts_length, np.int64)
-    built.add_support(payloads, counts)
-    support = built.support_counts(counts)
+    payloads = np.frombuffer(raw, np.uint8).reshape(-1, built.device.payload_size)
+    assert not built.counter.check(payloads).any()
+    counts = np.zeros(built.counter.counts_length, np.int64)
+    built.counter.add(payloads, counts)
+    support = built.counter.support_counts(counts)
     assert support.tolist() == vector["support"]
-    found = built.estimate(counts, len(payloads))
+    found = built.estimator.estimate(counts, len(payloads))
     stated = [float("nan") if e is None else e for e in vector["estimates"]]
     assert found.frequency == pytest.approx(stated, rel=1e-12, abs=1e-12, nan_ok=True)
 
@@ -107,10 +109,10 @@ def test_bad_payloads_are_refused_for_the_stated_reason(path: Path) -> None:
     for bad in vector["bad"]:
         payload = bytes.fromhex(bad["payload"])
         with pytest.raises(InvalidPayload) as caught:
-            built.decode(payload)
+            built.device.decode(payload)
         assert caught.value.reason.value == bad["reason"]
-        if len(payload) == built.payload_size:
-            code = built.check(np.frombuffer(payload, np.uint8)[None, :])[0]
+        if len(payload) == built.device.payload_size:
+            code = built.counter.check(np.frombuffer(payload, np.uint8)[None, :])[0]
             assert CheckCode(code).reason is caught.value.reason
-    if 256**built.payload_size > 1 << built.payload_bits:
+    if 256**built.device.payload_size > 1 << built.device.payload_bits:
         assert len(reasons) > 1

@@ -66,7 +66,7 @@ class CountSupportOfEach(beam.CombineFn):
 
     def __init__(self, collections: Sequence[Collection]) -> None:
         """Count for each of some collections."""
-        self._large = {c.digest: c.protocol for c in collections if is_large(c.protocol)}
+        self._large = {c.digest: c.protocol.counter for c in collections if is_large(c.protocol.counter)}
         self._of = {c.digest: CountCollection(c) for c in collections}
 
     def create_accumulator(self, *_: object) -> Accumulated | None:

@@ -28,6 +28,11 @@ export interface LinearRound {
   step: bigint;
 }
 
+/** Weight over 2^64 of a set that holds the value. */
+export interface SubsetRound {
+  keep: bigint;
+}
+
 /** Weights of discrete Laplace noise; sign and digit over 2^128, bits over 2^64. */
 export interface NoiseRound {
   negative: bigint;
@@ -51,6 +56,7 @@ export type Part = Sizes &
     | { encoding: "unary"; permanent: BitRound | null; instant: BitRound }
     | { encoding: "local_hash"; hash: HashFamily; permanent: SymbolRound | null; instant: SymbolRound }
     | { encoding: "bit_flip"; d: number; entrySize: number | null; permanent: BitRound | null; instant: BitRound | null }
+    | { encoding: "subset"; w: number; instant: SubsetRound }
     | { encoding: "public_string"; threshold: bigint; instant: BitRound }
     | { encoding: "one_bit_mean"; instant: LinearRound }
     | { encoding: "one_bit_rrpm"; segment: number; permanent: LinearRound; instant: BitRound | null }
@@ -199,6 +205,11 @@ function parsePart(node: Node_): Part {
       const rounds = { permanent: permanent(bits), instant: instant && bits(instant) };
       if ((rounds.permanent === null) === (rounds.instant === null)) throw node.wrong("instant", "not one round");
       return node.sized({ ...sizes, encoding, d, entrySize, ...rounds }, entrySize ? d * entrySize : bytesFor(d));
+    }
+    case "subset": {
+      const w = node.integer("w", 1, domainSize - 1);
+      const round = { keep: needed().weight("keep", 1n, FULL - 1n) };
+      return node.sized({ ...sizes, encoding, w, instant: round }, bytesFor(domainSize));
     }
     case "public_string": {
       const threshold = BigInt(node.integer("threshold", 1, 2 ** 32));

@@ -98,6 +98,8 @@ function partOf(part: Part): Encoding {
       return localHash(part);
     case "bit_flip":
       return bitFlip(part);
+    case "subset":
+      return { drawOnce: nothing, payload: (value, _, source) => subset(part, value, source) };
     case "public_string":
       return { drawOnce: nothing, payload: (value, _, source) => publicString(part, value, source) };
     case "one_bit_mean":
@@ -237,6 +239,24 @@ function bitFlip(part: Of<"bit_flip">): Encoding {
       return payload;
     },
   };
+}
+
+/** Others by Floyd's way to draw without repeats, in the numbers of the values; then perhaps the value. */
+function subset(part: Of<"subset">, value: number, source: Source): Uint8Array {
+  const { domainSize, w, instant, payloadSize } = part;
+  const places = Array.from({ length: w }, (_, i) => Number(source.word(BigInt(domainSize - w + i))));
+  const own = Number(source.word() < instant.keep);
+  const payload = new Uint8Array(payloadSize);
+  const among = (other: number): number => other + Number(other >= value);
+  const put = (i: number, bit: number): void => {
+    payload[i >> 3] |= bit << (i & 7);
+  };
+  places.forEach((place, i) => {
+    const other = bitOf(payload, among(place)) ? domainSize - 1 - w + i : place;
+    put(among(other), Number(i >= own));
+  });
+  put(value, own);
+  return payload;
 }
 
 function publicString(part: Of<"public_string">, value: number, source: Source): Uint8Array {

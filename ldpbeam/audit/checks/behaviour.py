@@ -13,8 +13,8 @@ from ldpbeam.audit.checks.evidence import agreements, cell_probability, equal_pr
 from ldpbeam.audit.checks.outcome import Check, Match, Rule
 from ldpbeam.audit.client.clients import Client, History
 from ldpbeam.audit.client.draws import Plan, Read, all_cells, epochs_for, patterns_of
-from ldpbeam.audit.law.model import Model
 from ldpbeam.collection.collection import Collection
+from ldpbeam.protocols.history_model import Model
 
 _DEVICES = 8
 """Devices that every rule about one device is tried with."""

@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 from ldpbeam.audit.checks.outcome import Bound, Check, Match, Rule
 from ldpbeam.audit.client.draws import Cell, Counts, all_cells
 from ldpbeam.audit.law.bound import expected_bound
-from ldpbeam.audit.law.model import Model, Pattern
 from ldpbeam.privacy.loss import Losses, SeveralLosses
-from ldpbeam.protocols.attributes.bounded_counters import BoundedCounters
 from ldpbeam.protocols.contract import LocalProtocol
+from ldpbeam.protocols.history_model import Model, Pattern
 
 _ASSUMED = 1e-9
 """False alarms of one bound, as far as the choice of the best event goes."""
@@ -144,7 +143,7 @@ def constant_limit(protocol: LocalProtocol[Any], reports: int) -> float:
     guarantee = protocol.guarantee
     if guarantee.memoised_ratio is None:
         return reports * guarantee.first_report
-    if isinstance(protocol, BoundedCounters):
+    if protocol.device.sum_limit is not None:
         unchanged = protocol.guarantee.unchanged_values
         assert unchanged is not None  # noqa: S101 - as memoised bits have it
         return unchanged

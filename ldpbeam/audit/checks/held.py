@@ -14,16 +14,10 @@ from typing import Any
 from ldpbeam.audit.checks.outcome import Check, Match
 from ldpbeam.audit.client.clients import Client, History
 from ldpbeam.audit.client.draws import Read, epochs_for
-from ldpbeam.audit.law.encodings import part_model
-from ldpbeam.audit.law.model import PairModel
 from ldpbeam.collection.collection import Collection
-from ldpbeam.hashing import LinearFamily
-from ldpbeam.protocols.attributes.bounded_counters import BoundedCounters
-from ldpbeam.protocols.bit_flip import BitFlip
-from ldpbeam.protocols.contract import LocalProtocol
-from ldpbeam.protocols.local_hash import LocalHash
-from ldpbeam.protocols.one_bit_mean import OneBit
-from ldpbeam.protocols.results import FrequencyProtocol
+from ldpbeam.protocols.contract import FrequencyProtocol, LocalProtocol
+from ldpbeam.protocols.history_model import Model
+from ldpbeam.protocols.law import Event
 
 _TARGETS = 16
 """Values of an attribute whose support is counted, besides the held one and its neighbours."""
@@ -36,9 +30,6 @@ _PARTS = 8
 
 _BATCH = 512
 
-Event = tuple[str, Callable[[Any], bool], Fraction]
-"""What is seen, in which responses, and its probability."""
-
 
 def spread(size: int, most: int) -> list[int]:
     """At most so many of 0 .. size − 1, evenly spread, with both ends."""
@@ -50,9 +41,9 @@ def spread(size: int, most: int) -> list[int]:
 def held_values(protocol: LocalProtocol[Any]) -> list[Any]:
     """Every value up to :data:`MOST_HELD`, in their order; of several attributes one of each at once."""
     parts = protocol.parts
-    if isinstance(protocol, BoundedCounters):
+    most = protocol.device.sum_limit
+    if most is not None:
         # The counters of a device share one limit: where one is large the others are 0.
-        most = protocol.sum_limit
         share = most // len(parts)
         alone = [
             tuple(value if i == index else 0 for i in range(len(parts)))
@@ -106,13 +97,17 @@ def own_events(
 ) -> Iterator[tuple[int, bool, Fraction]]:
     """(attribute, whether the response speaks for the held value, its probability), if it can be said."""
     mine = value if len(protocol.parts) > 1 else (value,)
-    for index, about in protocol.said_about(response).items():
+    for index, about in protocol.device.said_about(response).items():
         if index < _PARTS:
             part, own = protocol.parts[index], mine[index]
             if isinstance(part, FrequencyProtocol):
-                yield index, part.supports(about, own), part.support.sampled * part.support.own
-            elif isinstance(part, OneBit):
-                yield index, bool(about), part.likelihood(1, own)
+                yield (
+                    index,
+                    part.law.supports(about, own),
+                    part.estimator.support.sampled * part.estimator.support.own,
+                )
+            elif part.forgery.ends is not None:
+                yield index, bool(about), part.law.likelihood(1, own)
 
 
 def support_matches(
@@ -125,11 +120,11 @@ def support_matches(
         for index, part in enumerate(parts[:_PARTS]):
             said: Counter[Any] = Counter()
             for response, times in responses.items():
-                about = protocol.said_about(response)
+                about = protocol.device.said_about(response)
                 if index in about:
                     said[about[index]] += times
             trials = sum(said.values())
-            for what, holds, probability in (*_events(part, mine[index]), *_drawn_without_the_value(part)):
+            for what, holds, probability in (*_events(part, mine[index]), *part.law.drawn()):
                 count = sum(times for response, times in said.items() if holds(response))
                 where = f"attribute {index}, " if len(parts) > 1 else ""
                 text = f"{where}value {held} held, {what}"
@@ -138,56 +133,24 @@ def support_matches(
 
 def _events(part: LocalProtocol[Any], held: int) -> Iterator[Event]:
     if isinstance(part, FrequencyProtocol):
-        found = part.support
+        found = part.estimator.support
         near = {value for value in (held - 1, held, held + 1) if 0 <= value < part.domain_size}
         for value in sorted({*spread(part.domain_size, _TARGETS), *near}):
             p = found.sampled * (found.own if value == held else found.other)
             yield f"value {value} is supported", _supports(part, value), p
-    elif isinstance(part, OneBit):
-        yield "the bit is 1", bool, part.likelihood(1, held)
+    elif part.forgery.ends is not None:
+        yield "the bit is 1", bool, part.law.likelihood(1, held)
     else:
-        model = part_model(part, (held, held))
-        for symbol, p in enumerate(model.strata[0].answers[0]):
+        model = part.law.model((held, held))
+        for symbol, p in enumerate(
+            model.strata[0].history((0,), (symbol,)) for symbol in range(model.strata[0].symbols)
+        ):
             yield f"symbol {symbol}", _placed(model, symbol), p
 
 
-def _drawn_without_the_value(part: LocalProtocol[Any]) -> Iterator[Event]:
-    """Of a hash function, its share of all; of sampled buckets, each."""
-    if isinstance(part, LocalHash):
-        family = part.family
-        if isinstance(family, LinearFamily):
-            functions = family.points - 1
-            shares = min(_TARGETS, functions)
-            for i in range(shares):
-                # Ranges of seeds that differ in size by one at most.
-                low, high = 1 + i * functions // shares, 1 + (i + 1) * functions // shares
-                p = Fraction(high - low, functions)
-                yield f"function {low} .. {high - 1}", _between(low, high), p
-        else:
-            for word in (0, 64):
-                for i in range(8):
-                    text = f"bits {word + 61} .. {word + 63} of the function are {i}"
-                    yield text, _of_seed(word + 61, i), Fraction(1, 8)
-    elif isinstance(part, BitFlip) and part.d < part.domain_size:
-        for bucket in spread(part.domain_size, _TARGETS):
-            yield f"bucket {bucket} is sampled", _samples(bucket), part.support.sampled
-
-
-def _placed(model: PairModel, symbol: int) -> Callable[[Any], bool]:
+def _placed(model: Model, symbol: int) -> Callable[[Any], bool]:
     return lambda response: model.place(response) == (0, symbol)
 
 
-def _between(low: int, high: int) -> Callable[[Any], bool]:
-    return lambda response: low <= response.seed < high
-
-
-def _of_seed(shift: int, number: int) -> Callable[[Any], bool]:
-    return lambda response: response.seed >> shift & 7 == number
-
-
-def _samples(bucket: int) -> Callable[[Any], bool]:
-    return lambda response: bucket in response.indices
-
-
 def _supports(part: FrequencyProtocol[Any], value: int) -> Callable[[Any], bool]:
-    return lambda response: part.supports(response, value)
+    return lambda response: part.law.supports(response, value)

@@ -22,9 +22,9 @@ from ldpbeam.audit.checks.held import Held
 from ldpbeam.audit.checks.outcome import Check, Match, Rule
 from ldpbeam.audit.client.clients import Client, History
 from ldpbeam.audit.client.draws import Counts, Read, count_histories, patterns_of
-from ldpbeam.audit.law.model import Model, Pattern
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.participation import Participation
+from ldpbeam.protocols.history_model import Model, Pattern
 
 _ASKED = 40
 """Times that devices are asked for each report that is to be drawn; it limits the lives where T is large."""

@@ -19,10 +19,10 @@ from ldpbeam.audit.checks.replay import looked_at, replays
 from ldpbeam.audit.client.clients import Client, History
 from ldpbeam.audit.client.draws import Plan, Read, all_cells
 from ldpbeam.audit.law.blocks import Blocks, View, sized, views_of
-from ldpbeam.audit.law.encodings import model_of, pair_with
-from ldpbeam.audit.law.model import Model
+from ldpbeam.audit.law.pairs import model_of, pair_with
 from ldpbeam.collection.collection import Collection
 from ldpbeam.protocols.contract import LocalProtocol
+from ldpbeam.protocols.history_model import Model
 
 _BATCH = 64
 

@@ -14,9 +14,9 @@ from ldpbeam.audit.checks.outcome import Check, Match
 from ldpbeam.audit.client.clients import Client, History
 from ldpbeam.audit.client.draws import Plan, Read
 from ldpbeam.audit.law.blocks import Blocks, Decision, decide, sized, views_of
-from ldpbeam.audit.law.model import Model
 from ldpbeam.collection.collection import Collection
 from ldpbeam.protocols.bit_flip import BitFlip
+from ldpbeam.protocols.history_model import Model
 from ldpbeam.protocols.local_hash import LocalHash
 from ldpbeam.protocols.unary import Unary
 

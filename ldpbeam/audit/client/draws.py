@@ -9,9 +9,9 @@ from itertools import product
 from typing import Any
 
 from ldpbeam.audit.client.clients import Client, History
-from ldpbeam.audit.law.model import Model, Pattern
 from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import InvalidPayload
+from ldpbeam.protocols.history_model import Model, Pattern
 from ldpbeam.wire import report_pb2
 
 _BATCH = 512
@@ -119,7 +119,7 @@ class Read:
             return None
         try:
             report = report_pb2.Report.FromString(message)
-            response = self._protocol.decode(report.payload)
+            response = self._protocol.device.decode(report.payload)
         except (ValueError, InvalidPayload):  # DecodeError of protobuf is a ValueError
             self.malformed += 1
             return None

@@ -15,7 +15,7 @@ from itertools import combinations
 from math import log
 from typing import Any, NamedTuple
 
-from ldpbeam.audit.law.model import Model, PairModel, ProductModel, Stratum
+from ldpbeam.protocols.history_model import Model, PairModel, ProductModel, Stratum
 
 _SIZES = (1, 2, 3, 4, 6, 8, 10, 12, 16, 20, 25, 32, 40, 50, 64, 80, 100, 128, 160, 200, 256)
 _ENOUGH = 45.0

@@ -283,7 +283,7 @@ def _collection(path: Path) -> View:
     lines = [
         f"a collection: {_about(record)}",
         f"  {'; '.join(sizes)}; results are {'a mean' if record.histograms[0].is_mean else 'frequencies'}; "
-        f"{collection.protocol.payload_bits} bits of payload per report",
+        f"{collection.protocol.device.payload_bits} bits of payload per report",
         f"  epochs of {epochs.length:,} s from {instant(epochs.origin)} on, "
         f"{epochs.count:,} planned; late reports count for {collection.allowed_lateness:,} s; "
         f"estimates from {collection.min_reports:,} reports on",

@@ -14,9 +14,9 @@ from ldpbeam.protocols.attributes.base import AttributeProtocol
 from ldpbeam.protocols.attributes.bounded_counters import BoundedCounters, bounded_counters
 from ldpbeam.protocols.attributes.sample import Allomfree, Sample
 from ldpbeam.protocols.attributes.split import Split
+from ldpbeam.protocols.contract import FrequencyProtocol
 from ldpbeam.protocols.direct import LGRR
 from ldpbeam.protocols.parameters import LEVELS, Parameters
-from ldpbeam.protocols.results import FrequencyProtocol
 from ldpbeam.protocols.unary import LOSUE
 
 ALLOCATIONS: dict[str, type[AttributeProtocol[Any]]] = {
@@ -83,7 +83,7 @@ def allocate(
 def _better(size: int, parameters: Parameters) -> FrequencyProtocol[int]:
     """The candidate of least V* at that size, exactly; L-GRR on a tie, as in the paper."""
     candidates = (LGRR.from_parameters(size, parameters), LOSUE.from_parameters(size, parameters))
-    return min(candidates, key=lambda built: built.support.floor)
+    return min(candidates, key=lambda built: built.estimator.support.floor)
 
 
 def _share(parameters: Parameters, attributes: int) -> Parameters:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from abc import ABC
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -13,8 +14,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from ldpbeam.arrays import Floats, Ints
 from ldpbeam.privacy.guarantee import Guarantee, Inputs
 from ldpbeam.privacy.loss import SeveralLosses
-from ldpbeam.protocols.contract import EVERYONE, LocalProtocol, PartEstimator, Result, WordPlan, WordSpec
+from ldpbeam.protocols.contract import LocalProtocol
+from ldpbeam.protocols.counter import Counter
+from ldpbeam.protocols.device import Device
+from ldpbeam.protocols.estimator import EVERYONE, Estimator, Result
+from ldpbeam.protocols.forgery import Forgery
+from ldpbeam.protocols.history_model import PairModel
+from ldpbeam.protocols.law import Law
 from ldpbeam.protocols.parameters import Parameters
+from ldpbeam.protocols.part_estimator import PartEstimator, part_estimators
+from ldpbeam.support import Recurrence
 
 if TYPE_CHECKING:
     from ldpbeam.estimates import Estimates
@@ -22,8 +31,166 @@ if TYPE_CHECKING:
 Response = TypeVar("Response")
 
 
+class AttributesDevice(Device[Response], ABC):
+    """Reports attributes by their own devices. Attributes: devices, one of each attribute."""
+
+    devices: tuple[Device[Any], ...]
+
+    @property
+    def domain_size(self) -> int:  # type: ignore[override]
+        """Of all attributes together."""
+        return sum(part.domain_size for part in self.devices)
+
+    @property
+    def payload_bits(self) -> int:
+        """Information in one report, bits."""
+        return sum(part.payload_bits for part in self.devices)
+
+    def definition(self) -> dict[str, Any]:
+        """Nothing of its own: the parts have theirs."""
+        return {}
+
+    def require_value(self, value: Any) -> Any:
+        """One plain int per attribute.
+
+        Raises:
+            TypeError: no sequence, or one that holds something else than integers.
+            ValueError: not one value per attribute, or one outside its domain.
+        """
+        if not hasattr(value, "__len__"):
+            raise TypeError(f"needs a sequence of one value for each of {len(self.devices)} attributes")
+        if len(value) != len(self.devices):
+            raise ValueError(f"needs one value for each of {len(self.devices)} attributes")
+        return tuple(part.require_value(one) for part, one in zip(self.devices, value, strict=True))
+
+
+class AttributesCounter(Counter, ABC):
+    """The cells of the attributes' counters, one after the other.
+
+    Attributes:
+        counters: one of each attribute.
+        cells_before: cells in front of the parts'.
+    """
+
+    counters: tuple[Counter, ...]
+    cells_before: int = 0
+
+    @cached_property
+    def spans(self) -> tuple[slice, ...]:
+        """Where each part's cells lie in the accumulator."""
+        return slices((part.counts_length for part in self.counters), self.cells_before)
+
+    @property
+    def counts_length(self) -> int:
+        """The parts' cells, and those before them."""
+        return self.cells_before + sum(part.counts_length for part in self.counters)
+
+    @cached_property
+    def signs_length(self) -> int:
+        """The parts' cells."""
+        return sum(part.signs_length for part in self.counters)
+
+    @cached_property
+    def sign_spans(self) -> tuple[slice, ...]:
+        """Where each part's cells lie in ``signs``."""
+        return slices(part.signs_length for part in self.counters)
+
+    def support_counts(self, counts: Ints) -> Ints:
+        """Per value, one attribute after the other."""
+        import numpy as np
+
+        pairs = zip(self.counters, self.spans, strict=True)
+        return np.concatenate([part.support_counts(counts[span]) for part, span in pairs])
+
+    def part_counts(self, counts: Ints, reports: int) -> tuple[tuple[Ints, int], ...]:
+        """Every report tells about every attribute."""
+        return tuple((counts[span], reports) for span in self.spans)
+
+    def part_signs(self, signs: Ints) -> tuple[Ints, ...]:
+        """One after the other, as they are counted."""
+        return tuple(signs[span] if signs.size else signs for span in self.sign_spans)
+
+    def steps(self, reports: float) -> float:
+        """Those of the parts, of all reports each."""
+        return sum(part.steps(reports) for part in self.counters)
+
+
 @dataclass(frozen=True)
-class AttributeProtocol(LocalProtocol[Response]):
+class AttributesEstimator(Estimator):
+    """The attributes' estimates, one after the other; simultaneous intervals hold within an attribute.
+
+    Attributes:
+        counter: of all attributes.
+        parts: one of each attribute; the estimates know which share of the devices reports it.
+    """
+
+    support = None
+    lasting = None
+    recurrence = Recurrence()
+
+    counter: AttributesCounter
+    parts: tuple[PartEstimator, ...]
+
+    @property
+    def result(self) -> Result:  # type: ignore[override]
+        """That of the attributes: all count values, or all take means."""
+        return self.parts[0].protocol.estimator.result
+
+    @property
+    def size(self) -> int:  # type: ignore[override]
+        """The numbers of all attributes."""
+        return sum(part.protocol.estimator.size for part in self.parts)
+
+    @cached_property
+    def spans(self) -> tuple[slice, ...]:
+        """Where each attribute's numbers lie in a result."""
+        return slices(part.protocol.estimator.size for part in self.parts)
+
+    def estimate(
+        self, counts: Ints, reports: int, ties: Floats | None = None, share: Fraction = EVERYONE
+    ) -> Estimates:
+        """Those of each attribute."""
+        from ldpbeam.estimates import Estimates
+
+        counted = self.counter.part_counts(counts, reports)
+        found = []
+        for part, rows, (cells, n) in zip(self.parts, self.spans, counted, strict=True):
+            estimator = replace(part, share=part.share * share)
+            found.append(estimator.estimate(cells, n, None if ties is None else ties[rows]))
+        return Estimates.joined(found)
+
+    def consistent(self, method: str, estimates: Estimates) -> Floats:
+        """Each attribute on its own."""
+        import numpy as np
+
+        pairs = zip(self.parts, self.spans, strict=True)
+        return np.concatenate([part.consistent(method, estimates.rows(rows)) for part, rows in pairs])
+
+
+def part_model(law: Law[Any], pair: tuple[Any, Any]) -> PairModel:
+    """The model of one attribute about two of its values."""
+    model = law.model(pair)
+    assert isinstance(model, PairModel)  # noqa: S101 - attributes have no attributes of their own
+    return model
+
+
+class AttributesLaw(Law[Response], ABC):
+    """Of reports about several attributes. Attributes: laws, one of each attribute."""
+
+    laws: tuple[Law[Any], ...]
+
+    @property
+    def domain_size(self) -> int:  # type: ignore[override]
+        """Of all attributes together."""
+        return sum(part.domain_size for part in self.laws)
+
+    def best_guess(self, reports: int) -> float:
+        """Of the attribute whose value is guessed best, by the reports about it alone."""
+        return max(part.best_guess(reports) for part in dict.fromkeys(self.laws))
+
+
+@dataclass(frozen=True)
+class AttributeProtocol(LocalProtocol[Response], ABC):
     """What the ways to report several attributes have in common.
 
     Class constants:
@@ -35,13 +202,15 @@ class AttributeProtocol(LocalProtocol[Response]):
     """
 
     PARAMETERS: ClassVar[tuple[str, ...]] = ()
+    RESULT: ClassVar[Result | None] = None
     TOGETHER: ClassVar[bool]
 
     protocols: tuple[LocalProtocol[Any], ...]
 
-    def __post_init__(self) -> None:
-        """The domain is that of all attributes together."""
-        object.__setattr__(self, "domain_size", sum(part.domain_size for part in self.parts))
+    @property
+    def domain_size(self) -> int:  # type: ignore[override]
+        """Of all attributes together."""
+        return sum(part.domain_size for part in self.parts)
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> LocalProtocol[Any]:
@@ -49,8 +218,13 @@ class AttributeProtocol(LocalProtocol[Response]):
         raise NotImplementedError(f"{cls.NAME} has several domains; build it with allocate()")
 
     @property
-    def sampled(self) -> Fraction:
-        """Share of the devices that report each attribute."""
+    def parts(self) -> tuple[LocalProtocol[Any], ...]:
+        """One per attribute."""
+        return self.protocols
+
+    @property
+    def share(self) -> Fraction:
+        """Of the devices, that report each attribute."""
         return EVERYONE if self.TOGETHER else Fraction(1, len(self.parts))
 
     @property
@@ -82,120 +256,26 @@ class AttributeProtocol(LocalProtocol[Response]):
         return SeveralLosses(known, self.TOGETHER) if len(known) == len(self.parts) else None
 
     @property
-    def payload_bits(self) -> int:
-        """Information in one report, bits."""
-        return sum(part.payload_bits for part in self.parts)
-
-    @property
     def not_hidden(self) -> tuple[str, ...]:
         """What any of the attributes shows."""
         return tuple(dict.fromkeys(one for part in self.parts for one in part.not_hidden))
 
-    def device_definition(self) -> dict[str, Any]:
-        """Nothing of its own: the parts have theirs."""
-        return {}
-
-    def require_value(self, value: Any) -> Any:
-        """One plain int per attribute.
-
-        Raises:
-            TypeError: no sequence, or one that holds something else than integers.
-            ValueError: not one value per attribute, or one outside its domain.
-        """
-        if not hasattr(value, "__len__"):
-            raise TypeError(f"needs a sequence of one value for each of {len(self.parts)} attributes")
-        if len(value) != len(self.parts):
-            raise ValueError(f"needs one value for each of {len(self.parts)} attributes")
-        return tuple(part.require_value(one) for part, one in zip(self.parts, value, strict=True))
-
-    # Server
-
-    @property
-    def result(self) -> Result:
-        """That of the attributes: all count values, or all take means."""
-        return self.parts[0].result
+    def _each(self, held: Callable[[LocalProtocol[Any]], Any]) -> tuple[Any, ...]:
+        """One held object of each attribute, the same one for attributes of one protocol."""
+        made = {part: held(part) for part in dict.fromkeys(self.parts)}
+        return tuple(made[part] for part in self.parts)
 
     @cached_property
-    def spans(self) -> tuple[slice, ...]:
-        """Where each part's cells lie in the accumulator."""
-        return slices((part.counts_length for part in self.parts), self.cells_before)
+    def estimator(self) -> AttributesEstimator:
+        """One attribute after the other."""
+        counter = self.counter
+        assert isinstance(counter, AttributesCounter)  # noqa: S101 - of every way to report attributes
+        return AttributesEstimator(counter, part_estimators(self))
 
     @property
-    def cells_before(self) -> int:
-        """Cells in front of the parts'."""
-        return 0
-
-    @property
-    def counts_length(self) -> int:
-        """The parts' cells, one after the other."""
-        return self.cells_before + sum(part.counts_length for part in self.parts)
-
-    @property
-    def signs_length(self) -> int:
-        """The parts' cells, one after the other."""
-        return sum(part.signs_length for part in self.parts)
-
-    @cached_property
-    def sign_spans(self) -> tuple[slice, ...]:
-        """Where each part's cells lie in ``signs``."""
-        return slices(part.signs_length for part in self.parts)
-
-    def support_counts(self, counts: Ints) -> Ints:
-        """Per value, one attribute after the other."""
-        import numpy as np
-
-        found = [part.support_counts(counts[span]) for part, span in zip(self.parts, self.spans, strict=True)]
-        return np.concatenate(found)
-
-    def estimate(
-        self, counts: Ints, reports: int, ties: Floats | None = None, share: Fraction = EVERYONE
-    ) -> Estimates:
-        """The attributes' estimates, one after the other; simultaneous intervals hold within an attribute."""
-        from ldpbeam.estimates import Estimates
-
-        counted = self.part_counts(counts, reports)
-        found = []
-        for part, rows, (cells, n) in zip(self.estimators, self.result_spans, counted, strict=True):
-            estimator = replace(part, share=part.share * share)
-            found.append(estimator.estimate(cells, n, None if ties is None else ties[rows]))
-        return Estimates.joined(found)
-
-    def consistent(self, method: str, estimates: Estimates) -> Floats:
-        """Each attribute on its own."""
-        import numpy as np
-
-        pairs = zip(self.estimators, self.result_spans, strict=True)
-        return np.concatenate([part.consistent(method, estimates.rows(rows)) for part, rows in pairs])
-
-    @property
-    def parts(self) -> tuple[LocalProtocol[Any], ...]:
-        """One per attribute."""
-        return self.protocols
-
-    @property
-    def estimators(self) -> tuple[PartEstimator, ...]:
-        """One per attribute; the estimates know which share of the devices reports it."""
-        return tuple(PartEstimator(part, self.sampled) for part in self.parts)
-
-    @cached_property
-    def result_spans(self) -> tuple[slice, ...]:
-        """Where each attribute's numbers lie in a result."""
-        return slices(part.results for part in self.parts)
-
-    def part_counts(self, counts: Ints, reports: int) -> tuple[tuple[Ints, int], ...]:
-        """Every report tells about every attribute."""
-        return tuple((counts[span], reports) for span in self.spans)
-
-    def part_signs(self, signs: Ints) -> tuple[Ints, ...]:
-        """One after the other, as they are counted."""
-        return tuple(signs[span] if signs.size else signs for span in self.sign_spans)
-
-    # Simulation
-
-    @property
-    def word_plan(self) -> WordPlan:
-        """No words of its own: the parts draw theirs."""
-        return WordPlan(WordSpec(0))
+    def forgery(self) -> Forgery:
+        """Nothing of all attributes together: each has its own."""
+        return Forgery()
 
 
 def slices(sizes: Iterable[int], start: int = 0) -> tuple[slice, ...]:

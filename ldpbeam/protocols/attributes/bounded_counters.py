@@ -13,47 +13,46 @@ from ldpbeam.errors import CollectionError, InvalidPayload, Reason
 from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.privacy.counters import CountersGuarantee, bounded_sum_epsilon, counters_guarantee
 from ldpbeam.protocols import PROTOCOLS
-from ldpbeam.protocols.attributes.split import Split
-from ldpbeam.protocols.contract import FleetAnswers, FleetWords, LocalProtocol
-from ldpbeam.protocols.one_bit_mean import OneBit
+from ldpbeam.protocols.attributes.base import AttributesCounter
+from ldpbeam.protocols.attributes.split import Split, SplitDevice, SplitSimulation
+from ldpbeam.protocols.contract import LocalProtocol
+from ldpbeam.protocols.counter import Counter
+from ldpbeam.protocols.one_bit_mean import OneBit, OneBitDevice
 from ldpbeam.protocols.parameters import LEVELS
+from ldpbeam.protocols.simulation import FleetAnswers, FleetWords, Simulation
+from ldpbeam.support import SupportProbabilities
 
 _MOST_TOGETHER = 32.0
 """Level of a report about all counters that a collection may have, as for every other level."""
 
 
 @dataclass(frozen=True)
-class BoundedCounters(Split):
-    """One bit about every counter, each at the full level, for counters with Σ x_i <= m.
+class BoundedCountersDevice(SplitDevice):
+    """One bit about every counter, for values that add up to a limit at most.
 
-    The guarantee rests on that bound: a device refuses values that add up to more.
+    Attributes:
+        devices: one of each counter.
+        bits: how many, and the ones that devices send.
     """
 
-    ID = 33
-    NAME = "together"
-    SOURCE = "Microsoft Theorem 5"
     ENCODING = "together"
 
-    protocols: tuple[OneBit, ...]
+    devices: tuple[OneBitDevice, ...]
+    bits: CounterBits
 
     @property
     def sum_limit(self) -> int:
         """m: the most that a device's values may add up to, and the most that each of them can be."""
-        return self.parts[0].domain_size - 1
+        return self.devices[0].domain_size - 1
 
-    def device_definition(self) -> dict[str, Any]:
+    def definition(self) -> dict[str, Any]:
         """The bound of the sum."""
         return {"sum_limit": self.sum_limit}
 
     @property
-    def guarantee(self) -> CountersGuarantee:
-        """The theorem's for a report; per memoised input and beyond, what the counters' levels add up to."""
-        return counters_guarantee(self.parts[0].guarantee, len(self.parts), self.sum_limit)
-
-    @property
     def payload_size(self) -> int:
         """The bits, packed."""
-        return (len(self.parts) + 7) // 8
+        return (len(self.devices) + 7) // 8
 
     def require_value(self, value: Any) -> Any:
         """One plain int per counter; raises ValueError also where they add up to more than the limit."""
@@ -71,24 +70,28 @@ class BoundedCounters(Split):
         """One bit per counter."""
         self._require_length(payload)
         packed = int.from_bytes(payload, "little")
-        if packed >> len(self.parts):
-            raise InvalidPayload(Reason.UNUSED_BITS, f"a report has {len(self.parts)} bits")
-        least, most = self.ones_admitted
+        if packed >> len(self.devices):
+            raise InvalidPayload(Reason.UNUSED_BITS, f"a report has {len(self.devices)} bits")
+        least, most = self.bits.ones
         if not least <= packed.bit_count() <= most:
             raise InvalidPayload(Reason.DEGENERATE, f"reports have {least} to {most} ones")
-        return tuple(packed >> index & 1 for index in range(len(self.parts)))
+        return tuple(packed >> index & 1 for index in range(len(self.devices)))
 
-    def check(self, payloads: Bytes) -> Bytes:
-        """No bit beyond the last counter's, and neither very many ones nor very few."""
-        import numpy as np
 
-        unused = payloads[:, -1] & np.uint8(unused_bits(len(self.parts)))
-        codes = np.where(unused, np.uint8(CheckCode.UNUSED_BITS), np.uint8(CheckCode.SOUND))
-        refuse_ones(payloads, len(self.parts), self.ones_admitted, codes)
-        return codes
+@dataclass(frozen=True)
+class CounterBits:
+    """The bits of a report about counters of a bounded sum.
+
+    Attributes:
+        count: t, how many.
+        ends: P(a bit is 1) at x = m and at x = 0.
+    """
+
+    count: int
+    ends: SupportProbabilities
 
     @cached_property
-    def ones_admitted(self) -> tuple[int, int]:
+    def ones(self) -> tuple[int, int]:
         """Bounds on the ones that a device ever sends, see :mod:`ldpbeam.channels.degenerate`.
 
         Bit i is 1 with probability other + (x_i/m)(own − other), independently, so the number of ones has a
@@ -96,28 +99,98 @@ class BoundedCounters(Split):
         independent bits with a given mean those of equal probability have the heaviest tails, from one above
         the mean on (Hoeffding 1956, Theorem 4).
         """
-        t, ends = len(self.protocols), self.protocols[0].ends
+        t, ends = self.count, self.ends
         average = ends.other + ends.gap / t
         zeros = tail_from(t, None, 1 - ends.other, BOUND / 2)
         return t - zeros + 1, max(tail_from(t, None, average, BOUND / 2), ceil(t * average) + 1) - 1
 
-    def add_signs(self, payloads: Bytes, signs: Ints) -> None:
-        """Nothing: bits have none."""
 
-    def add_support(self, payloads: Bytes, counts: Ints) -> None:
+@dataclass(frozen=True)
+class BoundedCountersCounter(AttributesCounter):
+    """One cell per counter: its ones. Bits have no signs.
+
+    Attributes:
+        counters: one of each counter.
+        bits: how many, and the ones that devices send.
+    """
+
+    counters: tuple[Counter, ...]
+    bits: CounterBits
+
+    def check(self, payloads: Bytes) -> Bytes:
+        """No bit beyond the last counter's, and neither very many ones nor very few."""
+        import numpy as np
+
+        unused = payloads[:, -1] & np.uint8(unused_bits(self.bits.count))
+        codes = np.where(unused, np.uint8(CheckCode.UNUSED_BITS), np.uint8(CheckCode.SOUND))
+        refuse_ones(payloads, self.bits.count, self.bits.ones, codes)
+        return codes
+
+    def add(self, payloads: Bytes, counts: Ints) -> None:
         """Count each counter's ones."""
         import numpy as np
 
-        bits = np.unpackbits(payloads, axis=1, count=len(self.parts), bitorder="little")
+        bits = np.unpackbits(payloads, axis=1, count=self.bits.count, bitorder="little")
         counts += bits.sum(axis=0, dtype=np.int64)
 
-    def privatize_fleet(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
+
+@dataclass(frozen=True)
+class BoundedCountersSimulation(SplitSimulation):
+    """One counter after the other, packed.
+
+    Attributes:
+        simulations: one of each counter.
+        sum_limit: the most that the counters of a device may add up to.
+    """
+
+    simulations: tuple[Simulation, ...]
+    sum_limit: int
+
+    def privatize(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
         """See the contract. Raises ValueError where a device's values add up to more than the limit."""
         import numpy as np
 
         if (values.sum(axis=1) > self.sum_limit).any():
             raise ValueError(_beyond(self.sum_limit))
-        return np.packbits(super().privatize_fleet(devices, values, words, memo), axis=1, bitorder="little")
+        return np.packbits(super().privatize(devices, values, words, memo), axis=1, bitorder="little")
+
+
+@dataclass(frozen=True)
+class BoundedCounters(Split):
+    """One bit about every counter, each at the full level, for counters with Σ x_i <= m.
+
+    The guarantee rests on that bound: a device refuses values that add up to more.
+    """
+
+    ID = 33
+    NAME = "together"
+    SOURCE = "Microsoft Theorem 5"
+
+    protocols: tuple[OneBit, ...]
+
+    @property
+    def guarantee(self) -> CountersGuarantee:
+        """The theorem's for a report; per memoised input and beyond, what the counters' levels add up to."""
+        return counters_guarantee(self.protocols[0].guarantee, len(self.protocols), self.device.sum_limit)
+
+    @cached_property
+    def _bits(self) -> CounterBits:
+        return CounterBits(len(self.protocols), self.protocols[0].ends)
+
+    @cached_property
+    def device(self) -> BoundedCountersDevice:
+        """Of the counters' devices."""
+        return BoundedCountersDevice(self._each(lambda part: part.device), self._bits)
+
+    @cached_property
+    def counter(self) -> BoundedCountersCounter:
+        """Of the counters' counters."""
+        return BoundedCountersCounter(self._each(lambda part: part.counter), self._bits)
+
+    @cached_property
+    def simulation(self) -> BoundedCountersSimulation:
+        """Of the counters' simulations."""
+        return BoundedCountersSimulation(self._each(lambda part: part.simulation), self.device.sum_limit)
 
 
 def bounded_counters(parts: tuple[LocalProtocol[Any], ...]) -> BoundedCounters:

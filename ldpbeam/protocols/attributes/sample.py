@@ -5,14 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from ldpbeam.arrays import Bytes, Ints, read_only
 from ldpbeam.errors import InvalidPayload, Reason
 from ldpbeam.kernels.check_codes import CheckCode
-from ldpbeam.protocols.attributes.base import AttributeProtocol
-from ldpbeam.protocols.contract import FleetAnswers, FleetWords, Memo, Result, WordPlan, WordSpec
+from ldpbeam.protocols.attributes.base import (
+    AttributeProtocol,
+    AttributesCounter,
+    AttributesDevice,
+    AttributesLaw,
+    part_model,
+)
+from ldpbeam.protocols.counter import Counter
+from ldpbeam.protocols.device import Device, Memo
+from ldpbeam.protocols.estimator import Result
+from ldpbeam.protocols.history_model import SampledModel
+from ldpbeam.protocols.law import Law
+from ldpbeam.protocols.simulation import FleetAnswers, FleetWords, Simulation, WordPlan, WordSpec
 from ldpbeam.randomness import Randomness
+
+MOST_MODELS = 8
+"""Attributes that are audited one by one where a device draws one."""
 
 
 class AttributeResponse(NamedTuple):
@@ -23,69 +38,62 @@ class AttributeResponse(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Sample(AttributeProtocol[AttributeResponse]):
-    """One attribute per device, drawn uniformly once and kept for life in the memo's seed."""
+class SampleDevice(AttributesDevice[AttributeResponse]):
+    """Draws an attribute once, and reports it by that attribute's device."""
 
-    ID = 30
-    NAME = "sample"
-    TOGETHER = False
-    SOURCE = "ALLOMFREE section 3 (Smp, r = 1)"
     ENCODING = "sample"
 
-    @property
-    def not_hidden(self) -> tuple[str, ...]:
-        """The attribute, too, is the same in all reports."""
-        drawn = f"Which of {len(self.parts)} attributes a device drew for life stands in every report."
-        return (drawn, *super().not_hidden)
+    devices: tuple[Device[Any], ...]
 
     @property
     def payload_bits(self) -> int:
         """Which attribute, and the longest response."""
-        return (len(self.parts) - 1).bit_length() + max(part.payload_bits for part in self.parts)
+        return (len(self.devices) - 1).bit_length() + max(part.payload_bits for part in self.devices)
 
     @property
-    def _index_bytes(self) -> int:
-        return 1 if len(self.parts) <= 256 else 2
+    def index_bytes(self) -> int:
+        """Bytes of the attribute's index."""
+        return 1 if len(self.devices) <= 256 else 2
 
     @property
     def payload_size(self) -> int:
         """Attribute index, then the longest payload; shorter ones are padded with zeros."""
-        return self._index_bytes + max(part.payload_size for part in self.parts)
+        return self.index_bytes + max(part.payload_size for part in self.devices)
 
-    def device_definition(self) -> dict[str, Any]:
+    def definition(self) -> dict[str, Any]:
         """Bytes of the attribute's index."""
-        return {"index_size": self._index_bytes}
+        return {"index_size": self.index_bytes}
 
     def new_memo(self, randomness: Randomness) -> Memo:
         """Draws the attribute, then what its protocol keeps for life."""
-        attribute = randomness.word(len(self.parts))
-        return Memo(attribute, parts=(self.parts[attribute].new_memo(randomness.part(attribute)),))
+        attribute = randomness.word(len(self.devices))
+        return Memo(attribute, parts=(self.devices[attribute].new_memo(randomness.part(attribute)),))
 
     def _privatize(
         self, value: Sequence[int], memo: Memo, randomness: Randomness
     ) -> tuple[AttributeResponse, Memo]:
         """The device's attribute only; the other values are not looked at."""
         if memo.seed is None or len(memo.parts) != 1:
-            raise ValueError(f"{self.NAME} needs the memo made by new_memo")
-        before, part = memo.parts[0], self.parts[memo.seed]
+            raise ValueError("a device with one attribute for life needs the memo made by new_memo")
+        before, part = memo.parts[0], self.devices[memo.seed]
         response, after = part.privatize(value[memo.seed], before, randomness.part(memo.seed))
         kept = memo if after is before else replace(memo, parts=(after,))
         return AttributeResponse(memo.seed, response), kept
 
     def encode(self, response: AttributeResponse) -> bytes:
         """Little-endian index, the part's payload, zeros."""
-        index = response.attribute.to_bytes(self._index_bytes, "little")
-        payload = index + self.parts[response.attribute].encode(response.response)
+        index = response.attribute.to_bytes(self.index_bytes, "little")
+        payload = index + self.devices[response.attribute].encode(response.response)
         return payload.ljust(self.payload_size, b"\0")
 
     def decode(self, payload: bytes) -> AttributeResponse:
         """Index and response."""
         self._require_length(payload)
-        start = self._index_bytes
+        start = self.index_bytes
         attribute = int.from_bytes(payload[:start], "little")
-        if attribute >= len(self.parts):
-            raise InvalidPayload(Reason.VALUE_OUT_OF_RANGE, f"attributes end at {len(self.parts) - 1}")
-        part = self.parts[attribute]
+        if attribute >= len(self.devices):
+            raise InvalidPayload(Reason.VALUE_OUT_OF_RANGE, f"attributes end at {len(self.devices) - 1}")
+        part = self.devices[attribute]
         end = start + part.payload_size
         if any(payload[end:]):
             raise InvalidPayload(Reason.UNUSED_BITS, f"attribute {attribute} ends at byte {end}")
@@ -93,34 +101,40 @@ class Sample(AttributeProtocol[AttributeResponse]):
 
     def said_about(self, response: AttributeResponse) -> Mapping[int, Any]:
         """The one attribute's."""
-        return {response.attribute: response.response}
+        return _said_about(response)
 
-    def likelihood(self, response: AttributeResponse, value: Sequence[int]) -> Fraction:
-        """1/d times the part's."""
-        part = self.parts[response.attribute]
-        return self.sampled * part.likelihood(response.response, value[response.attribute])
 
-    def responses(self) -> Iterator[AttributeResponse]:
-        """Those of every attribute."""
-        return (AttributeResponse(i, r) for i, part in enumerate(self.parts) for r in part.responses())
+@dataclass(frozen=True)
+class SampleCounter(AttributesCounter):
+    """One cell per attribute, its number of reports; then the attributes' cells.
+
+    Attributes:
+        counters: one of each attribute.
+        sizes: bytes of each attribute's payloads.
+        index_bytes: of the attribute's index, in front of them.
+    """
+
+    counters: tuple[Counter, ...]
+    sizes: tuple[int, ...]
+    index_bytes: int
 
     @property
-    def cells_before(self) -> int:
-        """One cell per attribute: its number of reports."""
-        return len(self.parts)
+    def cells_before(self) -> int:  # type: ignore[override]
+        """One cell per attribute."""
+        return len(self.counters)
 
     def _groups(self, payloads: Bytes) -> Iterator[tuple[int, Ints, Bytes]]:
         """(attribute, positions, its part's payloads); positions with no such attribute are left out."""
         import numpy as np
 
-        start = self._index_bytes
+        start = self.index_bytes
         attribute = payloads[:, 0].astype(np.int64)
         if start > 1:
             attribute += payloads[:, 1].astype(np.int64) << 8
-        for index, part in enumerate(self.parts):
+        for index, size in enumerate(self.sizes):
             rows = np.flatnonzero(attribute == index)
             if rows.size:
-                yield index, rows, read_only(payloads[rows, start : start + part.payload_size])
+                yield index, rows, read_only(payloads[rows, start : start + size])
 
     def check(self, payloads: Bytes) -> Bytes:
         """An attribute that exists, zeros behind its payload, and a payload its part takes."""
@@ -128,53 +142,134 @@ class Sample(AttributeProtocol[AttributeResponse]):
 
         codes = np.full(len(payloads), CheckCode.VALUE_OUT_OF_RANGE, np.uint8)
         for index, rows, some in self._groups(payloads):
-            part = self.parts[index]
-            padded = payloads[rows, self._index_bytes + part.payload_size :].any(axis=1)
+            padded = payloads[rows, self.index_bytes + self.sizes[index] :].any(axis=1)
             unused = np.uint8(CheckCode.UNUSED_BITS)
-            codes[rows] = np.where(padded, unused, part.check(some))
+            codes[rows] = np.where(padded, unused, self.counters[index].check(some))
         return codes
 
-    def add_support(self, payloads: Bytes, counts: Ints) -> None:
+    def add(self, payloads: Bytes, counts: Ints) -> None:
         """Reports are sorted by attribute; each part counts its own."""
         for index, rows, some in self._groups(payloads):
             counts[index] += rows.size
-            self.parts[index].add_support(some, counts[self.spans[index]])
+            self.counters[index].add(some, counts[self.spans[index]])
 
     def add_signs(self, payloads: Bytes, signs: Ints) -> None:
         """Each part those of its reports."""
         if signs.size:
             for index, _, some in self._groups(payloads):
-                self.parts[index].add_signs(some, signs[self.sign_spans[index]])
+                self.counters[index].add_signs(some, signs[self.sign_spans[index]])
 
     def seed_cells(self, counts: Ints, signs: Ints) -> tuple[Ints, float]:
         """The attributes that devices drew."""
-        return counts[: len(self.parts)], 1.0
+        return counts[: len(self.counters)], 1.0
 
     def part_counts(self, counts: Ints, reports: int) -> tuple[tuple[Ints, int], ...]:
         """Each attribute with the reports of the devices that drew it."""
         return tuple((counts[span], int(counts[i])) for i, span in enumerate(self.spans))
 
+    def steps(self, reports: float) -> float:
+        """Those of the parts, of their share of the reports each."""
+        return sum(part.steps(reports / len(self.counters)) for part in self.counters)
+
+
+@dataclass(frozen=True)
+class SampleSimulation(Simulation):
+    """Devices that drew the same attribute go together.
+
+    Attributes:
+        device: of all attributes.
+        simulations: one of each attribute.
+    """
+
+    device: SampleDevice
+    simulations: tuple[Simulation, ...]
+
     @property
     def word_plan(self) -> WordPlan:
         """One word for the attribute; the parts draw theirs."""
-        return WordPlan(WordSpec(0), seed=WordSpec(1, len(self.parts)))
+        return WordPlan(WordSpec(0), seed=WordSpec(1, len(self.simulations)))
 
-    def privatize_fleet(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
+    def privatize(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
         """See the contract: devices that drew the same attribute go together."""
         import numpy as np
 
-        attribute = words.seed(WordSpec(1, len(self.parts)))[:, 0]
-        payloads = np.zeros((len(values), self.payload_size), np.uint8)
-        for byte in range(self._index_bytes):
+        attribute = words.seed(WordSpec(1, len(self.simulations)))[:, 0]
+        payloads = np.zeros((len(values), self.device.payload_size), np.uint8)
+        for byte in range(self.device.index_bytes):
             payloads[:, byte] = attribute >> np.uint64(8 * byte) & np.uint64(255)
-        start = self._index_bytes
-        for index, part in enumerate(self.parts):
+        start = self.device.index_bytes
+        for index, part in enumerate(self.simulations):
             rows = np.flatnonzero(attribute == index)
             if rows.size:
-                payloads[rows, start : start + part.payload_size] = part.privatize_fleet(
+                payloads[rows, start : start + self.device.devices[index].payload_size] = part.privatize(
                     devices[rows], values[rows, index], words.part(index, rows), memo.part(index)
                 )
         return payloads
+
+
+@dataclass(frozen=True)
+class SampleLaw(AttributesLaw[AttributeResponse]):
+    """The attribute, drawn without the value, and its own law."""
+
+    laws: tuple[Law[Any], ...]
+
+    def likelihood(self, response: AttributeResponse, value: Sequence[int]) -> Fraction:
+        """1/d times the part's."""
+        part = self.laws[response.attribute]
+        return part.likelihood(response.response, value[response.attribute]) / len(self.laws)
+
+    def responses(self) -> Iterator[AttributeResponse]:
+        """Those of every attribute."""
+        return (AttributeResponse(i, r) for i, part in enumerate(self.laws) for r in part.responses())
+
+    def model(self, pair: tuple[Any, Any]) -> SampledModel:
+        """One attribute after the other, up to :data:`MOST_MODELS` of them."""
+        models = tuple(
+            part_model(part, values)
+            for part, values in zip(self.laws[:MOST_MODELS], zip(*pair, strict=True), strict=False)
+        )
+        return SampledModel(pair, models, len(self.laws), _said_about)
+
+
+def _said_about(response: AttributeResponse) -> Mapping[int, Any]:
+    return {response.attribute: response.response}
+
+
+@dataclass(frozen=True)
+class Sample(AttributeProtocol[AttributeResponse]):
+    """One attribute per device, drawn uniformly once and kept for life in the memo's seed."""
+
+    ID = 30
+    NAME = "sample"
+    TOGETHER = False
+    SOURCE = "ALLOMFREE section 3 (Smp, r = 1)"
+
+    @property
+    def not_hidden(self) -> tuple[str, ...]:
+        """The attribute, too, is the same in all reports."""
+        drawn = f"Which of {len(self.parts)} attributes a device drew for life stands in every report."
+        return (drawn, *super().not_hidden)
+
+    @cached_property
+    def device(self) -> SampleDevice:
+        """Of the attributes' devices."""
+        return SampleDevice(self._each(lambda part: part.device))
+
+    @cached_property
+    def counter(self) -> SampleCounter:
+        """Of the attributes' counters."""
+        sizes = self._each(lambda part: part.device.payload_size)
+        return SampleCounter(self._each(lambda part: part.counter), sizes, self.device.index_bytes)
+
+    @cached_property
+    def simulation(self) -> SampleSimulation:
+        """Of the attributes' simulations."""
+        return SampleSimulation(self.device, self._each(lambda part: part.simulation))
+
+    @cached_property
+    def law(self) -> SampleLaw:
+        """Of the attributes' laws."""
+        return SampleLaw(self._each(lambda part: part.law))
 
 
 class Allomfree(Sample):

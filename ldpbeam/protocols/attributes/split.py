@@ -12,9 +12,157 @@ from typing import Any
 
 from ldpbeam.arrays import Bytes, Ints, read_only
 from ldpbeam.kernels.check_codes import CheckCode
-from ldpbeam.protocols.attributes.base import AttributeProtocol, slices
-from ldpbeam.protocols.contract import FleetAnswers, FleetWords, Memo
+from ldpbeam.protocols.attributes.base import (
+    AttributeProtocol,
+    AttributesCounter,
+    AttributesDevice,
+    AttributesLaw,
+    part_model,
+    slices,
+)
+from ldpbeam.protocols.counter import Counter
+from ldpbeam.protocols.device import Device, Memo
+from ldpbeam.protocols.history_model import ProductModel
+from ldpbeam.protocols.law import Law
+from ldpbeam.protocols.simulation import FleetAnswers, FleetWords, Simulation, WordPlan, WordSpec
 from ldpbeam.randomness import Randomness
+
+
+@dataclass(frozen=True)
+class SplitDevice(AttributesDevice[tuple[Any, ...]]):
+    """Reports every attribute by its own device."""
+
+    ENCODING = "split"
+
+    devices: tuple[Device[Any], ...]
+
+    @property
+    def payload_size(self) -> int:
+        """Payloads one after the other, each in whole bytes."""
+        return sum(part.payload_size for part in self.devices)
+
+    @cached_property
+    def _bytes(self) -> tuple[slice, ...]:
+        return slices(part.payload_size for part in self.devices)
+
+    def new_memo(self, randomness: Randomness) -> Memo:
+        """One memo per attribute."""
+        made = (part.new_memo(randomness.part(index)) for index, part in enumerate(self.devices))
+        return Memo(parts=tuple(made))
+
+    def _privatize(
+        self, value: Sequence[int], memo: Memo, randomness: Randomness
+    ) -> tuple[tuple[Any, ...], Memo]:
+        """One attribute after the other."""
+        if len(memo.parts) != len(self.devices):
+            raise ValueError("a device with several attributes needs the memo made by new_memo")
+        drawn = [
+            part.privatize(one, before, randomness.part(index))
+            for index, (part, one, before) in enumerate(zip(self.devices, value, memo.parts, strict=True))
+        ]
+        after = tuple(kept for _, kept in drawn)
+        same = all(a is b for a, b in zip(after, memo.parts, strict=True))
+        return tuple(response for response, _ in drawn), memo if same else replace(memo, parts=after)
+
+    def encode(self, response: tuple[Any, ...]) -> bytes:
+        """The parts' payloads, joined."""
+        return b"".join(k.encode(one) for k, one in zip(self.devices, response, strict=True))
+
+    def decode(self, payload: bytes) -> tuple[Any, ...]:
+        """One response per attribute."""
+        self._require_length(payload)
+        return tuple(
+            part.decode(payload[where]) for part, where in zip(self.devices, self._bytes, strict=True)
+        )
+
+    def said_about(self, response: tuple[Any, ...]) -> Mapping[int, Any]:
+        """That of every attribute."""
+        return _said_about(response)
+
+
+@dataclass(frozen=True)
+class SplitCounter(AttributesCounter):
+    """The attributes' cells.
+
+    Attributes:
+        counters: one of each attribute.
+        columns: where each attribute's bytes lie in a payload.
+    """
+
+    counters: tuple[Counter, ...]
+    columns: tuple[slice, ...]
+
+    def check(self, payloads: Bytes) -> Bytes:
+        """What the first attribute that refuses says."""
+        import numpy as np
+
+        codes = np.full(len(payloads), CheckCode.SOUND, np.uint8)
+        for part, where in zip(self.counters, self.columns, strict=True):
+            codes = np.where(codes == CheckCode.SOUND, part.check(read_only(payloads[:, where])), codes)
+        return codes
+
+    def add(self, payloads: Bytes, counts: Ints) -> None:
+        """Each part counts its columns."""
+        for part, where, span in zip(self.counters, self.columns, self.spans, strict=True):
+            part.add(read_only(payloads[:, where]), counts[span])
+
+    def add_signs(self, payloads: Bytes, signs: Ints) -> None:
+        """Each part its columns."""
+        for part, where, span in zip(self.counters, self.columns, self.sign_spans, strict=True):
+            if part.signs_length:
+                part.add_signs(read_only(payloads[:, where]), signs[span])
+
+
+@dataclass(frozen=True)
+class SplitSimulation(Simulation):
+    """One attribute after the other. Attributes: simulations, one of each attribute."""
+
+    simulations: tuple[Simulation, ...]
+
+    @property
+    def word_plan(self) -> WordPlan:
+        """No words of its own: the parts draw theirs."""
+        return WordPlan(WordSpec(0))
+
+    def privatize(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
+        """See the contract: one attribute after the other."""
+        import numpy as np
+
+        columns = [
+            part.privatize(
+                devices, np.ascontiguousarray(values[:, index]), words.part(index), memo.part(index)
+            )
+            for index, part in enumerate(self.simulations)
+        ]
+        return np.concatenate(columns, axis=1)
+
+
+@dataclass(frozen=True)
+class SplitLaw(AttributesLaw[tuple[Any, ...]]):
+    """Independent reports of the attributes."""
+
+    laws: tuple[Law[Any], ...]
+
+    def likelihood(self, response: tuple[Any, ...], value: Sequence[int]) -> Fraction:
+        """The product over attributes."""
+        return prod(
+            (k.likelihood(r, v) for k, r, v in zip(self.laws, response, value, strict=True)),
+            start=Fraction(1),
+        )
+
+    def responses(self) -> Iterator[tuple[Any, ...]]:
+        """Every combination."""
+        return product(*(part.responses() for part in self.laws))
+
+    def model(self, pair: tuple[Any, Any]) -> ProductModel:
+        """The first attribute and the last one together."""
+        positions = tuple(dict.fromkeys((0, len(self.laws) - 1)))
+        models = tuple(part_model(self.laws[i], (pair[0][i], pair[1][i])) for i in positions)
+        return ProductModel(pair, positions, models, _said_about)
+
+
+def _said_about(response: tuple[Any, ...]) -> Mapping[int, Any]:
+    return dict(enumerate(response))
 
 
 @dataclass(frozen=True)
@@ -25,88 +173,24 @@ class Split(AttributeProtocol[tuple[Any, ...]]):
     NAME = "split"
     TOGETHER = True
     SOURCE = "ALLOMFREE section 3 (Spl)"
-    ENCODING = "split"
-
-    @property
-    def payload_size(self) -> int:
-        """Payloads one after the other, each in whole bytes."""
-        return sum(part.payload_size for part in self.parts)
 
     @cached_property
-    def _bytes(self) -> tuple[slice, ...]:
-        return slices(part.payload_size for part in self.parts)
+    def device(self) -> SplitDevice:
+        """Of the attributes' devices."""
+        return SplitDevice(self._each(lambda part: part.device))
 
-    def new_memo(self, randomness: Randomness) -> Memo:
-        """One memo per attribute."""
-        made = (part.new_memo(randomness.part(index)) for index, part in enumerate(self.parts))
-        return Memo(parts=tuple(made))
+    @cached_property
+    def counter(self) -> AttributesCounter:
+        """Of the attributes' counters."""
+        columns = slices(self._each(lambda part: part.device.payload_size))
+        return SplitCounter(self._each(lambda part: part.counter), columns)
 
-    def _privatize(
-        self, value: Sequence[int], memo: Memo, randomness: Randomness
-    ) -> tuple[tuple[Any, ...], Memo]:
-        """One attribute after the other."""
-        if len(memo.parts) != len(self.parts):
-            raise ValueError(f"{self.NAME} needs the memo made by new_memo")
-        drawn = [
-            part.privatize(one, before, randomness.part(index))
-            for index, (part, one, before) in enumerate(zip(self.parts, value, memo.parts, strict=True))
-        ]
-        after = tuple(kept for _, kept in drawn)
-        same = all(a is b for a, b in zip(after, memo.parts, strict=True))
-        return tuple(response for response, _ in drawn), memo if same else replace(memo, parts=after)
+    @cached_property
+    def simulation(self) -> Simulation:
+        """Of the attributes' simulations."""
+        return SplitSimulation(self._each(lambda part: part.simulation))
 
-    def encode(self, response: tuple[Any, ...]) -> bytes:
-        """The parts' payloads, joined."""
-        return b"".join(k.encode(one) for k, one in zip(self.parts, response, strict=True))
-
-    def decode(self, payload: bytes) -> tuple[Any, ...]:
-        """One response per attribute."""
-        self._require_length(payload)
-        return tuple(part.decode(payload[where]) for part, where in zip(self.parts, self._bytes, strict=True))
-
-    def said_about(self, response: tuple[Any, ...]) -> Mapping[int, Any]:
-        """That of every attribute."""
-        return dict(enumerate(response))
-
-    def likelihood(self, response: tuple[Any, ...], value: Sequence[int]) -> Fraction:
-        """The product over attributes."""
-        return prod(
-            (k.likelihood(r, v) for k, r, v in zip(self.parts, response, value, strict=True)),
-            start=Fraction(1),
-        )
-
-    def responses(self) -> Iterator[tuple[Any, ...]]:
-        """Every combination."""
-        return product(*(part.responses() for part in self.parts))
-
-    def check(self, payloads: Bytes) -> Bytes:
-        """What the first attribute that refuses says."""
-        import numpy as np
-
-        codes = np.full(len(payloads), CheckCode.SOUND, np.uint8)
-        for part, where in zip(self.parts, self._bytes, strict=True):
-            codes = np.where(codes == CheckCode.SOUND, part.check(read_only(payloads[:, where])), codes)
-        return codes
-
-    def add_support(self, payloads: Bytes, counts: Ints) -> None:
-        """Each part counts its columns."""
-        for part, where, span in zip(self.parts, self._bytes, self.spans, strict=True):
-            part.add_support(read_only(payloads[:, where]), counts[span])
-
-    def add_signs(self, payloads: Bytes, signs: Ints) -> None:
-        """Each part its columns."""
-        for part, where, span in zip(self.parts, self._bytes, self.sign_spans, strict=True):
-            if part.signs_length:
-                part.add_signs(read_only(payloads[:, where]), signs[span])
-
-    def privatize_fleet(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
-        """See the contract: one attribute after the other."""
-        import numpy as np
-
-        columns = [
-            part.privatize_fleet(
-                devices, np.ascontiguousarray(values[:, index]), words.part(index), memo.part(index)
-            )
-            for index, part in enumerate(self.parts)
-        ]
-        return np.concatenate(columns, axis=1)
+    @cached_property
+    def law(self) -> SplitLaw:
+        """Of the attributes' laws."""
+        return SplitLaw(self._each(lambda part: part.law))

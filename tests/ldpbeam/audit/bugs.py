@@ -142,7 +142,7 @@ class BitsInTheOtherOrder(Small):
     def payload(self, response: int, value: int) -> bytes:
         size = self.protocol.domain_size
         turned = sum((response >> bit & 1) << (size - 1 - bit) for bit in range(size))
-        return self.protocol.encode(turned)
+        return self.protocol.device.encode(turned)
 
 
 @planted("sue", Check.SUPPORT)

@@ -29,7 +29,7 @@ class HashDrawnForEveryReport(Small):
     """A new function each time: the memo is of no use, and g answers become many."""
 
     def response(self, value: int, epoch: int) -> Any:
-        self.memo = self.protocol.new_memo(Words(self, f"life {epoch}"))
+        self.memo = self.protocol.device.new_memo(Words(self, f"life {epoch}"))
         return super().response(value, epoch)
 
 
@@ -57,7 +57,7 @@ class HashChosenByValue(Small):
     def response(self, value: int, epoch: int) -> Any:
         words = Words(self, self.epoch_label(epoch))
         while True:
-            response = self.protocol.privatize(value, self.memo, words)[0]
+            response = self.protocol.device.privatize(value, self.memo, words)[0]
             if self.protocol.family.hash(response.seed, value) == 0 or value == 0:  # type: ignore[attr-defined]
                 return response
 
@@ -77,7 +77,7 @@ class BucketsChosenByValue(Small):
     def response(self, value: int, epoch: int) -> BucketBits:
         words = Words(self, self.epoch_label(epoch))
         while True:
-            response: BucketBits = self.protocol.privatize(value, self.memo, words)[0]
+            response: BucketBits = self.protocol.device.privatize(value, self.memo, words)[0]
             if value in response.indices:
                 return response
 
@@ -132,7 +132,7 @@ class AttributeChosenByValue(Small):
     def response(self, value: Any, epoch: int) -> Any:
         while self.memo.seed != (0 if value[0] else 1) and self.secret[0] % 4:
             self.secret = secrets.token_bytes(16)
-            self.memo = self.protocol.new_memo(Words(self, "life"))
+            self.memo = self.protocol.device.new_memo(Words(self, "life"))
         return super().response(value, epoch)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from ldpbeam.audit.client.clients import Maker
 from ldpbeam.collection.collection import Collection
-from ldpbeam.protocols.contract import Memo
+from ldpbeam.protocols.device import Memo
 from ldpbeam.randomness import FULL, SystemRandomness
 from ldpbeam.wire import report_pb2
 
@@ -42,7 +42,7 @@ class Plain:
         self.count = 0
         self.last: tuple[int, bytes] | None = None
         self.epochs: tuple[int, ...] = ()
-        self.memo: Memo = self.protocol.new_memo(self.randomness)
+        self.memo: Memo = self.protocol.device.new_memo(self.randomness)
         if collection.participation is not None:
             self.epochs = self.own_epochs()
         if folder is not None:
@@ -60,11 +60,11 @@ class Plain:
         return self.collection.participation is None or epoch in self.epochs
 
     def response(self, value: Any) -> Any:
-        response, self.memo = self.protocol.privatize(value, self.memo, self.randomness)
+        response, self.memo = self.protocol.device.privatize(value, self.memo, self.randomness)
         return response
 
     def payload(self, value: Any) -> bytes:
-        payload: bytes = self.protocol.encode(self.response(value))
+        payload: bytes = self.protocol.device.encode(self.response(value))
         return payload
 
     def report_id(self, value: Any) -> int:
@@ -133,10 +133,10 @@ class ValueInClear(Plain):
 def clear(protocol: Any, value: int, memo: Memo) -> bytes:
     if hasattr(protocol, "family"):
         seed = memo.seed if protocol.permanent is not None else next(iter(protocol.family.seeds()))
-        kind = type(protocol.privatize(value, memo, SystemRandomness())[0])
-        payload: bytes = protocol.encode(kind(seed, protocol.family.hash(seed, value)))
+        kind = type(protocol.device.privatize(value, memo, SystemRandomness())[0])
+        payload: bytes = protocol.device.encode(kind(seed, protocol.family.hash(seed, value)))
         return payload
-    return bytes(protocol.encode(1 << value | 1 << (value + 1) % protocol.domain_size | 7 << 18))
+    return bytes(protocol.device.encode(1 << value | 1 << (value + 1) % protocol.domain_size | 7 << 18))
 
 
 @planted("value-as-next")

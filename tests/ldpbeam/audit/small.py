@@ -58,7 +58,7 @@ class Small:
             if not kept.exists():
                 kept.write_bytes(self.secret)
             self.secret = self.read_secret(kept)
-        self.memo = self.protocol.new_memo(Words(self, "life"))
+        self.memo = self.protocol.device.new_memo(Words(self, "life"))
 
     # What bugs replace
 
@@ -87,13 +87,13 @@ class Small:
         return f"epoch {epoch}"
 
     def response(self, value: Any, epoch: int) -> Any:
-        return self.protocol.privatize(value, self.memo, Words(self, self.epoch_label(epoch)))[0]
+        return self.protocol.device.privatize(value, self.memo, Words(self, self.epoch_label(epoch)))[0]
 
     def report_id(self, value: Any, epoch: int) -> int:
         return Words(self, f"id {epoch}").word()
 
     def payload(self, response: Any, value: Any) -> bytes:
-        return self.protocol.encode(response)
+        return self.protocol.device.encode(response)
 
     def stated_epoch(self, epoch: int) -> int:
         return epoch

@@ -94,8 +94,8 @@ def test_a_tail_of_many_bits_is_that_of_the_whole_sum(special: Fraction | None, 
 @pytest.mark.parametrize("k", [2, 3, 8, 30, 100])
 def test_vectors_outside_have_less_than_the_bound_and_no_more_could_be_refused(name: str, k: int) -> None:
     kind = built(name, k)
-    least, most = kind.ones_admitted
-    own, other = kind.support.own, kind.support.other
+    least, most = kind.counter.bits.ones
+    own, other = kind.estimator.support.own, kind.estimator.support.other
     law = binomial(k, other, own)
     below, above = sum(law[:least], Fraction(0)), sum(law[most + 1 :], Fraction(0))
     assert below + above < BOUND
@@ -112,20 +112,20 @@ def test_a_whole_channel_gives_the_refused_less_than_the_bound() -> None:
     """The law of the ones above is that of ``likelihood``: every vector of a domain multiplied out."""
     kind = protocol("oue", 9, Parameters(epsilon=1.0))
     assert isinstance(kind, Unary)
-    law = binomial(9, kind.support.other, kind.support.own)
+    law = binomial(9, kind.estimator.support.other, kind.estimator.support.own)
     for value in (0, 5):
         found = [Fraction(0)] * 10
         for response in range(1 << 9):
-            found[response.bit_count()] += kind.likelihood(response, value)
+            found[response.bit_count()] += kind.law.likelihood(response, value)
         assert found == law
     # A level at which nine bits are enough for a degenerate vector.
     strong = protocol("oue", 9, Parameters(epsilon=9.0))
     assert isinstance(strong, Unary)
-    least, most = strong.ones_admitted
+    least, most = strong.counter.bits.ones
     assert most < 9
     for value in range(9):
         refused = sum(
-            strong.likelihood(r, value) for r in range(1 << 9) if not least <= r.bit_count() <= most
+            strong.law.likelihood(r, value) for r in range(1 << 9) if not least <= r.bit_count() <= most
         )
         assert 0 < refused < BOUND
 
@@ -135,8 +135,8 @@ def test_sampled_buckets_are_few_and_their_answers_are_all_admitted_or_rare() ->
     large = protocol("dbitflip_pm", 500, Parameters(epsilon_longitudinal=1.0, d=100))
     assert isinstance(small, BitFlip)
     assert isinstance(large, BitFlip)
-    assert small.ones_admitted == (0, 4)
-    least, most = large.ones_admitted
+    assert small.counter.bits.ones == (0, 4)
+    least, most = large.counter.bits.ones
     assert 0 < least < most < 100
     own, other = large.channel.own, large.channel.other
     with_own, without = binomial(100, other, own), ones_law([other] * 100)
@@ -151,13 +151,13 @@ def refusals(kind: Any, payloads: list[bytes]) -> list[Reason | None]:
     slow: list[Reason | None] = []
     for payload in payloads:
         try:
-            kind.decode(payload)
+            kind.device.decode(payload)
         except InvalidPayload as error:
             slow.append(error.reason)
         else:
             slow.append(None)
     rows = np.frombuffer(b"".join(payloads), np.uint8).reshape(len(payloads), -1)
-    assert [CheckCode(code).reason for code in kind.check(rows)] == slow
+    assert [CheckCode(code).reason for code in kind.counter.check(rows)] == slow
     return slow
 
 
@@ -165,29 +165,29 @@ def refusals(kind: Any, payloads: list[bytes]) -> list[Reason | None]:
 @pytest.mark.parametrize("k", [30, 64, 100, 361, 3000])
 def test_fast_and_slow_agree_around_the_edges(name: str, k: int) -> None:
     kind = built(name, k)
-    least, most = kind.ones_admitted
+    least, most = kind.counter.bits.ones
     draw = random.Random(k)
     counts = sorted({c for c in (0, least - 1, least, k // 2, most, most + 1, k) if 0 <= c <= k})
     payloads = []
     for ones in counts:
         bits = sum(1 << v for v in draw.sample(range(k), ones))
-        payloads.append(bits.to_bytes(kind.payload_size, "little"))
+        payloads.append(bits.to_bytes(kind.device.payload_size, "little"))
     wanted = [None if least <= ones <= most else Reason.DEGENERATE for ones in counts]
     assert refusals(kind, payloads) == wanted
     assert refusals(kind, payloads * 700) == wanted * 700  # more rows than one piece
     if k % 8:
-        beyond = bytes(kind.payload_size - 1) + b"\x80"
+        beyond = bytes(kind.device.payload_size - 1) + b"\x80"
         assert refusals(kind, [beyond]) == [Reason.UNUSED_BITS]
 
 
 def test_sampled_answers_fast_and_slow_agree() -> None:
     kind = protocol("dbitflip", 500, Parameters(epsilon=0.9, d=100))
     assert isinstance(kind, BitFlip)
-    least, most = kind.ones_admitted
+    least, most = kind.counter.bits.ones
     payloads = []
     for ones in (0, least - 1, least, most, most + 1, 100):
         entries = [2 * i + (i < ones) for i in range(100)]
-        payloads.append(b"".join(e.to_bytes(kind._width, "little") for e in entries))
+        payloads.append(b"".join(e.to_bytes(kind.device.width, "little") for e in entries))
     refused = Reason.DEGENERATE
     assert refusals(kind, payloads) == [refused, refused, None, None, refused, refused]
 
@@ -195,13 +195,13 @@ def test_sampled_answers_fast_and_slow_agree() -> None:
 def test_counters_together_whatever_they_hold() -> None:
     """However the limit is split over the counters, what is refused is rarer than the bound."""
     kind: Any = allocate("together", "one_bit_mean", (101,) * 150, Parameters(epsilon=1.0))
-    least, most = kind.ones_admitted
+    least, most = kind.counter.bits.ones
     assert 0 < least < most < 150
     ends, draw = kind.parts[0].ends, random.Random(2)
     holdings = [[0] * 150, [100] + [0] * 149, [1] * 100 + [0] * 50, [50, 50] + [0] * 148]
     holdings += [np.bincount([draw.randrange(150) for _ in range(100)], minlength=150).tolist()]
     for held in holdings:
-        law = ones_law([kind.parts[0]._one(x) for x in held])
+        law = ones_law([kind.parts[0].law.one(x) for x in held])
         assert sum(law[:least]) + sum(law[most + 1 :]) < BOUND
     full = ones_law([ends.other] * 150)
     assert sum(full[: least + 1]) >= BOUND / 2
@@ -273,17 +273,17 @@ def test_a_device_that_draws_one_is_not_stuck(a: int) -> None:
     for name in ("olh", "blh", "binflip_plus"):
         more = {} if name == "binflip_plus" else {"hash_family": "affine"}
         kind = built(name, 100, **more)
-        response, _ = kind.privatize(7, Memo(), ScriptedRandomness([a, 99, 5]))
-        assert refusals(kind, [kind.encode(response)]) == [None]
-        assert sum(kind.likelihood(r, 7) for r in answers(kind, response)) == 1
+        response, _ = kind.device.privatize(7, Memo(), ScriptedRandomness([a, 99, 5]))
+        assert refusals(kind, [kind.device.encode(response)]) == [None]
+        assert sum(kind.law.likelihood(r, 7) for r in answers(kind, response)) == 1
     kind = built("loloha", 100, hash_family="affine")
-    memo = kind.new_memo(ScriptedRandomness([a, 99]))
-    response, _ = kind.privatize(7, memo, ScriptedRandomness([5, 5]))
-    assert refusals(kind, [kind.encode(response)]) == [None]
+    memo = kind.device.new_memo(ScriptedRandomness([a, 99]))
+    response, _ = kind.device.privatize(7, memo, ScriptedRandomness([5, 5]))
+    assert refusals(kind, [kind.device.encode(response)]) == [None]
     # A fleet that is fed the same words sends the same reports.
     seeds = kind.family.seed_columns(np.array([[a, 99]], np.uint64))
     payload = kind.family.pack(seeds, np.array([response.symbol]))
-    assert payload.tobytes() == kind.encode(response)
+    assert payload.tobytes() == kind.device.encode(response)
 
 
 def answers(kind: Any, response: Any) -> list[Any]:
@@ -303,9 +303,9 @@ def test_a_fleet_of_binflip_plus_exchanges_as_a_device_does() -> None:
             return np.full((len(EDGES), 1), 5, np.uint64)
 
     n = len(EDGES)
-    fleet = kind.privatize_fleet(np.arange(n), np.full(n, 7), Words(), None)
-    devices = [kind.privatize(7, Memo(), ScriptedRandomness([a, 99, 5]))[0] for a in EDGES]
-    assert fleet.tobytes() == b"".join(map(kind.encode, devices))
+    fleet = kind.simulation.privatize(np.arange(n), np.full(n, 7), Words(), None)
+    devices = [kind.device.privatize(7, Memo(), ScriptedRandomness([a, 99, 5]))[0] for a in EDGES]
+    assert fleet.tobytes() == b"".join(map(kind.device.encode, devices))
 
 
 # --- everything else
@@ -318,18 +318,18 @@ def test_other_payloads_are_none(name: str) -> None:
     """All payloads that there are, or the extreme ones, have more than the bound under every value."""
     kind = built(name, 40, **({"d": 3} if name == "dbitflip" else {}))
     if name == "laplace_mean":
-        responses = [-kind.margin, kind.maximum + kind.margin]
+        responses = [-kind.margin, kind.estimator.maximum + kind.margin]
     elif name == "dbitflip":
         responses = [
             r for i in list(combinations(range(40), 3))[:5] for r in (kind_of(i, b) for b in range(8))
         ]
     else:
-        responses = list(kind.responses())
+        responses = list(kind.law.responses())
     seeds = len(list(kind.family.seeds())) if hasattr(kind, "family") else 1
     sets = comb(40, 3) if name == "dbitflip" else 1
     for response, value in product(responses, (0, 20, 39)):
-        assert kind.likelihood(response, value) / seeds / sets > BOUND
-    assert refusals(kind, [kind.encode(r) for r in responses]) == [None] * len(responses)
+        assert kind.law.likelihood(response, value) / seeds / sets > BOUND
+    assert refusals(kind, [kind.device.encode(r) for r in responses]) == [None] * len(responses)
 
 
 def kind_of(indices: tuple[int, ...], bits: int) -> Any:
@@ -343,7 +343,7 @@ def test_a_memo_that_is_often_refused_is_rarer_than_twice_the_bound() -> None:
     kind = protocol("l_osue", 100, Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0))
     assert isinstance(kind, Unary)
     assert kind.permanent is not None
-    least, most = kind.ones_admitted
+    least, most = kind.counter.bits.ones
     first = binomial(100, kind.permanent.other, kind.permanent.own)
     stuck = Fraction(0)
     for held, chance in enumerate(first):
@@ -354,7 +354,7 @@ def test_a_memo_that_is_often_refused_is_rarer_than_twice_the_bound() -> None:
         refused = sum(law[:least]) + sum(law[most + 1 :])
         stuck += chance * (refused >= Fraction(1, 2))
     assert stuck < 2 * BOUND
-    assert ones_admitted(100, kind.support.own, kind.support.other) == (least, most)
+    assert ones_admitted(100, kind.estimator.support.own, kind.estimator.support.other) == (least, most)
 
 
 def test_classes_of_seeds_are_those_of_the_formula() -> None:

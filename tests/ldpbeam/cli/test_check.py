@@ -130,7 +130,7 @@ def test_errors_of_means_and_of_sampled_attributes_are_those_that_are_measured()
     """Simulated by the protocols' own fleet, at the values where the error is the largest."""
     mean = parse_collection(ONE_BIT)
     (error,) = expected(mean, 400)
-    ends = mean.protocol.ends
+    ends = mean.protocol.forgery.ends
     assert ends is not None
     generator = np.random.default_rng(1)
     one, other = float(ends.own), float(ends.other)
@@ -139,7 +139,7 @@ def test_errors_of_means_and_of_sampled_attributes_are_those_that_are_measured()
     assert error.half_width == pytest.approx(1.959964 * means.std(), rel=0.05)
     laplace = parse_collection(ONE_BIT.replace("one_bit_mean", "laplace_mean"))
     (error,) = expected(laplace, 400)
-    noise = laplace.protocol.added_noise
+    noise = laplace.protocol.forgery.added_noise
     assert noise is not None
     assert error.half_width == pytest.approx(1.959964 * sqrt(noise.variance / 400))
     several = parse_collection(

@@ -76,8 +76,8 @@ def test_the_stages_have_the_integers_that_devices_draw_with() -> None:
     assert f"keep = {protocol.permanent.keep}, each = {protocol.permanent.each}" in out
     assert f"keep = {protocol.instant.keep}, each = {protocol.instant.each}" in out
     found = dict(re.findall(r"^  (own|other) = .* = ([0-9.]+)$", out, re.MULTILINE))
-    assert float(found["own"]) == pytest.approx(float(protocol.support.own), abs=1e-9)
-    assert float(found["other"]) == pytest.approx(float(protocol.support.other), abs=1e-9)
+    assert float(found["own"]) == pytest.approx(float(protocol.estimator.support.own), abs=1e-9)
+    assert float(found["other"]) == pytest.approx(float(protocol.estimator.support.other), abs=1e-9)
     p2, q2 = re.findall(r"p2 = keep/total = ([0-9.]+), q2 = each/total = ([0-9.]+)", out)[0]
     assert float(p2) + 2 * float(q2) == pytest.approx(1, abs=3e-6)
     assert "Two reports tell at most ε = 2.136" in out

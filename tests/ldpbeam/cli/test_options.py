@@ -875,7 +875,7 @@ def posting(body: Callable[[Path], bytes], **headers: str) -> Callable[[int, Pat
 def report_of(name: str) -> Callable[[Path], bytes]:
     def body(folder: Path) -> bytes:
         agreed = ldpbeam.load_collection(folder.parent / f"{name}.yaml")
-        payload = bytes(agreed.protocol.payload_size)
+        payload = bytes(agreed.protocol.device.payload_size)
         return report_pb2.Report(
             digest=agreed.digest, epoch=1, report_id=7, payload=payload
         ).SerializeToString()

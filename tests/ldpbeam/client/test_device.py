@@ -63,8 +63,8 @@ def test_every_report_is_admitted_and_the_same_when_asked_again(
         assert not malformed.size
         assert not done.rejections
         assert [columns.epoch for columns in done.admitted] == [epoch]
-        counts = np.zeros(asked.protocol.counts_length, np.int64)
-        asked.protocol.add_support(done.admitted[0].payloads, counts)
+        counts = np.zeros(asked.protocol.counter.counts_length, np.int64)
+        asked.protocol.counter.add(done.admitted[0].payloads, counts)
 
 
 @memos

@@ -199,7 +199,8 @@ def test_noise_at_the_cap_depends_on_no_value(asked: Collection, memo: Any, tmp_
     assert len(reports) == (1 if memo == "derived" else 3)
     assert device.spent().collections[0].stopped
     assert all(
-        asked.protocol.encode(asked.protocol.decode(parsed(r).payload)) == parsed(r).payload for r in reports
+        asked.protocol.device.encode(asked.protocol.device.decode(parsed(r).payload)) == parsed(r).payload
+        for r in reports
     )
 
 
@@ -232,10 +233,10 @@ def test_noise_is_about_uniform_values_with_the_devices_own_function(tmp_path: P
     device = Device.open(asked, tmp_path, budget=1.0, at_cap="noise")
     derivation = Derivation(state_of(device).secret, asked.full_digest)
     words = DerivedRandomness(derivation, Purpose.NOISE, 7, 0)
-    memo = asked.protocol.new_memo(DerivedRandomness(derivation, Purpose.ONCE, 0, 0))
+    memo = asked.protocol.device.new_memo(DerivedRandomness(derivation, Purpose.ONCE, 0, 0))
     value = words.word(1000)
-    expected, _ = asked.protocol.privatize(value, memo, words)
-    payload = asked.protocol.encode(expected)
+    expected, _ = asked.protocol.device.privatize(value, memo, words)
+    payload = asked.protocol.device.encode(expected)
     assert parsed(device.report(3, 7)).payload == payload
 
 

@@ -41,7 +41,7 @@ def test_a_g_far_above_the_optimal_one_is_named_with_its_cost(protocol: str, fam
     assert isinstance(kind, LocalHash)
     (advice,) = warnings_about(dear)
     assert advice.code == "W-COLLECTION-G"
-    ratio = (float(dearest.support.floor) / float(kind.support.floor)) ** 0.5
+    ratio = (float(dearest.estimator.support.floor) / float(kind.estimator.support.floor)) ** 0.5
     assert float(present(re.search(r"are ([\d.e+]+) times", advice.message))[1]) == pytest.approx(
         ratio, rel=0.01
     )
@@ -120,7 +120,7 @@ def test_an_error_above_1_over_k_for_a_billion_reports_is_named(name: str, size:
     values = {"epsilon": 1, "epsilon_longitudinal": 2, "epsilon_first": 1, "d": 2}
     levels = "".join(f"{key}: {values[key]}\n" for key in PROTOCOLS[name].PARAMETERS)
     collection = parse_collection(TEXT.format(size=size, protocol=name, levels=levels))
-    support = frequencies(collection.protocol).support
+    support = frequencies(collection.protocol).estimator.support
     needed = float(support.floor) / float(support.sampled) * size**2
     found = [a for a in warnings_about(collection) if a.code == "W-COLLECTION-ERROR"]
     assert bool(found) == (needed > MANY_REPORTS)

@@ -20,7 +20,7 @@ from ldpbeam.protocols.local_hash import LocalHash
 from ldpbeam.protocols.one_bit_mean import OneBitRRPM
 from ldpbeam.protocols.public_string import BinFlipPlus
 from tests.reference.settings import Setting, settings
-from tests.vectors.generate import round_record
+from tests.vectors.generate import rounds
 
 ALWAYS = {"id", "name", "encoding", "domain_size", "payload_size", "permanent", "instant"}
 SAFE = 1 << 53
@@ -58,7 +58,7 @@ def own_facts(built: Any) -> dict[str, Any]:
         return {"hash": {"family": "affine", "g": family.g, "symbol_size": size}}
     if isinstance(built, BitFlip):
         everyone = built.d == built.domain_size
-        entry = None if everyone else built.payload_size // built.d
+        entry = None if everyone else built.device.payload_size // built.d
         return {"d": built.d, "entry_size": entry}
     found: dict[str, Any] = {}
     if isinstance(built, BinFlipPlus):
@@ -80,12 +80,16 @@ def test_the_integers_are_those_of_the_protocol(setting: Setting) -> None:
     read, built = again(agreed), agreed.protocol
     protocol = read["protocol"]
     own = own_facts(built)
-    assert protocol.keys() == ALWAYS | own.keys()
+    assert own.keys() <= built.device.definition().keys()
+    assert protocol.keys() == ALWAYS | built.device.definition().keys()
     assert {name: protocol[name] for name in own} == own
     assert (protocol["id"], protocol["name"]) == (type(built).ID, type(built).NAME)
-    assert (protocol["domain_size"], protocol["payload_size"]) == (setting.domain_size, built.payload_size)
+    assert (protocol["domain_size"], protocol["payload_size"]) == (
+        setting.domain_size,
+        built.device.payload_size,
+    )
     for name in ("permanent", "instant"):
-        assert protocol[name] == round_record(getattr(built, name, None)), name
+        assert protocol[name] == rounds(built)[name], name
     assert all(isinstance(one, int) and abs(one) < SAFE for one in numbers(read))
 
 
@@ -93,9 +97,9 @@ def test_the_integers_are_those_of_the_protocol(setting: Setting) -> None:
 def test_payloads_have_the_stated_size(name: str) -> None:
     setting = next(one for one in settings((11,)) if one.name == name)
     built = setting.build()
-    response = next(iter(built.responses())) if not _hashed_affinely(built) else None
+    response = next(iter(built.law.responses())) if not _hashed_affinely(built) else None
     if response is not None:
-        assert len(built.encode(response)) == again(collection(setting))["protocol"]["payload_size"]
+        assert len(built.device.encode(response)) == again(collection(setting))["protocol"]["payload_size"]
 
 
 def _hashed_affinely(built: Any) -> bool:
@@ -163,11 +167,11 @@ def test_attributes_have_a_part_each(
     assert whole.keys() == plain | facts.keys()
     assert {name: whole[name] for name in facts} == facts
     assert whole["encoding"] == ("sample" if allocation == "allomfree" else allocation)
-    assert whole["payload_size"] == agreed.protocol.payload_size
+    assert whole["payload_size"] == agreed.protocol.device.payload_size
     for part, built in zip(whole["parts"], agreed.protocol.parts, strict=True):
         assert part["id"] == type(built).ID
-        assert part["instant"] == round_record(getattr(built, "instant", None)) is not None
-        assert part["payload_size"] == built.payload_size
+        assert part["instant"] == rounds(built)["instant"] is not None
+        assert part["payload_size"] == built.device.payload_size
 
 
 def test_many_attributes_have_a_wide_index() -> None:
@@ -180,7 +184,8 @@ def test_many_attributes_have_a_wide_index() -> None:
 
 def test_every_protocol_names_its_encoding() -> None:
     """An encoding's name never changes meaning: devices in other languages go by it."""
-    assert {name: kind.ENCODING for name, kind in PROTOCOLS.items()} == {
+    found = {one.name: one.build().device.ENCODING for one in settings((8,))}
+    known = {
         **dict.fromkeys(("grr", "l_grr"), "direct"),
         **dict.fromkeys(("sue", "oue", "l_sue", "l_osue", "l_oue", "l_soue", "rappor"), "unary"),
         **dict.fromkeys(("blh", "olh", "loloha"), "local_hash"),
@@ -189,4 +194,6 @@ def test_every_protocol_names_its_encoding() -> None:
         "one_bit_mean": "one_bit_mean",
         "one_bit_rrpm": "one_bit_rrpm",
         "laplace_mean": "laplace_mean",
+        "subset": "subset",
     }
+    assert {name: found[name] for name in known} == known

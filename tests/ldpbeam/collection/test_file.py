@@ -511,7 +511,7 @@ def survives(text: str) -> None:
         assert str(error).endswith(f"[{error.code}]")
         assert error.where.startswith("f.yaml")
     else:
-        support = present(found.protocol.support)
+        support = present(found.protocol.estimator.support)
         assert support.own > support.other
         assert len(found.digest_hex) == 16
         found.as_record()

@@ -22,6 +22,7 @@ from ldpbeam.estimates import nearest_shares
 from ldpbeam.planning.checked import expected, promised, together
 from ldpbeam.planning.explained import explained
 from ldpbeam.promise.statements import NO_TURN
+from ldpbeam.protocols.part_estimator import part_estimators
 from ldpbeam.records.collection_record import CollectionRecord, collection_entry
 from ldpbeam.report_page.privacy import privacy
 from ldpbeam.reports import ReportColumns
@@ -200,7 +201,7 @@ def test_estimates_know_that_they_come_from_a_part_of_the_fleet(allocation: str)
     assert plain is not None
     assert np.array_equal(found.frequency, plain.frequency)  # only n and the errors know of it
     f = nearest_shares(found.frequency)[1]
-    share = asked.protocol.estimators[0].share
+    share = part_estimators(asked.protocol)[0].share
     more = float(share - share * Fraction(1, 5)) * f * (1 - f) / found.n[1]
     assert found.std_error[1] == pytest.approx(sqrt(plain.std_error[1] ** 2 + more), rel=1e-12)
     assert found.high[1] - found.low[1] > plain.high[1] - plain.low[1]

@@ -21,7 +21,7 @@ SOUND = [
     report(7),
     report(8, 99),
     report(2**64 - 1, 3, b"\3"),
-    report(1, 0, bytes(TWO.protocol.payload_size), TWO.digest),
+    report(1, 0, bytes(TWO.protocol.device.payload_size), TWO.digest),
     batch(range(1)),
     batch(range(5, 20), 3),
 ]
@@ -46,7 +46,7 @@ def slowly(body: bytes) -> Read:  # noqa: PLR0911 - a rule each
         return Reason.FOREIGN_EPOCH, []
     if agreed.retired is not None and agreed.epochs.start(many.epoch) >= agreed.retired:
         return Reason.RETIRED_COLLECTION, []
-    width = agreed.protocol.payload_size
+    width = agreed.protocol.device.payload_size
     ids, payloads = (many.report_ids, many.payloads) if whole else ([one.report_id], one.payload)
     if len(payloads) != width * len(ids):
         return Reason.WRONG_LENGTH, []

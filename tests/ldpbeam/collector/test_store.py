@@ -381,7 +381,7 @@ def test_large_commits_stay_below_the_longest_record(tmp_path: Path) -> None:
     store, _ = opened(tmp_path, size=1 << 30)
     n = 400_000
     ids = np.arange(n, dtype=np.uint64)
-    width = TWO.protocol.payload_size
+    width = TWO.protocol.device.payload_size
     with mock.patch.object(codec, "MAX_RECORD", 1 << 20):
         store.commit([ReportColumns(TWO.digest, 1, ids, np.zeros((n, width), np.uint8))])
         store.close()

@@ -62,7 +62,7 @@ def parsed(data: bytes) -> tuple[int, int, int, list[int], bytes, bool] | None:
 def refusal(agreed: Collection, payload: bytes) -> str:
     """Why a payload is not sound, or nothing."""
     try:
-        agreed.protocol.decode(payload)
+        agreed.protocol.device.decode(payload)
     except InvalidPayload as error:
         return error.reason.value
     return ""
@@ -123,14 +123,14 @@ class Model:
             self._refuse(nowhere, "future_epoch", n, digest, epoch)
         elif batch and count == 0:
             self._refuse(home, "malformed", 1, digest, epoch)
-        elif len(payloads) != count * agreed.protocol.payload_size:
+        elif len(payloads) != count * agreed.protocol.device.payload_size:
             self._refuse(home, "wrong_length", n, digest, epoch)
             if batch:
-                could_be = (8 * count + len(payloads)) // (8 + agreed.protocol.payload_size)
+                could_be = (8 * count + len(payloads)) // (8 + agreed.protocol.device.payload_size)
                 self._book(home, repeated=n - min(len(set(ids)), max(could_be, 1)))
         else:
             late = when >= (start + agreed.epochs.length + agreed.allowed_lateness) * MICROS
-            width = agreed.protocol.payload_size
+            width = agreed.protocol.device.payload_size
             for i, name in enumerate(ids):
                 self._report(
                     home, agreed, name, payloads[i * width : (i + 1) * width], late or home in closed

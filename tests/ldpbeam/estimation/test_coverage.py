@@ -29,7 +29,7 @@ def support(name: str, size: int, levels: tuple[float, ...]) -> SupportProbabili
     names = ("epsilon",) if len(levels) == 1 else ("epsilon_longitudinal", "epsilon_first")
     built = protocol(name, size, Parameters(**dict(zip(names, levels, strict=True))))  # type: ignore[arg-type]
     assert isinstance(built, FrequencyProtocol)
-    return built.support
+    return built.estimator.support
 
 
 def law_of(case: Case) -> Law:

@@ -27,7 +27,7 @@ def support(name: str, size: int, *levels: float) -> SupportProbabilities:
     names = ("epsilon",) if len(levels) == 1 else ("epsilon_longitudinal", "epsilon_first")
     built = protocol(name, size, Parameters(**dict(zip(names, levels, strict=True))))  # type: ignore[arg-type]
     assert isinstance(built, FrequencyProtocol)
-    return built.support
+    return built.estimator.support
 
 
 def settings(number: int) -> Iterator[tuple[Chances, int, int, float]]:

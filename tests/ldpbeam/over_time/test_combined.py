@@ -31,7 +31,7 @@ from ldpbeam.over_time.covariance import MemoErrors, slotted_errors
 from ldpbeam.over_time.results import histories
 from ldpbeam.over_time.smooth import smooth
 from ldpbeam.protocols import Parameters, protocol
-from ldpbeam.protocols.server_side import PartEstimator
+from ldpbeam.protocols.part_estimator import PartEstimator
 from ldpbeam.simulators.participation import silenced
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.words import RandomWords
@@ -197,7 +197,7 @@ def test_tables_say_what_of_an_error_repeats_itself(collection: str, repeats: bo
     if not repeats:
         assert (floor == 0).all()
         return
-    lasting = agreed.protocol.lasting
+    lasting = agreed.protocol.estimator.lasting
     assert lasting is not None
     assert floor**2 == pytest.approx(variance(nearest_shares(np.asarray(table["estimate"])), 3000, lasting))
     assert (floor < 0.99 * error).all()
@@ -354,8 +354,8 @@ def test_differences_know_who_reports_in_some_epochs_only(
         payloads = np.concatenate([batch.payloads for batch in fleet.reports(epoch, present)])
         of_group = np.flatnonzero(present >= 0) // devices
         for group, mine in enumerate(np.split(payloads, np.searchsorted(of_group, np.arange(1, groups)))):
-            counts = np.zeros(agreed.protocol.counts_length, np.int64)
-            agreed.protocol.add_support(mine, counts)
+            counts = np.zeros(agreed.protocol.counter.counts_length, np.int64)
+            agreed.protocol.counter.add(mine, counts)
             found[group].append(estimator.estimate(counts, len(mine)))
     last, first = np.array([False, True]), np.array([True, False])
     squares: dict[str, list[float]] = {"rate 0": [], "no rate": [], "apart": [], "mean": []}

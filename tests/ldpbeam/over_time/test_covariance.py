@@ -25,7 +25,7 @@ from ldpbeam.protocols.bit_flip import BitFlip, BucketBits
 from ldpbeam.protocols.direct import LGRR
 from ldpbeam.protocols.local_hash import LOLOHA, Hashed, LocalHash
 from ldpbeam.protocols.one_bit_mean import OneBitRRPM
-from ldpbeam.protocols.server_side import PartEstimator
+from ldpbeam.protocols.part_estimator import PartEstimator
 from ldpbeam.protocols.unary import Unary
 from tests.narrow import present
 
@@ -50,7 +50,7 @@ def of_direct(built: LGRR, x: int, y: int, v: int) -> Joint:
         weight = symbol(built.permanent, x, first) * (1 if x == y else symbol(built.permanent, y, again))
         for one, two in product(range(k), repeat=2):
             chance = weight * symbol(built.instant, first, one) * symbol(built.instant, again, two)
-            yield chance, built.supports(one, v), built.supports(two, v)
+            yield chance, built.law.supports(one, v), built.law.supports(two, v)
 
 
 def of_unary(built: Unary, x: int, y: int, v: int) -> Joint:
@@ -65,7 +65,7 @@ def of_unary(built: Unary, x: int, y: int, v: int) -> Joint:
         for one, two in product((0, 1), repeat=2):
             chance = coin(instant.own if first else instant.other, one)
             chance *= coin(instant.own if again else instant.other, two)
-            yield weight * chance, built.supports(one << v, v), built.supports(two << v, v)
+            yield weight * chance, built.law.supports(one << v, v), built.law.supports(two << v, v)
 
 
 def of_hash(built: LocalHash, x: int, y: int, v: int) -> Joint:
@@ -80,14 +80,18 @@ def of_hash(built: LocalHash, x: int, y: int, v: int) -> Joint:
             weight *= 1 if before == after else symbol(built.permanent, after, again)
             for one, two in product(range(g), repeat=2):
                 chance = weight * symbol(built.instant, first, one) * symbol(built.instant, again, two)
-                yield chance, built.supports(Hashed(seed, one), v), built.supports(Hashed(seed, two), v)
+                yield (
+                    chance,
+                    built.law.supports(Hashed(seed, one), v),
+                    built.law.supports(Hashed(seed, two), v),
+                )
 
 
 def of_bit_flip(built: BitFlip, x: int, y: int, v: int) -> Joint:
     """Among the devices that sampled v; what is memoised is sent as it is."""
     sets = [one for one in combinations(range(built.domain_size), built.d) if v in one]
     for indices in sets:
-        before, after = built.memo_key(indices, x), built.memo_key(indices, y)
+        before, after = built.device.memo_key(indices, x), built.device.memo_key(indices, y)
         place = indices.index(v)
 
         def one_bit(key: int, bit: int, place: int = place) -> Fraction:
@@ -99,7 +103,7 @@ def of_bit_flip(built: BitFlip, x: int, y: int, v: int) -> Joint:
             weight = Fraction(1, len(sets)) * one_bit(before, first)
             weight *= 1 if before == after else one_bit(after, again)
             said = [BucketBits(indices, bit << place) for bit in (first, again)]
-            yield weight, built.supports(said[0], v), built.supports(said[1], v)
+            yield weight, built.law.supports(said[0], v), built.law.supports(said[1], v)
 
 
 def covariance(joint: Joint) -> Fraction:
@@ -139,8 +143,8 @@ def test_covariance_of_a_device_that_keeps_or_changes_its_value(
     errors = memo_errors(PartEstimator(built))
     assert errors is not None
     # What the estimator divides by, of both rounds; the formulas divide by that of the permanent round.
-    scale = float(present(built.support).gap) ** 2
-    drawn = 1 - float(present(built.support).sampled)
+    scale = float(present(built.estimator.support).gap) ** 2
+    drawn = 1 - float(present(built.estimator.support).sampled)
 
     def found(x: int, y: int, v: int) -> float:
         return float(covariance(joint(built, x, y, v))) / scale
@@ -149,8 +153,8 @@ def test_covariance_of_a_device_that_keeps_or_changes_its_value(
     assert drawn >= 0
     assert found(1, 1, 1) == pytest.approx(errors.kept(np.ones(1))[0], rel=1e-9)
     assert found(1, 1, 0) == pytest.approx(errors.kept(np.zeros(1))[0], rel=1e-9)
-    gap = float(present(built.lasting).gap) ** 2
-    said = built.recurrence
+    gap = float(present(built.estimator.lasting).gap) ** 2
+    said = built.estimator.recurrence
     for v in (0, 1, k - 1):
         other = (v + 1) % k
         assert found(v, other, v) == pytest.approx(said.involved / gap, abs=1e-9)
@@ -176,7 +180,7 @@ def test_a_population_that_draws_its_values_anew() -> None:
         assert (least == most).all()
         # Uniform values average over all triples alike; others do nearly so.
         near = 1e-6 if held[0] == held[1] else 0.02
-        assert least[0] == pytest.approx(exact / float(built.support.gap) ** 2, rel=near)
+        assert least[0] == pytest.approx(exact / float(built.estimator.support.gap) ** 2, rel=near)
 
 
 @pytest.mark.parametrize("g", [2, 3, 4, 7])
@@ -226,12 +230,12 @@ def test_covariance_of_a_mean(gamma: float, segment: int | None) -> None:
     assert isinstance(built, OneBitRRPM)
     errors = memo_errors(PartEstimator(built))
     assert isinstance(errors, MeanErrors)
-    scale = (built.maximum / float(built.ends.gap)) ** 2
+    scale = (built.estimator.maximum / float(present(built.forgery.ends).gap)) ** 2
     flip = built.instant
 
     def joint(x: int, y: int) -> Joint:
         for alpha in range(built.segment):
-            before, after = built.point(x, alpha), built.point(y, alpha)
+            before, after = built.device.point(x, alpha), built.device.point(y, alpha)
             for first, again in product((0, 1), repeat=2):
                 if before == after and first != again:
                     continue
@@ -301,7 +305,7 @@ def test_devices_that_report_in_some_epochs_only(reports: int, of: int, share: i
     both = sum({0, 1} <= set(one) for one in sets) / len(sets) / share
     one = sum(0 in some for some in sets) / len(sets) / share
     f = np.array([0.3])
-    noise = variance(f, 1, present(built.lasting))
+    noise = variance(f, 1, present(built.estimator.lasting))
     # n = one·N reports each; errors of answers, and of who was drawn: f(1−f)·(both/one² − 1)/N.
     answers, drawn = noise * both / one, f * (1 - f) * (both / one**2 - 1) * one
     found = float((answers + drawn)[0])

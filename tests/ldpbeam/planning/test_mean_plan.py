@@ -30,7 +30,7 @@ from ldpbeam.planning.words import asked, recommendation
 from ldpbeam.privacy.point_loss import PointLosses
 from ldpbeam.protocols import Parameters, protocol
 from ldpbeam.protocols.one_bit_mean import OneBitRRPM
-from ldpbeam.protocols.server_side import PartEstimator
+from ldpbeam.protocols.part_estimator import PartEstimator
 from ldpbeam.randomness import FULL
 from tests.narrow import present
 
@@ -123,10 +123,10 @@ def test_no_population_has_a_larger_error() -> None:
         kind = one.protocol
         moments = []
         for value in range(m + 1):
-            law = {answer: kind.likelihood(answer, value) for answer in kind.responses()}
+            law = {answer: kind.law.likelihood(answer, value) for answer in kind.law.responses()}
             first = sum(answer * chance for answer, chance in law.items())
             moments.append(sum(answer**2 * chance for answer, chance in law.items()) - first**2)
-        gap = Fraction(1) if kind.NAME == "laplace_mean" else kind.ends.gap / m  # type: ignore[union-attr]
+        gap = Fraction(1) if kind.NAME == "laplace_mean" else kind.forgery.ends.gap / m  # type: ignore[union-attr]
         worst = max(
             sum(moments[value] for value in people) / n**2 / gap**2
             for people in product(range(m + 1), repeat=n)
@@ -191,7 +191,7 @@ def likelihoods(built: OneBitRRPM, reports: int) -> dict[tuple[int, ...], list[t
         by_points = {held: made(sent, held) for held in product(range(len(ones)), repeat=reports)}
         by_values = [
             sum(
-                by_points[tuple(built.point(value, alpha) for value in values)]
+                by_points[tuple(built.device.point(value, alpha) for value in values)]
                 for alpha in range(built.segment)
             )
             / Fraction(built.segment)
@@ -245,7 +245,7 @@ def test_what_misses_nothing_keeps_every_limit(plan: Plan) -> None:
         if needs.target is not None:
             assert row.figures.half_width <= needs.target * (1 + 1e-9)
         if needs.bits is not None:
-            assert row.setting.protocol.payload_bits <= needs.bits
+            assert row.setting.protocol.device.payload_bits <= needs.bits
         if needs.first is not None:
             assert guarantee.first_report <= needs.first * (1 + 1e-12)
         for_good = guarantee.per_memoised_input or reports * guarantee.first_report

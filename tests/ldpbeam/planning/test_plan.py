@@ -38,8 +38,8 @@ from ldpbeam.planning.spread import WIDE, Widths
 from ldpbeam.planning.table import table
 from ldpbeam.planning.words import asked, recommendation
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Parameters, protocol
-from ldpbeam.protocols.contract import Result
-from ldpbeam.protocols.server_side import PartEstimator
+from ldpbeam.protocols.estimator import Result
+from ldpbeam.protocols.part_estimator import PartEstimator
 from tests.narrow import of_kind, present
 
 TWO_MILLION = FrequencyNeeds(values=360, devices=2_000_000, epochs=365, target=0.01, lifetime=2.0)
@@ -196,7 +196,7 @@ def test_errors_over_epochs_are_those_that_results_get(
     frequencies = np.tile(shares, (7, 1))
     reports = np.full(frequencies.shape, 4000 * one.reports // one.epochs)
     assert isinstance(one.protocol, FrequencyProtocol)
-    errors = np.sqrt(variance(frequencies, reports, one.protocol.support.among(one.share)))
+    errors = np.sqrt(variance(frequencies, reports, one.protocol.estimator.support.among(one.share)))
     series = Series(np.arange(7), reports, frequencies, errors)
     known = anew(rate)
     estimator = PartEstimator(one.protocol)
@@ -302,7 +302,7 @@ def test_what_misses_nothing_keeps_every_limit(plan: Plan) -> None:
         if needs.target is not None:
             assert row.figures.half_width <= needs.target * (1 + 1e-9)
         if needs.bits is not None:
-            assert row.setting.protocol.payload_bits <= needs.bits
+            assert row.setting.protocol.device.payload_bits <= needs.bits
         if needs.first is not None:
             assert guarantee.first_report <= needs.first
         for_good = guarantee.per_memoised_input

@@ -119,7 +119,7 @@ def test_no_other_value_has_a_wider_interval(name: str) -> None:
         (2.4, 42_000, 1.0),
         (4.0, 1000, 0.05),
     ):
-        support = present(PROTOCOLS[name].from_parameters(30, Parameters(epsilon=epsilon)).support)
+        support = present(PROTOCOLS[name].from_parameters(30, Parameters(epsilon=epsilon)).estimator.support)
         shares = draw.dirichlet(np.full(30, evenness))
         widest = max(published_half_width(support, devices, one) for one in shares.tolist())
         assert Widths.of(support, devices, shares).half_width >= widest * (1 - WITHIN)

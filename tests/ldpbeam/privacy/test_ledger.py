@@ -39,13 +39,13 @@ def test_a_ledger_counts_what_the_memo_of_a_device_holds(setting: object) -> Non
     built = setting.build()  # type: ignore[attr-defined]
     words = Seeded(7)
     for start in range(4):
-        memo = built.new_memo(words)
+        memo = built.device.new_memo(words)
         ledger = Ledger(built.guarantee)
         assert ledger.spent == 0.0
         for step in range(12):
             value = (start + step * step) % 5
             before = memo
-            _, memo = built.privatize(value, memo, words)
+            _, memo = built.device.privatize(value, memo, words)
             after = ledger.spend(memo_key(built, memo.seed, value))
             assert (after is ledger) == (memo is before)
             ledger = after
@@ -128,13 +128,13 @@ def test_a_simulated_fleet_spends_what_its_devices_would(name: str) -> None:
         for _ in fleet.reports(epoch, values):
             pass
     seeds = None
-    if built.word_plan.seed is not None:
-        spec = built.word_plan.seed
+    if built.simulation.word_plan.seed is not None:
+        spec = built.simulation.word_plan.seed
         seeds = random_words.words("seed", -1, 0, devices, spec.count, spec.limit)
     counts = []
     for device in range(devices):
         words = ScriptedRandomness([] if seeds is None else seeds[device].tolist())
-        memo = built.new_memo(words)
+        memo = built.device.new_memo(words)
         ledger = Ledger(built.guarantee)
         for values in epochs:
             if values[device] != ABSENT:

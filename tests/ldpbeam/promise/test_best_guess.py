@@ -12,11 +12,10 @@ import numpy as np
 import pytest
 
 from ldpbeam.channels.channel import SymbolChannel
+from ldpbeam.privacy.guess_laws import highest, largest, majority, quadrature
 from ldpbeam.promise.best_guess import best_guess
-from ldpbeam.promise.guess_laws import highest, largest, majority, quadrature
 from ldpbeam.protocols import PROTOCOLS, Parameters, protocol
 from ldpbeam.protocols.attributes.allocate import ALLOCATIONS, allocate
-from ldpbeam.protocols.bit_flip import BitFlip
 from ldpbeam.protocols.direct import GRR
 from ldpbeam.protocols.local_hash import LocalHash
 from ldpbeam.protocols.one_bit_mean import OneBitRRPM
@@ -55,7 +54,7 @@ def of_each_seed(built: Any) -> Iterator[tuple[float, np.ndarray, np.ndarray]]:
     if isinstance(built, OneBitRRPM):
         # α is no part of a report: one table, averaged over it.
         ones = [
-            sum(built.bit.weight(built.point(v, a) * built.segment) for a in range(built.segment))
+            sum(built.bit.weight(built.device.point(v, a) * built.segment) for a in range(built.segment))
             for v in range(k)
         ]
         share = [Fraction(one, built.segment << 64) for one in ones]
@@ -71,9 +70,8 @@ def of_each_seed(built: Any) -> Iterator[tuple[float, np.ndarray, np.ndarray]]:
         yield 1.0, np.eye(k), strings(built) if isinstance(built, BinFlipPlus) else floats(channel(built))
         return
     seeds = {getattr(response, "seed", None) for response, _ in weighted_responses(built)[0]}
-    second = floats(second_rows(built.instant, getattr(built, "d", k)))
     for seed in seeds:
-        yield 1 / len(seeds), floats(first_rows(built, seed)), second
+        yield 1 / len(seeds), floats(first_rows(built, seed)), floats(second_rows(built, seed))
 
 
 def strings(built: BinFlipPlus) -> np.ndarray:
@@ -100,15 +98,6 @@ def enumerated(built: Any, reports: int) -> float | None:
     return total / int(built.domain_size)
 
 
-def is_exact(built: Any, reports: int) -> bool:
-    """What the module says of itself."""
-    if isinstance(built, LocalHash):
-        return built.family.NAME == "linear" and (reports == 1 or built.permanent is not None)
-    if isinstance(built, BitFlip):
-        return reports == 1 or built.permanent is not None or built.d == built.domain_size
-    return True  # binflip_plus is enumerated with independent bits
-
-
 SMALL = [s for s in settings((2, 3, 4, 5)) if "affine" not in str(s)]
 
 
@@ -117,7 +106,7 @@ def test_the_best_guess_is_right_as_often_as_enumerated(setting: Setting) -> Non
     built = setting.build()
     found = 0
     for t in TIMES:
-        if is_exact(built, t) and (truth := enumerated(built, t)) is not None:
+        if built.law.guess_is_exact(t) and (truth := enumerated(built, t)) is not None:
             assert abs(best_guess(built, t) - truth) < 1e-12, t
             found += 1
     assert found
@@ -128,7 +117,7 @@ def test_every_protocol_is_enumerated_over_several_reports() -> None:
     deep = {
         setting.name
         for setting in SMALL
-        if is_exact(built := setting.build(), 3) and enumerated(built, 3) is not None
+        if (built := setting.build()).law.guess_is_exact(3) and enumerated(built, 3) is not None
     }
     assert deep == set(PROTOCOLS) - {"blh", "olh"}
 
@@ -333,7 +322,7 @@ def test_more_reports_never_guess_worse(setting: Setting) -> None:
     built = setting.build()
     found = [best_guess(built, t) for t in (1, 2, 3, 4, 5, 8, 30, 100, 365, 5000)]
     # Where one is exact and the next an approximation, this may lie a little lower.
-    slack = 1e-12 if is_exact(built, 2) else 0.04
+    slack = 1e-12 if built.law.guess_is_exact(2) else 0.04
     for fewer, more in pairwise(found):
         assert fewer - slack <= more <= 1
     assert found[0] >= 1 / setting.domain_size
@@ -347,7 +336,7 @@ def test_one_report_of_grr_is_its_own_probability() -> None:
         for epsilon in (0.1, 1.0, 6.0):
             built = protocol("grr", k, Parameters(epsilon=epsilon))
             assert isinstance(built, GRR)
-            assert best_guess(built, 1) == pytest.approx(float(built.support.own), rel=4e-16)
+            assert best_guess(built, 1) == pytest.approx(float(built.estimator.support.own), rel=4e-16)
             assert best_guess(built, 1) == pytest.approx(exp(epsilon) / (exp(epsilon) + k - 1), rel=1e-12)
 
 
@@ -405,5 +394,3 @@ def test_with_several_attributes_the_one_that_is_guessed_best_counts() -> None:
 def test_what_is_refused() -> None:
     with pytest.raises(ValueError, match="1 report or more"):
         best_guess(protocol("grr", 3, Parameters(epsilon=1.0)), 0)
-    with pytest.raises(TypeError, match="nothing is known of guesses from reports of int"):
-        best_guess(3, 1)  # type: ignore[arg-type]

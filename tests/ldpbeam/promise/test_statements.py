@@ -25,7 +25,7 @@ from ldpbeam.privacy.guarantee import Guarantee, Inputs
 from ldpbeam.promise.promise import Promise
 from ldpbeam.promise.statements import OTHER_COLLECTIONS, epsilon, statements
 from ldpbeam.protocols import PROTOCOLS, Parameters
-from ldpbeam.protocols.contract import Result
+from ldpbeam.protocols.estimator import Result
 from ldpbeam.records.collection_record import CollectionRecord, collection_entry
 from ldpbeam.report_page.privacy import privacy
 

@@ -65,7 +65,7 @@ def test_every_set_is_sampled_equally_often(b: int, d: int) -> None:
     ends = [[(-(-((j + 1) << 64) // (b - i))) - 1 for j in range(b - i)] for i in range(d)]
     for bounds in (edges, ends):
         words = list(product(*bounds))
-        found = [built._sample(ScriptedRandomness(w)) for w in words]
+        found = [built.device._sample(ScriptedRandomness(w)) for w in words]
         times = prod(range(1, d + 1))
         assert Counter(found) == Counter(dict.fromkeys(combinations(range(b), d), times))
         sets = kernels.sample(np.array(words, np.uint64), b)
@@ -81,8 +81,8 @@ def test_large_domains_are_sampled_alike_in_scalar_and_array_code() -> None:
     words[:4] = [[0, 0, 0], [FULL - 1] * 3, [FULL - 1, 0, FULL - 1], [1 << 63, 1 << 32, (1 << 32) - 1]]
     sets = kernels.sample(words, b)
     for row, drawn in zip(words.tolist(), sets.tolist(), strict=True):
-        assert built._sample(ScriptedRandomness(row)) == tuple(drawn)
-        assert built.sampled_set(BucketBits(tuple(drawn), 0).seed) == tuple(drawn)
+        assert built.device._sample(ScriptedRandomness(row)) == tuple(drawn)
+        assert built.device.sampled_set(BucketBits(tuple(drawn), 0).seed) == tuple(drawn)
 
 
 # Exact channels
@@ -106,7 +106,7 @@ def test_devices_send_the_stated_distribution(name: str, b: int, d: int) -> None
 
             def run(branch: Any, value: int = value, words: Any = words, seed: int = seed) -> Any:
                 if name == PM:
-                    return built.privatize(value, Memo(seed), branch)[0]
+                    return built.device.privatize(value, Memo(seed), branch)[0]
                 script = iter(() if d == b else words)
 
                 class Chained(Randomness):
@@ -114,7 +114,7 @@ def test_devices_send_the_stated_distribution(name: str, b: int, d: int) -> None
                         word = next(script, None)
                         return branch.word(limit) if word is None else word
 
-                return built.privatize(value, Memo(), Chained())[0]
+                return built.device.privatize(value, Memo(), Chained())[0]
 
             found = outcomes(run, cuts_of(built))
             assert set(found) == {BucketBits(indices, bits) for bits in range(1 << d)}
@@ -123,7 +123,7 @@ def test_devices_send_the_stated_distribution(name: str, b: int, d: int) -> None
                 for i, index in enumerate(indices):
                     one = built.channel.one if index == value else built.channel.zero
                     expected *= Fraction(one if response.bits >> i & 1 else FULL - one, FULL)
-                assert probability == expected == built.likelihood(response, value)
+                assert probability == expected == built.law.likelihood(response, value)
             rows.append([found[BucketBits(indices, bits)] for bits in range(1 << d)])
         # Whatever the set is, no report spends more than the guarantee, and some set spends it.
         assert worst_ratio(rows) == built.guarantee.first_ratio
@@ -163,13 +163,14 @@ def test_the_cap_over_values_holds_for_sequences_that_change_together(b: int, d:
             joint: dict[Any, Fraction] = {}
             for answers in product(range(1 << d), repeat=guarantee.memoised_inputs):
                 weight = prod(
-                    (built.likelihood(BucketBits(indices, a), _holder(indices, key, b)))
+                    (built.law.likelihood(BucketBits(indices, a), _holder(indices, key, b)))
                     for key, a in enumerate(answers)
                 )
-                shown = tuple(answers[built.memo_key(indices, v)] for v in order)
+                shown = tuple(answers[built.device.memo_key(indices, v)] for v in order)
                 joint[shown] = joint.get(shown, Fraction(0)) + weight
             pattern = tuple(
-                [built.memo_key(indices, v) for v in order].index(built.memo_key(indices, w)) for w in order
+                [built.device.memo_key(indices, v) for v in order].index(built.device.memo_key(indices, w))
+                for w in order
             )
             rows.setdefault(pattern, []).append(joint)
         for same in rows.values():
@@ -189,18 +190,18 @@ def test_values_that_were_not_sampled_share_their_answer() -> None:
     """The memo has one entry for all of them; later draws, here of other bits, change nothing."""
     built = build(PM, 9, d=2)
     memo = Memo(BucketBits((2, 7), 0).seed)
-    first, memo = built.privatize(0, memo, ScriptedRandomness([0, FULL - 1]))
+    first, memo = built.device.privatize(0, memo, ScriptedRandomness([0, FULL - 1]))
     assert first == BucketBits((2, 7), 1)
     for value in (1, 3, 4, 5, 6, 8):
         words = ScriptedRandomness([FULL - 1, 0])
-        again, kept = built.privatize(value, memo, words)
+        again, kept = built.device.privatize(value, memo, words)
         assert words.exhausted()
         assert again == first
         assert kept is memo
-    _, memo = built.privatize(7, memo, ScriptedRandomness([5, 5]))
+    _, memo = built.device.privatize(7, memo, ScriptedRandomness([5, 5]))
     assert dict(memo.answers) == {2: 1, 1: 3}
     with pytest.raises(ValueError, match="new_memo"):
-        built.privatize(0, Memo(), ScriptedRandomness([]))
+        built.device.privatize(0, Memo(), ScriptedRandomness([]))
 
 
 def test_binflip_is_dbitflip_with_every_bucket_and_sends_sue_s_bits() -> None:
@@ -221,11 +222,11 @@ def test_binflip_is_dbitflip_with_every_bucket_and_sends_sue_s_bits() -> None:
 
 def test_entries_are_index_and_bit_in_ascending_order() -> None:
     """The bytes of `docs/bit-flip.md`: 2·index + bit, little-endian, two bytes from 129 buckets on."""
-    assert build("dbitflip", 128, d=2).encode(BucketBits((3, 127), 2)) == bytes([6, 255])
-    assert build("dbitflip", 129, d=2).encode(BucketBits((3, 128), 1)) == bytes([7, 0, 0, 1])
-    assert build("dbitflip", 1 << 15, d=1).payload_size == 2
+    assert build("dbitflip", 128, d=2).device.encode(BucketBits((3, 127), 2)) == bytes([6, 255])
+    assert build("dbitflip", 129, d=2).device.encode(BucketBits((3, 128), 1)) == bytes([7, 0, 0, 1])
+    assert build("dbitflip", 1 << 15, d=1).device.payload_size == 2
     assert build("dbitflip", (1 << 15) + 1, d=1).payload_size == 3
-    assert build("dbitflip", 10, d=10).encode(BucketBits(tuple(range(10)), 0x201)) == bytes([1, 2])
+    assert build("dbitflip", 10, d=10).device.encode(BucketBits(tuple(range(10)), 0x201)) == bytes([1, 2])
 
 
 @pytest.mark.parametrize(
@@ -247,25 +248,25 @@ def test_unsound_entries_are_refused_with_their_reason(entries: list[int], reaso
     """The first broken rule decides, in both validations."""
     built = build("dbitflip", 10, d=3)
     payload = bytes(entries)
-    code = built.check(np.frombuffer(payload, np.uint8)[None, :])[0]
+    code = built.counter.check(np.frombuffer(payload, np.uint8)[None, :])[0]
     if reason is None:
         assert code == 0
-        assert built.encode(built.decode(payload)) == payload
+        assert built.device.encode(built.device.decode(payload)) == payload
         return
     assert CheckCode(code).reason.value == reason  # type: ignore[union-attr]
     with pytest.raises(InvalidPayload) as caught:
-        built.decode(payload)
+        built.device.decode(payload)
     assert caught.value.reason.value == reason
 
 
 def test_every_payload_of_two_entries_agrees_in_both_validations() -> None:
     built = build("dbitflip", 9, d=2)
     payloads = np.arange(1 << 16, dtype="<u2").view(np.uint8).reshape(-1, 2)
-    codes = built.check(payloads)
+    codes = built.counter.check(payloads)
     assert Counter(codes.tolist())[0] == comb(9, 2) * 4
     for code, row in zip(codes[:5000].tolist(), payloads[:5000], strict=True):
         try:
-            built.decode(row.tobytes())
+            built.device.decode(row.tobytes())
             assert code == 0
         except InvalidPayload as error:
             assert CheckCode(code).reason is error.reason
@@ -274,7 +275,7 @@ def test_every_payload_of_two_entries_agrees_in_both_validations() -> None:
 def entries_of(built: Any, n: int, seed: int) -> Any:
     """Sound entries, int64 (n, d), of every number of ones that is admitted, the least and the most too."""
     draw = np.random.default_rng(seed)
-    least, most = built.ones_admitted
+    least, most = built.counter.bits.ones
     ones = np.clip(draw.integers(least - 1, most + 2, n), least, most)
     entries = np.empty((n, built.d), np.int64)
     for row, count in zip(entries, ones.tolist(), strict=True):
@@ -289,15 +290,15 @@ def entries_of(built: Any, n: int, seed: int) -> Any:
 
 def payloads_of(built: Any, entries: Any) -> Any:
     """The bytes of entries that fit, one row after the other."""
-    n, width = len(entries), built.payload_size // built.d
+    n, width = len(entries), built.device.payload_size // built.d
     held = entries.astype("<u8").view(np.uint8).reshape(n, built.d, 8)[..., :width]
-    return np.ascontiguousarray(held).reshape(n, built.payload_size)
+    return np.ascontiguousarray(held).reshape(n, built.device.payload_size)
 
 
 def code_of(built: Any, payload: bytes) -> int:
     """What the decoder of one report says."""
     try:
-        built.decode(payload)
+        built.device.decode(payload)
     except InvalidPayload as error:
         return int(CheckCode[error.reason.name])
     return 0
@@ -305,8 +306,8 @@ def code_of(built: Any, payload: bytes) -> int:
 
 def faults(built: Any, row: Any) -> list[Any]:
     """Copies of a sound row with one fault each, or with none: edges of every rule."""
-    d, limit, largest = built.d, 2 * built.domain_size, 256 ** (built.payload_size // built.d) - 1
-    least, most = built.ones_admitted
+    d, limit, largest = built.d, 2 * built.domain_size, 256 ** (built.device.payload_size // built.d) - 1
+    least, most = built.counter.bits.ones
     found = []
     for i in {0, 1, d // 2, d - 2, d - 1} & set(range(d)):
         for entry in (0, 1, limit - 2, limit - 1, limit, limit + 1, largest):
@@ -355,23 +356,25 @@ def test_one_wrong_report_is_found_wherever_it_stands(b: int, d: int, epsilon: f
     entries = entries_of(built, n, b + d)
     sound = payloads_of(built, entries)
     codes = np.zeros(n, np.uint8)
-    least, most = built.ones_admitted
-    assert not kernels.find_wrong(built._entries(sound), d, b, least, most, codes)  # none is looked at twice
-    assert not built.check(sound).any()
+    least, most = built.counter.bits.ones
+    assert not kernels.find_wrong(
+        built.counter._entries(sound), d, b, least, most, codes
+    )  # none is looked at twice
+    assert not built.counter.check(sound).any()
     seen: Counter[int] = Counter()
     for r in {0, 1, piece - 1, piece, piece + 1, 2 * piece - 1, 2 * piece, n - 2, n - 1} & set(range(n)):
         for row in faults(built, entries[r]):
             payloads = sound.copy()
             payloads[r] = payloads_of(built, row[None])[0]
             code = code_of(built, payloads[r].tobytes())
-            codes = built.check(payloads)
+            codes = built.counter.check(payloads)
             assert codes.dtype == np.uint8
             assert codes[r] == code, (r, row)
             assert np.count_nonzero(codes) == (code != 0), (r, row)
             seen[code] += 1
-    least, most = built.ones_admitted
+    least, most = built.counter.bits.ones
     expected = {CheckCode.SOUND}
-    if 2 * b < 256 ** (built.payload_size // d):
+    if 2 * b < 256 ** (built.device.payload_size // d):
         expected.add(CheckCode.VALUE_OUT_OF_RANGE)
     if d > 1:
         expected.add(CheckCode.REPEATED_INDEX)
@@ -394,8 +397,8 @@ def test_many_wrong_reports_have_the_codes_of_the_decoder(b: int, d: int, epsilo
         payloads = payloads_of(built, rows)
         expected = [code_of(built, row.tobytes()) for row in payloads]
         for n in {0, 1, 2, len(rows) // 2, len(rows) - 1, len(rows)}:
-            assert built.check(payloads[:n]).tolist() == expected[:n]
-            assert built.check(payloads[len(rows) - n :]).tolist() == expected[len(rows) - n :]
+            assert built.counter.check(payloads[:n]).tolist() == expected[:n]
+            assert built.counter.check(payloads[len(rows) - n :]).tolist() == expected[len(rows) - n :]
 
 
 @pytest.mark.parametrize("b,d", [(100, 1), (128, 3), (129, 1), (360, 16), (1 << 15, 2), (40_000, 2)])
@@ -413,7 +416,7 @@ def test_entries_are_counted_however_many_they_are(b: int, d: int, monkeypatch: 
         before = np.random.default_rng(n).integers(0, 1 << 40, 2 * b)
         cells = np.bincount(entries.reshape(-1), minlength=2 * b)
         counts = before.copy()
-        built.add_support(read_only(payloads_of(built, entries)), counts)
+        built.counter.add(read_only(payloads_of(built, entries)), counts)
         assert np.array_equal(counts[:b], before[:b] + cells[1::2])
         assert np.array_equal(counts[b:], before[b:] + cells[::2] + cells[1::2])
 
@@ -424,7 +427,7 @@ def test_one_entry_may_occur_in_every_report(b: int) -> None:
     built = build("dbitflip", b, d=1)
     n = 200_000
     counts = np.zeros(2 * b, np.int64)
-    built.add_support(payloads_of(built, np.full((n, 1), 2 * b - 1)), counts)
+    built.counter.add(payloads_of(built, np.full((n, 1), 2 * b - 1)), counts)
     assert np.flatnonzero(counts).tolist() == [b - 1, 2 * b - 1]
     assert counts[b - 1] == counts[2 * b - 1] == n
 
@@ -434,7 +437,7 @@ def test_one_entry_may_occur_in_every_report(b: int) -> None:
 def test_reports_are_read_wherever_they_lie_by_the_same_machine_code(b: int, d: int) -> None:
     """At odd addresses, in every other row or column, backwards, in Fortran's order: no other array type."""
     built = build("dbitflip", b, d=d)
-    n, size = 2500, built.payload_size
+    n, size = 2500, built.device.payload_size
     rows = payloads_of(built, entries_of(built, n, b * d))
     rows[7] = 255
     wide, tall = np.zeros((n, 2 * size + 1), np.uint8), np.zeros((2 * n, size), np.uint8)
@@ -449,19 +452,19 @@ def test_reports_are_read_wherever_they_lie_by_the_same_machine_code(b: int, d: 
     forms += [wide[:, ::2][:, :size], tall[::2], beside[:, 1 : 1 + size], rows[::-1].copy()[::-1]]
     forms += [np.asfortranarray(rows)]
     expected = [code_of(built, row.tobytes()) for row in rows]
-    codes, counts = built.check(rows), np.zeros(2 * b, np.int64)
+    codes, counts = built.counter.check(rows), np.zeros(2 * b, np.int64)
     assert codes.tolist() == expected
     for end in (n, 40):
         # Both ways of counting; the unsound report has no part in it.
         counts[:] = 0
-        built.add_support(rows[8:end], counts)
+        built.counter.add(rows[8:end], counts)
         compiled = [len(k.signatures) for k in KERNELS]
         for form in forms:
             kept = form.copy()
             assert form.shape == rows.shape
-            assert built.check(form).tolist() == expected
+            assert built.counter.check(form).tolist() == expected
             found = np.zeros(2 * b, np.int64)
-            built.add_support(form[8:end], found)
+            built.counter.add(form[8:end], found)
             assert np.array_equal(found, counts)
             assert np.array_equal(form, kept)
         assert [len(k.signatures) for k in KERNELS] == compiled
@@ -475,7 +478,7 @@ def test_reports_are_read_wherever_they_lie_by_the_same_machine_code(b: int, d: 
 def test_v_star_is_that_of_correction_3_and_not_the_printed_one(b: int, d: int, epsilon: float) -> None:
     """(b/d)/(4 n sinh²(ε/4)); LOLOHA section 4 prints b/(2 d n sinh(ε/2)), which is far off."""
     for name in ("dbitflip", PM):
-        support = build(name, b, epsilon, d).support
+        support = build(name, b, epsilon, d).estimator.support
         ours = float(support.floor) / float(support.sampled)
         assert ours == pytest.approx((b / d) / (4 * sinh(epsilon / 4) ** 2), rel=1e-12)
         printed = b / (2 * d * sinh(epsilon / 2))
@@ -493,10 +496,10 @@ def reports(name: str, b: int, epsilon: float, d: int | None, runs: int, n: int)
     found = []
     for run in range(runs):
         fleet = ProtocolFleet(built, n, RandomWords(1000 + run))
-        counts = np.zeros(built.counts_length, np.int64)
+        counts = np.zeros(built.counter.counts_length, np.int64)
         for batch in fleet.reports(0, values):
-            built.add_support(batch.payloads, counts)
-        found.append(built.estimate(counts, n).frequency)
+            built.counter.add(batch.payloads, counts)
+        found.append(built.estimator.estimate(counts, n).frequency)
     return np.array(found)
 
 
@@ -524,9 +527,9 @@ def test_estimates_are_unbiased_with_the_stated_variance(
     built = build(name, b, epsilon, d)
     found = reports(name, b, epsilon, d, RUNS, N)
     share = FALSE_ALARM / (len(CASES) * 3 * 2)
-    asked = N * float(built.support.sampled)
+    asked = N * float(built.estimator.support.sampled)
     for bucket, frequency in ((0, 0.5), (1, 0.2), (b - 1, 0.0)):
-        stated = float(variance(np.array([frequency]), 1, built.support)[0]) / asked
+        stated = float(variance(np.array([frequency]), 1, built.estimator.support)[0]) / asked
         column = found[:, bucket]
         z = (column.mean() - frequency) / (stated / RUNS) ** 0.5
         assert abs(z) < norm.isf(share / 2), (bucket, z)
@@ -539,7 +542,10 @@ def test_the_share_that_was_not_asked_adds_to_the_variance() -> None:
     """Without (1 − s) f (1 − f) / n the stated variance is refused, with the same false-alarm rate."""
     name, b, epsilon, d = CASES[2]
     built = build(name, b, epsilon, d)
-    own, other, gap = (float(x) for x in (built.support.own, built.support.other, built.support.gap))
+    own, other, gap = (
+        float(x)
+        for x in (built.estimator.support.own, built.estimator.support.other, built.estimator.support.gap)
+    )
     spread = (0.5 * own * (1 - own) + 0.5 * other * (1 - other)) / gap**2
     without = spread / (N * d / b)  # type: ignore[operator]
     column = reports(name, b, epsilon, d, RUNS, N)[:, 0]
@@ -554,7 +560,10 @@ def test_a_ten_percent_wrong_level_is_rejected(
     name: str, b: int, epsilon: float, d: int | None, factor: float
 ) -> None:
     """Devices at ε, a server that believes 0.9 ε or 1.1 ε: the bias at f = 0.5 is seen at once."""
-    right, wrong = build(name, b, epsilon, d).support, build(name, b, epsilon * factor, d).support
+    right, wrong = (
+        build(name, b, epsilon, d).estimator.support,
+        build(name, b, epsilon * factor, d).estimator.support,
+    )
     found = reports(name, b, epsilon, d, RUNS, N)[:, 0] * float(right.gap) + float(right.other)
     believed = (found - float(wrong.other)) / float(wrong.gap)
     stated = float(variance(np.array([0.5]), 1, wrong)[0]) / (N * float(wrong.sampled))
@@ -576,11 +585,11 @@ def test_given_who_was_asked_the_estimate_is_exactly_unbiased(b: int, d: int) ->
         for held in range(b):
             for indices in combinations(range(b), d):
                 one = sum(
-                    built.likelihood(BucketBits(indices, bits), held)
+                    built.law.likelihood(BucketBits(indices, bits), held)
                     for bits in range(1 << d)
-                    if built.supports(BucketBits(indices, bits), value)
+                    if built.law.supports(BucketBits(indices, bits), value)
                 )
-                expected = built.support.own if held == value else built.support.other
+                expected = built.estimator.support.own if held == value else built.estimator.support.other
                 assert one == (expected if value in indices else 0)
 
 
@@ -588,14 +597,16 @@ def test_a_bucket_that_nobody_sampled_has_no_estimate() -> None:
     """NaN, not zero and not a division by zero; the others are estimated."""
     built = build("dbitflip", 5, d=1)
     counts = np.zeros(10, np.int64)
-    built.add_support(np.array([[0], [1], [9]], np.uint8), counts)
+    built.counter.add(np.array([[0], [1], [9]], np.uint8), counts)
     assert counts.tolist() == [1, 0, 0, 0, 1, 2, 0, 0, 0, 1]
-    found = built.estimate(counts, 3)
+    found = built.estimator.estimate(counts, 3)
     assert found.n.tolist() == [2, 0, 0, 0, 1]
     assert np.isnan(found.frequency).tolist() == [False, True, True, True, False]
-    assert np.isnan(built.consistent("norm_sub", found)).all()
-    built.add_support(np.array([[2], [4], [7]], np.uint8), counts)
-    assert built.consistent("norm_sub", built.estimate(counts, 6)).sum() == pytest.approx(1)
+    assert np.isnan(built.estimator.consistent("norm_sub", found)).all()
+    built.counter.add(np.array([[2], [4], [7]], np.uint8), counts)
+    assert built.estimator.consistent("norm_sub", built.estimator.estimate(counts, 6)).sum() == pytest.approx(
+        1
+    )
 
 
 # BinFlip+
@@ -636,8 +647,8 @@ def test_own_and_other_of_binflip_plus_in_small_words() -> None:
         assert found == share * (share * accept + (1 - share) * (1 - accept))
     built = build("binflip_plus", 9, 1.0)
     q, p1 = Fraction(built.threshold, 1 << 32), built.instant.own
-    assert built.support.own == q * p1
-    assert built.support.other == q * (q * p1 + (1 - q) * (1 - p1))
+    assert built.estimator.support.own == q * p1
+    assert built.estimator.support.other == q * (q * p1 + (1 - q) * (1 - p1))
     assert float(q) == pytest.approx(1 / (exp(0.5) + 1), abs=2**-33)
 
 
@@ -649,9 +660,9 @@ def test_refused_strings_support_nothing_and_accepted_ones_what_they_say() -> No
     payloads[:, 16] &= 1
     for rows in (payloads, payloads[payloads[:, 16] == 0]):
         counts = np.zeros(40, np.int64)
-        built.add_support(rows, counts)
-        responses = [built.decode(row.tobytes()) for row in rows]
-        assert counts.tolist() == [sum(built.supports(r, v) for r in responses) for v in range(40)]
+        built.counter.add(rows, counts)
+        responses = [built.device.decode(row.tobytes()) for row in rows]
+        assert counts.tolist() == [sum(built.law.supports(r, v) for r in responses) for v in range(40)]
     assert not counts.any()
 
 
@@ -670,7 +681,7 @@ def test_rappor_has_the_deployed_second_round_and_says_its_first_level() -> None
     asked = Parameters(epsilon_longitudinal=2.0, epsilon_first=built.guarantee.first_report)
     l_sue = protocol("l_sue", 8, asked)
     assert isinstance(l_sue, FrequencyProtocol)
-    assert float(l_sue.support.own) == pytest.approx(own, rel=1e-12)
+    assert float(l_sue.estimator.support.own) == pytest.approx(own, rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -758,7 +769,7 @@ ROWS = (
 
 
 def v_star(name: str, b: int, **more: Any) -> float:
-    return float(build(name, b, 1.0, **more).support.floor)
+    return float(build(name, b, 1.0, **more).estimator.support.floor)
 
 
 def table(b: int = 32, epsilon: float = 1.0) -> list[str]:
@@ -768,9 +779,9 @@ def table(b: int = 32, epsilon: float = 1.0) -> list[str]:
         built = build(name, b, epsilon, d)
         guarantee = built.guarantee
         cap = guarantee.cap_over_inputs
-        per_report = float(built.support.floor) / float(built.support.sampled)
+        per_report = float(built.estimator.support.floor) / float(built.estimator.support.sampled)
         found.append(
-            f"| `{name}` | {'–' if d is None else d} | {built.payload_bits} | {per_report:.2f} "
+            f"| `{name}` | {'–' if d is None else d} | {built.device.payload_bits} | {per_report:.2f} "
             f"| {guarantee.first_report:.3f} | {'none' if cap is None else f'{cap:.1f}'} |"
         )
     return found
@@ -788,8 +799,8 @@ def test_numbers_of_the_page_are_those_of_the_library() -> None:
         loloha: Any = protocol("loloha", 32, levels)
         assert device.guarantee.cap_over_inputs == pytest.approx(cap)
         assert loloha.guarantee.cap_over_inputs == pytest.approx(cap)
-        flipped.append(f"{32 * float(device.support.floor):.2f}")
-        hashed.append(f"{float(loloha.support.floor):.2f}")
+        flipped.append(f"{32 * float(device.estimator.support.floor):.2f}")
+        hashed.append(f"{float(loloha.estimator.support.floor):.2f}")
     assert "n·V\\* is {}, {} and {} for `dbitflip_pm`, {}, {} and {} for".format(*flipped, *hashed) in words
     for b in (8, 32):
         assert v_star("blh", b) < v_star("blh", b, hash_family="affine") < v_star("binflip_plus", b)

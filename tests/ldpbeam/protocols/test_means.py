@@ -82,10 +82,10 @@ def test_the_bit_is_linear_and_spends_no_more_than_its_level(maximum: int, epsil
 )
 def test_the_estimator_is_unbiased_in_rational_arithmetic(built: OneBitMean | OneBitRRPM) -> None:
     """Exactly, for any population: the truth comes back from the expected number of ones."""
-    m = built.maximum
+    m = built.estimator.maximum
     for values in ([0] * 3, [m] * 5, list(range(m + 1)), [1, 1, 5, 7, 8]):
-        ones = sum(built.likelihood(1, value) for value in values)
-        share = (ones / len(values) - built.ends.other) / built.ends.gap
+        ones = sum(built.law.likelihood(1, value) for value in values)
+        share = (ones / len(values) - present(built.forgery.ends).other) / present(built.forgery.ends).gap
         assert m * share == Fraction(sum(values), len(values))
 
 
@@ -124,7 +124,7 @@ def test_rounding_is_right_on_average_and_goes_to_a_neighbour(size: int, segment
     """Every α once: the mean of the points is the value itself, and no point is a segment away."""
     built = rrpm(size, segment=segment)
     for value in range(size) if size < 100 else (0, 1, 3599, 3600, 3601, 50_000, 86_399, 86_400):
-        points = [built.point(value, alpha) * segment for alpha in range(segment)]
+        points = [built.device.point(value, alpha) * segment for alpha in range(segment)]
         assert sum(points) == value * segment
         assert all(0 <= p <= size - 1 and abs(p - value) < segment for p in points)
         # As the paper writes it: L where x + α < R, else R.
@@ -135,7 +135,7 @@ def test_rounding_is_right_on_average_and_goes_to_a_neighbour(size: int, segment
 
 def thresholds(built: OneBitMean | OneBitRRPM) -> Any:
     """Everything that a word of each limit is compared with."""
-    points = range(0, built.maximum + 1, getattr(built, "segment", 1))
+    points = range(0, built.estimator.maximum + 1, getattr(built, "segment", 1))
     bits = {built.bit.weight(x) for x in points}
     flip = getattr(built, "flip", 0)
     bits |= {flip, FULL - flip} if flip else set()
@@ -153,23 +153,23 @@ def test_the_device_code_has_exactly_the_stated_distribution(built: OneBitMean |
     for value in range(built.domain_size):
 
         def run(randomness: Any, value: int = value) -> int:
-            return built.privatize(value, built.new_memo(randomness), randomness)[0]
+            return built.device.privatize(value, built.device.new_memo(randomness), randomness)[0]
 
         found = outcomes(run, thresholds(built))
-        assert found == {bit: built.likelihood(bit, value) for bit in (0, 1)}
+        assert found == {bit: built.law.likelihood(bit, value) for bit in (0, 1)}
 
 
 @pytest.mark.parametrize("gamma", [0.0, 0.2, 0.499])
 def test_a_second_report_flips_the_memoised_bit(gamma: float) -> None:
     built = rrpm(7, gamma=gamma, segment=2)
     for value, alpha, answer in product(range(7), range(2), (0, 1)):
-        memo = Memo(alpha, {built.point(value, alpha): answer})
-        run = lambda r, v=value, m=memo: built.privatize(v, m, r)[0]  # noqa: E731
+        memo = Memo(alpha, {built.device.point(value, alpha): answer})
+        run = lambda r, v=value, m=memo: built.device.privatize(v, m, r)[0]  # noqa: E731
         found = outcomes(run, thresholds(built))
         flip = Fraction(gamma)
         assert found == ({answer: 1 - flip, 1 - answer: flip} if gamma else {answer: Fraction(1)})
-        words = ScriptedRandomness([7] * (1 + built.word_plan.instant.count))
-        assert built.privatize(value, memo, words)[1] is memo
+        words = ScriptedRandomness([7] * (1 + built.simulation.word_plan.instant.count))
+        assert built.device.privatize(value, memo, words)[1] is memo
         assert words.exhausted()
 
 
@@ -187,9 +187,9 @@ def test_few_values_are_memoised() -> None:
     """A device that goes through all values keeps m/s + 1 bits, the stated number of inputs."""
     built = rrpm(86401, segment=43200, gamma=0.2)
     randomness = SeededRandomness(1)
-    memo = built.new_memo(randomness)
+    memo = built.device.new_memo(randomness)
     for value in range(0, 86401, 400):
-        _, memo = built.privatize(value, memo, randomness)
+        _, memo = built.device.privatize(value, memo, randomness)
     assert set(memo.answers) == {0, 1, 2}
     assert built.guarantee.memoised_inputs == 3
     assert built.guarantee.cap_over_inputs == pytest.approx(3.0)
@@ -198,7 +198,7 @@ def test_few_values_are_memoised() -> None:
 
 def test_a_device_without_alpha_is_refused() -> None:
     with pytest.raises(ValueError, match="new_memo"):
-        rrpm(7).privatize(1, Memo(), ScriptedRandomness([1, 2]))
+        rrpm(7).device.privatize(1, Memo(), ScriptedRandomness([1, 2]))
 
 
 # --- correction 6 and Theorem 5
@@ -254,11 +254,11 @@ def test_theorem_5() -> None:
 def test_theorem_5_holds_for_every_pair_of_devices(counters: int) -> None:
     """Worst ratio over all vectors with sum at most m and all bits, from the integers."""
     built = one_bit(5, 0.7)
-    vectors = [v for v in product(range(5), repeat=counters) if sum(v) <= built.maximum]
+    vectors = [v for v in product(range(5), repeat=counters) if sum(v) <= built.estimator.maximum]
     worst = max(
         max(column) / min(column)
         for bits in product((0, 1), repeat=counters)
-        for column in [[prod(map(built.likelihood, bits, v)) for v in vectors]]
+        for column in [[prod(map(built.law.likelihood, bits, v)) for v in vectors]]
     )
     assert log(worst) <= bounded_sum_epsilon(built.guarantee.first_report)
     if counters > 1:
@@ -269,8 +269,8 @@ def test_theorem_5_is_nearly_reached_by_many_counters() -> None:
     """m counters of one unit each, all answering 1, against a device with one counter at m answering 0."""
     m, epsilon = 5000, 0.5694
     built = one_bit(m + 1, epsilon)
-    up = m * (log(built.likelihood(1, 1)) - log(built.likelihood(1, 0)))
-    last = log(built.likelihood(0, 0)) - log(built.likelihood(0, m))
+    up = m * (log(built.law.likelihood(1, 1)) - log(built.law.likelihood(1, 0)))
+    last = log(built.law.likelihood(0, 0)) - log(built.law.likelihood(0, m))
     assert (
         0.999 * bounded_sum_epsilon(epsilon) < up + last <= bounded_sum_epsilon(built.guarantee.first_report)
     )
@@ -348,7 +348,7 @@ def test_noise_just_below_a_threshold_is_beyond_it() -> None:
 def test_no_report_spends_more_than_epsilon(maximum: int, epsilon: float) -> None:
     """Rows sum to 1 and no ratio of two of them exceeds e^ε: enumerated in rational arithmetic."""
     built = laplace(maximum + 1, epsilon)
-    rows = [[built.likelihood(y, x) for y in built.responses()] for x in range(maximum + 1)]
+    rows = [[built.law.likelihood(y, x) for y in built.law.responses()] for x in range(maximum + 1)]
     assert [sum(row) for row in rows] == [1] * (maximum + 1)
     worst = max(max(column) / min(column) for column in zip(*rows, strict=True))
     assert worst <= exp_below(epsilon) == built.guarantee.first_ratio
@@ -405,7 +405,7 @@ def test_clamping_does_not_move_the_mean(maximum: int, epsilon: float) -> None:
     """Bias below 2^-40 m at every value; variance that of the noise."""
     built = laplace(maximum + 1, epsilon)
     for x in range(maximum + 1):
-        law = [(y, built.likelihood(y, x)) for y in built.responses()]
+        law = [(y, built.law.likelihood(y, x)) for y in built.law.responses()]
         mean = sum((y * p for y, p in law), Fraction(0))
         assert abs(mean - x) < maximum * Fraction(1, 1 << 40)
         spread = float(sum((y - x) ** 2 * p for y, p in law))
@@ -415,20 +415,20 @@ def test_clamping_does_not_move_the_mean(maximum: int, epsilon: float) -> None:
 
 def test_payloads_are_signed_and_within_range() -> None:
     built = laplace(4, 1.0)
-    low, high = -built.margin, built.maximum + built.margin
-    assert built.payload_size == 8
-    assert built.encode(-2) == b"\xfe" + b"\xff" * 7
+    low, high = -built.margin, built.estimator.maximum + built.margin
+    assert built.device.payload_size == 8
+    assert built.device.encode(-2) == b"\xfe" + b"\xff" * 7
     payloads = [
         n.to_bytes(8, "little", signed=True)
         for n in (low, -1, 0, high, low - 1, high + 1, 1 << 62, -(1 << 63))
     ]
-    codes = built.check(np.frombuffer(b"".join(payloads), np.uint8).reshape(-1, 8))
+    codes = built.counter.check(np.frombuffer(b"".join(payloads), np.uint8).reshape(-1, 8))
     assert codes.tolist() == [0] * 4 + [1] * 4
     for payload in payloads[4:]:
         with pytest.raises(InvalidPayload, match="value_out_of_range"):
-            built.decode(payload)
+            built.device.decode(payload)
     counts = np.zeros(1, np.int64)
-    built.add_support(np.frombuffer(b"".join(payloads[:3]), np.uint8).reshape(-1, 8), counts)
+    built.counter.add(np.frombuffer(b"".join(payloads[:3]), np.uint8).reshape(-1, 8), counts)
     assert counts.tolist() == [low - 1]
 
 
@@ -445,7 +445,7 @@ def test_the_largest_scale_is_named() -> None:
 def test_the_error_is_exact_for_equal_values_and_otherwise_too_large() -> None:
     """By the variance of the values over n; at most by the factor cosh²(ε/2)."""
     for built in (one_bit(101), rrpm(101, 1.5, gamma=0.1)):
-        m, n, gap = built.maximum, 4000, float(built.ends.gap)
+        m, n, gap = built.estimator.maximum, 4000, float(present(built.forgery.ends).gap)
         level = built.guarantee.first_report
         for values in (
             [37] * n,
@@ -454,10 +454,10 @@ def test_the_error_is_exact_for_equal_values_and_otherwise_too_large() -> None:
             [v % (m + 1) for v in range(n)],
             [10, 30] * (n // 2),
         ):
-            each = [float(built.likelihood(1, v)) for v in range(m + 1)]
+            each = [float(built.law.likelihood(1, v)) for v in range(m + 1)]
             true = (m / gap / n) ** 2 * sum(each[v] * (1 - each[v]) for v in values)
             ones = round(sum(each[v] for v in values))
-            found = built.estimate(np.array([ones]), n)
+            found = built.estimator.estimate(np.array([ones]), n)
             p = ones / n
             assert found.std_error[0] ** 2 == pytest.approx((m / gap) ** 2 * p * (1 - p) / n, rel=1e-9)
             plug_in = (
@@ -475,12 +475,12 @@ def test_the_error_is_exact_for_equal_values_and_otherwise_too_large() -> None:
 @pytest.mark.parametrize(("value", "n"), [(0, 300), (50, 300), (97, 2000)])
 def test_intervals_cover_at_their_level(value: int, n: int) -> None:
     """All devices hold one value, so the number of ones is binomial and coverage a finite sum."""
-    built, p = one_bit(101), float(one_bit(101).likelihood(1, value))
+    built, p = one_bit(101), float(one_bit(101).law.likelihood(1, value))
     draw = np.random.default_rng(n)
     covered = 0.0
     for ones in range(int(binom.ppf(1e-9, n, p)), int(binom.isf(1e-9, n, p)) + 1):
         ties = np.array([draw.random()])
-        found = built.estimate(np.array([ones]), n, ties)
+        found = built.estimator.estimate(np.array([ones]), n, ties)
         assert found.low[0] <= found.frequency[0] <= found.high[0]
         covered += binom.pmf(ones, n, p) * bool(found.low[0] <= value <= found.high[0])
     # An end of the values is missed on one side only, as intervals end there.
@@ -489,7 +489,7 @@ def test_intervals_cover_at_their_level(value: int, n: int) -> None:
 
 def test_laplace_estimates_are_means_with_normal_intervals() -> None:
     built = laplace(101)
-    found = built.estimate(np.array([4321]), 100)
+    found = built.estimator.estimate(np.array([4321]), 100)
     assert found.frequency.tolist() == [43.21]
     assert found.n.tolist() == [100]
     assert found.std_error[0] == pytest.approx((built.instant.variance / 100) ** 0.5)
@@ -504,7 +504,7 @@ def test_intervals_of_means_end_at_the_range_or_at_the_estimate(share: Fraction)
         sums = (-beyond, 0, 3, 97, 100, 100 + beyond) if beyond else (0, 20, 45, 55, 80, 100)
         ends = 0
         for total in sums:
-            found = built.estimate(np.array([total * 100 if beyond else total]), 100, share=share)
+            found = built.estimator.estimate(np.array([total * 100 if beyond else total]), 100, share=share)
             mean = float(found.frequency[0])
             for low, high in ((found.low, found.high), (found.low_all, found.high_all)):
                 assert min(mean, 0.0) <= low[0] <= mean <= high[0] <= max(mean, 100.0)
@@ -519,10 +519,13 @@ def test_consistency_clips_to_the_range() -> None:
 
     for built in (one_bit(11), rrpm(11), laplace(11)):
         for method in ("norm_sub", "base_pos", "mle"):
-            clipped = [float(built.consistent(method, estimates(x))[0]) for x in (-3.0, 0.0, 4.5, 10.0, 12.0)]
+            clipped = [
+                float(built.estimator.consistent(method, estimates(x))[0])
+                for x in (-3.0, 0.0, 4.5, 10.0, 12.0)
+            ]
             assert clipped == [0.0, 0.0, 4.5, 10.0, 10.0]
-        assert built.consistent("none", estimates(-3.0)).tolist() == [-3.0]
-        assert built.results == 1
+        assert built.estimator.consistent("none", estimates(-3.0)).tolist() == [-3.0]
+        assert built.estimator.size == 1
 
 
 # --- statistics
@@ -539,7 +542,7 @@ def counted(built: Any, values: np.ndarray, epochs: int = 1) -> list[int]:
     for epoch in range(epochs):
         counts = np.zeros(1, np.int64)
         for batch in fleet.reports(epoch, values):
-            built.add_support(batch.payloads, counts)
+            built.counter.add(batch.payloads, counts)
         found.append(int(counts[0]))
     return found
 
@@ -563,17 +566,22 @@ def test_means_are_unbiased(built: Any, wrong: Any) -> None:
     truth = float(values.mean())
     if isinstance(built, LaplaceMean):
         error = (built.instant.variance / DEVICES) ** 0.5
-        sent = np.minimum(values, wrong.maximum)
+        sent = np.minimum(values, wrong.estimator.maximum)
         off = (counted(wrong, sent)[0] / DEVICES - truth) / error
     else:
-        each = np.array([float(built.likelihood(1, v)) for v in range(1001)])[values]
-        error = built.maximum / float(built.ends.gap) * float((each * (1 - each)).sum()) ** 0.5 / DEVICES
+        each = np.array([float(built.law.likelihood(1, v)) for v in range(1001)])[values]
+        error = (
+            built.estimator.maximum
+            / float(present(built.forgery.ends).gap)
+            * float((each * (1 - each)).sum()) ** 0.5
+            / DEVICES
+        )
         off = 0.0
     for ones in counted(built, values, epochs=2):
-        z = (built.estimate(np.array([ones]), DEVICES).frequency[0] - truth) / error
+        z = (built.estimator.estimate(np.array([ones]), DEVICES).frequency[0] - truth) / error
         assert abs(z) < LIMIT
         if not isinstance(built, LaplaceMean):
-            off = (wrong.estimate(np.array([ones]), DEVICES).frequency[0] - truth) / error
+            off = (wrong.estimator.estimate(np.array([ones]), DEVICES).frequency[0] - truth) / error
         assert abs(off) > LIMIT
 
 
@@ -587,13 +595,19 @@ def test_variances_are_the_stated_ones() -> None:
         reports = payloads.view("<i8" if payloads.shape[1] == 8 else np.uint8).reshape(groups, size)
         found = reports.mean(axis=1)
         if isinstance(built, OneBitMean):
-            found = 1000 * (found - float(built.ends.other)) / float(built.ends.gap)
+            found = (
+                1000
+                * (found - float(present(built.forgery.ends).other))
+                / float(present(built.forgery.ends).gap)
+            )
 
         def true(kind: Any) -> float:
             if isinstance(kind, LaplaceMean):
                 return kind.instant.variance / size
-            each = np.array([float(kind.likelihood(1, int(v))) for v in values[:size]])
-            return (1000 / float(kind.ends.gap) / size) ** 2 * float((each * (1 - each)).sum())
+            each = np.array([float(kind.law.likelihood(1, int(v))) for v in values[:size]])
+            return (1000 / float(present(kind.forgery.ends).gap) / size) ** 2 * float(
+                (each * (1 - each)).sum()
+            )
 
         ratio = (groups - 1) * np.var(found, ddof=1)
         tail = FALSE_ALARM / TESTS / 2

@@ -41,7 +41,7 @@ def two(name: str, size: int, longitudinal: float, first: float, **more: object)
 
 
 def v_star(built: LocalProtocol[Any], n: int = 1) -> float:
-    return float(present(built.support).floor) / n
+    return float(present(built.estimator.support).floor) / n
 
 
 LEVEL_PAIRS = [(0.5, 0.3), (1.0, 0.1), (2.0, 1.0), (2.0, 1.9), (4.0, 2.4), (5.0, 0.5), (8.0, 4.0)]
@@ -84,8 +84,8 @@ def test_l_sue_second_round_composes_to_sue(longitudinal: float, first: float) -
     s = exp(first / 2) / (exp(first / 2) + 1)
     p1 = exp(longitudinal / 2) / (exp(longitudinal / 2) + 1)
     assert float(built.instant.own) == pytest.approx((s - (1 - p1)) / (2 * p1 - 1), rel=1e-13)
-    assert float(built.support.own) == pytest.approx(s, rel=1e-14)
-    assert built.support.own + built.support.other == 1
+    assert float(built.estimator.support.own) == pytest.approx(s, rel=1e-14)
+    assert built.estimator.support.own + built.estimator.support.other == 1
     one_round = protocol("sue", 5, Parameters(epsilon=first))
     assert v_star(built) == pytest.approx(v_star(one_round), rel=1e-12)
     assert_no_more_fits(built, first, 1, -1)
@@ -117,7 +117,7 @@ def test_half_second_rounds_spend_exactly_the_first_level(
         assert first / longitudinal > 0.6
         return
     assert built.instant.own == Fraction(1, 2)
-    own, other = float(built.support.own), float(built.support.other)
+    own, other = float(built.estimator.support.own), float(built.estimator.support.other)
     assert log(own * (1 - other) / ((1 - own) * other)) == pytest.approx(first, rel=1e-12)
     assert_no_more_fits(built, first, 0, -1)
 
@@ -431,8 +431,8 @@ def test_the_variance_formula_is_the_enumerated_variance(name: str, size: int) -
     built = two(name, size, 2.0, 1.0)
     n = 8
     for holders in range(n + 1):
-        truth = float(enumerated_variance(built.support, holders, n))
-        ours = float(variance(np.array([holders / n]), n, built.support)[0])
+        truth = float(enumerated_variance(built.estimator.support, holders, n))
+        ours = float(variance(np.array([holders / n]), n, built.estimator.support)[0])
         assert ours == pytest.approx(truth, rel=1e-12)
         if name.startswith("l_"):
             printed = published_variance(built, holders / n, n)
@@ -445,7 +445,7 @@ def test_the_published_variance_is_22_times_too_small_for_l_grr() -> None:
     negative.
     """
     built = two("l_grr", 8, 3.0, 1.8, calibration=PUBLISHED)
-    truth = float(variance(np.array([0.5]), 100, built.support)[0])
+    truth = float(variance(np.array([0.5]), 100, built.estimator.support)[0])
     assert round(truth / published_variance(built, 0.5, 100)) == 22
     for calibration in Calibration:
         built = two("l_grr", 8, 2.0, 1.0, calibration=calibration)
@@ -460,6 +460,6 @@ def test_the_published_variance_is_right_for_symmetric_rounds(longitudinal: floa
     """
     for name, frequency in [("l_sue", 0.0), ("l_sue", 0.3), ("l_osue", 0.0), ("l_grr", 0.0)]:
         built = two(name, 8, longitudinal, first)
-        ours = float(variance(np.array([frequency]), 7, built.support)[0])
+        ours = float(variance(np.array([frequency]), 7, built.estimator.support)[0])
         ours += frequency * (1 - frequency) / 7
         assert published_variance(built, frequency, 7) == pytest.approx(ours, rel=1e-9)

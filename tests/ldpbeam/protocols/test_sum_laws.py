@@ -16,8 +16,9 @@ from ldpbeam.hashing.affine import line_collision
 from ldpbeam.over_time.covariance import memo_errors, slotted_errors
 from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
 from ldpbeam.protocols.bit_flip import BitFlip
+from ldpbeam.protocols.estimator import EVERYONE
 from ldpbeam.protocols.local_hash import LocalHash
-from ldpbeam.protocols.server_side import EVERYONE, PartEstimator
+from ldpbeam.protocols.part_estimator import PartEstimator
 from ldpbeam.protocols.sum_laws import HashedSymbol
 from ldpbeam.sums.errors import Drawing, SumErrors, sum_errors
 from tests.ldpbeam.over_time import test_covariance as memo
@@ -58,12 +59,12 @@ def weights(k: int) -> Any:
 def moments(built: FrequencyProtocol[Any], row: Any, value: int) -> tuple[float, float]:
     """Mean and variance of what one report of a device with this value supports, by enumeration."""
     exact = [Fraction(float(one)) for one in row]
-    responses = list(built.responses())
-    seeds = sum((built.likelihood(one, value) for one in responses), Fraction(0))
+    responses = list(built.law.responses())
+    seeds = sum((built.law.likelihood(one, value) for one in responses), Fraction(0))
     mean = second = Fraction(0)
     for response in responses:
-        chance = built.likelihood(response, value) / seeds
-        said = sum((w for v, w in enumerate(exact) if built.supports(response, v)), Fraction(0))
+        chance = built.law.likelihood(response, value) / seeds
+        said = sum((w for v, w in enumerate(exact) if built.law.supports(response, v)), Fraction(0))
         mean, second = mean + chance * said, second + chance * said**2
     return float(mean), float(second - mean**2)
 
@@ -72,7 +73,7 @@ def moments(built: FrequencyProtocol[Any], row: Any, value: int) -> tuple[float,
 def test_mean_and_variance_of_what_one_report_supports(name: str, k: int, levels: Parameters) -> None:
     built: Any = protocol(name, k, levels)
     asked = weights(k)
-    law = built.sum_law(asked)
+    law = built.estimator.sum_law(asked)
     for row, mean, conditional in zip(asked, law.mean, law.conditional, strict=True):
         for value in range(k):
             exact = moments(built, row, value)
@@ -85,13 +86,13 @@ def test_a_fleet_is_the_sum_of_its_devices(name: str, k: int, levels: Parameters
     """Two devices, every pair of reports: the estimate has the truth for its mean, and the variance said."""
     built: Any = protocol(name, k, levels)
     row, fleet = weights(k)[0], (1, 3)
-    n, own, other = len(fleet), float(built.support.own), float(built.support.other)
-    responses = list(built.responses())
-    seeds = float(sum(built.likelihood(one, 0) for one in responses))
+    n, own, other = len(fleet), float(built.estimator.support.own), float(built.estimator.support.other)
+    responses = list(built.law.responses())
+    seeds = float(sum(built.law.likelihood(one, 0) for one in responses))
     mean = second = 0.0
-    said = {one: [built.supports(one, v) for v in range(k)] for one in responses}
+    said = {one: [built.law.supports(one, v) for v in range(k)] for one in responses}
     for pair in product(responses, repeat=2):
-        chances = [float(built.likelihood(r, x)) / seeds for r, x in zip(pair, fleet, strict=True)]
+        chances = [float(built.law.likelihood(r, x)) / seeds for r, x in zip(pair, fleet, strict=True)]
         chance = float(np.prod(chances))
         support = np.sum([said[one] for one in pair], axis=0)
         estimate = row @ ((support / n - other) / (own - other))
@@ -109,21 +110,21 @@ def test_buckets_that_only_some_devices_were_asked_about(d: int) -> None:
     k = 4
     built: Any = protocol("dbitflip", k, Parameters(epsilon=1.0, d=d))
     truth, n = np.array([0.4, 0.3, 0.2, 0.1]), 1000
-    own, other = float(built.support.own), float(built.support.other)
+    own, other = float(built.estimator.support.own), float(built.estimator.support.other)
     share = d / k
     errors = SumErrors(built, weights(k))
     found = errors.variance(truth[None], np.full((1, k), round(n * share)))[0]
-    responses = list(built.responses())
-    sets = float(sum(built.likelihood(one, 0) for one in responses))
+    responses = list(built.law.responses())
+    sets = float(sum(built.law.likelihood(one, 0) for one in responses))
     for row, variance in zip(weights(k), found, strict=True):
         total = 0.0
         for value, f in enumerate(truth):
             mean = second = 0.0
             for response in responses:
-                chance = float(built.likelihood(response, value)) / sets
+                chance = float(built.law.likelihood(response, value)) / sets
                 # f̂_v − f_v is Σ over devices asked about v of (bit − E[bit]) / (n share (own − other)).
                 said = sum(
-                    row[v] * (built.supports(response, v) - other - (own - other) * truth[v])
+                    row[v] * (built.law.supports(response, v) - other - (own - other) * truth[v])
                     for v in response.indices
                 ) / (share * (own - other))
                 mean, second = mean + chance * said, second + chance * said**2
@@ -221,7 +222,7 @@ def test_public_strings_have_the_variance_of_many() -> None:
     k = 8
     built: Any = protocol("binflip_plus", k, Parameters(epsilon=2.0))
     asked = weights(k)[:1]
-    law = built.sum_law(asked)
+    law = built.estimator.sum_law(asked)
     generator = np.random.default_rng(3)
     a, c = generator.integers(0, 1 << 64, (2, 200_000), dtype=np.uint64)
     half = (a[:, None] * np.arange(k, dtype=np.uint64) + c[:, None]) >> np.uint64(32)
@@ -237,8 +238,8 @@ def test_public_strings_have_the_variance_of_many() -> None:
 def test_the_naive_sum_of_variances_is_wrong_on_both_sides() -> None:
     """What ORDERED.md found: a run of a quarter of the values, g = 5, 1.4 times inside, below 1 outside."""
     built: Any = protocol("loloha", 100, with_g(5))
-    law = built.sum_law((np.arange(100) < 25).astype(np.float64)[None])
-    own, other = float(built.support.own), float(built.support.other)
+    law = built.estimator.sum_law((np.arange(100) < 25).astype(np.float64)[None])
+    own, other = float(built.estimator.support.own), float(built.estimator.support.other)
     inside = own * (1 - own) + 24 * other * (1 - other)
     outside = 25 * other * (1 - other)
     assert law.conditional[0, :25].mean() / inside == pytest.approx(1.40, abs=0.05)
@@ -274,7 +275,7 @@ def lives(built: Any, x: int, y: int) -> Iterator[Life]:
         return lives_of_hash(built, x, y)
     if isinstance(built, BitFlip):
         return lives_of_sets(built, x, y)
-    return lives_of_values(built, x, y) if built.ENCODING == "direct" else lives_of_bits(built, x, y)
+    return lives_of_values(built, x, y) if built.device.ENCODING == "direct" else lives_of_bits(built, x, y)
 
 
 def lives_of_hash(built: Any, x: int, y: int) -> Iterator[Life]:
@@ -291,10 +292,10 @@ def lives_of_hash(built: Any, x: int, y: int) -> Iterator[Life]:
 
 
 def lives_of_sets(built: Any, x: int, y: int) -> Iterator[Life]:
-    k, sets = built.domain_size, {r.indices for r in built.responses()}
+    k, sets = built.domain_size, {r.indices for r in built.law.responses()}
     own, other = float(built.permanent.own), float(built.permanent.other)
     for indices in sets:
-        keys = [built.memo_key(indices, v) for v in (x, y)]
+        keys = [built.device.memo_key(indices, v) for v in (x, y)]
         for bits in product((0, 1), repeat=2 * built.d):
             one, two = bits[: built.d], bits[built.d :]
             if keys[0] == keys[1] and one != two:
@@ -407,14 +408,6 @@ def test_the_tables_of_a_family_stand_for_all_of_it() -> None:
     assert abs(close - 1 / 3).max() < 0.01
 
 
-def test_a_protocol_that_says_nothing_about_sums_is_refused() -> None:
-    class Silent(type(protocol("grr", 3, ONE))):  # type: ignore[misc]
-        sum_law = FrequencyProtocol.sum_law
-
-    with pytest.raises(NotImplementedError, match="grr does not say"):
-        Silent.from_parameters(3, ONE).sum_law(np.eye(3))
-
-
 # --- sums of one value are that value: against the errors of single values
 
 
@@ -454,7 +447,7 @@ def test_estimates_that_do_not_add_up_to_one() -> None:
     frequency = np.array([0.5, 0.3, 0.15, 0.05])
     for name, levels in (("oue", ONE), ("grr", ONE), ("olh", with_g(3, two=False))):
         built: Any = protocol(name, 4, levels)
-        law = built.sum_law(weights(4))
+        law = built.estimator.sum_law(weights(4))
         assert law.noise(frequency + 0.02) == pytest.approx(law.noise(frequency))
         assert law.noise(frequency) == pytest.approx(law.conditional @ frequency)
         drawn = Drawing(weights(4), 0.0, 1.0)
@@ -469,7 +462,7 @@ def test_estimates_that_do_not_add_up_to_one() -> None:
 
 def test_each_value_has_its_own_number_of_reports() -> None:
     built: Any = protocol("dbitflip", 4, Parameters(epsilon=1.0, d=2))
-    other, gap = float(built.support.other), float(built.support.gap)
+    other, gap = float(built.estimator.support.other), float(built.estimator.support.gap)
     n = np.array([[100, 200, 300, 400]])
     found = SumErrors(built, np.eye(4)).variance(np.array([[0.0, 0.0, 0.0, 1.0]]), n)
     assert found[0, :3] == pytest.approx(other * (1 - other) / gap**2 / n[0, :3], rel=1e-9)

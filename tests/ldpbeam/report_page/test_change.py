@@ -24,8 +24,8 @@ from ldpbeam.estimates import nearest_shares
 from ldpbeam.over_time.covariance import memo_errors, std_error_floor
 from ldpbeam.over_time.significance import adjusted, p_values
 from ldpbeam.protocols import FrequencyProtocol
-from ldpbeam.protocols.contract import Result
-from ldpbeam.protocols.server_side import PartEstimator
+from ldpbeam.protocols.estimator import Result
+from ldpbeam.protocols.part_estimator import PartEstimator
 from ldpbeam.records.collection_record import (
     CollectionRecord,
     GuaranteeRecord,
@@ -73,7 +73,7 @@ def noise(protocol: str, size: int) -> Noise:
 
 
 def snapshot(epoch: int, kind: FrequencyProtocol[Any], counts: np.ndarray, n: int) -> Snapshot:
-    found = kind.estimate(counts, n)
+    found = kind.estimator.estimate(counts, n)
     nothing = np.full(found.frequency.size, np.nan)
     return Snapshot(
         epoch=epoch,
@@ -129,9 +129,9 @@ def fleet_of(
         held = values.copy()
         if epoch >= epochs // 2:
             held[:rising] = size - 1
-        counts = np.zeros(kind.counts_length, np.int64)
+        counts = np.zeros(kind.counter.counts_length, np.int64)
         for batch in fleet.reports(epoch, held):
-            kind.add_support(batch.payloads, counts)
+            kind.counter.add(batch.payloads, counts)
         yield snapshot(epoch, kind, counts, devices)
 
 
@@ -162,7 +162,7 @@ def test_what_results_say_is_what_the_record_says(protocol: str) -> None:
     text = f"name: a\ndomain: {{size: 40}}\nepoch: {{length: 1h}}\n{protocol}"
     kind = parse_collection(text).protocol
     assert isinstance(kind, FrequencyProtocol)
-    found = kind.estimate(np.arange(kind.counts_length, dtype=np.int64) % 7 + 60, 500)
+    found = kind.estimator.estimate(np.arange(kind.counter.counts_length, dtype=np.int64) % 7 + 60, 500)
     stated = std_error_floor(memo_errors(PartEstimator(kind)), found.frequency, found.n, found.std_error)
     kept = found.std_error**2 * noise(protocol, 40).share(nearest_shares(found.frequency))
     assert stated**2 == pytest.approx(kept, rel=1e-9)
@@ -172,7 +172,7 @@ def known(estimate: float, error: float, floor: float) -> Snapshot:
     """Two values, of which the first has this estimate and these errors."""
     kind = parse_collection(f"name: a\ndomain: {{size: 2}}\nepoch: {{length: 1h}}\n{HASHED}").protocol
     assert isinstance(kind, FrequencyProtocol)
-    plain = snapshot(0, kind, np.zeros(kind.counts_length, np.int64), 100)
+    plain = snapshot(0, kind, np.zeros(kind.counter.counts_length, np.int64), 100)
     return replace(
         plain,
         estimate=np.array([estimate, 0.5]),
@@ -309,7 +309,7 @@ def test_which_attribute_a_device_drew_lasts_too() -> None:
     assert (shown.attribute, shown.protocol) == ("x", "sample · grr")
     assert shown.lasting is not None
     part = frequencies(agreed.protocol.parts[0])
-    own, other = float(part.support.own), float(part.support.other)
+    own, other = float(part.estimator.support.own), float(part.estimator.support.other)
     f = 0.3
     drawn = 0.5 * f * (1 - f)
     spread = (f * own * (1 - own) + (1 - f) * other * (1 - other)) / (own - other) ** 2

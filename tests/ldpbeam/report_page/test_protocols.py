@@ -27,7 +27,7 @@ from ldpbeam.durable.document import document
 from ldpbeam.job.config import RunConfig
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol
 from ldpbeam.protocols.attributes.allocate import ALLOCATIONS
-from ldpbeam.protocols.results import MeanProtocol
+from ldpbeam.protocols.contract import MeanProtocol
 from ldpbeam.records.published import run_record, write_record
 from ldpbeam.records.run_record import StreamRecord
 from ldpbeam.report_page import charts, data, parts, scales, svg
@@ -198,7 +198,7 @@ def test_the_page_of_a_mean_holds_it_against_the_true_mean(
     people: Any
     if allocation:
         people = joint_population(
-            "zipf:0.5", attributes=collection.histograms, limit=collection.protocol.sum_limit, **common
+            "zipf:0.5", attributes=collection.histograms, limit=collection.protocol.device.sum_limit, **common
         )
     else:
         people = population("zipf:0.5", domain=present(collection.domain), **common)

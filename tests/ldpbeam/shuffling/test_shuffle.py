@@ -90,7 +90,7 @@ def test_no_small_fleet_is_told_apart_better_than_stated(name: str, k: int, devi
     chance = binom.pmf(np.arange(devices), devices - 1, min(1.0, 2 * alpha + rest / p))
     curves = [hockey_stick(found, others) for others in range(devices)]
     stated = {e: sum(c * curve(e) for c, curve in zip(chance, curves, strict=True)) for e in epsilons}
-    single = [[float(w * kind.likelihood(r, v)) for r, w in _weighted(kind)] for v in range(k)]
+    single = [[float(w * kind.law.likelihood(r, v)) for r, w in _weighted(kind)] for v in range(k)]
     worst = dict.fromkeys(epsilons, 0.0)
     for others in combinations_with_replacement(range(k), devices - 1):
         laws = [_shown(single, (mine, *others)) for mine in range(k)]
@@ -121,7 +121,7 @@ def _shown(single: list[list[float]], held: tuple[int, ...]) -> dict[tuple[int, 
 
 
 def _weighted(kind: Any) -> list[tuple[Any, Fraction]]:
-    responses = list(kind.responses())
+    responses = list(kind.law.responses())
     seeds = {getattr(one, "seed", None) for one in responses}
     return [(one, Fraction(1, len(seeds))) for one in responses]
 

@@ -69,7 +69,7 @@ def rows(kind: Any) -> tuple[Law, Law]:
         k, both = kind.domain_size, []
         for own, other in (
             (float(kind.instant.own), float(kind.instant.other)),
-            (float(kind.support.own), float(kind.support.other)),
+            (float(kind.estimator.support.own), float(kind.estimator.support.other)),
         ):
             table = np.ones((1 << k, 1 << k))
             for held in range(1 << k):
@@ -261,7 +261,7 @@ def test_of_one_report_in_a_life_there_is_no_permanent_answer_to_know(
     """It is a report of a one-round protocol, with a hash function of its own."""
     kind = built(name, size, levels)
     alone = one_epoch(kind, alone=True)
-    assert alone == Randomiser(kind.guarantee.first_ratio, kind.support.gap)
+    assert alone == Randomiser(kind.guarantee.first_ratio, kind.estimator.support.gap)
 
 
 def of_two_symbols(kind: Any, devices: int, held: int) -> tuple[Law, Law]:

@@ -22,7 +22,7 @@ from ldpbeam.over_time import DrawnAnew, difference
 from ldpbeam.over_time.results import histories
 from ldpbeam.over_time.series import Series
 from ldpbeam.protocols import Parameters, protocol
-from ldpbeam.protocols.server_side import PartEstimator
+from ldpbeam.protocols.part_estimator import PartEstimator
 from ldpbeam.sums import Cumulative, Groups, Mean, Quantiles
 from ldpbeam.sums.errors import sum_errors
 from ldpbeam.sums.quantiles import isotonic, quantile
@@ -152,7 +152,11 @@ def test_limits_of_quantiles_hold_the_true_one() -> None:
     values = np.repeat(np.arange(k), np.diff(np.rint(n * np.linspace(0, 1, k + 1) ** 0.5)).astype(int))
     counts = np.bincount(values, minlength=k)
     true = [int(np.searchsorted(np.cumsum(counts) / n, share)) for share in shares]
-    generator, own, other = np.random.default_rng(4), float(built.support.own), float(built.support.other)
+    generator, own, other = (
+        np.random.default_rng(4),
+        float(built.estimator.support.own),
+        float(built.estimator.support.other),
+    )
     support = generator.binomial(counts, own, (fleets, k)) + generator.binomial(
         n - counts, other, (fleets, k)
     )

@@ -10,7 +10,7 @@ from scipy.stats import binom, norm
 
 from ldpbeam.over_time import DrawnAnew, Series, difference, mean
 from ldpbeam.protocols import Parameters, protocol
-from ldpbeam.protocols.server_side import PartEstimator
+from ldpbeam.protocols.part_estimator import PartEstimator
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.words import RandomWords
 from ldpbeam.sums.errors import SumErrors, sum_errors
@@ -31,9 +31,9 @@ def steps(built: Any, row: Any, value: int) -> Any:
     """P(a report of this value supports a weight of j), float64 (all possible weights,), rows of integers."""
     found = np.zeros(int(row.sum()) + 1)
     seeds = 0.0
-    for response in built.responses():
-        chance = float(built.likelihood(response, value))
-        found[int(sum(row[v] for v in range(len(row)) if built.supports(response, v)))] += chance
+    for response in built.law.responses():
+        chance = float(built.law.likelihood(response, value))
+        found[int(sum(row[v] for v in range(len(row)) if built.law.supports(response, v)))] += chance
         seeds += chance
     return found / seeds
 
@@ -49,7 +49,7 @@ def coverage(built: Any, row: Any, inside: int, n: int) -> float:
     size = n * int(row.sum()) + 1
     turned = [np.fft.rfft(steps(built, row, one), size) for one in (first, last)]
     law = np.fft.irfft(turned[0] ** inside * turned[1] ** (n - inside), size)
-    own, other = float(built.support.own), float(built.support.other)
+    own, other = float(built.estimator.support.own), float(built.estimator.support.other)
     estimate = (np.arange(size) / n - other * row.sum()) / (own - other)
     variances = SumErrors(built, row[None]).variance
     # A histogram with this share in the group, as the raw estimates have it, evenly within and without.
@@ -79,7 +79,7 @@ def test_coverage_is_exact_from_two_hundred_supports_on(name: str, k: int, level
     """
     built: Any = protocol(name, k, levels)
     row = (np.arange(k) < 2).astype(np.float64)
-    absent = float(built.support.other) * row.sum()
+    absent = float(built.estimator.support.other) * row.sum()
     for expected in (200, 1000) if name == "grr" else (200,):
         n = int(expected / absent)
         for share in (0.0, 0.3, 1.0):
@@ -136,10 +136,10 @@ def simulated(built: Any, fleets: int, values: Any, seed: int) -> tuple[Any, Any
         parts = [part.payloads for part in fleet.reports(epoch, np.tile(held, fleets))]
         payloads = np.concatenate(parts)
         for one in range(fleets):
-            counts = np.zeros(built.counts_length, np.int64)
+            counts = np.zeros(built.counter.counts_length, np.int64)
             some = np.ascontiguousarray(payloads[one * DEVICES : (one + 1) * DEVICES])
-            built.add_support(some, counts)
-            found = built.estimate(counts, DEVICES)
+            built.counter.add(some, counts)
+            found = built.estimator.estimate(counts, DEVICES)
             frequency[one, epoch], n[one, epoch] = found.frequency, found.n
     return frequency, n
 

@@ -86,9 +86,9 @@ def people() -> tuple[Collection, EpochHistogram]:
         "zipf:1.1", attributes=agreed.histograms, devices=300, epochs=1, random_words=RandomWords(2)
     )
     (values,) = crowd.values()
-    support = Support.zero(agreed.protocol.counts_length)
+    support = Support.zero(agreed.protocol.counter.counts_length)
     reports = Fleet(agreed, 300, 1).report(Index(values), 5)
-    agreed.protocol.add_support(reports.payloads, support.counts)
+    agreed.protocol.counter.add(reports.payloads, support.counts)
     support.reports += len(reports)
     found = make_consistent(agreed, estimate_epoch(agreed, 5, support))
     assert {one.status for one in found.attributes} == {"ok", "insufficient_reports"}
@@ -99,9 +99,9 @@ def people() -> tuple[Collection, EpochHistogram]:
 def buckets() -> tuple[Collection, EpochHistogram]:
     """One attribute, with values that nobody reported about."""
     agreed = collection("dbitflip", name="buckets", parameters=replace(people()[0].parameters, **DBITFLIP))
-    support = Support.zero(agreed.protocol.counts_length)
+    support = Support.zero(agreed.protocol.counter.counts_length)
     reports = Fleet(agreed, 2, 1).report(Index(np.zeros(2, np.int32)))
-    agreed.protocol.add_support(reports.payloads, support.counts)
+    agreed.protocol.counter.add(reports.payloads, support.counts)
     support.reports += len(reports)
     found = make_consistent(agreed, estimate_epoch(agreed, 0, support))
     (one,) = found.attributes
@@ -116,7 +116,7 @@ DBITFLIP: dict[str, Any] = {"epsilon": 1.0, "epsilon_longitudinal": None, "epsil
 def plain(agreed: Collection, epoch: int = 0, revision: int = 0, reports: int = 50) -> EpochHistogram:
     """Any result of a one-round protocol with a count per value."""
     draw = np.random.default_rng([epoch, revision])
-    counts = draw.integers(0, reports, agreed.protocol.counts_length)
+    counts = draw.integers(0, reports, agreed.protocol.counter.counts_length)
     found = make_consistent(agreed, estimate_epoch(agreed, epoch, Support(counts, reports)))
     return replace(found, revision=revision, account=Account(read=reports, counted=reports))
 

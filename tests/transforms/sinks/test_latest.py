@@ -25,7 +25,7 @@ ONE = collection("grr", name="one")
 
 def result(epoch: int, reports: int, revision: int = 0) -> EpochHistogram:
     """A result that counted so many reports, with the number that the step before the sinks gave it."""
-    counts = np.full(ONE.protocol.counts_length, reports)
+    counts = np.full(ONE.protocol.counter.counts_length, reports)
     found = make_consistent(ONE, estimate_epoch(ONE, epoch, Support(counts, reports)))
     return replace(found, account=Account(read=reports, counted=reports), revision=revision)
 

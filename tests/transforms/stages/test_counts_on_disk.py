@@ -41,8 +41,8 @@ HASHED = collection("loloha", 8_000, "hashed", parameters=_TWO)
 def values(agreed: Collection, reports: int, seed: int, epoch: int = 3) -> ReportColumns:
     """Reports with responses of any kind, below the number of cells."""
     draw = np.random.default_rng(seed)
-    cells = draw.integers(0, min(agreed.protocol.counts_length, 1 << 24), reports).astype("<u4")
-    payloads = cells.view(np.uint8).reshape(-1, 4)[:, : agreed.protocol.payload_size]
+    cells = draw.integers(0, min(agreed.protocol.counter.counts_length, 1 << 24), reports).astype("<u4")
+    payloads = cells.view(np.uint8).reshape(-1, 4)[:, : agreed.protocol.device.payload_size]
     ids = draw.integers(0, 1 << 63, reports).astype(np.uint64)
     return ReportColumns(agreed.digest, epoch, ids, read_only(payloads))
 
@@ -80,7 +80,7 @@ def test_the_place_of_counts_travels_in_their_stead(tmp_path: Path) -> None:
     assert isinstance(output, CountsOnDisk)
     assert len(pickle.dumps(output)) < 500
     assert (output.reports, len(files(tmp_path / "new"))) == (50, 1)
-    assert output.counted(WIDE.protocol) == counted(WIDE, [batch])
+    assert output.counted(WIDE.protocol.counter) == counted(WIDE, [batch])
     assert coder.is_deterministic()
     assert all(path.stat().st_mode & 0o777 == 0o600 for path in files(tmp_path / "new"))
     assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
@@ -143,7 +143,7 @@ def test_order_room_and_merges_do_not_matter(
             found = count.extract_output(count.merge_accumulators(map(travelled, halves)))
             assert found is not None
             assert found.reports == wanted.reports
-            assert (found if isinstance(found, Support) else found.counted(agreed.protocol)) == wanted
+            assert (found if isinstance(found, Support) else found.counted(agreed.protocol.counter)) == wanted
 
 
 def test_what_was_used_longest_ago_leaves_memory_first(

@@ -48,10 +48,10 @@ AGREED = {name: collection(name, 11, name) for name in ("grr", "sue", "loloha")}
 
 def columns(agreed: Collection, n: int, seed: int) -> ReportColumns:
     draw = np.random.default_rng(seed)
-    rows = draw.integers(0, 256, (50 * n + 50, agreed.protocol.payload_size), np.uint8)
+    rows = draw.integers(0, 256, (50 * n + 50, agreed.protocol.device.payload_size), np.uint8)
     rows &= np.uint8(0x07) if agreed.protocol_name == "loloha" else np.uint8(0xFF)
     rows[:, -1] &= np.uint8(7)
-    kept = rows[agreed.protocol.check(read_only(rows)) == 0][:n]
+    kept = rows[agreed.protocol.counter.check(read_only(rows)) == 0][:n]
     assert len(kept) == n
     ids = draw.integers(0, 1 << 63, n).astype(np.uint64)
     return ReportColumns(agreed.digest, 3, ids, read_only(kept))
@@ -141,9 +141,13 @@ def test_reports_wait_for_a_large_table_and_give_the_same_counts(monkeypatch: py
     """
     monkeypatch.setattr("ldpbeam.support.LARGE_TABLE", 1 << 17)
     protocol = LARGE.protocol
-    assert protocol.counts_length == 11**5 - 11 > 1 << 17
+    assert protocol.counter.counts_length == 11**5 - 11 > 1 << 17
     alone, count = CountCollection(LARGE), CountSupportOfEach([LARGE, AGREED["loloha"]])
-    cells = np.random.default_rng(5).integers(0, protocol.counts_length, (9, 1_000), np.int64).astype("<u4")
+    cells = (
+        np.random.default_rng(5)
+        .integers(0, protocol.counter.counts_length, (9, 1_000), np.int64)
+        .astype("<u4")
+    )
     batches = [
         ReportColumns(
             LARGE.digest,
@@ -168,10 +172,10 @@ def test_reports_wait_for_a_large_table_and_give_the_same_counts(monkeypatch: py
     total = count.merge_accumulators(parts)
     assert isinstance(total, UncountedReports)
     assert total.reports == wanted.reports == 9_000
-    assert total.counted(protocol) == wanted
-    assert pickler.loads(pickler.dumps(total)).counted(protocol) == wanted
+    assert total.counted(protocol.counter) == wanted
+    assert pickler.loads(pickler.dumps(total)).counted(protocol.counter) == wanted
     # As many as half of the table: from then on it is a table, whichever of the two comes first.
-    enough = -(-4 * protocol.counts_length // 27_000)
+    enough = -(-4 * protocol.counter.counts_length // 27_000)
     table = count.merge_accumulators([total] * enough)
     assert isinstance(count.merge_accumulators([total] * (enough - 1)), UncountedReports)
     assert isinstance(table, Support)
@@ -191,13 +195,13 @@ def test_reports_wait_for_a_large_table_and_give_the_same_counts(monkeypatch: py
 def test_an_epoch_is_estimated_from_waiting_reports() -> None:
     """As from their counts, bit for bit, indicators too; also where it is withheld."""
     protocol = LARGE.protocol
-    cells = np.random.default_rng(5).integers(0, protocol.counts_length, 5_000).astype("<u4")
+    cells = np.random.default_rng(5).integers(0, protocol.counter.counts_length, 5_000).astype("<u4")
     payloads = read_only(cells.view(np.uint8).reshape(-1, 4)[:, :3])
     waiting = UncountedReports(LARGE.digest, [payloads[:1_000], payloads[1_000:]])
     account = Account(read=5_000, counted=5_000)
     found, wanted = (
         estimate_counted(LARGE, CountedEpoch(3, support, account))
-        for support in (waiting, waiting.counted(protocol))
+        for support in (waiting, waiting.counted(protocol.counter))
     )
     assert found.reports == wanted.reports == 5_000
     assert found.indicators == wanted.indicators != ()
@@ -309,10 +313,10 @@ def test_what_is_sent_to_workers_is_small_and_holds_no_compiled_function(name: s
     agreed = collection(name, 360, name)
     count = CountCollection(agreed)
     accumulator = count.create_accumulator()
-    held = np.zeros((1, agreed.protocol.payload_size), np.uint8)
-    agreed.protocol.check(read_only(held))
-    agreed.protocol.add_support(read_only(held), accumulator.counts)
-    agreed.protocol.support_counts(accumulator.counts)
+    held = np.zeros((1, agreed.protocol.device.payload_size), np.uint8)
+    agreed.protocol.counter.check(read_only(held))
+    agreed.protocol.counter.add(read_only(held), accumulator.counts)
+    agreed.protocol.counter.support_counts(accumulator.counts)
     senders = (
         count,
         AdmitPieces({agreed.digest: agreed}),
@@ -365,12 +369,12 @@ def test_signs_of_forged_reports_are_counted_with_the_rest() -> None:
         some = ReportColumns(agreed.digest, 0, batch.report_ids, read_only(batch.payloads))
         parts.append(count.add_input(count.create_accumulator(), some))
     found = count.merge_accumulators(parts)
-    wanted = np.zeros(agreed.protocol.signs_length, np.int64)
+    wanted = np.zeros(agreed.protocol.counter.signs_length, np.int64)
     for batch in batches:
-        agreed.protocol.add_signs(batch.payloads, wanted)
+        agreed.protocol.counter.add_signs(batch.payloads, wanted)
     assert wanted.size == found.signs.size == 2
-    full = np.full((7, agreed.protocol.payload_size), 0xFF, np.uint8)
-    agreed.protocol.add_signs(full, wanted)
+    full = np.full((7, agreed.protocol.device.payload_size), 0xFF, np.uint8)
+    agreed.protocol.counter.add_signs(full, wanted)
     some = ReportColumns(agreed.digest, 0, np.arange(7, dtype=np.uint64), read_only(full))
     found = count.add_input(found, some)
     assert found.signs.tolist() == wanted.tolist()

@@ -178,7 +178,7 @@ class Cluster:
     def last_support(self) -> list[int]:
         """Support counts of the newest result."""
         support = next(r.support for r in reversed(self.results) if r.support is not None)
-        return self.collection.protocol.support_counts(of_kind(Support, support).counts).tolist()
+        return self.collection.protocol.counter.support_counts(of_kind(Support, support).counts).tolist()
 
 
 def some_messages(agreed: Collection, draw: random.Random, pool: ReportColumns, until: int) -> list[Sent]:

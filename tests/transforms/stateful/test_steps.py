@@ -89,7 +89,7 @@ def agree(found: Machine, sent: Iterable[Sent], deduplicate: bool = True) -> Non
 
 def counts_of(found: Machine, digest: str, support: Any) -> list[int]:
     (agreed,) = (c for c in found.collections.values() if c.digest_hex == digest)
-    return agreed.protocol.support_counts(support.counts).tolist()
+    return agreed.protocol.counter.support_counts(support.counts).tolist()
 
 
 @cache
@@ -167,7 +167,7 @@ def test_copies_change_nothing_but_the_books(times: int, bits: int, monkeypatch:
     for _ in range(times):
         often.arrive(DIRECT.digest, batch, 0)
     sizes = [cells.bag.largest for cells in often.shards.values()]
-    width = 8 + DIRECT.protocol.payload_size
+    width = 8 + DIRECT.protocol.device.payload_size
     assert max(sizes) <= (256 + 2 * 100) * width + 256 * 32
     once.advance()
     often.advance()
@@ -218,7 +218,9 @@ def test_a_bag_is_rewritten_where_it_gains_from_it(
 def many(reports: int) -> ReportColumns:
     """Reports of epoch 0 that say the same, each with an id of its own."""
     ids = np.random.Generator(np.random.Philox(3)).integers(0, 2**64, reports, np.uint64)
-    return ReportColumns(DIRECT.digest, 0, ids, np.zeros((reports, DIRECT.protocol.payload_size), np.uint8))
+    return ReportColumns(
+        DIRECT.digest, 0, ids, np.zeros((reports, DIRECT.protocol.device.payload_size), np.uint8)
+    )
 
 
 def compacted_from(reports: int, worth: int, monkeypatch: pytest.MonkeyPatch) -> Cells:

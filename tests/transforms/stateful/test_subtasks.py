@@ -73,7 +73,7 @@ class Published:
         assert self.newest is None or number.revision >= self.newest.revision
         assert self.contents.setdefault(number.revision, content) == content
         self.newest = number
-        self.last = AGREED.protocol.support_counts(of_kind(Support, counted.support).counts).tolist()
+        self.last = AGREED.protocol.counter.support_counts(of_kind(Support, counted.support).counts).tolist()
 
 
 def publishes_in_time(job: Cluster, draw: random.Random, interval: int = INTERVAL) -> None:

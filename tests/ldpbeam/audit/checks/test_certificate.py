@@ -94,7 +94,7 @@ def test_a_second_round_that_is_too_weak_is_found(name: str) -> None:
 def test_noise_of_a_higher_level_is_found() -> None:
     collection = COLLECTIONS["laplace_mean"]
     protocol: Any = collection.protocol
-    m = protocol.maximum
+    m = protocol.estimator.maximum
     noise = LaplaceNoise.for_level(1.0 + 1e-9, m, m + protocol.margin)
     assert broken(with_round(collection, "instant", noise))
 

@@ -12,7 +12,7 @@ from scipy.stats import binom
 from ldpbeam.audit.checks.replay import LAGS, looked_at, replays
 from ldpbeam.audit.law.blocks import Blocks, decide, divergence, sized, views_of
 from ldpbeam.audit.law.bound import chernoff
-from ldpbeam.audit.law.encodings import model_of
+from ldpbeam.audit.law.pairs import model_of
 from ldpbeam.channels.channel import BitChannel, SymbolChannel
 from ldpbeam.protocols.local_hash import BLH
 from tests.ldpbeam.audit.collections import COLLECTIONS, of
@@ -104,7 +104,7 @@ def test_two_reports_are_equal_as_often_as_enumeration_has_it(name: str) -> None
     assert sum(p for p, _ in looked.kinds) == pytest.approx(1, rel=1e-9)
     value = model.pair[1]
     if name in ("grr", "oue", "one_bit_mean"):
-        expected = sum(float(protocol.likelihood(one, value)) ** 2 for one in protocol.responses())
+        expected = sum(float(protocol.law.likelihood(one, value)) ** 2 for one in protocol.law.responses())
     elif name == "l_osue":
         rounds = rounds_of(protocol)
         permanent, instant = of_kind(BitChannel, rounds.permanent), of_kind(BitChannel, rounds.instant)
@@ -123,7 +123,7 @@ def test_two_reports_are_equal_as_often_as_enumeration_has_it(name: str) -> None
         expected = (float(protocol.instant.own) ** 2 + float(protocol.instant.other) ** 2) / seeds
     elif name == "dbitflip":
         expected = sum(
-            (float(protocol.likelihood(one, value)) / comb(4, 2)) ** 2 for one in protocol.responses()
+            (float(protocol.law.likelihood(one, value)) / comb(4, 2)) ** 2 for one in protocol.law.responses()
         )
     else:
         bits: BitChannel | None = getattr(protocol, "instant", None)

@@ -16,6 +16,7 @@ from ldpbeam.audit.client.clients import Memoised, PythonClient
 from ldpbeam.audit.client.draws import Plan
 from ldpbeam.audit.law.bound import least_bound, level_bound, lower_limit, two_sided, upper_limit
 from tests.ldpbeam.audit.collections import of
+from tests.narrow import present
 
 
 @pytest.mark.parametrize("p", [0.001, 0.1, 0.5, 0.9])
@@ -81,7 +82,8 @@ def test_a_drawn_bound_is_at_least_what_theory_gives(tmp_path: Path) -> None:
     collection = of("grr", size=2)
     plan = Plan(draws=20_000, lasting=20, swept=(4, 4), forked=8, pairs=8)
     found = audit(PythonClient(collection, Memoised("stored"), tmp_path), collection, plan, 1e-9)
-    p, q = (float(x) for x in (collection.protocol.support.own, collection.protocol.support.other))  # type: ignore[union-attr]
+    support = present(collection.protocol.estimator.support)
+    p, q = float(support.own), float(support.other)
     share = 1e-9 / 2 / len(found.levels)
     single = [one for one in found.levels if one.check is Check.BOUND]
     assert len(single) == 2

@@ -92,7 +92,7 @@ def test_what_is_landed_is_there_again(output: Path) -> None:
 
 def test_parts_of_any_layout_in_memory_are_kept(output: Path) -> None:
     draw = np.random.default_rng(1)
-    width = TWO.protocol.payload_size + 1
+    width = TWO.protocol.device.payload_size + 1
     parts = []
     for n in (1, 200_000, 3):
         ids, rows = draw.integers(0, 1 << 64, 2 * n, np.uint64), draw.integers(0, 5, (n, width), np.uint8)

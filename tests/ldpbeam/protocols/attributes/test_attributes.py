@@ -30,6 +30,7 @@ from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, LocalProtocol, Memo,
 from ldpbeam.protocols.attributes.allocate import ALLOCATIONS, allocate
 from ldpbeam.protocols.attributes.base import AttributeProtocol
 from ldpbeam.protocols.attributes.sample import Sample
+from ldpbeam.protocols.part_estimator import part_estimators
 from ldpbeam.randomness import ScriptedRandomness, SystemRandomness
 from ldpbeam.support import Support
 from tests.narrow import present
@@ -62,7 +63,7 @@ def seeds(kind: LocalProtocol[Any]) -> int:
 
 def channel(kind: AttributeProtocol[Any]) -> Iterator[tuple[Any, Fraction]]:
     """Every response with the probability of the seeds in it."""
-    for response in kind.responses():
+    for response in kind.law.responses():
         if isinstance(kind, Sample):
             yield response, Fraction(1, seeds(kind.parts[response.attribute]))
         else:
@@ -82,13 +83,13 @@ def test_the_whole_channel(allocation: str, name: str | None) -> None:
     reports = {v: [Fraction(0)] * len(SIZES) for v in values}
     worst = Fraction(1)
     for response, seed in channel(kind):
-        payload = kind.encode(response)
-        assert kind.decode(payload) == response
-        counts = np.zeros(kind.counts_length, np.int64)
-        kind.add_support(np.frombuffer(payload, np.uint8).reshape(1, -1), counts)
-        supported = kind.support_counts(counts).tolist()
-        behind = [n for _, n in kind.part_counts(counts, 1)]
-        chances = [kind.likelihood(response, v) for v in values]
+        payload = kind.device.encode(response)
+        assert kind.device.decode(payload) == response
+        counts = np.zeros(kind.counter.counts_length, np.int64)
+        kind.counter.add(np.frombuffer(payload, np.uint8).reshape(1, -1), counts)
+        supported = kind.counter.support_counts(counts).tolist()
+        behind = [n for _, n in kind.counter.part_counts(counts, 1)]
+        chances = [kind.law.likelihood(response, v) for v in values]
         worst = max(worst, max(chances) / min(chances))
         for v, chance in zip(values, chances, strict=True):
             totals[v] += seed * chance
@@ -99,10 +100,10 @@ def test_the_whole_channel(allocation: str, name: str | None) -> None:
     assert set(totals.values()) == {Fraction(1)}
     assert worst == kind.guarantee.first_ratio
     start = 0
-    for j, (part, size) in enumerate(zip(kind.estimators, SIZES, strict=True)):
+    for j, (part, size) in enumerate(zip(part_estimators(kind), SIZES, strict=True)):
         probabilities = present(part.support)
         for v in values:
-            assert reports[v][j] == kind.sampled
+            assert reports[v][j] == kind.share
             for w in range(size):
                 share = expected[v][start + w] / reports[v][j]
                 assert (share - probabilities.other) / probabilities.gap == (v[j] == w)
@@ -176,7 +177,9 @@ def test_where_allomfree_switches(calibration: Calibration, switches: dict[tuple
         for size, part in zip(sizes, kind.parts, strict=True):
             for other in ("l_grr", "l_osue"):
                 rival = allocate("sample", other, (size, size), parameters).parts[0]
-                assert float(present(part.support).floor) <= float(present(rival.support).floor) * (1 + 1e-12)
+                assert float(present(part.estimator.support).floor) <= float(
+                    present(rival.estimator.support).floor
+                ) * (1 + 1e-12)
 
 
 @pytest.mark.thorough
@@ -224,36 +227,36 @@ def _floor(p1: float, q1: float, p2: float, q2: float) -> float:
 def test_check_agrees_with_decode(allocation: str, name: str) -> None:
     kind = build(allocation, name, (3, 11, 7))
     draw = np.random.default_rng(3)
-    payloads = draw.integers(0, 256, (3000, kind.payload_size)).astype(np.uint8)
+    payloads = draw.integers(0, 256, (3000, kind.device.payload_size)).astype(np.uint8)
     source = SystemRandomness()
     for row in range(1500):
         value = tuple(int(draw.integers(size)) for size in (3, 11, 7))
-        response, _ = kind.privatize(value, kind.new_memo(source), source)
-        payload = kind.encode(response)
-        assert len(payload) == kind.payload_size
-        assert kind.decode(payload) == response
+        response, _ = kind.device.privatize(value, kind.device.new_memo(source), source)
+        payload = kind.device.encode(response)
+        assert len(payload) == kind.device.payload_size
+        assert kind.device.decode(payload) == response
         payloads[row] = np.frombuffer(payload, np.uint8)
         if row >= 700:  # one wrong byte
-            payloads[row, draw.integers(kind.payload_size)] ^= draw.integers(1, 256)
+            payloads[row, draw.integers(kind.device.payload_size)] ^= draw.integers(1, 256)
     if allocation == "sample":
         payloads[1500:, 0] %= 4
-    codes = kind.check(payloads)
+    codes = kind.counter.check(payloads)
     assert not codes[:700].any()
     for payload, code in zip(payloads, codes, strict=True):
         try:
-            response = kind.decode(payload.tobytes())
+            response = kind.device.decode(payload.tobytes())
         except InvalidPayload as error:
             assert CheckCode(code).reason is error.reason
         else:
             assert code == 0
-            assert kind.encode(response) == payload.tobytes()
+            assert kind.device.encode(response) == payload.tobytes()
     with pytest.raises(InvalidPayload):
-        kind.decode(b"\0" * (kind.payload_size + 1))
+        kind.device.decode(b"\0" * (kind.device.payload_size + 1))
 
 
 def test_padding_and_attributes_that_do_not_exist() -> None:
     kind = build("sample", "grr", (3, 300))
-    assert kind.payload_size == 3
+    assert kind.device.payload_size == 3
     bad = {
         b"\2\0\0": Reason.VALUE_OUT_OF_RANGE,  # a third attribute
         b"\0\3\0": Reason.VALUE_OUT_OF_RANGE,  # a fourth value
@@ -261,22 +264,22 @@ def test_padding_and_attributes_that_do_not_exist() -> None:
     }
     for payload, reason in bad.items():
         with pytest.raises(InvalidPayload) as caught:
-            kind.decode(payload)
+            kind.device.decode(payload)
         assert caught.value.reason is reason
-        code = kind.check(np.frombuffer(payload, np.uint8).reshape(1, -1))[0]
+        code = kind.counter.check(np.frombuffer(payload, np.uint8).reshape(1, -1))[0]
         assert CheckCode(code).reason is reason
 
 
 def test_many_attributes_have_two_bytes_of_index() -> None:
     kind = build("sample", "grr", (2,) * 257)
     assert isinstance(kind, Sample)
-    assert kind.payload_size == 3
-    memo = kind.new_memo(ScriptedRandomness([256]))
-    response, _ = kind.privatize((0,) * 257, memo, ScriptedRandomness([0]))
-    payload = kind.encode(response)
+    assert kind.device.payload_size == 3
+    memo = kind.device.new_memo(ScriptedRandomness([256]))
+    response, _ = kind.device.privatize((0,) * 257, memo, ScriptedRandomness([0]))
+    payload = kind.device.encode(response)
     assert payload == b"\0\1\0"
-    counts = np.zeros(kind.counts_length, np.int64)
-    kind.add_support(np.frombuffer(payload, np.uint8).reshape(1, -1), counts)
+    counts = np.zeros(kind.counter.counts_length, np.int64)
+    kind.counter.add(np.frombuffer(payload, np.uint8).reshape(1, -1), counts)
     assert np.flatnonzero(counts).tolist() == [256, 257 + 512]
 
 
@@ -284,10 +287,10 @@ def test_many_attributes_have_two_bytes_of_index() -> None:
 def test_the_memo(allocation: str) -> None:
     """What is memoised is kept, and the memo is the same object when nothing new was."""
     kind, source = build(allocation, "loloha", (4, 9)), SystemRandomness()
-    memo = kind.new_memo(source)
+    memo = kind.device.new_memo(source)
     seen: set[int] = set()
     for _ in range(20):
-        response, after = kind.privatize((1, 2), memo, source)
+        response, after = kind.device.privatize((1, 2), memo, source)
         if seen:
             assert after is memo
         memo = after
@@ -295,32 +298,40 @@ def test_the_memo(allocation: str) -> None:
     assert len(seen) == 1
     assert sum(len(part.answers) for part in memo.parts) == (1 if allocation == "sample" else 2)
     with pytest.raises(ValueError, match="new_memo"):
-        kind.privatize((1, 2), type(memo)(), source)
+        kind.device.privatize((1, 2), type(memo)(), source)
     for bad in ((1,), (1, 9), (-1, 0), (1, 2, 3)):
         with pytest.raises(ValueError, match=r"attributes|domain"):
-            kind.privatize(bad, memo, source)
+            kind.device.privatize(bad, memo, source)
 
 
 def test_what_a_response_says_about_each_attribute() -> None:
     """A sampled device speaks about the attribute that it drew, others about all, each in its own words."""
     sample, split = (build(allocation, "grr", (3, 300, 5)) for allocation in ("sample", "split"))
     for seed in range(3):
-        response, _ = sample.privatize((2, 299, 4), Memo(seed, parts=(Memo(),)), SystemRandomness())
-        ((attribute, said),) = sample.said_about(response).items()
-        assert (attribute, said) == (seed, sample.decode(sample.encode(response)).response)
-    response, _ = split.privatize((2, 299, 4), split.new_memo(SystemRandomness()), SystemRandomness())
-    encoded = [split.parts[index].encode(said) for index, said in sorted(split.said_about(response).items())]
-    assert b"".join(encoded) == split.encode(response)
+        response, _ = sample.device.privatize((2, 299, 4), Memo(seed, parts=(Memo(),)), SystemRandomness())
+        ((attribute, said),) = sample.device.said_about(response).items()
+        assert (attribute, said) == (seed, sample.device.decode(sample.device.encode(response)).response)
+    response, _ = split.device.privatize(
+        (2, 299, 4), split.device.new_memo(SystemRandomness()), SystemRandomness()
+    )
+    encoded = [
+        split.parts[index].device.encode(said)
+        for index, said in sorted(split.device.said_about(response).items())
+    ]
+    assert b"".join(encoded) == split.device.encode(response)
     alone = split.parts[0]
-    assert alone.said_about(1) == {0: 1}
+    assert alone.device.said_about(1) == {0: 1}
 
 
 def test_the_estimates_know_that_devices_were_sampled() -> None:
     kind = build("sample", "dbitflip", (8, 4), d=2)
-    assert [present(part.support).sampled for part in kind.estimators] == [Fraction(1, 8), Fraction(1, 4)]
+    assert [present(part.support).sampled for part in part_estimators(kind)] == [
+        Fraction(1, 8),
+        Fraction(1, 4),
+    ]
     kind = build("allomfree", None, (2, 40, 3))
-    for part, inner in zip(kind.estimators, kind.parts, strict=True):
-        support, alone = present(part.support), present(inner.support)
+    for part, inner in zip(part_estimators(kind), kind.parts, strict=True):
+        support, alone = present(part.support), present(inner.estimator.support)
         assert support.sampled == Fraction(1, 3)
         assert (support.own, support.other) == (alone.own, alone.other)
         assert pickle.loads(pickle.dumps(part)) == part
@@ -333,35 +344,35 @@ def test_the_estimates_know_that_devices_were_sampled() -> None:
 def test_a_share_of_a_share_of_the_devices_reports() -> None:
     """Where only half of the population reports at all, each attribute of three is known of a sixth."""
     kind = build("sample", "grr", (4, 4, 4))
-    counts = np.full(kind.counts_length, 25, np.int64)
+    counts = np.full(kind.counter.counts_length, 25, np.int64)
     counts[:3] = 60
-    half = kind.estimate(counts, 180, share=Fraction(1, 2))
-    support = present(kind.parts[0].support)
+    half = kind.estimator.estimate(counts, 180, share=Fraction(1, 2))
+    support = present(kind.parts[0].estimator.support)
     sixth = replace(support, sampled=Fraction(1, 6))
     assert half.std_error[0] ** 2 == pytest.approx(variance(nearest_shares(half.frequency[:4]), 60, sixth)[0])
-    assert half.std_error[0] > kind.estimate(counts, 180).std_error[0]
+    assert half.std_error[0] > kind.estimator.estimate(counts, 180).std_error[0]
 
 
 def test_merging_is_addition_and_estimates_stand_one_after_the_other() -> None:
     kind = build("sample", "l_osue", (4, 9))
     draw = np.random.default_rng(1)
-    counts = draw.integers(0, 50, kind.counts_length).astype(np.int64)
+    counts = draw.integers(0, 50, kind.counter.counts_length).astype(np.int64)
     counts[:2] = (100, 80)
-    whole = kind.estimate(counts, 180)
+    whole = kind.estimator.estimate(counts, 180)
     assert whole.n.tolist() == [100] * 4 + [80] * 9
     start = 0
-    for part, (cells, n) in zip(kind.estimators, kind.part_counts(counts, 180), strict=True):
+    for part, (cells, n) in zip(part_estimators(kind), kind.counter.part_counts(counts, 180), strict=True):
         single = part.estimate(cells, n)
-        rows = slice(start, start + part.protocol.results)
-        start += part.protocol.results
+        rows = slice(start, start + part.protocol.estimator.size)
+        start += part.protocol.estimator.size
         for name in ("frequency", "std_error", "low", "high_all"):
             assert np.array_equal(getattr(whole, name)[rows], getattr(single, name))
-    both = kind.consistent("norm_sub", whole)
+    both = kind.estimator.consistent("norm_sub", whole)
     assert both[:4].sum() == pytest.approx(1.0)
     assert both[4:].sum() == pytest.approx(1.0)
     counts[0] = 0
     counts[2:6] = 0
-    silent = kind.estimate(counts, 80)
+    silent = kind.estimator.estimate(counts, 80)
     assert np.isnan(silent.frequency[:4]).all()
     assert np.isfinite(silent.frequency[4:]).all()
 
@@ -508,7 +519,7 @@ def test_what_cannot_be_allocated() -> None:
 def test_an_epoch_withholds_single_attributes() -> None:
     agreed = collection(min_reports=50)
     kind = agreed.protocol
-    counts = np.zeros(kind.counts_length, np.int64)
+    counts = np.zeros(kind.counter.counts_length, np.int64)
     counts[:3] = (49, 50, 51)
     found = make_consistent(agreed, estimate_epoch(agreed, 0, Support(counts, 150)))
     assert [one.status for one in found.attributes] == [INSUFFICIENT, OK, OK]
@@ -526,14 +537,14 @@ def test_attributes_have_tie_draws_of_their_own(allocation: str) -> None:
     agreed = collection(attributes=attributes, allocation=allocation, protocol="grr", parameters=level)
     kind = agreed.protocol
     reports = 600
-    counts = np.ones(kind.counts_length, np.int64)
+    counts = np.ones(kind.counter.counts_length, np.int64)
     if allocation == "sample":
         counts[:3] = 200
     found = estimate_epoch(agreed, 4, Support(counts, reports)).attributes
     ties = tie_breakers(agreed.digest, 4, sum(sizes))
-    together = kind.estimate(counts, reports, ties)
+    together = kind.estimator.estimate(counts, reports, ties)
     for j, one in enumerate(found):
-        part, (cells, n) = kind.estimators[j], kind.part_counts(counts, reports)[j]
+        part, (cells, n) = part_estimators(kind)[j], kind.counter.part_counts(counts, reports)[j]
         mine = slice(200 * j, 200 * (j + 1))
         assert one.estimates is not None
         assert n * float(present(part.support).other) < FEW
@@ -586,8 +597,8 @@ def test_allomfree_on_the_papers_data(
 
             def error(allocation: str, protocol: str | None, levels: Parameters = levels) -> float:
                 kind = allocate(allocation, protocol, sizes, levels)
-                n = 1000 * float(kind.sampled)
-                parts = zip(truth, kind.estimators, strict=True)
+                n = 1000 * float(kind.share)
+                parts = zip(truth, part_estimators(kind), strict=True)
                 return float(np.mean([variance(f, 1, present(part.support)).mean() / n for f, part in parts]))
 
             best = error("allomfree", None)

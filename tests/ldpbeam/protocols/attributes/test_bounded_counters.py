@@ -29,7 +29,8 @@ from ldpbeam.protocols.attributes.allocate import allocate
 from ldpbeam.protocols.attributes.base import AttributeProtocol
 from ldpbeam.protocols.attributes.bounded_counters import BoundedCounters
 from ldpbeam.protocols.attributes.sample import Sample
-from ldpbeam.protocols.one_bit_mean import OneBit
+from ldpbeam.protocols.one_bit_mean import OneBit, OneBitLaw
+from ldpbeam.protocols.part_estimator import part_estimators
 from ldpbeam.randomness import SystemRandomness
 from ldpbeam.report_page.document import write_page
 from ldpbeam.simulators.deliver.simulate import simulate
@@ -62,8 +63,8 @@ def worst(kind: AttributeProtocol[Any], vectors: list[tuple[int, ...]]) -> Fract
     """Largest ratio of any response between any two vectors, from the integers."""
     found = Fraction(1)
     with remembered_chances():
-        for response in kind.responses():
-            chances = [kind.likelihood(response, v) for v in vectors]
+        for response in kind.law.responses():
+            chances = [kind.law.likelihood(response, v) for v in vectors]
             found = max(found, max(chances) / min(chances))
     return found
 
@@ -72,17 +73,17 @@ def worst(kind: AttributeProtocol[Any], vectors: list[tuple[int, ...]]) -> Fract
 def remembered_chances() -> Iterator[None]:
     """Each counter's own chances are worked out once: they are asked for with every vector."""
     known: dict[tuple[int, int, int], Fraction] = {}
-    kept: list[OneBit] = []
-    original = OneBit.likelihood
+    kept: list[OneBitLaw] = []
+    original = OneBitLaw.likelihood
 
-    def likelihood(part: OneBit, response: int, value: int) -> Fraction:
+    def likelihood(part: OneBitLaw, response: int, value: int) -> Fraction:
         key = (id(part), response, value)
         if key not in known:
             kept.append(part)  # lest another part be given its identity
             known[key] = original(part, response, value)
         return known[key]
 
-    with mock.patch.object(OneBit, "likelihood", likelihood):
+    with mock.patch.object(OneBitLaw, "likelihood", likelihood):
         yield
 
 
@@ -214,23 +215,23 @@ def test_the_whole_channel(allocation: str, name: str, sizes: tuple[int, ...]) -
     for value in product(range(4), repeat=len(sizes)):
         total = Fraction(0)
         ones, reports = [Fraction(0)] * len(sizes), [Fraction(0)] * len(sizes)
-        for response in kind.responses():
-            payload = kind.encode(response)
-            assert kind.decode(payload) == response
-            counts = np.zeros(kind.counts_length, np.int64)
+        for response in kind.law.responses():
+            payload = kind.device.encode(response)
+            assert kind.device.decode(payload) == response
+            counts = np.zeros(kind.counter.counts_length, np.int64)
             row = np.frombuffer(payload, np.uint8).reshape(1, -1)
-            assert kind.check(row).tolist() == [0]
-            kind.add_support(row, counts)
-            chance = kind.likelihood(response, value)
+            assert kind.counter.check(row).tolist() == [0]
+            kind.counter.add(row, counts)
+            chance = kind.law.likelihood(response, value)
             total += chance
-            for j, (cells, n) in enumerate(kind.part_counts(counts, 1)):
+            for j, (cells, n) in enumerate(kind.counter.part_counts(counts, 1)):
                 ones[j] += chance * int(cells[0])
                 reports[j] += chance * n
         assert total == 1
         for j, part in enumerate(kind.parts):
             assert isinstance(part, OneBit)
             share = (ones[j] / reports[j] - part.ends.other) / part.ends.gap
-            assert part.maximum * share == value[j]
+            assert part.estimator.maximum * share == value[j]
     if allocation != "together":
         vectors = list(product(range(4), repeat=len(sizes)))
         assert worst(kind, vectors) == kind.guarantee.first_ratio
@@ -240,37 +241,37 @@ def test_the_whole_channel(allocation: str, name: str, sizes: tuple[int, ...]) -
 @pytest.mark.parametrize("counters", [2, 7, 8, 9, 20])
 def test_bits_are_packed(counters: int) -> None:
     kind = build("together", "one_bit_mean", (9,) * counters)
-    assert kind.payload_bits == counters
-    assert kind.payload_size == -(-counters // 8)
+    assert kind.device.payload_bits == counters
+    assert kind.device.payload_size == -(-counters // 8)
     draw = np.random.default_rng(counters)
-    payloads = draw.integers(0, 256, (500, kind.payload_size)).astype(np.uint8)
+    payloads = draw.integers(0, 256, (500, kind.device.payload_size)).astype(np.uint8)
     good = []
-    for payload, code in zip(payloads, kind.check(payloads), strict=True):
+    for payload, code in zip(payloads, kind.counter.check(payloads), strict=True):
         try:
-            response = kind.decode(payload.tobytes())
+            response = kind.device.decode(payload.tobytes())
         except InvalidPayload as error:
             assert CheckCode(code).reason is error.reason is Reason.UNUSED_BITS
         else:
             assert code == 0
-            assert kind.encode(response) == payload.tobytes()
+            assert kind.device.encode(response) == payload.tobytes()
             good.append((payload, response))
     assert good
-    counts = np.zeros(kind.counts_length, np.int64)
-    kind.add_support(np.array([payload for payload, _ in good]), counts)
+    counts = np.zeros(kind.counter.counts_length, np.int64)
+    kind.counter.add(np.array([payload for payload, _ in good]), counts)
     assert counts.tolist() == np.sum([response for _, response in good], axis=0).tolist()
-    assert kind.encode((1,) + (0,) * (counters - 1))[0] == 1
+    assert kind.device.encode((1,) + (0,) * (counters - 1))[0] == 1
     with pytest.raises(InvalidPayload):
-        kind.decode(b"\0" * (kind.payload_size + 1))
+        kind.device.decode(b"\0" * (kind.device.payload_size + 1))
 
 
 @pytest.mark.parametrize("name", BITS)
 def test_a_device_refuses_counters_that_add_up_to_too_much(name: str) -> None:
     kind, source = build("together", name, (61,) * 3), SystemRandomness()
-    memo = kind.new_memo(source)
+    memo = kind.device.new_memo(source)
     for fine in ((60, 0, 0), (20, 20, 20), (0, 0, 0)):
-        assert len(kind.privatize(fine, memo, source)[0]) == 3
+        assert len(kind.device.privatize(fine, memo, source)[0]) == 3
     with pytest.raises(ValueError, match="at most 60") as caught:
-        kind.privatize((41, 7, 13), memo, source)
+        kind.device.privatize((41, 7, 13), memo, source)
     assert not {"41", "7", "13", "61"} & set(str(caught.value).split())
     fleet = ProtocolFleet(kind, 2, RandomWords(1))
     with pytest.raises(ValueError, match="at most 60"):
@@ -278,7 +279,7 @@ def test_a_device_refuses_counters_that_add_up_to_too_much(name: str) -> None:
     # Without the assumption the other allocations take it.
     for allocation in ("sample", "split"):
         other = build(allocation, name, (61,) * 3)
-        other.privatize((41, 7, 13), other.new_memo(source), source)
+        other.device.privatize((41, 7, 13), other.device.new_memo(source), source)
 
 
 # --- estimates
@@ -292,23 +293,23 @@ def vectors(devices: int, m: int) -> np.ndarray:
 
 
 def estimated(kind: AttributeProtocol[Any], values: np.ndarray, seed: int) -> Any:
-    counts = np.zeros(kind.counts_length, np.int64)
+    counts = np.zeros(kind.counter.counts_length, np.int64)
     for batch in ProtocolFleet(kind, len(values), RandomWords(seed)).reports(0, values):
-        assert not kind.check(batch.payloads).any()
-        kind.add_support(batch.payloads, counts)
-    return kind.estimate(counts, len(values))
+        assert not kind.counter.check(batch.payloads).any()
+        kind.counter.add(batch.payloads, counts)
+    return kind.estimator.estimate(counts, len(values))
 
 
 def error_of(kind: AttributeProtocol[Any], values: np.ndarray) -> np.ndarray:
     """Standard error of each mean; of the expected number of reports where devices draw a counter."""
-    n, found = len(values) * float(kind.sampled), []
+    n, found = len(values) * float(kind.share), []
     for part, column in zip(kind.parts, values.T, strict=True):
         if isinstance(part, OneBit):
-            each = np.array([float(part.likelihood(1, v)) for v in range(part.domain_size)])[column]
-            noise = (part.maximum / float(part.ends.gap)) ** 2 * float((each * (1 - each)).mean())
+            each = np.array([float(part.law.likelihood(1, v)) for v in range(part.domain_size)])[column]
+            noise = (part.estimator.maximum / float(part.ends.gap)) ** 2 * float((each * (1 - each)).mean())
         else:
             noise = float(part.instant.variance)  # type: ignore[attr-defined]
-        found.append((noise + (1 - float(kind.sampled)) * float(column.var())) / n)
+        found.append((noise + (1 - float(kind.share)) * float(column.var())) / n)
     return np.sqrt(found)
 
 
@@ -363,10 +364,10 @@ def test_the_error_holds_what_drawing_devices_adds(name: str) -> None:
 def test_intervals_of_sampled_laplace_means() -> None:
     """They solve their equation or end at the range or the estimate, and hold the noise-only interval."""
     kind = build("sample", "laplace_mean", (101, 101), 3.0)
-    part, whole = kind.estimators[0], kind.parts[0]
+    part, whole = part_estimators(kind)[0], kind.parts[0]
     noise, z = whole.instant.variance, float(norm.isf(0.025))  # type: ignore[attr-defined]
     for total in (-9000, -300, 0, 700, 20_000, 39_000, 40_500, 60_000):
-        found, plain = (p.estimate(np.array([total]), 400) for p in (part, whole))
+        found, plain = (p.estimate(np.array([total]), 400) for p in (part, whole.estimator))
         assert found.low[0] <= plain.low[0] < plain.high[0] <= found.high[0]
         mean, ends = total / 400, (found.low[0], found.high[0])
         assert ends[0] <= mean <= ends[1]
@@ -378,7 +379,7 @@ def test_intervals_of_sampled_laplace_means() -> None:
                 assert end in (0.0, 100.0, mean)
     wide = part.estimate(np.array([20_000]), 400)
     assert 0 < wide.low[0] < wide.high[0] < 100
-    silent = kind.estimate(np.array([0, 9, 0, 100]), 9)
+    silent = kind.estimator.estimate(np.array([0, 9, 0, 100]), 9)
     assert np.isnan(silent.frequency[0])
     assert silent.frequency[1] == pytest.approx(100 / 9)
     assert isinstance(kind, Sample)
@@ -406,7 +407,7 @@ RRPM = "protocol: one_bit_rrpm\nepsilon_longitudinal: 1.0\ngamma: 0.2\nsegment: 
 def test_a_collection_of_counters() -> None:
     agreed = parse_collection(FILE)
     assert isinstance(agreed.protocol, BoundedCounters)
-    assert agreed.protocol.sum_limit == 60
+    assert agreed.protocol.device.sum_limit == 60
     message = agreed.to_message()
     assert message.allocation == "together"
     assert [(a.gamma, a.segment, a.domain.maximum) for a in message.attributes] == [(0.2, 30, 60.0)] * 3
@@ -419,7 +420,7 @@ def test_a_collection_of_counters() -> None:
     texts += [FILE.replace("max: 60", "max: 120"), texts[0].replace(RRPM, LAPLACE)]
     others = [parse_collection(text) for text in texts]
     assert len({agreed.digest, *(other.digest for other in others)}) == 7
-    assert others[0].protocol.sum_limit is None
+    assert others[0].protocol.device.sum_limit is None
 
 
 @pytest.mark.parametrize(
@@ -471,7 +472,7 @@ def crowd(agreed: Collection, spec: str, devices: int | None, epochs: int = 2) -
         devices=devices,
         epochs=epochs,
         random_words=RandomWords(3),
-        limit=agreed.protocol.sum_limit,
+        limit=agreed.protocol.device.sum_limit,
     )
 
 

@@ -1,6 +1,7 @@
-"""Probabilities of counts and scores, which :mod:`ldpbeam.promise.best_guess` adds up.
+"""How often the best guess from reports is right: probabilities of counts and scores.
 
-Plans ask for them, so that nothing but numpy is loaded.
+The laws of protocols add these up (``best_guess`` of :mod:`ldpbeam.protocols.law`). Plans ask for them, so
+that nothing but numpy is loaded.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpbeam.arrays import Floats
+from ldpbeam.channels.channel import SymbolChannel
 
 NOTHING = -45.0
 """Logarithm of a probability that changes no digit of the result."""
@@ -84,6 +86,20 @@ def largest(own: float, each: float, rivals: int, free: int, reports: int) -> fl
         found = np.exp(rivals * size + others.real[some] + chances[place]) * np.cos(turn)
         right += float(weights @ found @ terms.weights[some])
     return right
+
+
+def symbols(permanent: SymbolChannel | None, instant: SymbolChannel, reached: int, reports: int) -> float:
+    """Σ over reports y of the largest likelihood among ``reached`` of the symbols: of the one sent most.
+
+    A memoised answer that is another of these symbols is right as often as each of the others is sent most;
+    one that is none of them favours no symbol.
+    """
+    free = instant.size - reached
+    right = largest(float(instant.own), float(instant.other), reached - 1, free, reports)
+    if permanent is None:
+        return reached * right
+    own, other = float(permanent.own), float(permanent.other)
+    return reached * (own * right + other * (1 - right)) + free * other
 
 
 class _Rival:

@@ -12,9 +12,9 @@ import pytest
 
 from ldpbeam.audit.checks.evidence import cell_probability, constant_limit
 from ldpbeam.audit.client.draws import all_cells
-from ldpbeam.audit.law.encodings import model_of
-from ldpbeam.audit.law.model import Model
+from ldpbeam.audit.law.pairs import model_of
 from ldpbeam.protocols.contract import LocalProtocol
+from ldpbeam.protocols.history_model import Model
 from ldpbeam.protocols.laplace_mean import LaplaceMean
 from ldpbeam.protocols.local_hash import Hashed
 from ldpbeam.randomness import FULL
@@ -26,11 +26,11 @@ SETTINGS = [setting for size in (2, 3, 5) for setting in settings((size,))]
 
 def first_reports(protocol: LocalProtocol[Any], model: Model, value: Any) -> dict[Any, Fraction]:
     """P(stratum and symbol) from ``likelihood``, over every response."""
-    responses = list(protocol.responses())
+    responses = list(protocol.law.responses())
     seeds = {getattr(response, "seed", None) for response in responses}
     found: dict[Any, Fraction] = defaultdict(Fraction)
     for response in responses:
-        found[model.place(response)] += protocol.likelihood(response, value) / len(seeds)
+        found[model.place(response)] += protocol.law.likelihood(response, value) / len(seeds)
     return found
 
 
@@ -63,14 +63,14 @@ def test_attributes_have_the_likelihoods_of_the_protocol(name: str) -> None:
     model = model_of(protocol)
     for number, value in enumerate(model.pair):
         theirs: dict[Any, Fraction] = defaultdict(Fraction)
-        for response in protocol.responses():
+        for response in protocol.law.responses():
             # A part with a hash function has its likelihoods given the function.
-            parts = protocol.said_about(response)
+            parts = protocol.device.said_about(response)
             share = Fraction(1)
             for index in parts:
                 family = getattr(protocol.parts[index], "family", None)
                 share /= 1 if family is None else len(list(family.seeds()))
-            theirs[model.place(response)] += protocol.likelihood(response, value) * share
+            theirs[model.place(response)] += protocol.law.likelihood(response, value) * share
         for cell in all_cells(model, 1):
             assert cell_probability(model, (number,), cell) == theirs[cell[0], cell[1][0]]
 
@@ -106,7 +106,9 @@ def test_histories_are_sums_over_all_memos(name: str, pattern: tuple[int, ...]) 
                 q = p
                 for value, symbol in zip(pattern, sent, strict=True):
                     q *= once(protocol.instant, symbol, table[inputs[value]])
-                made = [protocol.decode(protocol.encode(_response(seed, symbol))) for symbol in sent]
+                made = [
+                    protocol.device.decode(protocol.device.encode(_response(seed, symbol))) for symbol in sent
+                ]
                 places = [model.place(one) for one in made]
                 found[places[0][0], tuple(symbol for _, symbol in places)] += q
     for cell in all_cells(model, 3):

@@ -9,6 +9,7 @@ from operator import index
 from typing import Any, ClassVar, Generic, TypeVar
 
 from ldpbeam.errors import InvalidPayload, Reason
+from ldpbeam.protocols.complete import require_complete
 from ldpbeam.randomness import Randomness
 
 Response = TypeVar("Response")
@@ -37,14 +38,21 @@ class Memo:
         return Memo(self.seed, {**self.answers, key: answer}, self.parts)
 
 
-class DeviceSide(ABC, Generic[Response]):
-    """From a value to the payload of one report, and back to what a payload says."""
+class Device(ABC, Generic[Response]):
+    """From a value to the payload of one report, and back from a payload to a response.
 
-    NAME: ClassVar[str]
+    Class constants:
+        ENCODING: how a value becomes a payload, for devices in other languages; one of docs/wire.md.
+    """
+
     ENCODING: ClassVar[str]
-    """How a value becomes a payload; one of docs/wire.md, by which devices in other languages know it."""
 
     domain_size: int
+
+    def __init_subclass__(cls) -> None:
+        """Raises TypeError for a class that lacks a method or ENCODING."""
+        super().__init_subclass__()
+        require_complete(cls, ("ENCODING",))
 
     @property
     @abstractmethod
@@ -55,6 +63,16 @@ class DeviceSide(ABC, Generic[Response]):
     def payload_size(self) -> int:
         """Length of every payload, bytes."""
         return (self.payload_bits + 7) // 8
+
+    @property
+    def kept_functions(self) -> int | None:
+        """Hash functions of which a device draws one for life; None where it keeps none."""
+        return None
+
+    @property
+    def sum_limit(self) -> int | None:
+        """The most that the values of one device may add up to; None where they may be anything."""
+        return None
 
     def new_memo(self, randomness: Randomness) -> Memo:
         """The memo of a device that never reported."""
@@ -92,7 +110,7 @@ class DeviceSide(ABC, Generic[Response]):
         return plain
 
     @abstractmethod
-    def device_definition(self) -> dict[str, Any]:
+    def definition(self) -> dict[str, Any]:
         """What a device in another language needs besides the sizes: JSON values, all integers worked out.
 
         Weights of a round, which may exceed 2**53, are decimal text. A round that there is not is None.
@@ -128,7 +146,7 @@ class DeviceSide(ABC, Generic[Response]):
 
     def _require_length(self, payload: bytes) -> None:
         if len(payload) != self.payload_size:
-            raise InvalidPayload(Reason.WRONG_LENGTH, f"{self.NAME} payloads have {self.payload_size} bytes")
+            raise InvalidPayload(Reason.WRONG_LENGTH, f"payloads have {self.payload_size} bytes")
 
 
 def plain_integer(number: Any, what: str) -> int:

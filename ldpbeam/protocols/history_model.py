@@ -5,7 +5,8 @@ a history of a few reports is one of few cells, and the probability of each is a
 protocol's integers. What a device draws once for life without looking at the value, and shows in every report
 (its hash function, its buckets, its attribute), decides the *stratum*.
 
-Values are 0 and 1 here: positions in the audited pair. A pattern is a sequence of them, one per report.
+Values are 0 and 1 here: positions in the pair. A pattern is a sequence of them, one per report. The functions
+at the end make the models of protocols whose rounds are channels of symbols or bits.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from functools import cached_property
 from itertools import product
 from math import prod
 from typing import Any
+
+from ldpbeam.channels.channel import BitChannel, SymbolChannel
 
 Pattern = tuple[int, ...]
 Row = tuple[Fraction, ...]
@@ -63,6 +66,10 @@ class Stratum:
         for value, one in zip(pattern, symbols, strict=True):
             under.setdefault(value, []).append(one)
         return prod((self._together(value, some) for value, some in under.items()), start=Fraction(1))
+
+    def first_symbol(self, value: int) -> Row:
+        """P(each symbol | the value, this stratum), of a first report."""
+        return tuple(self.history((value,), (symbol,)) for symbol in range(self.symbols))
 
     def _together(self, value: int, symbols: Sequence[int]) -> Fraction:
         """Σ over answers of P(answer | value) · P(the symbols of reports made under it | answer)."""
@@ -329,3 +336,78 @@ class SampledModel(Model):
 
 def _memoised(stratum: Any) -> bool:
     return any(map(_memoised, stratum.parts)) if hasattr(stratum, "parts") else stratum.memoised
+
+
+# Models of rounds over symbols and bits
+
+
+def symbol_rows(channel: SymbolChannel | None, present: int) -> tuple[Row, ...] | None:
+    """P(output | input) over ``present`` symbols and all others as one more, where there are others.
+
+    None without the channel.
+    """
+    if channel is None:
+        return None
+    own, other, lumped = channel.own, channel.other, channel.size - present
+    rows = []
+    for given in range(present):
+        row = [own if given == output else other for output in range(present)]
+        rows.append(tuple([*row, lumped * other] if lumped else row))
+    if lumped:
+        rows.append((*(other for _ in range(present)), own + (lumped - 1) * other))
+    return tuple(rows)
+
+
+def bit_rows(channel: BitChannel | None, bits: int) -> tuple[Row, ...] | None:
+    """P(output | input) over the vectors of so many independent bits; bit i of a number is bit i.
+
+    None without the channel.
+    """
+    if channel is None:
+        return None
+
+    def chance(given: int, output: int) -> Fraction:
+        found = Fraction(1)
+        for i in range(bits):
+            one = channel.own if given >> i & 1 else channel.other
+            found *= one if output >> i & 1 else 1 - one
+        return found
+
+    numbers = range(1 << bits)
+    return tuple(tuple(chance(given, output) for output in numbers) for given in numbers)
+
+
+Rounds = tuple[tuple[Row, ...] | None, tuple[Row, ...] | None]
+"""Lines of the memoised round and of the one drawn for every report; None for a round that there is not."""
+
+
+def stratum_of(
+    inputs: tuple[int, int],
+    rounds: Rounds,
+    name: str = "",
+    probability: Fraction = Fraction(1),
+    *,
+    one_input: bool = False,
+) -> Stratum:
+    """The stratum of a protocol of one or two rounds.
+
+    Args:
+        inputs: the numbers of the two values' inputs, lines of the first round.
+        rounds: P(answer | input) of what is memoised, and P(symbol | answer) of what is drawn for every
+            report. Without the first, the second is P(symbol | input); without the second, the answer is
+            the symbol.
+        name: for people.
+        probability: share of the devices, or of the reports where nothing is memoised.
+        one_input: whether both values are the same memoised input.
+    """
+    permanent, instant = rounds
+    first = permanent or instant
+    assert first is not None  # noqa: S101 - every protocol has a round
+    answers = first[inputs[0]], first[inputs[1]]
+    second = instant if permanent else None
+    return Stratum(name, probability, answers, second, one_input, permanent is not None)
+
+
+def for_life(model: PairModel) -> PairModel:
+    """The model itself where answers are memoised; else its strata are drawn for every report."""
+    return model if model.memoised else single_stratum(model)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ldpbeam.arrays import Bytes, Ints, Uints
 from ldpbeam.channels.channel import BitChannel
+from ldpbeam.protocols.complete import require_complete
 from ldpbeam.randomness import FULL
 
 if TYPE_CHECKING:
@@ -19,13 +20,23 @@ if TYPE_CHECKING:
 class WordSpec:
     """How many random words a step takes, and the limit each lies below.
 
-    ``bits`` says that each word draws one bit of a packed row: a fleet may ask for the bits, and the words
-    need not exist.
+    Attributes:
+        count: words.
+        limit: of the first word.
+        bits: whether each word draws one bit of a packed row: a fleet may ask for the bits, and the words
+            need not exist.
+        rising: whether each word has a limit one higher than the word before, as draws without repeats have.
     """
 
     count: int
     limit: int = FULL
     bits: bool = False
+    rising: bool = False
+
+    @property
+    def limits(self) -> list[int]:
+        """The limit of each word."""
+        return [self.limit + i * self.rising for i in range(self.count)]
 
 
 class WordPlan(NamedTuple):
@@ -91,8 +102,13 @@ class FleetAnswers(Protocol):
         ...
 
 
-class SimulationSide(ABC):
+class Simulation(ABC):
     """The same function of the same random words as a device's, for columns of devices."""
+
+    def __init_subclass__(cls) -> None:
+        """Raises TypeError for a class that lacks a method."""
+        super().__init_subclass__()
+        require_complete(cls)
 
     @property
     @abstractmethod
@@ -105,9 +121,9 @@ class SimulationSide(ABC):
         return None
 
     @abstractmethod
-    def privatize_fleet(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
+    def privatize(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
         """Payloads (n, payload_size) of distinct devices holding ``values``, (n,) or (n, attributes).
 
-        Equal, bit for bit, to :meth:`privatize` and :meth:`encode` fed with the same words in the order
-        seed, permanent, instant.
+        Equal, bit for bit, to what a device's ``privatize`` and ``encode`` make of the same words in the
+        order seed, permanent, instant.
         """

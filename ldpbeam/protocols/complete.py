@@ -1,0 +1,30 @@
+"""What a class must have before anything can use it, checked when Python reads the class."""
+
+from __future__ import annotations
+
+from abc import ABC
+from inspect import getattr_static
+
+
+def require_complete(kind: type, constants: tuple[str, ...] = ()) -> None:
+    """Refuse a class that lacks something, unless it names ABC among its bases and so leaves it to others.
+
+    Args:
+        kind: the class; all of its members are in place.
+        constants: names of class constants that it must have besides its abstract methods.
+
+    Raises:
+        TypeError: something is missing; one sentence names the class and each missing member.
+    """
+    if ABC in kind.__bases__:
+        return
+    missing = [
+        name for name in dir(kind) if getattr(getattr_static(kind, name), "__isabstractmethod__", False)
+    ]
+    missing += [name for name in constants if not hasattr(kind, name)]
+    if missing:
+        base = kind.__bases__[0]
+        raise TypeError(
+            f"class {kind.__name__} in {kind.__module__} lacks {', '.join(missing)}; "
+            f"{base.__name__} in {base.__module__} says what each of them is"
+        )

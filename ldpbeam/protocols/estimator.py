@@ -1,0 +1,161 @@
+"""What the server estimates from an accumulator: frequencies, all by one estimator, or a mean."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from enum import Enum
+from fractions import Fraction
+from typing import TYPE_CHECKING, ClassVar
+
+from ldpbeam.arrays import Floats, Ints
+from ldpbeam.protocols.complete import require_complete
+from ldpbeam.protocols.counter import Counter
+from ldpbeam.support import Recurrence, SupportProbabilities
+
+if TYPE_CHECKING:
+    from ldpbeam.estimates import Estimates
+    from ldpbeam.protocols.sum_laws import SumLaw
+
+EVERYONE = Fraction(1)
+"""The share of the population that reports, where nobody is left out at random."""
+
+NO_RECURRENCE = Recurrence()
+"""Of protocols where each value has an answer of its own."""
+
+
+class Result(Enum):
+    """What an epoch's estimates are; the values are published (run.json) and never change."""
+
+    FREQUENCIES = "frequencies"
+    """One frequency for each value of the domain."""
+    MEAN = "mean"
+    """One mean, in the units of the values."""
+
+
+class Estimator(ABC):
+    """From an accumulator to the numbers of an epoch's result, with their errors.
+
+    Attributes:
+        result: frequencies or a mean; of several attributes, what each of them has.
+        size: how many numbers a result has: one per value, or one for a mean.
+        support: P(support | own value) and P(support | another) of one report, exact; None for a mean.
+        lasting: P(support | own value) and P(support | another) of what a device keeps for life, taken alone.
+            The variance that follows from them is the part of an estimate's error that repeats itself while
+            devices keep their values: no number of epochs averages it away. None where nothing is kept.
+        recurrence: what the memoised answers of a device have in common when its value changed between them;
+            nothing where each value has an answer of its own.
+    """
+
+    result: Result
+    size: int
+    support: SupportProbabilities | None
+    lasting: SupportProbabilities | None
+    recurrence: Recurrence
+
+    def __init_subclass__(cls) -> None:
+        """Raises TypeError for a class that lacks a method."""
+        super().__init_subclass__()
+        require_complete(cls)
+
+    @abstractmethod
+    def estimate(
+        self, counts: Ints, reports: int, ties: Floats | None = None, share: Fraction = EVERYONE
+    ) -> Estimates:
+        """Unbiased estimates with their errors from an accumulator.
+
+        Args:
+            counts: int64 (counts_length,).
+            reports: number of reports in it, at least 1.
+            ties: (size,), see :func:`ldpbeam.estimates.interval`.
+            share: of the population, drawn at random, that reports; errors include the drawing.
+        """
+
+    @abstractmethod
+    def consistent(self, method: str, estimates: Estimates) -> Floats:
+        """The estimates after post-processing by a method of :mod:`ldpbeam.consistency`, float64 (size,)."""
+
+
+@dataclass(frozen=True)
+class FrequencyEstimator(Estimator, ABC):
+    """Frequencies of values that reports support: estimate, variance and interval follow from (own, other).
+
+    Class constants:
+        EXCLUSIVE: whether a report supports exactly one value (then counts are multinomial).
+
+    Attributes:
+        counter: of the reports.
+        formulas: how own and other follow from the rounds, in the letters of docs/maths.md; empty where
+            they are those of one round.
+        asked: P(a report speaks about v), and P(it speaks about v and w) over P(v)·P(w), for v ≠ w.
+    """
+
+    EXCLUSIVE: ClassVar[bool] = False
+
+    result = Result.FREQUENCIES
+
+    counter: Counter
+    size: int
+    support: SupportProbabilities
+    lasting: SupportProbabilities | None = None
+    recurrence: Recurrence = NO_RECURRENCE
+    asked: tuple[Fraction, Fraction] = (EVERYONE, EVERYONE)
+    formulas: tuple[str, str] = ("", "")
+
+    @abstractmethod
+    def sum_law(self, weights: Floats, *, lasting: bool = False) -> SumLaw:
+        """What one report says about weighted sums of frequencies.
+
+        Args:
+            weights: float64 (sums, k), of the values.
+            lasting: whether of what a device keeps for life, taken alone, and not of a whole report.
+        """
+
+    def estimate(
+        self, counts: Ints, reports: int, ties: Floats | None = None, share: Fraction = EVERYONE
+    ) -> Estimates:
+        """The estimator of docs/maths.md section 1."""
+        from ldpbeam.estimates import estimate
+
+        n = self.counter.report_counts(counts, reports)
+        support = self.counter.support_counts(counts)
+        # f = (C/n − other)/(own − other)
+        return estimate(support, n, self.support.among(share), ties, sum_to_one=True)
+
+    def consistent(self, method: str, estimates: Estimates) -> Floats:
+        """One of the methods of :mod:`ldpbeam.consistency`."""
+        from ldpbeam.consistency import consistent
+        from ldpbeam.consistency.base import Noise
+
+        own, other = float(self.support.own), float(self.support.other)
+        # Values sampled by few devices differ a little in their n; the methods know one.
+        n = round(float(estimates.n.mean()))
+        noise = Noise(n=n, own=own, other=other, exclusive=self.EXCLUSIVE)
+        return consistent(method, estimates.frequency, noise)
+
+
+class MeanEstimator(Estimator, ABC):
+    """The mean of values 0 .. m, in their units.
+
+    Attributes:
+        maximum: m.
+        lasting_ends: P(the bit that a device keeps for life is 1) at x = m and at x = 0; None where it keeps
+            none.
+    """
+
+    result = Result.MEAN
+    size = 1
+    support = None
+    lasting = None
+    recurrence = NO_RECURRENCE
+
+    maximum: int
+    lasting_ends: SupportProbabilities | None
+
+    def consistent(self, method: str, estimates: Estimates) -> Floats:
+        """The mean clipped to 0..m, whatever the method but ``none``: one number has no sum to keep."""
+        import numpy as np
+
+        if method == "none":
+            return estimates.frequency.copy()
+        return np.clip(estimates.frequency, 0.0, float(self.maximum))

@@ -1,0 +1,117 @@
+"""The exact law of reports, in rational numbers: what certificates, audits and promises ask of a protocol.
+
+Neither devices nor pipelines ever ask. Where a law is one of the field's few shapes, the entries here are a
+line each (:mod:`ldpbeam.protocols.history_model`, :mod:`ldpbeam.privacy.guess_laws`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from typing import Any, Generic, TypeVar
+
+from ldpbeam.privacy.randomiser import Randomiser
+from ldpbeam.protocols.complete import require_complete
+from ldpbeam.protocols.history_model import Model, Row, Stratum
+
+Response = TypeVar("Response")
+
+Event = tuple[str, Callable[[Any], bool], Fraction]
+"""What is seen, in which responses, and its probability."""
+
+Kinds = tuple[tuple[float, float], ...]
+"""Of devices: how probable each kind is, and P(two of its reports are equal)."""
+
+
+class Law(ABC, Generic[Response]):
+    """Probabilities of reports given the value, and what follows from them."""
+
+    domain_size: int
+
+    def __init_subclass__(cls) -> None:
+        """Raises TypeError for a class that lacks a method."""
+        super().__init_subclass__()
+        require_complete(cls)
+
+    @abstractmethod
+    def likelihood(self, response: Response, value: Any) -> Fraction:
+        """P(first report = response | value), given the seed where the response carries one."""
+
+    def responses(self) -> Iterator[Response]:
+        """Every possible response, for exact checks on small domains.
+
+        Raises:
+            NotImplementedError: there are too many to enumerate by design (128-bit seeds).
+        """
+        raise NotImplementedError(f"the responses behind {type(self).__name__} cannot be enumerated")
+
+    @abstractmethod
+    def model(self, pair: tuple[Any, Any]) -> Model:
+        """Responses as symbols that tell the two values apart, and the law of histories of symbols.
+
+        Args:
+            pair: two values, which may be the same; of several attributes, both differ in each of them or in
+                none.
+        """
+
+    @abstractmethod
+    def best_guess(self, reports: int) -> float:
+        """P(the best guess of a device's value is right), from so many reports about it, 1 or more.
+
+        All values are equally likely, and the device holds one of them throughout. docs/privacy.md.
+        """
+
+    def guess_is_exact(self, reports: int) -> bool:
+        """Whether :meth:`best_guess` is the truth; else its docstring says how far off it may be."""
+        return True
+
+    # What audits look at besides the model
+
+    def spent(self) -> tuple[Fraction | None, Fraction]:
+        """The worst likelihood ratios of a memoised answer, where there is one, and of a first report.
+
+        By default of the first value and the last one, symbol by symbol of :meth:`model`, which is exact
+        where each symbol stands for responses of one ratio, and those two values are as far apart as any.
+        """
+        found = self.model((0, self.domain_size - 1)).strata
+        strata = [one for one in found if isinstance(one, Stratum) and one.probability]
+        memoised = [_worst(*one.answers) for one in strata if one.memoised]
+        first = (_worst(one.first_symbol(0), one.first_symbol(1)) for one in strata)
+        return max(memoised, default=None), max(first)
+
+    def equal_responses(self, value: Any) -> Kinds | None:
+        """P(two reports of a device about one value are equal); None where only symbols are compared."""
+        return None
+
+    def drawn(self) -> Iterator[Event]:
+        """Events of what a device draws without looking at its value, as reports show them."""
+        return iter(())
+
+    # What a shuffler adds (docs/privacy.md)
+
+    def one_epoch(self, *, renamed: bool, alone: bool) -> Randomiser | None:
+        """One report of a device, from its value on; None where nothing is stated.
+
+        Args:
+            renamed: whether the shuffler renames the symbols of every report.
+            alone: whether every device sends one report in its life.
+        """
+        return None
+
+    def many_epochs(self, *, renamed: bool) -> Randomiser | None:
+        """One of many reports of a device, whatever its values are; None where nothing is stated."""
+        return self.one_epoch(renamed=renamed, alone=False)
+
+
+class FrequencyLaw(Law[Response], ABC):
+    """Of reports that support values."""
+
+    @abstractmethod
+    def supports(self, response: Response, value: int) -> bool:
+        """Whether the response supports the value: the slow definition of counting."""
+
+
+def _worst(first: Row, second: Row) -> Fraction:
+    """The largest ratio of two probabilities of one thing, either way round."""
+    return max(max(a / b, b / a) for a, b in zip(first, second, strict=True) if a or b)

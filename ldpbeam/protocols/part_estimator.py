@@ -1,0 +1,68 @@
+"""One attribute as the server estimates it: a protocol, and the share of the devices that report by it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from ldpbeam.arrays import Floats, Ints
+from ldpbeam.protocols.contract import LocalProtocol
+from ldpbeam.protocols.estimator import EVERYONE
+from ldpbeam.support import SupportProbabilities
+
+if TYPE_CHECKING:
+    from ldpbeam.estimates import Estimates
+
+
+@dataclass(frozen=True)
+class PartEstimator:
+    """One attribute as the server estimates it: the attribute's protocol, reported by a share of the devices.
+
+    Attributes:
+        protocol: of the attribute.
+        share: of the population, drawn at random for life, that reports the attribute.
+        present: share of the population, drawn at random for each epoch, that reports at all.
+    """
+
+    protocol: LocalProtocol[Any]
+    share: Fraction = EVERYONE
+    present: Fraction = EVERYONE
+
+    @property
+    def support(self) -> SupportProbabilities | None:
+        """As of the protocol, among the devices that report the attribute."""
+        support = self.protocol.estimator.support
+        return None if support is None else support.among(self.share * self.present)
+
+    @property
+    def lasting(self) -> SupportProbabilities | None:
+        """As of the protocol; a device also keeps for life which attribute it reports.
+
+        Where other devices report in another epoch, less of an error repeats itself than this says.
+        """
+        kept = self.protocol.estimator.lasting
+        if self.support is None or self.share == EVERYONE:
+            return kept
+        return (kept or SupportProbabilities(Fraction(1), Fraction(0))).among(self.share)
+
+    def estimate(self, counts: Ints, reports: int, ties: Floats | None = None) -> Estimates:
+        """As :meth:`Estimator.estimate`; rows of NaN without a report."""
+        from ldpbeam.estimates import Estimates
+
+        if not reports:
+            return Estimates.unknown(self.protocol.estimator.size)
+        return self.protocol.estimator.estimate(counts, reports, ties, self.share * self.present)
+
+    def consistent(self, method: str, estimates: Estimates) -> Floats:
+        """As :meth:`Estimator.consistent`; NaN without a report."""
+        import numpy as np
+
+        if not estimates.n.any():
+            return np.full(self.protocol.estimator.size, np.nan)
+        return self.protocol.estimator.consistent(method, estimates)
+
+
+def part_estimators(protocol: LocalProtocol[Any]) -> tuple[PartEstimator, ...]:
+    """One for each attribute; a protocol of one attribute is estimated by itself."""
+    return tuple(PartEstimator(part, protocol.share) for part in protocol.parts)

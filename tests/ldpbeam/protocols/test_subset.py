@@ -1,0 +1,146 @@
+"""Subset selection: the size of a set, its variance beside theory and beside other protocols, its sums."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import comb, exp, sqrt
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import chi2
+
+from ldpbeam.channels.exact import exp_below
+from ldpbeam.protocols import PROTOCOLS, Parameters, protocol
+from ldpbeam.protocols.subset import Subset
+from ldpbeam.randomness import FULL
+from ldpbeam.simulators.protocol_fleet import ProtocolFleet
+from ldpbeam.simulators.words import RandomWords
+from tests.conftest import FALSE_ALARM_SUITE
+
+LEVELS = (0.1, 0.5, 1.0, 2.0, 3.0, 5.0)
+ONE_ROUND = ("grr", "sue", "oue", "blh", "olh")
+
+
+def subset(k: int, epsilon: float) -> Subset:
+    return Subset.from_parameters(k, Parameters(epsilon=epsilon))
+
+
+def of_size(k: int, w: int, epsilon: float) -> Subset:
+    odds = exp_below(epsilon) * w
+    return Subset(k, w, int(FULL * odds / (odds + k - w)))
+
+
+@pytest.mark.parametrize("epsilon", LEVELS)
+@pytest.mark.parametrize("k", [2, 3, 4, 7, 10, 23, 50, 64])
+def test_no_other_size_has_a_smaller_variance(k: int, epsilon: float) -> None:
+    best = min(of_size(k, w, epsilon).estimator.support.floor for w in range(1, k))
+    assert subset(k, epsilon).estimator.support.floor == best
+
+
+@pytest.mark.parametrize("epsilon", LEVELS)
+@pytest.mark.parametrize("k", [2, 3, 5, 8, 9, 16, 27, 49, 100, 128, 343, 1412])
+def test_no_protocol_of_one_round_has_a_smaller_variance(k: int, epsilon: float) -> None:
+    """What docs/protocols.md says of it, to a millionth; with one value it is GRR."""
+    built = subset(k, epsilon)
+    mine = float(built.estimator.support.floor)
+    for name in ONE_ROUND:
+        other: Any = protocol(name, k, Parameters(epsilon=epsilon))
+        assert mine <= float(other.estimator.support.floor) * (1 + 1e-6), name
+    if built.w == 1:
+        grr: Any = protocol("grr", k, Parameters(epsilon=epsilon))
+        assert mine == pytest.approx(float(grr.estimator.support.floor), rel=1e-12)
+
+
+def test_the_figures_of_the_page() -> None:
+    def less(k: int, epsilon: float) -> int:
+        others: list[Any] = [protocol(name, k, Parameters(epsilon=epsilon)) for name in ONE_ROUND]
+        best = min(float(one.estimator.support.floor) for one in others)
+        return round(100 * (1 - float(subset(k, epsilon).estimator.support.floor) / best))
+
+    assert (less(10, 1.0), less(50, 1.0), less(100, 3.0)) == (17, 4, 9)
+    for k, epsilon in ((10, 1.0), (10, 2.0), (50, 3.0), (50, 4.0)):
+        assert (subset(k, epsilon).w == 1) == (exp(epsilon) + 1 > 2 * k / 3)
+
+
+def test_variances_of_a_fleet_are_the_stated_ones() -> None:
+    """Squared errors of the value that all hold, and of two that nobody holds, against chi-square limits."""
+    k, n, epochs = 12, 2000, 400
+    built, values = subset(k, 1.0), np.zeros(n, np.int32)
+    assert built.w == 3
+    fleet, errors = ProtocolFleet(built, n, RandomWords(11)), []
+    for epoch in range(epochs):
+        counts = np.zeros(k, np.int64)
+        for batch in fleet.reports(epoch, values):
+            assert not built.counter.check(batch.payloads).any()
+            built.counter.add(batch.payloads, counts)
+        frequency = built.estimator.estimate(counts, n).frequency
+        assert frequency.sum() == pytest.approx(1.0, abs=1e-9)
+        errors.append(frequency - np.eye(k)[0])
+    own, other = float(built.estimator.support.own), float(built.estimator.support.other)
+    gap = n * (own - other) ** 2
+    variances = (own * (1 - own) / gap, other * (1 - other) / gap)
+    for held, variance in ((0, variances[0]), (1, variances[1]), (k - 1, variances[1])):
+        ratio = float((np.array(errors)[:, held] ** 2).sum()) / variance
+        low, high = (float(chi2.ppf(p, epochs)) for p in (FALSE_ALARM_SUITE / 6, 1 - FALSE_ALARM_SUITE / 6))
+        assert low < ratio < high, held
+
+
+@pytest.mark.parametrize(("k", "epsilon"), [(2, 1.0), (5, 1.0), (9, 1.0), (9, 0.3)])
+def test_a_weighted_sum_has_the_enumerated_variance(k: int, epsilon: float) -> None:
+    built = subset(k, epsilon)
+    weights = np.random.default_rng(1).normal(size=(3, k))
+    law = built.estimator.sum_law(weights)
+    for value in range(k):
+        chances, sums = [], []
+        for response in built.law.responses():
+            chances.append(float(built.law.likelihood(response, value)))
+            sums.append(weights[:, [v for v in range(k) if response >> v & 1]].sum(axis=1))
+        mean = np.average(sums, axis=0, weights=chances)
+        spread = np.average((np.array(sums) - mean) ** 2, axis=0, weights=chances)
+        assert np.allclose(law.mean[:, value], mean, rtol=1e-12)
+        assert np.allclose(law.conditional[:, value], spread, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("k", "epsilon"), [(5, 1.0), (9, 1.0), (9, 0.3)])
+def test_what_the_law_says_of_reports_is_enumerated(k: int, epsilon: float) -> None:
+    """Equal reports, the best guess from one report, and from two within the stated twentieth."""
+    law = subset(k, epsilon).law
+    rows = np.array([[float(law.likelihood(r, v)) for r in law.responses()] for v in range(k)])
+    ((share, equal),) = law.equal_responses(0)
+    assert share == 1
+    assert equal == pytest.approx(float((rows[0] ** 2).sum()), rel=1e-12)
+    assert law.best_guess(1) == pytest.approx(float(rows.max(axis=0).sum()) / k, rel=1e-12)
+    two = (rows[:, :, None] * rows[:, None, :]).reshape(k, -1)
+    assert 1 - 1e-12 <= law.best_guess(2) / (float(two.max(axis=0).sum()) / k) <= 1.05
+    assert len(list(law.responses())) == comb(k, law.w)
+
+
+def test_sets_that_tell_two_values_apart_are_as_far_as_a_shuffler_is_told() -> None:
+    built = subset(9, 1.0)
+    found = built.law.one_epoch(renamed=False, alone=False)
+    rows = [[built.law.likelihood(r, v) for r in built.law.responses()] for v in (0, 8)]
+    distance = sum((max(a - b, Fraction(0)) for a, b in zip(*rows, strict=True)), Fraction(0))
+    assert (found.ratio, found.distance) == (built.guarantee.first_ratio, distance)
+
+
+def test_plan_recommends_it_where_it_is_best() -> None:
+    """And the standard error of the plan is that of theory."""
+    from ldpbeam.planning.needs import FrequencyNeeds
+    from ldpbeam.planning.plan import make_plan
+
+    asked = FrequencyNeeds(values=10, devices=100_000, epochs=1, first=1.0)
+    found = make_plan(asked)
+    rows = found.rows
+    assert found.recommended is not None
+    assert found.recommended.setting.name == "subset"
+    mine = next(row for row in rows if row.setting.name == "subset")
+    assert mine.figures.std_error <= min(
+        row.figures.std_error for row in rows if row.setting.name in ONE_ROUND
+    )
+    support = subset(10, 1.0).estimator.support
+    even = 1 / 10 * float(support.own * (1 - support.own)) + 9 / 10 * float(
+        support.other * (1 - support.other)
+    )
+    assert mine.figures.std_error == pytest.approx(sqrt(even / 100_000) / float(support.gap), rel=1e-9)
+    assert PROTOCOLS["subset"] is Subset
