@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ldpbeam.accounting import Account
+from ldpbeam.durable.document import document
 from ldpbeam.job.matching import match_path
 from ldpbeam.transforms.sinks.accounting import EpochAccounting
 from tests.dataflow.conftest import YAML, Call
@@ -104,7 +105,7 @@ def test_a_drained_job_leaves_its_record_in_the_object_store(
     """What the job itself would have written is put there by hand."""
     instants = ("2026-01-01T03:00:00Z", "2026-01-01T04:00:00Z", "2026-01-01T04:00:00Z")
     written = EpochAccounting("minutes", 1, "0" * 16, 3, *instants, True, Account(read=5, counted=5), ())
-    objects[f"mem://bucket/results/{written.file_name}"] = json.dumps(written.as_record()).encode()
+    objects[f"mem://bucket/results/{written.file_name}"] = document(written.as_record())
     with serving("JOB_STATE_DONE") as service:
         options = service.options(tmp_path / "staged")
         code, out, err = call(*stream, "--output", "mem://bucket/results", *options)
