@@ -29,7 +29,7 @@ from ldpbeam.protocols.attributes.allocate import allocate
 from ldpbeam.protocols.attributes.base import AttributeProtocol
 from ldpbeam.protocols.attributes.bounded_counters import BoundedCounters
 from ldpbeam.protocols.attributes.sample import Sample
-from ldpbeam.protocols.one_bit_mean import OneBit, OneBitLaw
+from ldpbeam.protocols.one_bit_mean import OneBit, OneBitLaw, PointBitDevice
 from ldpbeam.protocols.part_estimator import part_estimators
 from ldpbeam.randomness import SystemRandomness
 from ldpbeam.report_page.document import write_page
@@ -180,12 +180,14 @@ def test_all_reports_about_unchanged_values_stay_below_theorem_5_at_the_memoised
     assert isinstance(guarantee, CountersGuarantee)
     part = kind.parts[0]
     assert isinstance(part, OneBit)
+    point = part.device
+    assert isinstance(point, PointBitDevice)
     flip = Fraction(getattr(part, "flip"), 1 << 64)  # noqa: B009
 
     def law(value: int) -> dict[tuple[int, ...], Fraction]:
         found: dict[tuple[int, ...], Fraction] = {}
         for alpha, bit, pair in product(range(segment), (0, 1), product((0, 1), repeat=2)):
-            weight = part.bit.weight(getattr(part, "point")(value, alpha) * segment)  # noqa: B009
+            weight = part.bit.weight(point.point(value, alpha) * segment)
             chance = Fraction(weight if bit else (1 << 64) - weight, segment << 64)
             for sent in pair:
                 chance *= 1 - flip if sent == bit else flip
