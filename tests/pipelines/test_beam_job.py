@@ -18,6 +18,7 @@ from apache_beam.runners.portability.portable_runner import PortableRunner
 from click.testing import CliRunner
 
 from ldpbeam.cli.main import cli
+from ldpbeam.durable.document import parse_document
 from ldpbeam.errors import CollectionError, JobError, LdpError, UsageError
 from ldpbeam.job.config import RunConfig
 from ldpbeam.pipelines import beam_job as jobs
@@ -202,7 +203,7 @@ def test_detached_job_leaves_a_record_of_which_it_is(tmp_path: Path, monkeypatch
     found = submit(config.changed(detach=True))
     assert found is not None
     assert begun == ["work"]
-    record = json.loads(Path(config.outputs.output, "run.json").read_text())
+    record = parse_document(Path(config.outputs.output, "run.json").read_text())
     assert record == found.as_record()
     assert (record["status"], record["exit_code"]) == ("detached", 0)
     assert record["accounting"]["total"]["read"] == 0

@@ -209,12 +209,13 @@ def test_binflip_is_dbitflip_with_every_bucket_and_sends_sue_s_bits() -> None:
     flip, all_of_it, sue = build("binflip", 11), build("dbitflip", 11, d=11), build("sue", 11)
     for value in range(11):
         sent = {
-            k.encode(k.privatize(value, Memo(), ScriptedRandomness(words))[0]) for k in (flip, all_of_it, sue)
+            k.device.encode(k.device.privatize(value, Memo(), ScriptedRandomness(words))[0])
+            for k in (flip, all_of_it, sue)
         }
         assert len(sent) == 1
     assert flip.guarantee == all_of_it.guarantee == sue.guarantee
-    assert flip.support == sue.support
-    assert flip.payload_bits == sue.payload_bits == 11
+    assert flip.estimator.support == sue.estimator.support
+    assert flip.device.payload_bits == sue.device.payload_bits == 11
 
 
 # Payloads
@@ -225,7 +226,7 @@ def test_entries_are_index_and_bit_in_ascending_order() -> None:
     assert build("dbitflip", 128, d=2).device.encode(BucketBits((3, 127), 2)) == bytes([6, 255])
     assert build("dbitflip", 129, d=2).device.encode(BucketBits((3, 128), 1)) == bytes([7, 0, 0, 1])
     assert build("dbitflip", 1 << 15, d=1).device.payload_size == 2
-    assert build("dbitflip", (1 << 15) + 1, d=1).payload_size == 3
+    assert build("dbitflip", (1 << 15) + 1, d=1).device.payload_size == 3
     assert build("dbitflip", 10, d=10).device.encode(BucketBits(tuple(range(10)), 0x201)) == bytes([1, 2])
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.collection.values import Index
+from ldpbeam.durable.document import parse_document
 from ldpbeam.errors import UsageError
 from ldpbeam.protocols import Parameters
 from ldpbeam.simulators.deliver.files import FORMATS, Format
@@ -136,7 +136,7 @@ def test_the_record_is_what_is_written(tmp_path: Path) -> None:
         first_epoch=2,
         on_epoch=lambda epoch, reports: told.append((epoch, reports)),
     )
-    written = json.loads((tmp_path / "new" / "out" / "simulation.json").read_bytes())
+    written = parse_document((tmp_path / "new" / "out" / "simulation.json").read_bytes())
     assert written == asdict(record)
     assert written["population"] == "panel:x.csv:a,b,c"
     assert written["digest"] == agreed.digest_hex
