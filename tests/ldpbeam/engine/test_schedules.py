@@ -624,7 +624,7 @@ def publish_with_beam(config: RunConfig, state: StreamState, due: Sequence[Due])
             _ = (
                 inputs
                 | "Books" >> sum_by_epoch()
-                | "Which" >> beam.MapTuple(lambda d, one, given: (d, replace(one, **given[one.epoch])), given)
+                | "Which" >> beam.Map(lambda it, given: (it[0], replace(it[1], **given[it[1].epoch])), given)
                 | "Estimate" >> beam.ParDo(EstimateEpochs([agreed], config.counting.max_error_fraction))
                 | "Histogram" >> beam.Values()
                 | "Number" >> beam.Map(RevisionNumbers(agreed, config.outputs.output, results.ENGINE).number)
@@ -782,5 +782,6 @@ def test_a_planted_mistake_is_found(name: str) -> None:
     changes = MUTANTS[name]
     machine = type("Mutant", (Schedule,), changes)
     seed(0)(machine)
-    with pytest.raises(AssertionError):
+    # An engine that misses reports of its own stops by itself, before the rules are asked.
+    with pytest.raises((AssertionError, KeyError)):
         run_state_machine_as_test(machine, settings=chosen(50, Phase.generate))
