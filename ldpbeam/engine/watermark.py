@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
@@ -60,12 +61,20 @@ def boot() -> str:
 
 
 @dataclass
-class _Puzzle:
-    """Ages that make no sense, and since when."""
+class _SuspectAges:
+    """A run of ages of messages that contradict the clock."""
 
-    since: float  # steady seconds
-    first: float  # age then
-    best: float  # the one nearest to zero since
+    since: float  # when it began, steady seconds
+    first: float  # the age then, seconds
+    best: float  # the age nearest to zero since then
+
+
+class _OldMessages(Enum):
+    """How the watermark moves while most messages that come are older than ``settle``."""
+
+    HOLD = auto()  # it stands still: their age is new, or a backlog is worked off
+    FOLLOW = auto()  # it follows their time: they are a replay, whose times advance
+    RELEASE = auto()  # it follows the clock: their times stand still
 
 
 class TimeKeeper:
@@ -107,7 +116,7 @@ class TimeKeeper:
         self._slack, self._slack_at = _TOLERANCE, begin
         self._claimed: float | None = None
         self._refuted: float | None = None
-        self._puzzle: _Puzzle | None = None
+        self._suspect: _SuspectAges | None = None
         if recorded:
             self._go_on(recorded, begin)
 
@@ -167,36 +176,36 @@ class TimeKeeper:
         """
         steady, apart = self._steady(), self._wall() - self._steady() - self._offset
         if self._fresh(age):
-            self.confirmed, self._heard, self._puzzle = True, True, None
+            self.confirmed, self._heard, self._suspect = True, True, None
             if not self._fresh(age + apart):
                 self._refuted, self._claimed = apart + self._offset, None
             return True
         if self._fresh(age + apart):
             self._believe(self._offset + apart)
             return True
-        puzzle = self._puzzle
-        if puzzle is None or (puzzle.first > 0) != (age > 0):
-            self._puzzle = _Puzzle(steady, age, age)
+        suspect = self._suspect
+        if suspect is None or (suspect.first > 0) != (age > 0):
+            self._suspect = _SuspectAges(steady, age, age)
             return False
-        puzzle.best = min(puzzle.best, age, key=abs)
-        passed = steady - puzzle.since
+        suspect.best = min(suspect.best, age, key=abs)
+        passed = steady - suspect.since
         # Nothing comes from the future. Old messages may have been held up, if they were fresh before.
         if passed < (self._patience if age > 0 and self._heard else self._settle):
             return False
-        if age > 0 and puzzle.first - age >= _PACE * passed:
+        if age > 0 and suspect.first - age >= _PACE * passed:
             # The messages are old, and less so from one to the next: what has piled up is worked off.
-            self._puzzle = _Puzzle(steady, age, age)
+            self._suspect = _SuspectAges(steady, age, age)
             return False
         self._refuted = apart + self._offset
-        self._believe(self._offset - puzzle.best)
-        return self._fresh(age - puzzle.best)
+        self._believe(self._offset - suspect.best)
+        return self._fresh(age - suspect.best)
 
     def _fresh(self, age: float) -> bool:
         return -_TOLERANCE <= age <= self._settle
 
     def _believe(self, offset: float) -> None:
         self._offset, self.confirmed, self._heard, self._slack = offset, True, True, _TOLERANCE
-        self._claimed, self._puzzle = None, None
+        self._claimed, self._suspect = None, None
         if self._refuted is not None and abs(self._refuted - offset) <= _TOLERANCE:
             self._refuted = None
 
@@ -239,8 +248,8 @@ class Watermark:
 
     def __init__(self, keeper: TimeKeeper, settle: float, patience: float) -> None:
         self._keeper, self._settle, self._patience = keeper, settle, patience
-        self._hold: _Puzzle | None = None
-        self._mode = "hold"
+        self._hold: _SuspectAges | None = None
+        self._mode = _OldMessages.HOLD
         self.micros = 0
         self.known = False
         """Whether there is any message, or anything published, that it could be a watermark of."""
@@ -266,28 +275,29 @@ class Watermark:
         age = float(np.median(pulled.arrival_ages)) + shift
         horizon = pulled.until + shift - self._settle
         if age <= self._settle:
-            self._hold, self._mode = None, "hold"
+            self._hold, self._mode = None, _OldMessages.HOLD
             return round(horizon * _MICROS)
         if self._hold is None:
-            self._hold = _Puzzle(steady, age, age)
+            self._hold = _SuspectAges(steady, age, age)
         passed = steady - self._hold.since
         if passed >= self._patience:
             fallen = self._hold.first - age
             if fallen >= _PACE * passed:
-                self._mode = "hold"
+                self._mode = _OldMessages.HOLD
             else:
-                self._mode = "follow" if fallen + passed / 2 >= 0 else "release"
-            self._hold = _Puzzle(steady, age, age)
-        if self._mode == "hold":
+                advance = fallen + passed / 2 >= 0
+                self._mode = _OldMessages.FOLLOW if advance else _OldMessages.RELEASE
+            self._hold = _SuspectAges(steady, age, age)
+        if self._mode is _OldMessages.HOLD:
             return None
-        return round((horizon - (age if self._mode == "follow" else 0.0)) * _MICROS)
+        return round((horizon - (age if self._mode is _OldMessages.FOLLOW else 0.0)) * _MICROS)
 
     def silence(self) -> int | None:
-        """The same after ``settle`` seconds without a message."""
+        """Up to when nothing is missing after ``settle`` seconds of silence; None where it is not known."""
         now = self._keeper.now()
         if not (self.known and self._keeper.confirmed):
             return None
-        self._hold, self._mode = None, "hold"
+        self._hold, self._mode = None, _OldMessages.HOLD
         return round((now - self._settle) * _MICROS)
 
     def advance(self, micros: int | None) -> None:
