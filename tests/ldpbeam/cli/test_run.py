@@ -20,6 +20,7 @@ from ldpbeam.admission import ReportColumns
 from ldpbeam.cli import main as command
 from ldpbeam.cli.shared import progress
 from ldpbeam.collection.epochs import instant
+from ldpbeam.durable.document import parse_document
 from ldpbeam.job.config import RunConfig, resolve_runner
 from tests.conftest import REPOSITORY
 from tests.pipelines.running import collection, execute, fleet, write
@@ -122,7 +123,7 @@ def test_a_clean_run_ends_with_0_and_says_what_it_did(
     assert (code, err) == (0, "")
     assert "read 168 = counted 168 + late 0 + duplicate 0 + rejected 0" in out
     assert "a first report tells ε ≤ 1, all reports about one value ε ≤ 2, 100 reports ε ≤ " in out
-    record = json.loads((tmp_path / "out" / "run.json").read_text())
+    record = parse_document((tmp_path / "out" / "run.json").read_text())
     assert (record["runner"], record["status"], record["exit_code"]) == ("FnApiRunner", "ok", 0)
     assert record["collections"][0]["name"] == "minutes"
     assert {"ldpbeam", "python", "apache_beam", "numpy", "numba"} <= set(record["versions"])
@@ -348,7 +349,7 @@ def test_every_input_is_read_once(call: Call, site: Path, arguments: list[object
     code, out, _ = call(*arguments[:3], *given, *arguments[5:], "--no-dedup")
     assert code == 0
     assert "read 168 = counted 168" in out
-    record = json.loads((tmp_path / "out" / "run.json").read_text())
+    record = parse_document((tmp_path / "out" / "run.json").read_text())
     assert [one["path"] for one in record["inputs"]] == [str(first), str(second)]
     code, _, err = call(*arguments, "--input", site / "*.nothing")
     assert code == 2
@@ -456,7 +457,7 @@ def test_a_run_that_counts_nothing_says_so_and_why(
     assert err.splitlines()[-1].startswith("ldpbeam: nothing was counted, no estimate was written: ")
     assert err.endswith("[E-RUN-NOTHING]\n")
     assert text in err
-    record = json.loads((tmp_path / "out" / "run.json").read_text())
+    record = parse_document((tmp_path / "out" / "run.json").read_text())
     assert (record["exit_code"], record["status"]) == (5, "nothing_counted")
 
 
@@ -625,7 +626,7 @@ def test_what_a_population_file_holds_is_said(call: Call, site: Path, tmp_path: 
     assert err.startswith(f"ldpbeam: {file}:3: a second, different value")
     assert "--keep-last" in err
     code, out, err = call(*simulation, "--keep-last")
-    notes = json.loads((tmp_path / "s" / "simulation.json").read_text())["notes"]
+    notes = parse_document((tmp_path / "s" / "simulation.json").read_text())["notes"]
     assert (code, err) == (0, "")
     assert notes == [
         f"{file}: 1 row without a value: passed over",
@@ -640,10 +641,10 @@ def test_quiet_and_json(call: Call, site: Path, arguments: list[object], tmp_pat
     assert call(*arguments, "--quiet") == (0, "", "")
     code, out, _ = call(*arguments, "--json")
     assert code == 0
-    assert json.loads(out) == json.loads((tmp_path / "out" / "run.json").read_text())
+    assert json.loads(out) == parse_document((tmp_path / "out" / "run.json").read_text())
     simulation = ["simulate", "--collection", site / "minutes.yaml", "--population", "syn", "--devices", "3"]
     code, out, _ = call(*simulation, "--epochs", "2", "--output", tmp_path / "s", "--json")
-    assert json.loads(out) == json.loads((tmp_path / "s" / "simulation.json").read_text())
+    assert json.loads(out) == parse_document((tmp_path / "s" / "simulation.json").read_text())
     code, out, _ = call("inspect", tmp_path / "out", "--json")
     assert json.loads(out)["kind"] == "run"
     code, out, _ = call("report", tmp_path / "out", "--json")
