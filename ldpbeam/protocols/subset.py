@@ -219,7 +219,7 @@ class SubsetLaw(FrequencyLaw[int]):
         """The guess is one of the set's values; after several reports the value that most of them hold.
 
         For two or more reports of sets of two or more it is an approximation that takes the support of
-        different values as independent: 1.00 to 1.05 times the truth with few values and two or three reports.
+        different values as independent: 1.00 to 1.05 times the truth for few values and 2 or 3 reports.
         """
         from ldpbeam.privacy.guess_laws import binomial, highest, largest
 
