@@ -4,9 +4,9 @@
 
     rows = messages | FrequenciesPerEpoch("collection.yaml")
 
-Names are looked up when they are first used, and importing one of them registers the coders of everything
-that flows between the steps. docs/beam.md is the guide. What the transforms are made of is in ``stages`` (one
-module per stage), ``stateful`` (the same for streams), ``sources`` and ``sinks``.
+A name is looked up at its first use. Importing one of them registers the coders of all elements between the
+steps. docs/beam.md is the guide. The parts of the transforms are in ``stages`` (one module per stage),
+``stateful`` (the same for streams), ``sources`` and ``sinks``.
 """
 
 from __future__ import annotations

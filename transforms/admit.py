@@ -23,12 +23,13 @@ _DICTIONARY = typehints.normalize(dict[Any, Any])
 
 
 class Admitted(NamedTuple):
-    """What stage 1 gives, and :class:`~ldpbeam.transforms.CountSupport` takes.
+    """The outputs of stage 1, which :class:`~ldpbeam.transforms.CountSupport` takes.
 
     Attributes:
         admitted: reports as columns, by (digest, epoch).
-        rejected: :class:`~ldpbeam.transforms.RejectedRow` of what was not admitted.
-        entries: of the accounting, of all but what was admitted: ((digest, epoch), what), how many.
+        rejected: :class:`~ldpbeam.transforms.RejectedRow` of the rejected records.
+        entries: of the accounting, ((digest, epoch), what) and a number: records that were read, and of these
+            the late and the rejected ones.
     """
 
     admitted: Any
@@ -37,21 +38,21 @@ class Admitted(NamedTuple):
 
 
 class AdmitReports(OfCollections):
-    """Judges messages of devices, whatever their bytes.
+    """Judges messages of devices; no message raises an error.
 
     Takes ``bytes``, ``PubsubMessage``, pairs of a key and ``bytes``, rows or dictionaries with ``field``, or
-    what :class:`~ldpbeam.transforms.ReadReports` gives. Windows and triggers of the input play no part.
+    the output of :class:`~ldpbeam.transforms.ReadReports`. Windows and triggers of the input have no effect.
     """
 
     def __init__(
         self, collections: Collections, *, source: str = "messages", field: str = "", arrival: bool = True
     ) -> None:
-        """Say what reports may belong to.
+        """Say to which collections reports may belong.
 
         Args:
             collections: a collection, the path of its file or its definition, or several.
-            source: how rejected rows name where messages come from.
-            field: which field of a row holds the message; empty where elements are messages.
+            source: name of the origin of messages in rejected rows.
+            field: name of the field of a row that holds the message; empty where elements are messages.
             arrival: whether an element's timestamp says when its message arrived. An element without one,
                 whose timestamp is Beam's earliest, has an unknown arrival: it is neither late nor from the
                 future.

@@ -1,4 +1,4 @@
-"""What the public transforms take, in the forms in which people write it: collections, durations, shards."""
+"""Arguments of the public transforms, as people write them: collections, durations, shards."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ MOST_SHARDS = 256
 
 
 def read_collections(given: Collections) -> tuple[Collection, ...]:
-    """The collections that are meant, in their order.
+    """The given collections, in their order.
 
     Raises:
         CollectionError: a file or a definition is not sound.
-        UsageError: none, or two that cannot be told apart.
-        TypeError: something else.
+        UsageError: there is no collection, or there are two of the same name and version.
+        TypeError: something is no collection, path or definition.
     """
     alone = isinstance(given, Collection | str | Path) or _is_mapping(given)
     several: Iterable[Any] = [given] if alone else given  # type: ignore[assignment]
@@ -65,10 +65,15 @@ def _plain(given: Any) -> Any:
 
 
 def seconds(name: str, given: Any, *, least: int = 0) -> int:
-    """A duration in whole seconds, written like ``90s`` or ``1h30m``, or as a number of seconds.
+    """A duration in whole seconds.
+
+    Args:
+        name: of the argument, for the error.
+        given: text like ``90s`` or ``1h30m``, or a number of seconds.
+        least: seconds that it has at least.
 
     Raises:
-        UsageError: it is none, or shorter than ``least`` seconds.
+        UsageError: it is no duration, no whole number of seconds, or shorter than ``least``.
     """
     try:
         found = parse_duration(given) if isinstance(given, str) else given
@@ -87,10 +92,10 @@ def seconds(name: str, given: Any, *, least: int = 0) -> int:
 
 
 def instant(name: str, given: Any) -> int | None:
-    """Seconds since 1970 of an instant with a time zone, or as a number; None for None.
+    """Seconds since 1970 of an instant: text with a time zone, or a number of seconds; None for None.
 
     Raises:
-        UsageError: it is none.
+        UsageError: the text is no instant.
     """
     if given is None or (isinstance(given, int) and not isinstance(given, bool)):
         return given
@@ -108,7 +113,7 @@ def shard_bits(shards: Any) -> int:
     """The logarithm of a number of shards.
 
     Raises:
-        UsageError: it is no power of two, or none from 1 to 256.
+        UsageError: it is no power of two from 1 to 256.
     """
     if shards not in {1 << bits for bits in range(MOST_SHARDS.bit_length())} or isinstance(shards, bool):
         raise UsageError(
@@ -123,7 +128,7 @@ def fraction(name: str, given: Any) -> float:
     """A share from 0 to 1.
 
     Raises:
-        UsageError: it is none.
+        UsageError: it is no number, or outside of these.
     """
     if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given <= 1:
         raise UsageError(
@@ -136,7 +141,7 @@ def at_least_one(name: str, given: Any) -> int:
     """A whole number above 0.
 
     Raises:
-        UsageError: it is none.
+        UsageError: it is no whole number, or below 1.
     """
     if isinstance(given, bool) or not isinstance(given, int) or given < 1:
         raise UsageError(
@@ -161,11 +166,11 @@ class OfCollections(beam.PTransform):
         self.by_digest = {one.digest_hex: one for one in self.collections}
 
     def display_data(self) -> dict[str, Any]:
-        """For the page of a runner: what is counted."""
+        """The collections, for the page of a runner."""
         return {"collections": DisplayDataItem(self._named(), label="Collections")}
 
     def annotations(self) -> dict[str, Any]:
-        """For whoever reads the graph: what is counted."""
+        """The collections, for readers of the graph."""
         return {**super().annotations(), "ldpbeam_collections": self._named()}
 
     def _named(self) -> str:

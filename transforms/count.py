@@ -23,13 +23,13 @@ from .stateful.count_epochs import count_epochs
 
 
 class Counted(NamedTuple):
-    """What stages 2 and 3 give, and :class:`~ldpbeam.transforms.EstimateFrequencies` takes.
+    """The outputs of stages 2 and 3, which :class:`~ldpbeam.transforms.EstimateFrequencies` takes.
 
     Attributes:
         counted: (digest, :class:`~ldpbeam.accounting.CountedEpoch`): support and account of an epoch.
-        rejected: :class:`~ldpbeam.transforms.RejectedRow` of all that was not counted.
-        entries: of the accounting, ((digest, epoch), what), how many: of records that belong to no epoch, and
-            over bounded input of all other records but those that were counted.
+        rejected: :class:`~ldpbeam.transforms.RejectedRow` of the rejected records, without conflicting ones.
+        entries: of the accounting, ((digest, epoch), what) and a number: over unbounded input those of
+            records that belong to no epoch; over bounded input all, but for ``counted``.
     """
 
     counted: Any
@@ -38,10 +38,10 @@ class Counted(NamedTuple):
 
 
 class _CountSupport(CountSupportOfEach):
-    """The CombineFn of stage 3 for an own graph: columns in, integer counts out; merging is addition."""
+    """The CombineFn of stage 3 for other graphs: columns in, integer counts out; merging is addition."""
 
     def __init__(self, collections: Collections) -> None:
-        """Count for each of some collections; a key has reports of one.
+        """Count for each of some collections; all reports of a key are of one collection.
 
         Raises:
             CollectionError, UsageError, TypeError: no collections, or unsound ones.
@@ -58,11 +58,11 @@ class _CountSupport(CountSupportOfEach):
 
 
 class CountSupport(OfCollections):
-    """Counts what :class:`~ldpbeam.transforms.AdmitReports` gives: one report per report id, once per epoch.
+    """Counts the reports of :class:`~ldpbeam.transforms.AdmitReports`: in an epoch one per report id.
 
     Over bounded input every epoch has one result, at the end. Over unbounded input open epochs are kept in
     state, and results come early, at the end of an epoch, after late reports and at its close
-    (docs/operations.md). Beam's windows play no part; ``CountSupport.Fn`` is for those who want theirs.
+    (docs/operations.md). To count in windows of Beam, take ``CountSupport.Fn``.
     """
 
     Fn = _CountSupport
@@ -79,7 +79,7 @@ class CountSupport(OfCollections):
         _spill: Spill | None = None,
         _stream: bool | None = None,
     ) -> None:
-        """Say what is counted, and when results are published.
+        """Say which reports are counted, and when results are published.
 
         Args:
             collections: a collection, the path of its file or its definition, or several.
@@ -89,11 +89,11 @@ class CountSupport(OfCollections):
             early_every: seconds, or a duration like ``10m``, between results while an epoch lasts; 0 for
                 none. Unbounded input only.
             late_every: at most one further result per so long when late reports come; unbounded input only.
-            max_epochs: of a collection, over bounded input; those with the fewest records are left out.
+            max_epochs: of a collection, over bounded input; the epochs with the fewest records are left out.
 
         Raises:
             CollectionError, UsageError, TypeError: no collections, or unsound ones.
-            UsageError: another value that cannot be meant.
+            UsageError: another argument has a value that is not allowed.
         """
         super().__init__(collections)
         self._deduplicate = deduplicate

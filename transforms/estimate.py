@@ -20,7 +20,7 @@ from .window import refuse_discarding
 
 
 class Estimated(NamedTuple):
-    """What stages 4 and 5 give.
+    """The outputs of stages 4 and 5.
 
     Attributes:
         frequencies: a :class:`~ldpbeam.transforms.FrequencyRow` for each value of an epoch, or a
@@ -35,11 +35,11 @@ class Estimated(NamedTuple):
 
 
 class EstimateFrequencies(OfCollections):
-    """Makes unbiased frequencies with intervals of counts, and beside them consistent ones.
+    """Turns counts into unbiased frequencies with intervals, and into consistent ones beside them.
 
-    Takes what :class:`~ldpbeam.transforms.CountSupport` gives, or pairs of (digest, epoch) and what
-    ``CombinePerKey(CountSupport.Fn(collections))`` makes of an own graph. There each pane restates its epoch,
-    as the revision with the pane's index.
+    Takes the output of :class:`~ldpbeam.transforms.CountSupport`, or pairs of (digest, epoch) and counts, as
+    ``CombinePerKey(CountSupport.Fn(collections))`` makes them in a graph of your own. There each pane has all
+    counts of its epoch so far, and the pane's index is the revision.
     """
 
     def __init__(
@@ -50,17 +50,17 @@ class EstimateFrequencies(OfCollections):
         form: Literal["rows", "tables"] = "rows",
         _histograms: bool = False,
     ) -> None:
-        """Say of what, and in which form.
+        """Say of which collections, and in which form.
 
         Args:
             collections: a collection, the path of its file or its definition, or several.
-            max_error_fraction: an epoch of which a larger part of the records was rejected has no result.
+            max_error_fraction: if a larger part of an epoch's records was rejected, it has no result.
             form: ``rows``, or ``tables`` with one ``pyarrow.Table`` for each epoch, which is many times
                 cheaper for large domains.
 
         Raises:
             CollectionError, UsageError, TypeError: no collections, or unsound ones.
-            UsageError: another form, or no fraction.
+            UsageError: ``form`` is another text, or ``max_error_fraction`` is no number from 0 to 1.
         """
         super().__init__(collections)
         if form not in ("rows", "tables"):

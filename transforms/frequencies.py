@@ -25,8 +25,9 @@ class Results(NamedTuple):
 
     Attributes:
         frequencies: :class:`~ldpbeam.transforms.FrequencyRow`, one for each value of an epoch and revision.
-        rejected: :class:`~ldpbeam.transforms.RejectedRow`, of all records that were not counted.
-        accounts: :class:`~ldpbeam.transforms.AccountRow`, what became of every record.
+        rejected: :class:`~ldpbeam.transforms.RejectedRow`, of the rejected records without conflicting ones.
+        accounts: :class:`~ldpbeam.transforms.AccountRow`, how many records were read, counted, late,
+            duplicate and rejected.
         summaries: :class:`~ldpbeam.transforms.SummaryRow`, of ordered domains.
     """
 
@@ -37,20 +38,20 @@ class Results(NamedTuple):
 
 
 class FrequenciesPerEpoch(OfCollections):
-    """Messages of devices to the frequencies of every epoch: ``messages | FrequenciesPerEpoch("c.yaml")``.
+    """Turns messages of devices into frequencies: ``messages | FrequenciesPerEpoch("c.yaml")``.
 
     Takes ``bytes``, ``PubsubMessage``, pairs of a key and ``bytes``, rows or dictionaries with ``field``, or
-    what :class:`~ldpbeam.transforms.ReadReports` gives; gives one
-    :class:`~ldpbeam.transforms.FrequencyRow` per value, in the global window, with the time at which the
-    result was due. Over bounded input every epoch has one result; over unbounded input each further result of
-    an epoch restates it under the next ``revision``: the newest one counts.
+    the output of :class:`~ldpbeam.transforms.ReadReports`. Gives one
+    :class:`~ldpbeam.transforms.FrequencyRow` per value, in the global window. Over bounded input every epoch
+    has one result, with the last millisecond of the epoch as its time. Over unbounded input an epoch may have
+    several, each with the next ``revision`` and the time at which it was due: the newest one counts.
 
-    Reports go to their collection by the digest in them. Give one transform all collections: one that knows
-    only some takes the others' reports for those of unknown collections.
+    A report has the digest of its collection. Give all collections to one transform: it rejects reports of
+    others as those of an unknown collection.
 
-    As it stands, records that were not counted are seen in Beam's counters ``reports_rejected_REASON`` only.
-    :meth:`with_outputs` gives them as rows, with the accounts; :meth:`with_error_handler` hands them to
-    Beam's error handler; ``error_handling={"output": NAME}`` is the same for Beam YAML.
+    By default only Beam's counters ``reports_rejected_REASON`` show rejected records. :meth:`with_outputs`
+    gives them as rows, with the accounts; :meth:`with_error_handler` hands the rows to Beam's error handler;
+    ``error_handling={"output": NAME}`` gives them to Beam YAML.
     """
 
     def __init__(  # noqa: PLR0913 - the options of a whole pipeline, by name
@@ -68,7 +69,7 @@ class FrequenciesPerEpoch(OfCollections):
         max_epochs: int = 10_000,
         error_handling: Mapping[str, str] | None = None,
     ) -> None:
-        """Say what is counted, and how; the pieces explain their own parameters.
+        """Say which reports are counted, and how; the pieces explain their parameters.
 
         Args:
             collections: a collection, the path of its file or its definition, or several.
@@ -81,7 +82,7 @@ class FrequenciesPerEpoch(OfCollections):
 
         Raises:
             CollectionError, UsageError, TypeError: no collections, or unsound ones.
-            UsageError: another value that cannot be meant.
+            UsageError: another argument has a value that is not allowed.
         """
         super().__init__(collections)
         known = self.collections

@@ -1,6 +1,6 @@
-"""Beam metrics of the transforms, in the namespace ``ldpbeam``: for eyes and alarms.
+"""Beam metrics of the transforms, in the namespace ``ldpbeam``: for dashboards and alarms.
 
-A bundle that is tried again counts again; exact numbers are the accounts (docs/decisions/0005).
+A bundle that is tried again counts again; the accounts have the exact numbers (docs/decisions/0005).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def count_reports(what: str, reports: int) -> None:
 
 
 def count_entries(entries: Iterable[Entry]) -> int:
-    """Add entries of the accounting; returns how many of the records that were read were admitted."""
+    """Add entries of the accounting; gives the number of records that were read and admitted."""
     admitted = 0
     for (_, what), count in entries:
         if what != "repeated":  # among the rejected ones
@@ -44,7 +44,7 @@ def count_entries(entries: Iterable[Entry]) -> int:
 
 
 def count_result(reports: int, *, withheld: bool) -> None:
-    """Add a result that is published, or withheld."""
+    """Add a result: of so many reports and published, or withheld."""
     _counter("results_withheld" if withheld else "results").inc()
     if not withheld:
         _distribution("reports_per_result").update(reports)

@@ -14,10 +14,9 @@ from .sources.files import read_files
 class ReadReports(beam.PTransform):
     """Reads files of reports, in every format that ``ldpbeam run`` reads, for the other transforms.
 
-    At the root of a pipeline it takes a pattern; behind a collection of paths, or of what
-    ``fileio.MatchFiles`` gives, none. Whatever is in a file, reading it ends well: what is no report becomes
-    a rejected row. When a file had been written is known from the file system: a report of an epoch that had
-    not begun by then is rejected.
+    At the root of a pipeline it takes a pattern. Behind paths, or behind ``fileio.MatchFiles``, it takes no
+    pattern. No content of a file raises an error: a record that is no report becomes a rejected row. The
+    file system says when a file was written; a report of an epoch that had not begun by then is rejected.
     """
 
     def __init__(
@@ -33,12 +32,12 @@ class ReadReports(beam.PTransform):
         Args:
             pattern: path or pattern of any file system that Beam knows; a job that finds no such file fails.
             max_expansion: bytes of reports that each stored byte of a file may stand for.
-            attempts: how often a file is tried that cannot be read.
+            attempts: how often reading is tried where it fails.
             not_after: when the files had been written, as an ISO 8601 instant or in seconds since 1970; by
-                default what the file system says of each.
+                default the time that the file system has for each file.
 
         Raises:
-            UsageError: a number below 1, or no instant.
+            UsageError: ``max_expansion`` or ``attempts`` is below 1, or ``not_after`` is no instant.
         """
         super().__init__()
         self._pattern = pattern
@@ -52,7 +51,7 @@ class ReadReports(beam.PTransform):
         """Read.
 
         Raises:
-            TypeError: a pattern and paths, or neither.
+            TypeError: there are a pattern and paths, or neither.
         """
         behind = isinstance(paths, beam.PCollection)
         if behind == (self._pattern is not None):

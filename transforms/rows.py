@@ -75,9 +75,7 @@ class SummaryRow(NamedTuple):
 
 
 class RejectedRow(NamedTuple):
-    """Records that were not counted, for one reason, in one place: the columns of ``rejects/``, no
-    payload.
-    """
+    """Records that were rejected for one reason in one place: the columns of ``rejects/``, no payload."""
 
     reason: str
     explanation: str
@@ -91,7 +89,7 @@ class RejectedRow(NamedTuple):
 
 
 class AccountRow(NamedTuple):
-    """One number of an account: how many records of an epoch became what.
+    """One number of an account: how many records of an epoch were read, or counted, and so on.
 
     Attributes:
         collection: name; empty where no known collection has the digest.
@@ -99,9 +97,10 @@ class AccountRow(NamedTuple):
         epoch: index; None for records of no epoch of the collection.
         revision: of the newest result of the epoch.
         sequence: 0 at first, one more for each time that the account is published again. All rows of an
-            account have the same one; those with the highest count, whatever order they arrive in.
-        what: ``read``, ``counted``, ``late``, ``duplicate`` or ``rejected.REASON``.
-        records: how many; read = counted + late + duplicate + rejected once the epoch is closed.
+            account have the same number. Take the rows with the highest; rows may arrive in any order.
+        what: what became of the records: ``read``, ``counted``, ``late``, ``duplicate`` or
+            ``rejected.REASON``.
+        records: number of records; read = counted + late + duplicate + rejected once the epoch is closed.
     """
 
     collection: str
@@ -117,13 +116,13 @@ ROWS = (FrequencyRow, SummaryRow, RejectedRow, AccountRow)
 
 
 def register_rows() -> None:
-    """Encode rows by their schemas, in every process that sends or gets some."""
+    """Encode rows by their schemas; needed in every process that sends or receives rows."""
     for row in ROWS:
         coders.registry.register_coder(row, coders.RowCoder)
 
 
 def as_dict(row: Any) -> dict[str, Any]:
-    """A row as a dictionary, for sinks that take these; times as ``datetime`` in UTC.
+    """A row as a dictionary, for sinks that take dictionaries; times as ``datetime`` in UTC.
 
     >>> as_dict(AccountRow("minutes", "d763b721438b2148", 5, 0, 0, "read", 7))["records"]
     7
@@ -160,7 +159,7 @@ def rejected_row(rejection: Rejection) -> RejectedRow:
 
 
 def rejection_of(row: RejectedRow) -> Rejection:
-    """A row as the rejection that it was made of."""
+    """The rejection of a row: the reverse of :func:`rejected_row`."""
     reason = Reason(row.reason)
     detail = "" if row.explanation == reason.explanation else row.explanation
     return Rejection(reason, *row[2:], detail)
@@ -169,7 +168,18 @@ def rejection_of(row: RejectedRow) -> Rejection:
 def account_rows(
     collection: str, digest: str, epoch: int | None, revision: int, sequence: int, account: Account
 ) -> Iterable[AccountRow]:
-    """An account as rows of what is not 0; repeated records, which are among the rejected, have none."""
+    """The rows of an account, one for each number that is not 0.
+
+    Repeated records have no row: they are among the rejected ones.
+
+    Args:
+        collection: name of the collection; empty where no known collection has the digest.
+        digest: 16 hexadecimal digits, or empty.
+        epoch: index; None for records of no epoch.
+        revision: number of the epoch's newest result.
+        sequence: how often the account was published before.
+        account: numbers of records.
+    """
     for what, count in account.entries():
         if what != "repeated":
             yield AccountRow(collection, digest, epoch, revision, sequence, what, count)

@@ -1,4 +1,4 @@
-"""Windows for whoever counts in an own graph."""
+"""Windows for pipelines that count in a graph of their own."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from .stages.epochs import common_windows, window_by_epoch
 
 
 class WindowByEpoch(OfCollections):
-    """Puts everything that is keyed by (digest, epoch) into the window that ends with its epoch.
+    """Puts elements that are keyed by (digest, epoch) into the window that ends with their epoch.
 
-    The windows are Beam's fixed windows, of the length that fits into the epochs of all collections: with one
-    collection exactly its epochs. They know nothing of report ids: copies of a report are counted.
+    The windows are Beam's fixed windows, of a length that divides the epochs of all collections: with one
+    collection the windows are its epochs. Windows know nothing of report ids: copies of a report count.
     """
 
     def __init__(self, collections: Collections, **window_into: Any) -> None:
-        """Say whose epochs.
+        """Say of which collections the epochs are.
 
         Args:
             collections: a collection, the path of its file or its definition, or several.
@@ -31,7 +31,7 @@ class WindowByEpoch(OfCollections):
 
         Raises:
             CollectionError, UsageError, TypeError: no collections, or unsound ones.
-            UsageError: panes that would not restate what came before them.
+            UsageError: the windows discard earlier panes, so that a later one has a part of its epoch.
         """
         super().__init__(collections)
         self._epochs = {one.digest_hex: one.epochs for one in self.collections}
@@ -48,7 +48,7 @@ def refuse_discarding(windowing: Windowing) -> None:
     """Refuse windows whose later panes hold only what came since the earlier ones.
 
     Raises:
-        UsageError: they are such windows.
+        UsageError: the windows are of that kind.
     """
     panes = not isinstance(windowing.triggerfn, DefaultTrigger) or windowing.allowed_lateness.micros
     if panes and windowing.accumulation_mode == AccumulationMode.DISCARDING:

@@ -13,14 +13,14 @@ _KEY = "sha256"
 
 
 def document(record: Mapping[str, Any], indent: int | None = 1) -> bytes:
-    """The record as JSON, with a last key ``sha256`` that covers all others.
+    """The record as JSON, with a last key ``sha256``: a digest of all other keys.
 
-    The digest is one of the content, not of its layout: another indentation or other ends of lines leave it
-    valid.
+    The digest depends on the content and not on its layout: it stays valid with another indentation or other
+    ends of lines.
 
     Args:
-        record: what JSON can hold; a key ``sha256`` of its own is replaced.
-        indent: of the text; None for one line.
+        record: values that JSON can hold; a key ``sha256`` in it is replaced.
+        indent: spaces for each level; None for one line.
     """
     content = {name: value for name, value in record.items() if name != _KEY}
     return (json.dumps({**content, _KEY: _digest(content)}, indent=indent) + "\n").encode()
@@ -31,7 +31,7 @@ def parse_document(text: str | bytes) -> dict[str, Any]:
 
     Raises:
         ValueError: the text is no JSON.
-        DamageError: it is no record with a digest, or the digest is of another content.
+        DamageError: the text is no object with a key ``sha256``, or the digest is of another content.
     """
     found = json.loads(text)
     if not isinstance(found, dict) or _KEY not in found:
@@ -43,6 +43,6 @@ def parse_document(text: str | bytes) -> dict[str, Any]:
 
 
 def _digest(content: Mapping[str, Any]) -> str:
-    """Of the content with sorted keys: names and values alone."""
+    """SHA-256 of the content as JSON with sorted keys, in hexadecimal digits."""
     text = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return sha256(b"ldpbeam document\0" + text.encode()).hexdigest()

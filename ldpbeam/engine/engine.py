@@ -89,7 +89,7 @@ class LocalStream:
             landing: of the output directory, where it is locked already.
 
         Raises:
-            LdpError: a landed segment is damaged, or another engine works here.
+            LdpError: the engine's file is damaged, gone or older than it was, or another engine works here.
         """
         self._config = config
         self._source = source
@@ -137,7 +137,7 @@ class LocalStream:
         return self._state.messages
 
     def refused(self, number: int) -> list[Refused]:
-        """Messages that were refused with a segment and may be taken up; none once they were cleared away."""
+        """Refused messages of a segment that no replay has admitted; none once they were removed."""
         return self._state.refused(number)
 
     def revisions(self) -> dict[EpochKey, int]:

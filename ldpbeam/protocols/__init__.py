@@ -58,8 +58,13 @@ for _kind in _ALL:
 def protocol(name: str, domain_size: int, parameters: Parameters) -> LocalProtocol[Any]:
     """Build a protocol by name.
 
+    Args:
+        name: as in a collection file, a key of :data:`PROTOCOLS`.
+        domain_size: k, the number of values.
+        parameters: levels and other keys of the collection file.
+
     Raises:
-        CollectionError: no such protocol, or parameters it cannot work with.
+        CollectionError: there is no such protocol, or the parameters do not fit it.
     """
     kind = PROTOCOLS.get(name)
     if kind is None:

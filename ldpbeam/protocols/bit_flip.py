@@ -316,7 +316,7 @@ class BitFlipSimulation(Simulation):
         return (self.device.d + 7) // 8
 
     def privatize(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
-        """See the contract; the memo key is device·min(d+1, b) + position among the sampled buckets."""
+        """See :class:`Simulation`; memo key: device·min(d+1, b) + position among the sampled buckets."""
         from ldpbeam.kernels import bit_flip, bits
 
         instant, once, sampling, _ = self.word_plan

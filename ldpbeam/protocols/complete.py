@@ -1,4 +1,4 @@
-"""What a class must have before anything can use it, checked when Python reads the class."""
+"""Members that a class must have, checked when Python reads the class."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from inspect import getattr_static
 
 
 def require_complete(kind: type, constants: tuple[str, ...] = ()) -> None:
-    """Refuse a class that lacks something, unless it names ABC among its bases and so leaves it to others.
+    """Refuse a class that lacks a member, unless it names ABC among its bases and leaves it to subclasses.
 
     Args:
-        kind: the class; all of its members are in place.
+        kind: the class, with all its members in place.
         constants: names of class constants that it must have besides its abstract methods.
 
     Raises:
-        TypeError: something is missing; one sentence names the class and each missing member.
+        TypeError: a member is missing; one sentence names the class and each missing member.
     """
     if ABC in kind.__bases__:
         return

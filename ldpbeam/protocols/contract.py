@@ -42,16 +42,16 @@ _PARTICIPATION = (
 class LocalProtocol(ABC, Generic[Response]):
     """One protocol with its parameters fixed: a frozen dataclass, comparable, small to pickle.
 
-    What it holds follows from its fields, so that a pickle has the fields alone.
+    The six objects follow from the fields, so that a pickle has the fields alone.
 
     Class constants:
         ID: number in vector files, for devices in other languages; it never changes meaning. 9000 to 9999 are
             for tests.
-        NAME: what a collection file says.
+        NAME: the name in a collection file.
         PARAMETERS: required keys of :class:`Parameters`.
         OPTIONAL: keys that may be given.
         SOURCE: paper and place.
-        RESULT: what the estimates are; None of a way to report several attributes, which asks its parts.
+        RESULT: the kind of the estimates; None where a protocol has several attributes: its parts have one.
     """
 
     ID: ClassVar[int]
@@ -90,7 +90,7 @@ class LocalProtocol(ABC, Generic[Response]):
         """
 
     def resolved_parameters(self) -> dict[str, int | float | str]:
-        """What the protocol made of the parameters, such as g as a number: for digest and run record."""
+        """Parameters that the protocol derived, such as g as a number: for digest and run record."""
         return {}
 
     # What it promises
@@ -98,16 +98,16 @@ class LocalProtocol(ABC, Generic[Response]):
     @property
     @abstractmethod
     def guarantee(self) -> Guarantee:
-        """What one device can lose, from the integer probabilities."""
+        """The privacy that one device can lose, from the integer probabilities."""
 
     @property
     def losses(self) -> Losses | None:
-        """What several reports of one device lose together; None where nothing is memoised, or not known."""
+        """The loss of several reports of one device together; None where nothing is memoised, or unknown."""
         return None
 
     @property
     def not_hidden(self) -> tuple[str, ...]:
-        """What reports show about a device whatever its levels are, in sentences for people."""
+        """Facts about a device that reports show at any levels, in sentences for people."""
         return (_PARTICIPATION,)
 
     # What it holds
@@ -146,7 +146,7 @@ class LocalProtocol(ABC, Generic[Response]):
 
     @property
     def parts(self) -> tuple[LocalProtocol[Any], ...]:
-        """The protocol of each attribute; most protocols have one attribute, and are it."""
+        """The protocol of each attribute; a protocol of one attribute has itself alone."""
         return (self,)
 
     @property

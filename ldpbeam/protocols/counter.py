@@ -1,4 +1,4 @@
-"""What the server counts: columns of payloads become an accumulator of integers, which adds up."""
+"""The server's counting: columns of payloads become an accumulator of integers, which adds up."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from ldpbeam.protocols.complete import require_complete
 
 
 class Counter(ABC):
-    """Checks payloads, adds them up, and reads what was added up.
+    """Checks payloads, adds them up, and reads the sums.
 
-    There are two int64 accumulators: ``counts``, which estimates follow from, and ``signs``, which shows of
-    forged reports what the first does not. Most protocols have no cells in the second.
+    There are two int64 accumulators. Estimates follow from ``counts``. ``signs`` shows forged reports that
+    ``counts`` does not show; most protocols have no cells in it.
     """
 
     def __init_subclass__(cls) -> None:
@@ -35,7 +35,13 @@ class Counter(ABC):
         return
 
     def add_reports(self, payloads: Bytes, counts: Ints, signs: Ints) -> None:
-        """:meth:`add` and :meth:`add_signs`."""
+        """:meth:`add` and :meth:`add_signs`, both in place.
+
+        Args:
+            payloads: uint8 (n, payload_size), checked.
+            counts: int64 (counts_length,).
+            signs: int64 (signs_length,).
+        """
         self.add(payloads, counts)
         self.add_signs(payloads, signs)
 
@@ -52,7 +58,7 @@ class Counter(ABC):
         return 0
 
     def support_counts(self, counts: Ints) -> Ints:
-        """What was counted for each number of a result, int64, from ``counts``: here the cells themselves."""
+        """The count behind each number of a result, int64, from ``counts``: here the cells themselves."""
         return counts
 
     def report_counts(self, counts: Ints, reports: int) -> int | Ints:
@@ -64,25 +70,25 @@ class Counter(ABC):
         return ((counts, reports),)
 
     def part_signs(self, signs: Ints) -> tuple[Ints, ...]:
-        """The cells of each attribute in ``signs``; empty where nobody counted them."""
+        """The cells of each attribute in ``signs``; empty where signs were not counted."""
         return (signs,)
 
     # Signs of forged reports
 
     @property
     def extremes(self) -> tuple[float, float] | None:
-        """P(a report is counted in a cell of ``signs``) for both cells, for the value where it is largest.
+        """P(a report adds to a cell of ``signs``), for both cells, with the value that makes it largest.
 
-        None where ``signs`` holds something else.
+        None where ``signs`` has another meaning.
         """
         return None
 
     def seed_cells(self, counts: Ints, signs: Ints) -> tuple[Ints, float] | None:
-        """How often each of some equally likely choices was made that devices draw without their value.
+        """Counts of equally likely choices that devices draw without looking at their value.
 
         Returns:
             Counts int64 (cells,), and the factor by which their squared deviations exceed those of a
-            multinomial; None where nothing of that kind is drawn, or it is not counted.
+            multinomial; None where devices draw no such choice, or it is not counted.
         """
         return None
 
@@ -90,4 +96,4 @@ class Counter(ABC):
 
     @abstractmethod
     def steps(self, reports: float) -> float:
-        """Additions or comparisons that so many reports take, and reading the accumulator once."""
+        """Additions or comparisons: of counting so many reports, and of reading the accumulator once."""

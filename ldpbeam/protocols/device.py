@@ -1,4 +1,4 @@
-"""What a device does with a protocol: plain Python, one value and one epoch at a time."""
+"""The device's side of a protocol: plain Python, one value and one epoch at a time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Response = TypeVar("Response")
 
 @dataclass(frozen=True)
 class Memo:
-    """What a device keeps for life: its hash seed, if any, and the permanent answer of each input so far.
+    """A device keeps it for life: its hash seed, if any, and the permanent answer of each input so far.
 
     Attributes:
         seed: the hash function's seed; None where there is no hash or the seed is drawn per report.
@@ -30,7 +30,7 @@ class Memo:
     parts: tuple[Memo, ...] = ()
 
     def __repr__(self) -> str:
-        """How many answers, never which: together with the reports they give the values away."""
+        """The number of answers, and no answer: together with the reports answers give the values away."""
         return f"Memo({len(self.answers)} memoised inputs, {len(self.parts)} parts)"
 
     def with_answer(self, key: int, answer: int) -> Memo:
@@ -57,7 +57,7 @@ class Device(ABC, Generic[Response]):
     @property
     @abstractmethod
     def payload_bits(self) -> int:
-        """Information in one report, bits."""
+        """Information in one report; bits."""
 
     @property
     def payload_size(self) -> int:
@@ -71,7 +71,7 @@ class Device(ABC, Generic[Response]):
 
     @property
     def sum_limit(self) -> int | None:
-        """The most that the values of one device may add up to; None where they may be anything."""
+        """The largest sum that the values of one device may have; None for no limit."""
         return None
 
     def new_memo(self, randomness: Randomness) -> Memo:
@@ -79,12 +79,20 @@ class Device(ABC, Generic[Response]):
         return Memo()
 
     def privatize(self, value: Any, memo: Memo, randomness: Randomness) -> tuple[Response, Memo]:
-        """Randomise ``value`` for one report: an integer, or one per attribute where there are several.
+        """Randomise a value for one report.
 
-        Any integer type will do, numpy's among them; what is randomised is the plain ``int`` behind it. The
-        returned memo is the given object when nothing new was memoised; otherwise it must be made durable
-        before the response leaves the device. The words drawn are as many for every value and every memo: a
-        permanent answer is drawn each time, and kept where there is none yet.
+        A device draws as many words for every value and every memo: it draws a permanent answer each time,
+        and keeps it where there is none yet.
+
+        Args:
+            value: an integer, or one per attribute where there are several; of any integer type, numpy's
+                among them.
+            memo: of the device; new devices have that of :meth:`new_memo`.
+            randomness: gives the words.
+
+        Returns:
+            The response, and the memo after it: the given object where nothing new was memoised. Another
+            memo must be on disk before the response leaves the device.
 
         Raises:
             TypeError: ``value`` is no integer, or a bool. Nothing was drawn.
@@ -97,7 +105,7 @@ class Device(ABC, Generic[Response]):
         """:meth:`privatize` for what :meth:`require_value` has let through: a plain int inside the domain."""
 
     def require_value(self, value: Any) -> Any:
-        """The value as a plain int, or a tuple of one per attribute.
+        """The value as a plain int; of several attributes, a tuple with an int for each.
 
         Raises:
             TypeError: it is no integer, or a bool.
@@ -111,9 +119,9 @@ class Device(ABC, Generic[Response]):
 
     @abstractmethod
     def definition(self) -> dict[str, Any]:
-        """What a device in another language needs besides the sizes: JSON values, all integers worked out.
+        """The definition for devices in other languages, besides the sizes: JSON values with all integers.
 
-        Weights of a round, which may exceed 2**53, are decimal text. A round that there is not is None.
+        Weights of a round may exceed 2**53 and are decimal text. A round that the protocol lacks is None.
         """
 
     @abstractmethod
@@ -129,17 +137,17 @@ class Device(ABC, Generic[Response]):
         """
 
     def said_about(self, response: Response) -> Mapping[int, Any]:
-        """The response of each attribute that a response speaks about, by the attribute's position."""
+        """Responses of the attributes that a response speaks about, by the position of the attribute."""
         return {0: response}
 
     # Shared by implementations
 
     @staticmethod
     def _memoised(memo: Memo, key: int, drawn: int) -> tuple[int, Memo]:
-        """The permanent answer of an input: ``drawn`` becomes it where there is none, and is dropped else.
+        """The permanent answer of an input: the one in the memo, or else ``drawn``.
 
-        It is drawn in either case. What a report takes, in words and so in time, then does not tell whoever
-        watches the device whether it has held the value before.
+        The device draws in either case, so that a report always takes as many words, and as long: an observer
+        of the device does not learn from the time whether it has held the value before.
         """
         answer = memo.answers.get(key)
         return (drawn, memo.with_answer(key, drawn)) if answer is None else (answer, memo)
@@ -150,11 +158,11 @@ class Device(ABC, Generic[Response]):
 
 
 def plain_integer(number: Any, what: str) -> int:
-    """The plain int behind any integer type; ``what`` names it in errors, which never hold the number.
+    """The plain int behind any integer type; ``what`` names it in errors, and no error holds the number.
 
     Integers of a fixed width wrap where Python's grow: ``1 << np.int64(63)`` is negative, and a device that
-    computed with it would report something that no certificate covers. Floats compare equal to integers and
-    are none: as a symbol, the number kept would fail to encode and the lies would not.
+    computed with it would send a report that no certificate covers. Floats that equal integers are refused: a
+    device that keeps its symbol would fail to encode the float, and a device that lies would not.
 
     Raises:
         TypeError: it is no integer, or a bool.

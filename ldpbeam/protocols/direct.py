@@ -135,7 +135,7 @@ class DirectSimulation(Simulation):
         return WordPlan(WordSpec(1, self.device.instant.total), once)
 
     def privatize(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
-        """See the contract; the memo key is device·k + value."""
+        """See :class:`Simulation`; the memo key is device·k + value."""
         from ldpbeam.kernels import symbols
 
         device, (instant, once, *_) = self.device, self.word_plan

@@ -1,4 +1,4 @@
-"""What the server estimates from an accumulator: frequencies, all by one estimator, or a mean."""
+"""The server's estimates from an accumulator: frequencies, all by one estimator, or a mean."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NO_RECURRENCE = Recurrence()
 
 
 class Result(Enum):
-    """What an epoch's estimates are; the values are published (run.json) and never change."""
+    """The kind of an epoch's estimates; the values are published (run.json) and never change."""
 
     FREQUENCIES = "frequencies"
     """One frequency for each value of the domain."""
@@ -37,14 +37,14 @@ class Estimator(ABC):
     """From an accumulator to the numbers of an epoch's result, with their errors.
 
     Attributes:
-        result: frequencies or a mean; of several attributes, what each of them has.
+        result: frequencies or a mean; with several attributes the kind that all of them have.
         size: how many numbers a result has: one per value, or one for a mean.
         support: P(support | own value) and P(support | another) of one report, exact; None for a mean.
-        lasting: P(support | own value) and P(support | another) of what a device keeps for life, taken alone.
-            The variance that follows from them is the part of an estimate's error that repeats itself while
-            devices keep their values: no number of epochs averages it away. None where nothing is kept.
-        recurrence: what the memoised answers of a device have in common when its value changed between them;
-            nothing where each value has an answer of its own.
+        lasting: P(support | own value) and P(support | another) of the permanent round alone. The variance
+            that follows from them is the part of an estimate's error that repeats itself while devices keep
+            their values: no number of epochs averages it away. None where devices keep nothing for life.
+        recurrence: how the memoised answers of two different values of a device depend on each other; empty
+            where each value has an answer of its own.
     """
 
     result: Result
@@ -68,7 +68,7 @@ class Estimator(ABC):
             counts: int64 (counts_length,).
             reports: number of reports in it, at least 1.
             ties: (size,), see :func:`ldpbeam.estimates.interval`.
-            share: of the population, drawn at random, that reports; errors include the drawing.
+            share: part of the population, drawn at random, that reports; errors include the drawing.
         """
 
     @abstractmethod
@@ -108,13 +108,13 @@ class FrequencyEstimator(Estimator, ABC):
 
         Args:
             weights: float64 (sums, k), of the values.
-            lasting: whether of what a device keeps for life, taken alone, and not of a whole report.
+            lasting: True for the permanent round alone, False for a whole report.
         """
 
     def estimate(
         self, counts: Ints, reports: int, ties: Floats | None = None, share: Fraction = EVERYONE
     ) -> Estimates:
-        """The estimator of docs/maths.md section 1."""
+        """The estimator of docs/maths.md section 1; arguments as of :meth:`Estimator.estimate`."""
         from ldpbeam.estimates import estimate
 
         n = self.counter.report_counts(counts, reports)
@@ -153,7 +153,7 @@ class MeanEstimator(Estimator, ABC):
     lasting_ends: SupportProbabilities | None
 
     def consistent(self, method: str, estimates: Estimates) -> Floats:
-        """The mean clipped to 0..m, whatever the method but ``none``: one number has no sum to keep."""
+        """The mean clipped to 0..m by all methods but ``none``: one number has no sum to keep."""
         import numpy as np
 
         if method == "none":

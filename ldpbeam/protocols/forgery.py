@@ -1,4 +1,4 @@
-"""What the server knows about forged reports: figures of one report that no device's value changes."""
+"""Figures by which forged reports show: of one report, and the same for every value of its device."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ldpbeam.support import SupportProbabilities
 
 
 class AddedNoise(NamedTuple):
-    """What a report that is a number adds to its value 0 .. maximum.
+    """The noise that a report adds to a value 0 .. maximum, where reports are numbers.
 
     Attributes:
         maximum: the largest value, m.
@@ -23,7 +23,7 @@ class AddedNoise(NamedTuple):
 
 
 class SupportedLaw(NamedTuple):
-    """How many values a report supports, whatever its device holds: B(1, first) + B(rest, other).
+    """The number of values that a report supports, of any device: B(1, first) + B(rest, other).
 
     Attributes:
         first: probability.
@@ -43,11 +43,11 @@ class Forgery:
     Attributes:
         ends: P(a report supports a value) where all devices hold it, and where none does. Of a mean of bits,
             P(a report is 1) where all hold m, and where all hold 0. None of other means.
-        added_noise: what reports add to the value where they are numbers.
+        added_noise: the noise in a report, where reports are numbers.
         most_supported: values that one admitted report supports at most; 0 of a mean.
         asked_about: values that one report speaks about; 0 of a mean.
-        supported_variance: a bound on the variance of the number of values that a report supports, whatever
-            the value; None where that number is not random.
+        supported_variance: a bound, for every value, on the variance of the number of values that a report
+            supports; None where that number is not random.
         supported_law: the exact law of that number, where it is the same for every value.
     """
 
@@ -62,8 +62,8 @@ class Forgery:
 def widest_variance(domain_size: int, support: SupportProbabilities) -> float:
     """The largest variance that a number of supported values can have, from 0 to k and with its known mean.
 
-    The mean is own + (k − 1)·other; of all numbers between 0 and k with that mean, the one that is always 0
-    or k varies most.
+    The mean is own + (k − 1)·other. Of all random numbers from 0 to k with that mean, one that is always 0 or
+    k has the largest variance.
     """
     mean = float(support.own + (domain_size - 1) * support.other)
     return mean * (domain_size - mean)

@@ -225,7 +225,7 @@ class LaplaceSimulation(Simulation):
         return WordPlan(WordSpec(self.device.instant.words))
 
     def privatize(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
-        """See the contract."""
+        """See :class:`Simulation`."""
         import numpy as np
 
         device = self.device

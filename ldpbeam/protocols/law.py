@@ -1,7 +1,7 @@
-"""The exact law of reports, in rational numbers: what certificates, audits and promises ask of a protocol.
+"""The exact law of reports, in rational numbers, for certificates, audits and promises.
 
-Neither devices nor pipelines ever ask. Where a law is one of the field's few shapes, the entries here are a
-line each (:mod:`ldpbeam.protocols.history_model`, :mod:`ldpbeam.privacy.guess_laws`).
+Devices and pipelines do not use it. Laws of the usual shapes need a line for each method
+(:mod:`ldpbeam.protocols.history_model`, :mod:`ldpbeam.privacy.guess_laws`).
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from ldpbeam.protocols.history_model import Model, Row, Stratum
 Response = TypeVar("Response")
 
 Event = tuple[str, Callable[[Any], bool], Fraction]
-"""What is seen, in which responses, and its probability."""
+"""Name of an event, whether a response shows it, and its probability."""
 
 Kinds = tuple[tuple[float, float], ...]
-"""Of devices: how probable each kind is, and P(two of its reports are equal)."""
+"""For each kind of device: its probability, and P(two of its reports are equal)."""
 
 
 class Law(ABC, Generic[Response]):
-    """Probabilities of reports given the value, and what follows from them."""
+    """Probabilities of reports given the value, and their consequences."""
 
     domain_size: int
 
@@ -42,7 +42,7 @@ class Law(ABC, Generic[Response]):
         """Every possible response, for exact checks on small domains.
 
         Raises:
-            NotImplementedError: there are too many to enumerate by design (128-bit seeds).
+            NotImplementedError: there are too many (128-bit seeds).
         """
         raise NotImplementedError(f"the responses behind {type(self).__name__} cannot be enumerated")
 
@@ -57,13 +57,13 @@ class Law(ABC, Generic[Response]):
 
     @abstractmethod
     def best_guess(self, reports: int) -> float:
-        """P(the best guess of a device's value is right), from so many reports about it, 1 or more.
+        """P(the best guess of a device's value is right), from so many reports about the value, 1 or more.
 
         All values are equally likely, and the device holds one of them throughout. docs/privacy.md.
         """
 
     def guess_is_exact(self, reports: int) -> bool:
-        """Whether :meth:`best_guess` is the truth; else its docstring says how far off it may be."""
+        """Whether :meth:`best_guess` is exact; else its docstring says how far off it may be."""
         return True
 
     # What audits look at besides the model
@@ -71,8 +71,8 @@ class Law(ABC, Generic[Response]):
     def spent(self) -> tuple[Fraction | None, Fraction]:
         """The worst likelihood ratios of a memoised answer, where there is one, and of a first report.
 
-        By default of the first value and the last one, symbol by symbol of :meth:`model`, which is exact
-        where each symbol stands for responses of one ratio, and those two values are as far apart as any.
+        By default the ratio between the first value and the last, over the symbols of :meth:`model`. This is
+        exact if each symbol stands for responses of one ratio and no two values are further apart.
         """
         found = self.model((0, self.domain_size - 1)).strata
         strata = [one for one in found if isinstance(one, Stratum) and one.probability]
@@ -85,13 +85,13 @@ class Law(ABC, Generic[Response]):
         return None
 
     def drawn(self) -> Iterator[Event]:
-        """Events of what a device draws without looking at its value, as reports show them."""
+        """Events, visible in reports, of the draws of a device that do not depend on its value."""
         return iter(())
 
     # What a shuffler adds (docs/privacy.md)
 
     def one_epoch(self, *, renamed: bool, alone: bool) -> Randomiser | None:
-        """One report of a device, from its value on; None where nothing is stated.
+        """The randomiser from a device's value to one report; None where nothing is stated.
 
         Args:
             renamed: whether the shuffler renames the symbols of every report.
@@ -100,7 +100,7 @@ class Law(ABC, Generic[Response]):
         return None
 
     def many_epochs(self, *, renamed: bool) -> Randomiser | None:
-        """One of many reports of a device, whatever its values are; None where nothing is stated."""
+        """The randomiser of one of many reports of a device with any values; None where nothing is stated."""
         return self.one_epoch(renamed=renamed, alone=False)
 
 

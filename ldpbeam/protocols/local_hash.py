@@ -184,7 +184,7 @@ class LocalHashSimulation(Simulation):
         return WordPlan(WordSpec(1, self.device.instant.total), once, seed, seed_per_report=once is None)
 
     def privatize(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
-        """See the contract; the memo key is device·g + hash."""
+        """See :class:`Simulation`; the memo key is device·g + hash."""
         (instant, once, seed, _), family = self.word_plan, self.device.family
         assert seed is not None  # noqa: S101 - of every plan of these
         seeds = family.seed_columns(words.seed(seed))

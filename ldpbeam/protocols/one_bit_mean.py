@@ -251,7 +251,7 @@ class FreshBitSimulation(Simulation):
         return WordPlan(WordSpec(1))
 
     def privatize(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
-        """See the contract."""
+        """See :class:`Simulation`."""
         import numpy as np
 
         drawn = self.device.bit.draw_many(values, words.instant(WordSpec(1))[:, 0])
@@ -271,7 +271,7 @@ class PointBitSimulation(Simulation):
         return WordPlan(WordSpec(int(flips)), WordSpec(1), WordSpec(1, self.device.segment))
 
     def privatize(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
-        """See the contract; the memo key is device·(m/s + 1) + point."""
+        """See :class:`Simulation`; the memo key is device·(m/s + 1) + point."""
         import numpy as np
 
         segment, bit, instant = self.device.segment, self.device.bit, self.device.instant

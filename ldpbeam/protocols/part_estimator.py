@@ -1,4 +1,4 @@
-"""One attribute as the server estimates it: a protocol, and the share of the devices that report by it."""
+"""The server's estimates of one attribute: its protocol, and the share of the devices that report it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PartEstimator:
-    """One attribute as the server estimates it: the attribute's protocol, reported by a share of the devices.
+    """The server's estimates of one attribute that a share of the devices reports.
 
     Attributes:
         protocol: of the attribute.
@@ -31,15 +31,15 @@ class PartEstimator:
 
     @property
     def support(self) -> SupportProbabilities | None:
-        """As of the protocol, among the devices that report the attribute."""
+        """P(support) of the protocol, with the share of the devices that report the attribute."""
         support = self.protocol.estimator.support
         return None if support is None else support.among(self.share * self.present)
 
     @property
     def lasting(self) -> SupportProbabilities | None:
-        """As of the protocol; a device also keeps for life which attribute it reports.
+        """As in the protocol, with the attribute that a device draws for life.
 
-        Where other devices report in another epoch, less of an error repeats itself than this says.
+        Where other devices report in another epoch, a smaller part of an error repeats itself.
         """
         kept = self.protocol.estimator.lasting
         if self.support is None or self.share == EVERYONE:
@@ -47,7 +47,13 @@ class PartEstimator:
         return (kept or SupportProbabilities(Fraction(1), Fraction(0))).among(self.share)
 
     def estimate(self, counts: Ints, reports: int, ties: Floats | None = None) -> Estimates:
-        """As :meth:`Estimator.estimate`; rows of NaN without a report."""
+        """As :meth:`ldpbeam.protocols.estimator.Estimator.estimate`; NaN without a report.
+
+        Args:
+            counts: int64 (counts_length,) of the attribute.
+            reports: number of reports in it.
+            ties: (size,), see :func:`ldpbeam.estimates.interval`.
+        """
         from ldpbeam.estimates import Estimates
 
         if not reports:
@@ -55,7 +61,7 @@ class PartEstimator:
         return self.protocol.estimator.estimate(counts, reports, ties, self.share * self.present)
 
     def consistent(self, method: str, estimates: Estimates) -> Floats:
-        """As :meth:`Estimator.consistent`; NaN without a report."""
+        """As :meth:`ldpbeam.protocols.estimator.Estimator.consistent`; NaN without a report."""
         import numpy as np
 
         if not estimates.n.any():

@@ -182,7 +182,7 @@ class PublicStringSimulation(Simulation):
         return WordPlan(WordSpec(1), seed=WordSpec(2), seed_per_report=True)
 
     def privatize(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
-        """See the contract."""
+        """See :class:`Simulation`."""
         import numpy as np
 
         from ldpbeam.kernels import bit_flip

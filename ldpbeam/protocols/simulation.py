@@ -1,4 +1,4 @@
-"""What a simulation does with a protocol: many devices at once, with the random words of each."""
+"""The simulation's side of a protocol: many devices at once, with the random words of each."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class WordSpec:
         limit: of the first word.
         bits: whether each word draws one bit of a packed row: a fleet may ask for the bits, and the words
             need not exist.
-        rising: whether each word has a limit one higher than the word before, as draws without repeats have.
+        rising: whether each limit is one above the limit before, for draws without repeats.
     """
 
     count: int
@@ -45,7 +45,7 @@ class WordPlan(NamedTuple):
     Attributes:
         instant: of the round drawn for every report; a count of 0 where the memoised answer is sent.
         permanent: of one permanent answer; None for one-round protocols.
-        seed: of what is drawn without looking at the value, such as a hash function; None where nothing is.
+        seed: of draws without a look at the value, such as a hash function; None where there are none.
         seed_per_report: whether the seed is drawn for every report instead of once for life.
     """
 
@@ -63,7 +63,7 @@ class FleetWords(Protocol):
         ...
 
     def permanent(self, spec: WordSpec) -> Uints:
-        """Words of the permanent round; a fleet asks for them where an input is new. Shape (n, count)."""
+        """Words of the permanent round, for inputs that are new. Shape (n, count)."""
         ...
 
     def instant(self, spec: WordSpec) -> Uints:
@@ -71,19 +71,30 @@ class FleetWords(Protocol):
         ...
 
     def permanent_bits(self, held: Bytes, rows: Ints, spec: WordSpec, channel: BitChannel) -> Bytes:
-        """The packed bits of ``held`` (n, bytes), drawn by a channel in the permanent round.
+        """Packed bits after the permanent round, uint8 (n, bytes).
 
-        Bit v of a row is 1 where word v of the device lies below the weight of what it was. Line i of
-        ``held`` is that of the device in row ``rows[i]`` of the group. ``held`` may be overwritten.
+        Bit v is 1 where word v of the device lies below the channel's weight for bit v of ``held``.
+
+        Args:
+            held: uint8 (n, bytes), packed bits before the round; may be overwritten.
+            rows: (n,), line i of ``held`` belongs to the device in row ``rows[i]`` of the group.
+            spec: the words; one per bit.
+            channel: flips one bit.
         """
         ...
 
     def instant_bits(self, held: Bytes, spec: WordSpec, channel: BitChannel) -> Bytes:
-        """The same in the round drawn for every report, one line for every row of the group."""
+        """The same in the round drawn for every report.
+
+        Args:
+            held: uint8 (n, bytes), one line for every row of the group; may be overwritten.
+            spec: the words; one per bit.
+            channel: flips one bit.
+        """
         ...
 
     def part(self, index: int, rows: Ints | None = None) -> FleetWords:
-        """Words of one attribute of a composite, independent of all others, for some of the rows."""
+        """Words of one attribute of several, independent of all others, for some of the rows."""
         ...
 
 
@@ -91,14 +102,14 @@ class FleetAnswers(Protocol):
     """Permanent answers of a fleet, by 64-bit key; each key is drawn once and kept."""
 
     def recall(self, keys: Ints, draw: Callable[[Ints], NDArray[Any]]) -> NDArray[Any]:
-        """Answers for distinct ``keys`` (n,); ``draw(rows)`` makes those of the rows that are new.
+        """Answers for distinct ``keys`` (n,); ``draw(rows)`` makes the answers of the rows with new keys.
 
         Symbols are int64 (n,), packed bits uint8 (n, answer_bytes).
         """
         ...
 
     def part(self, index: int) -> FleetAnswers:
-        """The answers of one attribute of a composite."""
+        """The answers of one attribute of several."""
         ...
 
 
@@ -122,8 +133,14 @@ class Simulation(ABC):
 
     @abstractmethod
     def privatize(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
-        """Payloads (n, payload_size) of distinct devices holding ``values``, (n,) or (n, attributes).
+        """Payloads of distinct devices, uint8 (n, payload_size).
 
-        Equal, bit for bit, to what a device's ``privatize`` and ``encode`` make of the same words in the
-        order seed, permanent, instant.
+        Equal, bit for bit, to the payloads of ``privatize`` and ``encode`` of a device with the same words in
+        the order seed, permanent, instant.
+
+        Args:
+            devices: (n,), indices; each device once.
+            values: (n,), or (n, attributes).
+            words: random words of the devices.
+            memo: permanent answers of the fleet.
         """

@@ -77,8 +77,8 @@ class SubsetDevice(BitVectorDevice[int]):
     def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[int, Memo]:
         """w words for places among the k − 1 others, and one for the value; the same steps for every value.
 
-        Floyd's way to draw without repeats: of n things step i takes one of the first n − w + i + 1, or the
-        last of these where that one is taken. The steps from the second on draw w − 1 of the n.
+        Floyd's way to draw w of n without repeats: step i draws one of the first n − w + i + 1, and takes the
+        last of these instead where that one is taken. Without the first step it draws w − 1 of the n.
         """
         k, w = self.domain_size, self.bits.w
         places = [randomness.word(k - w + i) for i in range(w)]
@@ -118,9 +118,9 @@ class SubsetEstimator(FrequencyEstimator):
     w: int = 1
 
     def sum_law(self, weights: Floats, *, lasting: bool = False) -> SumLaw:
-        """What the set weighs: m of the n = k − 1 others, drawn without repeats, and perhaps the own value.
+        """The weight of the set: of m of the n = k − 1 others, without repeats, and maybe the own value.
 
-        Their sum has the variance m·σ²·(n − m)/(n − 1), σ² that of the others' weights.
+        The m weights have a sum with the variance m·σ²·(n − m)/(n − 1); σ² is the variance of all n.
         """
         import numpy as np
 
@@ -149,7 +149,7 @@ class SubsetSimulation(Simulation):
         return WordPlan(WordSpec(1), seed=WordSpec(w, k - w, rising=True), seed_per_report=True)
 
     def privatize(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
-        """See the contract; the steps of a device for all rows at once, in the numbers of the values."""
+        """See :class:`Simulation`; each step of a device for all rows at once, by indices of values."""
         import numpy as np
 
         instant, _, seed, _ = self.word_plan
@@ -216,10 +216,10 @@ class SubsetLaw(FrequencyLaw[int]):
         return PairModel(pair, placed, (stratum_of((0, 1), (None, rows)),))
 
     def best_guess(self, reports: int) -> float:
-        """One of the set's values; of several reports the value that most of them hold.
+        """The guess is one of the set's values; after several reports the value that most of them hold.
 
-        From two reports on an approximation, for sets of two or more, that takes the support of different
-        values as independent: of few values and two or three reports it is 1.00 to 1.05 times the truth.
+        For two or more reports of sets of two or more it is an approximation that takes the support of
+        different values as independent: 1.00 to 1.05 times the truth for few values and 2 or 3 reports.
         """
         from ldpbeam.privacy.guess_laws import binomial, highest, largest
 
@@ -242,7 +242,7 @@ class SubsetLaw(FrequencyLaw[int]):
         return ((1.0, float(equal)),)
 
     def one_epoch(self, *, renamed: bool, alone: bool) -> Randomiser:
-        """Sets that hold one of two values tell them apart, by the one ratio that there is."""
+        """Sets that hold one of two values tell them apart, all by the same ratio."""
         return Randomiser(self.ratio, self.support.gap)
 
 
@@ -270,7 +270,7 @@ class Subset(FrequencyProtocol[int]):
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> Subset:
-        """w is k/(e^ε + 1) rounded down or up, whichever has the smaller variance V*."""
+        """w is k/(e^ε + 1) rounded down or up: of both the one with the smaller variance V*."""
         epsilon = parameters.level("epsilon")
         # own = w·e^ε/(w·e^ε + k − w): own/(1 − own) is e^ε·w/(k − w), rounded down.
         odds = exp_below(epsilon)
@@ -308,7 +308,7 @@ class Subset(FrequencyProtocol[int]):
 
     @property
     def forgery(self) -> Forgery:
-        """A report supports w values, whoever sends it."""
+        """Every report supports w values."""
         return Forgery(ends=self.estimator.support, most_supported=self.w, asked_about=self.domain_size)
 
     @cached_property

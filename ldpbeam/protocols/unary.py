@@ -113,7 +113,7 @@ class UnarySimulation(Simulation):
         return (self.device.domain_size + 7) // 8
 
     def privatize(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
-        """See the contract; the memo key is device·k + value."""
+        """See :class:`Simulation`; the memo key is device·k + value."""
         from ldpbeam.kernels import bits
 
         instant, once, *_ = self.word_plan

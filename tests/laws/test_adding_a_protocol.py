@@ -171,7 +171,7 @@ class VeilSimulation(Simulation):
         return WordPlan(WordSpec(1), seed=said, seed_per_report=True)
 
     def privatize(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
-        """See the contract."""
+        """See :class:`Simulation`."""
         import numpy as np
 
         from ldpbeam.kernels import symbols

@@ -1,4 +1,4 @@
-"""Stage 2 of 5, epoch: columns go into the window of their collection epoch, one report per report id.
+"""Stage 2 of 5, epoch: columns go into the window that ends with their epoch, one report per report id.
 
 Event time is the epoch index carried by the reports; clocks of devices, files and brokers play no part.
 """
@@ -27,9 +27,9 @@ _Waiting = tuple[Shard, WaitingColumns]
 
 
 def common_windows(epochs: Iterable[Epochs]) -> FixedWindows:
-    """The longest fixed windows of which one ends wherever an epoch ends, of whichever of some calendars.
+    """The longest fixed windows such that each epoch, of any of the calendars, ends where a window ends.
 
-    Epochs of one calendar are these windows themselves.
+    With one calendar the windows are the epochs.
     """
     first, *others = epochs
     length = gcd(

@@ -92,7 +92,7 @@ class AdmitPieces(beam.DoFn):
         yield from self._outputs(done, rejections)
 
     def finish_bundle(self) -> None:
-        """Warn, once in a worker, where nothing at all was admitted: it seldom is what somebody wants."""
+        """Warn, once in a worker, where no record of a bundle was admitted: mostly a mistake."""
         if self._read and not self._admitted and not self._warned:
             self._warned = True
             names = ", ".join(f"{one.name} ({one.digest_hex})" for one in self._collections.values())

@@ -1,1 +1,1 @@
-"""What the engine keeps on disk: landed reports, accounting of all epochs, and how far it has come."""
+"""The state of the engine on disk: landed reports, accounting of all epochs, positions in its input."""

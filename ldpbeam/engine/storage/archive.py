@@ -1,9 +1,9 @@
 """Accounting of epochs that have long been closed, a thousand to a row: years of a stream stay small.
 
 A row of the table ``archive`` holds the accounting of up to a thousand epochs of a collection, compressed,
-behind its sums, which are known without reading the rest. Rows whose epochs have all been closed for longer
-than they are to be kept become one row of sums in the table ``sums``. An epoch is in the archive or in the
-table ``epochs``, never in both: each move is part of one change.
+behind their sums, which can be read alone. When all epochs of a row have been closed for longer than their
+accounting is kept, the row becomes a part of its collection's row of sums in the table ``sums``. An epoch is
+in the archive or in the table ``epochs``, never in both: each move is part of one change.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _Records = dict[int, dict[str, Any]]
 
 @dataclass
 class _Block:
-    """What is known of a row without reading the epochs."""
+    """The head of a row: its sums, without its epochs."""
 
     key: int  # of the row
     epochs: int = 0  # how many
@@ -57,10 +57,10 @@ class _Block:
 
 @dataclass
 class _Sum:
-    """What is left of epochs that are not kept one by one."""
+    """The sum over epochs whose own accounting is no longer kept."""
 
     key: int  # of the row
-    through: int = -1  # the last of them
+    through: int = -1  # index of the last of these epochs
     account: Account = field(default_factory=Account)
 
 
@@ -68,12 +68,12 @@ class Archive:
     """The archived accounting of a stream.
 
     Args:
-        landing: whose rows they are.
-        found: all rows, by table.
+        landing: the engine's file.
+        found: content of all rows of the small tables, by table and key.
     """
 
     def __init__(self, landing: Landing, found: Mapping[str, Mapping[int, bytes]]) -> None:
-        """Take the rows up; the epochs in them are read when somebody asks."""
+        """Read the heads of the rows; epochs are read at their first use."""
         self._landing = landing
         self._blocks: dict[tuple[str, int], _Block] = {}
         self._sums: dict[str, _Sum] = {}
@@ -90,7 +90,7 @@ class Archive:
     # --- looking
 
     def sums(self) -> Archived | None:
-        """For the record of the run; None where nothing is archived."""
+        """Numbers and sums of the archive, for the record of the run; None where nothing is archived."""
         if not self._blocks and not self._sums:
             return None
         blocks = self._blocks.values()
@@ -99,7 +99,7 @@ class Archive:
 
     @property
     def account(self) -> Account:
-        """The sum of all that is archived, also of what is not kept one by one."""
+        """The sum over all archived epochs, with the sums of the table ``sums``."""
         total = Account()
         for block in self._blocks.values():
             total.merge(block.account)
@@ -113,7 +113,11 @@ class Archive:
         return (known is not None and key[1] <= known.through) or self.find(key) is not None
 
     def find(self, key: EpochKey) -> dict[str, Any] | None:
-        """What is archived about an epoch."""
+        """The archived accounting of an epoch, as :meth:`EpochAccounting.as_record` has it, or None.
+
+        Raises:
+            LdpError: its row is damaged.
+        """
         place = _place(key)
         if place in self._blocks and place not in self._held:
             with self._landing.reading() as rows:
@@ -121,7 +125,11 @@ class Archive:
         return self._held.get(place, {}).get(key[1])
 
     def records(self) -> Iterable[dict[str, Any]]:
-        """All that is archived, epoch by epoch."""
+        """The archived accounting of all epochs, one by one.
+
+        Raises:
+            LdpError: a row is damaged.
+        """
         for place in list(self._blocks):
             with self._landing.reading() as rows:
                 found = self._read(rows, place)
@@ -130,15 +138,18 @@ class Archive:
     # --- changing
 
     def add(self, rows: Transaction, records: Iterable[dict[str, Any]], key: int) -> int:
-        """Take accounting in.
+        """Add accounting of epochs.
 
         Args:
             rows: of the change.
-            records: as :meth:`EpochAccounting.as_record` has them.
-            key: of the first new row; the next ones follow it.
+            records: of epochs, as :meth:`EpochAccounting.as_record` has them.
+            key: of the first new row; further new rows have the keys behind it.
 
         Returns:
             The first key that is not used.
+
+        Raises:
+            LdpError: a row is damaged.
         """
         places: dict[tuple[str, int], _Records] = {}
         for record in records:
@@ -150,7 +161,11 @@ class Archive:
         return key
 
     def take_out(self, rows: Transaction, key: EpochKey) -> EpochAccounting | None:
-        """Give an epoch back, so that something can be added to it; None where it is not here by itself."""
+        """Remove an epoch and return its accounting; None where it is not archived, or a part of a sum.
+
+        Raises:
+            LdpError: its row is damaged.
+        """
         place = _place(key)
         records = dict(self._read(rows, place))
         record = records.pop(key[1], None)
@@ -163,9 +178,18 @@ class Archive:
         return EpochAccounting.from_record(record)
 
     def forget(self, rows: Transaction, before: int, key: int) -> int:
-        """Make sums of rows whose epochs have all been closed since then (seconds since 1970).
+        """Replace rows by sums, where all epochs of a row closed before a time.
 
-        Keys as in :meth:`add`.
+        Args:
+            rows: of the change.
+            before: seconds since 1970.
+            key: of the first new row, as in :meth:`add`.
+
+        Returns:
+            The first key that is not used.
+
+        Raises:
+            LdpError: a row is damaged.
         """
         for place in [place for place, block in self._blocks.items() if block.closes <= before]:
             digest, _ = place

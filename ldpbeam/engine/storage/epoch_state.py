@@ -1,4 +1,4 @@
-"""What the local engine knows about an epoch: what is published of it, and what was landed since."""
+"""The local engine's state of an epoch: what is published, and what was landed since."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ class UnattributedState:
     """Records that belong to no epoch of a collection, or to no collection."""
 
     account: Account = field(default_factory=Account)  # as published
-    unpublished_entries: Counter[str] = field(default_factory=Counter)  # what was landed since
+    unpublished_entries: Counter[str] = field(default_factory=Counter)  # of segments landed since
     row: int = 0  # key of its row in the engine's file
-    segment: int = 0  # the last one that the published account contains
+    segment: int = 0  # number of the last one in the published account
 
     @property
     def total(self) -> Account:
-        """The account with everything that is not published yet."""
+        """The account, with the entries that are not published yet."""
         total = self.account.copy()
         for what, count in self.unpublished_entries.items():
             total.add(what, count)
         return total
 
     def accounting(self, digest: str) -> UnattributedAccounting:
-        """What is published."""
+        """The published account, as its file has it."""
         return UnattributedAccounting(digest, self.account, position={"segment": self.segment})
 
     def pack(self, digest: str) -> bytes:
@@ -48,7 +48,7 @@ class UnattributedState:
 
     @classmethod
     def unpack(cls, row: int, content: bytes) -> tuple[str, UnattributedState]:
-        """The digest, and the reverse of :meth:`pack`."""
+        """Digest and state, from the key and the content of a row: the reverse of :meth:`pack`."""
         line = json.loads(content)
         account, entries = Account.from_record(line["account"]), Counter(line["unpublished"])
         return line["digest"], cls(account, entries, row, line["segment"])
@@ -59,10 +59,11 @@ class EpochState(UnattributedState):
     """One epoch of a collection.
 
     Attributes:
-        landed: its reports that are still there; None where there are none.
+        landed: its reports in the engine's file; None where there are none.
         has_new_reports: whether reports were landed since the last result.
-        numbered: the newest number that a result of it was given, published or not; None where none was.
-        published: its published accounting; None where there is none. The fields that follow repeat it.
+        numbered: number of its newest result, published or not; None before the first, and after a stay in
+            the archive.
+        published: its published accounting; None where there is none. The fields below are parts of it.
         next_revision: number of the next result.
         last_result_watermark: the engine's watermark at the last result, microseconds since 1970.
         closed: whether the epoch takes no more reports.
@@ -82,24 +83,24 @@ class EpochState(UnattributedState):
 
     @property
     def is_unpublished(self) -> bool:
-        """Whether something was landed that is in no result and no published account."""
+        """Whether reports or entries were landed that are in no result and no published account."""
         return self.has_new_reports or bool(self.unpublished_entries)
 
     @property
     def is_finished(self) -> bool:
-        """Whether the epoch is closed, and everything about it is published."""
+        """Whether the epoch is closed, and its last result and account are published."""
         return self.closed and not self.is_unpublished
 
     @property
     def total_without_counts(self) -> Account:
-        """The same as ``total``, without what a count of all reports finds anew."""
+        """``total`` without the numbers of counted, duplicate and conflicting reports: a count finds them."""
         total = self.total
         total.counted = total.duplicate = 0
         total.add(CONFLICTING, -total.rejected[Reason.CONFLICTING_ID.value])
         return total
 
     def set_published(self, accounting: EpochAccounting) -> None:
-        """Everything that was landed is published, as the accounting says."""
+        """Take over the published accounting: no report or entry is unpublished any more."""
         self.published, position = accounting, accounting.position or {}
         self.account, self.unpublished_entries = accounting.account, Counter()
         self.has_new_reports = False
@@ -111,7 +112,7 @@ class EpochState(UnattributedState):
 
     @property
     def newest_number(self) -> Numbered | None:
-        """The newest number that was given; of an epoch of the archive, its accounting alone has it."""
+        """The number of the newest result; of an epoch that was archived it is in the accounting alone."""
         newest = self.published.newest if self.published else None
         return self.numbered or (Numbered(newest.number, newest.content, newest.job) if newest else None)
 
@@ -129,7 +130,7 @@ class EpochState(UnattributedState):
 
     @classmethod
     def unpack_epoch(cls, row: int, content: bytes) -> tuple[EpochKey, EpochState]:
-        """The key, and the reverse of :meth:`pack_epoch`."""
+        """Key and state, from the key and the content of a row: the reverse of :meth:`pack_epoch`."""
         line = json.loads(content)
         state = cls(row=row)
         if line["published"] is not None:

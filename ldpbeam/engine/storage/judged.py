@@ -1,4 +1,4 @@
-"""One batch of messages, judged: what is landed together under one number, as a segment."""
+"""Judges a batch of messages: they are landed together under one number, as a segment."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ EpochKey = tuple[str, int]
 """(digest, epoch)."""
 
 Place = tuple[int, int]
-"""Of a refused message: number of its segment, and index among the refused messages of that."""
+"""Of a refused message: number of its segment, and its byte offset among the refused messages of it."""
 
 
 class Refused(NamedTuple):
     """A message with a report that was not admitted.
 
     Attributes:
-        place: byte offset among the refused messages of its segment, as a file of reports; the table of
-            rejects has it.
+        place: byte offset in a file of reports with the refused messages of its segment; the table of
+            rejects has the same.
         reason: why its first such report was not admitted.
-        message: as it came.
+        message: its bytes as they came.
     """
 
     place: int
@@ -38,21 +38,21 @@ class Refused(NamedTuple):
 
 @dataclass(frozen=True)
 class Segment:
-    """Messages that are landed together, as they were judged.
+    """Judged messages that are landed together.
 
     Attributes:
         watermark: of the engine, microseconds since 1970.
-        now: what the engine took for the time of day, microseconds since 1970. The watermark may be far
-            behind it, or 0, when messages come that have waited.
-        messages: how many.
-        unstamped: how many had no readable timestamp attribute, where one was asked for.
+        now: the time by the engine's clock, microseconds since 1970. The watermark may be far behind it, or
+            0, when messages have waited.
+        messages: number of messages.
+        unstamped: number of messages without a readable timestamp attribute, where one was asked for.
         entries: of the accounting.
-        admitted: columns, those of an epoch together.
+        admitted: columns, grouped by epoch.
         refused: messages with a rejection.
-        rejections: into the refused messages.
-        taken: of files, how many bytes have been taken with these messages, by name; see
+        rejections: with places among the refused messages.
+        taken: of files, by name, how many bytes were read up to these messages; see
             :class:`ldpbeam.engine.sources.watched_folder.WatchedFolder`.
-        replayed: (segment, place) of refused messages that are taken up again.
+        replayed: (segment, place) of earlier refused messages that a replay has admitted.
     """
 
     watermark: int
@@ -78,15 +78,15 @@ def judge(
     unstamped: int = 0,
     taken: tuple[tuple[str, int], ...] = (),
 ) -> Segment:
-    """Judge messages.
+    """Judge messages; no message raises an error.
 
     Args:
         messages: each one Report or ReportBatch.
         arrivals: when each arrived, microseconds since 1970.
         collections: by digest.
-        watermark: epochs that closed by then are closed for these messages, whenever they arrived.
-        now: for the segment.
-        closed: epochs that were published as closed; they stay so if the lateness allowed grows later.
+        watermark: microseconds since 1970; messages count as arrived then, if they arrived earlier.
+        now: for the segment, microseconds since 1970.
+        closed: epochs that were published as closed; they stay closed if ``allowed_lateness`` grows later.
         unstamped, taken: for the segment.
     """
     found = codec.joined(messages)

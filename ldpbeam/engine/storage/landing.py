@@ -1,11 +1,11 @@
 """The engine's file: landed reports, accounting and positions in one SQLite file, changed together.
 
-Small tables are read whole at the start, and all that they hold is looked at then. Reports and refused
-messages may be many. They lie in a table of their own, ``content``, and a row of a small table says of each
-group of them how many rows it has, and the sum of their digests. They are looked at when they are read.
+A start reads the small tables whole, and checks all their rows. Reports and refused messages may be many.
+They lie in a table of their own, ``content``, in groups of rows. A row of a small table holds for each group
+the number of its rows, and the sum of their digests; rows of ``content`` are checked when they are read.
 
-A sentinel beside the file holds how often the file has changed, as a device's does: it tells an older copy of
-the file, and a file that is gone.
+A sentinel beside the file holds how often the file has changed, as a device's does: it shows that a file is
+an older copy, or is gone.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ldpbeam.durable.store import RowStore, Summary, Transaction
 from ldpbeam.errors import LdpError, disk_error, disk_errors
 
 FOLDER = "landing"
-"""Where it is, below the output directory."""
+"""Folder of the engine's file, below the output directory."""
 
 VERSION = 1
 """Of the format."""
@@ -43,11 +43,11 @@ ENGINE, EPOCHS, OTHERS, LANDED, REFUSED, FILES, ARCHIVE, SUMS = TABLES = (
 _CONTENT = "content"
 _ROWS_BITS = 24
 _MANY = 256
-"""Small rows of a group that become one."""
+"""This many small rows of a group become one."""
 _LARGE = 4 << 20
-"""Bytes in so many rows that are left as they are."""
+"""If so many rows have more bytes than this, they stay as they are."""
 AT_ONCE = 64 << 20
-"""Bytes that one change removes, about: all of them are overwritten, and are in the journal before."""
+"""Bytes that one change removes at most, about: the journal holds all that is overwritten."""
 
 
 @dataclass
@@ -56,12 +56,13 @@ class Group:
 
     Attributes:
         number: of the group, never used again.
-        rows: how many.
-        reports: how many they hold; of refused messages 0.
-        size: bytes.
-        xor: of their digests.
-        levels: how many of the newest rows wait to become one row, and their bytes. First come those that
-            were added, then those that were made of such, and so on; the last rows are of the first level.
+        rows: number of rows.
+        reports: number of reports in them; of refused messages 0.
+        size: bytes of the rows.
+        xor: of the digests of the rows.
+        levels: of each level, how many of its rows wait to become one row, and their bytes. Rows of level 0
+            are those that were added, rows of level n + 1 were made of rows of level n. In the order of rows
+            level 0 comes last.
     """
 
     number: int
@@ -72,7 +73,7 @@ class Group:
     levels: list[tuple[int, int]] = field(default_factory=list)
 
     def as_record(self) -> list[Any]:
-        """For the small table that has it."""
+        """The group as JSON values, for a row of a small table."""
         return [self.number, self.rows, self.reports, self.size, f"{self.xor:064x}", self.levels]
 
     @classmethod
@@ -86,7 +87,16 @@ class Group:
         return (self.number << _ROWS_BITS) + row
 
     def add(self, rows: Transaction, content: bytes, reports: int = 0) -> None:
-        """One row more."""
+        """Add a row behind the others.
+
+        Args:
+            rows: of the change.
+            content: of the row.
+            reports: number of reports in it.
+
+        Raises:
+            DamageError: the group has no room for another row.
+        """
         if self.rows >> _ROWS_BITS:
             raise DamageError(f"group {self.number} has no room for another row")
         self._put(rows, content)
@@ -94,17 +104,17 @@ class Group:
         self._count(0, len(content))
 
     def merge(self, rows: Transaction, join: Callable[[list[bytes]], bytes]) -> None:
-        """Make one row of many small ones, so that their number grows with what they hold.
+        """Make one row of many small ones, so that their number depends on the bytes in them.
 
-        Without that a stream of few reports would have as many rows as moments at which it was landed. A
-        report is written again as often as the logarithm of their number is large.
+        Without it a stream of few reports would have a row for every landing. A report is written again once
+        for each level.
 
         Args:
             rows: of the change.
-            join: what rows that follow one another are together.
+            join: makes one content of the contents of neighbours, in their order.
 
         Raises:
-            DamageError: one of them is damaged.
+            DamageError: a row is damaged.
         """
         for level in range(len(self.levels) + 1):
             count, size = self.levels[level] if level < len(self.levels) else (0, 0)
@@ -119,20 +129,25 @@ class Group:
             self._count(level + 1, len(joined))
 
     def replace(self, rows: Transaction, row: int, content: bytes) -> None:
-        """Another content for one row.
+        """Replace the content of a row.
+
+        Args:
+            rows: of the change.
+            row: index in the group.
+            content: the new one.
 
         Raises:
-            DamageError: it is damaged.
+            DamageError: the row is damaged.
         """
         before, digest = self._remove(rows, row)
         self._change(0, len(content) - len(before), digest)
         self._change(0, 0, rows.put(_CONTENT, self._key(row), content))
 
     def read(self, rows: Transaction) -> list[bytes]:
-        """All rows, in order.
+        """The contents of all rows, in order.
 
         Raises:
-            DamageError: they are not those that were added.
+            DamageError: a row is gone, damaged, or not the one that was written last.
         """
         found, there = [], Summary()
         for digest, content in rows.between(_CONTENT, range(self._key(0), self._key(self.rows))):
@@ -145,7 +160,11 @@ class Group:
         return found
 
     def shrink(self, rows: Transaction) -> bool:
-        """Remove rows, the newest first, as many as one change should; whether none is left."""
+        """Remove the newest rows, of about :data:`AT_ONCE` bytes; whether the group is empty then.
+
+        Raises:
+            DamageError: a row is damaged.
+        """
         enough = self.size - AT_ONCE
         self.levels.clear()
         while self.rows and self.size > enough:
@@ -228,7 +247,7 @@ class Landing:
     # --- rows
 
     def open(self) -> dict[str, dict[int, bytes]]:
-        """All rows of the small tables, which are empty at first.
+        """All rows of the small tables, by table and key; without file and sentinel it makes both.
 
         Raises:
             LdpError: the file is damaged, gone, older than it was, or of another version.
@@ -276,10 +295,10 @@ class Landing:
 
     @contextmanager
     def parsing(self) -> Iterator[None]:
-        """Around what takes rows apart: each has its digest, and could yet be of another format.
+        """Around code that parses rows: a row with a sound digest may still be of another format.
 
         Raises:
-            LdpError: the content of a row is not what it ought to be.
+            LdpError: the content of a row cannot be parsed.
         """
         with self._errors():
             try:
@@ -346,7 +365,7 @@ class Landing:
             raise disk_error(error, where) or error from None
 
     def damaged(self, why: str) -> LdpError:
-        """The error about a file that is not as it was written."""
+        """The error about a damaged file."""
         return LdpError(
             "E-LANDING-DAMAGED",
             f"the engine's file is damaged, and so are counts made from it: {why}",

@@ -1,7 +1,7 @@
-"""Refused messages as they came, until a replay takes them up or nobody may ask for them any more.
+"""Refused messages as they came, until a replay admits them or their time to be kept is over.
 
-Those of many segments lie together in a block, one row of ``content`` for each segment. One row of the small
-table says where the rows of a block are, so that the small table stays small.
+The refused messages of many segments lie together in a block, which has one row of ``content`` for each
+segment. The small table has one row for each block, and stays small.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from ldpbeam.engine.storage.landing import AT_ONCE, REFUSED, Group
 from ldpbeam.errors import Reason
 
 _ROWS, _BYTES, _MICROS = 256, 4 << 20, 600 * 1_000_000
-"""A block takes another segment below so many rows and bytes, and for so long after its first segment: it is
-removed as a whole, so that a message stays for ten minutes more than it has to, at most."""
+"""A block takes another segment while it has fewer rows and bytes, and for so long after its first segment. A
+block is removed as a whole, so a message may stay ten minutes longer than it has to."""
 _LENGTH = Struct("<I")
 
 
@@ -27,13 +27,13 @@ _LENGTH = Struct("<I")
 class _Block:
     """Refused messages of segments that were landed one after the other."""
 
-    group: Group  # of which each row has those of one segment
+    group: Group  # each row has the messages of one segment
     begin: int  # when the first segment was landed, microseconds since 1970
-    end: int = 0  # when the last one was
+    end: int = 0  # when the last segment was landed
     numbers: list[int] = field(default_factory=list)  # of the segments, as the rows follow one another
 
     def has_room(self, time: int) -> bool:
-        """Whether messages of one more segment may join."""
+        """Whether messages of one more segment may join, at a time in microseconds since 1970."""
         small = len(self.numbers) < _ROWS and self.group.size < _BYTES
         return small and time - self.begin < _MICROS
 
@@ -50,7 +50,7 @@ class _Block:
 
 
 class RefusedMessages:
-    """All that were refused and are still there, by the number of their segment."""
+    """All refused messages that are still kept, by the number of their segment."""
 
     def __init__(self, blocks: Iterable[_Block] = ()) -> None:
         self._blocks = list(blocks)
@@ -62,15 +62,19 @@ class RefusedMessages:
         return cls(map(_Block.unpack, contents))
 
     def __contains__(self, number: object) -> bool:
-        """Whether there are messages of a segment, or were before a replay."""
+        """Whether a block has a row for the segment: of refused messages, or empty after a replay."""
         assert isinstance(number, int)  # noqa: S101 - of a segment
         return self._find(number) is not None
 
     def read(self, rows: Transaction, number: int) -> list[Refused]:
-        """What was refused with a segment and not taken up; none where there is no such segment.
+        """The refused messages of a segment that no replay has admitted; none for an unknown segment.
+
+        Args:
+            rows: of the engine's file.
+            number: of the segment.
 
         Raises:
-            DamageError: its block is damaged.
+            DamageError: the block is damaged.
         """
         block = self._find(number)
         return [] if block is None else _unpack(block.group.read(rows)[block.numbers.index(number)])
@@ -82,8 +86,18 @@ class RefusedMessages:
         segment: Segment,
         new_key: Callable[[], int],
     ) -> None:
-        """Keep what was refused with a segment; a new block has a new key."""
-        # Not the watermark alone: what comes after an outage would be removed as soon as it is overtaken.
+        """Keep the refused messages of a segment.
+
+        Args:
+            rows: of the change.
+            number: of the segment.
+            segment: with its refused messages.
+            new_key: gives a key for a new block.
+
+        Raises:
+            DamageError: the block has no room for another row.
+        """
+        # Not the watermark alone: messages after an outage would be removed as soon as it has passed them.
         time = max(segment.watermark, segment.now)
         if not self._blocks or not self._blocks[-1].has_room(time):
             self._blocks.append(_Block(Group(new_key()), time))
@@ -94,7 +108,7 @@ class RefusedMessages:
         block.put(rows)
 
     def take_up(self, rows: Transaction, replayed: Collection[Place]) -> None:
-        """Some are no longer refused.
+        """Remove messages that a replay has admitted.
 
         Raises:
             DamageError: a block is damaged.
@@ -107,11 +121,11 @@ class RefusedMessages:
                 block.put(rows)
 
     def remove(self, rows: Transaction, horizon: int) -> None:
-        """Remove blocks that are older; of many some, the rest later.
+        """Remove blocks that ended by a time; if they are large, some now and the others later.
 
         Args:
             rows: of the change.
-            horizon: microseconds since 1970.
+            horizon: this time, microseconds since 1970.
 
         Raises:
             DamageError: a block is damaged.

@@ -1,8 +1,8 @@
-"""All that the local engine knows, in memory and in its file: each change of both is one of the file.
+"""The state of the local engine, in memory and in its file; memory and file change together.
 
-A segment and what it changes in accounting and positions are landed together. So are a result's accounting
-and all that follows from it. The files in ``accounting/`` repeat what is published for readers. The engine
-reads none of them: where one is not what the engine's file says, a start writes it again.
+A segment, its entries in the accounting, and the positions in files are one change of the file. So are the
+accounting of a result and the state after it. The files in ``accounting/`` are for readers, and the engine
+reads none of them: where one differs from the published accounting, a start writes it again.
 """
 
 from __future__ import annotations
@@ -46,22 +46,22 @@ _NUMBERS = ("number", "watermark", "messages", "unstamped", "next_key")
 class StreamState:
     """The state of the engine on one output directory.
 
-    It is also the set of epochs that are closed, which nobody has to hold in memory: those that have long
-    been closed are in the archive, and come back when something is landed of them.
+    It is also the set of closed epochs, and need not hold all of them in memory: epochs that closed long ago
+    are in the archive, and come back when a record of them is landed.
 
     Attributes:
         number: of the last segment.
-        watermark: the highest that was landed or published at, microseconds since 1970.
-        messages, unstamped: landed so far, see :class:`Segment`.
-        clock: what the last engine knew of the time; None at first.
-        epochs: states of epochs of the given collections, without those that are in the archive alone.
+        watermark: the highest of all landings and results, microseconds since 1970.
+        messages, unstamped: numbers of messages landed so far, see :class:`Segment`.
+        clock: record of the last engine's clock; None at first.
+        epochs: states of epochs of the given collections, without archived epochs.
         unattributed: states by digest; the digest is empty for records that name no collection.
-        landed: reports of epochs that are still there.
-        taken: how far files were taken, bytes by name.
+        landed: groups of reports that are kept, by epoch.
+        taken: bytes of each file that were read, by name.
     """
 
     def __init__(self, landing: Landing, output: str, schedules: Mapping[str, Schedule]) -> None:
-        """Take up what there is; the files of ``accounting/`` are made what it says.
+        """Read the engine's file, and write the files of ``accounting/`` again that differ from it.
 
         Args:
             landing: of the output directory, locked.
@@ -69,7 +69,7 @@ class StreamState:
             schedules: of the given collections, by digest.
 
         Raises:
-            LdpError: the engine's file is damaged.
+            LdpError: the engine's file is damaged, gone, an older copy or of another version.
         """
         self._landing, self._output, self._schedules = landing, output, schedules
         self.number = self.watermark = self.messages = self.unstamped = 0
@@ -114,7 +114,7 @@ class StreamState:
             self.taken[name], self._file_rows[name] = end, row
 
     def _clear(self) -> None:
-        """Take away what an engine left that was ended while it wrote."""
+        """Remove files that an earlier engine had not finished when it was killed."""
         for pattern in ("*/*.tmp", "run.json.*.tmp"):
             for path in Path(self._output).glob(pattern):
                 path.unlink()
@@ -122,7 +122,7 @@ class StreamState:
         remove(self._output, f"rejects/{_rejects(self.number + 1)}.parquet")
 
     def _restore(self) -> None:
-        """Write the files of ``accounting/`` again that are not what is published."""
+        """Write the files of ``accounting/`` again that differ from the published accounting."""
         accounts: list[EpochAccounting | UnattributedAccounting] = [
             state.published for _, state in self._all_epochs() if state.published
         ]
@@ -144,14 +144,14 @@ class StreamState:
 
     @property
     def landed_rows(self) -> int:
-        """Rows of reports that are still there: of a segment one for each epoch, or of many segments one."""
+        """Rows of reports that are kept: one for each epoch of a segment, or one of many segments."""
         return sum(group.rows for group in self.landed.values())
 
     def read(self, keys: Iterable[EpochKey]) -> dict[EpochKey, list[ReportColumns]]:
         """The reports of epochs, in the order in which they were landed.
 
         Raises:
-            LdpError: they are damaged.
+            LdpError: the reports are damaged.
         """
         coder = ReportColumnsCoder()
         with self._landing.reading() as rows:
@@ -162,10 +162,10 @@ class StreamState:
             }
 
     def refused(self, number: int) -> list[Refused]:
-        """Messages that were refused with a segment and not taken up again; none once they were removed.
+        """Refused messages of a segment that no replay has admitted; none once they were removed.
 
         Raises:
-            LdpError: they are damaged.
+            LdpError: the messages are damaged.
         """
         if number not in self._refused:
             return []
@@ -188,7 +188,7 @@ class StreamState:
 
     @property
     def accounting(self) -> Accounting:
-        """What is published, without the archive."""
+        """The published accounting, without the archive."""
         accounts: dict[Key, Account] = {k: known.account for k, known in self._all_epochs()}
         accounts.update({(digest, None): known.account for digest, known in self.unattributed.items()})
         return Accounting(accounts)
@@ -200,12 +200,12 @@ class StreamState:
 
     @property
     def archived(self) -> Archived | None:
-        """What is in the archive; None where nothing was ever archived."""
+        """Numbers and sums of the archive; None where nothing was ever archived."""
         return self._archive.sums()
 
     @property
     def total(self) -> Account:
-        """Everything that was ever landed, published or not."""
+        """The account of all landed records, published or not."""
         total = self._archive.account
         for _, known in self._all_epochs():
             total.merge(known.total)
@@ -221,10 +221,10 @@ class StreamState:
     # --- landing
 
     def land(self, segment: Segment) -> None:
-        """Keep a segment, and all that follows from it; on disk when this returns.
+        """Keep a segment with its accounting and positions; on disk when this returns.
 
         Raises:
-            LdpError: the disk refuses. The segment is not landed then, or is; nothing else may follow.
+            LdpError: the disk refuses. The segment may be landed or not: use this object no more.
         """
         if segment.rejections:
             # Before it is landed: a number whose table is there and which was not landed is given again.
@@ -254,7 +254,7 @@ class StreamState:
 
     @staticmethod
     def _keys(segment: Segment) -> set[Key]:
-        """What a segment changes the accounting of."""
+        """The epochs, or digests without an epoch, whose accounting a segment changes."""
         keys: set[Key] = {key for (key, _), _ in segment.entries}
         return keys | {(digest_hex(some[0].digest), some[0].epoch) for some in segment.admitted}
 
@@ -279,7 +279,7 @@ class StreamState:
         rows.put(tables.LANDED, group.number, json.dumps([*key, group.as_record()]).encode())
 
     def _of(self, rows: Transaction, key: Key) -> UnattributedState:
-        """What something is booked on: it is known, comes back from the archive, or is new."""
+        """The state of an epoch, or of records without one: known, back from the archive, or new."""
         digest, epoch = key
         if epoch is None:
             if digest not in self.unattributed:
@@ -295,7 +295,7 @@ class StreamState:
         return known
 
     def _put(self, rows: Transaction, key: Key) -> None:
-        """The row of what something was booked on."""
+        """Write the row of a state."""
         digest, epoch = key
         if epoch is None:
             other = self.unattributed[digest]
@@ -310,20 +310,28 @@ class StreamState:
         rows.put(tables.ENGINE, _ROW, json.dumps(line).encode())
 
     def _new_key(self) -> int:
-        """Of a row or a group; never the same again, once it is on disk."""
+        """A key for a row or a group; no other one gets it, once it is on disk."""
         self._next_key += 1
         return self._next_key - 1
 
     # --- publishing
 
     def keep_number(self, key: EpochKey, number: Numbered) -> None:
-        """A number is given to a result; on disk when this returns, so that it never stands for another."""
+        """Give a number to a result; on disk when this returns, so that no other result gets it.
+
+        Raises:
+            LdpError: the disk refuses, or the file is damaged.
+        """
         with self._landing.change() as rows:
             self.epochs[key].numbered = number
             self._put(rows, key)
 
     def publish(self, accounts: Iterable[EpochAccounting]) -> None:
-        """Results are published: their accounting is kept, then written for readers."""
+        """Keep the accounting of published results, then write it for readers.
+
+        Raises:
+            LdpError: the disk refuses, or the file is damaged.
+        """
         accounts = list(accounts)
         with self._landing.change() as rows:
             for accounting in accounts:
@@ -343,15 +351,19 @@ class StreamState:
         forget_before: int,
         exists: Callable[[str], bool],
     ) -> None:
-        """Keep what is known of the time, and the file small.
+        """Keep the clock, publish the accounts of records without an epoch, and keep the file small.
 
         Args:
-            clock: for the next engine.
-            horizon: epochs that closed before it are not counted again, microseconds since 1970.
-            keep: finished epochs that stay in memory; only when there are twice as many, the older ones move
-                into the archive.
-            forget_before: seconds since 1970; accounting of what closed before then is kept as a sum.
+            clock: record of the engine's clock, for the next engine.
+            horizon: microseconds since 1970; epochs that closed before it are not counted again, and their
+                reports are removed.
+            keep: finished epochs that stay in memory; only when there are more than twice as many, the older
+                ones move into the archive.
+            forget_before: seconds since 1970; of epochs that closed before it only sums stay.
             exists: whether a file of reports is still there.
+
+        Raises:
+            LdpError: the disk refuses, or the file is damaged.
         """
         others = [digest for digest, other in self.unattributed.items() if other.unpublished_entries]
         done = self._done(keep)
@@ -374,7 +386,7 @@ class StreamState:
             write_accounting(self._output, self.unattributed[digest].accounting(digest))
 
     def _remove_landed(self, rows: Transaction, horizon: int, exists: Callable[[str], bool]) -> None:
-        """Remove reports and refused messages that nobody asks for any more; of many some, the rest later."""
+        """Remove reports and refused messages whose time is over; of many some now, the others later."""
         removed = 0
         for key in [key for key in self.landed if self.is_gone(key, horizon)]:
             if removed >= tables.AT_ONCE:

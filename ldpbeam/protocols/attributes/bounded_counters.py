@@ -147,7 +147,7 @@ class BoundedCountersSimulation(SplitSimulation):
     sum_limit: int
 
     def privatize(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
-        """See the contract. Raises ValueError where a device's values add up to more than the limit."""
+        """See :class:`Simulation`. Raises ValueError if a device's values add up to more than the limit."""
         import numpy as np
 
         if (values.sum(axis=1) > self.sum_limit).any():

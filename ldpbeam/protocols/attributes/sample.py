@@ -190,7 +190,7 @@ class SampleSimulation(Simulation):
         return WordPlan(WordSpec(0), seed=WordSpec(1, len(self.simulations)))
 
     def privatize(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
-        """See the contract: devices that drew the same attribute go together."""
+        """See :class:`Simulation`: devices that drew the same attribute go together."""
         import numpy as np
 
         attribute = words.seed(WordSpec(1, len(self.simulations)))[:, 0]

@@ -125,7 +125,7 @@ class SplitSimulation(Simulation):
         return WordPlan(WordSpec(0))
 
     def privatize(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
-        """See the contract: one attribute after the other."""
+        """See :class:`Simulation`: one attribute after the other."""
         import numpy as np
 
         columns = [
