@@ -36,9 +36,11 @@ def loaded(path: Path) -> Iterator[Any]:
             function = CombineFn.from_runner_api(combined.combine_fn, context)
         else:
             continue
-        function.setup()
-        function.teardown()
-        yield function
+        # OfEach sets a step up when it has its first element.
+        for step in (function, *getattr(function, "_steps", {}).values()):
+            step.setup()
+            step.teardown()
+            yield step
 
 
 def main() -> None:
