@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,6 +13,7 @@ import pytest
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import load_collection
+from ldpbeam.durable.document import parse_document
 from ldpbeam.engine.sources.subscriber import Message, Subscriber
 from ldpbeam.simulators.deliver.pubsub import publish_epochs
 from ldpbeam.simulators.population.specs import population
@@ -95,7 +95,7 @@ def test_the_topic_gets_the_reports_that_files_hold(
 
     assert sorted(p.name for p in out.iterdir()) == ["simulation.json", "truth.parquet"]
     assert (out / "truth.parquet").read_bytes() == (files / "truth.parquet").read_bytes()
-    record, plain = (json.loads((path / "simulation.json").read_text()) for path in (out, files))
+    record, plain = (parse_document((path / "simulation.json").read_text()) for path in (out, files))
     assert record == {**plain, "topic": channel.topic, "messages": MESSAGES[kind]}
 
 
