@@ -63,11 +63,6 @@ class Epochs:
         if self.length * self.count > latest:
             object.__setattr__(self, "count", latest // self.length)
 
-    @property
-    def calendar(self) -> tuple[int, int]:
-        """Length, and where within it they begin: epochs with the same ones begin and end together."""
-        return self.length, self.origin % self.length
-
     def contains(self, epoch: int) -> bool:
         """Whether the index is one of the planned epochs."""
         return 0 <= epoch < self.count
