@@ -68,14 +68,20 @@ class FrequenciesPerEpoch(OfCollections):
         max_epochs: int = 10_000,
         error_handling: Mapping[str, str] | None = None,
     ) -> None:
-        """Say what is counted, and how; the pieces explain their own parameters.
+        """Say what is counted, and how.
 
         Args:
             collections: a collection, the path of its file or its definition, or several.
-            source, field, arrival: as of :class:`~ldpbeam.transforms.AdmitReports`.
-            deduplicate, shards, early_every, late_every, max_epochs: as of
-                :class:`~ldpbeam.transforms.CountSupport`.
-            max_error_fraction: as of :class:`~ldpbeam.transforms.EstimateFrequencies`.
+            source: the name of the input in rejected rows.
+            field: which field of a row or a dictionary holds the message; empty where elements are messages.
+            arrival: whether the timestamp of an element says when its message arrived.
+            deduplicate: whether one report per report id counts, or every report.
+            shards: into how many parts the reports of an epoch are split: a power of two up to 256.
+            early_every: streams: seconds, or a duration like ``10m``, between results while an epoch lasts;
+                0 for none.
+            late_every: streams: at most one more result in so long when late reports come; None for ``1m``.
+            max_error_fraction: an epoch has no result if a larger part of its records was rejected.
+            max_epochs: of a collection, over bounded input; those with the fewest records are left out.
             error_handling: ``{"output": NAME}`` gives two outputs by name, ``frequencies`` and the rejected
                 rows.
 

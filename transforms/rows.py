@@ -80,6 +80,9 @@ class SummaryRow(NamedTuple):
 class RejectedRow(NamedTuple):
     """Records that were not counted, for one reason, in one place: the columns of ``rejects/``, no
     payload.
+
+    The ``place`` of a message without a name is where it lay among those that came with it: it identifies
+    nothing.
     """
 
     reason: str
@@ -104,7 +107,8 @@ class AccountRow(NamedTuple):
         sequence: 0 at first, one more for each time that the account is published again. All rows of an
             account have the same one; those with the highest count, whatever order they arrive in.
         what: ``read``, ``counted``, ``late``, ``duplicate`` or ``rejected.REASON``.
-        records: how many; read = counted + late + duplicate + rejected once the epoch is closed.
+        records: how many; read = counted + late + duplicate + rejected whenever a result of the epoch is out;
+            between results read runs ahead.
     """
 
     collection: str
