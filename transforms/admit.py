@@ -19,6 +19,8 @@ _BYTES = Optional[bytes]  # noqa: UP045 - Beam reads this
 # What Create says of elements with a time; Beam unwraps them.
 _STAMPED = TimestampedValue
 _MESSAGE = typehints.normalize(bytes | PubsubMessage | tuple[Any, _BYTES] | Piece | _STAMPED)
+_PAIR_WITH_TEXT = typehints.normalize(tuple[Any, str])
+_DECODE = "decode base64 text in front, as with base64.b64decode"
 _DICTIONARY = typehints.normalize(dict[Any, Any])
 
 
@@ -45,7 +47,13 @@ class AdmitReports(OfCollections):
     """
 
     def __init__(
-        self, collections: Collections, *, source: str = "messages", field: str = "", arrival: bool = True
+        self,
+        collections: Collections,
+        *,
+        source: str = "messages",
+        field: str = "",
+        arrival: bool = True,
+        _name: str = "AdmitReports",
     ) -> None:
         """Say to which collections reports may belong.
 
@@ -62,9 +70,10 @@ class AdmitReports(OfCollections):
         """
         super().__init__(collections)
         self._source, self._field, self._arrival = source, field, arrival
+        self._name = _name
 
     def expand(self, messages: Any) -> Any:  # noqa: D102 - Beam's
-        refuse_other_elements(messages.element_type, self._field)
+        refuse_other_elements(self._name, messages.element_type, self._field)
         if _is_pieces(messages.element_type):
             if not messages.windowing.is_default():
                 messages = messages | "Unwindowed" >> beam.WindowInto(GlobalWindows())
@@ -77,17 +86,19 @@ class AdmitReports(OfCollections):
         return Admitted(found[COLUMNS], found[REJECTED], found[ACCOUNTING])
 
 
-def refuse_other_elements(kind: Any, field: str) -> None:
-    """Look at the type of elements, which Beam knows when a pipeline is built.
+def refuse_other_elements(name: str, kind: Any, field: str) -> None:
+    """Look at the type of elements, which Beam knows when a pipeline is built; ``name`` is the transform's.
 
     Raises:
         TypeError: they are no messages, or have no such field of bytes.
     """
     if not field:
         if not typehints.is_consistent_with(kind, _MESSAGE):
+            text = any(typehints.is_consistent_with(kind, one) for one in (str, _PAIR_WITH_TEXT))
+            remedy = _DECODE if text else "for rows name the field that holds the message: field='payload'"
             raise TypeError(
-                "takes bytes, PubsubMessage, (key, bytes) or what ReadReports gives, not "
-                f"{_shown(kind)}; for rows name the field that holds the message: field='payload'"
+                f"{name} takes bytes, PubsubMessage, (key, bytes) or what ReadReports gives, not "
+                f"{_shown(kind)}; {remedy}"
             )
         return
     if any(typehints.is_consistent_with(kind, one) for one in (_DICTIONARY, _STAMPED)):
@@ -95,14 +106,12 @@ def refuse_other_elements(kind: Any, field: str) -> None:
     try:
         fields = dict(named_fields_from_element_type(kind))
     except TypeError:
-        raise TypeError(f"field={field!r} is for rows, and the elements are {_shown(kind)}") from None
+        raise TypeError(f"{name}: field={field!r} is for rows, and the elements are {_shown(kind)}") from None
     if field not in fields:
-        raise TypeError(f"the rows have no field {field!r}; they have {', '.join(fields)}")
+        raise TypeError(f"{name}: the rows have no field {field!r}; they have {', '.join(fields)}")
     if not typehints.is_consistent_with(fields[field], typehints.normalize(_BYTES)):
-        raise TypeError(
-            f"the field {field!r} holds {_shown(fields[field])} and not bytes; decode it in front, as with "
-            "base64.b64decode"
-        )
+        remedy = _DECODE if typehints.is_consistent_with(fields[field], str) else "name a field of bytes"
+        raise TypeError(f"{name}: the field {field!r} holds {_shown(fields[field])} and not bytes; {remedy}")
 
 
 def _is_pieces(kind: Any) -> bool:

@@ -15,6 +15,7 @@ from ldpbeam.collection.distinct import require_distinct
 from ldpbeam.collection.epochs import parse_duration, parse_instant
 from ldpbeam.collection.file import load_collection, parse_collection
 from ldpbeam.errors import UsageError
+from ldpbeam.schedule import DEFAULT_LATE_EVERY
 
 OneCollection: TypeAlias = Collection | str | Path | Mapping[str, Any]
 Collections: TypeAlias = OneCollection | Iterable[OneCollection]
@@ -31,8 +32,11 @@ def read_collections(given: Collections) -> tuple[Collection, ...]:
         UsageError: there is no collection, or there are two of the same name and version.
         TypeError: something is no collection, path or definition.
     """
-    alone = isinstance(given, Collection | str | Path) or _is_mapping(given)
-    several: Iterable[Any] = [given] if alone else given  # type: ignore[assignment]
+    several: Iterable[Any] = ()
+    if isinstance(given, Iterable) and not isinstance(given, str | bytes) and not _is_mapping(given):
+        several = given
+    elif given is not None:
+        several = [given]
     collections = tuple(map(_collection, several))
     require_distinct(collections)
     return collections
@@ -89,6 +93,15 @@ def seconds(name: str, given: Any, *, least: int = 0) -> int:
             remedy=f'Write for example {name}="10m".',
         )
     return int(found)
+
+
+def late_seconds(given: Any) -> int:
+    """``late_every`` in whole seconds; None for the default.
+
+    Raises:
+        UsageError: as :func:`seconds`.
+    """
+    return DEFAULT_LATE_EVERY if given is None else seconds("late_every", given, least=1)
 
 
 def instant(name: str, given: Any) -> int | None:

@@ -13,7 +13,15 @@ from ldpbeam.schedule import Schedule
 from ldpbeam.support import Support, UncountedReports
 
 from .admit import Admitted
-from .arguments import Collections, OfCollections, at_least_one, read_collections, seconds, shard_bits
+from .arguments import (
+    Collections,
+    OfCollections,
+    at_least_one,
+    late_seconds,
+    read_collections,
+    seconds,
+    shard_bits,
+)
 from .rows import RejectedRow
 from .stages.accounting import entries_without_epoch
 from .stages.count_windows import Windowed, count_windows
@@ -74,7 +82,7 @@ class CountSupport(OfCollections):
         deduplicate: bool = True,
         shards: int = 8,
         early_every: str | float = 0,
-        late_every: str | float = 60,
+        late_every: str | float | None = None,
         max_epochs: int = 10_000,
         _spill: Spill | None = None,
         _stream: bool | None = None,
@@ -88,7 +96,8 @@ class CountSupport(OfCollections):
                 In a stream a job with another number finds none of the state of the one that it replaces.
             early_every: seconds, or a duration like ``10m``, between results while an epoch lasts; 0 for
                 none. Unbounded input only.
-            late_every: at most one further result per so long when late reports come; unbounded input only.
+            late_every: at most one further result per so long when late reports come; None for ``1m``.
+                Unbounded input only.
             max_epochs: of a collection, over bounded input; the epochs with the fewest records are left out.
 
         Raises:
@@ -99,7 +108,10 @@ class CountSupport(OfCollections):
         self._deduplicate = deduplicate
         self._bits = shard_bits(shards)
         self._early = seconds("early_every", early_every)
-        self._late = seconds("late_every", late_every, least=1)
+        self._late = late_seconds(late_every)
+        self._streams_only = [
+            name for name, given in (("early_every", self._early), ("late_every", late_every)) if given
+        ]
         self._max_epochs = at_least_one("max_epochs", max_epochs)
         self._spill, self._stream = _spill, _stream
 
@@ -117,10 +129,11 @@ class CountSupport(OfCollections):
             counted = inputs | "Count" >> count_epochs(schedules, self._bits, self._deduplicate)
             others = entries | "WithoutEpoch" >> entries_without_epoch()
             return Counted(counted, rejected, others)
-        if self._early:
+        if self._streams_only:
             raise UsageError(
                 "E-USAGE-TRANSFORM",
-                "early_every has no effect over bounded input, which has one result per epoch, at the end",
+                f"{self._streams_only[0]} has no effect over bounded input, which has one result per epoch, "
+                "at the end",
                 remedy="Leave it out, or read from an unbounded source.",
             )
         how = Windowed(self._bits if self._deduplicate else None, self._max_epochs, self._spill)

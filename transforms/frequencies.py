@@ -12,7 +12,7 @@ from ldpbeam.accounting import Account, Entry
 from ldpbeam.errors import UsageError
 
 from .admit import AdmitReports
-from .arguments import Collections, OfCollections, seconds
+from .arguments import Collections, OfCollections, late_seconds
 from .count import CountSupport
 from .estimate import EstimateFrequencies
 from .rows import AccountRow, account_rows
@@ -64,7 +64,7 @@ class FrequenciesPerEpoch(OfCollections):
         deduplicate: bool = True,
         shards: int = 8,
         early_every: str | float = "0s",
-        late_every: str | float = "1m",
+        late_every: str | float | None = None,
         max_error_fraction: float = 0.1,
         max_epochs: int = 10_000,
         error_handling: Mapping[str, str] | None = None,
@@ -73,10 +73,16 @@ class FrequenciesPerEpoch(OfCollections):
 
         Args:
             collections: a collection, the path of its file or its definition, or several.
-            source, field, arrival: as of :class:`~ldpbeam.transforms.AdmitReports`.
-            deduplicate, shards, early_every, late_every, max_epochs: as of
-                :class:`~ldpbeam.transforms.CountSupport`.
-            max_error_fraction: as of :class:`~ldpbeam.transforms.EstimateFrequencies`.
+            source: the name of the input in rejected rows.
+            field: which field of a row or a dictionary holds the message; empty where elements are messages.
+            arrival: whether the timestamp of an element says when its message arrived.
+            deduplicate: whether one report per report id counts, or every report.
+            shards: into how many parts the reports of an epoch are split: a power of two up to 256.
+            early_every: streams: seconds, or a duration like ``10m``, between results while an epoch lasts;
+                0 for none.
+            late_every: streams: at most one more result in so long when late reports come; None for ``1m``.
+            max_error_fraction: an epoch has no result if a larger part of its records was rejected.
+            max_epochs: of a collection, over bounded input; those with the fewest records are left out.
             error_handling: ``{"output": NAME}`` gives two outputs by name, ``frequencies`` and the rejected
                 rows.
 
@@ -86,7 +92,9 @@ class FrequenciesPerEpoch(OfCollections):
         """
         super().__init__(collections)
         known = self.collections
-        self._admit = AdmitReports(known, source=source, field=field, arrival=arrival)
+        self._admit = AdmitReports(
+            known, source=source, field=field, arrival=arrival, _name=type(self).__name__
+        )
         self._count = CountSupport(
             known,
             deduplicate=deduplicate,
@@ -96,13 +104,23 @@ class FrequenciesPerEpoch(OfCollections):
             max_epochs=max_epochs,
         )
         self._estimate = EstimateFrequencies(known, max_error_fraction=max_error_fraction)
-        self._late = seconds("late_every", late_every, least=1)
+        self._late = late_seconds(late_every)
         self._rejected_name = _output_name(error_handling)
         self._all = False
         self._handler: Any = None
 
-    def with_outputs(self) -> Self:
-        """Give :class:`Results`: frequencies, rejected rows, accounts and summaries."""
+    def with_outputs(self, *names: Any, **more: Any) -> Self:
+        """Give :class:`Results`: frequencies, rejected rows, accounts and summaries, always all of them.
+
+        Raises:
+            UsageError: with names, which Beam's method of this name takes.
+        """
+        if names or more:
+            raise UsageError(
+                "E-USAGE-TRANSFORM",
+                f"with_outputs() takes no names: it always gives {', '.join(Results._fields)}",
+                remedy="Take one by its name, for example .rejected.",
+            )
         self._all = True
         return self
 

@@ -1,11 +1,14 @@
 """The rows that the public transforms give: named, typed, with coders that every language of Beam reads.
 
-No ``from __future__ import annotations`` here: Beam makes schemas of these annotations.
+No ``from __future__ import annotations`` here: Beam makes schemas of these annotations. It knows
+``Optional[float]`` as a number that may be null, and takes ``float | None`` for any object of Python.
 """
+
+# ruff: noqa: UP045 - see above
 
 import datetime
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Optional
 
 from apache_beam import coders
 from apache_beam.utils.timestamp import Timestamp
@@ -30,14 +33,14 @@ class FrequencyRow(NamedTuple):
     label: str
     n: int
     support: int
-    estimate: float | None
-    std_error: float | None
-    std_error_floor: float | None
-    ci_low: float | None
-    ci_high: float | None
-    ci_low_all: float | None
-    ci_high_all: float | None
-    consistent: float | None
+    estimate: Optional[float]
+    std_error: Optional[float]
+    std_error_floor: Optional[float]
+    ci_low: Optional[float]
+    ci_high: Optional[float]
+    ci_low_all: Optional[float]
+    ci_high_all: Optional[float]
+    consistent: Optional[float]
     method: str
     pane: str
     status: str
@@ -66,16 +69,20 @@ class SummaryRow(NamedTuple):
     attribute: str
     n: int
     statistic: str
-    share: float | None
-    estimate: float | None
-    ci_low: float | None
-    ci_high: float | None
+    share: Optional[float]
+    estimate: Optional[float]
+    ci_low: Optional[float]
+    ci_high: Optional[float]
     pane: str
     status: str
 
 
 class RejectedRow(NamedTuple):
-    """Records that were rejected for one reason in one place: the columns of ``rejects/``, no payload."""
+    """Records that were rejected for one reason in one place: the columns of ``rejects/``, no payload.
+
+    The ``place`` of a message without a name is where it lay among those that came with it: it identifies
+    nothing.
+    """
 
     reason: str
     explanation: str
@@ -84,8 +91,8 @@ class RejectedRow(NamedTuple):
     index: int  # type: ignore[assignment] # a column; nobody looks rows up in a row
     count: int  # type: ignore[assignment]
     digest: str
-    epoch: int | None
-    missing: int | None
+    epoch: Optional[int]
+    missing: Optional[int]
 
 
 class AccountRow(NamedTuple):
@@ -100,12 +107,13 @@ class AccountRow(NamedTuple):
             account have the same number. Take the rows with the highest; rows may arrive in any order.
         what: what became of the records: ``read``, ``counted``, ``late``, ``duplicate`` or
             ``rejected.REASON``.
-        records: number of records; read = counted + late + duplicate + rejected once the epoch is closed.
+        records: number of records; read = counted + late + duplicate + rejected whenever a result of the
+            epoch is out; between results ``read`` runs ahead.
     """
 
     collection: str
     digest: str
-    epoch: int | None
+    epoch: Optional[int]
     revision: int
     sequence: int
     what: str

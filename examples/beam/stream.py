@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from datetime import datetime
 from typing import Any
 
 import apache_beam as beam
@@ -32,7 +33,7 @@ def played(collection: ldpbeam.Collection) -> TestStream:
 
 def encoded(row: FrequencyRow) -> bytes:
     """A row as JSON."""
-    return json.dumps(as_dict(row), default=str).encode()
+    return json.dumps(as_dict(row), default=datetime.isoformat).encode()
 
 
 def main() -> None:

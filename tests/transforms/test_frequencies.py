@@ -261,6 +261,73 @@ def test_rejected_rows_go_to_a_handler_or_to_a_name(tmp_path: Path) -> None:
     assert [row.reason for row in elements(tmp_path / "bad")] == ["malformed"] * 2
 
 
+SECRET = "s3cret"
+MANY = 300
+DECODE = "decode base64 text in front, as with base64.b64decode."
+WRONG: dict[str, tuple[list[Any], str, list[str]]] = {
+    "dictionaries": (
+        [
+            {"payload": SECRET},
+            {"payload": None},
+            {"payload": 7},
+            {"device": SECRET, "paylod": b""},
+            {},
+            SECRET,
+        ],
+        "payload",
+        [
+            "The element has no field 'payload'; it has device, paylod.",
+            "The field 'payload' is int and not bytes; give bytes.",
+            "The field 'payload' is null.",
+            f"The field 'payload' is str and not bytes; {DECODE}",
+        ],
+    ),
+    "rows": (
+        [beam.Row(payload=None), beam.Row(paylod=SECRET), Payload("d", None)],  # type: ignore[arg-type]
+        "payload",
+        ["The element has no field 'payload'; it has paylod.", "The field 'payload' is null."],
+    ),
+    "empty": ([{}], "payload", ["The element has no field 'payload'; it is dict and has none."]),
+    "texts": ([SECRET], "payload", ["The element has no field 'payload'; it is str and has none."]),
+    "messages": (
+        [SECRET, None, {"payload": SECRET}, ("key", None), ("key", SECRET)],
+        "",
+        [
+            "The message is dict and not bytes; name the field that holds the message, as with "
+            "field='payload'.",
+            "The message is null.",
+            f"The message is str and not bytes; {DECODE}",
+        ],
+    ),
+    "names": (
+        [{"a" * 300: b"", "b\n": b""}],
+        "payload",
+        ["The element has no field 'payload'; it has " + "a" * 199 + "…."],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_elements_without_a_message_are_one_row_for_each_kind_of_fault(name: str, tmp_path: Path) -> None:
+    """However many there are; no row holds a value; and messages among them are counted."""
+    wrong, field, said = WRONG[name]
+    message: Any = {field: MESSAGES[0]} if field else MESSAGES[0]
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        given = pipeline | beam.Create([message, *wrong * MANY], reshuffle=False)
+        typed = given | "Typed" >> beam.Map(lambda one: one).with_output_types(Any)
+        found = typed | FrequenciesPerEpoch(HOURS, field=field).with_outputs()
+        keep(found.rejected, tmp_path / "rejected", "rejected")
+        keep(found.accounts, tmp_path / "accounts", "accounts")
+    rows = [RejectedRow(*row) for row in elements(tmp_path / "rejected")]
+    assert sorted(row.explanation for row in rows) == said
+    assert sum(row.count for row in rows) == len(wrong) * MANY
+    assert {(row.reason, row.source, row.place) for row in rows} == {("malformed", "messages", -1)}
+    assert SECRET not in repr(rows)
+    accounts = newest(elements(tmp_path / "accounts"))
+    assert accounts["", None] == {"read": len(wrong) * MANY, "rejected.malformed": len(wrong) * MANY}
+    assert accounts[HOURS.digest_hex, 0]["counted"] > 0
+
+
 def test_a_handler_that_is_not_closed_is_refused() -> None:
     """Rejected rows would go nowhere."""
     pipeline = beam.Pipeline(runner="FnApiRunner")
@@ -284,13 +351,19 @@ def built(messages: list[Any], **options: Any) -> Any:
         (
             ["text"],
             {},
-            r"takes bytes, PubsubMessage, \(key, bytes\) or what ReadReports gives, not str; for rows",
+            r"^FrequenciesPerEpoch takes bytes, PubsubMessage, \(key, bytes\) or what ReadReports gives, not "
+            r"str; decode base64 text in front, as with base64\.b64decode$",
         ),
         ([1], {}, "not int; for rows name the field"),
-        ([("key", "text")], {}, "takes bytes"),
+        ([("key", "text")], {}, "takes bytes.*; decode base64 text in front"),
         ([beam.Row(payload=b"")], {}, "for rows name the field that holds the message: field='payload'"),
-        ([beam.Row(a=1, b=b"")], {"field": "payload"}, "no field 'payload'; they have a, b"),
-        ([beam.Row(a=1, b=b"")], {"field": "a"}, "the field 'a' holds int64 and not bytes"),
+        (
+            [beam.Row(a=1, b=b"")],
+            {"field": "payload"},
+            "^FrequenciesPerEpoch: .* no field 'payload'; they have a, b",
+        ),
+        ([beam.Row(a=1, b=b"")], {"field": "a"}, "the field 'a' holds int64 and not bytes; name a field"),
+        ([beam.Row(a="b")], {"field": "a"}, "the field 'a' holds str and not bytes; decode base64 text in"),
         ([b""], {"field": "payload"}, "field='payload' is for rows, and the elements are bytes"),
     ],
 )
@@ -309,6 +382,8 @@ def test_elements_that_are_no_messages_are_refused(
         ({"shards": 0}, "shards is a power of two"),
         ({"early_every": "10m"}, "early_every has no effect over bounded input"),
         ({"early_every": "10"}, "early_every: '10' is no duration without a unit"),
+        ({"late_every": "10m"}, "late_every has no effect over bounded input"),
+        ({"late_every": "1m"}, "late_every has no effect over bounded input"),
         ({"late_every": "0s"}, "late_every is a whole number of seconds, at least 1, not '0s'"),
         ({"late_every": 1.5}, "at least 1, not 1.5"),
         ({"max_error_fraction": 2}, "max_error_fraction is from 0 to 1, not 2"),
@@ -330,14 +405,16 @@ def test_values_that_cannot_be_meant_are_refused(options: dict[str, Any], said: 
 def test_every_transform_refuses_the_same_collections(make: Callable[[Any], Any], tmp_path: Path) -> None:
     for given, kind, said in (
         ([], UsageError, "no collection was given"),
+        (None, UsageError, "no collection was given"),
         ([HOURS, HOURS], UsageError, "was given twice"),
         (tmp_path / "none.yaml", CollectionError, r"none\.yaml: the collection cannot be read"),
         ({"name": "a"}, CollectionError, "<collection>"),
     ):
         with pytest.raises(kind, match=said):
             make(given)
-    with pytest.raises(TypeError, match="not int"):
-        make([3])
+    for wrong, named in (([3], "int"), (3, "int"), (b"a.yaml", "bytes"), ([None], "NoneType")):
+        with pytest.raises(TypeError, match=f"or its definition, not {named}$"):
+            make(wrong)
 
 
 def test_a_collection_may_be_given_in_any_form(tmp_path: Path) -> None:
@@ -358,6 +435,14 @@ def test_other_mistakes_are_refused() -> None:
     both = FrequenciesPerEpoch(HOURS, error_handling={"output": "bad"}).with_outputs()
     with pytest.raises(UsageError, match="rejected rows go to one place"):
         _ = messages | both
+    with pytest.raises(
+        UsageError, match="takes no names: it always gives frequencies, rejected, accounts, summ"
+    ):
+        FrequenciesPerEpoch(HOURS).with_outputs("rejected")
+    with pytest.raises(UsageError, match="takes no names"):
+        FrequenciesPerEpoch(HOURS).with_outputs(main="frequencies")
+    with pytest.raises(TypeError, match=r"^AdmitReports takes bytes"):
+        _ = pipeline | "Numbers" >> beam.Create([1]) | "AdmitNumbers" >> AdmitReports(HOURS)
     with pytest.raises(TypeError, match="a pattern, at the root of a pipeline"):
         _ = pipeline | "None" >> ReadReports()
     with pytest.raises(TypeError, match="a pattern, at the root of a pipeline"):

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any, get_args
 
+import pyarrow as pa
 import pytest
+from apache_beam.typehints.arrow_type_compatibility import arrow_schema_from_beam_schema
+from apache_beam.typehints.schemas import named_tuple_to_schema
+from apache_beam.utils.timestamp import Timestamp
 
 from ldpbeam.accounting import Account
 from ldpbeam.errors import Reason
 from ldpbeam.reports import Rejection
-from ldpbeam.transforms.rows import account_rows, as_dict, rejected_row, rejection_of
+from ldpbeam.transforms.rows import ROWS, account_rows, as_dict, rejected_row, rejection_of
 
 
 @pytest.mark.parametrize(
@@ -35,3 +40,23 @@ def test_an_account_adds_up_from_its_rows() -> None:
     found = {row.what: row.records for row in rows}
     assert found == {"read": 20, "counted": 9, "late": 1, "duplicate": 2, "rejected.malformed": 8}
     assert {row[:5] for row in rows} == {("name", "d763b721438b2148", None, 1, 3)}
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_every_column_has_a_type_that_all_languages_know(row: Any) -> None:
+    """Not Beam's for any object of Python; and a type of Arrow, but for instants, which Beam has none for."""
+    schema = named_tuple_to_schema(row)
+    named = {field.name: field.type.logical_type.urn for field in schema.fields}
+    instants = {name for name in row._fields if row.__annotations__[name] is Timestamp}
+    assert {name for name, urn in named.items() if urn} == instants
+    assert {named[name] for name in instants} <= {"beam:logical_type:micros_instant:v1"}
+    rest = [field for field in schema.fields if field.name not in instants]
+    del schema.fields[:]
+    schema.fields.extend(rest)
+    arrow = arrow_schema_from_beam_schema(schema)
+    assert arrow.names == [name for name in row._fields if name not in instants]
+    kinds = {str: pa.string(), int: pa.int64(), float: pa.float64()}
+    for field in arrow:
+        annotated = row.__annotations__[field.name]
+        assert field.nullable == (annotated not in kinds), field.name
+        assert field.type == kinds[get_args(annotated)[0] if field.nullable else annotated], field.name

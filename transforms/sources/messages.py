@@ -8,7 +8,8 @@ arrived: it is neither late nor from the future.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import apache_beam as beam
@@ -18,6 +19,7 @@ from apache_beam.utils.timestamp import MIN_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from ldpbeam.errors import Reason
+from ldpbeam.text import clean
 from ldpbeam.wire import codec
 
 from ..composite import composite
@@ -26,6 +28,9 @@ from .chunks import BadSource, Chunk, Piece
 _AT_ONCE = 4096
 _BYTES_AT_ONCE = 4 << 20
 _PAIR = 2
+_ABSENT = object()
+_NAMES_SHOWN = 200
+"""Characters of the names of an element's fields in an explanation."""
 
 
 @composite
@@ -53,12 +58,26 @@ class _Held:
         self.messages, self.arrivals, self.names, self.size = [], [], [], 0
 
 
+@dataclass(frozen=True)
+class _Fault:
+    """Why an element holds no message.
+
+    Attributes:
+        kind: what elements have in common that are counted together.
+        explanation: a sentence about one of them; names fields and types, and no value.
+    """
+
+    kind: str
+    explanation: str
+
+
 class GatherMessages(beam.DoFn):
     """Messages of the global window to :class:`Chunk`; an element's timestamp is the arrival of its message.
 
     Takes ``bytes``, ``(key, bytes)`` pairs as Kafka has them, Beam's ``PubsubMessage``, or rows and
     dictionaries of which ``field`` holds the message; pieces of sources pass as they are. An element that
     nobody gave a time (of ``Create``, a file, a table) has Beam's earliest one: its arrival is unknown.
+    Elements that hold no message are one :class:`BadSource` for each kind of fault, with their count.
     """
 
     def __init__(self, source: str, *, field: str = "", arrival: bool = True) -> None:
@@ -66,11 +85,12 @@ class GatherMessages(beam.DoFn):
         self._source = source
         self._field = field
         self._arrival = arrival
-        self._known, self._unknown = _Held(), _Held()
+        self.start_bundle()
 
     def start_bundle(self) -> None:
         """Begin with nothing."""
         self._known, self._unknown = _Held(), _Held()
+        self._bad: dict[str, BadSource] = {}
 
     def process(self, message: Any, when: Any = beam.DoFn.TimestampParam) -> Iterator[Any]:
         """Hold a message; let go of what is held when it is enough. What is no message is a rejection."""
@@ -78,9 +98,10 @@ class GatherMessages(beam.DoFn):
             yield message
             return
         data, name = self._content(message)
-        if not isinstance(data, bytes | bytearray | memoryview):
-            kind = f"an element holds {type(data).__name__} in the place of a message; give bytes."
-            yield BadSource(self._source, Reason.MALFORMED, detail=kind.capitalize())
+        if isinstance(data, _Fault):
+            first = BadSource(self._source, Reason.MALFORMED, count=0, detail=data.explanation)
+            bad = self._bad.get(data.kind, first)
+            self._bad[data.kind] = replace(bad, count=bad.count + 1)
             return
         known = self._arrival and when != MIN_TIMESTAMP
         held = self._known if known else self._unknown
@@ -92,21 +113,26 @@ class GatherMessages(beam.DoFn):
         if len(held.messages) >= _AT_ONCE or held.size >= _BYTES_AT_ONCE:
             yield self._chunk(held)
 
-    def _content(self, message: Any) -> tuple[Any, str]:
-        """What should be the bytes of a message, and its name; a message without content is an empty one."""
+    def _content(self, message: Any) -> tuple[bytes | bytearray | memoryview | _Fault, str]:
+        """The bytes of a message, or why there are none; and its name."""
         name = ""
         if self._field:
             of_table = isinstance(message, Mapping)
-            data = message.get(self._field) if of_table else getattr(message, self._field, None)
+            get = message.get if of_table else partial(getattr, message)
+            data, where = get(self._field, _ABSENT), f"The field {self._field!r}"
         elif isinstance(message, tuple) and len(message) == _PAIR:
-            data = message[1]
+            data, where = message[1], "The value of a pair"
         else:
-            data = getattr(message, "data", message)
+            data, where = getattr(message, "data", message), "The message"
             name = str(getattr(message, "message_id", None) or "")
-        return (b"" if data is None else data), name
+        if isinstance(data, bytes | bytearray | memoryview):
+            return data, name
+        return (_no_field(self._field, message) if data is _ABSENT else _no_bytes(where, data)), name
 
     def finish_bundle(self) -> Iterator[Any]:
         """The rest."""
+        for bad in self._bad.values():
+            yield WindowedValue(bad, MIN_TIMESTAMP, [GlobalWindow()])
         for held in (self._known, self._unknown):
             if held.messages:
                 yield self._chunk(held)
@@ -118,3 +144,33 @@ class GatherMessages(beam.DoFn):
         # The earliest arrival: what follows must not be taken for later than its reports are.
         when = MIN_TIMESTAMP if arrivals is None else Timestamp(micros=int(arrivals.min()))
         return WindowedValue(chunk, when, [GlobalWindow()])
+
+
+def _names_of(element: Any) -> list[str]:
+    """Of the fields of a dictionary or a row; none of anything else."""
+    if hasattr(element, "_asdict"):
+        element = element._asdict()
+    return sorted(map(str, element)) if isinstance(element, Mapping) else []
+
+
+def _no_field(name: str, element: Any) -> _Fault:
+    """Other elements may have other fields, which anybody may name: they are counted with this one."""
+    names = ", ".join(_names_of(element))
+    has = f"it has {clean(names, _NAMES_SHOWN)}" if names else f"it is {_type_of(element)} and has none"
+    return _Fault("no field", f"The element has no field {name!r}; {has}.")
+
+
+def _no_bytes(where: str, data: Any) -> _Fault:
+    if data is None:
+        return _Fault("null", f"{where} is null.")
+    remedy = "give bytes"
+    if isinstance(data, str):
+        remedy = "decode base64 text in front, as with base64.b64decode"
+    elif _names_of(data):
+        remedy = "name the field that holds the message, as with field='payload'"
+    kind = _type_of(data)
+    return _Fault(kind, f"{where} is {kind} and not bytes; {remedy}.")
+
+
+def _type_of(data: Any) -> str:
+    return clean(type(data).__name__, _NAMES_SHOWN)
