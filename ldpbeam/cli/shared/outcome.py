@@ -184,7 +184,7 @@ def _rejects(record: RunRecord, output: str, columns: list[str]) -> Iterator[lis
         return
     for file in record.files:
         if file.path.startswith("rejects/"):
-            yield published_table(Path(output, file.path)).read(columns).to_pylist()
+            yield published_table(Path(output, file.path)).read(columns, use_threads=False).to_pylist()
 
 
 def _written(record: RunRecord) -> str:
