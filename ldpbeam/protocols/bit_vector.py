@@ -55,6 +55,18 @@ class BitVectorDevice(Device[Response], ABC):
             raise InvalidPayload(Reason.DEGENERATE, f"reports have {least} to {most} ones")
 
 
+class VectorDevice(BitVectorDevice[int], ABC):
+    """Sends a vector and nothing else: a response is Σ bit_v·2^v."""
+
+    def encode(self, response: int) -> bytes:
+        """Bit v is bit v & 7 of byte v >> 3."""
+        return response.to_bytes(self.payload_size, "little")
+
+    def decode(self, payload: bytes) -> int:
+        """The bits in the payload."""
+        return self._vector(payload)
+
+
 class BitVectorCounter(Counter, ABC):
     """Of reports with a bit for every value: one cell per value, a column sum of bits.
 

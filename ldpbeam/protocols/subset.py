@@ -14,7 +14,7 @@ from ldpbeam.arrays import Bytes, Floats, Ints
 from ldpbeam.channels.exact import exp_below
 from ldpbeam.privacy.guarantee import Guarantee, Inputs
 from ldpbeam.privacy.randomiser import Randomiser
-from ldpbeam.protocols.bit_vector import BitVectorCounter, BitVectorDevice, Vectors
+from ldpbeam.protocols.bit_vector import BitVectorCounter, VectorDevice, Vectors
 from ldpbeam.protocols.contract import FrequencyProtocol
 from ldpbeam.protocols.device import Memo
 from ldpbeam.protocols.estimator import FrequencyEstimator
@@ -48,7 +48,7 @@ class Subsets(Vectors):
 
 
 @dataclass(frozen=True)
-class SubsetDevice(BitVectorDevice[int]):
+class SubsetDevice(VectorDevice):
     """The value with probability ``keep``/2**64, and others without repeats until there are w.
 
     A response is the integer Σ 2^v over the values v of the set.
@@ -90,14 +90,6 @@ class SubsetDevice(BitVectorDevice[int]):
         # The others are numbered without the value: those above it move up by one.
         below = others & (1 << value) - 1
         return below | own << value | others >> value << value + 1, memo
-
-    def encode(self, response: int) -> bytes:
-        """Bit v is bit v & 7 of byte v >> 3."""
-        return response.to_bytes(self.payload_size, "little")
-
-    def decode(self, payload: bytes) -> int:
-        """The set in the payload."""
-        return self._vector(payload)
 
 
 @dataclass(frozen=True)

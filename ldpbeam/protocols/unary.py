@@ -18,7 +18,7 @@ from ldpbeam.errors import CollectionError
 from ldpbeam.privacy.bit_loss import BitLosses
 from ldpbeam.privacy.guarantee import Guarantee, Inputs
 from ldpbeam.privacy.randomiser import Randomiser
-from ldpbeam.protocols.bit_vector import BitVectorDevice, RandomisedBits, RandomisedBitsCounter
+from ldpbeam.protocols.bit_vector import RandomisedBits, RandomisedBitsCounter, VectorDevice
 from ldpbeam.protocols.contract import FrequencyProtocol
 from ldpbeam.protocols.device import Memo
 from ldpbeam.protocols.estimator import FrequencyEstimator
@@ -39,7 +39,7 @@ more than there are people, so few would hide one."""
 
 
 @dataclass(frozen=True)
-class UnaryDevice(BitVectorDevice[int]):
+class UnaryDevice(VectorDevice):
     """Independent randomised bits of the one-hot vector; a response is the integer Σ bit_v·2^v."""
 
     ENCODING = "unary"
@@ -66,14 +66,6 @@ class UnaryDevice(BitVectorDevice[int]):
         drawn = self.permanent.draw_bits(1 << value, self.domain_size, randomness.permanent(value))
         answer, memo = self._memoised(memo, value, drawn)
         return self.instant.draw_bits(answer, self.domain_size, randomness), memo
-
-    def encode(self, response: int) -> bytes:
-        """Bit v is bit v & 7 of byte v >> 3."""
-        return response.to_bytes(self.payload_size, "little")
-
-    def decode(self, payload: bytes) -> int:
-        """The bits in the payload."""
-        return self._vector(payload)
 
 
 @dataclass(frozen=True)

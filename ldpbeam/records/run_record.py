@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from itertools import groupby, pairwise
@@ -285,6 +286,13 @@ class RunRecord:
             raise damaged(name, str(error)) from None
         except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
             raise damaged(name, type(error).__name__) from None
+
+    @property
+    def newest_tables(self) -> dict[str, str]:
+        """Paths of the newest table of estimates of each epoch, by NAME-DIGEST-epoch-000012."""
+        named = (re.fullmatch(r"estimates/(.+-epoch-\d+)-r(\d+)\.parquet", file.path) for file in self.files)
+        found = sorted((one[1], int(one[2]), one[0]) for one in named if one)
+        return {stem: path for stem, _, path in found}
 
     def as_record(self) -> dict[str, Any]:
         """The content of run.json, key for key in its order."""

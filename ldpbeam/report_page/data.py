@@ -195,9 +195,8 @@ def _record(path: Path, problems: list[str]) -> RunRecord | None:
 
 def _missing(output_dir: Path, record: RunRecord | None) -> list[str]:
     """A line where tables are gone that the record names; of each epoch only the newest one matters."""
-    named = sorted(file.path for file in record.files if file.path.startswith("estimates/")) if record else []
-    newest = {path.rpartition("-r")[0]: path for path in named}
-    gone = [path for path in newest.values() if not (output_dir / path).is_file()]
+    named = record.newest_tables.values() if record else ()
+    gone = [path for path in named if not (output_dir / path).is_file()]
     if not gone:
         return []
     tables = plural(len(gone), "table")

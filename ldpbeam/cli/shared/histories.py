@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -90,20 +89,23 @@ def remark_missing(results: Path, record: RunRecord | None = None) -> None:
             return
     if not (results / "latest").is_dir():
         return
-    named = (
-        re.fullmatch(r"estimates/(.+-([0-9a-f]+)-epoch-(\d+))-r\d+\.parquet", f.path) for f in record.files
-    )
-    tables = {(one[2], int(one[3])): one[1] for one in named if one}
+    place = results / "latest"
     withheld = {(one.digest, one.epoch) for one in record.accounting.epochs if one.withheld}
-    missing = sorted(
+    missing = [
         stem
-        for epoch, stem in tables.items()
-        if epoch not in withheld and not (results / "latest" / f"{stem}.parquet").is_file()
-    )
+        for stem in record.newest_tables
+        if _epoch_of(stem) not in withheld and not (place / f"{stem}.parquet").is_file()
+    ]
     if missing:
-        place, first = results / "latest", f"{missing[0]}.parquet"
+        first = f"{missing[0]}.parquet"
         text = f"{place}: {len(missing)} of its tables are missing, the first is {first}"
         click.echo(clean(f"ldpbeam: {text}; their epochs are left out. [W-RESULTS-MISSING]"), err=True)
+
+
+def _epoch_of(stem: str) -> tuple[str, int]:
+    """Digest and epoch of NAME-DIGEST-epoch-000012."""
+    whose, _, epoch = stem.rpartition("-epoch-")
+    return whose.rpartition("-")[2], int(epoch)
 
 
 def _read(known: dict[str, Collection], history: History, results: Path) -> Read:

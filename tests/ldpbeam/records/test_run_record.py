@@ -178,3 +178,11 @@ def test_epochs_that_fall_out_of_a_row(there: list[int], gaps: list[tuple[int, i
     assert [(gap["collection"], gap["first_epoch"]) for gap in written] == [
         ("one", first) for first, _ in gaps
     ]
+
+
+def test_the_newest_table_of_an_epoch_is_that_of_the_highest_number() -> None:
+    stem = "one-0da37abc5df87aa0-epoch-000012"
+    paths = [f"estimates/{stem}-r1000.parquet", f"estimates/{stem}-r999.parquet", f"latest/{stem}.parquet"]
+    paths += ["rejects/rejects-0da37abc5df87aa0.parquet", f"accounting/{stem}.json"]
+    record = replace(everything(), files=tuple(FileRecord(path, 1, "", 1) for path in paths))
+    assert record.newest_tables == {stem: paths[0]}

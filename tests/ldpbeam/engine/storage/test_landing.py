@@ -451,6 +451,12 @@ def outcome(folder: Path, whole: Any) -> str:
         return error.code
 
 
+def steps(some: int, *, thorough: int) -> pytest.MarkDecorator:
+    """One of so many places is tried; in `make check` one of ``thorough``, which takes its time."""
+    marks = [pytest.mark.thorough, pytest.mark.timeout(7200)]
+    return pytest.mark.parametrize("step", [some, pytest.param(thorough, marks=marks)])
+
+
 def changed(path: Path, step: int) -> Iterator[bytes]:
     """The content of a file with one bit flipped, for every so manyth bit."""
     content = path.read_bytes()
@@ -458,13 +464,7 @@ def changed(path: Path, step: int) -> Iterator[bytes]:
         yield content[: bit >> 3] + bytes([content[bit >> 3] ^ 1 << (bit & 7)]) + content[(bit >> 3) + 1 :]
 
 
-@pytest.mark.parametrize(
-    "step",
-    [
-        pytest.param(97, id="some"),
-        pytest.param(1, id="every", marks=[pytest.mark.thorough, pytest.mark.timeout(7200)]),
-    ],
-)
+@steps(97, thorough=1)
 @pytest.mark.parametrize("name", ["engine.sqlite", "sentinel"])
 def test_every_flipped_bit_is_noticed_or_harmless(small: Path, tmp_path: Path, name: str, step: int) -> None:
     whole, left = said(small), tmp_path / "left"
@@ -483,13 +483,7 @@ def test_every_flipped_bit_is_noticed_or_harmless(small: Path, tmp_path: Path, n
 
 
 @pytest.mark.parametrize("name", ["engine.sqlite", "sentinel"])
-@pytest.mark.parametrize(
-    "step",
-    [
-        pytest.param(509, id="some"),
-        pytest.param(1, id="every", marks=[pytest.mark.thorough, pytest.mark.timeout(3600)]),
-    ],
-)
+@steps(509, thorough=1)
 def test_a_file_that_is_shorter_or_gone_is_noticed_or_harmless(small: Path, name: str, step: int) -> None:
     whole, path = said(small), small / "landing" / name
     files = {each: each.read_bytes() for each in path.parent.iterdir()}
@@ -570,13 +564,7 @@ def killed(small: Path) -> list[dict[str, bytes]]:
     return moments
 
 
-@pytest.mark.parametrize(
-    "step",
-    [
-        pytest.param(97, id="some"),
-        pytest.param(1, id="every", marks=[pytest.mark.thorough, pytest.mark.timeout(7200)]),
-    ],
-)
+@steps(97, thorough=1)
 def test_damage_of_a_hot_journal_is_noticed_or_harmless(
     small: Path, killed: list[dict[str, bytes]], step: int
 ) -> None:
@@ -602,13 +590,7 @@ def test_damage_of_a_hot_journal_is_noticed_or_harmless(
     assert tally["same"], "an undamaged part of a journal is played back"
 
 
-@pytest.mark.parametrize(
-    "step",
-    [
-        pytest.param(499, id="some"),
-        pytest.param(1, id="every", marks=[pytest.mark.thorough, pytest.mark.timeout(7200)]),
-    ],
-)
+@steps(499, thorough=1)
 def test_a_journal_that_comes_back_takes_no_acknowledged_change_with_it(
     small: Path, killed: list[dict[str, bytes]], step: int
 ) -> None:
@@ -629,13 +611,7 @@ def test_a_journal_that_comes_back_takes_no_acknowledged_change_with_it(
     assert tally.keys() <= CODES | {"same"}, tally
 
 
-@pytest.mark.parametrize(
-    "step",
-    [
-        pytest.param(997, id="some"),
-        pytest.param(11, id="many", marks=[pytest.mark.thorough, pytest.mark.timeout(7200)]),
-    ],
-)
+@steps(997, thorough=11)
 def test_damage_between_an_acknowledgement_and_the_next_change_is_noticed_or_harmless(
     small: Path, step: int
 ) -> None:
