@@ -47,7 +47,9 @@ BEGAN = time.monotonic()
 MORE = pytest.StashKey[bool]()
 """Whether a test is one that `make test` leaves out."""
 
-# Libraries leave a million objects that stay; looking for cycles among them less often saves a twentieth.
+# Libraries and the suite leave a million objects that stay: nothing looks for cycles while they come to be, nor
+# among them afterwards (pytest_collection_finish).
+gc.disable()
 gc.set_threshold(100_000, 50, 50)
 
 # Derandomized, so that a red run is red again; no deadline, since a first call compiles kernels.
@@ -111,6 +113,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         raise pytest.UsageError(f"a test is named by an address, which differs in every process: {moving[0]}")
     rank = {REPOSITORY / name: place for place, name in enumerate(LONGEST_FIRST)}
     items.sort(key=lambda item: rank.get(item.path, len(rank)))
+
+
+def pytest_collection_finish() -> None:
+    """What is there before the first test stays to the end."""
+    gc.freeze()
+    gc.enable()
 
 
 def thorough(items: list[pytest.Item]) -> set[pytest.Item]:
