@@ -88,11 +88,8 @@ EXACT = [
     # Reports that are numbers have theirs in tests/ldpbeam/protocols/test_means.py.
     if (tried := s.build()).forgery.added_noise is None and branches(tried) <= MOST_RUNS
 ]
-exact = pytest.mark.parametrize("setting", EXACT, ids=str)
-two_reports = pytest.mark.parametrize(
-    "setting", [s for s in EXACT if branches(s.build()) ** 2 <= 2 * MOST_RUNS], ids=str
-)
-wide = pytest.mark.parametrize("setting", settings((5, 9, 300)), ids=str)
+exact = law(EXACT, 3, 5)
+two_reports = law([s for s in EXACT if branches(s.build()) ** 2 <= 2 * MOST_RUNS], 3, 5)
 
 
 def random_payloads(built: LocalProtocol[Any], n: int, seed: int = 1) -> np.ndarray:
@@ -157,7 +154,7 @@ def test_worst_ratio_of_a_first_report_is_the_guarantee_and_below_nominal(settin
     assert built.guarantee.first_ratio <= exp_below(setting.nominal_first)
 
 
-@pytest.mark.parametrize("setting", [s for s in EXACT if two_rounds(s.build())], ids=str)
+@law([s for s in EXACT if two_rounds(s.build())], 3, 5)
 def test_permanent_round_stays_below_the_longitudinal_level(setting: Setting) -> None:
     """What is memoised about one input never spends more than ε∞, by the device's own code."""
     built = setting.build()

@@ -101,6 +101,7 @@ def enumerated(built: Any, reports: int) -> float | None:
 SMALL = [s for s in settings((2, 3, 4, 5)) if "affine" not in str(s)]
 
 
+@pytest.mark.thorough(but=25)
 @pytest.mark.parametrize("setting", SMALL, ids=str)
 def test_the_best_guess_is_right_as_often_as_enumerated(setting: Setting) -> None:
     built = setting.build()

@@ -7,7 +7,6 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from math import exp, inf
-from typing import Any
 
 import pytest
 
@@ -106,7 +105,7 @@ def say_the_same(row: Row, needs: Needs) -> None:
 
 def test_the_cap_is_about_values_only_where_inputs_are_values() -> None:
     kinds = dict[Inputs, set[str]]()
-    for row, needs in ((row, needs) for needs in NEEDS for row in rows(needs)):
+    for row, needs in ((row, asked) for asked in NEEDS for row in rows(asked)):
         promise = row.figures.promise
         if promise.memoised:
             kinds.setdefault(promise.inputs, set()).add(row.setting.name)

@@ -95,6 +95,7 @@ def test_the_chart_names_what_it_shows(plan: Plan, drawn: str) -> None:
     assert "http" not in drawn.replace("http://www.w3.org/2000/svg", "")
 
 
+@pytest.mark.thorough
 def test_where_nothing_is_possible_the_chart_is_empty() -> None:
     """Lines are left out that miss a need other than the error; there may be none."""
     plan = make_plan(replace(NEEDS[0], values=360, bits=1))

@@ -54,7 +54,9 @@ def audited(file: Path, broken: str = "") -> Outcome:
         return audit(client, load_collection(file), PLAN, 1e-9)
 
 
-@pytest.mark.parametrize("text", [ONE, SEVERAL], ids=["one", "several"])
+@pytest.mark.parametrize(
+    "text", [pytest.param(ONE, id="one"), pytest.param(SEVERAL, id="several", marks=pytest.mark.thorough)]
+)
 def test_an_honest_client_passes(file: Path, text: str) -> None:
     file.write_text(text)
     outcome = audited(file)
