@@ -18,6 +18,8 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 # What takes longest is begun first: a file belongs to one process, and one that is begun last keeps the other
 # idle. By CPU seconds; the rest follows in the order of the folders.
 LONGEST_FIRST = (
+    "tests/ldpbeam/engine/storage/test_landing.py",
+    "tests/ldpbeam/records/test_damage.py",
     "tests/ldpbeam/engine/test_schedules.py",
     "tests/crash/test_devices.py",
     "tests/transcripts/test_transcripts.py",

@@ -83,7 +83,7 @@ def test_all_commands_take_the_path_as_it_is(
         ]
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["de[mo]", "d*"])
 def test_a_demonstration_takes_its_folder_as_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str

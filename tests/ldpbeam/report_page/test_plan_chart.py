@@ -23,7 +23,13 @@ NEEDS = [
 _SVG = "{http://www.w3.org/2000/svg}"
 
 
-@pytest.fixture(scope="module", params=NEEDS, ids=["frequencies", "mean"])
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(NEEDS[0], id="frequencies"),
+        pytest.param(NEEDS[1], id="mean", marks=pytest.mark.thorough),
+    ],
+)
 def plan(request: pytest.FixtureRequest) -> Plan:
     return make_plan(request.param)
 

@@ -68,6 +68,7 @@ def test_an_honest_client_passes(file: Path, text: str) -> None:
     assert len(outcome.left_out) == 2
 
 
+@pytest.mark.thorough
 def test_a_client_that_reports_another_value_is_found(file: Path) -> None:
     assert Check.MATCH in audited(file, "truth").failed
 

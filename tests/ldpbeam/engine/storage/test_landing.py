@@ -464,7 +464,7 @@ def changed(path: Path, step: int) -> Iterator[bytes]:
         yield content[: bit >> 3] + bytes([content[bit >> 3] ^ 1 << (bit & 7)]) + content[(bit >> 3) + 1 :]
 
 
-@steps(97, thorough=1)
+@steps(293, thorough=1)
 @pytest.mark.parametrize("name", ["engine.sqlite", "sentinel"])
 def test_every_flipped_bit_is_noticed_or_harmless(small: Path, tmp_path: Path, name: str, step: int) -> None:
     whole, left = said(small), tmp_path / "left"
