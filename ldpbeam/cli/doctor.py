@@ -214,7 +214,7 @@ def _runner(typed: str | None) -> Finding:
     resolved = resolve_runner(typed)
     said = typed or "no --runner"
     if resolved == _LOCAL:
-        found = f"{said} means {resolved}: in this process, with nothing downloaded"
+        found = f"{said} means {resolved}, the local runner: in this process, with nothing downloaded"
         return Finding("runner", State.OK, f"{found}; --subscription and --watch run on the local engine")
     return Finding("runner", State.OK, f"{said} means {resolved}, which is another program than this one")
 

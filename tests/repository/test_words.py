@@ -18,7 +18,7 @@ RETIRED = {
     "news": "pending or unpublished",
 }
 """What was said, and what is said instead."""
-PHRASES = ("draught", "dealt anew", "the books", "its books", "is told", "are told", "MATHS")
+PHRASES = ("draught", "dealt anew", "the books", "its books", "is told", "are told", "MATHS", "DirectRunner")
 PACKAGES = ("ldpbeam", "transforms", "pipelines", "simulators")
 
 
