@@ -122,7 +122,7 @@ class _Stored:
 
     def __init__(self, stored: StoredFile) -> None:
         self._stored = stored
-        self.file = stored.settled
+        self.file = stored.version
 
     def after(self, rest: Bytes) -> Bytes:
         """``rest`` and about a chunk of what follows; ``rest`` itself at the end.

@@ -342,12 +342,12 @@ class StreamState:
         for accounting in accounts:
             write_accounting(self._output, accounting)
 
-    def settle(
+    def maintain(
         self,
         *,
         clock: Mapping[str, Any],
         horizon: int,
-        keep: int,
+        in_memory: int,
         forget_before: int,
         exists: Callable[[str], bool],
     ) -> None:
@@ -357,8 +357,8 @@ class StreamState:
             clock: record of the engine's clock, for the next engine.
             horizon: microseconds since 1970; epochs that closed before it are not counted again, and their
                 reports are removed.
-            keep: finished epochs that stay in memory; only when there are more than twice as many, the older
-                ones move into the archive.
+            in_memory: finished epochs that stay in memory; only when there are more than twice as many, the
+                older ones move into the archive.
             forget_before: seconds since 1970; of epochs that closed before it only sums stay.
             exists: whether a file of reports is still there.
 
@@ -366,7 +366,7 @@ class StreamState:
             LdpError: the disk refuses, or the file is damaged.
         """
         others = [digest for digest, other in self.unattributed.items() if other.unpublished_entries]
-        done = self._done(keep)
+        done = self._done(in_memory)
         for key in done:
             # Before they are archived, since a start writes again what is not.
             published = self.epochs[key].published
@@ -406,13 +406,13 @@ class StreamState:
                 del self.taken[name]
                 rows.remove(tables.FILES, self._file_rows.pop(name))
 
-    def _done(self, keep: int) -> list[EpochKey]:
+    def _done(self, in_memory: int) -> list[EpochKey]:
         """Finished epochs that are to go into the archive."""
         done = [key for key, known in self.epochs.items() if known.is_finished]
-        if len(done) <= 2 * keep:
+        if len(done) <= 2 * in_memory:
             return []
         done.sort(key=lambda key: (self._schedules[key[0]].close(key[1]), key))
-        return done[: len(done) - keep]
+        return done[: len(done) - in_memory]
 
     def _fold(self, rows: Transaction, done: Iterable[EpochKey], forget_before: int) -> None:
         records = []
