@@ -364,8 +364,8 @@ def memory(minutes: float, rate: int) -> None:
         sender.join()
         assert engine.record is not None
         total = engine.record.accounting.total
-        settled = np.array(times) >= min(2.0, minutes / 5)
-        slope = float(np.polyfit(np.array(times)[settled], np.array(sizes)[settled], 1)[0])
+        warm = np.array(times) >= min(2.0, minutes / 5)
+        slope = float(np.polyfit(np.array(times)[warm], np.array(sizes)[warm], 1)[0])
         print(f"read {total.read:,}, counted {total.counted:,}, late {total.late:,}")
         print(f"{total.read / (minutes * 60):,.0f} reports/s over {minutes:g} minutes")
         print(f"resident memory at the end {sizes[-1]:.0f} MiB, slope {slope:+.2f} MiB/min (limit 1)")

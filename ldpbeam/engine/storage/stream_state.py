@@ -83,33 +83,33 @@ class StreamState:
         self._refused = RefusedMessages()
         self.taken: dict[str, int] = {}
         self._file_rows: dict[str, int] = {}
-        found = landing.open()
+        rows = landing.open()
         with landing.parsing():
-            self._unpack(found)
-            self._archive = Archive(landing, found)
+            self._unpack(rows)
+            self._archive = Archive(landing, rows)
         self._clear()
         self._restore()
 
-    def _unpack(self, found: Mapping[str, Mapping[int, bytes]]) -> None:
-        if found[tables.ENGINE]:
-            line = json.loads(found[tables.ENGINE][_ROW])
+    def _unpack(self, rows: Mapping[str, Mapping[int, bytes]]) -> None:
+        if rows[tables.ENGINE]:
+            line = json.loads(rows[tables.ENGINE][_ROW])
             self.number, self.watermark, self.messages, self.unstamped, self._next_key = (
                 line[name] for name in _NUMBERS
             )
             self.clock = line["clock"]
-        for row, content in found[tables.OTHERS].items():
+        for row, content in rows[tables.OTHERS].items():
             digest, other = UnattributedState.unpack(row, content)
             self.unattributed[digest] = other
-        for row, content in found[tables.EPOCHS].items():
+        for row, content in rows[tables.EPOCHS].items():
             key, state = EpochState.unpack_epoch(row, content)
             (self.epochs if key[0] in self._schedules else self._unknown)[key] = state
-        for content in found[tables.LANDED].values():
+        for content in rows[tables.LANDED].values():
             digest, epoch, group = json.loads(content)
             self.landed[digest, epoch] = Group.from_record(group)
         for key, state in (*self.epochs.items(), *self._unknown.items()):
             state.landed = self.landed.get(key)
-        self._refused = RefusedMessages.unpack(found[tables.REFUSED].values())
-        for row, content in found[tables.FILES].items():
+        self._refused = RefusedMessages.unpack(rows[tables.REFUSED].values())
+        for row, content in rows[tables.FILES].items():
             name, end = json.loads(content)
             self.taken[name], self._file_rows[name] = end, row
 
@@ -182,9 +182,9 @@ class StreamState:
     def revisions(self) -> dict[EpochKey, int]:
         """Newest revision of each epoch that has one, archived ones among them."""
         archived = (r for r in self._archive.records() if r["digest"] in self._schedules and r["revisions"])
-        found = {(r["digest"], r["epoch"]): int(r["revisions"][-1]["revision"]) for r in archived}
-        found.update({k: known.next_revision - 1 for k, known in self.epochs.items() if known.next_revision})
-        return found
+        newest = {(r["digest"], r["epoch"]): int(r["revisions"][-1]["revision"]) for r in archived}
+        newest.update({k: known.next_revision - 1 for k, known in self.epochs.items() if known.next_revision})
+        return newest
 
     @property
     def accounting(self) -> Accounting:
