@@ -51,7 +51,7 @@ _ROOT = 0
 change touches few pages."""
 
 
-class Rows(NamedTuple):
+class TableRows(NamedTuple):
     """What a table holds.
 
     Attributes:
@@ -247,7 +247,7 @@ class Transaction:
         self._summaries = summaries
         self.counter = counter
 
-    def rows(self, table: str) -> Rows:
+    def rows(self, table: str) -> TableRows:
         """All rows of a table; in memory.
 
         Raises:
@@ -261,13 +261,13 @@ class Transaction:
         recorded = self._summaries[table]
         lost = recorded.count - there.count
         if lost == 0 and there.xor == recorded.xor:
-            return Rows(sound, 0)
+            return TableRows(sound, 0)
         if lost <= 0:
             raise DamageError(f"its table {table} is not the one that was written last")
         self.clear(table)
         for key, content in sound.items():
             self.put(table, key, content)
-        return Rows(sound, lost)
+        return TableRows(sound, lost)
 
     def row(self, table: str, key: int) -> bytes | None:
         """One row of a table; None where it is not there, or damaged: :meth:`rows` tells them apart."""

@@ -1,7 +1,8 @@
 """What t reports of a device with a memo tell together, exactly, as far as that can be enumerated.
 
-Two comparisons, both between sequences of *memoised inputs* (:class:`ldpbeam.privacy.guarantee.Inputs`:
-values for ``l_grr`` and the unary protocols, hash symbols for ``loloha``):
+Two comparisons, both between sequences of *memoised inputs*
+(:class:`~ldpbeam.privacy.guarantee.MemoisedInputs`: values for ``l_grr`` and the unary protocols, hash
+symbols for ``loloha``):
 
 - ``same_changes``: one sequence is the other one with its inputs renamed. So both change at the same epochs
   and come back to an earlier input at the same epochs. The loss tends to at most inputs × ε∞.

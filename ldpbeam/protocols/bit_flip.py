@@ -21,7 +21,7 @@ from ldpbeam.channels.channel import BitChannel
 from ldpbeam.channels.exact import product_of
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
 from ldpbeam.privacy.bit_loss import BitLosses
-from ldpbeam.privacy.guarantee import CHANGE_IS_PROVED, Guarantee, Inputs
+from ldpbeam.privacy.guarantee import CHANGE_IS_PROVED, Guarantee, MemoisedInputs
 from ldpbeam.protocols.bit_vector import BitVectorDevice, RandomisedBits, RandomisedBitsCounter
 from ldpbeam.protocols.contract import FrequencyProtocol
 from ldpbeam.protocols.device import Memo
@@ -498,8 +498,8 @@ class BitFlip(FrequencyProtocol[BucketBits], ABC):
         bit = self.channel.own / self.channel.other
         ratio = bit ** min(2, self.d)
         if self.permanent is None:
-            return Guarantee(ratio, Inputs.NONE)
-        return Guarantee(ratio, Inputs.BUCKETS, ratio, self.device.inputs)
+            return Guarantee(ratio, MemoisedInputs.NONE)
+        return Guarantee(ratio, MemoisedInputs.BUCKETS, ratio, self.device.inputs)
 
     @property
     def losses(self) -> BitLosses | None:

@@ -15,12 +15,12 @@ from ldpbeam.channels.calibration import Calibration, symbol_second_round
 from ldpbeam.channels.channel import SymbolChannel
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
 from ldpbeam.hashing import FAMILIES, HashFamily, optimal_prime
-from ldpbeam.privacy.guarantee import Guarantee, Inputs
+from ldpbeam.privacy.guarantee import Guarantee, MemoisedInputs
 from ldpbeam.privacy.loss import SymbolLosses
 from ldpbeam.privacy.randomiser import Randomiser, other_symbols
 from ldpbeam.protocols.contract import FrequencyProtocol
 from ldpbeam.protocols.counter import Counter
-from ldpbeam.protocols.device import Device, Memo
+from ldpbeam.protocols.device import Memo, ProtocolDevice
 from ldpbeam.protocols.estimator import FrequencyEstimator
 from ldpbeam.protocols.forgery import Forgery
 from ldpbeam.protocols.history_model import PairModel, for_life, stratum_of, symbol_rows
@@ -42,7 +42,7 @@ class Hashed(NamedTuple):
 
 
 @dataclass(frozen=True)
-class LocalHashDevice(Device[Hashed]):
+class LocalHashDevice(ProtocolDevice[Hashed]):
     """A hash function, drawn for life where answers are memoised, and one symbol about the value's hash."""
 
     ENCODING = "local_hash"
@@ -348,8 +348,8 @@ class LocalHash(FrequencyProtocol[Hashed], ABC):
         """Composed symbol ratio for the first report; ε∞ per hash value, g of them."""
         ratio = self._symbol[0] / self._symbol[1]
         if self.permanent is None:
-            return Guarantee(ratio, Inputs.NONE)
-        return Guarantee(ratio, Inputs.SYMBOLS, self.permanent.ratio, self.g)
+            return Guarantee(ratio, MemoisedInputs.NONE)
+        return Guarantee(ratio, MemoisedInputs.SYMBOLS, self.permanent.ratio, self.g)
 
     @property
     def losses(self) -> SymbolLosses | None:

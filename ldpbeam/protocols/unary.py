@@ -16,7 +16,7 @@ from ldpbeam.channels.channel import BitChannel, unary_ratio
 from ldpbeam.channels.exact import product_of
 from ldpbeam.errors import CollectionError
 from ldpbeam.privacy.bit_loss import BitLosses
-from ldpbeam.privacy.guarantee import Guarantee, Inputs
+from ldpbeam.privacy.guarantee import Guarantee, MemoisedInputs
 from ldpbeam.privacy.randomiser import Randomiser
 from ldpbeam.protocols.bit_vector import RandomisedBits, RandomisedBitsCounter, VectorDevice
 from ldpbeam.protocols.contract import FrequencyProtocol
@@ -233,9 +233,9 @@ class Unary(FrequencyProtocol[int], ABC):
         support = self.estimator.support
         ratio = unary_ratio(support.own, support.other)
         if self.permanent is None:
-            return Guarantee(ratio, Inputs.NONE)
+            return Guarantee(ratio, MemoisedInputs.NONE)
         memoised = unary_ratio(self.permanent.own, self.permanent.other)
-        return Guarantee(ratio, Inputs.VALUES, memoised, self.domain_size)
+        return Guarantee(ratio, MemoisedInputs.VALUES, memoised, self.domain_size)
 
     @property
     def losses(self) -> BitLosses | None:

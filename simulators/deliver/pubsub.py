@@ -26,7 +26,7 @@ from ..population.joint import Joint
 from ..population.specs import Population
 from ..random_words import RandomWords
 from .files import Format, batch_message
-from .simulate import Simulation, SimulationRecord, refuse_existing, write_record
+from .simulate import PopulationEpochs, SimulationRecord, refuse_existing, write_record
 
 RECEIVED = "received"
 """The attribute that holds the simulated arrival time."""
@@ -104,7 +104,7 @@ def publish_epochs(  # noqa: PLR0913 - the options of a command, by name
             "there is nowhere to write the truth",
             remedy="Add an output directory (--output).",
         )
-    simulation = Simulation(collection, population, seed, first_epoch)
+    simulation = PopulationEpochs(collection, population, seed, first_epoch)
     if out is not None:
         # The truth would seem to be the one of those reports.
         refuse_existing(out / "reports")

@@ -36,7 +36,7 @@ class _Column:
 
 
 @dataclass(frozen=True, eq=False)
-class _Table:
+class _ColumnPopulation:
     """One value per device and epoch."""
 
     domain_size: int
@@ -104,7 +104,7 @@ def _wide(request: Request, path: Path, names: list[str], indices: bool) -> Popu
     table = np.empty((epochs, devices), dtype=np.int32)
     for row, column in zip(table, encoded, strict=False):
         row[:] = column[:devices]
-    return _Table(request.domain.size, labels, table)
+    return _ColumnPopulation(request.domain.size, labels, table)
 
 
 def _between(request: Request, part: str, names: list[str]) -> list[str]:

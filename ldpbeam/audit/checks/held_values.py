@@ -12,8 +12,8 @@ from fractions import Fraction
 from typing import Any
 
 from ldpbeam.audit.checks.outcome import Check, Match
-from ldpbeam.audit.client.clients import Client, History
-from ldpbeam.audit.client.draws import Read, epochs_for
+from ldpbeam.audit.client.clients import Client, ClientHistory
+from ldpbeam.audit.client.draws import ReportLog, epochs_for
 from ldpbeam.collection.collection import Collection
 from ldpbeam.protocols.contract import FrequencyProtocol, LocalProtocol
 from ldpbeam.protocols.history_model import Model
@@ -59,7 +59,7 @@ def held_values(protocol: LocalProtocol[Any]) -> list[Any]:
 
 
 @dataclass
-class Held:
+class ValueReports:
     """Reports about one value, each of another device.
 
     Attributes:
@@ -74,15 +74,17 @@ class Held:
 
 
 def read_held(
-    client: Client, collection: Collection, values: Sequence[Any], devices: int, read: Read
-) -> list[Held]:
+    client: Client, collection: Collection, values: Sequence[Any], devices: int, read: ReportLog
+) -> list[ValueReports]:
     """Reports of new devices, one each, so many about each of the values; values take turns."""
-    groups = [Held(value) for value in values]
+    groups = [ValueReports(value) for value in values]
     total, count = devices * len(values), collection.epochs.count
     for start in range(0, total, _BATCH):
         numbers = range(start, min(start + _BATCH, total))
         # The same epochs for all values.
-        asked = [History([values[i % len(values)]], epochs_for(i // len(values), 1, count)) for i in numbers]
+        asked = [
+            ClientHistory([values[i % len(values)]], epochs_for(i // len(values), 1, count)) for i in numbers
+        ]
         for i, history, (message,) in zip(numbers, asked, client.reports(asked), strict=True):
             known = read.response(message, history.epochs[0])
             if known is not None:

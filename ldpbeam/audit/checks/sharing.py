@@ -11,8 +11,8 @@ from typing import Any
 from ldpbeam.audit.checks.evidence import equal_probability
 from ldpbeam.audit.checks.held_values import spread
 from ldpbeam.audit.checks.outcome import Check, Match
-from ldpbeam.audit.client.clients import Client, History
-from ldpbeam.audit.client.draws import Plan, Read
+from ldpbeam.audit.client.clients import Client, ClientHistory
+from ldpbeam.audit.client.draws import DrawPlan, ReportLog
 from ldpbeam.audit.law.blocks import Blocks, Decision, decide, sized, views_of
 from ldpbeam.collection.collection import Collection
 from ldpbeam.protocols.bit_flip import BitFlip
@@ -30,7 +30,7 @@ _MOST = 40
 
 
 def across_collections(
-    client: Client, collection: Collection, model: Model, plan: Plan, read: Read
+    client: Client, collection: Collection, model: Model, plan: DrawPlan, read: ReportLog
 ) -> list[Match] | None:
     """Blocks of a device's reports for two collections; None where the client serves one only."""
     other = replace(collection, name=f"{collection.name[:90]}.other")
@@ -42,10 +42,10 @@ def across_collections(
         pairs = [[Blocks(view, value, 1, memoised=False) for value in values] for view in views_of(model)]
     size = max(blocks[0].size for blocks in pairs)
     seen = _Shared(collection, model, pairs, size)
-    others = Read(other)
+    others = ReportLog(other)
     for start in range(0, plan.pairs, _BATCH):
         held = [number // 2 % 2 for number in range(start, min(start + _BATCH, plan.pairs))]
-        asked = [History([model.pair[value]] * size, range(size)) for value in held]
+        asked = [ClientHistory([model.pair[value]] * size, range(size)) for value in held]
         reports = client.for_two(other, asked)
         if reports is None:
             return None
