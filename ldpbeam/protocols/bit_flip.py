@@ -28,7 +28,7 @@ from ldpbeam.protocols.device import Memo
 from ldpbeam.protocols.estimator import FrequencyEstimator
 from ldpbeam.protocols.forgery import Forgery
 from ldpbeam.protocols.history_model import PairModel, bit_rows, for_life, stratum_of
-from ldpbeam.protocols.law import Event, FrequencyLaw, Kinds
+from ldpbeam.protocols.law import Event, FrequencyLaw, Kinds, ShownAnswer, bit_answer, evenly_chosen
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.protocols.simulation import FleetAnswers, FleetWords, Simulation, WordPlan, WordSpec
 from ldpbeam.randomness import Randomness
@@ -430,6 +430,19 @@ class BitFlipLaw(FrequencyLaw[BucketBits]):
         b, d = self.device.domain_size, self.device.d
         for bucket in sorted({i * (b - 1) // _LOOKED_AT for i in range(_LOOKED_AT + 1)} if d < b else ()):
             yield f"bucket {bucket} is sampled", _samples(bucket), Fraction(d, b)
+
+    def shown_answers(self, value: int, most: int) -> Iterator[ShownAnswer]:
+        """A bit for each bucket that is sampled."""
+
+        def bit_of(one: int) -> Callable[[BucketBits], int | None]:
+            def bit(response: BucketBits) -> int | None:
+                asked = response.indices
+                return int(response.bits >> asked.index(one) & 1) if one in asked else None
+
+            return bit
+
+        rounds = self.device.permanent, self.device.instant
+        return (bit_answer(one, value, rounds, bit_of(one)) for one in evenly_chosen(self.domain_size, most))
 
 
 def _samples(bucket: int) -> Callable[[BucketBits], bool]:

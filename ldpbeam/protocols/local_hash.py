@@ -24,7 +24,7 @@ from ldpbeam.protocols.device import Memo, ProtocolDevice
 from ldpbeam.protocols.estimator import FrequencyEstimator
 from ldpbeam.protocols.forgery import Forgery
 from ldpbeam.protocols.history_model import PairModel, for_life, stratum_of, symbol_rows
-from ldpbeam.protocols.law import Event, FrequencyLaw, Kinds
+from ldpbeam.protocols.law import Event, FrequencyLaw, Kinds, ShownAnswer
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.protocols.simulation import FleetAnswers, FleetWords, Simulation, WordPlan, WordSpec
 from ldpbeam.randomness import Randomness
@@ -280,6 +280,26 @@ class LocalHashLaw(FrequencyLaw[Hashed]):
     def drawn(self) -> Iterator[Event]:
         """The function, by parts of the family that are equally likely but for one function."""
         return ((what, _seed_in(there), chance) for what, there, chance in self.device.family.seed_events())
+
+    def shown_answers(self, value: int, most: int) -> Iterator[ShownAnswer]:
+        """The memoised answer to the value's hash, whether it is that hash."""
+        permanent, instant = self.device.permanent, self.device.instant
+        if permanent is None:
+            return
+
+        def hashed(response: Hashed) -> int:
+            return self.device.family.hash(response.seed, value)
+
+        chances = float(permanent.own), float(1 - permanent.own)
+        rates = tuple((float(p), 1 - float(p)) for p in (instant.own, instant.other))
+        yield ShownAnswer(
+            "answers to one hash",
+            chances,
+            rates,
+            memoised=True,
+            symbol=lambda response: int(response.symbol != hashed(response)),
+            input=hashed,
+        )
 
     def one_epoch(self, *, renamed: bool, alone: bool) -> Randomiser | None:
         """Of two rounds, among the devices with the same function, which stands in the report."""

@@ -24,7 +24,7 @@ from ldpbeam.protocols.device import Memo
 from ldpbeam.protocols.estimator import FrequencyEstimator
 from ldpbeam.protocols.forgery import Forgery
 from ldpbeam.protocols.history_model import PairModel, bit_rows, for_life, stratum_of
-from ldpbeam.protocols.law import FrequencyLaw, Kinds
+from ldpbeam.protocols.law import FrequencyLaw, Kinds, ShownAnswer, bit_answer, evenly_chosen
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.protocols.simulation import FleetAnswers, FleetWords, Simulation, WordPlan, WordSpec
 from ldpbeam.randomness import FULL, Randomness
@@ -178,6 +178,15 @@ class UnaryLaw(FrequencyLaw[int]):
                 )
                 kinds.append((chance * p, equal))
         return tuple(kinds)
+
+    def shown_answers(self, value: int, most: int) -> Iterator[ShownAnswer]:
+        """A bit for each value."""
+
+        def bit_of(one: int) -> Callable[[int], int]:
+            return lambda response: response >> one & 1
+
+        values, rounds = evenly_chosen(self.domain_size, most), (self.permanent, self.instant)
+        return (bit_answer(one, value, rounds, bit_of(one)) for one in values)
 
     def one_epoch(self, *, renamed: bool, alone: bool) -> Randomiser | None:
         """None where the answers of the others, which the server may know, leave too little to hide in."""

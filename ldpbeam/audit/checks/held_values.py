@@ -17,7 +17,7 @@ from ldpbeam.audit.client.draws import ReportLog, epochs_for
 from ldpbeam.collection.collection import Collection
 from ldpbeam.protocols.contract import FrequencyProtocol, LocalProtocol
 from ldpbeam.protocols.history_model import Model
-from ldpbeam.protocols.law import Event
+from ldpbeam.protocols.law import Event, evenly_chosen
 
 _TARGETS = 16
 """Values of an attribute whose support is counted, besides the held one and its neighbours."""
@@ -31,13 +31,6 @@ _PARTS = 8
 _BATCH = 512
 
 
-def spread(size: int, most: int) -> list[int]:
-    """At most so many of 0 .. size − 1, evenly spread, with both ends."""
-    if size <= most:
-        return list(range(size))
-    return sorted({round(i * (size - 1) / (most - 1)) for i in range(most)})
-
-
 def held_values(protocol: LocalProtocol[Any]) -> list[Any]:
     """Every value up to :data:`MOST_HELD`, in their order; of several attributes one of each at once."""
     parts = protocol.parts
@@ -48,10 +41,12 @@ def held_values(protocol: LocalProtocol[Any]) -> list[Any]:
         alone = [
             tuple(value if i == index else 0 for i in range(len(parts)))
             for index in range(min(len(parts), _PARTS))
-            for value in spread(min(most, parts[index].domain_size - 1) + 1, MOST_HELD // len(parts) + 2)[1:]
+            for value in evenly_chosen(
+                min(most, parts[index].domain_size - 1) + 1, MOST_HELD // len(parts) + 2
+            )[1:]
         ]
         return list(dict.fromkeys([tuple(0 for _ in parts), tuple(share for _ in parts), *alone]))
-    columns = [spread(part.domain_size, MOST_HELD) for part in parts]
+    columns = [evenly_chosen(part.domain_size, MOST_HELD) for part in parts]
     if len(parts) == 1:
         return list(columns[0])
     longest = max(map(len, columns))
@@ -137,7 +132,7 @@ def _events(part: LocalProtocol[Any], held: int) -> Iterator[Event]:
     if isinstance(part, FrequencyProtocol):
         support = part.estimator.support
         near = {value for value in (held - 1, held, held + 1) if 0 <= value < part.domain_size}
-        for value in sorted({*spread(part.domain_size, _TARGETS), *near}):
+        for value in sorted({*evenly_chosen(part.domain_size, _TARGETS), *near}):
             p = support.sampled * (support.own if value == held else support.other)
             yield f"value {value} is supported", _supports(part, value), p
     elif part.forgery.ends is not None:
