@@ -192,7 +192,12 @@ def occupied(ends: Iterable[int]) -> Iterator[tuple[int, int, int]]:
 
 
 def rows_between(columns: ReportColumns, begin: int, end: int) -> ReportColumns:
-    """The reports at positions ``begin`` to ``end``, without a copy."""
+    """The reports at positions ``begin`` to ``end``, without a copy.
+
+    Args:
+        columns: n reports.
+        begin, end: positions, 0 <= begin <= end <= n.
+    """
     ids, payloads = columns.report_ids[begin:end], columns.payloads[begin:end]
     return ReportColumns(columns.digest, columns.epoch, ids, payloads)
 

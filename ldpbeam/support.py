@@ -151,7 +151,13 @@ class SupportCounter(Protocol):
         ...
 
     def add_reports(self, payloads: Bytes, counts: Ints, signs: Ints) -> None:
-        """Add admitted payloads in place."""
+        """Add admitted payloads in place.
+
+        Args:
+            payloads: uint8 (n, payload_size).
+            counts: int64, added to.
+            signs: int64, added to: numbers that tell of forged reports.
+        """
         ...
 
 

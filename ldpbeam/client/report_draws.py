@@ -43,7 +43,13 @@ class Draws(ABC):
 
     @abstractmethod
     def report(self, values: Any, epoch: int, memo: device_state_pb2.DeviceMemo) -> DrawnReport:
-        """A report about values that the protocol has let through."""
+        """A report about values that the protocol has let through.
+
+        Args:
+            values: the device's value; of several attributes a sequence of them.
+            epoch: of the report.
+            memo: as the state has it; it is not changed.
+        """
 
     @abstractmethod
     def noise(self, epoch: int, memo: device_state_pb2.DeviceMemo) -> DrawnReport:

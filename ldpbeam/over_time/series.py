@@ -201,6 +201,12 @@ class _RowOfFile:
 def series_of(epochs: Ints, rows: Iterator[SeriesRow], width: int, held: int = HELD) -> AnySeries:
     """A series of one row after the other: in memory up to so many estimates, otherwise in a temporary file.
 
+    Args:
+        epochs: int64 (T,), rising.
+        rows: of each epoch one.
+        width: values of a row.
+        held: estimates that stay in memory at most.
+
     Raises:
         OSError: the file cannot be written. It lies where the environment's TMPDIR says.
     """

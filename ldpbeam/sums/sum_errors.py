@@ -209,7 +209,13 @@ class SumErrors(MemoErrors):
 def sum_errors(
     estimator: PartEstimator, weights: Floats, participation: tuple[int, int] | None = None
 ) -> SumErrors:
-    """Of an attribute; ``participation`` is m and T where a device reports in m of T epochs only."""
+    """Of an attribute; ``participation`` is m and T where a device reports in m of T epochs only.
+
+    Args:
+        estimator: of the attribute.
+        weights: float64 (sums, k).
+        participation: m and T where a device reports in m of T epochs only; None for all.
+    """
     protocol = estimator.protocol
     assert isinstance(protocol, FrequencyProtocol)  # noqa: S101 - a mean has no values to add up
     again = 1.0

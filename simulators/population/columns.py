@@ -83,7 +83,14 @@ def csv(request: Request) -> Population:
 def column(
     request: Request, values: NDArray[np.int32], labels: tuple[str, ...] | None, permute: bool
 ) -> Population:
-    """One value per device, kept for all epochs, or dealt anew in each."""
+    """One value per device, kept for all epochs, or dealt anew in each.
+
+    Args:
+        request: for the population.
+        values: int32 (devices,).
+        labels: of the values; None where they have none.
+        permute: whether values are dealt to devices anew in each epoch.
+    """
     devices = request.at_most("devices", request.devices, values.size)
     return _Column(
         devices,
