@@ -169,7 +169,12 @@ class RowStore:
     def sound(
         self, connection: sqlite3.Connection, first: int, last: int
     ) -> Iterator[tuple[int, bytes, bytes]]:
-        """Key, digest and content of the sound rows of the file, from one key to another."""
+        """Key, digest and content of the sound rows of the file, from one key to another.
+
+        Args:
+            connection: to the file.
+            first, last: keys, both included.
+        """
         statement = "SELECT key, digest, content FROM rows WHERE key BETWEEN ? AND ? ORDER BY key"
         for key, digest, content in connection.execute(statement, (first, last)):
             if isinstance(content, bytes) and digest == self.digest(key, content):
@@ -285,7 +290,13 @@ class Transaction:
         return ((digest, content) for _, digest, content in rows)
 
     def put(self, table: str, key: int, content: bytes) -> bytes:
-        """Add a row, or replace the one with this key; its digest."""
+        """Add a row, or replace the one with this key; its digest.
+
+        Args:
+            table: name.
+            key: of the row.
+            content: of the row.
+        """
         self.remove(table, key)
         key += self._store.first(table)
         digest = self._store.digest(key, content)

@@ -175,7 +175,13 @@ def _sent(losses: SymbolLosses, reports: int) -> Iterator[tuple[tuple[int, ...],
 
 
 def partitions(total: int, parts: int, largest: int | None = None) -> Iterator[tuple[int, ...]]:
-    """Decreasing positive numbers, at most ``parts`` of them, with that sum."""
+    """Decreasing positive numbers, at most ``parts`` of them, with that sum.
+
+    Args:
+        total: the sum.
+        parts: how many numbers at most.
+        largest: of the numbers; None for no limit.
+    """
     if total == 0:
         yield ()
     elif parts:

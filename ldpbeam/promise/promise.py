@@ -83,6 +83,11 @@ class Promise:
     def of_protocol(cls, protocol: LocalProtocol[Any], reports: int, of: int | None = None) -> Promise:
         """Of a device that makes so many reports; ``of`` as the attribute.
 
+        Args:
+            protocol: of a collection.
+            reports: of a device in its life.
+            of: epochs of the collection; None where a device reports in all of them.
+
         Raises:
             ValueError: fewer than one report.
         """

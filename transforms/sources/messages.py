@@ -37,7 +37,14 @@ _NAMES_SHOWN = 200
 def gather_messages(
     messages: beam.PCollection[Any], source: str, *, field: str = "", arrival: bool = True
 ) -> beam.PCollection[Piece]:
-    """:class:`GatherMessages` behind any windows and triggers: neither plays a part in what follows."""
+    """:class:`GatherMessages` behind any windows and triggers: neither plays a part in what follows.
+
+    Args:
+        messages: of the source.
+        source: its name, for rejects.
+        field: that holds the message of a row; empty where an element is one.
+        arrival: whether timestamps say when messages arrived.
+    """
     if not messages.windowing.is_default():
         messages = messages | "Unwindowed" >> beam.WindowInto(GlobalWindows())
     gather = GatherMessages(source, field=field, arrival=arrival)
