@@ -167,8 +167,8 @@ def _participation(settings: Settings, cell: Cell) -> list[Row]:
         for _ in range(settings.repeats(20)):
             held = np.zeros(100, np.int64)
             held[0] = rng.binomial(n, 1 / epochs)
-            found = frequencies(one_epoch(rng, once, held), int(held[0]), once.estimator.support)
-            squares.append(float((found[1:] ** 2).mean()))
+            estimates = frequencies(one_epoch(rng, once, held), int(held[0]), once.estimator.support)
+            squares.append(float((estimates[1:] ** 2).mean()))
         split = frequency_protocol("oue", 100, epsilon=level / epochs)
         rows.append(
             {

@@ -78,19 +78,19 @@ def columns(needs: Needs) -> tuple[tuple[str, str], ...]:
 
 def cells(number: int, row: Row, needs: Needs) -> tuple[str, ...]:
     """The texts of one row of the table, one for each of :func:`columns`."""
-    found, write = row.figures, quantity(needs).number
-    over_time = (write(found.least_change), write(found.mean_7), write(found.mean_30))
-    losses = (str(found.bits), _any_loss(row), epsilon(found.promise.inputs_loss))
-    begin = (str(number), row.setting.label, _levels(row), write(found.half_width))
-    end = (write(found.fake_device), ", ".join(row.missed))
-    if found.of_range is not None:
-        return (*begin, points(found.of_range), *over_time, *losses, *end)
+    figures, write = row.figures, quantity(needs).number
+    over_time = (write(figures.least_change), write(figures.mean_7), write(figures.mean_30))
+    losses = (str(figures.bits), _any_loss(row), epsilon(figures.promise.inputs_loss))
+    begin = (str(number), row.setting.label, _levels(row), write(figures.half_width))
+    end = (write(figures.fake_device), ", ".join(row.missed))
+    if figures.of_range is not None:
+        return (*begin, points(figures.of_range), *over_time, *losses, *end)
     seen = (
-        write(found.even_half_width or 0),
-        f"{found.against_nothing:.2g}",
-        points(found.least_frequency or 0),
+        write(figures.even_half_width or 0),
+        f"{figures.against_nothing:.2g}",
+        points(figures.least_frequency or 0),
     )
-    cost = (_sharing(found.sharing), f"{found.server_steps:.1g}")
+    cost = (_sharing(figures.sharing), f"{figures.server_steps:.1g}")
     return (*begin, *seen, *over_time, *losses, *cost, *end)
 
 

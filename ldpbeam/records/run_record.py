@@ -152,7 +152,7 @@ class Alarm:
     epoch: int
     indicator: str
     attribute: str
-    found: float
+    observed: float
     expected: float
     p_value: float
     alarm: bool
@@ -174,7 +174,7 @@ class Indicators:
         rate, results, tests = (number(record[name]) for name in ("false_alarm_rate", "results", "tests"))
         alarms = tuple(Alarm(**one) for one in record["alarms"])
         for alarm in alarms:
-            whole(alarm.epoch), number(alarm.found), number(alarm.expected), number(alarm.p_value)
+            whole(alarm.epoch), number(alarm.observed), number(alarm.expected), number(alarm.p_value)
         return cls(rate, results, tests, alarms)
 
 
