@@ -32,7 +32,7 @@ from ldpbeam.audit.checks.outcome import Check, judge
 from ldpbeam.audit.client.clients import Memoised, PythonClient
 from ldpbeam.audit.client.draws import Read, read_histories
 from ldpbeam.audit.law.pairs import model_of
-from ldpbeam.audit.standard import one_collection
+from ldpbeam.audit.standard_collections import one_collection
 from ldpbeam.client import Device
 from ldpbeam.collection.collection import Collection
 from ldpbeam.wire import report_pb2

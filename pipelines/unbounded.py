@@ -15,7 +15,7 @@ from ldpbeam.job.config import RunConfig
 from ldpbeam.transforms import AdmitReports, CountSupport, EstimateFrequencies
 from ldpbeam.transforms.composite import composite
 from ldpbeam.transforms.sinks.publish import write_histograms
-from ldpbeam.transforms.sinks.unattributed import rejects_by_minute, write_unattributed
+from ldpbeam.transforms.sinks.unattributed_records import rejects_by_minute, write_unattributed
 
 
 @composite

@@ -18,9 +18,12 @@ from ldpbeam.channels.calibration import Calibration
 from ldpbeam.consistency import NAMES, consistent
 from ldpbeam.consistency.base import Noise
 from ldpbeam.protocols import FrequencyProtocol
-from ldpbeam.simulators.words import RandomWords
-from reproduction import published
-from reproduction.contract import (
+from ldpbeam.simulators.random_words import RandomWords
+from reproduction import paper_numbers
+from reproduction.data import Sequences, paired, sequences
+from reproduction.draws import frequencies, two_rounds
+from reproduction.loloha import LEVELS, frequency_protocol
+from reproduction.paper import (
     Cell,
     Comparison,
     Experiment,
@@ -32,9 +35,6 @@ from reproduction.contract import (
     mean,
     series,
 )
-from reproduction.data import Sequences, paired, sequences
-from reproduction.draws import frequencies, two_rounds
-from reproduction.loloha import LEVELS, frequency_protocol
 
 _ALPHA = 0.4
 _TABLE_LEVEL = 2.5
@@ -106,7 +106,7 @@ def _cells(levels: Sequence[float], settings: Settings) -> list[Cell]:
     return [
         {"protocol": name, "level": level, "run": run}
         for run in range(settings.repeats(_RUNS))
-        for name in published.CONSISTENCY_PROTOCOLS
+        for name in paper_numbers.CONSISTENCY_PROTOCOLS
         for level in levels
     ]
 
@@ -146,11 +146,11 @@ def _compute(name: str, settings: Settings, cell: Cell) -> list[Row]:
 
 def _layout(name: str, rows: Sequence[Row]) -> list[Row]:
     """The paper's Table 2: a row for each method; what is published stands beside what was found."""
-    printed = published.CONSISTENCY_TABLE_2[name]
+    printed = paper_numbers.CONSISTENCY_TABLE_2[name]
     table: list[Row] = []
     for method in distinct(rows, "method"):
         row: Row = {"method": method}
-        for place, protocol in enumerate(published.CONSISTENCY_PROTOCOLS):
+        for place, protocol in enumerate(paper_numbers.CONSISTENCY_PROTOCOLS):
             row[protocol] = mean(rows, "mse", method=method, protocol=protocol)
             texts = printed.get(str(method))
             row[f"{protocol}, published"] = texts[place].text if texts else None
@@ -160,8 +160,8 @@ def _layout(name: str, rows: Sequence[Row]) -> list[Row]:
 
 def _compare_table(name: str, rows: Sequence[Row]) -> list[Comparison]:
     part = f"Table 2{PLACES[name][0]}, {name}"
-    printed = published.CONSISTENCY_TABLE_2[name]
-    all_of = published.CONSISTENCY_PROTOCOLS
+    printed = paper_numbers.CONSISTENCY_TABLE_2[name]
+    all_of = paper_numbers.CONSISTENCY_PROTOCOLS
 
     def errors(method: str) -> list[float]:
         return [mean(rows, "mse", method=method, protocol=protocol) for protocol in all_of]

@@ -17,7 +17,9 @@ from ldpbeam.channels.calibration import Calibration
 from ldpbeam.estimates import interval, variance
 from ldpbeam.protocols import FrequencyProtocol
 from ldpbeam.protocols.direct import Direct
-from reproduction.contract import (
+from reproduction.draws import frequencies
+from reproduction.loloha import frequency_protocol
+from reproduction.paper import (
     Cell,
     Comparison,
     Experiment,
@@ -29,8 +31,6 @@ from reproduction.contract import (
     number,
     series,
 )
-from reproduction.draws import frequencies
-from reproduction.loloha import frequency_protocol
 
 LONG, FIRST = 2.0, 1.0
 """ε∞ and ε1 of the examples in docs/maths.md."""

@@ -9,7 +9,11 @@ from typing import Any
 import numpy as np
 
 from ldpbeam.estimates import lasting_share
-from reproduction.contract import (
+from reproduction.corrections import FIRST, LONG, called, described, two
+from reproduction.data import paired
+from reproduction.draws import frequencies, one_epoch, two_rounds
+from reproduction.loloha import frequency_protocol
+from reproduction.paper import (
     Cell,
     Comparison,
     Figure,
@@ -21,10 +25,6 @@ from reproduction.contract import (
     number,
     series,
 )
-from reproduction.corrections import FIRST, LONG, called, described, two
-from reproduction.data import paired
-from reproduction.draws import frequencies, one_epoch, two_rounds
-from reproduction.loloha import frequency_protocol
 
 # --- correction 5: losses over several reports
 

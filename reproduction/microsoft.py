@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from ldpbeam.arrays import Ints
 from ldpbeam.protocols import Parameters, protocol
 from ldpbeam.protocols.one_bit_mean import OneBitRRPM
-from ldpbeam.simulators.words import RandomWords
-from reproduction.contract import (
+from ldpbeam.simulators.random_words import RandomWords
+from reproduction.paper import (
     Cell,
     Comparison,
     Experiment,

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from ldpbeam.arrays import Ints
 from ldpbeam.privacy.counters import bounded_sum_epsilon
-from reproduction.contract import (
+from reproduction.microsoft import DAY, MINUTE, SMALL, USAGE_NOTE, one_bit, usage
+from reproduction.paper import (
     Cell,
     Comparison,
     Experiment,
@@ -23,7 +24,6 @@ from reproduction.contract import (
     mean,
     number,
 )
-from reproduction.microsoft import DAY, MINUTE, SMALL, USAGE_NOTE, one_bit, usage
 
 _LARGE = 3_000_000
 _DAYS = 31

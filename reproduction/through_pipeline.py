@@ -22,10 +22,10 @@ from ldpbeam.collection.file import parse_collection
 from ldpbeam.simulators.population.joint import Joint
 from reproduction import experiment, loloha
 from reproduction.consistency import people_of as people_of_consistency
-from reproduction.contract import Cell, Comparison, Experiment, Figure, Panel, Row, Settings, number, series
 from reproduction.data import attributes
 from reproduction.loloha_data import people_of as people_of_loloha
 from reproduction.microsoft import DAY
+from reproduction.paper import Cell, Comparison, Experiment, Figure, Panel, Row, Settings, number, series
 
 _REPEATS = 20
 """Runs of the fast path that one run through the pipeline is compared with."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ldpbeam.collection.participation import Participation
 
 from .population.specs import ABSENT
-from .words import RandomWords
+from .random_words import RandomWords
 
 _CELLS = 16 << 20
 """Devices times epochs that are looked at together, a byte each."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ldpbeam.audit.checks.behaviour import forks, manners, reopened
 from ldpbeam.audit.checks.certificate import certificate_rules
 from ldpbeam.audit.checks.evidence import bounds_of, matches_of, repeated, rules_of
-from ldpbeam.audit.checks.held import MOST_HELD, Held, held_values, read_held, support_matches
+from ldpbeam.audit.checks.held_values import MOST_HELD, Held, held_values, read_held, support_matches
 from ldpbeam.audit.checks.ids import coins_of
 from ldpbeam.audit.checks.lives import few_reports, life_manners, read_lives, silence
 from ldpbeam.audit.checks.long_lives import changing_lives, every_memo, still_lives

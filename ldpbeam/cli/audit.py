@@ -58,8 +58,8 @@ def audit(
     """
     from ldpbeam.audit.audit import FALSE_ALARM
     from ldpbeam.audit.checks.faults import unseen, warning
-    from ldpbeam.audit.several import audit_all, tasks_for
-    from ldpbeam.audit.standard import QUICK_DRAWS
+    from ldpbeam.audit.parallel import audit_all, tasks_for
+    from ldpbeam.audit.standard_collections import QUICK_DRAWS
 
     given = {name: value for name, value in parameters.items() if value is not None}
     asked = _collections(collections, protocol, size, given, quick=quick)
@@ -96,7 +96,7 @@ def _collections(
     *,
     quick: bool,
 ) -> list[Collection]:
-    from ldpbeam.audit.standard import one_collection, standard_collections
+    from ldpbeam.audit.standard_collections import one_collection, standard_collections
     from ldpbeam.cli.shared.collections import load
 
     if protocol is None:

@@ -113,7 +113,7 @@ def _collect(  # noqa: PLR0913 - the options, by name
     origins: tuple[str, ...],
 ) -> int:
     from ldpbeam.cli.shared.collections import introduction, load
-    from ldpbeam.collection.distinct import require_distinct
+    from ldpbeam.collection.distinct_collections import require_distinct
     from ldpbeam.collector.server import Limits
     from ldpbeam.collector.service import serve
     from ldpbeam.collector.store import FileStore

@@ -27,7 +27,7 @@ def replay(rejects: Path, collection_files: tuple[Path, ...]) -> None:
     Collections that the run had need not be given again: --collection adds to them.
     """
     from ldpbeam.cli.shared.collections import load
-    from ldpbeam.cli.shared.outcome import identity
+    from ldpbeam.cli.shared.summary import identity
 
     collections = tuple(load(path) for path in collection_files)
     logging.basicConfig(level=logging.ERROR)

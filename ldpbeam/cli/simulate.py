@@ -106,7 +106,7 @@ def simulate_reports(asked: Asked) -> None:
     from ldpbeam.simulators.deliver.simulate import simulate
     from ldpbeam.simulators.population.joint import Joint, joint_population
     from ldpbeam.simulators.population.specs import Panel, Population, population
-    from ldpbeam.simulators.words import RandomWords
+    from ldpbeam.simulators.random_words import RandomWords
 
     if asked.topic is not None:
         _require_publishable(asked.topic, asked.compression)

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, Literal, SupportsIndex
 
 from ldpbeam.client import order
-from ldpbeam.client.drawn import DerivedDraws, Drawn, Draws, StoredDraws
 from ldpbeam.client.folder import DeviceFolder, FolderRecords, Waiting
 from ldpbeam.client.last_report import LastReport
 from ldpbeam.client.outbox import Outbox
+from ldpbeam.client.report_draws import DerivedDraws, Drawn, Draws, StoredDraws
 from ldpbeam.client.spending import Costs, Spending, add_up, spent_exactly
 from ldpbeam.client.state import require_no_withdrawal
 from ldpbeam.client.storage import MemoryStorage, Records, Storage

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ldpbeam.client.derived import Derivation
-from ldpbeam.client.drawn import Drawn, Draws, StoredDraws
+from ldpbeam.client.derivation import Derivation
+from ldpbeam.client.report_draws import Drawn, Draws, StoredDraws
 from ldpbeam.collection.collection import Collection
 from ldpbeam.wire import device_state_pb2, report_pb2
 

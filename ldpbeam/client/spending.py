@@ -18,7 +18,7 @@ from struct import pack, unpack
 from typing import Any
 
 from ldpbeam.channels.exact import float_above
-from ldpbeam.client.derived import Derivation
+from ldpbeam.client.derivation import Derivation
 from ldpbeam.collection.collection import Collection
 from ldpbeam.protocols.contract import LocalProtocol
 from ldpbeam.wire import device_state_pb2

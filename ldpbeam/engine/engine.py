@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from ldpbeam.collection.collection import Collection
-from ldpbeam.engine.due import Due, EpochMoment
+from ldpbeam.engine.publication import Due, EpochMoment
 from ldpbeam.engine.results import publish_due
 from ldpbeam.engine.status import Status
 from ldpbeam.engine.storage.epoch_state import EpochState
-from ldpbeam.engine.storage.judged import EpochKey, Refused, Segment, judge
 from ldpbeam.engine.storage.landing import Landing
+from ldpbeam.engine.storage.segment import EpochKey, Refused, Segment, judge
 from ldpbeam.engine.storage.stream_state import StreamState
 from ldpbeam.engine.watermark import Pull, TimeKeeper, Watermark
 from ldpbeam.errors import LdpError

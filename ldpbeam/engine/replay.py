@@ -8,7 +8,7 @@ from typing import Any
 from ldpbeam.accounting import Entry, Key
 from ldpbeam.collection.collection import Collection, digest_hex
 from ldpbeam.engine.engine import LocalStream
-from ldpbeam.engine.storage.judged import Place, Segment
+from ldpbeam.engine.storage.segment import Place, Segment
 from ldpbeam.errors import Reason
 from ldpbeam.job.config import Counting, Input, RunConfig
 from ldpbeam.records.rejects import Rejects, Replayed, rejected_count

@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 
 from ldpbeam.arrays import Ints
-from ldpbeam.over_time.combined import Combined, mean
 from ldpbeam.over_time.covariance import DrawnAnew, MemoErrors
 from ldpbeam.over_time.results import History
+from ldpbeam.over_time.weighted_sums import Combined, mean
 
 Place = Callable[[int, int], int]
 """The number of the period in which an epoch lies, from its index and its start in microseconds."""

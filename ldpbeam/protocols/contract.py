@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from ldpbeam.privacy.guarantee import Guarantee
 from ldpbeam.privacy.loss import Losses
-from ldpbeam.protocols.complete import require_complete
+from ldpbeam.protocols.completeness import require_complete
 from ldpbeam.protocols.counter import Counter
 from ldpbeam.protocols.device import Device
 from ldpbeam.protocols.estimator import EVERYONE, Estimator, FrequencyEstimator, MeanEstimator, Result

@@ -9,7 +9,7 @@ from operator import index
 from typing import Any, ClassVar, Generic, TypeVar
 
 from ldpbeam.errors import InvalidPayload, Reason
-from ldpbeam.protocols.complete import require_complete
+from ldpbeam.protocols.completeness import require_complete
 from ldpbeam.randomness import Randomness
 
 Response = TypeVar("Response")

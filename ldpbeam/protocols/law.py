@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any, Generic, TypeVar
 
 from ldpbeam.privacy.randomiser import Randomiser
-from ldpbeam.protocols.complete import require_complete
+from ldpbeam.protocols.completeness import require_complete
 from ldpbeam.protocols.history_model import Model, Row, Stratum
 
 Response = TypeVar("Response")

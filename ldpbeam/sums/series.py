@@ -12,9 +12,9 @@ from ldpbeam.errors import UsageError
 from ldpbeam.over_time.results import History
 from ldpbeam.over_time.series import Series
 from ldpbeam.protocols.estimator import Result
-from ldpbeam.sums.errors import SumErrors, sum_errors
 from ldpbeam.sums.quantity import Sums
 from ldpbeam.sums.question import Question
+from ldpbeam.sums.sum_errors import SumErrors, sum_errors
 
 
 def require_frequencies(collection: Collection) -> None:

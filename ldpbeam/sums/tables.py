@@ -9,11 +9,11 @@ import numpy as np
 from ldpbeam.arrays import Floats
 from ldpbeam.collection.collection import Collection
 from ldpbeam.estimates import CONFIDENCE
-from ldpbeam.over_time.combined import difference
 from ldpbeam.over_time.covariance import DrawnAnew
 from ldpbeam.over_time.results import History
 from ldpbeam.over_time.rollup import Period, Place, roll_up
 from ldpbeam.over_time.significance import normal_limit
+from ldpbeam.over_time.weighted_sums import difference
 from ldpbeam.sums.quantiles import quantile
 from ldpbeam.sums.quantity import Sums
 from ldpbeam.sums.question import Cumulative, Groups, Quantiles, Question

@@ -24,7 +24,7 @@ from ldpbeam.wire import report_pb2
 
 from ..population.joint import Joint
 from ..population.specs import Population
-from ..words import RandomWords
+from ..random_words import RandomWords
 from .files import Format, batch_message
 from .simulate import Simulation, SimulationRecord, refuse_existing, write_record
 

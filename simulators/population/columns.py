@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ..words import RandomWords
-from .contract import INDEX, Population, Request
+from ..random_words import RandomWords
+from .request import INDEX, Population, Request
 from .tables import column_names, encode, in_header, note_absent, read_columns
 
 

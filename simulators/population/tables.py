@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from ldpbeam.collection.domain import Domain
 from ldpbeam.csv_rows import COMMA, CsvError, CsvRows
 
-from .contract import ABSENT, INDEX, Request
+from .request import ABSENT, INDEX, Request
 
 _SHOWN = 20
 """Most column names an error lists."""

@@ -41,7 +41,7 @@ from ldpbeam.randomness import ScriptedRandomness
 from ldpbeam.reports import ReportColumns
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.population.specs import population
-from ldpbeam.simulators.words import RandomWords
+from ldpbeam.simulators.random_words import RandomWords
 from ldpbeam.support import Support
 from ldpbeam.tables import estimates_schema
 from ldpbeam.transforms.sinks.bigquery import DESCRIPTIONS

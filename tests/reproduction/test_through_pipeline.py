@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from reproduction import experiment
-from reproduction.contract import Cell, Row, Settings, number
+from reproduction.paper import Cell, Row, Settings, number
 from reproduction.through_pipeline import Held, compare, published_by_pipeline
 
 POINTS: list[tuple[str, Cell]] = [

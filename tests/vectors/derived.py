@@ -15,8 +15,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from ldpbeam.client.derived import Derivation, Purpose
-from ldpbeam.client.drawn import DerivedDraws, Drawn
+from ldpbeam.client.derivation import Derivation, Purpose
+from ldpbeam.client.report_draws import DerivedDraws, Drawn
 from ldpbeam.collection.collection import Attribute, Collection
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs

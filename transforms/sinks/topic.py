@@ -20,7 +20,7 @@ from ldpbeam.histogram import EpochHistogram
 from ldpbeam.tables import epoch_table
 
 from ..pubsub import library, require_path
-from .confirmed import ConfirmedSink
+from .confirmed_sink import ConfirmedSink
 
 ESTIMATES_SCHEMA = "ldpbeam.estimates/1"
 

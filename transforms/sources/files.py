@@ -25,7 +25,7 @@ from ldpbeam.wire.codec import bytes_missing, frames
 
 from .chunks import FREE_BYTES, BadSource, Chunk, Piece, ReadLimits, Table
 from .formats import BY_BOTH_ENDS, GZIP, PARQUET, SAMPLE, TAIL, is_zstd, unread_format, unread_inside
-from .stored import StoredFile, printable
+from .stored_file import StoredFile, printable
 
 _CHUNK = 4 << 20
 _FED = 256  # bytes of zstd at a time: a few may stand for 30,000 times as many

@@ -34,7 +34,7 @@ from .parquet_headers import (
     row_groups,
 )
 from .report_columns import Layout, WrongColumns, layout_of
-from .stored import StoredFile
+from .stored_file import StoredFile
 
 _ROW = 24  # bytes of a row beside its payload
 _STORED_ROW = 8  # a report id is random, so no sound file takes fewer bytes for a row

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from ldpbeam.wire.codec import MAX_RECORD
 
-from .stored import StoredFile
+from .stored_file import StoredFile
 
 COLUMNS = ("digest", "epoch", "report_id", "payload")
 """The columns of a report."""

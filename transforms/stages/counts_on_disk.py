@@ -25,7 +25,7 @@ from ldpbeam.reports import Parts
 from ldpbeam.support import Counter, Support, UncountedReports
 
 from ..coders import OptionalSupportCoder
-from ..sources.stored import printable
+from ..sources.stored_file import printable
 from .support import Accumulated, CountSupportOfEach
 
 _CODER = OptionalSupportCoder()

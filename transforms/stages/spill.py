@@ -31,7 +31,7 @@ from ldpbeam.file_version import FileVersion
 from ldpbeam.reports import ReportColumns
 
 from ..coders import ReportColumnsCoder
-from ..sources.stored import printable
+from ..sources.stored_file import printable
 from .reports import EpochKey, EpochParts
 
 _PLACES = struct.Struct("<QqQQQ")

@@ -18,7 +18,7 @@ from fractions import Fraction
 from math import comb
 from typing import Any
 
-from ldpbeam.audit.checks.held import Held
+from ldpbeam.audit.checks.held_values import Held
 from ldpbeam.audit.checks.outcome import Check, Match, Rule
 from ldpbeam.audit.client.clients import Client, History
 from ldpbeam.audit.client.draws import Counts, Read, count_histories, patterns_of

@@ -13,7 +13,7 @@ from itertools import chain
 from typing import Any
 
 from ldpbeam.audit.checks.evidence import cell_probability
-from ldpbeam.audit.checks.held import own_events
+from ldpbeam.audit.checks.held_values import own_events
 from ldpbeam.audit.checks.outcome import Check, Evidence, Match, Rule
 from ldpbeam.audit.checks.replay import looked_at, replays
 from ldpbeam.audit.client.clients import Client, History

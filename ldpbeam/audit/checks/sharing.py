@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from ldpbeam.audit.checks.evidence import equal_probability
-from ldpbeam.audit.checks.held import spread
+from ldpbeam.audit.checks.held_values import spread
 from ldpbeam.audit.checks.outcome import Check, Match
 from ldpbeam.audit.client.clients import Client, History
 from ldpbeam.audit.client.draws import Plan, Read

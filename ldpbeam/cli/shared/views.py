@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ldpbeam.accounting import Account
-from ldpbeam.cli.shared.outcome import identity
+from ldpbeam.cli.shared.summary import identity
 from ldpbeam.collection.advice import warnings_about
 from ldpbeam.collection.epochs import instant
 from ldpbeam.collection.file import load_collection

@@ -18,8 +18,8 @@ from typing import Any
 from ldpbeam.accounting import Account
 from ldpbeam.collection.epochs import parse_instant
 from ldpbeam.durable.store import Transaction
-from ldpbeam.engine.storage.judged import EpochKey
 from ldpbeam.engine.storage.landing import ARCHIVE, SUMS, Landing
+from ldpbeam.engine.storage.segment import EpochKey
 from ldpbeam.records.run_record import Archived
 from ldpbeam.transforms.sinks.accounting import EpochAccounting
 

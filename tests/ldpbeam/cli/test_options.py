@@ -37,7 +37,7 @@ from ldpbeam.cli import run as running
 from ldpbeam.cli.main import cli
 from ldpbeam.collection.collection import Collection
 from ldpbeam.transforms.sources import files as source_files
-from ldpbeam.transforms.sources.stored import StoredFile
+from ldpbeam.transforms.sources.stored_file import StoredFile
 from ldpbeam.wire import codec, report_pb2
 from tests.conftest import REPOSITORY
 from tests.ldpbeam.collector.serving import TYPE
@@ -787,7 +787,7 @@ def audited(line: str, site: Path, folder: Path) -> Any:
         asked.extend(tasks)
         return []
 
-    with mock.patch("ldpbeam.audit.several.audit_all", none):
+    with mock.patch("ldpbeam.audit.parallel.audit_all", none):
         assert ended(line, site, folder).code == 0
     return asked
 

@@ -42,8 +42,8 @@ from ldpbeam.dedup import keep_one_per_id
 from ldpbeam.durable import file
 from ldpbeam.engine import engine as local
 from ldpbeam.engine import results
-from ldpbeam.engine.due import Due
 from ldpbeam.engine.engine import LocalStream
+from ldpbeam.engine.publication import Due
 from ldpbeam.engine.storage.archive import Archive
 from ldpbeam.engine.storage.epoch_state import EpochState
 from ldpbeam.engine.storage.stream_state import StreamState

@@ -15,13 +15,13 @@ from ldpbeam.collection.file import parse_collection
 from ldpbeam.estimates import nearest_shares
 from ldpbeam.over_time import results as results_module
 from ldpbeam.over_time import series as series_module
-from ldpbeam.over_time.combined import Combined, combined, difference, mean, trend
 from ldpbeam.over_time.compare import compare_epochs, together
 from ldpbeam.over_time.covariance import DrawnAnew, MemoErrors, errors_of
 from ldpbeam.over_time.results import Results, histories
 from ldpbeam.over_time.rollup import every, roll_up
 from ldpbeam.over_time.series import AnySeries, Row, Series, StoredSeries, series_of
 from ldpbeam.over_time.smooth import smooth
+from ldpbeam.over_time.weighted_sums import Combined, combined, difference, mean, trend
 from ldpbeam.sums import Groups
 from ldpbeam.sums.tables import answers
 

@@ -16,7 +16,7 @@ from ldpbeam.protocols import Parameters, protocol
 from ldpbeam.randomness import Randomness, ScriptedRandomness
 from ldpbeam.simulators.population.specs import ABSENT
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
-from ldpbeam.simulators.words import RandomWords
+from ldpbeam.simulators.random_words import RandomWords
 from tests.reference.channels import memo_key
 from tests.reference.settings import settings
 

@@ -20,7 +20,7 @@ from ldpbeam.protocols.estimator import EVERYONE
 from ldpbeam.protocols.local_hash import LocalHash
 from ldpbeam.protocols.part_estimator import PartEstimator
 from ldpbeam.protocols.sum_laws import HashedSymbol
-from ldpbeam.sums.errors import Drawing, SumErrors, sum_errors
+from ldpbeam.sums.sum_errors import Drawing, SumErrors, sum_errors
 from tests.ldpbeam.over_time import test_covariance as memo
 
 ONE, TWO = Parameters(epsilon=1.0), Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0)

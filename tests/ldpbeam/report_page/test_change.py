@@ -35,7 +35,7 @@ from ldpbeam.records.collection_record import (
 from ldpbeam.report_page.estimates import Snapshot
 from ldpbeam.report_page.significance import FALSE_ALARM, Noise, Standing, changed, discoveries
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
-from ldpbeam.simulators.words import RandomWords
+from ldpbeam.simulators.random_words import RandomWords
 from ldpbeam.support import SupportProbabilities
 from tests.narrow import frequencies
 

@@ -26,7 +26,7 @@ from ldpbeam.transforms.sources.parquet_headers import (
     pages_of,
     row_groups,
 )
-from ldpbeam.transforms.sources.stored import StoredFile
+from ldpbeam.transforms.sources.stored_file import StoredFile
 from ldpbeam.wire.codec import EvenRows
 from tests.reference import parquet_headers as slow
 from tests.transforms.sources.test_files import AGREED, WIDTH, mutated

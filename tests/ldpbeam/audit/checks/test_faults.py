@@ -16,7 +16,7 @@ from ldpbeam.audit.checks.faults import FAULTS, MEASURED, Fault, unseen, warning
 from ldpbeam.audit.checks.outcome import Outcome
 from ldpbeam.audit.client.clients import PythonClient
 from ldpbeam.audit.client.draws import plan_of
-from ldpbeam.audit.standard import QUICK_DRAWS, one_collection
+from ldpbeam.audit.standard_collections import QUICK_DRAWS, one_collection
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.collection.participation import Participation

@@ -34,7 +34,7 @@ from ldpbeam.protocols import Parameters, protocol
 from ldpbeam.protocols.part_estimator import PartEstimator
 from ldpbeam.simulators.participation import silenced
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
-from ldpbeam.simulators.words import RandomWords
+from ldpbeam.simulators.random_words import RandomWords
 from tests.conftest import REPOSITORY
 from tests.narrow import present
 

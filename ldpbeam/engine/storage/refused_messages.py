@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from struct import Struct
 
 from ldpbeam.durable.store import Transaction
-from ldpbeam.engine.storage.judged import Place, Refused, Segment
 from ldpbeam.engine.storage.landing import AT_ONCE, REFUSED, Group
+from ldpbeam.engine.storage.segment import Place, Refused, Segment
 from ldpbeam.errors import Reason
 
 _ROWS, _BYTES, _MICROS = 256, 4 << 20, 600 * 1_000_000

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ldpbeam.client.derived import WHOLE, Derivation, DerivedRandomness, Purpose, ReportRandomness
+from ldpbeam.client.derivation import WHOLE, Derivation, DerivedRandomness, Purpose, ReportRandomness
 from ldpbeam.client.state import memo_message, memo_of
 from ldpbeam.collection.collection import Collection
 from ldpbeam.protocols.contract import LocalProtocol

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..words import RandomWords
-from .contract import Population, Request
+from ..random_words import RandomWords
+from .request import Population, Request
 
 _CHANGE = 0.25
 """Probability that a device draws a new value in an epoch (LOLOHA, section 5.1)."""

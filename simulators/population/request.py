@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
 
-from ..words import RandomWords
+from ..random_words import RandomWords
 
 ABSENT = -1
 """Stands in place of the value of a device that takes no part in an epoch."""
