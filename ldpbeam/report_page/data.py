@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ldpbeam.durable.record import read_fields
 from ldpbeam.errors import UsageError
 from ldpbeam.protocols.estimator import Result
 from ldpbeam.records.collection_record import CollectionRecord, HistogramRecord
@@ -187,7 +188,7 @@ def _record(path: Path, problems: list[str]) -> RunRecord | None:
         shown = clean_tree(record)
         for cleaned, kept in zip(shown["collections"], record["collections"], strict=True):
             cleaned["definition"] = kept.get("definition")
-        return RunRecord.from_record(shown)
+        return read_fields(RunRecord, shown)
     except UsageError:
         problems.append(f"{RUN_RECORD} could not be read: it is missing, damaged or not the record of a run.")
         return None

@@ -193,7 +193,9 @@ def _written(record: RunRecord) -> str:
     if given is not None:
         return f"--not-after, {instant(int(given))}"
     folder = Path(record.folder)
-    earliest = earliest_time(one if "://" in one else str(folder / one) for one in record.inputs)
+    earliest = earliest_time(
+        one.path if "://" in one.path else str(folder / one.path) for one in record.inputs
+    )
     return (
         "the time of each file in its store"
         if earliest is None

@@ -124,21 +124,6 @@ def test_a_damaged_part_is_refused(tmp_path: Path, part: str, value: Any) -> Non
         read_record(path)
 
 
-def test_a_clock_is_kept_only_whole(tmp_path: Path) -> None:
-    for clock, kept in (
-        (CLOCK, CLOCK),
-        ({**CLOCK, "time": "soon"}, None),
-        ({"boot": "b"}, None),
-        (None, None),
-    ):
-        written = everything().as_record()
-        written["stream"]["clock"] = clock
-        (tmp_path / "run.json").write_bytes(document(written))
-        found = read_record(tmp_path / "run.json").stream
-        assert found is not None
-        assert found.clock == kept
-
-
 @pytest.mark.parametrize("method", METHODS)
 def test_what_a_method_promises_is_on_record(method: str) -> None:
     """Of frequencies what the method promises; a mean is brought into its range by all methods but none."""
