@@ -13,7 +13,6 @@ from ldpbeam.report_page.dates import Dates
 from ldpbeam.report_page.parts import Detail, Figure, Key, Table, shortened
 from ldpbeam.report_page.text import count, plural
 
-_HEIGHT = 170
 _OWN = ("duplicate", "late")
 _REST = "rejected: other reasons"
 
@@ -161,9 +160,7 @@ class _Bars:
             sentence += f" Each bar is the sum of {plural(self.together, 'epoch')}."
         keys = [Key("box", colour, part) for part, colour in colours.items() if part in present]
         return Figure.of(
-            lambda small: charts.stack(
-                rows, colours, self.domain, small, _HEIGHT, self.marks.dates, self.together
-            ),
+            charts.stack(rows, colours, self.domain, self.marks.dates, self.together),
             f"{self.name}-{kind}",
             title,
             sentence,
