@@ -55,7 +55,7 @@ def _values(rows: Sequence[Mapping[str, Any]]) -> alt.InlineData:
 def _finish(
     layers: Sequence[alt.Chart], rows: Sequence[Row], height: int = _HEIGHT, width: int = _WIDTH
 ) -> alt.LayerChart:
-    """Put the layers over `rows` and give them one look: quiet grid, readable type, no frame."""
+    """Put the layers over `rows`, if any, and give them one look: quiet grid, readable type, no frame."""
     axis = alt.AxisConfig(
         domain=False,
         ticks=False,
@@ -71,7 +71,8 @@ def _finish(
     chart = alt.LayerChart(layer=list(layers))
     # What holds for the whole is set in place: every method of a chart copies all that it holds, and a layer
     # would be given a copy of the data.
-    chart.data = _values(rows)
+    if rows:  # else each layer has data of its own, which Altair lifts out of the layers where all share it
+        chart.data = _values(rows)
     chart.width, chart.height = width, height
     chart.autosize = alt.AutoSizeParams(type="fit", contains="padding")
     chart.padding = {"left": 12, "right": 14, "top": 8, "bottom": 4}
@@ -134,13 +135,13 @@ class _Epochs:
         begin, step = self._line or (0.0, 1.0)
         return begin + epoch * step
 
-    def x(self, count: int) -> alt.X:
-        """The axis, with about ``count`` ticks."""
+    def x(self, count: int, title: str = "epoch") -> alt.X:
+        """The axis, with about ``count`` ticks; ``title`` is that of whole numbers."""
         # Nothing between epochs: of few, each has its tick.
         few = [self.at(epoch) for epoch in self._epochs] if len(self._epochs) <= count else alt.Undefined
         if self._line is None:
             scale = alt.Scale(zero=False, nice=False, domain=self._ends)
-            return alt.X("at:Q", title="epoch", scale=scale, axis=_whole(count, few))
+            return alt.X("at:Q", title=title, scale=scale, axis=_whole(count, few))
         scale = alt.Scale(type="utc", nice=False, domain=self._ends)
         axis = alt.Axis(values=few, tickCount=count, labelOverlap=True, format=_TIMES)
         return alt.X("at:T", title="start of the epoch, UTC", scale=scale, axis=axis)
@@ -387,9 +388,7 @@ def lines(
     domain = [min(ys) / 1.6, max(ys) * 1.6] if logarithmic else [0.0, max(ys) * 1.06 or 1.0]
     scale = alt.Scale(type="log" if logarithmic else "linear", domain=domain, nice=False)
     axis = _Epochs(dates or Dates(), min(xs), max(xs))
-    x, y = axis.x(8), _y("y", "", pattern, scale=scale, axis={"labelOverlap": True})
-    if dates is None:
-        x.title = title
+    x, y = axis.x(8, title), _y("y", "", pattern, scale=scale, axis={"labelOverlap": True})
     layers: list[alt.Chart] = [] if level is None else [_level(level)]
     for name, colour, dash, points in series:
         every = math.ceil(len(points) / most)

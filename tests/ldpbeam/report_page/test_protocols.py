@@ -362,6 +362,23 @@ def test_dates_stand_below_the_axis_each_once(epochs: int, ticks: set[str]) -> N
         assert len(found) == len(set(found)) <= 13
 
 
+@pytest.mark.parametrize("several", [1, 2])
+@pytest.mark.parametrize("dates", [Dates(), DAYS], ids=["numbers", "dates"])
+def test_each_line_goes_through_its_points(several: int, dates: Dates) -> None:
+    """Epochs evenly apart from the left end to the right one, errors in proportion."""
+    colours = (charts.RAW, charts.TRUTH)[:several]
+    points = [(float(epoch), 1.0 + epoch) for epoch in range(5)]
+    series = [("one", colour, (), points) for colour in colours]
+    drawn = str(svg.render(charts.lines(series, "epoch", "~g", dates=dates), "a chart", "x"))
+    for colour in colours:
+        (path,) = re.findall(rf'd="M([^"]+)" stroke="{colour}"', drawn)
+        places = np.array([[float(one) for one in point.split(",")] for point in path.split("L")])
+        assert places.shape == (5, 2)
+        assert places[0, 0] == 0.0
+        np.testing.assert_allclose(np.diff(places[:, 0]), places[-1, 0] / 4, atol=0.11)
+        np.testing.assert_allclose(np.diff(places[:, 1]), (places[-1, 1] - places[0, 1]) / 4, atol=0.11)
+
+
 def test_an_epoch_stands_where_it_begins() -> None:
     """Milliseconds since 1970, whatever the first epoch is; without a length there are only numbers."""
     dates = Dates(3, datetime(2026, 1, 1, 7, 13, 5, tzinfo=UTC), 3600)
