@@ -116,6 +116,14 @@ class Account:
         lost = sum(self.rejected.values()) - self.repeated - self.rejected[Reason.CONFLICTING_ID.value]
         return lost / (self.read - self.repeated) if lost else 0.0
 
+    @property
+    def identity(self) -> str:
+        """What every account of a finished run satisfies, with its numbers in it."""
+        return (
+            f"read {self.read:,} = counted {self.counted:,} + late {self.late:,} "
+            f"+ duplicate {self.duplicate:,} + rejected {sum(self.rejected.values()):,}"
+        )
+
     def rejected_record(self) -> dict[str, int]:
         """Rejections there are, reasons in alphabetical order (a replay may have taken some back)."""
         return {reason: n for reason, n in sorted(self.rejected.items()) if n}

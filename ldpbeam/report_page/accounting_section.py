@@ -52,15 +52,13 @@ def unexplained(account: Account, stream: bool) -> int:
 
 
 def identity(account: Account | None, stream: bool) -> str:
-    """The identity with its numbers in it, as the command line prints it, then the reasons."""
+    """The identity with its numbers in it, then the reasons."""
     if account is None:
         return "run.json holds no accounting for this collection."
     reasons = ", ".join(f"{name} {count(value)}" for name, value in account.rejected_record().items())
     pending = account.pending if stream and account.pending > 0 else 0
     return (
-        f"read {count(account.read)} {'≠' if unexplained(account, stream) else '='} counted "
-        f"{count(account.counted)} + late {count(account.late)} + duplicate {count(account.duplicate)} + "
-        f"rejected {count(sum(account.rejected.values()))}"
+        (account.identity.replace("=", "≠") if unexplained(account, stream) else account.identity)
         + (f" ({reasons})" if reasons else "")
         + (f" + pending {count(pending)} (their epochs are not over)" if pending else "")
     )

@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ldpbeam.cli.shared.outcome import identity
 from ldpbeam.collection.advice import warnings_about
 from ldpbeam.collection.epochs import instant
 from ldpbeam.collection.file import load_collection
@@ -131,7 +130,7 @@ def _run(path: Path, limit: int) -> View:
         f"{path}: {record.status} (exit code {record.exit_code}), {record.runner}, "
         f"ldpbeam {record.versions.get('ldpbeam')}, {record.timings.total_seconds} s",
         *map(_about, record.collections),
-        identity(total),
+        total.identity,
         *(f"  rejected {count:,}: {reason}" for reason, count in total.rejected_record().items()),
     ]
     if unattributed.read:
