@@ -90,7 +90,6 @@ class HistogramRecord:
         result: frequencies or a mean.
         size: values of its domain.
         support: probabilities that a report supports a value; None for a mean.
-        lasting: the same of what a device keeps for life; None where it keeps nothing, and for a mean.
         up, down, ten: the most that one forged report among n moves one value (up or down) or ten frequencies
             together, times n; None where that is not stated.
     """
@@ -100,7 +99,6 @@ class HistogramRecord:
     result: Result
     size: int
     support: SupportProbabilities | None = None
-    lasting: SupportProbabilities | None = None
     up: float | None = None
     down: float | None = None
     ten: float | None = None
@@ -128,7 +126,6 @@ class HistogramRecord:
             result=Result(own["result"]),
             size=whole(own["domain_size"]),
             support=_probabilities(own["support"]),
-            lasting=_probabilities(own["lasting"]),
         )
 
 
