@@ -173,9 +173,9 @@ def _exchange_rejects(fresh: Path, output: Path) -> list[FileRecord]:
         publish(str(output), f"rejects/{path.name}", path.read_bytes(), pq.read_metadata(path).num_rows)
         for path in sorted(fresh.iterdir())
     ]
-    kept = {Path(record.path).name for record in made}
+    names = {Path(record.path).name for record in made}
     for path in (output / "rejects").glob("*.parquet"):
-        if path.name not in kept:
+        if path.name not in names:
             path.unlink()
     return made
 

@@ -57,8 +57,8 @@ def experiment(name: str) -> Experiment:
     Raises:
         KeyError: there is none.
     """
-    found = _all().get(name)
-    return found if found is not None else _own(name)
+    known = _all().get(name)
+    return known if known is not None else _own(name)
 
 
 @cache

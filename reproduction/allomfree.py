@@ -64,7 +64,7 @@ def _table_1(alpha: float) -> list[Row]:
         key = (alpha, longitudinal, first)
         levels = published.ALLOMFREE_TABLE_1_MISLABELLED.get(key, (longitudinal, first))
         for (name, size), text in zip(published.ALLOMFREE_TABLE_1_COLUMNS, printed, strict=True):
-            found, exact = (
+            variance, exact = (
                 float(two_round(name, size, *levels, one).estimator.support.floor) / _PAPER_N
                 for one in (Calibration.PUBLISHED, Calibration.EXACT)
             )
@@ -77,8 +77,8 @@ def _table_1(alpha: float) -> list[Row]:
                     "protocol": name,
                     "k": size if name == "l_grr" else None,
                     "published": text.text,
-                    "variance": found,
-                    "agrees": text.agrees(found),
+                    "variance": variance,
+                    "agrees": text.agrees(variance),
                     "exact_calibration": exact,
                 }
             )
@@ -114,15 +114,15 @@ def _table_2() -> list[Row]:
         for (name, size), text in zip(published.ALLOMFREE_TABLE_2_COLUMNS, printed, strict=True):
             built = protocol(name, size, Parameters(epsilon=epsilon))
             assert isinstance(built, FrequencyProtocol)  # noqa: S101 - all three are
-            found = float(built.estimator.support.floor) / _PAPER_N
+            variance = float(built.estimator.support.floor) / _PAPER_N
             rows.append(
                 {
                     "epsilon": epsilon,
                     "protocol": name,
                     "k": size if name == "grr" else None,
                     "published": text.text,
-                    "variance": found,
-                    "agrees": text.agrees(found),
+                    "variance": variance,
+                    "agrees": text.agrees(variance),
                 }
             )
     return rows
@@ -213,9 +213,9 @@ def _gains(
             ]
             squares[method][:, run] = np.mean(squared, axis=0)
     rows: list[Row] = []
-    for method, found in squares.items():
+    for method, mses_of in squares.items():
         expected = [_expected(*pair, len(sizes)) for pair in zip(protocols[method], truth, strict=True)]
-        for estimate, mses in zip((UNBIASED, CLIPPED), found, strict=True):
+        for estimate, mses in zip((UNBIASED, CLIPPED), mses_of, strict=True):
             rows.append(
                 {
                     "data": data,
@@ -237,8 +237,8 @@ def _squared(
 ) -> tuple[float, float]:
     """Mean squared errors of the unbiased estimates, and of the clipped and renormalised ones."""
     n = int(held.sum())
-    found = frequencies(one_epoch(rng, built, held), n, built.estimator.support)
-    squares = errors(found[None, :], truth[None, :], built, n)
+    estimates = frequencies(one_epoch(rng, built, held), n, built.estimator.support)
+    squares = errors(estimates[None, :], truth[None, :], built, n)
     return squares[UNBIASED], squares[CLIPPED]
 
 
@@ -307,7 +307,7 @@ def _gain_table(data: str, rows: Sequence[Row]) -> list[Row]:
 
 
 def _compare_gains(data: str, rows: Sequence[Row]) -> list[Comparison]:
-    found = []
+    comparisons = []
     levels = distinct(rows, "epsilon_longitudinal")
     for alpha in distinct(rows, "alpha"):
         place = f"Table {3 if alpha == 0.3 else 4}, {TITLES[data]}"
@@ -338,8 +338,10 @@ def _compare_gains(data: str, rows: Sequence[Row]) -> list[Comparison]:
                     f"±{_STANDARD_ERRORS * noise:.1f} is expected; the published gains are those of clipped "
                     "and renormalised estimates, as in LOLOHA (docs/maths.md correction 4)"
                 )
-            found.append(Comparison(f"{place}: mean gain over {over}", f"{theirs:.1f} %", text, verdict, why))
-    return found
+            comparisons.append(
+                Comparison(f"{place}: mean gain over {over}", f"{theirs:.1f} %", text, verdict, why)
+            )
+    return comparisons
 
 
 THEORY = "theory (allomfree, unbiased)"

@@ -108,8 +108,8 @@ def _compute(
     )
     errors: dict[str, float] = {}
     for method in NAMES:
-        found = np.array([consistent(method, row, noise) for row in raw])
-        errors[method] = float(((found - truth) ** 2).mean())
+        histograms = np.array([consistent(method, row, noise) for row in raw])
+        errors[method] = float(((histograms - truth) ** 2).mean())
     errors[ONES] = float(((1 - truth) ** 2).mean())
     errors[UNIFORM] = float(((1 / people.size - truth) ** 2).mean())
     return [

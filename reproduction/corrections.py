@@ -133,16 +133,16 @@ def _variances(settings: Settings, rng: np.random.Generator) -> list[Row]:
         f = np.array([held / n])
         counts = rng.binomial(held, own, draws) + rng.binomial(n - held, other, draws)
         low, high = interval(counts, n, one.estimator.support)
-        found = frequencies(counts, n, one.estimator.support)
-        wald = 1.959964 * np.sqrt(np.maximum(_published_variance(found, n, one), 0))
+        estimates = frequencies(counts, n, one.estimator.support)
+        wald = 1.959964 * np.sqrt(np.maximum(_published_variance(estimates, n, one), 0))
         rows.append(
             {
                 "frequency": held / n,
                 "variance": float(variance(f, n, one.estimator.support)[0]),
                 "published": float(_published_variance(f, n, one)[0]),
-                "measured": float(found.var(ddof=1)),
+                "measured": float(estimates.var(ddof=1)),
                 "coverage": float(((low <= f) & (f <= high)).mean()),
-                "coverage of Eq. (4)": float((np.abs(found - f) <= wald).mean()),
+                "coverage of Eq. (4)": float((np.abs(estimates - f) <= wald).mean()),
                 "draws": draws,
             }
         )

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ldpbeam.estimates import lasting_share
+from ldpbeam.estimates import variance
 from reproduction.contract import Comparison, Figure, Row, Settings, mean, number
 from reproduction.corrections import FIRST, LONG, two
 from reproduction.data import paired
@@ -107,7 +107,10 @@ def _correlations(settings: Settings, rng: np.random.Generator, place: int) -> l
         errors[run] = frequencies(two_rounds(rng, [one], people)[0], n, one.estimator.support) - people.truth
     total = float((errors**2).mean())
     means = float((errors.mean(axis=1) ** 2).mean())
-    share = float(lasting_share(people.truth[0], one.estimator.support, one.estimator.lasting).mean())
+    report, memo = one.estimator.support, one.estimator.lasting
+    whole = variance(people.truth[0], 1, report)
+    kept = np.zeros_like(whole) if memo is None else variance(people.truth[0], 1, memo)
+    share = float(np.minimum(kept / whole, 1.0).mean())
     return [
         {
             "protocol": f"{name} g = {more['g']}" if more else name,
@@ -151,8 +154,8 @@ def _participation(settings: Settings, rng: np.random.Generator, level: float) -
         for _ in range(settings.repeats(20)):
             held = np.zeros(100, np.int64)
             held[0] = rng.binomial(n, 1 / epochs)
-            found = frequencies(one_epoch(rng, once, held), int(held[0]), once.estimator.support)
-            squares.append(float((found[1:] ** 2).mean()))
+            estimates = frequencies(one_epoch(rng, once, held), int(held[0]), once.estimator.support)
+            squares.append(float((estimates[1:] ** 2).mean()))
         split = frequency_protocol("oue", 100, epsilon=level / epochs)
         rows.append(
             {

@@ -73,8 +73,8 @@ def _figure_3(
         one = _bit_flip(people.size, 1, level)
         counts, sampled, _, _ = one_bit_counts(rng, people, one)
         return _one_round(people, one, counts, sampled, group, common) if flips else []
-    settled = [(label, alpha) for label in _GROUPS[group] for alpha in _ALPHAS]
-    protocols = [method(label, people.size, level, alpha * level) for label, alpha in settled]
+    lines = [(label, alpha) for label in _GROUPS[group] for alpha in _ALPHAS]
+    protocols = [method(label, people.size, level, alpha * level) for label, alpha in lines]
     rows: list[Row] = []
     if group == "RAPPOR":
         # RAPPOR memoises what bBitFlipPM memoises and sends: one draw serves both.
@@ -84,10 +84,10 @@ def _figure_3(
         drawn = [fresh_bits(rng, ones, people.devices, second_round(built)) for built in protocols]
     else:
         drawn = two_rounds(rng, protocols, people)
-    for (label, alpha), built, counts in zip(settled, protocols, drawn, strict=True):
-        found = frequencies(counts, people.devices, built.estimator.support)
+    for (label, alpha), built, counts in zip(lines, protocols, drawn, strict=True):
+        estimates = frequencies(counts, people.devices, built.estimator.support)
         theory = float(variance(truth, people.devices, built.estimator.support).mean())
-        for estimate, mse in errors(found, truth, built, people.devices).items():
+        for estimate, mse in errors(estimates, truth, built, people.devices).items():
             rows.append(
                 {
                     **common,
@@ -102,14 +102,14 @@ def _figure_3(
     return rows
 
 
-def errors(found: Floats, truth: Floats, one: FrequencyProtocol[Any], n: int) -> dict[str, float]:
+def errors(estimates: Floats, truth: Floats, one: FrequencyProtocol[Any], n: int) -> dict[str, float]:
     """MSE, averaged over epochs (Eq. 7), of unbiased estimates (epochs, k) and of two histograms."""
     noise = Noise(
         n, float(one.estimator.support.own), float(one.estimator.support.other), one.estimator.EXCLUSIVE
     )
-    result = {UNBIASED: float(((found - truth) ** 2).mean())}
+    result = {UNBIASED: float(((estimates - truth) ** 2).mean())}
     for label, name in ((CLIPPED, "norm_mul"), (PROJECTED, "norm_sub")):
-        histograms = np.array([consistent(name, row, noise) for row in found])
+        histograms = np.array([consistent(name, row, noise) for row in estimates])
         result[label] = float(((histograms - truth) ** 2).mean())
     return result
 
@@ -123,9 +123,9 @@ def _bit_flip(buckets: int, d: int, level: float) -> BitFlip:
 def _one_round(people: Sequences, one: BitFlip, counts: Ints, n: Any, label: str, common: Row) -> list[Row]:
     """Errors of dBitFlipPM, which has one round, so that α does not matter."""
     truth = people.truth
-    found = frequencies(counts, n, one.estimator.support)
+    estimates = frequencies(counts, n, one.estimator.support)
     row: Row = {**common, "method": label, "estimate": UNBIASED}
-    row["mse"] = float(np.nanmean((found - truth) ** 2))
+    row["mse"] = float(np.nanmean((estimates - truth) ** 2))
     row["theory"] = float(
         variance(truth, 1, one.estimator.support).mean() * people.size / (one.d * people.devices)
     )
@@ -153,8 +153,8 @@ def _summary_3(rows: Sequence[Row]) -> list[Row]:
         where = {"alpha": alpha, "epsilon_longitudinal": level, "method": name}
         row: Row = dict(where)
         for estimate in (UNBIASED, CLIPPED, PROJECTED):
-            found = mean(rows, "mse", **where, estimate=estimate)
-            row[estimate] = None if np.isnan(found) else found
+            error = mean(rows, "mse", **where, estimate=estimate)
+            row[estimate] = None if np.isnan(error) else error
         row["theory"] = mean(rows, "theory", **where, estimate=UNBIASED)
         row[_UNIFORM] = mean(rows, "uniform", **where)
         table.append(row)
@@ -217,14 +217,14 @@ def _figure_4(data: str, settings: Settings, rng: np.random.Generator, run: int)
     rows: list[Row] = []
     for alpha in _ALPHAS:
         for level in LEVELS:
-            found = dict(inputs)
+            counts = dict(inputs)
             for label in ("BiLOLOHA", "OLOLOHA", "OLOLOHA exact"):
                 one = method(label, people.size, level, alpha * level)
                 assert isinstance(one, LocalHash)  # noqa: S101 - all three are
                 key = (one.family.NAME, one.g)
                 if key not in hashed:
                     hashed[key] = _distinct_hashes(rng, people, one) / people.devices
-                found[label] = hashed[key]
+                counts[label] = hashed[key]
             rows += [
                 {
                     "data": data,
@@ -235,7 +235,7 @@ def _figure_4(data: str, settings: Settings, rng: np.random.Generator, run: int)
                     "inputs": count,
                     "loss": level * count,
                 }
-                for label, count in found.items()
+                for label, count in counts.items()
             ]
     return rows
 
@@ -260,21 +260,21 @@ def _draw_figure_4(data: str, rows: Sequence[Row]) -> list[Figure]:
 
 
 def _compare_4(data: str, rows: Sequence[Row]) -> list[Comparison]:
-    found = mean(rows, "inputs", method="RAPPOR, L-OSUE, L-GRR")
+    theirs = mean(rows, "inputs", method="RAPPOR, L-OSUE, L-GRR")
     ours = mean(rows, "inputs", method="BiLOLOHA")
     known = published.LOLOHA_DISTINCT.get(data)
-    same = known is not None and abs(found - known) < 0.06 + 0.01 * known
+    same = known is not None and abs(theirs - known) < 0.06 + 0.01 * known
     return [
         Comparison(
             f"Fig. 4, {data}: slope of RAPPOR, L-OSUE and L-GRR",
             f"{known} distinct values per device" if known else "not published",
-            f"{found:.1f}",
+            f"{theirs:.1f}",
             ("reproduced" if same else "differs") if known else "not judged",
         ),
         Comparison(
             f"Section 5.2, {data}: BiLOLOHA leaks 'about 15 to 25 orders of magnitude less'",
             "15 to 25 'orders of magnitude'",
-            f"{found / ours:.1f} times less ({ours:.2f} memoised inputs against {found:.1f})",
+            f"{theirs / ours:.1f} times less ({ours:.2f} memoised inputs against {theirs:.1f})",
             "holds with a correction",
             "times, not orders of magnitude",
         ),
@@ -344,13 +344,13 @@ def _compare_table_2(data: str, rows: Sequence[Row]) -> list[Comparison]:
     table = _summary_table_2(data, rows)
     for d in ("1", "b"):
         printed = published.LOLOHA_TABLE_2.get((data, d))
-        found = [number(row, f"d = {d}, %") for row in table]
-        same = printed is not None and max(abs(a - b) for a, b in zip(found, printed, strict=True)) < 0.06
+        percents = [number(row, f"d = {d}, %") for row in table]
+        same = printed is not None and max(abs(a - b) for a, b in zip(percents, printed, strict=True)) < 0.06
         result.append(
             Comparison(
                 f"Table 2, {data}, d = {d}: per cent of devices all of whose changes show",
                 f"{min(printed):g} to {max(printed):g} %" if printed else "not published",
-                f"{min(found):.4f} to {max(found):.4f} %",
+                f"{min(percents):.4f} to {max(percents):.4f} %",
                 ("reproduced" if same else "differs") if printed else "not judged",
             )
         )

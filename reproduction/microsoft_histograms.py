@@ -64,11 +64,11 @@ def _histograms(
             "n": n,
             "mechanism": label,
             "epsilon": level,
-            "error": float(found.mean()),
-            "deviation": float(found.std()),
+            "error": float(distances.mean()),
+            "deviation": float(distances.std()),
             "runs": runs,
         }
-        for (label, level), found in errors.items()
+        for (label, level), distances in errors.items()
     ]
 
 
@@ -145,8 +145,8 @@ def _sampled_errors(
             ones = rng.binomial(mine, own) + rng.binomial(sampled - mine, other)
             counted = (ones / sampled - other) / (own - other)
             published = _BUCKETS / (n * d) * (ones - sampled * other) / (own - other)
-            for name, found in zip(names, (counted, published), strict=True):
-                errors[name, level][run] = np.abs(found - truth).max()
+            for name, histogram in zip(names, (counted, published), strict=True):
+                errors[name, level][run] = np.abs(histogram - truth).max()
     return errors
 
 

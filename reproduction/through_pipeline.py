@@ -85,12 +85,12 @@ def published_by_pipeline(text: str, people: Held | Joint, seed: int) -> dict[st
             raise RuntimeError(
                 f"{written.reports} reports were sent, {done.accounting.total.counted} counted"
             )
-        found = ds.dataset(output / "estimates").to_table()
-    found = found.sort_by([("epoch", "ascending"), ("attribute", "ascending"), ("value", "ascending")])
-    names = np.array([name or "" for name in found["attribute"].to_pylist()])
+        table = ds.dataset(output / "estimates").to_table()
+    table = table.sort_by([("epoch", "ascending"), ("attribute", "ascending"), ("value", "ascending")])
+    names = np.array([name or "" for name in table["attribute"].to_pylist()])
 
     def rows(column: str, name: str) -> Floats:
-        values = np.array(found[column].to_pylist(), np.float64)[names == name]
+        values = np.array(table[column].to_pylist(), np.float64)[names == name]
         by_epoch: Floats = values.reshape(people.epochs, -1)
         return by_epoch
 
@@ -192,11 +192,11 @@ def _of_allomfree(settings: Settings, method: str, level: float) -> list[Row]:
     listed = "".join(f"\n  - {{name: a{j}, domain: {{size: {k}}}}}" for j, k in enumerate(sizes))
     columns = values.T.astype(np.int32)[:, None, :]
     people = Joint(tuple(Held(column, k) for column, k in zip(columns, sizes, strict=True)))
-    found = published_by_pipeline(_yaml(f"attributes:{listed}", keys), people, settings.seed)
+    estimates = published_by_pipeline(_yaml(f"attributes:{listed}", keys), people, settings.seed)
     squares = []
     for j, k in enumerate(sizes):
         truth = np.bincount(values[:, j], minlength=k) / len(values)
-        squares.append(float(((found[f"a{j}"][0][0] - truth) ** 2).mean()))
+        squares.append(float(((estimates[f"a{j}"][0][0] - truth) ** 2).mean()))
     fast = []
     for run in range(_REPEATS):
         cells = {"alpha": 0.6, "level": level, "runs": 1, "block": run}

@@ -49,11 +49,11 @@ def replay_rejects(rejects: Path, collections: tuple[Collection, ...] = ()) -> R
     """
     from ldpbeam.records.rejects import find_rejects
 
-    found = find_rejects(rejects, collections)
-    if found.record.stream is not None:
+    source = find_rejects(rejects, collections)
+    if source.record.stream is not None:
         from ldpbeam.engine.replay import replay_stream
 
-        return replay_stream(found)
+        return replay_stream(source)
     from ldpbeam.pipelines.replay import replay_files
 
-    return replay_files(found)
+    return replay_files(source)

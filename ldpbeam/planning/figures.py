@@ -136,7 +136,7 @@ def figures(setting: Setting, needs: Needs) -> Figures:
 
 
 def _sharing(setting: Setting, needs: Needs) -> float | None:
-    functions = setting.protocol.device.kept_functions
+    functions = setting.protocol.device.functions_for_life
     if functions is None:
         return None
     return needs.devices / functions

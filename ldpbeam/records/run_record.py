@@ -128,7 +128,7 @@ class Alarm:
     epoch: int
     indicator: str
     attribute: str
-    found: float
+    observed: float
     expected: float
     p_value: float
     alarm: bool

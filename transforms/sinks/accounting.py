@@ -282,8 +282,8 @@ def accounting_file_name(collection: Collection, epoch: int) -> str:
 def read_epoch_accounting(output: str, collection: Collection, epoch: int) -> EpochAccounting | None:
     """What is published about an epoch so far; None when nothing is."""
     path = FileSystems.join(output, *accounting_file_name(collection, epoch).split("/"))
-    found = read_accounting(path) if FileSystems.exists(path) else None
-    return found if isinstance(found, EpochAccounting) else None
+    accounting = read_accounting(path) if FileSystems.exists(path) else None
+    return accounting if isinstance(accounting, EpochAccounting) else None
 
 
 # --- numbers of revisions
@@ -342,8 +342,7 @@ def newest_number(output: str, collection: Collection, epoch: int) -> Numbered |
     path = FileSystems.join(output, *numbers_file_name(collection, epoch).split("/"))
     if FileSystems.exists(path):
         with FileSystems.open(path) as handle, whole_accounting(path):
-            found = parse_document(handle.read())
-            return read_fields(Numbered, found)
+            return read_fields(Numbered, parse_document(handle.read()))
     # Of an archived epoch, its accounting alone has the number.
     accounting = read_epoch_accounting(output, collection, epoch)
     newest = accounting.newest if accounting else None

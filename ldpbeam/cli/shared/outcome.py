@@ -157,16 +157,16 @@ def _details(record: RunRecord, output: str) -> dict[str, str]:
     special = (Reason.UNSUPPORTED_FORMAT, Reason.WRONG_COLUMNS, Reason.MALFORMED)
     general = {reason.value: reason.explanation for reason in special}
     wanted = general.keys() & record.accounting.total.rejected_record().keys()
-    found: dict[str, str] = {}
+    examples: dict[str, str] = {}
     if not wanted:
-        return found
+        return examples
     for rows in islice(_rejects(record, output, ["reason", "source", "explanation"]), _TABLES):
         for row in rows:
             if row["reason"] in wanted and row["explanation"] != general[row["reason"]]:
-                found.setdefault(row["reason"], f"{row['source']}: {row['explanation']}")
-        if found.keys() == wanted:
+                examples.setdefault(row["reason"], f"{row['source']}: {row['explanation']}")
+        if examples.keys() == wanted:
             break
-    return found
+    return examples
 
 
 def _rejects(record: RunRecord, output: str, columns: list[str]) -> Iterator[list[dict[str, Any]]]:

@@ -85,7 +85,7 @@ from tests.waiting import PATIENCE
 SCHEDULES = int(os.environ.get("SCHEDULES", "48"))
 PARTS = max(SCHEDULES // 250, 4)
 LONG = SCHEDULES > 200
-SETTLE, HOUR = 2.0, 3600
+DELAY, HOUR = 2.0, 3600
 
 
 def agreed(protocol: str, size: int, name: str, **changes: Any) -> Collection:
@@ -205,7 +205,7 @@ class Schedule(RuleBasedStateMachine):
             GIVEN[given],
             output=str(self.output),
             subscription="s",
-            settle=SETTLE,
+            watermark_delay=DELAY,
             land_every=1.0,
             land_messages=land,
             early_every=early,
@@ -248,7 +248,7 @@ class Schedule(RuleBasedStateMachine):
         self.reader.look()
         if alive and not new:
             # A clock is believed that is wrong by less than a second.
-            assert self.engine.watermark <= max(0, round((self.clock.now - SETTLE + 1.001) * MICROS))
+            assert self.engine.watermark <= max(0, round((self.clock.now - DELAY + 1.001) * MICROS))
         return alive
 
     def learn(self) -> None:
@@ -640,7 +640,9 @@ def test_the_engine_publishes_the_bytes_of_the_pipeline(tmp_path: Path) -> None:
         output, clock = tmp_path / way.__name__, Clock(20.0 * HOUR)
         broker = Broker(clock)
         given = GIVEN["retired"]
-        config = RunConfig.parsed(given, output=str(output), subscription="s", settle=SETTLE, land_every=1.0)
+        config = RunConfig.parsed(
+            given, output=str(output), subscription="s", watermark_delay=DELAY, land_every=1.0
+        )
         with mock.patch.object(local, "publish_due", way):
             engine = LocalStream(config, broker, clock, clock)
             for hours in range(2):
@@ -690,7 +692,7 @@ class Trusting(LocalStream):
 class Hurries(LocalStream):
     def step(self) -> int:
         drawn = super().step()
-        self._mark.advance(int((self._wait() - self._config.engine.settle) * MICROS))
+        self._mark.advance(int((self._wait() - self._config.engine.watermark_delay) * MICROS))
         return drawn
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -31,7 +32,7 @@ def cells(row: Row, needs: Needs) -> dict[str, str]:
 def test_each_column_of_an_error_has_the_figure_that_it_names(needs: Needs) -> None:
     """In percentage points, or units of the counter: each figure has a number of its own here."""
     row = rows_of(needs)[0]
-    named = {name: (place + 1) / 1000 for place, name in enumerate(OF_ERRORS.values())}
+    named: dict[str, Any] = {name: (place + 1) / 1000 for place, name in enumerate(OF_ERRORS.values())}
     shown = cells(replace(row, figures=replace(row.figures, **named)), needs)
     factor = 100 if needs is FREQUENCIES else 1
     for name, field in OF_ERRORS.items():

@@ -37,7 +37,8 @@ def everything() -> RunRecord:
     entries += [(("ff" * 8, 7), "read", 2), (("", None), "read", 3), (("", None), "rejected.malformed", 3)]
     accounting = Accounting.from_entries([((where, what), n) for where, what, n in entries])
     alarm = {
-        "indicator": "seeds", "attribute": "", "found": 3.0, "expected": 1.0, "p_value": 1e-9, "alarm": True
+        "indicator": "seeds", "attribute": "", "observed": 3.0, "expected": 1.0, "p_value": 1e-9,
+        "alarm": True,
     }  # fmt: skip
     record = run_record(
         RunConfig.parsed((ONE,), files=("a", "b"), output="out"),
