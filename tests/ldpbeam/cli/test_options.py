@@ -429,7 +429,6 @@ EFFECTS: dict[str, dict[str, Effect]] = {
     "doctor": {
         "--output": Effect("--output {s}", lambda d: re.findall(r"free at (.*)", d.out), None, "doctor"),
         "--runner": Effect("--runner PrismRunner", lines("PrismRunner"), 1, "doctor"),
-        "--cluster": Effect("--cluster 127.0.0.1:1", error, "E-DOCTOR-FAULT", "doctor"),
     },
     "schema": {"--output": Effect("--output {t}/a.json", there("a.json"), True, "schema")},
     "definition": {
