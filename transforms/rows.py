@@ -8,8 +8,9 @@ No ``from __future__ import annotations`` here: Beam makes schemas of these anno
 
 import datetime
 from collections.abc import Iterable
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple, Optional, get_args
 
+import pyarrow as pa
 from apache_beam import coders
 from apache_beam.utils.timestamp import Timestamp
 
@@ -127,6 +128,34 @@ def register_rows() -> None:
     """Encode rows by their schemas; needed in every process that sends or receives rows."""
     for row in ROWS:
         coders.registry.register_coder(row, coders.RowCoder)
+
+
+def arrow_schema(row: type[Any]) -> Any:
+    """The ``pyarrow.Schema`` of a kind of row, for sinks that take it and what :func:`as_dict` gives.
+
+    Columns and types are those of the files of a run (docs/outputs.md).
+
+    Args:
+        row: :class:`FrequencyRow`, :class:`SummaryRow`, :class:`RejectedRow` or :class:`AccountRow`.
+
+    Raises:
+        TypeError: another type.
+
+    >>> arrow_schema(AccountRow).names
+    ['collection', 'digest', 'epoch', 'revision', 'sequence', 'what', 'records']
+    """
+    if row not in ROWS:
+        named = ", ".join(one.__name__ for one in ROWS)
+        raise TypeError(f"arrow_schema takes one of {named}, not {getattr(row, '__name__', row)}")
+    return pa.schema(pa.field(name, *_arrow_type(name, kind)) for name, kind in row.__annotations__.items())
+
+
+def _arrow_type(name: str, annotated: Any) -> tuple[pa.DataType, bool]:
+    """Of a column: its type, and whether it may be null."""
+    kinds = {str: pa.string(), int: pa.int64(), float: pa.float64(), Timestamp: pa.timestamp("us", "UTC")}
+    nullable = annotated not in kinds
+    kind = kinds[get_args(annotated)[0] if nullable else annotated]
+    return (pa.int32() if name == "revision" else kind), nullable
 
 
 def as_dict(row: Any) -> dict[str, Any]:
