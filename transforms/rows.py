@@ -12,6 +12,8 @@ from typing import Any, NamedTuple, Optional, get_args
 
 import pyarrow as pa
 from apache_beam import coders
+from apache_beam.portability import common_urns
+from apache_beam.typehints.schemas import SCHEMA_REGISTRY, named_tuple_to_schema, typing_to_runner_api
 from apache_beam.utils.timestamp import Timestamp
 
 from ldpbeam.accounting import Account
@@ -128,6 +130,22 @@ def register_rows() -> None:
     """Encode rows by their schemas; needed in every process that sends or receives rows."""
     for row in ROWS:
         coders.registry.register_coder(row, coders.RowCoder)
+        SCHEMA_REGISTRY.add(row, _schema(row))
+
+
+def _schema(row: type[Any]) -> Any:
+    """Beam's schema of a kind of row, with times in milliseconds.
+
+    Beam's own choice for :class:`Timestamp` are microseconds, of which Beam SQL knows nothing. Epochs begin
+    and end at whole seconds.
+    """
+    schema = named_tuple_to_schema(row)
+    for field in schema.fields:
+        logical = field.type.logical_type
+        if logical.urn == common_urns.micros_instant.urn:
+            logical.urn = common_urns.millis_instant.urn
+            logical.representation.CopyFrom(typing_to_runner_api(int))
+    return schema
 
 
 def arrow_schema(row: type[Any]) -> Any:

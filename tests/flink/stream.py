@@ -30,7 +30,18 @@ from ldpbeam.pipelines.unbounded import collect_stream
 from ldpbeam.wire import report_pb2
 from tests.pipelines.running import collection
 
-__all__ = ["Config", "Counts", "Published", "build", "count", "expected", "message", "outcome"]
+__all__ = [
+    "Config",
+    "Counts",
+    "Published",
+    "arriving",
+    "build",
+    "count",
+    "expected",
+    "message",
+    "messages",
+    "outcome",
+]
 
 SIZE = 11
 
@@ -160,16 +171,22 @@ class Published:
 
 def build(pipeline: beam.Pipeline, config: Config) -> None:
     """Source and graph."""
-    count(pipeline | "Source" >> _source(config), config)
+    count(arriving(pipeline, config), config)
+
+
+def arriving(pipeline: beam.Pipeline, config: Config) -> beam.PCollection[int]:
+    """The source: numbers of messages, each at the time of its arrival."""
+    return pipeline | "Source" >> _source(config)
+
+
+def messages(numbers: beam.PCollection[int], config: Config) -> beam.PCollection[bytes]:
+    """The messages of numbers, at the same times."""
+    return numbers | "Message" >> beam.ParDo(_Send(config)).with_output_types(bytes)
 
 
 def count(numbers: beam.PCollection[int], config: Config) -> None:
     """Numbers, at the time of their arrival, as messages through the real graph."""
-    _ = (
-        numbers
-        | "Message" >> beam.ParDo(_Send(config)).with_output_types(bytes)
-        | "Collect" >> collect_stream(config.run)
-    )
+    _ = messages(numbers, config) | "Collect" >> collect_stream(config.run)
 
 
 class _Send(beam.DoFn):
