@@ -144,8 +144,8 @@ class FrequenciesPerEpoch(OfCollections):
             return {"frequencies": found.frequencies, self._rejected_name: counted.rejected}
         if not self._all:
             return found.frequencies
-        others = self._accounts_of_no_epoch(counted.entries, bounded=counted.counted.is_bounded)
-        accounts = (found.accounts, others) | "Accounts" >> beam.Flatten().with_output_types(AccountRow)
+        of_no_epoch = self._accounts_of_no_epoch(counted.entries, bounded=counted.counted.is_bounded)
+        accounts = (found.accounts, of_no_epoch) | "Accounts" >> beam.Flatten().with_output_types(AccountRow)
         return Results(found.frequencies, counted.rejected, accounts, found.summaries)
 
     def _accounts_of_no_epoch(

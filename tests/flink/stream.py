@@ -1,8 +1,8 @@
 """The streaming graph itself, over reports that can be counted by a plain loop.
 
 Message i holds reports of one collection; half of them are sent again by its neighbour, and some belong to
-the first epoch though they arrive much later. Nothing lost or doubled can cancel out: the books say how many
-reports were read, counted and repeated, and these numbers are compared as well.
+the first epoch though they arrive much later. Nothing lost or doubled can cancel out: the account
+says how many reports were read, counted and repeated, and these numbers are compared as well.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ __all__ = [
 SIZE = 11
 
 Counts = dict[int, tuple[list[int], dict[str, int]]]
-"""By epoch: support of each value, and the books."""
+"""By epoch: support of each value, and the account."""
 
 
 @dataclass(frozen=True)
@@ -126,23 +126,23 @@ def expected(config: Config) -> Counts:
     for epoch, ids in sorted(sent.items()):
         once = Counter(_value(name) for name in set(ids))
         repeats = len(ids) - len(set(ids))
-        books = {"read": len(ids), "counted": len(set(ids)), "duplicate": repeats, "late": 0, "pending": 0}
-        found[epoch] = ([once[value] for value in range(SIZE)], books)
+        account = {"read": len(ids), "counted": len(set(ids)), "duplicate": repeats, "late": 0, "pending": 0}
+        found[epoch] = ([once[value] for value in range(SIZE)], account)
     return found
 
 
 def outcome(config: Config) -> Counts:
-    """The newest revision of each epoch, and its books, as published so far."""
+    """The newest revision of each epoch, and its account, as published so far."""
     found: Counts = {}
     for path in sorted(Path(config.output, "accounting").glob("*-epoch-*.json")):
         record = json.loads(path.read_text())
         if record["revisions"]:
             table = pq.read_table(Path(config.output, record["revisions"][-1]["file"]))
-            books = {
+            account = {
                 name: record["accounting"][name]
                 for name in ("read", "counted", "duplicate", "late", "pending")
             }
-            found[record["epoch"]] = (table["support"].to_pylist(), books)
+            found[record["epoch"]] = (table["support"].to_pylist(), account)
     return found
 
 
