@@ -621,7 +621,7 @@ def publish_with_beam(config: RunConfig, state: StreamState, due: Sequence[Due])
             }
             _ = (
                 inputs
-                | "Books" >> sum_by_epoch()
+                | "Accounts" >> sum_by_epoch()
                 | "Which" >> beam.Map(lambda it, given: (it[0], replace(it[1], **given[it[1].epoch])), given)
                 | "Estimate" >> beam.ParDo(EstimateEpochs([agreed], config.counting.max_error_fraction))
                 | "Histogram" >> beam.Values()

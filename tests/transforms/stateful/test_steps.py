@@ -944,7 +944,7 @@ def test_other_shards_or_parts_do_not_find_the_state_of_these() -> None:
         }
 
     shared = steps() & steps(shard_bits=2) | steps() & steps(deduplicate=False)
-    assert shared == {"Collect/OtherBooks/Sum/Sum"}
+    assert shared == {"Collect/Unattributed/Sum/Sum"}
 
 
 def test_another_collection_leaves_state_as_it_is() -> None:
