@@ -221,7 +221,7 @@ def keep_one_per_id(parts: Iterable[ReportColumns], key: int) -> OnePerId:
 
     Of an id with p different payloads among c reports, one report counts, p − 1 conflict and c − p are
     duplicates. That does not depend on the order, and neither on what a :func:`distinct_reports` before it
-    has left out, as long as its copies are booked as duplicates.
+    has left out, as long as its copies are counted as duplicates.
 
     Args:
         parts: columns of one collection and epoch, at least one.

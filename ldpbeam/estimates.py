@@ -149,27 +149,6 @@ def variance(frequency: Floats, n: int | Ints, probabilities: SupportProbabiliti
     return np.asarray((spread / gap**2 + drawn) / n, np.float64)
 
 
-def lasting_share(
-    frequency: Floats, probabilities: SupportProbabilities, lasting: SupportProbabilities | None
-) -> Floats:
-    """Which share of an estimate's variance comes from what devices keep for life; in [0, 1].
-
-    Errors of two epochs have a covariance of at most this share of the variance, which they reach where no
-    device changes its value, and of at least 0 but for a little (docs/over-time.md). So the variance V of an
-    epoch does not fall to V/T in a mean of T epochs, but to V·(share + (1 − share)/T) at worst; and that of a
-    difference of two such means is at most the sum of both. The number of reports cancels.
-
-    Args:
-        frequency: true or estimated ones, clipped to [0, 1].
-        probabilities: of a report, both rounds composed.
-        lasting: as :attr:`ldpbeam.protocols.FrequencyProtocol.lasting`; None for a share of 0.
-    """
-    if lasting is None:
-        return np.zeros_like(frequency)
-    whole = variance(frequency, 1, probabilities)
-    return np.minimum(variance(frequency, 1, lasting) / whole, 1.0)
-
-
 def interval(
     support: Ints,
     n: int | Ints,

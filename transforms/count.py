@@ -127,8 +127,8 @@ class CountSupport(OfCollections):
         if self._stream if self._stream is not None else not columns.is_bounded:
             schedules = {c.digest_hex: Schedule(c, self._early, self._late) for c in self.collections}
             counted = inputs | "Count" >> count_epochs(schedules, self._bits, self._deduplicate)
-            others = entries | "WithoutEpoch" >> entries_without_epoch()
-            return Counted(counted, rejected, others)
+            of_no_epoch = entries | "WithoutEpoch" >> entries_without_epoch()
+            return Counted(counted, rejected, of_no_epoch)
         if self._streams_only:
             raise UsageError(
                 "E-USAGE-TRANSFORM",

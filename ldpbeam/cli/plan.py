@@ -301,8 +301,8 @@ def _print(made: Plan, rows: int, *, columns: bool) -> None:
         say(line)
     if len(shown) < len(numbered):
         say(f"… {len(numbered) - len(shown)} more: --rows {len(numbered)}; what columns mean: --columns")
-    for name, meaning in columns_of(made.needs)[1:] if columns else ():
-        say(f"  {name}: {meaning}")
+    for one in columns_of(made.needs)[1:] if columns else ():
+        say(f"  {one.name}: {one.meaning}")
 
 
 _LIMITS = (

@@ -85,7 +85,7 @@ def _mended(number: int, engine: LocalStream) -> Segment | None:
 
 
 def _was(message: bytes, reason: Reason) -> Counter[tuple[Key, str]]:
-    """What a wholly refused message was booked as."""
+    """What a wholly refused message was counted as."""
     rows, batches, _ = codec.parse(codec.joined([message]))
     count = max(int(batches.ids_length[0]) >> 3, 1) if batches else 1
     digest = int(batches.digest[0]) if batches else int(rows.digest[0])

@@ -46,6 +46,14 @@ class Row:
         """Whether a device is known by its hash function."""
         return self.figures.sharing is not None and self.figures.sharing < 1
 
+    @property
+    def first_level(self) -> float | None:
+        """ε1, also where it is what γ leaves of ε∞; None where there is none."""
+        given = self.setting.parameters
+        if given.epsilon_first is None and given.gamma:
+            return self.figures.promise.first_report
+        return given.epsilon_first
+
     @cached_property
     def shuffled(self) -> Shuffled | None:
         """What a shuffler would add; looked at only where somebody asks, since it takes milliseconds."""

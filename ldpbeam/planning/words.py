@@ -81,9 +81,7 @@ def described(row: Row) -> str:
     given = row.setting.parameters
     if given.epsilon is not None:
         return f"{row.setting.label} at ε = {given.epsilon:.4g} per report"
-    level = given.epsilon_first
-    if level is None and given.gamma:
-        level = row.figures.promise.first_report  # what γ leaves of ε∞
+    level = row.first_level
     first = "" if level is None else f", ε1 = {level:.4g}"
     return f"{row.setting.label} at ε∞ = {given.epsilon_longitudinal:.4g}{first}"
 

@@ -26,6 +26,7 @@ from ldpbeam.records.run_record import (
     Archived,
     EpochRecord,
     Indicators,
+    InputRecord,
     RunAccounting,
     RunRecord,
     StreamRecord,
@@ -98,7 +99,7 @@ def run_record(
     if archived is not None:
         total.merge(archived.account)
     accounts = accounting.accounts
-    # Only what has not finished may have read reports that it has not booked elsewhere.
+    # Only what has not finished may have read reports that of which its accounting says nothing else.
     unbalanced = [key for key, account in accounts.items() if not account.balanced] if status is None else []
     if unbalanced:
         raise LdpError(
@@ -126,22 +127,22 @@ def run_record(
         status = STATUS[exit_code] if total.counted else NOTHING_COUNTED
     rate = round(total.read / seconds, 1) if seconds else None
     return RunRecord(
-        status,
-        0 if status == DETACHED else exit_code,
-        _versions(),
-        config.job.runner,
-        config.counting.deduplicate,
-        config.counting.max_error_fraction,
-        config.input.limits,
-        tuple(map(_collection_record, config.collections)),
-        RunAccounting(total, epochs, unattributed, archived),
-        Timings(round(seconds, 3), rate),
-        _started_in(config.input.files),
-        config.input.files,
-        tuple(sorted(files, key=lambda file: file.path)),
-        indicators,
-        stream,
-        passed_over=config.input.passed_over,
+        status=status,
+        exit_code=0 if status == DETACHED else exit_code,
+        versions=_versions(),
+        runner=config.job.runner,
+        deduplicate=config.counting.deduplicate,
+        max_error_fraction=config.counting.max_error_fraction,
+        limits=config.input.limits,
+        collections=tuple(map(_collection_record, config.collections)),
+        accounting=RunAccounting(total, epochs, unattributed, archived),
+        timings=Timings(round(seconds, 3), rate),
+        folder=_started_in(config.input.files),
+        inputs=tuple(map(InputRecord, config.input.files)),
+        passed_over=tuple(map(InputRecord, config.input.passed_over)),
+        files=tuple(sorted(files, key=lambda file: file.path)),
+        indicators=indicators,
+        stream=stream,
     )
 
 

@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from itertools import cycle
 from pathlib import Path
 from unittest import mock
@@ -32,6 +33,7 @@ from ldpbeam.engine.sources.watched_folder import WatchedFolder
 from ldpbeam.engine.storage.landing import Landing
 from ldpbeam.errors import DeviceError
 from ldpbeam.job.config import RunConfig
+from tests.collector_crash.forks import LONGEST_DELAY
 
 FOLDER, AGREED = Path(sys.argv[1]), load_collection(Path(sys.argv[2]))
 DEVICES = 20
@@ -118,6 +120,8 @@ def plant(fault: str) -> None:
 
         def posted(sender: Sender, report: bytes) -> tuple[int, str, str]:
             sender._outbox.acknowledge(*sender._outbox.waiting())
+            # As long as a kill is put off: kills fall in here, however fast or slow the machine is.
+            time.sleep(LONGEST_DELAY)
             return post(sender, report)
 
         mock.patch.object(Sender, "_post", posted).start()

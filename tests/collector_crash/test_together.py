@@ -20,7 +20,7 @@ import pytest
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import load_collection
 from ldpbeam.wire import report_pb2
-from tests.collector_crash.forks import Forks, forks, kill
+from tests.collector_crash.forks import LONGEST_DELAY, Forks, forks, kill
 from tests.collector_crash.test_kill import counted
 from tests.ldpbeam.collector.serving import records
 from tests.waiting import PATIENCE, poll
@@ -54,19 +54,27 @@ def made(warm: Forks) -> list[tuple[int, int, bytes]]:
 
 
 def live(warm: Forks, reports: int, seconds: float) -> None:
-    """Start all three; kill them once so many more reports were made, and so many seconds later."""
-    before = len(made(warm))
-    first = max((epoch for _, epoch, _ in made(warm)), default=0)
+    """Start all three; kill them so many seconds after there are so many reports."""
     engine, collector = warm.fork("watch"), warm.fork("collect")
-    if reports:
+    if len(reported(warm)) < reports:
         assert warm.listening(collector)
-    devices = warm.fork(f"report {warm.ports.get(collector, 1)} {first}")
+    devices = warm.fork(f"report {warm.ports.get(collector, 1)} {latest(warm)}")
     end = time.monotonic() + PATIENCE
-    while len(made(warm)) < before + reports and not done(warm):
+    while len(reported(warm)) < reports:
         assert time.monotonic() < end
         time.sleep(0.001)
     time.sleep(seconds)
     kill(*random.sample([engine, collector, devices], 3))
+
+
+def reported(warm: Forks) -> set[tuple[int, int]]:
+    """(device, epoch) of the reports that were made, each once."""
+    return {(device, epoch) for device, epoch, _ in made(warm)}
+
+
+def latest(warm: Forks) -> int:
+    """The latest epoch of a report; all devices have reported in those before it."""
+    return max((epoch for _, epoch in reported(warm)), default=0)
 
 
 def done(warm: Forks) -> list[float]:
@@ -113,15 +121,13 @@ def complaints(folder: Path, warm: Forks, collection: Collection) -> list[str]:
 def lives(folder: Path, kills: int, fault: str = "") -> list[str]:
     """Kill all three so often, let them end once, and look."""
     with forks(folder, collection_yaml(), fault) as warm:
-        share = DEVICES * EPOCHS / (kills + 1)
-        for _ in range(kills):
-            live(warm, round(random.choice((0, 0.4, 1.2, 1.6)) * share), random.random() * 0.05)
+        # Many kills come at once after a start. The last leaves work for the life after it.
+        for reports in sorted(random.choices(range(DEVICES * EPOCHS * 4 // 5), k=kills)):
+            live(warm, reports, random.random() * LONGEST_DELAY)
             assert not done(warm), "the last kills find nothing to do"
-        first = max((epoch for _, epoch, _ in made(warm)), default=0)
         engine, collector = warm.fork("watch"), warm.fork("collect")
         assert warm.listening(collector)
-        # Devices of the epoch before may have been killed before they reported.
-        warm.fork(f"report {warm.ports[collector]} {max(0, first - 1)}")
+        warm.fork(f"report {warm.ports[collector]} {latest(warm)}")
         poll(lambda: done(warm))
         os.kill(collector, signal.SIGTERM)
         poll(lambda: not Path(f"/proc/{collector}").exists())

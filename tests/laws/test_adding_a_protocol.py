@@ -319,6 +319,7 @@ def test_there_are_laws() -> None:
     assert len(found) >= 20
 
 
+@pytest.mark.thorough(but=60)
 @each
 @pytest.mark.parametrize(("law", "size"), list(laws_with_sizes()))
 def test_the_law_holds(law: Callable[[Setting], None], size: int, name: str) -> None:
@@ -406,7 +407,7 @@ def test_collection_file_simulation_and_pipeline_know_it(
         assert abs(row["estimate"] - truth[row["epoch"], row["value"]]) < bound
 
 
-@pytest.mark.parametrize("values", [5, 12])
+@pytest.mark.parametrize("values", [5, pytest.param(12, marks=pytest.mark.thorough)])
 def test_every_command_knows_the_new_encoding(
     values: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

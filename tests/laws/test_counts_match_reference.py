@@ -40,6 +40,7 @@ def sound_payloads(built: LocalProtocol[Any], n: int, seed: int) -> np.ndarray:
     return sound
 
 
+@pytest.mark.thorough(but=16)
 @pytest.mark.parametrize("setting", frequency_settings((96,)), ids=str)
 def test_counts_equal_reference_on_two_thousand_reports(setting: FrequencySetting) -> None:
     """Bit sums, scatter, hash matching and the transform, against asking every report about every

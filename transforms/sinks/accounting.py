@@ -25,6 +25,7 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import instant
 from ldpbeam.durable.document import document, parse_document
 from ldpbeam.durable.errors import DamageError
+from ldpbeam.durable.record import read_fields, whole
 from ldpbeam.errors import LdpError, Reason
 from ldpbeam.histogram import EpochHistogram
 
@@ -96,11 +97,18 @@ class Revision:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Revision:
-        """The reverse of :meth:`as_record`; outputs of earlier versions have no indicators."""
+        """The reverse of :meth:`as_record`."""
         table = FileRecord.from_record({**record, "path": record["file"]}) if record["file"] else None
-        result = (record["pane"], record["n"], record["withheld"], record.get("content", ""))
-        rest = (record.get("job", ""), record.get("indicators", []), table)
-        return cls(int(record["revision"]), *result, *rest)
+        return cls(
+            whole(record["revision"]),
+            str(record["pane"]),
+            whole(record["n"]),
+            str(record["withheld"]),
+            str(record["content"]),
+            str(record.get("job", "")),
+            list(record["indicators"]),
+            table,
+        )
 
 
 @dataclass(frozen=True)
@@ -189,10 +197,7 @@ class EpochAccounting:
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> EpochAccounting:
         """The reverse of :meth:`as_record`."""
-        about = {name: record[name] for name in _ABOUT}
-        account = Account.from_record(record["accounting"])
-        revisions = tuple(map(Revision.from_record, record["revisions"]))
-        return cls(**about, account=account, revisions=revisions, position=record.get("position"))
+        return read_fields(cls, record, account=Account.from_record(record["accounting"]))
 
 
 @dataclass(frozen=True)
@@ -229,8 +234,7 @@ class UnattributedAccounting:
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> UnattributedAccounting:
         """The reverse of :meth:`as_record`."""
-        account = Account.from_record(record["accounting"])
-        return cls(record["digest"], account, record.get("job", ""), record.get("position"))
+        return read_fields(cls, record, account=Account.from_record(record["accounting"]))
 
 
 def write_accounting(output: str, accounting: EpochAccounting | UnattributedAccounting) -> FileRecord:
@@ -367,8 +371,7 @@ def newest_number(output: str, collection: Collection, epoch: int) -> Numbered |
     path = FileSystems.join(output, *numbers_file_name(collection, epoch).split("/"))
     if FileSystems.exists(path):
         with FileSystems.open(path) as handle, whole_accounting(path):
-            record = parse_document(handle.read())
-            return Numbered(int(record["revision"]), record["content"], record["job"])
+            return read_fields(Numbered, parse_document(handle.read()))
     # Of an archived epoch, its accounting alone has the number.
     accounting = read_epoch_accounting(output, collection, epoch)
     newest = accounting.newest if accounting else None

@@ -57,13 +57,13 @@ def count_windows(
         repeats = single[ACCOUNTING] | "Repeats" >> beam.WindowInto(GlobalWindows())
         # Columns have waited for all epochs to be known anyway; not even a table of counts is made of more.
         columns = epoch_limit.without(single.columns, EpochParts, "Columns", windowed=True)
-        entries = (entries, repeats) | "Booked" >> beam.Flatten().with_output_types(Entry)
+        entries = (entries, repeats) | "AllEntries" >> beam.Flatten().with_output_types(Entry)
     support = columns | "Support" >> beam.CombinePerKey(counter(collections, how.spill))
     counted = join_accounting(support, entries, epochs)
     counted = epoch_limit.without(counted, tuple[str, CountedEpoch], "Epochs")
     rejected = epoch_limit.rejections | "LeftOut" >> beam.Flatten().with_output_types(RejectedRow)
-    others = (of_no_epoch, *epoch_limit.entries) | "Others" >> beam.Flatten().with_output_types(Entry)
-    return {"counted": counted, "rejected": rejected, "entries": others}
+    uncounted = (of_no_epoch, *epoch_limit.entries) | "Uncounted" >> beam.Flatten().with_output_types(Entry)
+    return {"counted": counted, "rejected": rejected, "entries": uncounted}
 
 
 def counter(collections: Sequence[Collection], spill: Spill | None) -> beam.CombineFn:

@@ -86,10 +86,10 @@ class LimitEpochs(beam.DoFn):
     """Columns, or counted epochs by the digest of their collection, of the epochs that a run has.
 
     Outputs: the same; entries under :data:`ACCOUNTING`, and rejections of one source, which stands for all
-    that is left out, under :data:`REJECTED`. Columns that are left out are booked where they leave. A counted
-    epoch gives what is in its account, but for what was counted, which is booked where it is published: so a
-    result that gets lost in between is noticed. The account of an epoch that is left out becomes a part of
-    its collection's.
+    that is left out, under :data:`REJECTED`. Columns that are left out have their entries where they leave. A
+    counted epoch gives what is in its account, but for what was counted, whose entry comes where it is
+    published: so a result that gets lost in between is noticed. The account of an epoch that is left out
+    becomes a part of its collection's.
     """
 
     def __init__(self, collections: Sequence[Collection]) -> None:

@@ -429,7 +429,6 @@ EFFECTS: dict[str, dict[str, Effect]] = {
     "doctor": {
         "--output": Effect("--output {s}", lambda d: re.findall(r"free at (.*)", d.out), None, "doctor"),
         "--runner": Effect("--runner PrismRunner", lines("PrismRunner"), 1, "doctor"),
-        "--cluster": Effect("--cluster 127.0.0.1:1", error, "E-DOCTOR-FAULT", "doctor"),
     },
     "schema": {"--output": Effect("--output {t}/a.json", there("a.json"), True, "schema")},
     "definition": {
@@ -474,8 +473,26 @@ BASES = {
 }  # fmt: skip
 
 
+EVERYWHERE = {
+    ("run", "--collection"),
+    ("run", "--input"),
+    ("run", "--output"),
+    ("run", "--overwrite"),
+    ("report", "--page"),
+    ("simulate", "--collection"),
+    ("simulate", "--population"),
+    ("simulate", "--output"),
+}
+"""Options without which the tests of other files would fail."""
+
+
 @pytest.mark.parametrize(
-    ("command", "option"), [(command, option) for command, some in EFFECTS.items() for option in some]
+    ("command", "option"),
+    [
+        pytest.param(command, option, marks=[pytest.mark.thorough] if (command, option) in EVERYWHERE else [])
+        for command, some in EFFECTS.items()
+        for option in some
+    ],
 )
 def test_an_option_has_its_effect(site: Path, tmp_path: Path, command: str, option: str) -> None:
     effect = EFFECTS[command][option]
@@ -817,6 +834,7 @@ def test_draws_and_clients_of_an_audit(site: Path, tmp_path: Path) -> None:
 # --- the demonstration, small, and the papers, of which only what would be computed is looked at
 
 
+@pytest.mark.thorough
 def test_the_options_of_the_demonstration(site: Path, tmp_path: Path) -> None:
     found = {}
     with mock.patch.object(demonstration, "_DEVICES", 3000), mock.patch.object(demonstration, "_EPOCHS", 2):
@@ -1044,7 +1062,10 @@ ALL = {
 """A line of each command that ends soon."""
 
 
-@pytest.mark.parametrize("command", ALL)
+@pytest.mark.parametrize(
+    "command",
+    [pytest.param(one, marks=[pytest.mark.thorough] if one == "replay" else []) for one in ALL],
+)
 def test_quiet_and_json(site: Path, tmp_path: Path, command: str) -> None:
     if command == "replay":
         first = RUN.replace("one.yaml", "two.yaml").replace("{t}", str(tmp_path))

@@ -179,6 +179,7 @@ def test_a_server_that_raises_the_version_spends_no_more_than_the_budget(tmp_pat
 NOISY = [asked for asked in every_kind() if asked.protocol.guarantee.memoised_ratio is not None]
 
 
+@pytest.mark.thorough(but=26)
 @memos
 @pytest.mark.parametrize("asked", NOISY, ids=label)
 def test_noise_at_the_cap_depends_on_no_value(asked: Collection, memo: Any, tmp_path: Path) -> None:

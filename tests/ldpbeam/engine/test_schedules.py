@@ -3,7 +3,7 @@
 A state machine sends, repeats, delays, reorders and damages messages, moves the clock, and lets the engine
 step, stop, die at a chosen point of its work and start again, with the same collections or with others. The
 engine, its disk and its tables are the real ones; broker and clock are in memory. After every action a reader
-looks at what is published; at every stop everything is compared with :class:`Model`.
+looks at what is published; at every stop everything is compared with :class:`tests.reference.stream.Model`.
 
 48 schedules by default. CI runs the 200 of ``make schedules SCHEDULES_COUNT=200``, which begin with the same
 seeds; more of them have other seeds.
@@ -72,16 +72,14 @@ from tests.ldpbeam.engine.schedules import (
     BEFORE,
     DOES,
     HALF,
-    MICROS,
     Death,
     Disk,
-    Key,
     Leases,
     Locks,
-    Model,
     Reader,
 )
 from tests.pipelines.running import collection, fleet
+from tests.reference.stream import MICROS, Key, Model
 from tests.waiting import PATIENCE
 
 SCHEDULES = int(os.environ.get("SCHEDULES", "48"))
@@ -270,7 +268,7 @@ class Schedule(RuleBasedStateMachine):
                 self.broker.orderly.discard(message.number)
         self.landed[number] = messages
         self.landed_numbers |= {message.number for message in messages}
-        self.model.land(messages, watermark, self.config.collections, self.reader.closed)
+        self.model.land(messages, self.config.collections, watermark, self.reader.closed)
 
     def safe_before_acknowledged(self, messages: Sequence[Message]) -> None:
         assert not self.broker.drawn, "acknowledged before it was landed"
@@ -623,7 +621,7 @@ def publish_with_beam(config: RunConfig, state: StreamState, due: Sequence[Due])
             }
             _ = (
                 inputs
-                | "Books" >> sum_by_epoch()
+                | "Accounts" >> sum_by_epoch()
                 | "Which" >> beam.Map(lambda it, given: (it[0], replace(it[1], **given[it[1].epoch])), given)
                 | "Estimate" >> beam.ParDo(EstimateEpochs([agreed], config.counting.max_error_fraction))
                 | "Histogram" >> beam.Values()

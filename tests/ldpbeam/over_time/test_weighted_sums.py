@@ -320,6 +320,7 @@ def test_devices_that_report_in_some_epochs_only() -> None:
     assert 0.6 < np.mean(np.square(misses)) < 1.4
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("name", "levels", "reports", "of"),
     [

@@ -724,6 +724,7 @@ def test_whole_numbers_are_exact() -> None:
 # --- end to end
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("name", "chosen"),
     [

@@ -466,7 +466,7 @@ def changed(path: Path, step: int) -> Iterator[bytes]:
         yield content[: bit >> 3] + bytes([content[bit >> 3] ^ 1 << (bit & 7)]) + content[(bit >> 3) + 1 :]
 
 
-@steps(97, thorough=1)
+@steps(293, thorough=1)
 @pytest.mark.parametrize("name", ["engine.sqlite", "sentinel"])
 def test_every_flipped_bit_is_noticed_or_harmless(small: Path, tmp_path: Path, name: str, step: int) -> None:
     whole, left = said(small), tmp_path / "left"
@@ -566,7 +566,7 @@ def killed(small: Path) -> list[dict[str, bytes]]:
     return moments
 
 
-@steps(97, thorough=1)
+@steps(997, thorough=1)
 def test_damage_of_a_hot_journal_is_noticed_or_harmless(
     small: Path, killed: list[dict[str, bytes]], step: int
 ) -> None:
@@ -613,7 +613,7 @@ def test_a_journal_that_comes_back_takes_no_acknowledged_change_with_it(
     assert tally.keys() <= CODES | {"same"}, tally
 
 
-@steps(997, thorough=11)
+@steps(3989, thorough=11)
 def test_damage_between_an_acknowledgement_and_the_next_change_is_noticed_or_harmless(
     small: Path, step: int
 ) -> None:
