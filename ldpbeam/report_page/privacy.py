@@ -55,10 +55,10 @@ def _shuffled(collection: CollectionRecord) -> list[Promise]:
     if collection.definition is None:
         return []
     made = collection_of(collection.definition)
-    found = of_collection(made, _MANY)
-    if found is None:
+    shuffled = of_collection(made, _MANY)
+    if shuffled is None:
         return []
-    return [Promise("Behind a shuffler, ε", epsilon(found.one_report), shuffled_words(made, _MANY))]
+    return [Promise("Behind a shuffler, ε", epsilon(shuffled.one_report), shuffled_words(made, _MANY))]
 
 
 def _meaning(first: float | None) -> str:

@@ -65,9 +65,9 @@ def described(record: RunRecord | None, output_dir: Path, group_file: Path | Non
     """
     collections: dict[str, Collection] = {}
     with suppress(CollectionError):  # it cannot be made again; those before it can
-        for kept in () if record is None else record.collections:
-            if kept.definition is not None:
-                collections[kept.digest] = collection_of(kept.definition)
+        for recorded in () if record is None else record.collections:
+            if recorded.definition is not None:
+                collections[recorded.digest] = collection_of(recorded.definition)
     if group_file is None:
         return Asked(collections)
     groups, why = {}, None
@@ -126,8 +126,8 @@ class _Drawing:
     def _estimated(self, sums: Sums) -> tuple[Floats, Floats]:
         """Estimates and standard errors, (sums,) each."""
         errors = errors_of_sums(self.collection, self.data.histogram.attribute, sums)
-        found = errors.variance(self.snapshot.estimate[None], self.snapshot.reports[None])
-        return sums.estimate(self.snapshot.estimate), np.sqrt(found[0])
+        variance = errors.variance(self.snapshot.estimate[None], self.snapshot.reports[None])
+        return sums.estimate(self.snapshot.estimate), np.sqrt(variance[0])
 
     @property
     def _when(self) -> str:
