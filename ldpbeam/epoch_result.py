@@ -68,7 +68,13 @@ def result_of_epoch(
 def count_support(
     collection: Collection, parts: Iterable[ReportColumns], support: Support | None = None
 ) -> Support:
-    """Stage 3: count reports, into ``support`` where it is given, else from zero."""
+    """Stage 3: count reports, into ``support`` where it is given, else from zero.
+
+    Args:
+        collection: that the reports are of.
+        parts: admitted reports of one epoch, one per report id.
+        support: added to; None for a new one.
+    """
     protocol = collection.protocol
     total = (
         Support.zero(protocol.counter.counts_length, protocol.counter.signs_length)

@@ -45,7 +45,7 @@ class Counted(NamedTuple):
     entries: Any
 
 
-class _CountSupport(CountSupportOfEach):
+class _SupportCombineFn(CountSupportOfEach):
     """The CombineFn of stage 3 for other graphs: columns in, integer counts out; merging is addition."""
 
     def __init__(self, collections: Collections) -> None:
@@ -73,7 +73,7 @@ class CountSupport(OfCollections):
     (docs/operations.md). To count in windows of Beam, take ``CountSupport.Fn``.
     """
 
-    Fn = _CountSupport
+    Fn = _SupportCombineFn
 
     def __init__(
         self,

@@ -71,7 +71,13 @@ PLACES: dict[str, Place] = {"day": by_day, "week": by_week, "month": by_month}
 def roll_up(
     history: History, place: Place, errors: MemoErrors | None, rate: DrawnAnew | None = None
 ) -> Iterator[Period]:
-    """The mean of each period, in time order; parameters as of :func:`ldpbeam.over_time.combined`."""
+    """The mean of each period, in time order; parameters as of :func:`ldpbeam.over_time.combined`.
+
+    Args:
+        history: of one attribute.
+        place: maps an epoch to its period.
+        errors, rate: as of :func:`ldpbeam.over_time.combined`.
+    """
     series = history.series
     epochs, starts = series.epochs.tolist(), history.starts.tolist()
     where = np.array([place(*pair) for pair in zip(epochs, starts, strict=True)], np.int64)

@@ -38,7 +38,7 @@ class Memo:
         return Memo(self.seed, {**self.answers, key: answer}, self.parts)
 
 
-class Device(ABC, Generic[Response]):
+class ProtocolDevice(ABC, Generic[Response]):
     """From a value to the payload of one report, and back from a payload to a response.
 
     Class constants:

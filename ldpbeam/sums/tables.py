@@ -65,7 +65,15 @@ def changes(
     sides: tuple[set[int], set[int]],
     rate: DrawnAnew | None,
 ) -> pa.Table:
-    """The means of the second side's epochs less those of the first side's, a row per group."""
+    """The means of the second side's epochs less those of the first side's, a row per group.
+
+    Args:
+        collection: that the history is of.
+        history: of all values of an attribute.
+        question: the groups.
+        sides: the epochs of either side.
+        rate: as of :func:`ldpbeam.over_time.combined`.
+    """
     import pyarrow as pa
 
     sums, history_of_groups, errors = summed(collection, history, question)

@@ -18,7 +18,7 @@ _PRESENT = 0.97
 
 
 @dataclass(frozen=True, eq=False)
-class _Drawn:
+class _LawPopulation:
     """Values from a law: a start, then in each epoch a new draw with probability ``change``."""
 
     devices: int
@@ -66,7 +66,7 @@ def zipf(request: Request) -> Population:
 
 
 def _drawn(request: Request, cumulative: NDArray[np.float64] | None, change: str) -> Population:
-    return _Drawn(
+    return _LawPopulation(
         request.needed("devices", request.devices),
         request.needed("epochs", request.epochs),
         request.domain.size,

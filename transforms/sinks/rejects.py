@@ -26,7 +26,13 @@ def rejects_table(rejections: Iterable[Rejection]) -> Any:
 
 
 def write_rejects(output: str, name: str, rejections: Iterable[Rejection]) -> FileRecord:
-    """One Parquet file ``rejects/NAME.parquet``."""
+    """One Parquet file ``rejects/NAME.parquet``.
+
+    Args:
+        output: directory.
+        name: of the file, without its ending.
+        rejections: rows.
+    """
     table = rejects_table(rejections)
     return publish(output, f"rejects/{name}.parquet", as_parquet(table), table.num_rows)
 

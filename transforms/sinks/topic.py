@@ -63,6 +63,12 @@ def estimate_messages(
     A histogram without attributes that is not withheld gives none. ``fixed`` are the
     :func:`~ldpbeam.tables.fixed_columns` of the collection.
 
+    Args:
+        collection: of the histogram.
+        histogram: the revision.
+        fixed: the :func:`~ldpbeam.tables.fixed_columns` of the collection.
+        limit: bytes of a message.
+
     Raises:
         LdpError: a single row is larger.
     """

@@ -293,6 +293,11 @@ def page_headers(
     A page without a size is the last one; one that would end behind ``end`` has no compressed size. A header
     has ``longest`` bytes at most.
 
+    Args:
+        stored: the file.
+        at, end: positions, bytes.
+        longest: header, bytes.
+
     Raises:
         ValueError: what follows is no header.
     """

@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ldpbeam.reports import Admission, admit_rows
-from ldpbeam.transforms.sources.chunks import BadSource, Chunk, ReadLimits, Table
+from ldpbeam.transforms.sources.chunks import BadSource, Chunk, ReadLimits, ReportTable
 from ldpbeam.transforms.sources.files import ReadFiles
 from ldpbeam.transforms.sources.parquet import believed
 from ldpbeam.transforms.stages.reports import ACCOUNTING, REJECTED, AdmitPieces
@@ -199,7 +199,7 @@ def test_rows_of_a_table_keep_their_places(tmp_path: Path) -> None:
     done = Admission()
     bad = []
     for element in ReadFiles().process(str(tmp_path / "in")):
-        if isinstance(element, Table):
+        if isinstance(element, ReportTable):
             admit_rows(of_kind(Rows, element.rows), {AGREED.digest: AGREED}, element.source, done)
         else:
             assert isinstance(element, BadSource)
@@ -220,7 +220,7 @@ def test_rows_beside_nulls_are_the_ones_that_were_sent(tmp_path: Path, missing: 
     }
     pq.write_table(pa.table(columns), tmp_path / "in")
     (rows,) = (
-        of_kind(Rows, e.rows) for e in ReadFiles().process(str(tmp_path / "in")) if isinstance(e, Table)
+        of_kind(Rows, e.rows) for e in ReadFiles().process(str(tmp_path / "in")) if isinstance(e, ReportTable)
     )
     kept = [i for i in range(6) if i not in missing]
     assert rows.place.tolist() == rows.epoch.tolist() == kept

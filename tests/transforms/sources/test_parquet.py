@@ -16,7 +16,7 @@ import pytest
 from ldpbeam.reports import Admission, Written, admit_even_rows, admit_rows
 from ldpbeam.transforms.sources import parquet
 from ldpbeam.transforms.sources.arrow_columns import even_payloads
-from ldpbeam.transforms.sources.chunks import BadSource, Table
+from ldpbeam.transforms.sources.chunks import BadSource, ReportTable
 from ldpbeam.transforms.sources.files import ReadFiles
 from ldpbeam.transforms.sources.parquet_headers import (
     TooLarge,
@@ -191,7 +191,7 @@ def everything(path: Path, allowed: int | None = None) -> list[Any]:
     else:
         elements = parquet.read_tables(str(path), StoredFile(str(path), 1), allowed, None, {})
     for element in elements:
-        if isinstance(element, Table):
+        if isinstance(element, ReportTable):
             rows = element.each()
             for i in range(rows.digest.size):
                 at, length = rows.payload_at[i], rows.payload_length[i]

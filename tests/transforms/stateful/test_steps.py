@@ -37,7 +37,7 @@ from ldpbeam.transforms.coders import ReportColumnsCoder, SupportCoder
 from ldpbeam.transforms.stateful import count_shard
 from ldpbeam.transforms.stateful.count_shard import FORGET_AFTER, CountShard, ShardState
 from ldpbeam.transforms.stateful.state import ShardCount, read_state, write_state
-from ldpbeam.transforms.stateful.sum_shards import EpochState, SumShards
+from ldpbeam.transforms.stateful.sum_shards import SummedEpoch, SumShards
 from tests.conftest import REPOSITORY
 from tests.narrow import present
 from tests.pipelines.running import collection, execute, fleet, found_support, with_duplicates, write
@@ -991,7 +991,7 @@ def test_state_is_read_by_name() -> None:
     cells = Cells()
     cells.state.write(b'{"version": 2, "counted_at": 5, "later": [1]}')
     assert read_state(cells.state, ShardState) == ShardState(counted_at=5)
-    for kept in (ShardState(1, 2, True, 3, 4, 5), EpochState(counts={3: 4}, entries=Counter(a=1))):
+    for kept in (ShardState(1, 2, True, 3, 4, 5), SummedEpoch(counts={3: 4}, entries=Counter(a=1))):
         write_state(cells.state, kept)
         assert read_state(cells.state, type(kept)) == kept
 
