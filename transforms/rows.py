@@ -107,7 +107,9 @@ class AccountRow(NamedTuple):
         epoch: index; None for records of no epoch of the collection.
         revision: of the newest result of the epoch.
         sequence: 0 at first, one more for each time that the account is published again. All rows of an
-            account have the same number. Take the rows with the highest; rows may arrive in any order.
+            account have the same number. Take the rows with the highest; rows may arrive in any order. A
+            runner that goes back to a checkpoint gives numbers again: there take the largest ``records`` of
+            each ``what``, since all of them only grow.
         what: what became of the records: ``read``, ``counted``, ``late``, ``duplicate`` or
             ``rejected.REASON``.
         records: number of records; read = counted + late + duplicate + rejected whenever a result of the

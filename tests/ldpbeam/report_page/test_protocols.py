@@ -379,6 +379,21 @@ def test_each_line_goes_through_its_points(several: int, dates: Dates) -> None:
         np.testing.assert_allclose(np.diff(places[:, 1]), (places[-1, 1] - places[0, 1]) / 4, atol=0.11)
 
 
+@pytest.mark.parametrize("dates", [Dates(), DAYS], ids=["numbers", "dates"])
+def test_each_bar_is_whole_and_in_its_place(dates: Dates) -> None:
+    """Epochs evenly apart, a half of the room of one beside the first and the last."""
+    row = {"part": "counted", "order": 0, "text": "t"}
+    rows = [{**row, "epoch": epoch, "number": 5 + epoch} for epoch in range(4)]
+    chart = charts.stack(rows, {"counted": charts.COUNTED}, (0, 3), dates)
+    drawn = str(svg.render(chart, "a chart", "x"))
+    bars = re.findall(rf'd="M([\d.]+),[\d.]+h([\d.]+)v[^"]*" fill="{charts.COUNTED}"', drawn)
+    (width,) = {float(one) for one in re.findall(r'x2="(\d+)" y2="0" stroke="#999999"', drawn)}
+    middles = [float(begin) + float(wide) / 2 for begin, wide in bars]
+    pad = 5  # Vega's, beside all bars
+    wanted = [pad + (width - 2 * pad) * (epoch + 0.5) / 4 for epoch in range(4)]
+    assert middles == pytest.approx(wanted, abs=0.2)
+
+
 def test_an_epoch_stands_where_it_begins() -> None:
     """Milliseconds since 1970, whatever the first epoch is; without a length there are only numbers."""
     dates = Dates(3, datetime(2026, 1, 1, 7, 13, 5, tzinfo=UTC), 3600)
