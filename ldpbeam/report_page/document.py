@@ -26,7 +26,7 @@ from ldpbeam.report_page.accounting_section import complaints, identity
 from ldpbeam.report_page.data import Run, load
 from ldpbeam.report_page.glosses import glosses
 from ldpbeam.report_page.parts import RECORD_ROWS, SECTIONS, Detail, Table, shortened
-from ldpbeam.report_page.sums import Asked, described
+from ldpbeam.report_page.sums import SumsAsked, described
 from ldpbeam.report_page.text import count, duration, plural, size
 from ldpbeam.report_page.view import Writer
 
@@ -81,7 +81,7 @@ def render(
     return _html(run, asked).encode("utf-8")
 
 
-def _html(run: Run, asked: Asked) -> str:
+def _html(run: Run, asked: SumsAsked) -> str:
     """Render the page."""
 
     record, shown = run.record, run.collections[:SECTIONS]

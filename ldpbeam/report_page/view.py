@@ -18,7 +18,7 @@ from ldpbeam.report_page.over_epochs import OverEpochs, over_epochs
 from ldpbeam.report_page.parts import Detail, Figure, Table
 from ldpbeam.report_page.poisoning import Poisoning, poisoning
 from ldpbeam.report_page.privacy import Privacy, privacy
-from ldpbeam.report_page.sums import AddedUp, Asked, added_up
+from ldpbeam.report_page.sums import AddedUp, SumsAsked, added_up
 from ldpbeam.report_page.text import DASH, count, duration, plain, plural, points, share
 
 _NAMED = 12
@@ -71,7 +71,7 @@ class Writer:
         record: RunRecord | None,
         detail: Detail,
         name: str,
-        asked: Asked,
+        asked: SumsAsked,
         again: bool = False,
     ) -> None:
         """Bind the data; nothing is drawn yet. `asked` says what is added up.
