@@ -247,7 +247,7 @@ def flink(minutes: float, rate: int) -> bool:
     from apache_beam.options.pipeline_options import PipelineOptions
 
     from ldpbeam.pipelines.unbounded import collect_stream
-    from ldpbeam.records.published import read_output
+    from ldpbeam.records.run_output import read_output
     from ldpbeam.transforms.sources.kafka import read_kafka
 
     parts = import_module("tests.flink.cluster")

@@ -24,8 +24,8 @@ from ldpbeam.host.signals import interruptible, removed_on_interrupt
 from ldpbeam.job.config import Counting, Input, RunConfig
 from ldpbeam.job.inputs import shard_bits_for
 from ldpbeam.records.output import locked
-from ldpbeam.records.published import write_record
 from ldpbeam.records.rejects import Rejects, Replayed, rejected_count
+from ldpbeam.records.run_output import write_record
 from ldpbeam.records.run_record import RUN_RECORD, RunRecord, read_record
 from ldpbeam.table_file import as_parquet, published_table
 from ldpbeam.transforms.sinks import Outputs

@@ -26,7 +26,7 @@ from ldpbeam.records.output import (
     scratch_of,
     verify_files,
 )
-from ldpbeam.records.published import indicators_record, run_record, write_record
+from ldpbeam.records.run_output import indicators_record, run_record, write_record
 from ldpbeam.records.run_record import RunRecord
 from ldpbeam.transforms.sinks.atomic import refuse_writing, remove
 from ldpbeam.transforms.sources.files import bytes_read

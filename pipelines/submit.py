@@ -14,7 +14,7 @@ from apache_beam.runners.runner import PipelineState
 from ldpbeam.accounting import Accounting
 from ldpbeam.host.memory import keep_what_is_loaded
 from ldpbeam.job.config import ASK_THEIR_SERVER, RunConfig
-from ldpbeam.records.published import read_output, run_record, write_record
+from ldpbeam.records.run_output import read_output, run_record, write_record
 from ldpbeam.records.run_record import DETACHED, RUN_RECORD, RunRecord
 from ldpbeam.transforms import ReadReports
 from ldpbeam.transforms.sources import chosen_source

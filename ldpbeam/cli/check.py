@@ -45,7 +45,7 @@ def check(files: tuple[Path, ...], devices: int, spread: int, against: Path | No
     from ldpbeam.cli.shared.collections import load, warn
     from ldpbeam.collection.file import load_collection
     from ldpbeam.errors import LdpError, UsageError
-    from ldpbeam.planning.checked import (
+    from ldpbeam.planning.collection_check import (
         Checked,
         change,
         change_lines,

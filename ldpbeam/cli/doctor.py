@@ -47,7 +47,7 @@ def doctor(output: Path, runner: str | None) -> None:
             "schema": "ldpbeam.doctor/1",
             "faults": len(faults),
             "findings": [
-                {"name": one.name, "state": one.state.value, "found": one.found, "fix": one.fix}
+                {"name": one.name, "state": one.state.value, "detail": one.detail, "fix": one.fix}
                 for one in findings
             ],
         }
@@ -89,17 +89,19 @@ class Finding:
     Attributes:
         name: what was looked at.
         state: how it is.
-        found: in words.
+        detail: in words.
         fix: what mends it; empty where nothing is to be mended.
     """
 
     name: str
     state: State
-    found: str
+    detail: str
     fix: str = ""
 
     def __str__(self) -> str:
-        return f"{self.state.value:5}  {self.name}: {self.found}" + (f". Fix: {self.fix}" if self.fix else "")
+        return f"{self.state.value:5}  {self.name}: {self.detail}" + (
+            f". Fix: {self.fix}" if self.fix else ""
+        )
 
 
 def examine(output: Path, runner: str | None = None) -> Iterator[Finding]:
@@ -122,14 +124,14 @@ def examine(output: Path, runner: str | None = None) -> Iterator[Finding]:
 
 
 def _python() -> Finding:
-    found = f"{platform.python_version()} at {sys.executable}, {os.cpu_count()} cores"
+    text = f"{platform.python_version()} at {sys.executable}, {os.cpu_count()} cores"
     tested = _tested_pythons()
     names = ", ".join(f"{major}.{minor}" for major, minor in tested)
     if sys.version_info[:2] in tested:
-        return Finding("python", State.OK, found)
+        return Finding("python", State.OK, text)
     if sys.version_info[:2] > tested[-1]:
-        return Finding("python", State.NOTE, f"{found}; ldpbeam is tested on {names}", f"use Python {names}")
-    return Finding("python", State.FAULT, found, f"use Python {names}")
+        return Finding("python", State.NOTE, f"{text}; ldpbeam is tested on {names}", f"use Python {names}")
+    return Finding("python", State.FAULT, text, f"use Python {names}")
 
 
 def _tested_pythons() -> list[tuple[int, int]]:
@@ -195,15 +197,15 @@ def _importable(name: str) -> bool:
 
 def _runner(typed: str | None) -> Finding:
     resolved = resolve_runner(typed)
-    said = typed or "no --runner"
+    option = typed or "no --runner"
     if resolved == _LOCAL:
-        found = f"{said} means {resolved}: in this process, with nothing downloaded"
-        return Finding("runner", State.OK, f"{found}; --subscription and --watch run on the local engine")
-    found = f"{said} means {resolved}, which is another program than this one"
+        text = f"{option} means {resolved}: in this process, with nothing downloaded"
+        return Finding("runner", State.OK, f"{text}; --subscription and --watch run on the local engine")
+    text = f"{option} means {resolved}, which is another program than this one"
     if resolved in {"FlinkRunner", "SparkRunner"} and shutil.which("java") is None:
         fix = "install a Java runtime, 11 or 17, on the PATH"
-        return Finding("runner", State.FAULT, f"{found}, and needs java, which is not there", fix)
-    return Finding("runner", State.OK, found)
+        return Finding("runner", State.FAULT, f"{text}, and needs java, which is not there", fix)
+    return Finding("runner", State.OK, text)
 
 
 # --- where results go
@@ -218,11 +220,11 @@ def _disk(folder: Path) -> Iterator[Finding]:
         yield Finding("write", State.FAULT, f"{there} is no folder", "choose another --output")
         return
     free = shutil.disk_usage(there).free
-    said = f"{free / 2**30:,.1f} GiB free at {there}"
+    text = f"{free / 2**30:,.1f} GiB free at {there}"
     if free < _LITTLE:
-        yield Finding("disk", State.NOTE, said, "make room, or choose another --output")
+        yield Finding("disk", State.NOTE, text, "make room, or choose another --output")
     else:
-        yield Finding("disk", State.OK, said)
+        yield Finding("disk", State.OK, text)
     try:
         seconds = _write(there)
     except OSError as error:
@@ -255,10 +257,10 @@ def _write(folder: Path) -> float:
 def _clock() -> Finding:
     """A clock before the newest file of this package is wrong, and reports would come from the future."""
     now, newest = time.time(), Path(__file__).stat().st_mtime
-    said = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))
+    moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))
     if now < newest:
-        return Finding("clock", State.FAULT, f"{said}, before this program was installed", "set the clock")
-    return Finding("clock", State.OK, said)
+        return Finding("clock", State.FAULT, f"{moment}, before this program was installed", "set the clock")
+    return Finding("clock", State.OK, moment)
 
 
 # --- who is asked

@@ -47,7 +47,7 @@ def explain(collection: Path, devices: int, row: tuple[int, str, Path] | None, a
     if row is not None:
         follow_row(agreed, *row, attribute=attribute)
         return
-    from ldpbeam.planning.explained import explained
+    from ldpbeam.planning.explanation import explained
 
     stages = explained(agreed, devices)
     say(f"{agreed.name} version {agreed.version}, digest {agreed.digest_hex}")
@@ -194,7 +194,7 @@ def _same(stored: float | None, computed: float) -> bool:
 
 def lines(collection: Collection, which: int, recomputed: Followed) -> Iterator[str]:
     """From the count to the histogram, in words."""
-    from ldpbeam.planning.statements import points
+    from ldpbeam.planning.error_sentences import points
     from ldpbeam.protocols.estimator import Result
 
     row, again = recomputed.stored, recomputed.again

@@ -77,18 +77,18 @@ def inspect_lines(path: Path, collection_files: Sequence[Path], limit: int) -> I
     from ldpbeam.job.matching import match_path
 
     _require(path)
-    found = [path]
+    files = [path]
     if path.is_dir():
-        found = list(map(Path, match_path(str(path)).files))
-    if not found:
+        files = list(map(Path, match_path(str(path)).files))
+    if not files:
         nothing = ": nothing was rejected" if path.name == "rejects" else ""
         yield f"{path} holds no file{nothing}."
         return
-    if _is_rejects(found[0]):
-        yield from _rejects(found, limit)
+    if _is_rejects(files[0]):
+        yield from _rejects(files, limit)
         return
     collections = {c.digest: c for c in map(load_collection, collection_files)}
-    yield from islice(_records(found, collections), limit)
+    yield from islice(_records(files, collections), limit)
 
 
 def _require(path: Path) -> None:

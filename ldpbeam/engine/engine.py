@@ -24,7 +24,7 @@ from ldpbeam.engine.storage.stream_state import StreamState
 from ldpbeam.engine.watermark import Pull, TimeKeeper, Watermark
 from ldpbeam.errors import LdpError
 from ldpbeam.job.config import RunConfig
-from ldpbeam.records.published import indicators_record, run_record, write_record
+from ldpbeam.records.run_output import indicators_record, run_record, write_record
 from ldpbeam.records.run_record import RunRecord, StreamRecord
 from ldpbeam.schedule import Schedule
 

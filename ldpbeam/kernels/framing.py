@@ -223,7 +223,7 @@ def parse_records(  # noqa: PLR0912 - a case for each wire type
             elif span >= 0:
                 if span == _IDS:
                     sound = sound and length % np.uint64(8) == 0
-                    scattered = scattered or spans[i, _IDS + 1] > 0 or tag == _ONE_ID
+                    scattered = scattered or spans[i, _IDS + 1] > 0
                 spans[i, span] = at
                 spans[i, span + 1] += np.int64(length)
             at += np.int64(length)

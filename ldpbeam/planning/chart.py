@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from ldpbeam.errors import UsageError
 from ldpbeam.planning.needs import Needs
 from ldpbeam.planning.plan import Plan, Row, rows_of
-from ldpbeam.planning.words import budget_name
+from ldpbeam.planning.sentences import budget_name
 
 MOST = 7
 """Lines of a chart: so many colours are told apart, by the colour-blind as well."""

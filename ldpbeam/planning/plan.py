@@ -13,7 +13,7 @@ from ldpbeam.planning.figures import Figures, figures
 from ldpbeam.planning.needs import FREE_LEVELS, USUAL_LEVEL, FrequencyNeeds, Needs
 from ldpbeam.planning.quantity import quantity
 from ldpbeam.planning.settings import Setting, settings
-from ldpbeam.planning.shuffled import Shuffled
+from ldpbeam.planning.shuffler import Shuffled
 from ldpbeam.planning.spread import WIDE, Widths, mean_error
 from ldpbeam.promise.statements import epsilon
 from ldpbeam.protocols import FrequencyProtocol

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+from ldpbeam.planning.error_sentences import points
 from ldpbeam.planning.needs import FrequencyNeeds, MeanNeeds, Needs
-from ldpbeam.planning.statements import points
 
 
 class Quantity(ABC):

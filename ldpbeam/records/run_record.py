@@ -89,16 +89,16 @@ class RunAccounting:
 
         Where as many epochs of a collection are missing as are there, or more, there is no row to speak of.
         """
-        found: list[Gap] = []
+        between: list[Gap] = []
         for (digest, name), group in groupby(self.epochs, lambda one: (one.digest, one.collection)):
             there = [one.epoch for one in group if one.account.counted]
             if there and there[-1] - there[0] + 1 < 2 * len(there):
-                found += [
+                between += [
                     Gap(name, digest, before + 1, after - 1)
                     for before, after in pairwise(there)
                     if after > before + 1
                 ]
-        return tuple(found)
+        return tuple(between)
 
     def as_record(self) -> dict[str, object]:
         """For run.json."""
@@ -207,10 +207,10 @@ class RunRecord:
             UsageError: the content is damaged, or of something else; ``name`` says of which file.
         """
         try:
-            found = parse_document(content)
-            if found.get("schema") != SCHEMA:
+            record = parse_document(content)
+            if record.get("schema") != SCHEMA:
                 raise damaged(name, "it has another schema")
-            return read_fields(cls, found)
+            return read_fields(cls, record)
         except DamageError as error:
             raise damaged(name, str(error)) from None
         except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
@@ -220,8 +220,8 @@ class RunRecord:
     def newest_tables(self) -> dict[str, str]:
         """Paths of the newest table of estimates of each epoch, by NAME-DIGEST-epoch-000012."""
         named = (re.fullmatch(r"estimates/(.+-epoch-\d+)-r(\d+)\.parquet", file.path) for file in self.files)
-        found = sorted((one[1], int(one[2]), one[0]) for one in named if one)
-        return {stem: path for stem, _, path in found}
+        tables = sorted((one[1], int(one[2]), one[0]) for one in named if one)
+        return {stem: path for stem, _, path in tables}
 
     def as_record(self) -> dict[str, Any]:
         """The content of run.json, key for key in its order."""

@@ -72,7 +72,7 @@ def complaints(record: RunRecord) -> list[str]:
     if accounting.archived is not None:
         rows.append(("Archived epochs", accounting.archived.account, False))
     rows.append(("Reports of no known epoch", accounting.unattributed, False))
-    found = [
+    sentences = [
         f"{scope}: read {count(account.read)}, but counted + late + duplicate + rejected = "
         f"{count(account.read - account.pending)} ({account.pending:+,} unexplained)."
         for scope, account, unfinished in rows
@@ -82,7 +82,7 @@ def complaints(record: RunRecord) -> list[str]:
         {"read": account.read, "counted": account.counted, **_uncounted(account)}
         for account in (accounting.total, summed(account for _, account, _ in rows[1:]))
     )
-    return found + [
+    return sentences + [
         f"Whole run: {name} is {count(stated.get(name, 0))}, "
         f"but its epochs and the unattributed reports add up to {count(parts.get(name, 0))}."
         for name in dict.fromkeys([*stated, *parts])

@@ -19,8 +19,8 @@ _CURVES: Sequence[tuple[str, str, tuple[int, ...], str]] = (
 
 def average(data: CollectionData, name: str) -> float | None:
     """The mean over usable epochs of one number of `EpochSummary`."""
-    found = [getattr(epoch, name) for epoch in data.epochs if epoch.usable]
-    known = [value for value in found if value is not None]
+    numbers = [getattr(epoch, name) for epoch in data.epochs if epoch.usable]
+    known = [value for value in numbers if value is not None]
     return sum(known) / len(known) if known else None
 
 

@@ -34,7 +34,7 @@ def explorer(data: CollectionData, withheld: Mapping[int, str], octets: int) -> 
 
     `withheld` says by epoch why there are no estimates.
     """
-    snapshots = [data.kept[epoch] for epoch in sorted(data.kept)]
+    snapshots = [data.in_memory[epoch] for epoch in sorted(data.in_memory)]
     if not snapshots or len(snapshots) < len(data.epochs) or not any(one.usable for one in snapshots):
         return None
     codes = _ranked(snapshots)
@@ -78,17 +78,19 @@ def _packed(
     labels: dict[int, str] = {}
     chosen = 0
     for place, one in enumerate(snapshots):
-        found = np.isin(one.values, codes)
-        where = np.searchsorted(codes, one.values[found])
+        listed = np.isin(one.values, codes)
+        where = np.searchsorted(codes, one.values[listed])
         unit = _unit(one, 1 if data.mean else 100)
         columns = [one.estimate, (one.high - one.low) / 2, one.consistent, one.truth]
         for column, numbers in enumerate(columns[: len(names)]):
             known = np.full(len(codes), np.nan)
-            known[where] = numbers[found] / unit
+            known[where] = numbers[listed] / unit
             cells[column].append([round(one) if isfinite(one) else None for one in known.tolist()])
         if data.last is not None and one.epoch == data.last.epoch:
             chosen = place
-        for code, label in zip(one.values[found].tolist(), np.array(one.labels)[found].tolist(), strict=True):
+        for code, label in zip(
+            one.values[listed].tolist(), np.array(one.labels)[listed].tolist(), strict=True
+        ):
             labels.setdefault(code, label)
         epochs.append(_epoch(data, one, unit, withheld))
     about = {

@@ -153,10 +153,10 @@ class _Drawing:
             return f"{words} about values in {self.data.reach}."
         if uniform is None:
             return words + "."
-        found = discoveries(snapshot, uniform)
+        number = discoveries(snapshot, uniform)
         return (
-            f"{words}: {count(found)} of {plural(self.rows, 'value')} "
-            f"{'differs' if found == 1 else 'differ'} from 1/k = {share(uniform)} by more than the "
+            f"{words}: {count(number)} of {plural(self.rows, 'value')} "
+            f"{'differs' if number == 1 else 'differ'} from 1/k = {share(uniform)} by more than the "
             "noise explains (false-discovery rate 5 %: about one in twenty of them by chance)."
         )
 

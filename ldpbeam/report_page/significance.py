@@ -9,7 +9,7 @@ from ldpbeam.over_time.significance import adjusted, p_values
 from ldpbeam.report_page.estimates import Floats, Ints, Snapshot
 
 _COLUMNS = 10
-_SEEN, _Z, _N0, _SUM0, _FRESH0, _KEPT0, _N1, _SUM1, _FRESH1, _KEPT1 = range(_COLUMNS)
+_SEEN, _Z, _N0, _SUM0, _FRESH0, _FLOOR0, _N1, _SUM1, _FRESH1, _FLOOR1 = range(_COLUMNS)
 
 FALSE_ALARM = 0.0027
 """How often a page may say of any value that it rose or fell when none did: as three standard errors do."""
@@ -39,14 +39,14 @@ class Standing:
         late = place >= self._halves
         # Where results do not say what may repeat itself, all of an error may.
         floor = snapshot.floor[good]
-        kept = np.where(np.isfinite(floor), floor, error) ** 2
+        floor_variance = np.where(np.isfinite(floor), floor, error) ** 2
         sums = self._sums
         sums[_SEEN, where] += 1
         sums[_Z, where] += (estimate - baseline) / error
         sums[_N1 if late else _N0, where] += 1
         sums[_SUM1 if late else _SUM0, where] += estimate
-        sums[_FRESH1 if late else _FRESH0, where] += error**2 - kept
-        sums[_KEPT1 if late else _KEPT0, where] += np.sqrt(kept)
+        sums[_FRESH1 if late else _FRESH0, where] += error**2 - floor_variance
+        sums[_FLOOR1 if late else _FLOOR0, where] += np.sqrt(floor_variance)
 
     def ranked(self, limit: int) -> list[int]:
         """The `limit` most significant values, the most significant first."""
@@ -71,8 +71,8 @@ class Standing:
         with np.errstate(divide="ignore", invalid="ignore"):
             distance = np.nan_to_num(sums[_Z] / sums[_SEEN])
             change = np.nan_to_num(sums[_SUM1] / sums[_N1] - sums[_SUM0] / sums[_N0])
-            early = (sums[_FRESH0] + sums[_KEPT0] ** 2) / sums[_N0] ** 2
-            late = (sums[_FRESH1] + sums[_KEPT1] ** 2) / sums[_N1] ** 2
+            early = (sums[_FRESH0] + sums[_FLOOR0] ** 2) / sums[_N0] ** 2
+            late = (sums[_FRESH1] + sums[_FLOOR1] ** 2) / sums[_N1] ** 2
             error = np.sqrt(early + late)
             jump = np.nan_to_num(change / error)
         return distance, jump, change

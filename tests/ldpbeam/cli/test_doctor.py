@@ -85,7 +85,7 @@ def test_an_emulator_that_answers_is_well(monkeypatch: pytest.MonkeyPatch) -> No
         assert found("emulator").state is State.OK
     for wrong in ("localhost", "localhost:none", "localhost:0", ":8085"):
         monkeypatch.setenv(EMULATOR, wrong)
-        assert "is not HOST:PORT" in found("emulator").found
+        assert "is not HOST:PORT" in found("emulator").detail
 
 
 def test_credentials_that_are_named_are_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_credentials_that_are_named_are_there(monkeypatch: pytest.MonkeyPatch, t
     [(None, "FnApiRunner"), ("DirectRunner", "FnApiRunner"), ("DataflowRunner", "DataflowRunner")],
 )
 def test_the_runner_that_really_runs_is_named(typed: str | None, runs: str) -> None:
-    assert f"means {runs}" in found("runner", runner=typed).found
+    assert f"means {runs}" in found("runner", runner=typed).detail
 
 
 def test_java_is_needed_by_runners_that_are_java_programs(
@@ -132,7 +132,7 @@ def test_a_place_that_cannot_be_written_is_a_fault(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(examination, "_write", refuse)
     fault = found("write", output=tmp_path)
     assert fault.state is State.FAULT
-    assert "Permission denied" in fault.found
+    assert "Permission denied" in fault.detail
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
@@ -146,7 +146,7 @@ def test_versions_are_held_against_those_that_are_asked_for(monkeypatch: pytest.
     monkeypatch.setattr(metadata, "version", lambda name: "2.50.0" if name == "apache-beam" else real(name))
     fault = found("pipeline")
     assert fault.state is State.FAULT
-    assert "apache-beam 2.50.0 is not ==2.77.*" in fault.found
+    assert "apache-beam 2.50.0 is not ==2.77.*" in fault.detail
     assert fault.fix == "pip install 'ldpbeam[pipeline]'"
 
 

@@ -485,7 +485,7 @@ def test_a_stream_that_counted_nothing_is_no_success(
     """The record of a stream that was all late has exit code 5, and the cause is named."""
     from ldpbeam.accounting import Accounting
     from ldpbeam.cli.shared.summary import why_nothing
-    from ldpbeam.records.published import run_record
+    from ldpbeam.records.run_output import run_record
     from ldpbeam.records.run_record import StreamRecord
 
     agreed = collection()

@@ -51,7 +51,7 @@ from ldpbeam.engine.watermark import TimeKeeper
 from ldpbeam.epoch_result import result_of_epoch
 from ldpbeam.histogram import EpochHistogram
 from ldpbeam.job.config import RunConfig
-from ldpbeam.records import published as record
+from ldpbeam.records import run_output as record
 from ldpbeam.reports import Admission, Parts, ReportColumns
 from ldpbeam.transforms.sinks import atomic as files
 from ldpbeam.transforms.sinks import estimates as sinks

@@ -9,8 +9,8 @@ import pytest
 
 from ldpbeam.planning.needs import FrequencyNeeds, MeanNeeds, Needs
 from ldpbeam.planning.plan import Row, rows_of
+from ldpbeam.planning.sentences import described
 from ldpbeam.planning.table import columns
-from ldpbeam.planning.words import described
 from ldpbeam.promise.statements import epsilon
 
 FREQUENCIES, MEAN = FrequencyNeeds(100, 10**6, longitudinal=2.0), MeanNeeds(1001, 10**6, longitudinal=2.0)

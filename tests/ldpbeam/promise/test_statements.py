@@ -13,14 +13,14 @@ import pytest
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.file import parse_collection
-from ldpbeam.planning.checked import Checked, errors
+from ldpbeam.planning.collection_check import Checked, errors
 from ldpbeam.planning.collection_text import Particulars, collection_text
-from ldpbeam.planning.explained import explained
+from ldpbeam.planning.error_sentences import interval
+from ldpbeam.planning.explanation import explained
 from ldpbeam.planning.needs import FrequencyNeeds, MeanNeeds, Needs
 from ldpbeam.planning.plan import Plan, Row, rows_of
-from ldpbeam.planning.shuffled import shuffled_words
-from ldpbeam.planning.statements import interval
-from ldpbeam.planning.words import interval_words, recommendation
+from ldpbeam.planning.sentences import interval_words, recommendation
+from ldpbeam.planning.shuffler import shuffled_words
 from ldpbeam.privacy.guarantee import Guarantee, MemoisedInputs
 from ldpbeam.promise.promise import Promise
 from ldpbeam.promise.statements import OTHER_COLLECTIONS, epsilon, statements

@@ -25,7 +25,7 @@ from ldpbeam.durable.folder import sync_folder
 from ldpbeam.errors import LdpError, UsageError, disk_error
 from ldpbeam.records import output as module
 from ldpbeam.records.output import PARTS, exchange, locked, prepare
-from ldpbeam.records.published import run_record
+from ldpbeam.records.run_output import run_record
 from tests.conftest import REPOSITORY
 from tests.pipelines.running import collection, copied, execute, fleet, write
 

@@ -16,7 +16,7 @@ from ldpbeam.errors import UsageError
 from ldpbeam.job.config import RunConfig
 from ldpbeam.promise.poisoning import leverage
 from ldpbeam.records.collection_record import CollectionRecord, Promises, collection_entry
-from ldpbeam.records.published import indicators_record, run_record
+from ldpbeam.records.run_output import indicators_record, run_record
 from ldpbeam.records.run_record import Archived, RunRecord, StreamRecord, read_record
 from ldpbeam.transforms.sinks.file_record import FileRecord
 from tests.pipelines.running import collection

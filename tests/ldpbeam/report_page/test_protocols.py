@@ -27,12 +27,12 @@ from ldpbeam.job.config import RunConfig
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol
 from ldpbeam.protocols.attributes.allocate import ALLOCATIONS
 from ldpbeam.protocols.contract import MeanProtocol
-from ldpbeam.records.published import run_record, write_record
+from ldpbeam.records.run_output import run_record, write_record
 from ldpbeam.records.run_record import StreamRecord
 from ldpbeam.report_page import charts, data, parts, svg
 from ldpbeam.report_page.dates import Dates
 from ldpbeam.report_page.document import write_page
-from ldpbeam.report_page.sums import Asked, described
+from ldpbeam.report_page.sums import SumsAsked, described
 from ldpbeam.report_page.text import plain
 from ldpbeam.report_page.view import Section, Writer
 from ldpbeam.simulators.deliver.simulate import simulate
@@ -107,7 +107,7 @@ def sections(
     return found
 
 
-def _sections(run: data.Run, asked: Asked) -> dict[str, list[tuple[data.CollectionData, Section]]]:
+def _sections(run: data.Run, asked: SumsAsked) -> dict[str, list[tuple[data.CollectionData, Section]]]:
     found: dict[str, list[tuple[data.CollectionData, Section]]] = {}
     for index, one in enumerate(run.collections):
         writer = Writer(one, run.record, parts.Detail(20, 60, 60), f"c{index}", asked)

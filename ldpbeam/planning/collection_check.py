@@ -16,10 +16,7 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import instant
 from ldpbeam.collection.message import SERVER_FIELDS, taken
 from ldpbeam.errors import CollectionError
-from ldpbeam.planning.needs import zipf
-from ldpbeam.planning.shuffled import of_collection, shuffled_words
-from ldpbeam.planning.spread import WIDE, Spread, Widths, mean_error
-from ldpbeam.planning.statements import (
+from ldpbeam.planning.error_sentences import (
     RANKED,
     interval,
     late_when_next_awake,
@@ -27,6 +24,9 @@ from ldpbeam.planning.statements import (
     none_may_be_late,
     points,
 )
+from ldpbeam.planning.needs import zipf
+from ldpbeam.planning.shuffler import of_collection, shuffled_words
+from ldpbeam.planning.spread import WIDE, Spread, Widths, mean_error
 from ldpbeam.privacy.ledger import Ledger, total_cap
 from ldpbeam.promise.statements import NO_TURN, bits, epsilon, statements
 

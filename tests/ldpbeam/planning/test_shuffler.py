@@ -7,12 +7,12 @@ from fractions import Fraction
 import pytest
 
 from ldpbeam.collection.file import parse_collection
-from ldpbeam.planning.checked import Checked
-from ldpbeam.planning.explained import explained
+from ldpbeam.planning.collection_check import Checked
+from ldpbeam.planning.explanation import explained
 from ldpbeam.planning.needs import FrequencyNeeds
 from ldpbeam.planning.plan import make_plan
-from ldpbeam.planning.shuffled import Shuffled, behind_shuffler, of_collection
-from ldpbeam.planning.words import recommendation
+from ldpbeam.planning.sentences import recommendation
+from ldpbeam.planning.shuffler import Shuffled, behind_shuffler, of_collection
 from ldpbeam.promise.promise import YEAR
 from ldpbeam.promise.statements import epsilon
 from ldpbeam.shuffling.randomiser import ASSUMPTION, DELTA, many_epochs, one_epoch

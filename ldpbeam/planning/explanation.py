@@ -10,8 +10,8 @@ from typing import Any
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import instant
 from ldpbeam.consistency import METHODS, UNBIASED
-from ldpbeam.planning.checked import errors, expected, promised
-from ldpbeam.planning.shuffled import shuffled_words
+from ldpbeam.planning.collection_check import errors, expected, promised
+from ldpbeam.planning.shuffler import shuffled_words
 from ldpbeam.planning.spread import Spread
 from ldpbeam.promise.poisoning import leverage
 from ldpbeam.promise.statements import OTHER_COLLECTIONS, bits

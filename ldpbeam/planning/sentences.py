@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ldpbeam.over_time.covariance import DrawnAnew
+from ldpbeam.planning.error_sentences import RANKED, interval
 from ldpbeam.planning.needs import FrequencyNeeds, Needs
 from ldpbeam.planning.plan import ALIKE, Plan, Row, devices_needed, epochs_possible, loss_order
 from ldpbeam.planning.quantity import quantity
 from ldpbeam.planning.settings import total_budget
-from ldpbeam.planning.shuffled import behind_shuffler
-from ldpbeam.planning.statements import RANKED, interval
+from ldpbeam.planning.shuffler import behind_shuffler
 from ldpbeam.promise.statements import NO_TURN, bits, epsilon, statements
 from ldpbeam.shuffling.randomiser import ASSUMPTION, DELTA
 

@@ -40,11 +40,11 @@ from ldpbeam.transforms.sinks.file_record import FileRecord
 def read_output(output: str) -> tuple[Accounting, list[FileRecord], Indicators]:
     """Accounting, files, and indicators of the newest results, of all that is published below ``output``."""
     total, files, noticed = Accounting(), list[FileRecord](), []
-    for found in read_all_accounting(output):
-        total.accounts.setdefault(found.key, Account()).merge(found.account)
-        if isinstance(found, EpochAccounting):
-            files += found.tables
-            noticed.append((*found.key, found.indicators))
+    for record in read_all_accounting(output):
+        total.accounts.setdefault(record.key, Account()).merge(record.account)
+        if isinstance(record, EpochAccounting):
+            files += record.tables
+            noticed.append((*record.key, record.indicators))
     return total, files, indicators_record(noticed)
 
 
@@ -54,15 +54,15 @@ def indicators_record(noticed: Iterable[tuple[str, int, list[dict[str, Any]]]]) 
     ``noticed`` are digest, epoch and indicators of the newest result of each epoch.
     """
     results = sorted(
-        ((digest, epoch, found) for digest, epoch, found in noticed if found), key=lambda r: r[:2]
+        ((digest, epoch, alarms_of) for digest, epoch, alarms_of in noticed if alarms_of), key=lambda r: r[:2]
     )
     alarms = tuple(
         Alarm(digest=digest, epoch=epoch, **one, meaning=EXPLANATIONS[one["indicator"]])
-        for digest, epoch, found in results
-        for one in found
+        for digest, epoch, alarms_of in results
+        for one in alarms_of
         if one["alarm"]
     )
-    return Indicators(FALSE_ALARM, len(results), sum(len(found) for *_, found in results), alarms)
+    return Indicators(FALSE_ALARM, len(results), sum(len(alarms_of) for *_, alarms_of in results), alarms)
 
 
 def write_record(output: str, record: RunRecord) -> None:
@@ -173,13 +173,13 @@ def _epoch_record(
     digest: str, collection: Collection | None, epoch: int, account: Account, max_error_fraction: float
 ) -> EpochRecord:
     """One line; an epoch of a collection that is no longer given has no name."""
-    kept = Account()
-    kept.merge(account)  # an engine goes on booking in its own
+    own = Account()
+    own.merge(account)  # an engine goes on booking in its own
     return EpochRecord(
         collection.name if collection else "",
         digest,
         epoch,
         instant(collection.epochs.start(epoch)) if collection else None,
-        kept,
+        own,
         TOO_MANY_ERRORS if account.counted and account.error_fraction > max_error_fraction else "",
     )
