@@ -27,7 +27,7 @@ MAKEFLAGS += --no-print-directory
 # Compiled modules are kept, also where the caller's shell says not to: the suites start hundreds of interpreters.
 unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help .venv demo reproduce test test-all check format-check lint types format proto proto-check \
-	newest browser chromium lock sbom bench-accuracy bench-over-time bench-peers bench-throughput clean
+	newest browser chromium lock sbom package bench-accuracy bench-over-time bench-peers bench-throughput clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z.-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -101,7 +101,9 @@ lock: ## resolve the newest allowed versions again and write requirements/
 	$(COMPILE) -c "$$tmp/all.txt" --extra gcp --no-emit-package ldpbeam pyproject.toml "$$tmp/installer.in" > "$$tmp/gcp.txt"; \
 	printf 'cyclonedx-bom\npip-licenses\n' > "$$tmp/sbom.in"; \
 	$(COMPILE) -c "$$tmp/all.txt" "$$tmp/sbom.in" > "$$tmp/sbom.txt"; \
-	for name in all user gcp sbom installer; do \
+	printf 'build\ncheck-wheel-contents\nsetuptools>=77\ntwine\n' > "$$tmp/package.in"; \
+	$(COMPILE) -c "$$tmp/all.txt" "$$tmp/package.in" > "$$tmp/package.txt"; \
+	for name in all user gcp sbom package installer; do \
 	  { echo "# Exact versions and hashes for every declared version of Python. Written by 'make lock'; edit pyproject.toml."; \
 	    cat "$$tmp/$$name.txt"; } > requirements/$$name.txt; \
 	done
@@ -121,6 +123,16 @@ sbom: $(STAMP) ## list all that an installation brings (dist/sbom.cdx.json), and
 	"$$tmp/tools/bin/pip-licenses" --python "$$tmp/venv/bin/python" --from mixed --summary; \
 	echo "dist/sbom.cdx.json and dist/licences.txt say what an installation brings"
 
+# The tools have an environment of their own, as those of sbom have.
+PACKAGE_TOOLS := .venv-package/bin/python
+package: $(STAMP) .venv-package/.installed ## build wheel and sdist into dist/, and try each outside the checkout
+	@$(BIN)/python -m tests.repository.package $(PACKAGE_TOOLS)
+
+.venv-package/.installed: $(STAMP) requirements/package.txt
+	@test -x $(PACKAGE_TOOLS) || $(BIN)/python -m venv --without-pip .venv-package
+	@$(BIN)/uv pip install --quiet --system-certs --python $(PACKAGE_TOOLS) --require-hashes -r requirements/package.txt
+	@touch $@
+
 # --- for users
 
 demo: $(DEMO_STAMP) ## simulate devices, run the pipeline, write a report (about a minute)
@@ -139,7 +151,7 @@ test-all: $(STAMP) compiler ## the default tests, and those that say the same of
 
 # --- for developers
 
-check: format-check lint types proto-check test-all ## all that CI asks of a change, except the integration suites
+check: format-check lint types proto-check package test-all ## all that CI asks of a change, except the integration suites
 
 format-check: $(STAMP)
 	$(BIN)/ruff format --check .
@@ -215,7 +227,7 @@ bench-throughput: $(STAMP) ## the pipeline against a plain loop without Beam
 	$(BIN)/python benchmarks/throughput.py
 
 clean: ## remove the environment, caches and demo output
-	rm -rf $(VENV) .venv-$(NEWEST) $(DEMO_OUT) $(REPRODUCTION_OUT) build ldpbeam.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-$(NEWEST) .venv-package $(DEMO_OUT) $(REPRODUCTION_OUT) build ldpbeam.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --- suites with parts of their own

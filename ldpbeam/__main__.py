@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import NoReturn
 
 from ldpbeam import __version__
 from ldpbeam.errors import UsageError, extra_error
 
-_HELP = """\
+_HELP = f"""\
 Usage: ldpbeam [OPTIONS] COMMAND [ARGS]...
 
   Statistics from devices under local differential privacy, again and again over time.
 
   This installation has what a device needs: from ldpbeam import Device. The commands need
   more: pip install 'ldpbeam[pipeline]'; the page of results 'ldpbeam[page]', the collector
-  'ldpbeam[collect]'.
+  'ldpbeam[collect]'. The pages of the documentation are in
+  {Path(__file__).parent}/docs: devices.md, wire.md, privacy.md.
 
 Options:
   --version   Show the version and exit.

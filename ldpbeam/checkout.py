@@ -28,10 +28,11 @@ class _Refusal(MetaPathFinder):
         package, _, rest = name.partition(".")
         part = rest.partition(".")[0]
         if package == "ldpbeam" and part in LINKED:
-            _refuse(part)
+            refuse(part)
 
 
-def _refuse(part: str) -> NoReturn:
+def refuse(part: str) -> NoReturn:
+    """Say that a link to a folder of the repository is a plain file."""
     raise CheckoutError(
         "E-USAGE-CHECKOUT",
         f"ldpbeam/{part} is a link in the repository, and git wrote it as a plain file",

@@ -139,6 +139,7 @@ _EXTRAS = {
     "pipeline": {
         "apache_beam",
         "click",
+        "markdown_it",
         "numba",
         "numpy",
         "pyarrow",

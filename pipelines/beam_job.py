@@ -126,8 +126,8 @@ def beam_options(config: RunConfig) -> PipelineOptions:
     if parsed.view_as(DebugOptions).lookup_experiment(_LOSES_OUTPUT):
         raise UsageError(
             "E-USAGE-BEAM",
-            f"with the experiment {_LOSES_OUTPUT} Beam loses output",
-            remedy="Leave it out; docs/decisions/0021-no-output-flushed-by-a-clock.md says why.",
+            f"with the experiment {_LOSES_OUTPUT} Beam's workers send output by a clock, and lose some of it",
+            remedy="Leave it out.",
         )
     return parsed
 

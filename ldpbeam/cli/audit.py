@@ -46,7 +46,9 @@ def _parameters(command: Any) -> Any:
 @_parameters
 @click.option("--draws", type=click.IntRange(100), help="Reports about each of two values. Default: 100000.")
 @click.option("--quick", is_flag=True, help="Fewer draws and settings: a minute on two idle cores.")
-@click.option("--client", metavar="COMMAND", help="Audit a client in another process; see docs/audit.md.")
+@click.option(
+    "--client", metavar="COMMAND", help="Audit a client in another process; see ldpbeam docs audit."
+)
 def audit(
     collections: tuple[Path, ...],
     protocol: str | None,
@@ -142,7 +144,7 @@ def _violation(outcomes: list[AuditOutcome]) -> PrivacyViolation:
         "E-AUDIT-VIOLATION",
         f"a client does not keep what its collection promises: {', '.join(checks)}",
         where=f"{first.name}, {first.protocol}, {first.client}",
-        remedy="Do not ship it; docs/audit.md says what each check means.",
+        remedy="Do not ship it; ldpbeam docs audit says what each check means.",
     )
 
 

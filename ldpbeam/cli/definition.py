@@ -15,7 +15,8 @@ from ldpbeam.cli.shared.console import Mode, PrintingCommand, deliver, mode, say
 def definition(collection: Path, output: Path | None) -> None:
     """Print what a device in another language needs of a collection: JSON, all integers worked out.
 
-    It holds nothing secret and nothing of the server's own. docs/wire.md says what a device does with it.
+    It holds nothing secret and nothing of the server's own. ldpbeam docs wire says what a device does
+    with it.
     """
     from ldpbeam.cli.shared.collections import load
     from ldpbeam.collection.device_definition import device_definition_text

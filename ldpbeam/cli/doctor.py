@@ -199,7 +199,7 @@ def _runner(typed: str | None) -> Finding:
     resolved = resolve_runner(typed)
     option = typed or "no --runner"
     if resolved == _LOCAL:
-        text = f"{option} means {resolved}: in this process, with nothing downloaded"
+        text = f"{option} means {resolved}, the local runner: in this process, with nothing downloaded"
         return Finding("runner", State.OK, f"{text}; --subscription and --watch run on the local engine")
     text = f"{option} means {resolved}, which is another program than this one"
     if resolved in {"FlinkRunner", "SparkRunner"} and shutil.which("java") is None:

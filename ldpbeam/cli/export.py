@@ -93,11 +93,11 @@ def export(results: Path, collection_files: tuple[Path, ...], **asked: Any) -> N
     """Write the results of a run as one table: epoch by epoch, or means of weeks, months or N epochs.
 
     The table has a row for each value; or sums of raw estimates with their own standard errors, which are
-    groups of values, cumulative shares, quantiles or the mean: docs/groups.md.
+    groups of values, cumulative shares, quantiles or the mean: ldpbeam docs groups.
 
     Errors of different epochs are not independent, since devices repeat what they memoised. The standard
     errors of means take that into account, and assume nothing unless you give --drawn-anew:
-    docs/over-time.md.
+    ldpbeam docs over-time.
     """
     from ldpbeam.cli.shared.histories import require_suffix, show_rows, write_tables
 

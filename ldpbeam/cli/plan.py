@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ldpbeam.cli.shared.console import PrintingCommand, deliver, say
-from ldpbeam.cli.shared.options import InstantOption
+from ldpbeam.cli.shared.options import InstantOption, next_midnight
 from ldpbeam.cli.shared.rate import drawn_anew_option
 from ldpbeam.errors import UsageError
 
@@ -153,17 +152,14 @@ def plan(**asked: Any) -> None:
     \b
       ldpbeam plan --mean 86400 --devices 2000000 --epochs 30 --target-error 60 --lifetime-epsilon 2
 
-    docs/planning.md says how to read the answer.
+    ldpbeam docs planning says how to read the answer.
     """
     plan_collection(PlanOptions(**asked))
 
 
 # --- from needs to a plan
 
-_DAY = 86400
 _MOST_DISTINCT = 1 << 16
-_OTHER = "none of these"
-"""The label of a list that stands for all that the list lacks."""
 
 
 @dataclass(frozen=True)
@@ -233,7 +229,8 @@ def plan_collection(given: PlanOptions) -> None:
                 "no setting keeps all limits, so there is no collection to write",
                 "Relax a limit, or choose one of the table with --row N.",
             )
-        particulars = Particulars(given.name, who.domain, _length(given.epoch), _start(given.start))
+        start = next_midnight() if given.start is None else given.start
+        particulars = Particulars(given.name, who.domain, _length(given.epoch), start)
         given.output.write_text(collection_text(chosen, made.needs, particulars), "utf-8")
         written["collection"] = str(given.output)
         say(f"{chosen.setting.label} in {given.output}")
@@ -372,28 +369,10 @@ def _asked_for(given: PlanOptions) -> Domain | None:
 
 
 def _domain(path: Path) -> _Who:
-    from ldpbeam.collection.domain import Domain
-    from ldpbeam.protocols.estimator import Result
+    from ldpbeam.cli.shared.domains import read_domain
 
-    if path.suffix in (".yaml", ".yml"):
-        from ldpbeam.collection.file import load_collection
-
-        collection = load_collection(path)
-        if collection.domain is None:
-            raise _incomplete(
-                f"{path} asks for several attributes",
-                "Plan one attribute at a time, with --values N or --mean MAX.",
-            )
-        return _Who(collection.domain, None, mean=collection.protocol.estimator.result is Result.MEAN)
-    try:
-        labels = path.read_text("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise _incomplete(
-            f"{path} is not a readable text ({type(error).__name__})", "Check the path."
-        ) from None
-    named = tuple(one for one in labels if one.strip())
-    other = named.index(_OTHER) if _OTHER in named else None
-    return _Who(Domain(len(named), named, other=other), None)
+    domain, mean = read_domain(path)
+    return _Who(domain, None, mean=mean)
 
 
 def _of_population(given: PlanOptions) -> _Who:
@@ -461,10 +440,6 @@ def _length(text: str) -> str:
             "E-USAGE-DURATION", f"--epoch: {error}", remedy="Write for example 1d or 6h."
         ) from None
     return text.strip().lower()
-
-
-def _start(given: int | None) -> int:
-    return given if given is not None else (int(time.time()) // _DAY + 1) * _DAY
 
 
 def _incomplete(message: str, remedy: str) -> UsageError:

@@ -189,7 +189,7 @@ def parse_collection(text: str, where: str = "<collection>") -> Collection:
             "E-COLLECTION-YAML",
             "the file is empty",
             where=where,
-            remedy="Start from examples/minutes_in_app.yaml.",
+            remedy="Write one with ldpbeam init.",
         )
     entries = _mapping(root, KEYS, where, "a collection")
     try:

@@ -1,7 +1,7 @@
 """The local engine: a stream on one machine, counted in micro-batches, with state that survives a crash.
 
-Beam's own local runner acknowledges messages before it has done anything with them, forgets everything when
-it stops, and takes the wall clock for the watermark. Here messages are landed on disk before they are
+Beam's BundleBasedDirectRunner acknowledges messages before it has done anything with them, forgets everything
+when it stops, and takes the wall clock for the watermark. Here messages are landed on disk before they are
 acknowledged, each result is made by the driver from everything that was landed of its epoch, and the
 watermark stands still while there is a backlog. A crash, a stop and an update lose nothing and count nothing
 twice.

@@ -219,7 +219,7 @@ class Job:
 
     runner: str = set_by(
         "FnApiRunner",
-        "Any Beam runner. Default: FnApiRunner, which runs in this process; DirectRunner means the same.",
+        "Any Beam runner. Default: FnApiRunner, the local runner, in this process.",
         not_in_template="the launcher gives it",
     )
     overwrite: bool = flag("Over files: replace results of other collections in DIR too.", over=Over.FILES)

@@ -621,7 +621,7 @@ class DBitFlipPM(BitFlip):
     ID = 13
     NAME = "dbitflip_pm"
     PARAMETERS = ("epsilon_longitudinal", "d")
-    SOURCE = "Microsoft section 3.4, LOLOHA section 2.4.4; variance: docs/maths.md correction 3"
+    SOURCE = "Microsoft section 3.4, LOLOHA section 2.4.4; variance: ldpbeam docs maths, correction 3"
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> DBitFlipPM:

@@ -307,7 +307,7 @@ class LGRR(Direct):
     NAME = "l_grr"
     PARAMETERS = ("epsilon_longitudinal", "epsilon_first")
     OPTIONAL = ("calibration",)
-    SOURCE = "ALLOMFREE section 3.2.1; exact calibration: docs/maths.md correction 1"
+    SOURCE = "ALLOMFREE section 3.2.1; exact calibration: ldpbeam docs maths, correction 1"
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> LGRR:

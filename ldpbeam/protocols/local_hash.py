@@ -543,7 +543,7 @@ class LOLOHA(LocalHash):
     NAME = "loloha"
     PARAMETERS = ("epsilon_longitudinal", "epsilon_first")
     OPTIONAL = ("g", "calibration", "hash_family")
-    SOURCE = "LOLOHA Algorithm 1; exact calibration: docs/maths.md correction 1"
+    SOURCE = "LOLOHA Algorithm 1; exact calibration: ldpbeam docs maths, correction 1"
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> LOLOHA:

@@ -451,7 +451,7 @@ class OneBitRRPM(OneBit):
     NAME = "one_bit_rrpm"
     PARAMETERS = ("epsilon_longitudinal",)
     OPTIONAL = ("gamma", "segment")
-    SOURCE = "Microsoft sections 3.1 and 4; docs/maths.md correction 6"
+    SOURCE = "Microsoft sections 3.1 and 4; ldpbeam docs maths, correction 6"
 
     segment: int
     flip: int

@@ -210,7 +210,7 @@ def test_the_image_is_built_of_the_packages_and_of_nothing_else() -> None:
     copied = [step.split()[:-1] for step in steps("COPY") if not step.startswith("--from")]
     names = {name for step in copied for name in step}
     packages = {"ldpbeam", *(path.name for path in (REPOSITORY / "ldpbeam").iterdir() if path.is_symlink())}
-    assert names == packages | {"pyproject.toml", "requirements", "README.md", "LICENSE"}
+    assert names == packages | {"pyproject.toml", "requirements", "DESCRIPTION.md", "LICENSE"}
     ignored = (FOLDER / "Dockerfile.dockerignore").read_text().split()
     assert {line[1:] for line in ignored if line.startswith("!")} == names
     assert ignored[0] == "*"

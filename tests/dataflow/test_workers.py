@@ -77,7 +77,7 @@ def tracked() -> list[str]:
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Built as the page says, from a copy, so that nothing is left in the checkout."""
     source, dist = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("dist")
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "DESCRIPTION.md", "LICENSE"):
         shutil.copy(REPOSITORY / name, source / name)
     for name in PACKAGES:
         without = shutil.ignore_patterns("__pycache__")

@@ -1,4 +1,4 @@
-"""Every shell block of README.md and docs/ is executed as a user would, and its shown output compared.
+"""Every shell block of README.md, DESCRIPTION.md and docs/ is executed, and its shown output compared.
 
 A block is fenced as sh; each command in it must end with 0, or with N where it says ``# exit code N``. A
 block fenced as text that follows at once shows what the last command prints: its lines must appear in that
@@ -21,7 +21,9 @@ import pytest
 from tests.conftest import REPOSITORY
 from tests.waiting import PATIENCE
 
-PAGES = sorted([REPOSITORY / "README.md", *(REPOSITORY / "docs").rglob("*.md")])
+PAGES = sorted(
+    [REPOSITORY / "README.md", REPOSITORY / "DESCRIPTION.md", *(REPOSITORY / "docs").rglob("*.md")]
+)
 BLOCK = re.compile(r"^```sh\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
 EXPECTED = re.compile(r"#\s*exit code (\d+)\s*$")
 DATA = re.compile(r"(?<![\w/])data/([\w.]+)")

@@ -226,7 +226,7 @@ def test_one_package_is_installed_and_holds_the_linked_folders() -> None:
         assert (REPOSITORY / name / "__init__.py").is_file(), name
         assert (REPOSITORY / name / "py.typed").is_file(), name
     links = {path.name: path.readlink() for path in (REPOSITORY / "ldpbeam").iterdir() if path.is_symlink()}
-    assert links == {name: Path("..", name) for name in LINKED}
+    assert links == {name: Path("..", name) for name in (*LINKED, "docs")}
 
 
 def test_no_name_of_another_library_is_set_but_those_that_decisions_name() -> None:

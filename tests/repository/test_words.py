@@ -38,6 +38,7 @@ PHRASES = (
     "is told",
     "are told",
     "MATHS",
+    "DirectRunner",
 )
 PACKAGES = ("ldpbeam", "transforms", "pipelines", "simulators")
 

@@ -87,7 +87,7 @@ SOURCES: dict[str, Broker] = {
                 SourceOption(
                     "--pubsub-expansion",
                     "HOST:PORT",
-                    "Beam's expansion service for Pub/Sub, for --subscription on Flink; see docs.",
+                    "Beam's expansion service for Pub/Sub, for --subscription on Flink: ldpbeam docs flink.",
                 ),
             ),
             "pubsub",
@@ -99,7 +99,7 @@ SOURCES: dict[str, Broker] = {
                 SourceOption(
                     "--kafka-expansion",
                     "HOST:PORT",
-                    "Beam's expansion service for Kafka, see docs.",
+                    "Beam's expansion service for Kafka: ldpbeam docs flink.",
                     needed=True,
                 ),
             ),

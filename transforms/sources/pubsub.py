@@ -53,7 +53,7 @@ def read(given: Mapping[str, str], runner: str, *, portable: bool) -> beam.PTran
         raise UsageError(
             "E-USAGE-SOURCE",
             f"{runner} reads Pub/Sub through Beam's Java connector; no expansion service was given",
-            remedy="Give --pubsub-expansion HOST:PORT; docs/flink.md says how to start one.",
+            remedy="Give --pubsub-expansion HOST:PORT; ldpbeam docs flink says how to start one.",
         )
     return beam.io.ReadFromPubSub(
         subscription=subscription, with_attributes=True, timestamp_attribute=attribute or None

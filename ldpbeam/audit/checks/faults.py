@@ -83,6 +83,6 @@ def unseen(draws: int) -> Iterator[Fault]:
 def warning(draws: int) -> str:
     """A sentence about them."""
     if draws < MEASURED[0]:
-        return f"{draws:,} draws are too few to be sure of any fault in the table of docs/audit.md"
+        return f"{draws:,} draws are too few to be sure of any fault in the table of ldpbeam docs audit"
     faults = "; ".join(fault.what for fault in unseen(draws))
-    return f"{draws:,} draws can miss, of the faults in the table of docs/audit.md: {faults}"
+    return f"{draws:,} draws can miss, of the faults in the table of ldpbeam docs audit: {faults}"

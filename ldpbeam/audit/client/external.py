@@ -168,5 +168,5 @@ def _trouble(command: str, what: str) -> UsageError:
     return UsageError(
         "E-AUDIT-CLIENT",
         f"the client '{command}' {what}",
-        remedy="Run it by hand with a line such as '1 0 0' on its input; docs/audit.md has the lines.",
+        remedy="Run it by hand with a line such as '1 0 0' on its input; ldpbeam docs audit has the lines.",
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,6 +14,8 @@ from click.core import ParameterSource
 from ldpbeam.errors import UsageError
 from ldpbeam.job.config import options
 from ldpbeam.job.option import Option, OptionKind, Over
+
+_DAY = 86400  # seconds
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -47,6 +50,11 @@ class InstantOption(click.ParamType[int]):
             return value if isinstance(value, int) else parse_instant(value)
         except ValueError as error:
             self.fail(str(error), param, ctx)
+
+
+def next_midnight() -> int:
+    """The next midnight in UTC, in seconds since 1970: where an epoch may begin that nobody else gave."""
+    return (int(time.time()) // _DAY + 1) * _DAY
 
 
 class DurationOption(click.ParamType[int]):

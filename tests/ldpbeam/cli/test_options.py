@@ -270,6 +270,19 @@ PLAN = "plan --values 12 --devices 20000 --epochs 10 --epsilon-longitudinal 2 --
 WRITTEN = f"{PLAN} --output {{t}}/p.yaml"
 
 
+INIT = "init {t}/c.yaml --values 12 --devices 20000 --json"
+
+
+def begun(name: str) -> Seen:
+    """A line of the collection that init writes; nothing where it writes none."""
+
+    def look(done: Ended) -> Any:
+        path = done.folder / "c.yaml"
+        return re.findall(rf"^{name}: (.*)$", path.read_text(), re.M) if path.exists() else None
+
+    return look
+
+
 def planned(*path: str) -> Seen:
     return out("recommended", *path)
 
@@ -434,6 +447,31 @@ EFFECTS: dict[str, dict[str, Effect]] = {
     "definition": {
         "--output": Effect("--output {t}/a.json", there("a.json"), True, "definition {s}/one.yaml")
     },
+    "init": {
+        "--values": Effect("--values red,green", begun("domain"), ['{labels: ["red", "green"]}']),
+        "--domain": Effect(
+            "--domain {s}/labels.txt",
+            begun("domain"),
+            ['{labels: ["red", "green", "blue"]}'],
+            INIT.replace("--values 12 ", ""),
+        ),
+        "--devices": Effect("--devices 500", begun("min_reports"), None),
+        "--epsilon-longitudinal": Effect("--epsilon-longitudinal 3", begun("epsilon_longitudinal"), ["3.0"]),
+        "--epoch": Effect(
+            "--epoch 2h --start 2031-01-05",
+            begun("epoch"),
+            ["{length: 2h, origin: 2031-01-05T00:00:00Z, count: 30}"],
+        ),
+        "--epochs": Effect(
+            "--epochs 3 --start 2031-01-05",
+            begun("epoch"),
+            ["{length: 1d, origin: 2031-01-05T00:00:00Z, count: 3}"],
+        ),
+        "--start": Effect(
+            "--start 2031-01-05", begun("epoch"), ["{length: 1d, origin: 2031-01-05T00:00:00Z, count: 30}"]
+        ),
+        "--name": Effect("--name mine", begun("name"), ["mine"]),
+    },
     "plan": {
         "--values": Effect("--values 3", out("needs", "values"), 3),
         "--mean": Effect("--mean 100", out("needs", "maximum"), 100, PLAN.replace("--values 12 ", "")),
@@ -468,7 +506,7 @@ EFFECTS: dict[str, dict[str, Effect]] = {
 BASES = {
     "run": RUN, "export": EXPORT, "compare": COMPARE, "report": "report {s}/out", "simulate": SIMULATE,
     "check": "check {s}/one.yaml", "explain": "explain {s}/one.yaml", "doctor": "doctor", "schema": "schema",
-    "definition": "definition {s}/one.yaml", "plan": PLAN,
+    "definition": "definition {s}/one.yaml", "plan": PLAN, "init": INIT,
     "inspect": "inspect {s}/sim/reports --collection {s}/one.yaml",
 }  # fmt: skip
 
@@ -994,6 +1032,7 @@ ELSEWHERE = {
         "run",
         "--timestamp-attribute",
     ): "tests/dataflow/test_submit.py::test_a_timestamp_attribute_reaches_the_source",
+    ("docs", "--browser"): "tests/ldpbeam/cli/test_docs.py::test_a_browser_is_given_a_page_with_its_links",
     ("run", "--detach"): "tests/dataflow/test_submit.py::test_a_service_receives_the_job",
     ("run", "--job"): "tests/dataflow/test_submit.py::test_a_running_job_is_replaced_under_its_labels",
     (
@@ -1056,6 +1095,8 @@ ALL = {
     **{command: base for command, base in BASES.items() if command != "compare"},
     "compare": COMPARE.removesuffix(" --json"),
     "plan": PLAN.removesuffix(" --json"),
+    "init": INIT.removesuffix(" --json"),
+    "docs": "docs planning",
     "run": RUN.removesuffix(" -q"),
     "replay": "replay {s}/out/rejects --collection {s}/one.yaml",
 }  # fmt: skip

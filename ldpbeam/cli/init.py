@@ -1,0 +1,198 @@
+"""The command ``init``: a first collection, by three questions or by options; a plan chooses the protocol."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ldpbeam.cli.shared.console import PrintingCommand, deliver, say
+from ldpbeam.cli.shared.options import DurationOption, InstantOption, next_midnight
+from ldpbeam.errors import UsageError
+
+if TYPE_CHECKING:
+    from ldpbeam.collection.domain import Domain
+    from ldpbeam.planning.plan import Plan
+
+_LARGEST_TRIAL = 100_000  # devices that the suggested simulation has
+_VALUES = "labels with commas (red, green, blue); how many values there are (40); or of a counter 0..MAX"
+_LEVEL = 2.0
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What the values are, and whether their mean is asked for."""
+
+    domain: Domain
+    mean: bool
+
+
+class _ValuesOption(click.ParamType[_Asked]):
+    """Labels with commas, how many values there are, or the range of a counter whose mean is asked for."""
+
+    name = "values"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> _Asked:
+        """Parse, or say what is wrong."""
+        from ldpbeam.cli.shared.domains import labelled
+        from ldpbeam.collection.domain import MAX_DOMAIN, Domain
+
+        if isinstance(value, _Asked):
+            return value
+        counter = re.fullmatch(r"\s*0\s*\.\.\s*([0-9][0-9_]*)\s*", value)
+        number = re.fullmatch(r"\s*([0-9][0-9_]*)\s*", value)
+        if counter and 1 <= int(counter[1]) < MAX_DOMAIN:
+            return _Asked(Domain(int(counter[1]) + 1, maximum=float(counter[1])), mean=True)
+        if number and 2 <= int(number[1]) <= MAX_DOMAIN:
+            return _Asked(Domain(int(number[1])), mean=False)
+        labels = tuple(label.strip() for label in value.split(","))
+        if counter or number or len(labels) < 2:
+            self.fail(f"{value!r} is none of these: {_VALUES}", param, ctx)
+        for label in labels:
+            if not label or labels.count(label) > 1:
+                self.fail(f"{value!r}: the label {label!r} is {'repeated' if label else 'empty'}", param, ctx)
+        return _Asked(labelled(labels), mean=False)
+
+
+@click.command(cls=PrintingCommand)
+@click.argument("file", type=click.Path(path_type=Path), default=Path("collection.yaml"))
+@click.option("--values", type=_ValuesOption(), metavar="VALUES", help=f"What a device can hold: {_VALUES}.")
+@click.option(
+    "--domain", type=click.Path(path_type=Path), metavar="FILE", help="The same as a text, a label per line."
+)
+@click.option("--devices", type=click.IntRange(1), metavar="N", help="Devices that are there in an epoch.")
+@click.option(
+    "--epsilon-longitudinal",
+    "level",
+    type=float,
+    help=f"The most that all reports about one value may tell, ε∞.  [default: {_LEVEL:g}]",
+)
+@click.option(
+    "--epoch",
+    type=DurationOption(),
+    default="1d",
+    show_default=True,
+    metavar="DURATION",
+    help="How often a device reports.",
+)
+@click.option("--epochs", type=click.IntRange(1), default=30, show_default=True, help="For how many epochs.")
+@click.option(
+    "--start",
+    type=InstantOption(dates=True),
+    help="Start of the first epoch; a date is midnight UTC. Default: the next one.",
+)
+@click.option("--name", help="Name of the collection. Default: that of the file.")
+def init(file: Path, **asked: Any) -> None:
+    """Write a first collection to FILE (collection.yaml), and say what to do next.
+
+    In a terminal it asks three questions: which values a device can hold, how many devices report, and how
+    much their reports may tell. Options answer without a question:
+
+    \b
+      ldpbeam init --values "red, green, blue" --devices 20000
+
+    ldpbeam plan chooses the protocol, and offers more: limits for a whole life, an error to reach, a table.
+    FILE must not exist.
+    """
+    write_first(file, **asked)
+
+
+def write_first(  # noqa: PLR0913 - an argument for each option
+    file: Path,
+    *,
+    values: _Asked | None,
+    domain: Path | None,
+    devices: int | None,
+    level: float | None,
+    epoch: int,
+    epochs: int,
+    start: int | None,
+    name: str | None,
+) -> None:
+    """Ask for what is missing, plan, and write.
+
+    Raises:
+        UsageError: the file exists, something is missing where nobody can be asked, or nothing fits.
+        CollectionError: the collection would not be sound.
+    """
+    from ldpbeam.cli.shared.domains import read_domain
+    from ldpbeam.collection.epochs import duration
+    from ldpbeam.collection.file import parse_collection
+    from ldpbeam.planning.collection_text import Particulars, collection_text
+    from ldpbeam.planning.needs import FrequencyNeeds, MeanNeeds
+    from ldpbeam.planning.plan import make_plan
+    from ldpbeam.planning.sentences import described, interval_words
+
+    if file.exists() or file.is_symlink():
+        raise _exists(file)
+    if values and domain:
+        raise UsageError("E-USAGE-PLAN", "--values and --domain both say it", remedy="Leave one out.")
+    about = (
+        _Asked(*read_domain(domain))
+        if domain
+        else values or _ask("--values", f"Which values can a device hold: {_VALUES}?", _ValuesOption())
+    )
+    present = devices or _ask("--devices", "How many devices report in an epoch?", click.IntRange(1))
+    if level is None:
+        level = _ask(
+            "--epsilon-longitudinal",
+            "How much may all reports about one value tell, ε∞ (1 is strict, 4 is loose)?",
+            click.FloatRange(1e-6, 32),
+            _LEVEL,
+        )
+    kind = MeanNeeds if about.mean else FrequencyNeeds
+    made: Plan = make_plan(kind(about.domain.size, present, epochs, longitudinal=level))
+    row = made.recommended
+    if row is None:
+        raise UsageError(
+            "E-USAGE-PLAN", "no protocol keeps this level", remedy="Give a larger --epsilon-longitudinal."
+        )
+    began = next_midnight() if start is None else start
+    particulars = Particulars(name or file.stem, about.domain, duration(epoch), began)
+    text = collection_text(row, made.needs, particulars)
+    collection = parse_collection(text, str(file))
+    try:
+        with file.open("x", encoding="utf-8") as target:
+            target.write(text)
+    except FileExistsError:
+        raise _exists(file) from None
+    say(f"{file}: {described(row)}, {interval_words(row, made.needs)}")
+    quoted = shlex.quote(str(file))
+    trial = min(present, _LARGEST_TRIAL)
+    following = [
+        f"ldpbeam check {quoted} --devices {present}",
+        f"ldpbeam simulate --collection {quoted} --population zipf:1.1 --devices {trial} --epochs "
+        f"{min(epochs, 2)} --output simulated",
+    ]
+    say("Next: what it promises, and a trial with simulated devices")
+    for line in following:
+        say(f"  {line}")
+    deliver({"collection": str(file), "digest": collection.digest_hex, "next": following})
+
+
+def _exists(file: Path) -> UsageError:
+    return UsageError(
+        "E-USAGE-OVERWRITE", f"{file} exists", remedy="Give another file; init overwrites nothing."
+    )
+
+
+def _ask(option: str, question: str, kind: click.ParamType[Any], default: Any = None) -> Any:
+    """The answer of a person; without a terminal the default.
+
+    Raises:
+        UsageError: there is neither a terminal nor a default.
+    """
+    if sys.stdin.isatty():
+        return click.prompt(question, type=kind, default=default, prompt_suffix=" ", err=True)
+    if default is None:
+        raise UsageError(
+            "E-USAGE-PLAN",
+            f"{option} is missing, and there is no terminal to ask in",
+            remedy=f"Give {option}; ldpbeam init --help has an example.",
+        )
+    return default

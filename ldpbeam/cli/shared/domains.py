@@ -1,0 +1,46 @@
+"""The values that a person names before there is a collection: by a file, or as words on the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ldpbeam.collection.domain import Domain
+from ldpbeam.errors import UsageError
+
+_OTHER = "none of these"
+"""The label of a list that stands for all that the list lacks."""
+
+
+def labelled(labels: tuple[str, ...]) -> Domain:
+    """The domain of these labels."""
+    return Domain(len(labels), labels, other=labels.index(_OTHER) if _OTHER in labels else None)
+
+
+def read_domain(path: Path) -> tuple[Domain, bool]:
+    """The domain of a collection's file, or of a text with a label per line; and whether a mean is asked for.
+
+    Raises:
+        CollectionError: the collection is not sound.
+        UsageError: the text cannot be read, or the collection has several attributes.
+    """
+    if path.suffix in (".yaml", ".yml"):
+        from ldpbeam.collection.file import load_collection
+        from ldpbeam.protocols.estimator import Result
+
+        collection = load_collection(path)
+        if collection.domain is None:
+            raise UsageError(
+                "E-USAGE-PLAN",
+                f"{path} asks for several attributes",
+                remedy="Plan one attribute at a time, with --values N or --mean MAX.",
+            )
+        return collection.domain, collection.protocol.estimator.result is Result.MEAN
+    try:
+        labels = path.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(
+            "E-USAGE-PLAN",
+            f"{path} is not a readable text ({type(error).__name__})",
+            remedy="Check the path.",
+        ) from None
+    return labelled(tuple(one for one in labels if one.strip())), False

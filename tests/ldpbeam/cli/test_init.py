@@ -1,0 +1,171 @@
+"""``ldpbeam init`` writes a first collection: by options or three questions, never over a file."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+
+import ldpbeam
+from ldpbeam.cli.main import cli
+from ldpbeam.protocols.estimator import Result
+from tests.ldpbeam.cli.calling import call
+from tests.ldpbeam.cli.test_docs import in_terminal
+from tests.narrow import present
+
+
+def written(path: Path, *arguments: object) -> ldpbeam.Collection:
+    done = call("init", path, *arguments)
+    assert done.exit_code == 0, done.exception or done.output
+    return ldpbeam.load_collection(path)
+
+
+def refusal(*arguments: object) -> str:
+    done = call("init", *arguments)
+    assert done.exit_code != 0
+    return done.output if isinstance(done.exception, SystemExit) else str(done.exception)
+
+
+# --- what is written
+
+
+def test_labels_become_a_collection_that_plan_recommends(tmp_path: Path) -> None:
+    collection = written(
+        tmp_path / "colours.yaml", "--values", "red, green,none of these", "--devices", 20_000
+    )
+    domain = present(collection.domain)
+    assert (domain.labels, domain.other) == (("red", "green", "none of these"), 2)
+    assert collection.name == "colours"
+    labels = tmp_path / "labels.txt"
+    labels.write_text("red\ngreen\nnone of these\n")
+    needs = ["--devices", 20_000, "--epochs", 30, "--epsilon-longitudinal", 2]
+    planned = tmp_path / "planned.yaml"
+    call("plan", "--domain", labels, *needs, "--name", "colours", "--output", planned)
+    assert planned.read_text() == (tmp_path / "colours.yaml").read_text()
+    again = written(tmp_path / "again.yaml", "--domain", labels, "--devices", 20_000, "--name", "colours")
+    assert again.digest == collection.digest
+
+
+def test_a_number_of_values_and_a_counter(tmp_path: Path) -> None:
+    forty = written(tmp_path / "forty.yaml", "--values", " 40 ", "--devices", 300_000)
+    assert present(forty.domain).size == 40
+    assert forty.protocol.NAME == "loloha"
+    counter = written(
+        tmp_path / "c.yaml", "--values", "0..86_400", "--devices", 9000, "--epsilon-longitudinal", 1
+    )
+    assert present(counter.domain).size == 86_401
+    assert counter.protocol.estimator.result is Result.MEAN
+    assert counter.parameters.epsilon_longitudinal == 1.0
+
+
+def test_two_labels_that_are_numbers_are_labels(tmp_path: Path) -> None:
+    assert present(written(tmp_path / "n.yaml", "--values", "10,20", "--devices", 900).domain).labels == (
+        "10",
+        "20",
+    )
+
+
+# --- what is refused
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ("red", "'red' is none of these"),
+        ("1", "'1' is none of these"),
+        ("0..0", "'0..0' is none of these"),
+        ("99999999999", "is none of these"),
+        ("0..99999999999", "is none of these"),
+        ("1..5", "is none of these"),
+        ("a,,b", "the label '' is empty"),
+        ("a,b,a", "the label 'a' is repeated"),
+    ],
+)
+def test_values_that_cannot_be_meant_are_refused(tmp_path: Path, values: str, said: str) -> None:
+    assert said in refusal(tmp_path / "x.yaml", "--values", values, "--devices", 900)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("missing", ["--values", "--devices"])
+def test_without_a_terminal_what_is_missing_is_named(tmp_path: Path, missing: str) -> None:
+    given = {"--values": "40", "--devices": "900"}
+    del given[missing]
+    said = refusal(tmp_path / "x.yaml", *next(iter(given.items())))
+    assert said.startswith(f"{missing} is missing, and there is no terminal to ask in.")
+    assert said.endswith("[E-USAGE-PLAN]")
+
+
+def test_values_are_said_once(tmp_path: Path) -> None:
+    said = refusal(tmp_path / "x.yaml", "--values", 4, "--domain", tmp_path / "l.txt", "--devices", 9)
+    assert said.startswith("--values and --domain both say it")
+
+
+@pytest.mark.parametrize("kind", ["file", "link"])
+def test_nothing_is_overwritten(tmp_path: Path, kind: str) -> None:
+    path, other = tmp_path / "x.yaml", tmp_path / "other"
+    if kind == "file":
+        path.write_text("mine")
+    else:
+        path.symlink_to(other)  # which leads nowhere yet
+    assert "x.yaml exists" in refusal(path, "--values", 4, "--devices", 900)
+    assert not other.exists()
+    assert kind == "link" or path.read_text() == "mine"
+
+
+def test_a_file_that_appears_while_it_asks_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ldpbeam.planning import collection_text
+
+    path, before = tmp_path / "x.yaml", collection_text.collection_text
+
+    def slow(*arguments: object) -> str:
+        path.write_text("another's")
+        return before(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(collection_text, "collection_text", slow)
+    assert "x.yaml exists" in refusal(path, "--values", 4, "--devices", 900)
+    assert path.read_text() == "another's"
+
+
+def test_a_collection_that_would_not_be_sound_is_not_written(tmp_path: Path) -> None:
+    path = tmp_path / "x.yaml"
+    assert "E-COLLECTION-NAME" in refusal(path, "--values", 4, "--devices", 900, "--name", "a b")
+    assert not path.exists()
+
+
+# --- what is done next, and the questions
+
+
+def test_the_next_commands_run_as_they_are_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    printed = call("init", "my first.yaml", "--values", 4, "--devices", 900, "--name", "first").stdout
+    following = [line.strip() for line in printed.splitlines() if line.startswith("  ldpbeam ")]
+    assert len(following) == 2
+    for line in following:
+        done = call(*shlex.split(line)[1:])
+        assert done.exit_code == 0, done.exception
+    assert (tmp_path / "simulated" / "reports").is_dir()
+    assert "with 900 devices" in call(*shlex.split(following[0])[1:]).stdout
+
+
+def test_a_terminal_is_asked_three_questions_and_again_after_a_slip(tmp_path: Path) -> None:
+    path = tmp_path / "asked.yaml"
+    code, shown = in_terminal("init", str(path), answers="red,red\nred,green\n0\n3000\n\n")
+    assert code == 0, shown
+    assert shown.count("Which values can a device hold") == 2
+    assert shown.count("How many devices report in an epoch?") == 2
+    assert shown.count("How much may all reports about one value tell") == 1
+    collection = ldpbeam.load_collection(path)
+    assert present(collection.domain).labels == ("red", "green")
+    assert collection.parameters.epsilon_longitudinal == 2.0
+    assert "planned for 3,000 devices" in path.read_text()
+
+
+def test_one_document_for_programs(tmp_path: Path) -> None:
+    path = tmp_path / "x.yaml"
+    document = json.loads(call("init", path, "--values", 4, "--devices", 900, "--json").stdout)
+    assert document["collection"] == str(path)
+    assert document["digest"] == ldpbeam.load_collection(path).digest_hex
+    assert [line.split()[1] for line in document["next"]] == ["check", "simulate"]
+    assert {line.split()[1] for line in document["next"]} <= set(cli.commands)
