@@ -455,7 +455,7 @@ EFFECTS: dict[str, dict[str, Effect]] = {
             ['{labels: ["red", "green", "blue"]}'],
             INIT.replace("--values 12 ", ""),
         ),
-        "--devices": Effect("--devices 500", begun("min_reports"), None),
+        "--devices": Effect("--devices 500", lambda d: d.document["next"][0].split()[-1], "500"),
         "--epsilon-longitudinal": Effect("--epsilon-longitudinal 3", begun("epsilon_longitudinal"), ["3.0"]),
         "--epoch": Effect(
             "--epoch 2h --start 2031-01-05",
