@@ -8,7 +8,7 @@ three intervals: without the rate that values are drawn anew at, with it, and as
 Covered is what was true of the fleet. Then: how often `compare` finds a change where no frequency changed,
 what smoothing gains, how often its band covers where a frequency changes for one epoch, or for good, and how
 often intervals of means cover where devices come back to their values.
-docs/over-time.md has the tables. Exit code 0: all bands hold; 1: one does not.
+docs/decisions/0048-errors-of-several-epochs.md has the tables. Exit code 0: all bands hold; 1: one does not.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ldpbeam.protocols import LocalProtocol, Parameters, protocol
 from ldpbeam.protocols.attributes.allocate import allocate
 from ldpbeam.protocols.part_estimator import part_estimators
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
-from ldpbeam.simulators.words import RandomWords
+from ldpbeam.simulators.random_words import RandomWords
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -289,7 +289,7 @@ def smoothing(found: Fleets) -> tuple[float, float, float, float]:
         series = _series(found, group)
         kept = np.zeros_like(series.estimate)
         if found.errors is not None:
-            kept = np.minimum(found.errors.kept(series.estimate) / series.n, series.std_error**2)
+            kept = np.minimum(found.errors.floor_variance(series.estimate) / series.n, series.std_error**2)
         made, naive = smooth(series, found.errors), smooth(series, None)
         off, other = (one.estimate - found.truth[group] for one in (made, naive))
         numbers.append(

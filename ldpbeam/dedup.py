@@ -56,10 +56,10 @@ def repeated(ids: Uints, payloads_of: Callable[[Ints], Bytes], key: int) -> Repe
             once, where an id is repeated, and else not at all.
         key: :func:`secret_key`; results do not depend on it.
     """
-    found = _repeats(ids, payloads_of, key)
-    if found is None:
+    repeats = _repeats(ids, payloads_of, key)
+    if repeats is None:
         return Repeated(np.empty(0, np.int64), 0, 0)
-    return Repeated(found.rows[~found.keep], found.duplicate, found.conflicting)
+    return Repeated(repeats.rows[~repeats.keep], repeats.duplicate, repeats.conflicting)
 
 
 def repeated_by_ranges(
@@ -99,18 +99,18 @@ def _repeated_in_range(
     # Not the key itself: ids that agree in the top bits of their hashes would all be in a few buckets later.
     hashed_by = np.uint64(key * _FOR_RANGES & (1 << 64) - 1)
     names, positions = np.empty(0, np.uint64), np.empty(0, np.int64)
-    found = begin = 0
+    filled = begin = 0
     for block in blocks:
-        if names.size < found + block.size:
-            longer = max(2 * names.size, found + block.size)
-            names = np.concatenate([names[:found], np.empty(longer - found, np.uint64)])
-            positions = np.concatenate([positions[:found], np.empty(longer - found, np.int64)])
+        if names.size < filled + block.size:
+            longer = max(2 * names.size, filled + block.size)
+            names = np.concatenate([names[:filled], np.empty(longer - filled, np.uint64)])
+            positions = np.concatenate([positions[:filled], np.empty(longer - filled, np.int64)])
         ids = np.require(block, np.uint64, ("C", "A"))
-        arguments = (ids, hashed_by, np.uint64(64 - bits), np.uint64(which), begin, names, positions, found)
-        found = dedup.in_range(*arguments)
+        arguments = (ids, hashed_by, np.uint64(64 - bits), np.uint64(which), begin, names, positions, filled)
+        filled = dedup.in_range(*arguments)
         begin += ids.size
-    at = positions[:found]
-    one = repeated(names[:found], lambda rows: payloads_of(at[rows]), key)
+    at = positions[:filled]
+    one = repeated(names[:filled], lambda rows: payloads_of(at[rows]), key)
     return one._replace(rows=at[one.rows])
 
 
@@ -144,16 +144,16 @@ def unrepeated(parts: list[ReportColumns], key: int) -> tuple[list[ReportColumns
         chosen = zip(parts, some, begins, strict=True)
         return np.concatenate([part.payloads[each - begin] for part, each, begin in chosen])
 
-    found = repeated(ids, payloads_of, key)
-    if not found.rows.size:
+    repeats = repeated(ids, payloads_of, key)
+    if not repeats.rows.size:
         return parts, 0, 0
     left, begin = [], 0
     for part, end in zip(parts, ends.tolist(), strict=True):
-        first, last = np.searchsorted(found.rows, (begin, end))
+        first, last = np.searchsorted(repeats.rows, (begin, end))
         if last - first < len(part) or not len(part):
-            left.append(without(part, found.rows[first:last] - begin))
+            left.append(without(part, repeats.rows[first:last] - begin))
         begin = end
-    return left, found.duplicate, found.conflicting
+    return left, repeats.duplicate, repeats.conflicting
 
 
 def by_shard(columns: ReportColumns, bits: int) -> tuple[ReportColumns, list[int]]:
@@ -192,7 +192,12 @@ def occupied(ends: Iterable[int]) -> Iterator[tuple[int, int, int]]:
 
 
 def rows_between(columns: ReportColumns, begin: int, end: int) -> ReportColumns:
-    """The reports at positions ``begin`` to ``end``, without a copy."""
+    """The reports at positions ``begin`` to ``end``, without a copy.
+
+    Args:
+        columns: n reports.
+        begin, end: positions, 0 <= begin <= end <= n.
+    """
     ids, payloads = columns.report_ids[begin:end], columns.payloads[begin:end]
     return ReportColumns(columns.digest, columns.epoch, ids, payloads)
 
@@ -216,7 +221,7 @@ def keep_one_per_id(parts: Iterable[ReportColumns], key: int) -> OnePerId:
 
     Of an id with p different payloads among c reports, one report counts, p − 1 conflict and c − p are
     duplicates. That does not depend on the order, and neither on what a :func:`distinct_reports` before it
-    has left out, as long as its copies are booked as duplicates.
+    has left out, as long as its copies are counted as duplicates.
 
     Args:
         parts: columns of one collection and epoch, at least one.
@@ -241,11 +246,11 @@ def distinct_and_one_per_id(
 ) -> tuple[tuple[ReportColumns, int], OnePerId]:
     """What :func:`distinct_reports` gives, and what :func:`keep_one_per_id` gives of that, looked at once."""
     together = put_together(list(parts))
-    found = _repeats_of(together, key)
-    return _distinct(together, found), _one_per_id(together, found)._replace(duplicate=0)
+    repeats = _repeats_of(together, key)
+    return _distinct(together, repeats), _one_per_id(together, repeats)._replace(duplicate=0)
 
 
-class _Repeats(NamedTuple):
+class _RepeatedIds(NamedTuple):
     """Those reports among which all are that share their id with another one.
 
     Attributes:
@@ -267,7 +272,7 @@ class _Repeats(NamedTuple):
         return int(self.different.sum() - self.keep.sum())
 
 
-def _repeats(ids: Uints, payloads_of: Callable[[Ints], Bytes], key: int) -> _Repeats | None:
+def _repeats(ids: Uints, payloads_of: Callable[[Ints], Bytes], key: int) -> _RepeatedIds | None:
     """What :func:`repeated` looks at; None where no id repeats."""
     few = ids.size <= _SORTED
     rows = _sharing(ids) if few else _suspects(ids, key)
@@ -275,24 +280,24 @@ def _repeats(ids: Uints, payloads_of: Callable[[Ints], Bytes], key: int) -> _Rep
     if not rows.size or not (few or any_repeat(names, key)):
         return None
     payloads = read_only(payloads_of(rows))
-    keep, differ = _kept(names, payloads, key)
-    return _Repeats(rows, keep, _different(names, payloads, keep, differ))
+    keep, differ = _flags(names, payloads, key)
+    return _RepeatedIds(rows, keep, _different(names, payloads, keep, differ))
 
 
-def _repeats_of(columns: ReportColumns, key: int) -> _Repeats | None:
+def _repeats_of(columns: ReportColumns, key: int) -> _RepeatedIds | None:
     return _repeats(columns.report_ids, lambda rows: columns.payloads[rows], key)
 
 
-def _distinct(together: ReportColumns, found: _Repeats | None) -> tuple[ReportColumns, int]:
-    if found is None:
+def _distinct(together: ReportColumns, repeats: _RepeatedIds | None) -> tuple[ReportColumns, int]:
+    if repeats is None:
         return together, 0
-    return without(together, found.rows[~found.different]), found.duplicate
+    return without(together, repeats.rows[~repeats.different]), repeats.duplicate
 
 
-def _one_per_id(together: ReportColumns, found: _Repeats | None) -> OnePerId:
-    if found is None:
+def _one_per_id(together: ReportColumns, repeats: _RepeatedIds | None) -> OnePerId:
+    if repeats is None:
         return OnePerId(together, 0, 0)
-    return OnePerId(without(together, found.rows[~found.keep]), found.duplicate, found.conflicting)
+    return OnePerId(without(together, repeats.rows[~repeats.keep]), repeats.duplicate, repeats.conflicting)
 
 
 def _sharing(ids: Uints) -> Ints:
@@ -307,11 +312,11 @@ def _suspects(ids: Uints, key: int) -> Ints:
     One pass finds second copies by their marks, and few ids beside them; another one finds the first copies
     by marks of what has been found. Both touch less memory than anything that holds the ids themselves.
     """
-    found = np.empty(ids.size, np.uint64)
+    candidates = np.empty(ids.size, np.uint64)
     # 4 to 8 marks per id: one id in 10 is found by chance. More marks would fall out of the cache.
     bits = min(ids.size.bit_length() + 2, _MOST_MARKS)
     marks, shift = _marks(bits)
-    second = found[: dedup.marked_before(ids, np.uint64(key), shift, marks, found)]
+    second = candidates[: dedup.marked_before(ids, np.uint64(key), shift, marks, candidates)]
     if not second.size:
         return np.empty(0, np.int64)
     marks, shift = _marks(min(second.size.bit_length() + 5, _MOST_MARKS))
@@ -328,7 +333,7 @@ def _marks(bits: int) -> tuple[Bytes, np.uint64]:
     return np.zeros(1 << bits - 3, np.uint8), np.uint64(64 - bits)
 
 
-def _kept(ids: Uints, payloads: Bytes, key: int) -> tuple[Flags, Flags]:
+def _flags(ids: Uints, payloads: Bytes, key: int) -> tuple[Flags, Flags]:
     """Which report of each id has the smallest payload; some reports of each id with several payloads."""
     order = np.empty(ids.size, np.int32)
     names, ends, table = _buckets(ids, key, order)
@@ -353,10 +358,10 @@ def _different(ids: Uints, payloads: Bytes, keep: Flags, differ: Flags) -> Flags
     joined[:, :8] = ids[rows].astype("<u8")[:, None].view(np.uint8)
     joined[:, 8:] = payloads[rows]
     _, first = np.unique(joined.view(f"V{joined.shape[1]}")[:, 0], return_index=True)
-    found = keep.copy()
-    found[rows] = False
-    found[rows[first]] = True
-    return found
+    flags = keep.copy()
+    flags[rows] = False
+    flags[rows[first]] = True
+    return flags
 
 
 def any_repeat(ids: Uints, key: int) -> bool:

@@ -24,8 +24,8 @@ from ldpbeam.host.signals import interruptible, removed_on_interrupt
 from ldpbeam.job.config import Counting, Input, RunConfig
 from ldpbeam.job.inputs import shard_bits_for
 from ldpbeam.records.output import locked
-from ldpbeam.records.published import write_record
 from ldpbeam.records.rejects import Rejects, Replayed, rejected_count
+from ldpbeam.records.run_output import write_record
 from ldpbeam.records.run_record import RUN_RECORD, RunRecord, read_record
 from ldpbeam.table_file import as_parquet, published_table
 from ldpbeam.transforms.sinks import Outputs
@@ -79,10 +79,11 @@ def _counted_again(
     output: Path, tables: tuple[Path, ...], collections: tuple[Collection, ...], record: RunRecord
 ) -> Replayed:
     with _folder_of(record), ExitStack() as afterwards:
-        inputs = record.inputs
+        inputs = tuple(one.path for one in record.inputs)
+        passed_over = tuple(one.path for one in record.passed_over)
         bits = shard_bits_for(_size_of(inputs))
         counting = Counting(record.deduplicate, record.max_error_fraction, bits)
-        read = Input(files=inputs, passed_over=record.passed_over, **record.limits)
+        read = Input(files=inputs, passed_over=passed_over, **record.limits)
         scratch = afterwards.enter_context(
             TemporaryDirectory(prefix=".replay-", suffix=".tmp", dir=output, ignore_cleanup_errors=True)
         )
@@ -172,9 +173,9 @@ def _exchange_rejects(fresh: Path, output: Path) -> list[FileRecord]:
         publish(str(output), f"rejects/{path.name}", path.read_bytes(), pq.read_metadata(path).num_rows)
         for path in sorted(fresh.iterdir())
     ]
-    kept = {Path(record.path).name for record in made}
+    names = {Path(record.path).name for record in made}
     for path in (output / "rejects").glob("*.parquet"):
-        if path.name not in kept:
+        if path.name not in names:
             path.unlink()
     return made
 

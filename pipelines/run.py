@@ -22,11 +22,11 @@ from ldpbeam.records.output import (
     locked,
     prepare,
     refuse_foreign,
+    remove_other_objects,
     scratch_of,
-    settle_objects,
     verify_files,
 )
-from ldpbeam.records.published import indicators_record, run_record, write_record
+from ldpbeam.records.run_output import indicators_record, run_record, write_record
 from ldpbeam.records.run_record import RunRecord
 from ldpbeam.transforms.sinks.atomic import refuse_writing, remove
 from ldpbeam.transforms.sources.files import bytes_read
@@ -40,6 +40,11 @@ Progress = Callable[[int, int], None]
 
 def run(config: RunConfig, progress: Progress | None = None, total_bytes: int = 0) -> RunRecord:
     """Run the pipeline to its end; only then earlier results go, and run.json comes last.
+
+    Args:
+        config: options.
+        progress: called now and then; None for nobody.
+        total_bytes: of the input, which ``progress`` is given.
 
     Raises:
         UsageError: Beam does not know an option or the runner, or the output may not be replaced.
@@ -82,7 +87,7 @@ def _publish(config: RunConfig, folder: str, started: float) -> RunRecord:
     verify_files(folder, files, config.outputs.output)
     remove(folder, OUTCOME)
     if folder == output:
-        settle_objects(folder, files)
+        remove_other_objects(folder, files)
         write_record(folder, record)
     else:
         refuse_foreign(Path(output))

@@ -82,12 +82,17 @@ class AdmitReports(OfCollections):
             pieces = messages | "Gather" >> gather_messages(
                 self._source, field=self._field, arrival=self._arrival
             )
-        found = pieces | "Judge" >> admit_reports(self.collections)
-        return Admitted(found[COLUMNS], found[REJECTED], found[ACCOUNTING])
+        judged = pieces | "Judge" >> admit_reports(self.collections)
+        return Admitted(judged[COLUMNS], judged[REJECTED], judged[ACCOUNTING])
 
 
 def refuse_other_elements(name: str, kind: Any, field: str) -> None:
     """Look at the type of elements, which Beam knows when a pipeline is built; ``name`` is the transform's.
+
+    Args:
+        name: of the transform.
+        kind: type of the elements.
+        field: that holds the message; empty where an element is one.
 
     Raises:
         TypeError: they are no messages, or have no such field of bytes.

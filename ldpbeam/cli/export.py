@@ -17,15 +17,15 @@ from ldpbeam.consistency import NOT_ADDED_UP
 from ldpbeam.errors import UsageError
 
 if TYPE_CHECKING:
-    from ldpbeam.cli.shared.histories import Read
+    from ldpbeam.cli.shared.histories import ReadHistory
     from ldpbeam.over_time.covariance import DrawnAnew
-    from ldpbeam.over_time.results import Results
+    from ldpbeam.over_time.results import ResultsFolder
     from ldpbeam.over_time.rollup import Place
     from ldpbeam.sums import Question
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _ExportOptions:
     """The options."""
 
     latest: bool
@@ -101,7 +101,7 @@ def export(results: Path, collection_files: tuple[Path, ...], **asked: Any) -> N
     """
     from ldpbeam.cli.shared.histories import require_suffix, show_rows, write_tables
 
-    which = _Asked(**asked)
+    which = _ExportOptions(**asked)
     question = asked_for(which.group_file, which.cumulative, which.shares, which.mean)
     require_suffix(which.output, "E-USAGE-EXPORT")
     which.require_together(summed=question is not None)
@@ -127,37 +127,37 @@ def _place(every: int | None, by: str | None) -> Place:
     return rollup.PLACES[by] if by else rollup.every(every or 1)
 
 
-def _of_values(results: Path, collection_files: tuple[Path, ...], which: _Asked) -> Iterator[Any]:
+def _of_values(results: Path, collection_files: tuple[Path, ...], which: _ExportOptions) -> Iterator[Any]:
     """One row per value."""
     if not which.rolled and not which.smoothed:
         from ldpbeam.cli.shared.histories import remark_missing
-        from ldpbeam.over_time.results import Results
+        from ldpbeam.over_time.results import ResultsFolder
 
         remark_missing(results)
-        return Results.of(results).tables()
+        return ResultsFolder.of(results).tables()
     from ldpbeam.cli.shared.histories import read_histories
 
-    found, read = read_histories(results, collection_files)
+    results_read, read = read_histories(results, collection_files)
     if which.rolled:
         return _rolled_up(read, _place(which.every, which.by), which.drawn_anew)
-    return _with_smoothed(found, read)
+    return _with_smoothed(results_read, read)
 
 
 def _answers(
-    results: Path, collection_files: tuple[Path, ...], question: Question | Path, which: _Asked
+    results: Path, collection_files: tuple[Path, ...], question: Question | Path, which: _ExportOptions
 ) -> Iterator[Any]:
     """One row per group, value on a curve, quantile or mean."""
     from ldpbeam.cli.shared.histories import read_histories
     from ldpbeam.sums import answers
 
-    _, found = read_histories(results, collection_files)
-    asked = with_question(chosen(found, which.name, which.attribute, results), question, results)
+    _, histories = read_histories(results, collection_files)
+    asked = with_question(chosen(histories, which.name, which.attribute, results), question, results)
     place = _place(which.every, which.by) if which.rolled else None
     for read, each in asked:
         yield answers(read.collection, read.history, each, place, which.drawn_anew)
 
 
-def _rolled_up(found: list[Read], place: Place, rate: DrawnAnew | None) -> Iterator[Any]:
+def _rolled_up(histories: list[ReadHistory], place: Place, rate: DrawnAnew | None) -> Iterator[Any]:
     """One row per attribute, period and value."""
     import numpy as np
     import pyarrow as pa
@@ -168,11 +168,11 @@ def _rolled_up(found: list[Read], place: Place, rate: DrawnAnew | None) -> Itera
     from ldpbeam.tables import instants, numbers
 
     z = normal_limit(CONFIDENCE)
-    for one in found:
+    for one in histories:
         history = one.history
         k = len(history.values)
         for period in roll_up(history, place, one.errors, rate):
-            mean, error = period.found.estimate, period.found.std_error
+            mean, error = period.mean.estimate, period.mean.std_error
             yield pa.table(
                 {
                     "collection": [history.key.collection] * k,
@@ -182,14 +182,14 @@ def _rolled_up(found: list[Read], place: Place, rate: DrawnAnew | None) -> Itera
                     "last_epoch": pa.array([period.last] * k, pa.int64()),
                     "start": instants([period.start] * k),
                     "end": instants([period.end] * k),
-                    "epochs": pa.array(period.found.epochs, pa.int64()),
+                    "epochs": pa.array(period.mean.epochs, pa.int64()),
                     "attribute": [history.key.attribute] * k,
                     "value": pa.array(history.values, pa.int64()),
                     "label": list(history.labels),
                     "n": pa.array(period.n, pa.int64()),
                     "estimate": numbers(mean),
                     "std_error": numbers(error),
-                    "std_error_floor": numbers(period.found.std_error_floor),
+                    "std_error_floor": numbers(period.mean.std_error_floor),
                     "ci_low": numbers(mean - z * error),
                     "ci_high": numbers(mean + z * error),
                     "provisional": pa.array(np.full(k, period.provisional)),
@@ -197,7 +197,7 @@ def _rolled_up(found: list[Read], place: Place, rate: DrawnAnew | None) -> Itera
             )
 
 
-def _with_smoothed(found: Results, read: list[Read]) -> Iterator[Any]:
+def _with_smoothed(results: ResultsFolder, read: list[ReadHistory]) -> Iterator[Any]:
     """The rows of the epochs with two columns more."""
     import numpy as np
 
@@ -207,10 +207,10 @@ def _with_smoothed(found: Results, read: list[Read]) -> Iterator[Any]:
     for one in read:
         history = one.history
         made = smooth(history.series, one.errors)
-        parts = [part for part in found.parts if part.key == history.key]
+        parts = [part for part in results.parts if part.key == history.key]
         for place, part in enumerate(parts):
             (row,) = made.rows(slice(place, place + 1)).blocks()
-            for table in found.tables([part]):
+            for table in results.tables([part]):
                 at = np.searchsorted(history.values, table["value"].to_numpy())
                 more = table.append_column("smoothed", numbers(row.estimate[0, at]))
                 yield more.append_column("smoothed_std_error", numbers(row.std_error[0, at]))

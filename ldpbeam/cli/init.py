@@ -126,7 +126,7 @@ def write_first(  # noqa: PLR0913 - an argument for each option
     from ldpbeam.planning.collection_text import Particulars, collection_text
     from ldpbeam.planning.needs import FrequencyNeeds, MeanNeeds
     from ldpbeam.planning.plan import make_plan
-    from ldpbeam.planning.words import described, interval_words
+    from ldpbeam.planning.sentences import described, interval_words
 
     if file.exists() or file.is_symlink():
         raise _exists(file)

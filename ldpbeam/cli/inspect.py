@@ -77,18 +77,18 @@ def inspect_lines(path: Path, collection_files: Sequence[Path], limit: int) -> I
     from ldpbeam.job.matching import match_path
 
     _require(path)
-    found = [path]
+    files = [path]
     if path.is_dir():
-        found = list(map(Path, match_path(str(path)).files))
-    if not found:
+        files = list(map(Path, match_path(str(path)).files))
+    if not files:
         nothing = ": nothing was rejected" if path.name == "rejects" else ""
         yield f"{path} holds no file{nothing}."
         return
-    if _is_rejects(found[0]):
-        yield from _rejects(found, limit)
+    if _is_rejects(files[0]):
+        yield from _rejects(files, limit)
         return
     collections = {c.digest: c for c in map(load_collection, collection_files)}
-    yield from islice(_records(found, collections), limit)
+    yield from islice(_records(files, collections), limit)
 
 
 def _require(path: Path) -> None:
@@ -143,7 +143,7 @@ def _records(paths: list[Path], collections: dict[int, Collection]) -> Iterator[
     from ldpbeam.report_page.text import plural
 
     logging.basicConfig(level=logging.ERROR)
-    from ldpbeam.transforms.sources.chunks import BadSource, Table
+    from ldpbeam.transforms.sources.chunks import BadSource, ReportTable
     from ldpbeam.transforms.sources.files import ReadFiles
     from ldpbeam.wire.codec import Batch, parse
 
@@ -156,10 +156,10 @@ def _records(paths: list[Path], collections: dict[int, Collection]) -> Iterator[
                 lacks = "" if element.missing is None else f", {plural(element.missing, 'byte')} missing"
                 yield f"{element.reason.value} at position {element.place}{lacks}: {element.explanation}"
                 continue
-            if isinstance(element, Table):
+            if isinstance(element, ReportTable):
                 rows, batches = element.each(), iter(list[Batch]())
             else:
-                rows, many, malformed = parse(element.found, element.base)
+                rows, many, malformed = parse(element.frames, element.base)
                 batches = iter(many)
                 for place in malformed:
                     yield f"malformed record at position {place}"
@@ -206,7 +206,7 @@ def _about_values(response: Any, collection: Collection) -> Iterator[str]:
     from ldpbeam.protocols import FrequencyProtocol
 
     protocol = collection.protocol
-    for index, one in protocol.device.said_about(response).items():
+    for index, one in protocol.device.responses_by_attribute(response).items():
         name, domain = collection.histograms[index]
         part = protocol.parts[index]
         about = f"{name}: {one}" if name else f"{one}"

@@ -154,7 +154,7 @@ def plan(**asked: Any) -> None:
 
     ldpbeam docs planning says how to read the answer.
     """
-    plan_collection(Asked(**asked))
+    plan_collection(PlanOptions(**asked))
 
 
 # --- from needs to a plan
@@ -163,7 +163,7 @@ _MOST_DISTINCT = 1 << 16
 
 
 @dataclass(frozen=True)
-class Asked:
+class PlanOptions:
     """Options of the command, each by its name; levels as in :class:`ldpbeam.planning.needs.Needs`."""
 
     values: int | None
@@ -201,7 +201,7 @@ class _Who:
     drawn_anew: DrawnAnew | None = None
 
 
-def plan_collection(given: Asked) -> None:
+def plan_collection(given: PlanOptions) -> None:
     """Plan, print, and write what is to be written.
 
     Raises:
@@ -241,7 +241,7 @@ def plan_collection(given: Asked) -> None:
     deliver(_document(made) | {"written": written})
 
 
-def _needs(given: Asked, who: _Who, devices: int) -> Needs:
+def _needs(given: PlanOptions, who: _Who, devices: int) -> Needs:
     from ldpbeam.planning.needs import FrequencyNeeds, MeanNeeds
 
     rate = who.drawn_anew if given.drawn_anew is None else given.drawn_anew
@@ -255,7 +255,7 @@ def _needs(given: Asked, who: _Who, devices: int) -> Needs:
     return MeanNeeds(*asked_for) if who.mean else FrequencyNeeds(*asked_for, who.frequencies)
 
 
-def _target(given: Asked, who: _Who) -> float | None:
+def _target(given: PlanOptions, who: _Who) -> float | None:
     """The error that is wanted, in the unit of the needs: a frequency, or units of the counter."""
     if given.target is None:
         return None
@@ -282,9 +282,9 @@ def _chosen(made: Plan, number: int | None) -> Row | None:
 
 
 def _print(made: Plan, rows: int, *, columns: bool) -> None:
+    from ldpbeam.planning.sentences import asked, recommendation
     from ldpbeam.planning.table import columns as columns_of
     from ldpbeam.planning.table import table
-    from ldpbeam.planning.words import asked, recommendation
 
     say(asked(made.needs))
     for line in recommendation(made):
@@ -298,8 +298,8 @@ def _print(made: Plan, rows: int, *, columns: bool) -> None:
         say(line)
     if len(shown) < len(numbered):
         say(f"… {len(numbered) - len(shown)} more: --rows {len(numbered)}; what columns mean: --columns")
-    for name, meaning in columns_of(made.needs)[1:] if columns else ():
-        say(f"  {name}: {meaning}")
+    for one in columns_of(made.needs)[1:] if columns else ():
+        say(f"  {one.name}: {one.meaning}")
 
 
 _LIMITS = (
@@ -311,7 +311,7 @@ _LIMITS = (
 def _document(made: Plan) -> dict[str, object]:
     from ldpbeam.planning.needs import FrequencyNeeds, MeanNeeds
     from ldpbeam.planning.plan import devices_needed, epochs_possible
-    from ldpbeam.planning.words import recommendation
+    from ldpbeam.planning.sentences import recommendation
 
     needs = made.needs
     about = {"maximum": needs.maximum} if isinstance(needs, MeanNeeds) else {"values": needs.values}
@@ -337,13 +337,13 @@ def _document(made: Plan) -> dict[str, object]:
 # --- who is asked
 
 
-def _who(given: Asked) -> _Who:
-    said = {
+def _who(given: PlanOptions) -> _Who:
+    given_by = {
         "--values": given.values is not None,
         "--mean": given.maximum is not None,
         "--domain": given.domain is not None,
     }
-    named = [option for option, one in said.items() if one]
+    named = [option for option, one in given_by.items() if one]
     if len(named) > 1:
         raise _incomplete(f"{' and '.join(named)} both say it", "Leave one out.")
     if given.population is not None:
@@ -359,7 +359,7 @@ def _who(given: Asked) -> _Who:
     return _Who(asked_for, None, mean=given.maximum is not None)
 
 
-def _asked_for(given: Asked) -> Domain | None:
+def _asked_for(given: PlanOptions) -> Domain | None:
     """The domain that --values or --mean says; None where neither is given."""
     from ldpbeam.collection.domain import Domain
 
@@ -375,7 +375,7 @@ def _domain(path: Path) -> _Who:
     return _Who(domain, None, mean=mean)
 
 
-def _of_population(given: Asked) -> _Who:
+def _of_population(given: PlanOptions) -> _Who:
     """Values, devices and frequencies of a population; of a file all of its devices.
 
     Of the share that changed its value in the second epoch nobody knows how much will come back, so that
@@ -386,7 +386,7 @@ def _of_population(given: Asked) -> _Who:
     from ldpbeam.collection.domain import Domain
     from ldpbeam.over_time.covariance import DrawnAnew
     from ldpbeam.simulators.population.specs import population
-    from ldpbeam.simulators.words import RandomWords
+    from ldpbeam.simulators.random_words import RandomWords
 
     assert given.population is not None  # noqa: S101 - the caller's condition
     drawn = given.population.partition(":")[0] in {"syn", "zipf"}

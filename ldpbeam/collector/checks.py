@@ -37,7 +37,7 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedBodies:
     """Bodies after the checks.
 
     Attributes:
@@ -52,26 +52,26 @@ class Judged:
 _MALFORMED = Verdict(Reason.MALFORMED)
 
 
-def judge(bodies: Sequence[bytes], collections: Mapping[int, Collection]) -> Judged:
+def judge(bodies: Sequence[bytes], collections: Mapping[int, Collection]) -> JudgedBodies:
     """Check bodies, each one Report or one ReportBatch; whatever they are, nothing is raised.
 
     Args:
         bodies: as they came.
         collections: by digest.
     """
-    found = codec.joined(bodies)
-    rows, batches, _ = codec.parse(found)
+    frames = codec.joined(bodies)
+    rows, batches, _ = codec.parse(frames)
     verdicts = [_MALFORMED] * len(bodies)
     parts: dict[tuple[int, int], list[tuple[np.ndarray, np.ndarray]]] = {}
-    _judge_rows(rows, np.searchsorted(found.offsets, rows.place), collections, verdicts, parts)
-    _judge_batches(batches, np.searchsorted(found.offsets, batches.place), collections, verdicts, parts)
+    _judge_rows(rows, np.searchsorted(frames.offsets, rows.place), collections, verdicts, parts)
+    _judge_batches(batches, np.searchsorted(frames.offsets, batches.place), collections, verdicts, parts)
     columns = [
         ReportColumns(
             digest, epoch, np.concatenate([ids for ids, _ in some]), np.concatenate([p for _, p in some])
         )
         for (digest, epoch), some in parts.items()
     ]
-    return Judged(verdicts, columns)
+    return JudgedBodies(verdicts, columns)
 
 
 Parts = dict[tuple[int, int], list[tuple[np.ndarray, np.ndarray]]]

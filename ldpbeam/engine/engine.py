@@ -14,17 +14,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from ldpbeam.collection.collection import Collection
-from ldpbeam.engine.due import Due, EpochMoment
+from ldpbeam.engine.publication import Due, EpochMoment
 from ldpbeam.engine.results import publish_due
 from ldpbeam.engine.status import Status
 from ldpbeam.engine.storage.epoch_state import EpochState
-from ldpbeam.engine.storage.judged import EpochKey, Refused, Segment, judge
 from ldpbeam.engine.storage.landing import Landing
+from ldpbeam.engine.storage.segment import EpochKey, RefusedMessage, Segment, judge
 from ldpbeam.engine.storage.stream_state import StreamState
 from ldpbeam.engine.watermark import Pull, TimeKeeper, Watermark
 from ldpbeam.errors import LdpError
 from ldpbeam.job.config import RunConfig
-from ldpbeam.records.published import indicators_record, run_record, write_record
+from ldpbeam.records.run_output import indicators_record, run_record, write_record
 from ldpbeam.records.run_record import RunRecord, StreamRecord
 from ldpbeam.schedule import Schedule
 
@@ -34,7 +34,7 @@ _TOGETHER = 64
 """Results, and bytes of their reports, that are held at once."""
 
 
-class Source(Protocol):
+class MessageSource(Protocol):
     """Where messages come from; what is not acknowledged comes again.
 
     It may also have ``connected() -> bool``: whether messages would come if there were any.
@@ -48,7 +48,7 @@ class Source(Protocol):
 
 
 @runtime_checkable
-class Files(Source, Protocol):
+class Files(MessageSource, Protocol):
     """A source that forgets nothing: the engine remembers how far each of its files was taken."""
 
     def resume(self, taken: Mapping[str, int]) -> None:
@@ -74,7 +74,7 @@ class LocalStream:
     def __init__(
         self,
         config: RunConfig,
-        source: Source,
+        source: MessageSource,
         clock: Callable[[], float] = time.time,
         wait: Callable[[], float] = time.monotonic,
         landing: Landing | None = None,
@@ -110,8 +110,8 @@ class LocalStream:
         engine = config.engine
         try:
             self._state = StreamState(self._landing, config.outputs.output, self._schedules)
-            self._keeper = TimeKeeper(clock, wait, engine.settle, engine.patience, self._state.clock)
-            self._mark = Watermark(self._keeper, engine.settle, engine.patience)
+            self._keeper = TimeKeeper(clock, wait, engine.watermark_delay, engine.patience, self._state.clock)
+            self._mark = Watermark(self._keeper, engine.watermark_delay, engine.patience)
             if self._state.number:  # messages have come, be it only such as say nothing of the time
                 self._mark.at_least(self._state.watermark)
             if isinstance(source, Files):
@@ -136,7 +136,7 @@ class LocalStream:
         """How many were ever landed."""
         return self._state.messages
 
-    def refused(self, number: int) -> list[Refused]:
+    def refused(self, number: int) -> list[RefusedMessage]:
         """Refused messages of a segment that no replay has admitted; none once they were removed."""
         return self._state.refused(number)
 
@@ -210,7 +210,7 @@ class LocalStream:
 
     def _listen(self) -> int | None:
         """No message has come: after a while there is none, unless the source could not have given it."""
-        if self.idle_seconds < self._config.engine.settle:
+        if self.idle_seconds < self._config.engine.watermark_delay:
             return None
         if not self._connected():
             # Nothing of what was published meanwhile has come yet: the silence begins when it can.
@@ -254,11 +254,11 @@ class LocalStream:
             self._published += len(some)
         if due or everything or self._record_is_old():
             engine = self._config.engine
-            self._state.settle(
+            self._state.maintain(
                 clock=self._keeper.record(),
                 # Epochs that closed before it are no longer kept to be counted again.
                 horizon=self.watermark - engine.keep_landed * _MICROS,
-                keep=engine.keep_accounts,
+                in_memory=engine.keep_accounts,
                 forget_before=self.watermark // _MICROS - engine.keep_accounting,
                 exists=self._source.exists if isinstance(self._source, Files) else lambda name: True,
             )

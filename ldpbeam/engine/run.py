@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
-from ldpbeam.engine.engine import LocalStream, Source
+from ldpbeam.engine.engine import LocalStream, MessageSource
 from ldpbeam.engine.sources.subscriber import Subscriber
 from ldpbeam.engine.sources.watched_folder import WatchedFolder
 from ldpbeam.engine.status import Status, serve_metrics
@@ -77,7 +77,7 @@ def run_local(
 
 
 @contextmanager
-def _source(config: RunConfig) -> Iterator[Source]:
+def _source(config: RunConfig) -> Iterator[MessageSource]:
     """What the local engine reads, for a block."""
     if config.input.watch:
         yield WatchedFolder(config.input.watch)
@@ -126,12 +126,12 @@ def _require_own(output: str) -> None:
     folder = Path(output)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        found = sorted(p.name for p in folder.iterdir() if not p.name.endswith(".tmp"))
+        names = sorted(p.name for p in folder.iterdir() if not p.name.endswith(".tmp"))
     except OSError as error:
         raise unusable(output, error) from None
-    foreign = sorted(set(found) - _OWN)
-    if foreign or (found and "landing" not in found):
-        what = foreign[0] if foreign else found[0]
+    foreign = sorted(set(names) - _OWN)
+    if foreign or (names and "landing" not in names):
+        what = foreign[0] if foreign else names[0]
         raise UsageError(
             "E-USAGE-OUTPUT",
             f"{output} holds {what!r}, which no stream has written",

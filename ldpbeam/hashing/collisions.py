@@ -42,29 +42,47 @@ def class_squares(tables: Iterator[Any], functions: int, weights: Floats, counte
         weights: (sums, k).
         counted: (g,), 1 for the symbols that count.
     """
-    found = np.zeros_like(weights)
+    squares = np.zeros_like(weights)
     for symbols in tables:
-        collisions.add_class_squares(symbols, weights, counted, found)
-    return np.asarray(found / functions, np.float64)
+        collisions.add_class_squares(symbols, weights, counted, squares)
+    return np.asarray(squares / functions, np.float64)
 
 
 def class_weights(symbols: Ints, weights: Floats, g: int) -> Floats:
-    """Σ of the weights of the values of each symbol, float64 (sums, functions, g)."""
-    found = np.empty((len(weights), len(symbols), g))
-    for row, out in zip(weights, found, strict=True):
+    """Σ of the weights of the values of each symbol, float64 (sums, functions, g).
+
+    Args:
+        symbols: (functions, k), of each value under each function.
+        weights: float64 (sums, k).
+        g: number of symbols.
+    """
+    sums = np.empty((len(weights), len(symbols), g))
+    for row, out in zip(weights, sums, strict=True):
         collisions.class_weights(symbols, row, out)
-    return found
+    return sums
 
 
 def by_triples(weights: Floats, pair: float, triple: float) -> Floats:
-    """Where all pairs collide with probability ``pair`` and all triples with ``triple``."""
+    """Where all pairs collide with probability ``pair`` and all triples with ``triple``.
+
+    Args:
+        weights: float64 (sums, k).
+        pair, triple: probabilities.
+    """
     whole, squares = weights.sum(axis=1, keepdims=True), (weights**2).sum(axis=1, keepdims=True)
     pairs = 2 * weights * (whole - weights) + squares - weights**2
     return np.asarray(weights**2 + pair * pairs + triple * (whole**2 - weights**2 - pairs), np.float64)
 
 
 def on_lines(weights: Floats, g: int, digits: int, pair: float, triple: float) -> Floats:
-    """Where triples on one line collide as pairs do: the linear family with g > 2."""
+    """Where triples on one line collide as pairs do: the linear family with g > 2.
+
+    Args:
+        weights: float64 (sums, k).
+        g: number of symbols.
+        digits: of a value, in base g.
+        pair, triple: probabilities.
+    """
     whole, squares = weights.sum(axis=1, keepdims=True), (weights**2).sum(axis=1, keepdims=True)
     if g**digits > LARGEST:
         # By Cauchy and Schwarz the g − 1 other points of a line weigh at most g − 1 times their squares.
@@ -85,7 +103,7 @@ def _pairs_on_lines(weights: Floats, g: int, digits: int) -> Floats:
 
     k, points = weights.shape[1], g**digits
     squares = (weights**2).sum(axis=1, keepdims=True)
-    found = squares - weights**2
+    pairs = squares - weights**2
     places = _digits(g, digits)
     shape, axes = (-1, *(g,) * digits), tuple(range(1, digits + 1))
     rows = max(1, _TOGETHER // points)
@@ -104,8 +122,8 @@ def _pairs_on_lines(weights: Floats, g: int, digits: int) -> Floats:
             lower, upper = (_number(places * by % g, g) for by in (part, part * ratio % g))
             total += (1 if inverse == ratio else 2) * turned[:, lower] * np.conj(turned[:, upper])
         sums = fft.ifftn(total.reshape(shape), axes=axes).real.reshape(len(some), points)[:, :k]
-        found[first : first + rows] += sums - (g - 2) * some**2
-    return np.asarray(found, np.float64)
+        pairs[first : first + rows] += sums - (g - 2) * some**2
+    return np.asarray(pairs, np.float64)
 
 
 @lru_cache(maxsize=4)

@@ -21,13 +21,20 @@ def family(
     """
     lines = [f"# HELP {name} {meaning}", f"# TYPE {name} {kind}"]
     for labels, value in samples:
-        inside = ",".join(f'{label}="{said}"' for label, said in labels.items())
+        inside = ",".join(f'{label}="{content}"' for label, content in labels.items())
         lines.append(f"{name}{{{inside}}} {_number(value)}")
     return lines
 
 
 def single(name: str, kind: str, meaning: str, value: float) -> list[str]:
-    """Lines of a metric without labels."""
+    """Lines of a metric without labels.
+
+    Args:
+        name: of the metric.
+        kind: ``counter`` or ``gauge``.
+        meaning: one sentence.
+        value: at the moment.
+    """
     return [*family(name, kind, meaning, ()), f"{name} {_number(value)}"]
 
 

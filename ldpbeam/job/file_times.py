@@ -20,6 +20,11 @@ def doubtful_times(paths: Sequence[str], collections: Sequence[Collection], now:
 
     Those from the future are named where reports of epochs are taken that have not begun ``now``, in seconds
     since 1970.
+
+    Args:
+        paths: files of this machine.
+        collections: that the run has.
+        now: seconds since 1970.
     """
     origin = min(collection.opens(0) for collection in collections)
     begun = [collection.begun(now) for collection in collections]
@@ -45,8 +50,8 @@ def doubtful_times(paths: Sequence[str], collections: Sequence[Collection], now:
 
 def earliest_time(paths: Iterable[str]) -> str | None:
     """The earliest file of some, with its time; None where no file is of this machine."""
-    found = min(file_times(paths), default=None)
-    return None if found is None else f"{found[1]}: the file's own time, {_instant(found[0])}"
+    first = min(file_times(paths), default=None)
+    return None if first is None else f"{first[1]}: the file's own time, {_instant(first[0])}"
 
 
 def file_times(paths: Iterable[str]) -> Iterator[tuple[int, str]]:

@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 
 from ldpbeam.arrays import Ints
-from ldpbeam.over_time.combined import Combined, mean
 from ldpbeam.over_time.covariance import DrawnAnew, MemoErrors
 from ldpbeam.over_time.results import History
+from ldpbeam.over_time.weighted_sums import Combined, mean
 
 Place = Callable[[int, int], int]
 """The number of the period in which an epoch lies, from its index and its start in microseconds."""
@@ -29,7 +29,7 @@ class Period:
         rows: bool (T,), which epochs of the history.
         first, last: indices of the first and the last one that has a result.
         start, end: of the first and the last, microseconds since 1970; an end is −1 where it is not known.
-        found: the mean of each value.
+        mean: the mean of each value.
         n: int64 (k,), reports behind it.
         provisional: whether one of the epochs had not ended.
     """
@@ -39,7 +39,7 @@ class Period:
     last: int
     start: int
     end: int
-    found: Combined
+    mean: Combined
     n: Ints
     provisional: bool
 
@@ -71,7 +71,13 @@ PLACES: dict[str, Place] = {"day": by_day, "week": by_week, "month": by_month}
 def roll_up(
     history: History, place: Place, errors: MemoErrors | None, rate: DrawnAnew | None = None
 ) -> Iterator[Period]:
-    """The mean of each period, in time order; parameters as of :func:`ldpbeam.over_time.combined`."""
+    """The mean of each period, in time order; parameters as of :func:`ldpbeam.over_time.combined`.
+
+    Args:
+        history: of one attribute.
+        place: maps an epoch to its period.
+        errors, rate: as of :func:`ldpbeam.over_time.combined`.
+    """
     series = history.series
     epochs, starts = series.epochs.tolist(), history.starts.tolist()
     where = np.array([place(*pair) for pair in zip(epochs, starts, strict=True)], np.int64)

@@ -1,7 +1,8 @@
 """What t reports of a device with a memo tell together, exactly, as far as that can be enumerated.
 
-Two comparisons, both between sequences of *memoised inputs* (:class:`ldpbeam.privacy.guarantee.Inputs`:
-values for ``l_grr`` and the unary protocols, hash symbols for ``loloha``):
+Two comparisons, both between sequences of *memoised inputs*
+(:class:`~ldpbeam.privacy.guarantee.MemoisedInputs`: values for ``l_grr`` and the unary protocols, hash
+symbols for ``loloha``):
 
 - ``same_changes``: one sequence is the other one with its inputs renamed. So both change at the same epochs
   and come back to an earlier input at the same epochs. The loss tends to at most inputs × ε∞.
@@ -174,7 +175,13 @@ def _sent(losses: SymbolLosses, reports: int) -> Iterator[tuple[tuple[int, ...],
 
 
 def partitions(total: int, parts: int, largest: int | None = None) -> Iterator[tuple[int, ...]]:
-    """Decreasing positive numbers, at most ``parts`` of them, with that sum."""
+    """Decreasing positive numbers, at most ``parts`` of them, with that sum.
+
+    Args:
+        total: the sum.
+        parts: how many numbers at most.
+        largest: of the numbers; None for no limit.
+    """
     if total == 0:
         yield ()
     elif parts:
@@ -214,7 +221,7 @@ def _extremes(losses: SymbolLosses, counts: tuple[int, ...], inputs: Sequence[in
     best = {rest: (value := under(inputs[-1], rest), value) for rest in below(counts)}
     for position in range(len(inputs) - 2, -1, -1):
         asked = [counts] if position == 0 else below(counts)
-        found = {}
+        ends = {}
         for rest in asked:
             low, high = -1, 0
             for made in below(rest):
@@ -223,8 +230,8 @@ def _extremes(losses: SymbolLosses, counts: tuple[int, ...], inputs: Sequence[in
                 if low < 0 or factor * smallest < low:
                     low = factor * smallest
                 high = max(high, factor * largest)
-            found[rest] = low, high
-        best = found
+            ends[rest] = low, high
+        best = ends
     low, high = best[counts]
     return Fraction(high, low)
 
@@ -248,9 +255,9 @@ class SeveralLosses(Losses):
 
     def any_changes(self, reports: int) -> float | None:
         """None where an attribute's is not known."""
-        found = [part.any_changes(reports) for part in self.parts]
-        known = [loss for loss in found if loss is not None]
-        return None if len(known) < len(found) else self._joined(known)
+        losses = [part.any_changes(reports) for part in self.parts]
+        known = [loss for loss in losses if loss is not None]
+        return None if len(known) < len(losses) else self._joined(known)
 
     @property
     def round_bound(self) -> float:

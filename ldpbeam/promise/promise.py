@@ -15,7 +15,7 @@ from math import inf, nextafter
 from typing import TYPE_CHECKING, Any
 
 from ldpbeam.channels.exact import log_above_power
-from ldpbeam.privacy.guarantee import Inputs
+from ldpbeam.privacy.guarantee import MemoisedInputs
 from ldpbeam.privacy.loss import CURVE_REPORTS
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Promise:
     reports: int
     of: int | None
     attributes: int
-    inputs: Inputs
+    inputs: MemoisedInputs
     first_report: float
     two_reports: float | None
     unchanged: float | None
@@ -82,6 +82,11 @@ class Promise:
     @classmethod
     def of_protocol(cls, protocol: LocalProtocol[Any], reports: int, of: int | None = None) -> Promise:
         """Of a device that makes so many reports; ``of`` as the attribute.
+
+        Args:
+            protocol: of a collection.
+            reports: of a device in its life.
+            of: epochs of the collection; None where a device reports in all of them.
 
         Raises:
             ValueError: fewer than one report.
@@ -111,16 +116,16 @@ class Promise:
         """
         from ldpbeam.promise.best_guess import best_guess  # needs numpy, which a device does not
 
-        found = [
+        guesses = [
             Guess(part.domain_size, best_guess(part, 1), best_guess(part, self.reports))
             for part in set(self.protocol.parts)
         ]
-        return max(found, key=lambda one: (one.from_all, one.from_one))
+        return max(guesses, key=lambda one: (one.from_all, one.from_one))
 
     @property
     def memoised(self) -> bool:
         """Whether anything is memoised."""
-        return self.inputs is not Inputs.NONE
+        return self.inputs is not MemoisedInputs.NONE
 
     def as_record(self) -> dict[str, object]:
         """For JSON, which has no infinity: null where nothing limits a loss.
@@ -153,9 +158,9 @@ def any_loss(protocol: LocalProtocol[Any], reports: int) -> tuple[float, bool]:
     if losses is None or reports == 1:
         return log_above_power([(guarantee.first_ratio, reports)]), True
     if reports <= EXACT_REPORTS or losses.round_bound == inf:
-        found = losses.any_changes(reports)
-        if found is not None:
-            return found, True
+        loss = losses.any_changes(reports)
+        if loss is not None:
+            return loss, True
     return nextafter(reports * losses.round_bound, inf), False
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import ceil, floor, inf, log10
 
 from ldpbeam.privacy.counters import CountersGuarantee
-from ldpbeam.privacy.guarantee import Inputs
+from ldpbeam.privacy.guarantee import MemoisedInputs
 from ldpbeam.promise.promise import Guess, Promise
 
 OTHER_COLLECTIONS = (
@@ -80,14 +80,14 @@ def bits(number: int) -> str:
 
 def statements(promise: Promise) -> tuple[Statement, ...]:
     """All that is promised, in the order in which a reader needs it."""
-    found = [_first(promise)]
+    sentences = [_first(promise)]
     if promise.memoised:
-        found += _memoised(promise)
+        sentences += _memoised(promise)
     if promise.reports > 1 or promise.of is not None:
-        found.append(_anything(promise))
+        sentences.append(_anything(promise))
     if promise.guess.from_all >= LIKELY:
-        found.append(_guess(promise, promise.guess))
-    return tuple(found)
+        sentences.append(_guess(promise, promise.guess))
+    return tuple(sentences)
 
 
 def _first(promise: Promise) -> Statement:
@@ -106,10 +106,12 @@ def _first(promise: Promise) -> Statement:
 
 def _counters(promise: Promise) -> CountersGuarantee | None:
     """The guarantee of bounded counters, where the bound makes its levels lower."""
-    found = promise.protocol.guarantee
-    if not isinstance(found, CountersGuarantee) or epsilon(found.first_report) == epsilon(found.unbounded):
+    guarantee = promise.protocol.guarantee
+    if not isinstance(guarantee, CountersGuarantee) or epsilon(guarantee.first_report) == epsilon(
+        guarantee.unbounded
+    ):
         return None
-    return found
+    return guarantee
 
 
 def _condition(promise: Promise, level: float, without: float | None) -> str:
@@ -141,12 +143,12 @@ def _inputs(promise: Promise) -> Statement:
     """What is told about memoised inputs; that is a promise about values only where the inputs are values."""
     noun, loss = promise.inputs.value, epsilon(promise.inputs_loss)
     of = "" if promise.attributes == 1 else " of each attribute"
-    held = "it held" if promise.inputs is Inputs.VALUES else "its values had"
+    held = "it held" if promise.inputs is MemoisedInputs.VALUES else "its values had"
     text = (
         f"{_these(promise)} tell at most ε = {loss} about which {noun}s{of} {held}, to somebody who knows "
         f"when each {noun} changed and came back."
     )
-    if promise.inputs is not Inputs.VALUES:
+    if promise.inputs is not MemoisedInputs.VALUES:
         text += (
             f" That is no limit for what they tell about its values: values that change at the same epochs "
             f"can have {noun}s that change at different epochs."

@@ -9,7 +9,7 @@ from operator import index
 from typing import Any, ClassVar, Generic, TypeVar
 
 from ldpbeam.errors import InvalidPayload, Reason
-from ldpbeam.protocols.complete import require_complete
+from ldpbeam.protocols.completeness import require_complete
 from ldpbeam.randomness import Randomness
 
 Response = TypeVar("Response")
@@ -38,7 +38,7 @@ class Memo:
         return Memo(self.seed, {**self.answers, key: answer}, self.parts)
 
 
-class Device(ABC, Generic[Response]):
+class ProtocolDevice(ABC, Generic[Response]):
     """From a value to the payload of one report, and back from a payload to a response.
 
     Class constants:
@@ -65,7 +65,7 @@ class Device(ABC, Generic[Response]):
         return (self.payload_bits + 7) // 8
 
     @property
-    def kept_functions(self) -> int | None:
+    def functions_for_life(self) -> int | None:
         """Hash functions of which a device draws one for life; None where it keeps none."""
         return None
 
@@ -136,7 +136,7 @@ class Device(ABC, Generic[Response]):
             InvalidPayload: no device with these parameters sends this payload.
         """
 
-    def said_about(self, response: Response) -> Mapping[int, Any]:
+    def responses_by_attribute(self, response: Response) -> Mapping[int, Any]:
         """Responses of the attributes that a response speaks about, by the position of the attribute."""
         return {0: response}
 

@@ -111,10 +111,10 @@ def read_entries(journal: bytes) -> Entries:
     """
     whole, damaged, at = list[tuple[int, bytes]](), 0, 0
     while at < len(journal):
-        found = _readable_entry_at(journal, at) if damaged else _entry_at(journal, at)
-        if found is not None:
-            whole.append(found)
-            at += _ENTRY.size + len(found[1])
+        entry = _readable_entry_at(journal, at) if damaged else _entry_at(journal, at)
+        if entry is not None:
+            whole.append(entry)
+            at += _ENTRY.size + len(entry[1])
             continue
         following = _next_entry(journal, at)
         if following is None and _torn(journal, at):
@@ -149,8 +149,8 @@ def _entry_at(journal: bytes, at: int) -> tuple[int, bytes] | None:
 
 def _readable_entry_at(journal: bytes, at: int) -> tuple[int, bytes] | None:
     """Behind damage: what looks like an entry there may be bytes within another, which a device chose."""
-    found = _entry_at(journal, at)
-    return found if found is not None and _readable(found[1]) else None
+    entry = _entry_at(journal, at)
+    return entry if entry is not None and _readable(entry[1]) else None
 
 
 def _next_entry(journal: bytes, at: int) -> int | None:
@@ -179,9 +179,9 @@ def _plausible(journal: bytes, begin: int) -> list[int]:
     fits = np.ones(places, np.bool_)
     for offset in (5, 6, 7, 12, 13, 14, 15):  # the high bytes of two little-endian numbers
         fits &= zero[offset : offset + places]
-    found = (np.flatnonzero(fits) + begin).tolist()
-    rest = [len(journal) - place - _ENTRY.size for place in found]
-    return [p for p, most in zip(found, rest, strict=True) if 0 < _HEAD.unpack_from(journal, p)[1] <= most]
+    starts = (np.flatnonzero(fits) + begin).tolist()
+    rest = [len(journal) - place - _ENTRY.size for place in starts]
+    return [p for p, most in zip(starts, rest, strict=True) if 0 < _HEAD.unpack_from(journal, p)[1] <= most]
 
 
 def _whole_but_its_length(journal: bytes, at: int) -> bool:
@@ -196,16 +196,16 @@ def _readable(content: bytes) -> bool:
     """Whether all of it is batches that a run could read."""
     buffer, at = np.frombuffer(content, np.uint8), 0
     while at < buffer.size:
-        found = codec.frames(buffer, at)
-        rows, batches, wrong = codec.parse(found)
-        if found.end <= at or rows.digest.size or wrong.size:
+        frames = codec.frames(buffer, at)
+        rows, batches, wrong = codec.parse(frames)
+        if frames.end <= at or rows.digest.size or wrong.size:
             return False
-        count = batches.count.astype(np.int64)
-        if (count < 1).any() or (batches.ids_length != 8 * count).any():
+        n = batches.ids_length >> 3  # what is claimed may be any number, and 8 times it too many bits
+        if (n < 1).any() or (batches.count != n.astype(np.uint64)).any():
             return False
-        if (batches.payloads_length % np.maximum(count, 1)).any():
+        if (batches.payloads_length % n).any():
             return False
-        at = found.end
+        at = frames.end
     return True
 
 
@@ -235,10 +235,10 @@ def _batches(content: bytes) -> Iterator[codec.Batch]:
     """The batches of an entry."""
     buffer, at = np.frombuffer(content, np.uint8), 0
     while at < buffer.size:
-        found = codec.frames(buffer, at)
-        assert found.end > at  # noqa: S101 - an entry with its checksum is what was written
-        yield from codec.parse(found)[1]
-        at = found.end
+        frames = codec.frames(buffer, at)
+        assert frames.end > at  # noqa: S101 - an entry with its checksum is what was written
+        yield from codec.parse(frames)[1]
+        at = frames.end
 
 
 def of_a_size(columns: ReportColumns, limit: int) -> list[ReportColumns]:

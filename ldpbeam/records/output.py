@@ -157,26 +157,26 @@ def _foreign(folder: Path) -> list[str]:
     record = _record(str(folder))
     recorded = {file.path for file in record.files} if record else set()
     ours = {RUN_RECORD, OUTCOME, _PAGE, LOCK}
-    found = []
+    foreign = []
     for path in folder.iterdir():
         if path.name in PARTS:
-            found += _foreign_in(path, recorded)
+            foreign += _foreign_in(path, recorded)
         elif path.name not in ours and not path.name.endswith(".tmp"):
-            found.append(path.name)
-    return sorted(found)
+            foreign.append(path.name)
+    return sorted(foreign)
 
 
 def _foreign_in(folder: Path, recorded: set[str]) -> list[str]:
     if not folder.is_dir():
         return [folder.name]
     pattern = _OURS[folder.name]
-    found = []
+    foreign = []
     for path in folder.iterdir():
         name = f"{folder.name}/{path.name}"
         ours = pattern.fullmatch(_UNFINISHED.sub("", path.name)) is not None or name in recorded
         if not ours or (path.is_dir() and not path.is_symlink()):
-            found.append(name)
-    return found
+            foreign.append(name)
+    return foreign
 
 
 def _refuse_others(output: str, collections: Sequence[Collection]) -> None:
@@ -201,13 +201,13 @@ def _refuse_others(output: str, collections: Sequence[Collection]) -> None:
 
 def _whose(output: str) -> dict[str, str]:
     """Names of the collections, by digest, that have results there."""
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for part in ("accounting", "estimates"):
         for file in listed(output, part):
             match = _OURS[part].fullmatch(file.path.rpartition("/")[2])
             if match is not None and match["digest"]:
-                found[match["digest"]] = match["name"]
-    return found
+                names[match["digest"]] = match["name"]
+    return names
 
 
 def _record(output: str) -> RunRecord | None:
@@ -320,15 +320,15 @@ def _put_in_place(folder: Path, scratch: Path, part: str) -> None:
         (scratch / part).rename(folder / part)
 
 
-def settle_objects(output: str, files: Iterable[FileRecord]) -> None:
-    """In an object store: what earlier runs left under names that this one did not write goes."""
-    kept = {file.path.rpartition("/")[2] for file in files}
-    kept |= {re.sub(r"-r\d{3,}\.parquet$", ".parquet", name) for name in kept}
+def remove_other_objects(output: str, files: Iterable[FileRecord]) -> None:
+    """Delete the objects of earlier runs whose names this run did not write; for object stores."""
+    names = {file.path.rpartition("/")[2] for file in files}
+    names |= {re.sub(r"-r\d{3,}\.parquet$", ".parquet", name) for name in names}
     gone = []
     for part in PARTS:
         for file in listed(output, part):
             name = file.path.rpartition("/")[2]
-            if name not in kept and _OURS[part].fullmatch(name):
+            if name not in names and _OURS[part].fullmatch(name):
                 gone.append(file.path)
     if gone:
         FileSystems.delete(gone)

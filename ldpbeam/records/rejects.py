@@ -73,18 +73,18 @@ def find_rejects(rejects: Path, collections: tuple[Collection, ...] = ()) -> Rej
 def _with_those_of(record: RunRecord, collections: tuple[Collection, ...]) -> tuple[Collection, ...]:
     """The collections given, and all others of the run; UsageError where its record did not keep them."""
     given = {collection.digest_hex for collection in collections}
-    missing = [kept for kept in record.collections if kept.digest not in given]
-    unknown = [f"{kept.name} version {kept.version}" for kept in missing if kept.definition is None]
+    missing = [one for one in record.collections if one.digest not in given]
+    unknown = [f"{one.name} version {one.version}" for one in missing if one.definition is None]
     if unknown:
         raise UsageError(
             "E-USAGE-REPLAY",
             f"the record of the run does not hold {', '.join(unknown)}, which it counted",
             remedy="Add its file with --collection.",
         )
-    return (*(collection_of(kept.definition) for kept in missing if kept.definition), *collections)
+    return (*(collection_of(one.definition) for one in missing if one.definition), *collections)
 
 
 def rejected_count(record: RunRecord) -> int:
     """Records rejected in a run, without conflicting repeats: what is replayed only makes those known."""
-    found = record.accounting.total.rejected
-    return sum(n for reason, n in found.items() if reason != Reason.CONFLICTING_ID.value)
+    rejected = record.accounting.total.rejected
+    return sum(n for reason, n in rejected.items() if reason != Reason.CONFLICTING_ID.value)

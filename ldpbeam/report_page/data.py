@@ -13,17 +13,18 @@ from pathlib import Path
 
 import numpy as np
 
+from ldpbeam.durable.record import read_fields
 from ldpbeam.errors import UsageError
 from ldpbeam.protocols.estimator import Result
 from ldpbeam.records.collection_record import CollectionRecord, HistogramRecord
 from ldpbeam.records.run_record import RUN_RECORD, RunRecord, read_record
 from ldpbeam.report_page.dates import Dates
 from ldpbeam.report_page.estimates import Floats, Ints, Slot, Snapshot, Truth, index, read
-from ldpbeam.report_page.significance import Noise, Standing
+from ldpbeam.report_page.significance import Standing
 from ldpbeam.report_page.text import clean_tree, count, plural
 from ldpbeam.text import clean
 
-KEPT = 2_000_000
+ESTIMATES_IN_MEMORY = 2_000_000
 """At most so many estimates are kept in memory, 60 bytes each; of larger runs they are read again."""
 
 
@@ -71,7 +72,7 @@ class CollectionData:
     changed: frozenset[int] = frozenset()
     """The values that rose or fell between the two halves of the epochs, among all."""
     dates: Dates = field(default_factory=Dates)
-    kept: Mapping[int, Snapshot] = field(default_factory=dict, repr=False)
+    in_memory: Mapping[int, Snapshot] = field(default_factory=dict, repr=False)
     """The epochs once read, where there is room."""
 
     @property
@@ -101,8 +102,8 @@ class CollectionData:
 
     def read(self, epoch: int, values: Iterable[int] | None = None) -> Snapshot:
         """The snapshot of one epoch, of all values or of a few."""
-        if epoch in self.kept:
-            whole = self.kept[epoch]
+        if epoch in self.in_memory:
+            whole = self.in_memory[epoch]
             return whole if values is None else whole.only(values)
         key = (self.collection.name, self.digest, self.histogram.attribute)
         return read(self.slots[epoch], key, epoch, values, self._true)
@@ -136,9 +137,9 @@ def load(output_dir: Path, truth: Path | None = None) -> Run:
     slots = index(output_dir / "estimates", problems)
     problems += _missing(output_dir, record)
     known = {
-        (kept.name, kept.digest, one.attribute): (kept, one)
-        for kept in (record.collections if record else ())
-        for one in kept.histograms
+        (recorded.name, recorded.digest, one.attribute): (recorded, one)
+        for recorded in (record.collections if record else ())
+        for one in recorded.histograms
     }
     for key in slots:
         if key not in known:
@@ -148,17 +149,17 @@ def load(output_dir: Path, truth: Path | None = None) -> Run:
             problems.append(f"{key[0]} ({key[1]}) has estimates but is not in run.json.")
     truths = _truths(truth, {key[2] for key in known}, problems)
     alone = len({key[:2] for key in known}) == 1
-    room = KEPT // max(len(known), 1)
+    room = ESTIMATES_IN_MEMORY // max(len(known), 1)
     collections = []
-    for key, (kept, one) in known.items():
+    for key, (recorded, one) in known.items():
         exact = truths.get(key[2])
         fits = exact is not None and (alone or exact.size == one.size)
         bare = CollectionData(
-            kept,
+            recorded,
             one,
             one.size,
             alone,
-            _distinction(kept, [other for other, _ in known.values()]),
+            _distinction(recorded, [other for other, _ in known.values()]),
             slots.get(key, {}),
             exact if fits else None,
         )
@@ -166,15 +167,15 @@ def load(output_dir: Path, truth: Path | None = None) -> Run:
     return Run(record, tuple(collections), tuple(problems), bool(truths))
 
 
-def _distinction(kept: CollectionRecord, others: Iterable[CollectionRecord]) -> str:
+def _distinction(recorded: CollectionRecord, others: Iterable[CollectionRecord]) -> str:
     """Of collections with one name the version; the digest too, where that is the same or not known."""
-    versions = {other.digest: other.version for other in others if other.name == kept.name}
+    versions = {other.digest: other.version for other in others if other.name == recorded.name}
     if len(versions) < 2:
         return ""
-    if not kept.version:
-        return f"digest {kept.digest}"
-    alike = list(versions.values()).count(kept.version) > 1
-    return f"version {kept.version}" + (f" (digest {kept.digest})" if alike else "")
+    if not recorded.version:
+        return f"digest {recorded.digest}"
+    alike = list(versions.values()).count(recorded.version) > 1
+    return f"version {recorded.version}" + (f" (digest {recorded.digest})" if alike else "")
 
 
 def _record(path: Path, problems: list[str]) -> RunRecord | None:
@@ -185,9 +186,9 @@ def _record(path: Path, problems: list[str]) -> RunRecord | None:
     try:
         record = read_record(path).as_record()
         shown = clean_tree(record)
-        for cleaned, kept in zip(shown["collections"], record["collections"], strict=True):
-            cleaned["definition"] = kept.get("definition")
-        return RunRecord.from_record(shown)
+        for cleaned, recorded in zip(shown["collections"], record["collections"], strict=True):
+            cleaned["definition"] = recorded.get("definition")
+        return read_fields(RunRecord, shown)
     except UsageError:
         problems.append(f"{RUN_RECORD} could not be read: it is missing, damaged or not the record of a run.")
         return None
@@ -217,8 +218,7 @@ def _truths(path: Path | None, attributes: set[str], problems: list[str]) -> dic
 def _summed_up(data: CollectionData, room: int) -> CollectionData:
     """The collection with all its epochs read once, and kept where they are at most ``room`` numbers."""
     order = sorted(data.slots)
-    noise = Noise(data.histogram, data.collection.guarantee)
-    standing = Standing(halves=len(order) // 2, noise=noise)
+    standing = Standing(halves=len(order) // 2)
     summaries: list[EpochSummary] = []
     last: Snapshot | None = None
     whole: dict[int, Snapshot] = {}
@@ -244,7 +244,7 @@ def _summed_up(data: CollectionData, room: int) -> CollectionData:
         standing={value: standing.of(value) for value in ranked},
         changed=standing.changed(),
         dates=begun,
-        kept=whole,
+        in_memory=whole,
     )
 
 

@@ -26,7 +26,7 @@ from ldpbeam.report_page.accounting_section import complaints, identity
 from ldpbeam.report_page.data import Run, load
 from ldpbeam.report_page.glosses import glosses
 from ldpbeam.report_page.parts import RECORD_ROWS, SECTIONS, Detail, Table, shortened
-from ldpbeam.report_page.sums import Asked, described
+from ldpbeam.report_page.sums import SumsAsked, described
 from ldpbeam.report_page.text import count, duration, plural, size
 from ldpbeam.report_page.view import Writer
 
@@ -81,7 +81,7 @@ def render(
     return _html(run, asked).encode("utf-8")
 
 
-def _html(run: Run, asked: Asked) -> str:
+def _html(run: Run, asked: SumsAsked) -> str:
     """Render the page."""
 
     record, shown = run.record, run.collections[:SECTIONS]
@@ -115,7 +115,7 @@ def _html(run: Run, asked: Asked) -> str:
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
     # A label may spell an address. Written like this it is shown the same and names none.
-    return _ADDRESS.sub(lambda found: found[0].replace(":", "&#58;").replace("/", "&#47;"), html)
+    return _ADDRESS.sub(lambda match: match[0].replace(":", "&#58;").replace("/", "&#47;"), html)
 
 
 def _status(record: RunRecord | None) -> dict[str, str]:
@@ -169,10 +169,10 @@ def _record(record: RunRecord) -> Iterator[tuple[str, str]]:
     yield "Time", duration(timings.total_seconds)
     if timings.reports_per_second is not None:
         yield "Speed", f"{count(round(timings.reports_per_second))} reports per second"
-    for kept in record.collections[:40]:
-        words = [f"digest {kept.digest}", *(f"{k} {v}" for k, v in list(kept.parameters.items())[:20])]
-        words.append(f"lateness {duration(kept.allowed_lateness_seconds)}")
-        yield f"Collection {kept.name}", " · ".join(words)
+    for one in record.collections[:40]:
+        words = [f"digest {one.digest}", *(f"{k} {v}" for k, v in list(one.parameters.items())[:20])]
+        words.append(f"lateness {duration(one.allowed_lateness_seconds)}")
+        yield f"Collection {one.name}", " · ".join(words)
 
 
 def _record_tables(record: RunRecord) -> list[Table]:
@@ -184,7 +184,7 @@ def _record_tables(record: RunRecord) -> list[Table]:
             Table(
                 title=f"Table: {plural(len(inputs), 'input')}",
                 head=["input"],
-                rows=[[path] for path in inputs[:RECORD_ROWS]],
+                rows=[[one.path] for one in inputs[:RECORD_ROWS]],
                 note=shortened(len(inputs), min(RECORD_ROWS, len(inputs)), "input", "first"),
             )
         )

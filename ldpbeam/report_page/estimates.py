@@ -144,7 +144,7 @@ def _label(label: str) -> str:
 
 def index(root: Path, problems: list[str]) -> dict[Key, dict[int, Slot]]:
     """Find the newest revision of every (collection, digest, attribute, epoch) below `root`."""
-    found: dict[Key, dict[int, Slot]] = {}
+    slots_of: dict[Key, dict[int, Slot]] = {}
     for path in sorted(root.rglob("*.parquet")):
         if path.name.startswith((".", "_")):
             continue
@@ -161,13 +161,13 @@ def index(root: Path, problems: list[str]) -> dict[Key, dict[int, Slot]]:
                 clean(str(row["digest"])),
                 clean(str(row.get("attribute") or "")),
             )
-            slots = found.setdefault(key, {})
+            slots = slots_of.setdefault(key, {})
             slot = slots.setdefault(row["epoch"], Slot(row["revision"], []))
             if row["revision"] > slot.revision:
                 slot.revision, slot.paths = row["revision"], [path]
             elif row["revision"] == slot.revision:
                 slot.paths.append(path)
-    return found
+    return slots_of
 
 
 def read(slot: Slot, key: Key, epoch: int, values: Iterable[int] | None, truth: TruthOf) -> Snapshot:

@@ -60,10 +60,10 @@ def glosses(sizes: Iterable[int], reasons: Iterable[str]) -> list[Gloss]:
     """The words of a page: of collections with so many values, and records rejected for these reasons."""
     known = sorted({size for size in sizes if size > 1})
     k = ", ".join(count(size) for size in known[:8])
-    found = [("k", f"how many values the domain has{f', here {k}' if k else ''}")]
-    found.append(
+    words = [("k", f"how many values the domain has{f', here {k}' if k else ''}")]
+    words.append(
         ("1/k", "the frequency of every value if all were equally common: the answer without any report")
     )
     refused = {reason.value: reason.explanation for reason in Reason}
-    found += [(reason, refused[reason]) for reason in sorted(set(reasons)) if reason in refused]
-    return [*_ALWAYS, *found]
+    words += [(reason, refused[reason]) for reason in sorted(set(reasons)) if reason in refused]
+    return [*_ALWAYS, *words]

@@ -46,10 +46,10 @@ class LivePage:
         """
         with self._lock:
             try:
-                found = (self._output / RUN_RECORD).stat()
+                status = (self._output / RUN_RECORD).stat()
             except FileNotFoundError:
                 return self._page
-            stamp = (found.st_mtime_ns, found.st_ino)
+            stamp = (status.st_mtime_ns, status.st_ino)
             if stamp != self._made_of and self._clock() >= self._again:
                 self._make(stamp)
             return self._page

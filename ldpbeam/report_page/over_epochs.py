@@ -140,12 +140,12 @@ class _Drawing:
 
     def _marked(self, rows: list[charts.Row]) -> list[charts.Row]:
         """The rows with a mark at each epoch whose estimates are withheld."""
-        kept = [row for row in rows if row["epoch"] not in self.withheld]
+        shown = [row for row in rows if row["epoch"] not in self.withheld]
         gaps = [
             {**_gap(epoch), "mark": WITHHELD, "note": f"{self.data.dates.named(epoch)}: withheld, {why}"}
             for epoch, why in self.withheld.items()
         ]
-        return sorted([*kept, *gaps], key=lambda row: int(row["epoch"]))
+        return sorted([*shown, *gaps], key=lambda row: int(row["epoch"]))
 
     def _reason(self, value: int) -> str:
         distance, _, change = self.data.standing[value]

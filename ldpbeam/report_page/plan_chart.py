@@ -10,7 +10,7 @@ import altair as alt
 from ldpbeam.planning.chart import Line, lines
 from ldpbeam.planning.plan import Plan
 from ldpbeam.planning.quantity import quantity
-from ldpbeam.planning.words import asked, budget_name
+from ldpbeam.planning.sentences import asked, budget_name
 from ldpbeam.report_page.svg import document
 
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#B8860B", "#555555")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import exp, log
 
 from ldpbeam.collection.record import collection_of
-from ldpbeam.planning.shuffled import of_collection, shuffled_words
+from ldpbeam.planning.shuffler import of_collection, shuffled_words
 from ldpbeam.promise.statements import epsilon
 from ldpbeam.records.collection_record import CollectionRecord, Curve, GuaranteeRecord
 from ldpbeam.report_page import charts
@@ -19,7 +19,7 @@ _MANY = 100_000
 
 
 @dataclass(frozen=True)
-class Promise:
+class PromiseRow:
     """One line of the privacy table."""
 
     name: str
@@ -31,7 +31,7 @@ class Promise:
 class Privacy:
     """The promises of a collection, and the loss over reports where it is known."""
 
-    promises: Sequence[Promise]
+    promises: Sequence[PromiseRow]
     losses: Figure | None
     meaning: str
 
@@ -40,25 +40,25 @@ def privacy(collection: CollectionRecord, name: str) -> Privacy:
     """The guarantee of a collection; what run.json does not state is left out."""
     guarantee = collection.guarantee
     if guarantee is None:
-        nothing = Promise("Guarantee", "–", "run.json states none for this collection.")
+        nothing = PromiseRow("Guarantee", "–", "run.json states none for this collection.")
         return Privacy([nothing], None, _meaning(None))
-    promises = [Promise(one.title, one.value, one.text) for one in guarantee.statements]
-    hidden = [Promise("Not hidden", "visible", sentence) for sentence in guarantee.not_hidden]
+    promises = [PromiseRow(one.title, one.value, one.text) for one in guarantee.statements]
+    hidden = [PromiseRow("Not hidden", "visible", sentence) for sentence in guarantee.not_hidden]
     if guarantee.not_capped:
-        hidden.append(Promise("Not covered", "adds up", guarantee.not_capped))
+        hidden.append(PromiseRow("Not covered", "adds up", guarantee.not_capped))
     lines = [*promises, *hidden, *_assumed(guarantee), *_shuffled(collection)]
     return Privacy(lines, _losses(guarantee, name), _meaning(guarantee.first_report))
 
 
-def _shuffled(collection: CollectionRecord) -> list[Promise]:
+def _shuffled(collection: CollectionRecord) -> list[PromiseRow]:
     """What a shuffler would add; nothing where that is not known."""
     if collection.definition is None:
         return []
     made = collection_of(collection.definition)
-    found = of_collection(made, _MANY)
-    if found is None:
+    shuffled = of_collection(made, _MANY)
+    if shuffled is None:
         return []
-    return [Promise("Behind a shuffler, ε", epsilon(found.one_report), shuffled_words(made, _MANY))]
+    return [PromiseRow("Behind a shuffler, ε", epsilon(shuffled.one_report), shuffled_words(made, _MANY))]
 
 
 def _meaning(first: float | None) -> str:
@@ -80,13 +80,13 @@ def odds(loss: float) -> str:
     return f"10^{loss / log(10):.1f}"
 
 
-def _assumed(guarantee: GuaranteeRecord) -> list[Promise]:
+def _assumed(guarantee: GuaranteeRecord) -> list[PromiseRow]:
     """What a report about several counters rests on, and what it spends without that."""
     without = guarantee.first_report_without_assumption
     if not guarantee.assumption or without is None:
         return []
     meaning = f"One report. Assumed: {guarantee.assumption}"
-    return [Promise("If the assumption fails", epsilon(without), meaning)]
+    return [PromiseRow("If the assumption fails", epsilon(without), meaning)]
 
 
 def _losses(guarantee: GuaranteeRecord, name: str) -> Figure | None:
@@ -111,13 +111,12 @@ def _losses(guarantee: GuaranteeRecord, name: str) -> Figure | None:
     if level is not None:
         keys.append(Key("dash", charts.UNIFORM, level[0]))
     return Figure.of(
-        lambda small: charts.lines(series, small, "reports t", "~g", level=level),
+        charts.lines(series, "reports t", "~g", level=level and level[1]),
         f"{name}-loss",
         "Loss over reports",
         sentence,
         keys=keys,
         table=_table(same, anything),
-        narrow_keys=True,
     )
 
 

@@ -45,7 +45,7 @@ class AddedUp:
 
 
 @dataclass(frozen=True)
-class Asked:
+class SumsAsked:
     """What is known about the collections of a run, and which groups of values are asked for.
 
     Attributes:
@@ -57,7 +57,7 @@ class Asked:
     groups: Mapping[tuple[str, str], dict[str, list[int]]] = field(default_factory=dict)
 
 
-def described(record: RunRecord | None, output_dir: Path, group_file: Path | None) -> Asked:
+def described(record: RunRecord | None, output_dir: Path, group_file: Path | None) -> SumsAsked:
     """The collections of a run's record, and the groups of a file for every attribute that has its values.
 
     Raises:
@@ -65,11 +65,11 @@ def described(record: RunRecord | None, output_dir: Path, group_file: Path | Non
     """
     collections: dict[str, Collection] = {}
     with suppress(CollectionError):  # it cannot be made again; those before it can
-        for kept in () if record is None else record.collections:
-            if kept.definition is not None:
-                collections[kept.digest] = collection_of(kept.definition)
+        for recorded in () if record is None else record.collections:
+            if recorded.definition is not None:
+                collections[recorded.digest] = collection_of(recorded.definition)
     if group_file is None:
-        return Asked(collections)
+        return SumsAsked(collections)
     groups, why = {}, None
     for digest, collection in collections.items():
         for attribute, domain in collection.histograms:
@@ -84,10 +84,10 @@ def described(record: RunRecord | None, output_dir: Path, group_file: Path | Non
             where=str(output_dir),
             remedy="Run again, or leave out --group.",
         )
-    return Asked(collections, groups)
+    return SumsAsked(collections, groups)
 
 
-def added_up(data: CollectionData, asked: Asked, detail: Detail, name: str) -> AddedUp | None:
+def added_up(data: CollectionData, asked: SumsAsked, detail: Detail, name: str) -> AddedUp | None:
     """The sums of the last epoch that has estimates; None where there is nothing to add up."""
     collection, snapshot = asked.collections.get(data.digest), data.last
     if collection is None or snapshot is None or data.mean or not np.isfinite(snapshot.estimate).all():
@@ -126,8 +126,8 @@ class _Drawing:
     def _estimated(self, sums: Sums) -> tuple[Floats, Floats]:
         """Estimates and standard errors, (sums,) each."""
         errors = errors_of_sums(self.collection, self.data.histogram.attribute, sums)
-        found = errors.variance(self.snapshot.estimate[None], self.snapshot.reports[None])
-        return sums.estimate(self.snapshot.estimate), np.sqrt(found[0])
+        variance = errors.variance(self.snapshot.estimate[None], self.snapshot.reports[None])
+        return sums.estimate(self.snapshot.estimate), np.sqrt(variance[0])
 
     @property
     def _when(self) -> str:
@@ -175,7 +175,7 @@ class _Drawing:
             )
         keys = [Key("dot", charts.RAW, "share of the devices"), Key("line", charts.RAW, "95 % interval")]
         return Figure.of(
-            lambda small: charts.bars(rows[:shown], "~%", small),
+            charts.bars(rows[:shown], "~%"),
             f"{self.name}-groups",
             f"{self._when}: groups of values",
             sentence,
@@ -214,7 +214,7 @@ class _Drawing:
         )
         keys = [Key("line", charts.RAW, "raw, added up"), Key("band", charts.RAW, "95 % band of the curve")]
         return Figure.of(
-            lambda small: charts.curve(rows, small, "value"),
+            charts.curve(rows),
             f"{self.name}-curve",
             f"{self._when}: cumulative shares",
             sentence,

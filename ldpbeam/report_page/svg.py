@@ -49,15 +49,13 @@ def document(chart: alt.LayerChart | alt.VConcatChart, summary: str, name: str) 
     return svg.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" font-family="sans-serif" ', 1)
 
 
-def render(
-    chart: alt.Chart | alt.LayerChart | alt.VConcatChart, summary: str, name: str, kind: str = ""
-) -> Markup:
+def render(chart: alt.Chart | alt.LayerChart | alt.VConcatChart, summary: str, name: str) -> Markup:
     """Draw `chart`; `summary` is what a screen reader says, `name` a prefix unique on the page."""
     svg = vl_convert.vegalite_to_svg(chart.to_dict(validate=False), allowed_base_urls=[], show_warnings=False)
     root = ElementTree.fromstring(svg)  # noqa: S314 - the renderer's, which declares no entities
     width, height = root.get("width", "0"), root.get("height", "0")
     _rewrite(root, name, {})
-    root.set("class", f"chart {kind}".strip())
+    root.set("class", "chart")
     root.set("role", "img")
     root.set("aria-label", summary)
     root.set("width", width)
@@ -78,19 +76,19 @@ def _rewrite(element: ElementTree.Element, name: str, seen: dict[str, str]) -> N
     if tag not in _ELEMENTS:
         raise ValueError(f"The chart renderer wrote <{tag}>, which a page must not contain.")
     element.tag = tag
-    kept = {
+    attributes = {
         key: _short(key, value)
         for key, value in element.attrib.items()
         if key in _ATTRIBUTES and (key, value) not in _IDLE
     }
     if element.get(_ROLE, "axis") in _NOT_MARKS:
-        kept.pop("aria-label", None)
-    if "id" in kept:
-        kept["id"] = renamed(kept["id"])
-    if "clip-path" in kept:
-        kept["clip-path"] = _ID.sub(lambda found: f"url(#{renamed(found[1])})", kept["clip-path"])
+        attributes.pop("aria-label", None)
+    if "id" in attributes:
+        attributes["id"] = renamed(attributes["id"])
+    if "clip-path" in attributes:
+        attributes["clip-path"] = _ID.sub(lambda match: f"url(#{renamed(match[1])})", attributes["clip-path"])
     element.attrib.clear()
-    element.attrib.update(kept)
+    element.attrib.update(attributes)
     for child in list(element):
         _rewrite(child, name, seen)
         if _empty(child):
@@ -101,7 +99,7 @@ def _short(key: str, value: str) -> str:
     """Round the coordinates in a geometry attribute to a tenth of a pixel."""
     if key not in _GEOMETRY:
         return value
-    return _LONG.sub(lambda found: f"{float(found[0]):.1f}".removesuffix(".0"), value)
+    return _LONG.sub(lambda match: f"{float(match[0]):.1f}".removesuffix(".0"), value)
 
 
 def _empty(element: ElementTree.Element) -> bool:

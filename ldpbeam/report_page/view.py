@@ -18,7 +18,7 @@ from ldpbeam.report_page.over_epochs import OverEpochs, over_epochs
 from ldpbeam.report_page.parts import Detail, Figure, Table
 from ldpbeam.report_page.poisoning import Poisoning, poisoning
 from ldpbeam.report_page.privacy import Privacy, privacy
-from ldpbeam.report_page.sums import AddedUp, Asked, added_up
+from ldpbeam.report_page.sums import AddedUp, SumsAsked, added_up
 from ldpbeam.report_page.text import DASH, count, duration, plain, plural, points, share
 
 _NAMED = 12
@@ -71,7 +71,7 @@ class Writer:
         record: RunRecord | None,
         detail: Detail,
         name: str,
-        asked: Asked,
+        asked: SumsAsked,
         again: bool = False,
     ) -> None:
         """Bind the data; nothing is drawn yet. `asked` says what is added up.
@@ -87,11 +87,11 @@ class Writer:
         self.again = again
         self.form = plain if data.mean else share
         self.usable = [epoch for epoch in data.epochs if epoch.usable]
-        booked = record.accounting if record else None
+        of_run = record.accounting if record else None
         self.indicators = record.indicators if record else None
         self.stream = record is not None and record.stream is not None
-        self.accounts = [row for row in booked.epochs if row.digest == data.digest] if booked else []
-        self.rest = booked.unattributed if booked and data.alone else None
+        self.accounts = [row for row in of_run.epochs if row.digest == data.digest] if of_run else []
+        self.rest = of_run.unattributed if of_run and data.alone else None
         everything = [row.account for row in self.accounts] + ([self.rest] if self.rest else [])
         self.total = accounting.summed(everything) if everything else None
         self.withheld = self._withheld()
@@ -228,8 +228,8 @@ class Writer:
             if not promises.non_negative:
                 return "raw", "the mean as it was estimated"
             return "clipped", f"the mean, brought into {self.data.reach} where it lies outside"
-        kept = [("adds up to 1", promises.sums_to_one), ("nothing negative", promises.non_negative)]
-        return method, ", ".join(words for words, held in kept if held) or "the raw estimates as they are"
+        texts = [("adds up to 1", promises.sums_to_one), ("nothing negative", promises.non_negative)]
+        return method, ", ".join(words for words, held in texts if held) or "the raw estimates as they are"
 
     def _epochs_note(self) -> str:
         if not self.data.epochs:
@@ -249,8 +249,8 @@ class Writer:
 
     def _withheld(self) -> dict[int, str]:
         """Why an epoch has no estimates although some of its reports were counted, by epoch."""
-        found = {row.epoch: row.withheld for row in self.accounts if row.withheld}
-        return {**found, **{e.epoch: e.status for e in self.data.epochs if not e.usable}}
+        withheld = {row.epoch: row.withheld for row in self.accounts if row.withheld}
+        return {**withheld, **{e.epoch: e.status for e in self.data.epochs if not e.usable}}
 
     def _withheld_note(self) -> str:
         reasons: dict[str, list[int]] = {}

@@ -55,12 +55,23 @@ def crowd(randomiser: Randomiser, devices: int, delta: float = DELTA) -> int:
 
     Functions are drawn independently, so that a given one is shared by at least this many, but with a
     probability of ``delta``/200.
+
+    Args:
+        randomiser: of one report.
+        devices: that report.
+        delta: of the guarantee.
     """
     return 1 + _at_least(devices - 1, 1 / randomiser.functions, delta / 200)
 
 
 def hiding(randomiser: Randomiser, devices: int, failing: float) -> int:
-    """Of a crowd, how many others surely are of one of the three kinds, but with so small a probability."""
+    """Of a crowd, how many others surely are of one of the three kinds, but with so small a probability.
+
+    Args:
+        randomiser: of one report.
+        devices: of the crowd.
+        failing: probability.
+    """
     return _at_least(devices - 1, randomiser.chances.hiding, failing)
 
 
@@ -151,9 +162,9 @@ def hockey_stick(randomiser: Randomiser, others: int) -> Callable[[float], float
         at = np.where((least >= 1) & (least - 1 <= fewer), _half(fewer, least - 1, gammaln), 0.0)
         from_one_less = np.where(least <= 0, 1.0, beyond + at)
         whole = np.where(total > 0, (beyond + from_one_less) / 2, (least <= 0).astype(np.float64))
-        found = before * alpha * ((p - e) * from_one_less + (1 - e * p) * beyond)
-        found += same * rest * (1 - e) * whole
-        return float(np.sum(found)) + _LOST
+        terms = before * alpha * ((p - e) * from_one_less + (1 - e * p) * beyond)
+        terms += same * rest * (1 - e) * whole
+        return float(np.sum(terms)) + _LOST
 
     return delta
 

@@ -124,7 +124,7 @@ def simulate(  # noqa: PLR0913 - the options of a command, by name
         ValueError: the seed is negative.
     """
     reports = out / "reports"
-    simulation = Simulation(collection, population, seed, first_epoch)
+    simulation = PopulationEpochs(collection, population, seed, first_epoch)
     try:
         report_file(reports, first_epoch, format, compression)
     except ValueError as error:
@@ -150,7 +150,7 @@ def simulate(  # noqa: PLR0913 - the options of a command, by name
     return record
 
 
-class Simulation:
+class PopulationEpochs:
     """The epochs of a population, whatever becomes of the reports. Arguments and errors as for simulate()."""
 
     def __init__(
@@ -250,13 +250,13 @@ def _parts(population: Population | Joint) -> tuple[Population, ...]:
 
 def _labels(collection: Collection, population: Population | Joint) -> list[pa.Array]:
     """A name per value of each attribute: the collection's, else the data's, else the index."""
-    found = []
+    columns = []
     for (_, domain), part in zip(collection.histograms, _parts(population), strict=True):
         plain = domain.labels is None and domain.maximum is None
         named = part.labels if plain and part.labels is not None else ("",) * domain.size
         names = [name or domain.label(value) for value, name in enumerate(named)]
-        found.append(pa.array(names, pa.string()))
-    return found
+        columns.append(pa.array(names, pa.string()))
+    return columns
 
 
 def _truth(epoch: int, attribute: str, values: NDArray[np.int32], labels: pa.Array) -> pa.Table:

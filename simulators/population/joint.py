@@ -28,10 +28,10 @@ from numpy.typing import NDArray
 
 from ldpbeam.collection.domain import Domain
 
-from ..words import RandomWords
+from ..random_words import RandomWords
 from .columns import column
-from .contract import ABSENT, INDEX, Note, Population, Request, unnoted
-from .drawn import syn, zipf
+from .request import ABSENT, INDEX, Note, Population, Request, unnoted
+from .synthetic_values import syn, zipf
 from .tables import column_names, counted, encode, in_header, read_columns
 
 JOINT_SPECS = "syn[:CHANGE], zipf:EXPONENT[:CHANGE], table:FILE[,permute], marginals:FILE"
@@ -154,15 +154,15 @@ def _table(requests: Sequence[Request], names: Sequence[str], limit: int | None)
 def _marginals(requests: Sequence[Request], names: Sequence[str], limit: int | None) -> Joint:
     path = Path(requests[0].rest)
     try:
-        found = json.loads(path.read_text("utf-8"))
+        content = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
         raise ValueError(f"{path} cannot be read as JSON ({error}); repair the file") from None
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise ValueError(f"{path} is no JSON object; write attribute names with lists of counts")
     parts, total = [], None
     columns = []
     for request, name in zip(requests, names, strict=True):
-        counts = found.get(_named(name, list(found)))
+        counts = content.get(_named(name, list(content)))
         size = request.domain.size
         if not (
             isinstance(counts, list)

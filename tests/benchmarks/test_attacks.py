@@ -14,7 +14,7 @@ import pytest
 from scipy.stats import binom
 
 from benchmarks import attacks
-from ldpbeam.audit.standard import one_collection
+from ldpbeam.audit.standard_collections import one_collection
 from ldpbeam.client import Device
 
 LEVELS = {"epsilon_longitudinal": 2.0, "epsilon_first": 1.0}

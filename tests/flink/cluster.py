@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
 import time
 import urllib.request
+from base64 import b64decode
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
+from urllib.parse import quote
+
+from apache_beam.coders import VarIntCoder
 
 from tests.conftest import REPOSITORY
 from tests.flink.fetch import flink, job_server
@@ -26,6 +32,8 @@ Found = TypeVar("Found")
 
 JAVA = ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
 """Short-lived processes: the optimising compiler would take more time than its code saves."""
+
+COUNTER = "beam:metric:user:sum_int64:v1"
 
 # Flink reflects into the JDK; the list is the one of Flink's own default configuration.
 OPEN = [
@@ -213,6 +221,8 @@ class Cluster:
             "cluster.evenly-spread-out-slots": "true",
             "state.checkpoints.dir": (folder / "checkpoints").as_uri(),
             "io.tmp.dirs": str(folder / "tmp"),
+            # A batch has a dozen shuffles side by side, and each takes 512 of the 2,048 buffers by default.
+            "taskmanager.network.sort-shuffle.min-buffers": "64",
             # A killed TaskManager is to be noticed, and the job to start again, within seconds: two
             # heartbeats that cannot be delivered say so. One that is merely late does not: on a machine
             # that stands still for seconds, all are.
@@ -346,6 +356,30 @@ class Cluster:
     def restarts(self, job: str) -> int:
         """How often the job was started again from a checkpoint."""
         return int(self.get(f"/jobs/{job}/checkpoints")["counts"]["restored"])
+
+    def counters(self, job: str) -> dict[str, int]:
+        """Beam's counters of the namespace `ldpbeam` of a batch, as the job's page has them at its end."""
+        found: Counter[str] = Counter()
+        for accumulator in self.get(f"/jobs/{job}/accumulators")["user-task-accumulators"]:
+            if accumulator["name"] == "__metricscontainers":
+                for one in json.loads(accumulator["value"])["metrics"]["attempted"]:
+                    if one["urn"] == COUNTER and one["labels"]["NAMESPACE"] == "ldpbeam":
+                        found[one["labels"]["NAME"]] += VarIntCoder().decode(b64decode(one["payload"]))
+        return dict(found)
+
+    def live_counters(self, job: str) -> dict[str, int]:
+        """The same of a stream, since its last restart, as the tasks of the page show them.
+
+        A page that nobody has looked at for some seconds is empty or old at first.
+        """
+        found: Counter[str] = Counter()
+        for vertex in self.get(f"/jobs/{job}")["vertices"]:
+            place = f"/jobs/{job}/vertices/{vertex['id']}/subtasks/metrics"
+            names = [one["id"] for one in self.get(place)]
+            ours = [name for name in names if re.search(r"[.]ldpbeam_(reports|results)(?!_per)", name)]
+            for one in self.get(f"{place}?get={quote(','.join(ours))}&agg=sum") if ours else []:
+                found[one["id"].rpartition(".ldpbeam_")[2]] += int(one["sum"])
+        return dict(found)
 
     def problems(self, job: str) -> str:
         """Why the job failed or restarted, newest first."""

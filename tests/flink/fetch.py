@@ -24,7 +24,16 @@ from typing import NoReturn
 
 from tests.conftest import REPOSITORY
 
-__all__ = ["FLINK_MINOR", "FetchError", "JobServer", "connectors", "flink", "job_server", "kafka"]
+__all__ = [
+    "FLINK_MINOR",
+    "FetchError",
+    "JobServer",
+    "calls_from_java",
+    "connectors",
+    "flink",
+    "job_server",
+    "kafka",
+]
 
 CACHE = REPOSITORY / ".cache" / "flink"
 
@@ -44,6 +53,9 @@ ASSEMBLED = "2.70.0"
 
 JOB_SERVICE = "2.65.0"
 """Newest release of the one part, beam-runners-java-job-service, that has no release as new as the rest."""
+
+EXTENSIONS = "2.65.0"
+"""Newest release of beam-sdks-java-extensions-python that was found in a partial repository."""
 
 WITH_PARTS = (
     f"org.apache.kafka:kafka-clients:{KAFKA}",
@@ -157,6 +169,12 @@ def connectors() -> str:
     names = [f"beam-sdks-java-io-{part}expansion-service" for part in ("", "google-cloud-platform-")]
     _fetch(folder, [f"org.apache.beam:{name}:{server.beam}" for name in names])
     return os.pathsep.join(str(folder / f"{name}-{server.beam}.jar") for name in names)
+
+
+def calls_from_java() -> Path:
+    """A folder of archives with which a pipeline of Java calls a transform of Python."""
+    name = "org.apache.beam:beam-sdks-java-extensions-python"
+    return _fetch(CACHE / f"calls-{EXTENSIONS}", [f"{name}:{EXTENSIONS}", "org.slf4j:slf4j-simple:1.7.36"])
 
 
 def flink() -> Path:

@@ -20,7 +20,9 @@ JAVA = ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
 
 
 def main() -> None:
-    given = dict(word.lstrip("-").split("=", 1) for word in sys.argv[1:] if "=" in word)
+    # Prism puts values into quotes, as a shell would take off.
+    words = (word.lstrip("-").split("=", 1) for word in sys.argv[1:] if "=" in word)
+    given = {name: value.strip("'") for name, value in words}
     service = beam_provision_api_pb2_grpc.ProvisionServiceStub(
         grpc.insecure_channel(given["provision_endpoint"])
     )

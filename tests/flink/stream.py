@@ -1,15 +1,14 @@
 """The streaming graph itself, over reports that can be counted by a plain loop.
 
 Message i holds reports of one collection; half of them are sent again by its neighbour, and some belong to
-the first epoch though they arrive much later. Nothing lost or doubled can cancel out: the books say how many
-reports were read, counted and repeated, and these numbers are compared as well.
+the first epoch though they arrive much later. Nothing lost or doubled can cancel out: the account
+says how many reports were read, counted and repeated, and these numbers are compared as well.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,15 +26,26 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.job.config import RunConfig
 from ldpbeam.pipelines.unbounded import collect_stream
-from ldpbeam.wire import report_pb2
 from tests.pipelines.running import collection
+from tests.reference.stream import Arrived, Model, batch_message
 
-__all__ = ["Config", "Counts", "Published", "build", "count", "expected", "message", "outcome"]
+__all__ = [
+    "Config",
+    "Counts",
+    "Published",
+    "arriving",
+    "build",
+    "count",
+    "expected",
+    "message",
+    "messages",
+    "outcome",
+]
 
 SIZE = 11
 
 Counts = dict[int, tuple[list[int], dict[str, int]]]
-"""By epoch: support of each value, and the books."""
+"""By epoch: support of each value, and the account."""
 
 
 @dataclass(frozen=True)
@@ -92,13 +102,7 @@ def reports(config: Config, number: int) -> tuple[int, list[int]]:
 def message(config: Config, number: int) -> bytes:
     """A serialized batch; the reported value follows from the id, so that repeats are repeats."""
     epoch, ids = reports(config, number)
-    return report_pb2.ReportBatch(
-        digest=config.agreed.digest,
-        epoch=epoch,
-        count=len(ids),
-        report_ids=ids,
-        payloads=bytes(_value(name) for name in ids),
-    ).SerializeToString()
+    return batch_message(config.agreed.digest, epoch, ids, bytes(_value(name) for name in ids))
 
 
 def _value(name: int) -> int:
@@ -106,32 +110,30 @@ def _value(name: int) -> int:
 
 
 def expected(config: Config) -> Counts:
-    """By a plain loop."""
-    sent: dict[int, list[int]] = {}
-    for number in range(config.blocks):
-        epoch, ids = reports(config, number)
-        sent.setdefault(epoch, []).extend(ids)
-    found: Counts = {}
-    for epoch, ids in sorted(sent.items()):
-        once = Counter(_value(name) for name in set(ids))
-        repeats = len(ids) - len(set(ids))
-        books = {"read": len(ids), "counted": len(set(ids)), "duplicate": repeats, "late": 0, "pending": 0}
-        found[epoch] = ([once[value] for value in range(SIZE)], books)
-    return found
+    """By the rules of a stream."""
+    model, agreed = Model(), config.agreed
+    arrivals = (config.arrival(number).micros for number in range(config.blocks))
+    model.land((Arrived(message(config, number), when) for number, when in enumerate(arrivals)), [agreed])
+    named = ("read", "counted", "duplicate", "late")
+    return {
+        epoch: (model.support((digest, epoch)), {**{name: line[name] for name in named}, "pending": 0})
+        for (digest, epoch), line in model.lines.items()
+        if epoch is not None
+    }
 
 
 def outcome(config: Config) -> Counts:
-    """The newest revision of each epoch, and its books, as published so far."""
+    """The newest revision of each epoch, and its account, as published so far."""
     found: Counts = {}
     for path in sorted(Path(config.output, "accounting").glob("*-epoch-*.json")):
         record = json.loads(path.read_text())
         if record["revisions"]:
             table = pq.read_table(Path(config.output, record["revisions"][-1]["file"]))
-            books = {
+            account = {
                 name: record["accounting"][name]
                 for name in ("read", "counted", "duplicate", "late", "pending")
             }
-            found[record["epoch"]] = (table["support"].to_pylist(), books)
+            found[record["epoch"]] = (table["support"].to_pylist(), account)
     return found
 
 
@@ -160,16 +162,22 @@ class Published:
 
 def build(pipeline: beam.Pipeline, config: Config) -> None:
     """Source and graph."""
-    count(pipeline | "Source" >> _source(config), config)
+    count(arriving(pipeline, config), config)
+
+
+def arriving(pipeline: beam.Pipeline, config: Config) -> beam.PCollection[int]:
+    """The source: numbers of messages, each at the time of its arrival."""
+    return pipeline | "Source" >> _source(config)
+
+
+def messages(numbers: beam.PCollection[int], config: Config) -> beam.PCollection[bytes]:
+    """The messages of numbers, at the same times."""
+    return numbers | "Message" >> beam.ParDo(_Send(config)).with_output_types(bytes)
 
 
 def count(numbers: beam.PCollection[int], config: Config) -> None:
     """Numbers, at the time of their arrival, as messages through the real graph."""
-    _ = (
-        numbers
-        | "Message" >> beam.ParDo(_Send(config)).with_output_types(bytes)
-        | "Collect" >> collect_stream(config.run)
-    )
+    _ = messages(numbers, config) | "Collect" >> collect_stream(config.run)
 
 
 class _Send(beam.DoFn):

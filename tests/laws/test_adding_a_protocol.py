@@ -31,11 +31,11 @@ from ldpbeam.channels.channel import SymbolChannel
 from ldpbeam.cli.main import main
 from ldpbeam.collection.file import load_collection
 from ldpbeam.errors import InvalidPayload, Reason
-from ldpbeam.privacy.guarantee import Guarantee, Inputs
+from ldpbeam.privacy.guarantee import Guarantee, MemoisedInputs
 from ldpbeam.protocols import PROTOCOLS, Parameters
 from ldpbeam.protocols.contract import FrequencyProtocol
 from ldpbeam.protocols.counter import Counter
-from ldpbeam.protocols.device import Device, Memo
+from ldpbeam.protocols.device import Memo, ProtocolDevice
 from ldpbeam.protocols.direct import Direct
 from ldpbeam.protocols.estimator import FrequencyEstimator
 from ldpbeam.protocols.forgery import Forgery
@@ -76,7 +76,7 @@ class Thrifty(Direct):
 
 
 @dataclass(frozen=True)
-class VeilDevice(Device[int]):
+class VeilDevice(ProtocolDevice[int]):
     """A response is a value, or k for nothing. ``nothing`` is the weight of silence over 2**64."""
 
     ENCODING = "veil"
@@ -249,7 +249,7 @@ class Veil(FrequencyProtocol[int]):
     @property
     def guarantee(self) -> Guarantee:
         """That of the round: silence has the ratio 1."""
-        return Guarantee(self.instant.ratio, Inputs.NONE)
+        return Guarantee(self.instant.ratio, MemoisedInputs.NONE)
 
     @cached_property
     def device(self) -> VeilDevice:
@@ -484,7 +484,7 @@ def test_a_class_without_a_piece_is_refused(piece: str) -> None:
 
 def test_the_pieces_are_all_that_is_abstract() -> None:
     """A new abstract member of a base belongs on the page and above."""
-    bases = (Device, Counter, FrequencyEstimator, Simulation, FrequencyLaw, FrequencyProtocol)
+    bases = (ProtocolDevice, Counter, FrequencyEstimator, Simulation, FrequencyLaw, FrequencyProtocol)
     abstract = {name for base in bases for name in base.__abstractmethods__}
     constants = {"ENCODING", "ID", "NAME", "PARAMETERS", "SOURCE"}
     # FrequencyEstimator has its own estimate and consistent.

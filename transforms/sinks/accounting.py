@@ -25,6 +25,7 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import instant
 from ldpbeam.durable.document import document, parse_document
 from ldpbeam.durable.errors import DamageError
+from ldpbeam.durable.record import read_fields, whole
 from ldpbeam.errors import LdpError, Reason
 from ldpbeam.histogram import EpochHistogram
 
@@ -42,7 +43,13 @@ def epoch_stem(collection: Collection, epoch: int) -> str:
 
 
 def named_stem(name: str, digest: str, epoch: int) -> str:
-    """The same, of a collection of which only the name and the digest are known."""
+    """The same, of a collection of which only the name and the digest are known.
+
+    Args:
+        name: of the collection.
+        digest: of the collection, 16 hexadecimal digits.
+        epoch: number of the epoch.
+    """
     return f"{name}-{digest}-epoch-{epoch:06d}"
 
 
@@ -90,11 +97,18 @@ class Revision:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Revision:
-        """The reverse of :meth:`as_record`; outputs of earlier versions have no indicators."""
+        """The reverse of :meth:`as_record`."""
         table = FileRecord.from_record({**record, "path": record["file"]}) if record["file"] else None
-        result = (record["pane"], record["n"], record["withheld"], record.get("content", ""))
-        rest = (record.get("job", ""), record.get("indicators", []), table)
-        return cls(int(record["revision"]), *result, *rest)
+        return cls(
+            whole(record["revision"]),
+            str(record["pane"]),
+            whole(record["n"]),
+            str(record["withheld"]),
+            str(record["content"]),
+            str(record.get("job", "")),
+            list(record["indicators"]),
+            table,
+        )
 
 
 @dataclass(frozen=True)
@@ -130,7 +144,13 @@ class EpochAccounting:
     def of_histogram(
         cls, collection: Collection, histogram: EpochHistogram, revisions: tuple[Revision, ...]
     ) -> EpochAccounting:
-        """The accounting of an epoch whose newest result is given."""
+        """The accounting of an epoch whose newest result is given.
+
+        Args:
+            collection: of the histogram.
+            histogram: newest result.
+            revisions: all that were published, in their order.
+        """
         epoch, epochs = histogram.epoch, collection.epochs
         times = map(instant, (epochs.start(epoch), epochs.end(epoch), collection.closes(epoch)))
         of = (collection.name, collection.version, collection.digest_hex, epoch, *times, histogram.closed)
@@ -177,10 +197,7 @@ class EpochAccounting:
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> EpochAccounting:
         """The reverse of :meth:`as_record`."""
-        about = {name: record[name] for name in _ABOUT}
-        account = Account.from_record(record["accounting"])
-        revisions = tuple(map(Revision.from_record, record["revisions"]))
-        return cls(**about, account=account, revisions=revisions, position=record.get("position"))
+        return read_fields(cls, record, account=Account.from_record(record["accounting"]))
 
 
 @dataclass(frozen=True)
@@ -217,8 +234,7 @@ class UnattributedAccounting:
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> UnattributedAccounting:
         """The reverse of :meth:`as_record`."""
-        account = Account.from_record(record["accounting"])
-        return cls(record["digest"], account, record.get("job", ""), record.get("position"))
+        return read_fields(cls, record, account=Account.from_record(record["accounting"]))
 
 
 def write_accounting(output: str, accounting: EpochAccounting | UnattributedAccounting) -> FileRecord:
@@ -276,10 +292,16 @@ def accounting_file_name(collection: Collection, epoch: int) -> str:
 
 
 def read_epoch_accounting(output: str, collection: Collection, epoch: int) -> EpochAccounting | None:
-    """What is published about an epoch so far; None when nothing is."""
+    """What is published about an epoch so far; None when nothing is.
+
+    Args:
+        output: directory.
+        collection: of the epoch.
+        epoch: number of the epoch.
+    """
     path = FileSystems.join(output, *accounting_file_name(collection, epoch).split("/"))
-    found = read_accounting(path) if FileSystems.exists(path) else None
-    return found if isinstance(found, EpochAccounting) else None
+    accounting = read_accounting(path) if FileSystems.exists(path) else None
+    return accounting if isinstance(accounting, EpochAccounting) else None
 
 
 # --- numbers of revisions
@@ -325,6 +347,11 @@ def number_after(newest: Numbered | None, content: str, job: str) -> Numbered:
 
     An older number is never given again, though it may stand for the same: the result that a job set back
     makes in between is newer than that, and would be what readers take.
+
+    Args:
+        newest: number that was given; None for none.
+        content: digest of the result.
+        job: that gives the number.
     """
     if newest is None:
         return Numbered(0, content, job)
@@ -334,12 +361,17 @@ def number_after(newest: Numbered | None, content: str, job: str) -> Numbered:
 
 
 def newest_number(output: str, collection: Collection, epoch: int) -> Numbered | None:
-    """The newest number that was given, whether it is published or not; None when none was."""
+    """The newest number that was given, whether it is published or not; None when none was.
+
+    Args:
+        output: directory.
+        collection: of the epoch.
+        epoch: number of the epoch.
+    """
     path = FileSystems.join(output, *numbers_file_name(collection, epoch).split("/"))
     if FileSystems.exists(path):
         with FileSystems.open(path) as handle, whole_accounting(path):
-            found = parse_document(handle.read())
-            return Numbered(int(found["revision"]), found["content"], found["job"])
+            return read_fields(Numbered, parse_document(handle.read()))
     # Of an archived epoch, its accounting alone has the number.
     accounting = read_epoch_accounting(output, collection, epoch)
     newest = accounting.newest if accounting else None

@@ -23,9 +23,9 @@ from ldpbeam.errors import Reason
 from ldpbeam.kernels import framing
 from ldpbeam.wire.codec import bytes_missing, frames
 
-from .chunks import FREE_BYTES, BadSource, Chunk, Piece, ReadLimits, Table
+from .chunks import FREE_BYTES, BadSource, Chunk, Piece, ReadLimits, ReportTable
 from .formats import BY_BOTH_ENDS, GZIP, PARQUET, SAMPLE, TAIL, is_zstd, unread_format, unread_inside
-from .stored import StoredFile, printable
+from .stored_file import StoredFile, printable
 
 _CHUNK = 4 << 20
 _FED = 256  # bytes of zstd at a time: a few may stand for 30,000 times as many
@@ -57,7 +57,7 @@ class _Truncated(Exception):  # noqa: N818 - a signal inside this module
 
 
 class ReadFiles(beam.DoFn):
-    """Paths to :class:`Chunk`, :class:`Table` and :class:`BadSource`.
+    """Paths to :class:`Chunk`, :class:`ReportTable` and :class:`BadSource`.
 
     Formats are told apart by their first bytes, not by names: Parquet, gzip, zstd, those that are known and
     not read, else length-delimited messages. A path is text, the bytes of a name that no text can hold, or
@@ -67,7 +67,7 @@ class ReadFiles(beam.DoFn):
     def __init__(self, limits: ReadLimits | None = None) -> None:
         self._limits = limits or ReadLimits()
 
-    def process(self, matched: str | bytes | FileMetadata) -> Iterator[Chunk | Table | BadSource]:
+    def process(self, matched: str | bytes | FileMetadata) -> Iterator[Chunk | ReportTable | BadSource]:
         """Read one file in chunks."""
         path = matched.path if isinstance(matched, FileMetadata) else matched
         name = path.decode("utf-8", "surrogateescape") if isinstance(path, bytes) else path
@@ -80,7 +80,7 @@ class ReadFiles(beam.DoFn):
         with stored:
             yield from self._read(source, stored)
 
-    def _read(self, source: str, stored: StoredFile) -> Iterator[Chunk | Table | BadSource]:
+    def _read(self, source: str, stored: StoredFile) -> Iterator[Chunk | ReportTable | BadSource]:
         written_by = self._written_by(stored)
         allowed = FREE_BYTES + self._limits.expansion * stored.size
         try:
@@ -122,7 +122,7 @@ class _Stored:
 
     def __init__(self, stored: StoredFile) -> None:
         self._stored = stored
-        self.file = stored.settled
+        self.file = stored.version
 
     def after(self, rest: Bytes) -> Bytes:
         """``rest`` and about a chunk of what follows; ``rest`` itself at the end.
@@ -133,9 +133,9 @@ class _Stored:
         # No more than there is: reports keep the memory that they were read into.
         data = np.empty(rest.size + min(_CHUNK, self._stored.size - self._stored.tell()), np.uint8)
         data[: rest.size] = rest
-        found = self._stored.readinto(data[rest.size :].data)
-        _count_progress(found)
-        return read_only(data[: rest.size + found])
+        size = self._stored.readinto(data[rest.size :].data)
+        _count_progress(size)
+        return read_only(data[: rest.size + size])
 
 
 class _Decompressed:
@@ -157,11 +157,11 @@ class _Decompressed:
             _Unread: what it stands for has a format that is not read.
             OSError, zlib.error, zstandard.ZstdError: it is not what its first bytes say.
         """
-        found = next(self._pieces, b"")
-        if not self._begun and (detail := unread_inside(found[:SAMPLE], self._compression)):
+        size = next(self._pieces, b"")
+        if not self._begun and (detail := unread_inside(size[:SAMPLE], self._compression)):
             raise _Unread(detail)
         self._begun = True
-        piece = np.frombuffer(found, np.uint8)
+        piece = np.frombuffer(size, np.uint8)
         return read_only(np.concatenate([rest, piece])) if rest.size else piece
 
 
@@ -170,9 +170,9 @@ def _tail(stored: StoredFile, head: bytes) -> bytes:
     if not head.startswith(BY_BOTH_ENDS):
         return b""
     stored.seek(max(stored.size - TAIL, 0))
-    found = stored.read(TAIL)
+    tail = stored.read(TAIL)
     stored.seek(0)
-    return found
+    return tail
 
 
 def _decompressed(stored: StoredFile, head: bytes, allowed: int) -> _Decompressed | None:
@@ -284,22 +284,22 @@ def _read_records(
         data = data[passed:]
         at = 0
         while True:
-            found = frames(data, at)
-            if found.offsets.size:
-                yield Chunk(path, base, found, written_by=written_by, file=stream.file)
-            at = found.end
-            if found.status == framing.BAD_LENGTH:
+            frames_here = frames(data, at)
+            if frames_here.offsets.size:
+                yield Chunk(path, base, frames_here, written_by=written_by, file=stream.file)
+            at = frames_here.end
+            if frames_here.status == framing.BAD_LENGTH:
                 # Without a length nothing says where the next record begins.
                 yield BadSource(path, Reason.MALFORMED, base + at)
                 return
-            if found.status == framing.OVERSIZE:
+            if frames_here.status == framing.OVERSIZE:
                 yield BadSource(path, Reason.OVERSIZE, base + at)
-                passed = min(found.size, data.size - at)
-                skip = found.size - passed
+                passed = min(frames_here.size, data.size - at)
+                skip = frames_here.size - passed
                 at += passed
-            elif found.status == framing.EMPTIES:
-                yield BadSource(path, Reason.MALFORMED, base + at - found.size, found.size)
-            elif found.status == framing.NEED_MORE:
+            elif frames_here.status == framing.EMPTIES:
+                yield BadSource(path, Reason.MALFORMED, base + at - frames_here.size, frames_here.size)
+            elif frames_here.status == framing.NEED_MORE:
                 break
         rest = data[at:]
         base += at

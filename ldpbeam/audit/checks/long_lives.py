@@ -13,12 +13,12 @@ from itertools import chain
 from typing import Any
 
 from ldpbeam.audit.checks.evidence import cell_probability
-from ldpbeam.audit.checks.held import own_events
+from ldpbeam.audit.checks.held_values import own_events
 from ldpbeam.audit.checks.outcome import Check, Evidence, Match, Rule
 from ldpbeam.audit.checks.replay import looked_at, replays
-from ldpbeam.audit.client.clients import Client, History
-from ldpbeam.audit.client.draws import Plan, Read, all_cells
-from ldpbeam.audit.law.blocks import Blocks, View, sized, views_of
+from ldpbeam.audit.client.clients import Client, ClientHistory
+from ldpbeam.audit.client.draws import DrawPlan, ReportLog, all_cells
+from ldpbeam.audit.law.blocks import Blocks, ModelView, sized, views_of
 from ldpbeam.audit.law.pairs import model_of, pair_with
 from ldpbeam.collection.collection import Collection
 from ldpbeam.protocols.contract import LocalProtocol
@@ -33,7 +33,9 @@ _JUMP = 300 * 86400
 """Seconds that devices with a changing value are silent at most: some clients refuse to report after more."""
 
 
-def still_lives(client: Client, collection: Collection, model: Model, plan: Plan, read: Read) -> Evidence:
+def still_lives(
+    client: Client, collection: Collection, model: Model, plan: DrawPlan, read: ReportLog
+) -> Evidence:
     """Devices that hold the second value of the pair in every epoch of a long life."""
     devices, epochs = plan.swept[0], range(min(plan.swept[1], collection.epochs.count))
     value = model.pair[1]
@@ -43,7 +45,7 @@ def still_lives(client: Client, collection: Collection, model: Model, plan: Plan
     keys: list[list[list[Hashable]]] = [[] for _ in looked]
     bits: list[list[list[bool]]] = [[] for _ in memos]
     changed = lived = 0
-    for responses in _lives(client, [History([value] * len(epochs), epochs)] * devices, read):
+    for responses in _lives(client, [ClientHistory([value] * len(epochs), epochs)] * devices, read):
         for epoch, response in zip(epochs, responses, strict=True):
             if response is not None:
                 seen[epoch][model.place(response)] += 1
@@ -59,7 +61,7 @@ def still_lives(client: Client, collection: Collection, model: Model, plan: Plan
             if own is not None:
                 some.append(own)
     evidence = Evidence(
-        matches=[*_epochs(model, seen), *_kept(memos, bits)], rules=[_lasting(changed, lived)]
+        matches=[*_epochs(model, seen), *_memo_matches(memos, bits)], rules=[_lasting(changed, lived)]
     )
     for one, rows in zip(looked, keys, strict=True):
         matches, sums = replays(one, rows)
@@ -67,13 +69,15 @@ def still_lives(client: Client, collection: Collection, model: Model, plan: Plan
     return evidence
 
 
-def _lives(client: Client, asked: Sequence[History], read: Read) -> Iterator[list[Any]]:
+def _lives(client: Client, asked: Sequence[ClientHistory], read: ReportLog) -> Iterator[list[Any]]:
     """Responses of each device; None in place of one that is none."""
     for start in range(0, len(asked), _BATCH):
         some = asked[start : start + _BATCH]
         for history, messages in zip(some, client.reports(some), strict=True):
-            found = [read.response(message, e) for message, e in zip(messages, history.epochs, strict=True)]
-            yield [None if one is None else one[0] for one in found]
+            readings = [
+                read.response(message, e) for message, e in zip(messages, history.epochs, strict=True)
+            ]
+            yield [None if one is None else one[0] for one in readings]
 
 
 def _lasting(changed: int, devices: int) -> Rule:
@@ -90,10 +94,10 @@ def _epochs(model: Model, seen: Sequence[Counter[tuple[int, int]]]) -> Iterator[
             yield Match(Check.EPOCHS, what, counts[stratum, symbol], sum(counts.values()), p)
 
 
-def _memo_blocks(view: View, values: Sequence[int], devices: int, most: int) -> list[Blocks]:
+def _memo_blocks(view: ModelView, values: Sequence[int], devices: int, most: int) -> list[Blocks]:
     if not any(stratum.memoised for stratum in view.strata) or not most:
         return []
-    return sized(view, values, devices, most, kept=True)
+    return sized(view, values, devices, most, memoised=True)
 
 
 def _bits(blocks: Blocks, responses: Sequence[Any]) -> list[bool] | None:
@@ -106,7 +110,7 @@ def _bits(blocks: Blocks, responses: Sequence[Any]) -> list[bool] | None:
     return [blocks.bit(places[0][0], symbols[start : start + size]) for start in starts]
 
 
-def _kept(memos: Sequence[Blocks], bits: Sequence[Sequence[Sequence[bool]]]) -> Iterator[Match]:
+def _memo_matches(memos: Sequence[Blocks], bits: Sequence[Sequence[Sequence[bool]]]) -> Iterator[Match]:
     """Every block against the one before, and against the first one."""
     for blocks, rows in zip(memos, bits, strict=True):
         p, size = Fraction(blocks.probability), blocks.size
@@ -123,7 +127,7 @@ def _kept(memos: Sequence[Blocks], bits: Sequence[Sequence[Sequence[bool]]]) -> 
 
 
 def every_memo(
-    client: Client, collection: Collection, plan: Plan, held: Sequence[Any], read: Read
+    client: Client, collection: Collection, plan: DrawPlan, held: Sequence[Any], read: ReportLog
 ) -> Evidence:
     """Devices that hold one value, each in turn, for two blocks of reports: its answer is kept."""
     protocol, devices = collection.protocol, plan.remembering
@@ -135,8 +139,8 @@ def every_memo(
         most = min(plan.swept[1], collection.epochs.count) // 2
         memos = [one for view in views_of(model) for one in _memo_blocks(view, (1,), devices, most)]
         epochs = range(2 * max((blocks.size for blocks in memos), default=1))
-        looked, kept, ones = Counter[int](), Counter[int](), Counter[int]()
-        for responses in _lives(client, [History([value] * len(epochs), epochs)] * devices, read):
+        looked, agreed, ones = Counter[int](), Counter[int](), Counter[int]()
+        for responses in _lives(client, [ClientHistory([value] * len(epochs), epochs)] * devices, read):
             if None in responses:
                 continue
             lived += 1
@@ -145,12 +149,12 @@ def every_memo(
                 bits = _bits(blocks, responses[: 2 * blocks.size])
                 if bits is not None:
                     looked[number] += 1
-                    kept[number] += bits[0] == bits[1]
+                    agreed[number] += bits[0] == bits[1]
                     ones[number] += bits[0]
         for number, blocks in enumerate(memos):
             what = f"{blocks.view.name}value {value}, a device shows one permanent answer in all its reports"
             p = Fraction(blocks.probability)
-            matches.append(Match(Check.MEMO, what, kept[number], looked[number], p))
+            matches.append(Match(Check.MEMO, what, agreed[number], looked[number], p))
             # Answers that are drawn for every report are averaged within a block: then blocks agree well.
             what = (
                 f"{blocks.view.name}value {value}, the first reports of a device show an answer of one kind"
@@ -160,7 +164,7 @@ def every_memo(
 
 
 def changing_lives(
-    client: Client, collection: Collection, model: Model, plan: Plan, held: Sequence[Any], read: Read
+    client: Client, collection: Collection, model: Model, plan: DrawPlan, held: Sequence[Any], read: ReportLog
 ) -> Evidence:
     """Devices that go back and forth in the pair, then hold every other value once, and then as at first.
 
@@ -173,7 +177,7 @@ def changing_lives(
     others = [value for value in held if value not in model.pair][: count // 3]
     views = list(views_of(model))
     most = max(1, (count - len(others)) // 4)
-    pairs = [sized(view, (0, 1), devices, min(most, plan.swept[1] // 2), kept=True) for view in views]
+    pairs = [sized(view, (0, 1), devices, min(most, plan.swept[1] // 2), memoised=True) for view in views]
     size = max(blocks[0].size for blocks in pairs)
     # In turns for long enough to see what happens to one report of many, where a block is short.
     turns = max(size, min(_TURNS, most))
@@ -186,7 +190,7 @@ def changing_lives(
     for number in range(devices):
         turned = [*others[number % max(1, len(others)) :], *others[: number % max(1, len(others))]]
         values = [*[*model.pair] * turns, *turned, *[*model.pair] * size]
-        asked.append(History(values, epochs))
+        asked.append(ClientHistory(values, epochs))
     seen = _Changing(collection.protocol, model, pairs, (turns, size))
     for history, responses in zip(asked, _lives(client, asked, read), strict=True):
         seen.add(history, responses)
@@ -207,7 +211,7 @@ class _Changing:
         self._protocol, self._model = protocol, model
         self._turns, self._size = sizes
         self._blocks = list(chain.from_iterable(pairs))
-        self._kept: Counter[int] = Counter()
+        self._agreed: Counter[int] = Counter()
         self._looked: Counter[int] = Counter()
         self._own: Counter[tuple[Any, int]] = Counter()
         self._held: Counter[tuple[Any, int]] = Counter()
@@ -215,7 +219,7 @@ class _Changing:
         self._chances: dict[tuple[Any, int], Fraction] = {}
         self.changed = self.lived = 0
 
-    def add(self, history: History, responses: Sequence[Any]) -> None:
+    def add(self, history: ClientHistory, responses: Sequence[Any]) -> None:
         """One device."""
         if any(response is None for response in responses):
             return
@@ -228,7 +232,7 @@ class _Changing:
             bits = _bits(blocks, [*first, *last])
             if bits is not None:
                 self._looked[number] += 1
-                self._kept[number] += bits[0] == bits[1]
+                self._agreed[number] += bits[0] == bits[1]
         places = [model.place(response) for response in responses[: 2 * turns]]
         for i in range(1, len(places)):
             self._same[i] += places[i] == places[i - 1]
@@ -247,7 +251,7 @@ class _Changing:
                 "answer before it held the other values and after"
             )
             p = Fraction(blocks.probability)
-            yield Match(Check.MEMO, what, self._kept[number], self._looked[number], p)
+            yield Match(Check.MEMO, what, self._agreed[number], self._looked[number], p)
         cells = [cell for cell in all_cells(self._model, 2) if cell[1][0] == cell[1][1]]
         for number, pattern in enumerate(((0, 1), (1, 0))):
             p = sum((cell_probability(self._model, pattern, cell) for cell in cells), Fraction(0))

@@ -104,7 +104,7 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class Sum:
+class EventSum:
     """A number of events in devices whose events depend on each other: a two-sided test by Chernoff's bound.
 
     Attributes:
@@ -157,7 +157,7 @@ class Evidence:
 
     bounds: Sequence[Bound] = ()
     matches: Sequence[Match] = ()
-    sums: Sequence[Sum] = ()
+    sums: Sequence[EventSum] = ()
     coins: Sequence[Coins] = ()
     rules: Sequence[Rule] = ()
 
@@ -173,7 +173,7 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class LevelFound:
+class LevelBound:
     """The lower bound that an event gave."""
 
     check: Check
@@ -194,7 +194,7 @@ class LevelFound:
 
 
 @dataclass
-class Judged:
+class CheckResult:
     """One check.
 
     Attributes:
@@ -209,7 +209,7 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class AuditOutcome:
     """The audit of one client for one collection.
 
     Attributes:
@@ -228,8 +228,8 @@ class Outcome:
     client: str
     reports: int
     false_alarm: float
-    checks: tuple[Judged, ...]
-    levels: tuple[LevelFound, ...]
+    checks: tuple[CheckResult, ...]
+    levels: tuple[LevelBound, ...]
     left_out: tuple[str, ...] = ()
 
     @property
@@ -278,9 +278,9 @@ def judge(
     matches: Sequence[Match],
     rules: Sequence[Rule],
     false_alarm: float,
-    sums: Sequence[Sum] = (),
+    sums: Sequence[EventSum] = (),
     coins: Sequence[Coins] = (),
-) -> tuple[tuple[Judged, ...], tuple[LevelFound, ...]]:
+) -> tuple[tuple[CheckResult, ...], tuple[LevelBound, ...]]:
     """The verdict on each check.
 
     What chance makes of the rules is taken off the false alarms. Half of the rest is shared equally by the
@@ -288,10 +288,10 @@ def judge(
     since they are so many. How many tests there are follows from the collection, the plan, and what devices
     draw without a look at their values.
     """
-    found: dict[Check, Judged] = {}
+    by_check: dict[Check, CheckResult] = {}
 
-    def of(check: Check) -> Judged:
-        return found.setdefault(check, Judged(check))
+    def of(check: Check) -> CheckResult:
+        return by_check.setdefault(check, CheckResult(check))
 
     for rule in rules:
         of(rule.check).tests += 1
@@ -306,7 +306,7 @@ def judge(
                 f"{level.what}: the level is at least {level.bound:.4f}, and at most {level.level:.4f} is "
                 "promised"
             )
-    tests: list[Match | Sum] = [*matches, *sums]
+    tests: list[Match | EventSum] = [*matches, *sums]
     share = (half * (1 - _IDS) if coins else half) / max(1, len(tests))
     for test, value in zip(tests, _values(matches, sums), strict=True):
         of(test.check).tests += 1
@@ -316,23 +316,23 @@ def judge(
     for some in coins:
         of(some.check).tests += len(some.counts)
         of(some.check).violations.extend(_unfair(some, share))
-    return tuple(found[check] for check in Check if check in found), tuple(levels)
+    return tuple(by_check[check] for check in Check if check in by_check), tuple(levels)
 
 
 _IDS = 1 / 4
 """Share of the tests of report ids in the false alarms of two-sided tests."""
 
 
-def _level(bound: Bound, share: float) -> LevelFound:
+def _level(bound: Bound, share: float) -> LevelBound:
     from ldpbeam.audit.law.bound import level_bound
 
     low = -inf
     if bound.trials and bound.other_trials:
         low = level_bound(bound.count, bound.trials, bound.other_count, bound.other_trials, share)
-    return LevelFound(bound.check, bound.what, low, bound.exact, bound.level)
+    return LevelBound(bound.check, bound.what, low, bound.exact, bound.level)
 
 
-def _values(matches: Sequence[Match], sums: Sequence[Sum]) -> list[float]:
+def _values(matches: Sequence[Match], sums: Sequence[EventSum]) -> list[float]:
     """P-values of matches, then of sums."""
     import numpy as np
 
@@ -344,7 +344,7 @@ def _values(matches: Sequence[Match], sums: Sequence[Sum]) -> list[float]:
     return values + [chernoff(one.count, one.devices, one.trials, one.law) for one in sums]
 
 
-def _refuted(test: Match | Sum, value: float) -> str:
+def _refuted(test: Match | EventSum, value: float) -> str:
     if isinstance(test, Match):
         trials, expected = test.trials, float(test.probability) * test.trials
     else:

@@ -11,8 +11,8 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from ldpbeam.audit.checks.outcome import Check, Match, Sum
-from ldpbeam.audit.law.blocks import View, views_of
+from ldpbeam.audit.checks.outcome import Check, EventSum, Match
+from ldpbeam.audit.law.blocks import ModelView, views_of
 from ldpbeam.protocols.contract import LocalProtocol
 from ldpbeam.protocols.history_model import Model
 from ldpbeam.protocols.law import Kinds
@@ -54,24 +54,24 @@ def looked_at(protocol: LocalProtocol[Any], model: Model, value: Any) -> Iterato
     if protocol.share < 1:
         if len(known) == len(protocol.parts):
             share = 1 / len(known)
-            yield Looked("", _all_said, tuple((share * p, e) for law in known for p, e in law))
+            yield Looked("", _whole_response, tuple((share * p, e) for law in known for p, e in law))
         return
     for index, law in enumerate(laws):
         if law is not None:
             name = f"attribute {index}, " if len(protocol.parts) > 1 else ""
-            yield Looked(name, _said(protocol, index), law)
+            yield Looked(name, _response_about(protocol, index), law)
 
 
-def _all_said(response: Any) -> Hashable:
-    found: Hashable = response
-    return found
+def _whole_response(response: Any) -> Hashable:
+    same: Hashable = response
+    return same
 
 
-def _said(protocol: LocalProtocol[Any], index: int) -> Callable[[Any], Hashable]:
-    return lambda response: protocol.device.said_about(response)[index]
+def _response_about(protocol: LocalProtocol[Any], index: int) -> Callable[[Any], Hashable]:
+    return lambda response: protocol.device.responses_by_attribute(response)[index]
 
 
-def _equal_symbols(view: View) -> Kinds:
+def _equal_symbols(view: ModelView) -> Kinds:
     kinds = []
     for stratum in view.strata:
         share = float(stratum.probability)
@@ -86,7 +86,7 @@ def _equal_symbols(view: View) -> Kinds:
     return tuple(kinds)
 
 
-def replays(looked: Looked, keys: Sequence[Sequence[Hashable]]) -> tuple[list[Match], list[Sum]]:
+def replays(looked: Looked, keys: Sequence[Sequence[Hashable]]) -> tuple[list[Match], list[EventSum]]:
     """Tests for each report of a life, over devices, and for all reports at once.
 
     Args:
@@ -109,5 +109,5 @@ def replays(looked: Looked, keys: Sequence[Sequence[Hashable]]) -> tuple[list[Ma
             chosen = [i for i in range(length - lag) if i >= offset and (i - offset) % (2 * lag) < lag]
             count = sum(counts[i] for i in chosen)
             text = f"{looked.name}reports are the same as the one {lag} before, from {offset} on"
-            sums.append(Sum(Check.REPLAY, text, count, len(keys), len(chosen), looked.kinds))
+            sums.append(EventSum(Check.REPLAY, text, count, len(keys), len(chosen), looked.kinds))
     return matches, sums

@@ -12,7 +12,7 @@ from ldpbeam.errors import UsageError
 from ldpbeam.text import clean
 
 if TYPE_CHECKING:
-    from ldpbeam.cli.shared.histories import Read
+    from ldpbeam.cli.shared.histories import ReadHistory
     from ldpbeam.sums import Question
 
 Command = Callable[..., Any]
@@ -87,7 +87,7 @@ def asked_for(
     return Cumulative() if cumulative else Mean() if mean else None
 
 
-def grouped(read: Read, path: Path, *, remark: bool = True) -> Question:
+def grouped(read: ReadHistory, path: Path, *, remark: bool = True) -> Question:
     """The groups of a file for an attribute, with a remark where they overlap."""
     from ldpbeam.sums import Groups, read_groups
     from ldpbeam.sums.group_file import shared_values
@@ -100,7 +100,7 @@ def grouped(read: Read, path: Path, *, remark: bool = True) -> Question:
     return Groups(groups)
 
 
-def history_of_groups(read: Read, path: Path, *, remark: bool = True) -> Read:
+def history_of_groups(read: ReadHistory, path: Path, *, remark: bool = True) -> ReadHistory:
     """An attribute with a column per group of a file in the place of one per value."""
     from dataclasses import replace
 
@@ -113,12 +113,12 @@ def history_of_groups(read: Read, path: Path, *, remark: bool = True) -> Read:
 
 
 def chosen(
-    found: list[Read],
+    histories: list[ReadHistory],
     name: str | None,
     attribute: str | None,
     results: Path,
     code: str = "E-USAGE-EXPORT",
-) -> list[Read]:
+) -> list[ReadHistory]:
     """The attributes that were named.
 
     Raises:
@@ -126,33 +126,35 @@ def chosen(
     """
     left = [
         one
-        for one in found
+        for one in histories
         if name in (None, one.history.key.collection) and attribute in (None, one.history.key.attribute)
     ]
     if not left:
-        there = {"/".join(filter(None, (one.history.key[0], one.history.key[3]))) for one in found}
+        there = {"/".join(filter(None, (one.history.key[0], one.history.key[3]))) for one in histories}
         listed = ", ".join(sorted(there))
         what = "no such collection or attribute is there"
         raise UsageError(code, what, where=str(results), remedy=f"There are: {listed}.")
     return left
 
 
-def with_question(found: list[Read], question: Question | Path, results: Path) -> list[tuple[Read, Question]]:
+def with_question(
+    histories: list[ReadHistory], question: Question | Path, results: Path
+) -> list[tuple[ReadHistory, Question]]:
     """Attributes with what is asked of them; those that cannot be asked are left out where others can.
 
     Raises:
         UsageError: groups for several attributes, or nobody can be asked.
     """
     if isinstance(question, Path):
-        if len({(one.history.key.collection, one.history.key.attribute) for one in found}) > 1:
+        if len({(one.history.key.collection, one.history.key.attribute) for one in histories}) > 1:
             raise _usage(
                 "there are several collections or attributes, and --group is for one",
                 "Name it: --name, --attribute.",
                 results,
             )
-        return [(one, grouped(one, question)) for one in found]
+        return [(one, grouped(one, question)) for one in histories]
     able, why = [], None
-    for one in found:
+    for one in histories:
         try:
             question.sums(one.domain)
             able.append((one, question))

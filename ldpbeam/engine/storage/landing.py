@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ldpbeam.durable.counter import Counter
+from ldpbeam.durable.counter import FileCounter
 from ldpbeam.durable.errors import DamageError, HeldError, VersionError
 from ldpbeam.durable.folder import make_folder, make_lasting_folder, sync_folder
 from ldpbeam.durable.lock import Lock
@@ -149,15 +149,15 @@ class Group:
         Raises:
             DamageError: a row is gone, damaged, or not the one that was written last.
         """
-        found, there = [], Summary()
+        contents, there = [], Summary()
         for digest, content in rows.between(_CONTENT, range(self._key(0), self._key(self.rows))):
             there.change(1, digest)
-            found.append(content)
+            contents.append(content)
         if (there.count, there.xor) != (self.rows, self.xor):
             raise DamageError(
                 f"{self.rows - there.count or 'some'} of {self.rows} rows of reports are damaged"
             )
-        return found
+        return contents
 
     def shrink(self, rows: Transaction) -> bool:
         """Remove the newest rows, of about :data:`AT_ONCE` bytes; whether the group is empty then.
@@ -211,7 +211,7 @@ class Landing:
         self._output = output
         self.path = Path(output, FOLDER, "engine.sqlite")
         self._lock = Lock(self.path.with_name("lock"))
-        self._sentinel = Counter(self.path.with_name("sentinel"))
+        self._sentinel = FileCounter(self.path.with_name("sentinel"))
         self._store = RowStore(self.path, "ldpbeam engine", VERSION, (*TABLES, _CONTENT))
         self._changes = 0
 
@@ -260,13 +260,13 @@ class Landing:
                     self._sentinel.write(rows.counter)
             with self._store.transaction() as rows:
                 self._require_newest(rows.counter, sentinel)
-                found = {}
+                tables = {}
                 for table in TABLES:
-                    found[table], lost = rows.rows(table)
+                    tables[table], lost = rows.rows(table)
                     if lost:
                         raise DamageError(f"{lost} rows of its table {table} are damaged or gone")
                 self._changes = rows.counter
-                return found
+                return tables
 
     @contextmanager
     def reading(self) -> Iterator[Transaction]:

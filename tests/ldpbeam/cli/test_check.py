@@ -18,7 +18,7 @@ from ldpbeam.collection.epochs import parse_duration
 from ldpbeam.collection.file import load_collection, parse_collection
 from ldpbeam.collection.schema import collection_schema
 from ldpbeam.errors import LdpError
-from ldpbeam.planning.checked import change, expected, lateness_advice
+from ldpbeam.planning.collection_check import change, expected, lateness_advice
 from tests.conftest import REPOSITORY
 
 EXAMPLES = REPOSITORY / "examples"

@@ -19,7 +19,7 @@ from ldpbeam.collection.file import load_collection, parse_collection
 from ldpbeam.collection.values import Index
 from ldpbeam.epoch_result import result_of_epoch
 from ldpbeam.errors import LdpError
-from ldpbeam.planning.explained import explained
+from ldpbeam.planning.explanation import explained
 from ldpbeam.protocols import PROTOCOLS
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.tables import epoch_table, fixed_columns

@@ -158,7 +158,11 @@ def test_the_default_runner_is_named_explicitly() -> None:
         ),
         (["--land_every", "5s"], "E-USAGE-OPTION", "--land-every is for messages"),
         (["--detach"], "E-USAGE-OPTION", "--detach is for messages"),
-        (["--streaming", "--settle", "5s"], "E-USAGE-OPTION", "--settle is for the engine that reads"),
+        (
+            ["--streaming", "--watermark-delay", "5s"],
+            "E-USAGE-OPTION",
+            "--watermark-delay is for the engine that reads",
+        ),
         (["--direct_num_workers=two"], "E-USAGE-BEAM", "invalid int value"),
         (["--direct_running_mode=fast"], "E-USAGE-BEAM", "invalid choice"),
         (["--runner", "NoRunner"], "E-USAGE-BEAM", "Unexpected pipeline runner"),
@@ -178,7 +182,8 @@ def test_wrong_options_end_with_2(
 
 
 @pytest.mark.parametrize(
-    "option", ["--settle=5s", "--land-bytes=9", "--metrics=9100", "--serve=9200", "--stop-when-idle=5s"]
+    "option",
+    ["--watermark-delay=5s", "--land-bytes=9", "--metrics=9100", "--serve=9200", "--stop-when-idle=5s"],
 )
 def test_a_cluster_is_given_no_option_of_the_local_engine(
     call: Call, arguments: list[object], option: str
@@ -386,10 +391,10 @@ def test_a_pattern_without_quotes_is_understood(
 @pytest.fixture(scope="session")
 def simulated(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The output of the command simulate, with the truth beside the reports."""
-    from ldpbeam.cli.simulate import Asked, simulate_reports
+    from ldpbeam.cli.simulate import SimulateOptions, simulate_reports
 
     out = tmp_path_factory.mktemp("simulated") / "s"
-    simulate_reports(Asked(site / "minutes.yaml", "zipf:1.1", 200, 2, out, truth=True))
+    simulate_reports(SimulateOptions(site / "minutes.yaml", "zipf:1.1", 200, 2, out, truth=True))
     return out
 
 
@@ -479,8 +484,8 @@ def test_a_stream_that_counted_nothing_is_no_success(
 ) -> None:
     """The record of a stream that was all late has exit code 5, and the cause is named."""
     from ldpbeam.accounting import Accounting
-    from ldpbeam.cli.shared.outcome import why_nothing
-    from ldpbeam.records.published import run_record
+    from ldpbeam.cli.shared.summary import why_nothing
+    from ldpbeam.records.run_output import run_record
     from ldpbeam.records.run_record import StreamRecord
 
     agreed = collection()

@@ -14,7 +14,7 @@ from ldpbeam.cli.run import StreamLines
 from ldpbeam.engine.run import Progress
 from ldpbeam.engine.status import Status
 from ldpbeam.job.config import RunConfig
-from ldpbeam.records.published import run_record
+from ldpbeam.records.run_output import run_record
 from ldpbeam.records.run_record import RunRecord
 from tests.pipelines.running import collection
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ldpbeam.client import Device
-from ldpbeam.client.derived import Derivation, DerivedRandomness, Purpose
+from ldpbeam.client.derivation import Derivation, DerivedRandomness, Purpose
 from ldpbeam.client.spending import MOST_MARKS, Costs, spent_exactly
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Domain

@@ -19,8 +19,8 @@ from ldpbeam.collection.message import canonical
 from ldpbeam.collection.record import collection_of, definition
 from ldpbeam.errors import CollectionError
 from ldpbeam.estimates import nearest_shares
-from ldpbeam.planning.checked import expected, promised, together
-from ldpbeam.planning.explained import explained
+from ldpbeam.planning.collection_check import expected, promised, together
+from ldpbeam.planning.explanation import explained
 from ldpbeam.promise.statements import NO_TURN
 from ldpbeam.protocols.part_estimator import part_estimators
 from ldpbeam.records.collection_record import CollectionRecord, collection_entry

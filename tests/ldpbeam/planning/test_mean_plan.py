@@ -18,15 +18,15 @@ from ldpbeam.collection.file import parse_collection
 from ldpbeam.collection.participation import Participation
 from ldpbeam.errors import UsageError
 from ldpbeam.over_time import DrawnAnew, Series, difference, mean, memo_errors
-from ldpbeam.planning.checked import expected
+from ldpbeam.planning.collection_check import expected
 from ldpbeam.planning.collection_text import Particulars, collection_text
 from ldpbeam.planning.figures import Figures, figures
 from ldpbeam.planning.needs import MeanNeeds
 from ldpbeam.planning.plan import Plan, Row, devices_needed, make_plan, rows_of
+from ldpbeam.planning.sentences import asked, recommendation
 from ldpbeam.planning.settings import Setting
 from ldpbeam.planning.spread import WIDE
 from ldpbeam.planning.table import table
-from ldpbeam.planning.words import asked, recommendation
 from ldpbeam.privacy.point_loss import PointLosses
 from ldpbeam.protocols import Parameters, protocol
 from ldpbeam.protocols.one_bit_mean import OneBitRRPM

@@ -18,7 +18,7 @@ from ldpbeam.estimates import variance
 from ldpbeam.over_time import DrawnAnew, Series, difference, mean, memo_errors
 from ldpbeam.over_time.covariance import slotted_errors
 from ldpbeam.planning import chart
-from ldpbeam.planning.checked import lateness_advice
+from ldpbeam.planning.collection_check import lateness_advice
 from ldpbeam.planning.collection_text import Particulars, collection_text
 from ldpbeam.planning.figures import figures
 from ldpbeam.planning.needs import FrequencyNeeds, zipf
@@ -33,10 +33,10 @@ from ldpbeam.planning.plan import (
     make_plan,
     rows_of,
 )
+from ldpbeam.planning.sentences import asked, recommendation
 from ldpbeam.planning.settings import Setting
 from ldpbeam.planning.spread import WIDE, Widths
 from ldpbeam.planning.table import table
-from ldpbeam.planning.words import asked, recommendation
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Parameters, protocol
 from ldpbeam.protocols.estimator import Result
 from ldpbeam.protocols.part_estimator import PartEstimator

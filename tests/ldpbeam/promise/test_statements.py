@@ -13,15 +13,15 @@ import pytest
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.file import parse_collection
-from ldpbeam.planning.checked import Checked, errors
+from ldpbeam.planning.collection_check import Checked, errors
 from ldpbeam.planning.collection_text import Particulars, collection_text
-from ldpbeam.planning.explained import explained
+from ldpbeam.planning.error_sentences import interval
+from ldpbeam.planning.explanation import explained
 from ldpbeam.planning.needs import FrequencyNeeds, MeanNeeds, Needs
 from ldpbeam.planning.plan import Plan, Row, rows_of
-from ldpbeam.planning.shuffled import shuffled_words
-from ldpbeam.planning.statements import interval
-from ldpbeam.planning.words import interval_words, recommendation
-from ldpbeam.privacy.guarantee import Guarantee, Inputs
+from ldpbeam.planning.sentences import interval_words, recommendation
+from ldpbeam.planning.shuffler import shuffled_words
+from ldpbeam.privacy.guarantee import Guarantee, MemoisedInputs
 from ldpbeam.promise.promise import Promise
 from ldpbeam.promise.statements import OTHER_COLLECTIONS, epsilon, statements
 from ldpbeam.protocols import PROTOCOLS, Parameters
@@ -104,32 +104,32 @@ def say_the_same(row: Row, needs: Needs) -> None:
 
 
 def test_the_cap_is_about_values_only_where_inputs_are_values() -> None:
-    kinds = dict[Inputs, set[str]]()
+    kinds = dict[MemoisedInputs, set[str]]()
     for row, needs in ((row, asked) for asked in NEEDS for row in rows(asked)):
         promise = row.figures.promise
         if promise.memoised:
             kinds.setdefault(promise.inputs, set()).add(row.setting.name)
         record = collection_of(row, needs).as_record()["guarantee"]
         assert isinstance(record, dict)
-        assert (record["cap_over_values"] is not None) == (promise.inputs is Inputs.VALUES)
+        assert (record["cap_over_values"] is not None) == (promise.inputs is MemoisedInputs.VALUES)
         said = next((one.text for one in statements(promise) if one.key == "inputs"), None)
         if said is not None:
             assert ("is no limit for what they tell about its values" in said) == (
-                promise.inputs is not Inputs.VALUES
+                promise.inputs is not MemoisedInputs.VALUES
             )
             assert f"which {promise.inputs.value}s" in said
     assert kinds == {
-        Inputs.VALUES: {"l_grr", "l_sue", "l_osue", "l_soue", "l_oue", "rappor"},
-        Inputs.SYMBOLS: {"loloha"},
-        Inputs.BUCKETS: {"dbitflip_pm"},
-        Inputs.POINTS: {"one_bit_rrpm"},
+        MemoisedInputs.VALUES: {"l_grr", "l_sue", "l_osue", "l_soue", "l_oue", "rappor"},
+        MemoisedInputs.SYMBOLS: {"loloha"},
+        MemoisedInputs.BUCKETS: {"dbitflip_pm"},
+        MemoisedInputs.POINTS: {"one_bit_rrpm"},
     }
 
 
 def test_a_guarantee_names_its_inputs() -> None:
     with pytest.raises(TypeError, match="inputs"):
         Guarantee(Fraction(2))  # type: ignore[call-arg]
-    for wrong in ((Inputs.NONE, Fraction(2)), (Inputs.VALUES, None)):
+    for wrong in ((MemoisedInputs.NONE, Fraction(2)), (MemoisedInputs.VALUES, None)):
         with pytest.raises(ValueError, match="exclude each other"):
             Guarantee(Fraction(2), *wrong)
 
@@ -148,7 +148,7 @@ def test_several_attributes_are_named_and_different_inputs_too() -> None:
         one.text for one in statements(parse_collection(text % "loloha").promise) if one.key == "inputs"
     ]
     assert "about which hash symbols of each attribute its values had" in symbols
-    promise = replace(parse_collection(text % "loloha").promise, inputs=Inputs.MIXED)
+    promise = replace(parse_collection(text % "loloha").promise, inputs=MemoisedInputs.MIXED)
     assert "which memoised inputs" in " ".join(one.text for one in statements(promise))
 
 

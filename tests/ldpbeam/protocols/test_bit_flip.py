@@ -30,7 +30,7 @@ from ldpbeam.protocols.bit_flip import BitFlip, BucketBits
 from ldpbeam.protocols.public_string import BinFlipPlus
 from ldpbeam.randomness import FULL, Randomness, ScriptedRandomness
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
-from ldpbeam.simulators.words import RandomWords
+from ldpbeam.simulators.random_words import RandomWords
 from tests.conftest import FALSE_ALARM_SUITE, REPOSITORY
 from tests.reference.channels import cuts_of, outcomes, worst_ratio
 

@@ -182,16 +182,18 @@ def test_a_length_that_no_entry_has_is_damage() -> None:
 def test_what_looks_like_an_entry_inside_a_damaged_one_breaks_nothing() -> None:
     """Devices choose ids and payloads: an entry in a payload may be read, but only if a run could read it."""
     one = columns(range(3))
-    empty = (
-        report_pb2.ReportBatch(digest=1).SerializeToString() + b"\x18\x00\x32\x00\x3a\x00"
-    )  # says 0 reports
     misfit = report_pb2.ReportBatch(digest=1, count=2, report_ids=[1, 2], payloads=b"xyz")
+    nobody = report_pb2.ReportBatch(digest=1, payloads=b"xy")
+    endless = report_pb2.ReportBatch(digest=1, count=1 << 61)  # 8 times that is 0 in 64 bits
+    more = report_pb2.ReportBatch(digest=1, count=2, report_ids=[1], payloads=b"x")
     for inner, readable in (
         (journal.entry(7, [one]), True),
         (journal._framed_entry(7, b"no batches at all"), False),
         (journal._framed_entry(7, codec.framed(report_pb2.ReportBatch(count=3).SerializeToString())), False),
         (journal._framed_entry(7, codec.framed(report_pb2.ReportBatch(digest=1).SerializeToString())), False),
-        (journal._framed_entry(7, codec.framed(empty)), False),
+        (journal._framed_entry(7, codec.framed(nobody.SerializeToString())), False),
+        (journal._framed_entry(7, codec.framed(endless.SerializeToString())), False),
+        (journal._framed_entry(7, codec.framed(more.SerializeToString())), False),
         (journal._framed_entry(7, codec.framed(misfit.SerializeToString())), False),
         (journal._framed_entry(7, codec.framed(report_pb2.Report(payload=b"x").SerializeToString())), False),
     ):

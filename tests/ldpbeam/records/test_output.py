@@ -25,7 +25,7 @@ from ldpbeam.durable.folder import sync_folder
 from ldpbeam.errors import LdpError, UsageError, disk_error
 from ldpbeam.records import output as module
 from ldpbeam.records.output import PARTS, exchange, locked, prepare
-from ldpbeam.records.published import run_record
+from ldpbeam.records.run_output import run_record
 from tests.conftest import REPOSITORY
 from tests.pipelines.running import collection, copied, execute, fleet, write
 
@@ -450,7 +450,7 @@ def test_refused_messages_are_private(tmp_path: Path) -> None:
         from ldpbeam.job.config import RunConfig
 
         config = RunConfig.parsed(
-            (ONE,), output=str(tmp_path / "out"), subscription="s", settle=1.0, land_every=0.5
+            (ONE,), output=str(tmp_path / "out"), subscription="s", watermark_delay=1.0, land_every=0.5
         )
         engine = LocalStream(config, broker, clock, clock)
         broker.publish(b"junk")

@@ -13,7 +13,7 @@ from ldpbeam.planning.chart import MOST, lines
 from ldpbeam.planning.needs import FrequencyNeeds, MeanNeeds
 from ldpbeam.planning.plan import Plan, make_plan
 from ldpbeam.planning.quantity import quantity
-from ldpbeam.planning.words import budget_name
+from ldpbeam.planning.sentences import budget_name
 from ldpbeam.report_page.plan_chart import draw
 
 NEEDS = [

@@ -8,12 +8,12 @@ import pytest
 
 from ldpbeam.collection.file import parse_collection
 from ldpbeam.records.collection_record import CollectionRecord, collection_entry
-from ldpbeam.report_page.privacy import Promise, privacy
+from ldpbeam.report_page.privacy import PromiseRow, privacy
 from ldpbeam.shuffling.randomiser import one_epoch
 from ldpbeam.shuffling.shuffle import central_epsilon
 
 
-def said(protocol: str, levels: str, epochs: str = "") -> list[Promise]:
+def said(protocol: str, levels: str, epochs: str = "") -> list[PromiseRow]:
     agreed = parse_collection(
         f"name: x\ndomain: {{size: 9}}\nprotocol: {protocol}\n{levels}\nepoch: {{length: 1d{epochs}}}\n"
     )

@@ -22,9 +22,9 @@ from ldpbeam.collection.epochs import Epochs
 from ldpbeam.durable.store import RowStore, Transaction
 from ldpbeam.engine.engine import LocalStream
 from ldpbeam.engine.storage import landing as module
-from ldpbeam.engine.storage import refused as blocks
-from ldpbeam.engine.storage.judged import Segment, judge
+from ldpbeam.engine.storage import refused_messages
 from ldpbeam.engine.storage.landing import Landing
+from ldpbeam.engine.storage.segment import Segment, judge
 from ldpbeam.engine.storage.stream_state import StreamState
 from ldpbeam.errors import LdpError, Reason
 from ldpbeam.job.config import RunConfig
@@ -200,7 +200,7 @@ def test_large_rows_stay_as_they_are(output: Path) -> None:
 def test_refused_messages_of_many_segments_lie_together(output: Path) -> None:
     """In blocks that are bounded in rows, bytes and time; each goes once its last segment is old."""
     minute = 60 * 1_000_000
-    with mock.patch.object(blocks, "_ROWS", 3), mock.patch.object(blocks, "_BYTES", 2000):
+    with mock.patch.object(refused_messages, "_ROWS", 3), mock.patch.object(refused_messages, "_BYTES", 2000):
         known = state(output)
         for n, watermark in enumerate((0, 0, 0, 0, 5, 11, 12, 12)):
             known.land(segment(b"junk" if n < 6 else bytes(2500), watermark=watermark * minute))
@@ -211,15 +211,15 @@ def test_refused_messages_of_many_segments_lie_together(output: Path) -> None:
         assert [number for number in range(1, 20) if one.refused(number)] == [1, 3, 5, 7, 9, 11, 13, 15]
 
     def left(horizon: int) -> list[int]:
-        state(output).settle(
-            clock={}, horizon=horizon * minute, keep=9, forget_before=0, exists=lambda name: True
+        state(output).maintain(
+            clock={}, horizon=horizon * minute, in_memory=9, forget_before=0, exists=lambda name: True
         )
         again = state(output)
         return [number for number in range(1, 20) if again.refused(number)]
 
     assert left(-1) == [1, 3, 5, 7, 9, 11, 13, 15]
     assert left(4) == [7, 9, 11, 13, 15]
-    with mock.patch.object(blocks, "AT_ONCE", 1000), mock.patch.object(module, "AT_ONCE", 1000):
+    with mock.patch.object(refused_messages, "AT_ONCE", 1000), mock.patch.object(module, "AT_ONCE", 1000):
         assert left(12) == [15]  # in parts: the rest goes with the next change
         assert left(12) == []
     assert not reading.kept(output, reading.REFUSED)
@@ -259,7 +259,7 @@ def test_a_closed_epoch_stays_closed() -> None:
 
 def engine(output: Path, clock: Clock, broker: Broker, *given: Collection, **more: Any) -> LocalStream:
     config = RunConfig.parsed(
-        given or (ONE, TWO), output=str(output), subscription="s", settle=1.0, land_every=0.5, **more
+        given or (ONE, TWO), output=str(output), subscription="s", watermark_delay=1.0, land_every=0.5, **more
     )
     made = LocalStream(config, broker, clock, clock)
     made._landing.unlock()  # as the kernel does when a process dies; these engines are never stopped
@@ -360,7 +360,9 @@ def test_much_is_removed_in_parts_and_its_room_is_used_again(output: Path) -> No
             rows = []
             while known.landed:
                 rows.append(known.landed_rows)
-                known.settle(clock={}, horizon=1 << 62, keep=99, forget_before=0, exists=lambda name: True)
+                known.maintain(
+                    clock={}, horizon=1 << 62, in_memory=99, forget_before=0, exists=lambda name: True
+                )
             assert rows == [10, 4], rows
             sizes.append(known._landing.path.stat().st_size)
     assert sizes[-1] <= 1.5 * sizes[1], sizes

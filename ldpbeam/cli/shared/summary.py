@@ -1,0 +1,194 @@
+"""What became of the records of a run, in words; above all of one that has counted nothing."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from itertools import groupby, islice
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import click
+
+from ldpbeam.cli.shared.console import deliver, say
+from ldpbeam.collection.epochs import instant
+from ldpbeam.errors import Reason
+from ldpbeam.job.file_times import REMEDY, earliest_time
+from ldpbeam.records.run_record import RunRecord, StreamRecord
+from ldpbeam.report_page.text import plural
+from ldpbeam.table_file import published_table
+from ldpbeam.text import clean
+
+_SHOWN = 5  # files, or gaps, that are named one by one
+_TABLES = 100
+"""Tables of rejects that are looked into for the sentence about a file."""
+
+
+def summary(record: RunRecord, output: str) -> None:
+    """What became of every record, and where the results are."""
+    say(record.accounting.total.identity)
+    rejected = record.accounting.total.rejected_record()
+    details = _details(record, output)
+    for reason, count in rejected.items():
+        click.echo(f"  rejected {count:,}: {reason}", err=True)
+        if reason in details:
+            click.echo(clean(f"    {details[reason]}"), err=True)
+    if rejected.get(Reason.FUTURE_EPOCH.value) and record.stream is None:
+        click.echo(clean(f"  future_epoch is judged by {_written(record)}"), err=True)
+    if rejected:
+        click.echo(clean(f"  where and why: ldpbeam inspect {output.rstrip('/')}/rejects"), err=True)
+    for line in (*_cut_off(record, output), *_gaps(record)):
+        click.echo(clean(f"ldpbeam: {line}"), err=True)
+    nothing = why_nothing(record, details)
+    if nothing is not None:
+        click.echo(f"ldpbeam: {nothing} [E-RUN-NOTHING]", err=True)
+    else:
+        say(f"estimates in {output.rstrip('/')}/estimates after {record.timings.total_seconds} s")
+    deliver(record.as_record())
+    sys.stdout.flush()
+
+
+def _cut_off(record: RunRecord, output: str) -> Iterator[str]:
+    """A line about every file that ends inside a record, where the tables of rejects are of this machine."""
+    if not record.accounting.total.rejected[Reason.TRUNCATED.value]:
+        return
+    shown = 0
+    for rows in _rejects(record, output, ["reason", "source", "place", "missing"]):
+        for row in rows:
+            if row["reason"] != Reason.TRUNCATED.value:
+                continue
+            if shown == _SHOWN:
+                yield "more files end inside a record, see rejects/. [W-RUN-TRUNCATED]"
+                return
+            shown += 1
+            lacks = "how much is missing is not known"
+            if row["missing"] is not None:
+                verb = "is" if row["missing"] == 1 else "are"
+                lacks = f"{plural(row['missing'], 'byte')} {verb} missing"
+            yield (
+                f"{row['source']}: the file ends inside the record at byte {row['place']:,}: {lacks}, and no "
+                "report of it is counted. Fetch the file again. [W-RUN-TRUNCATED]"
+            )
+
+
+def _gaps(record: RunRecord) -> Iterator[str]:
+    """A line about the epochs of each collection that fall out of an otherwise unbroken row."""
+    if record.stream is not None:
+        return
+    for digest, group in groupby(record.accounting.gaps, lambda gap: gap.digest):
+        gaps = list(group)
+        named = [
+            str(gap.first_epoch)
+            if gap.first_epoch == gap.last_epoch
+            else f"{gap.first_epoch}..{gap.last_epoch}"
+            for gap in gaps[:_SHOWN]
+        ]
+        more = f" and {len(gaps) - _SHOWN} more gaps" if len(gaps) > _SHOWN else ""
+        there = [
+            one.epoch for one in record.accounting.epochs if one.digest == digest and one.account.counted
+        ]
+        yield (
+            f"{gaps[0].collection}: of the epochs {there[0]}..{there[-1]} nothing was counted in "
+            f"{', '.join(named)}{more}. Check that all files are there and whole. [W-RUN-GAP]"
+        )
+
+
+def why_nothing(record: RunRecord, details: Mapping[str, str] = MappingProxyType({})) -> str | None:
+    """That nothing was counted and what is the likely cause and remedy; None where something was.
+
+    ``details`` are sentences that say more of a reason than its own.
+    """
+    if record.accounting.total.counted:
+        return None
+    cause, remedy = _cause(record, details)
+    return f"nothing was counted, no estimate was written: {cause}. {remedy}"
+
+
+def _cause(record: RunRecord, details: Mapping[str, str]) -> tuple[str, str]:
+    """The commonest fate of the records, with what usually mends it."""
+    total = record.accounting.total
+    if not total.read:
+        if record.stream is not None:
+            return "no message came", "Check the subscription and that devices publish to its topic."
+        return "the input holds no record", "Check --input."
+    fates = {"late": total.late, "duplicate": total.duplicate, **total.rejected_record()}
+    fate = max(fates, key=lambda name: fates[name])
+    if not fates[fate]:
+        return "the epochs are not over", "Start the stream again to go on."
+    part = "all" if fates[fate] == total.read else f"{fates[fate]:,} of {total.read:,}"
+    if fate == "late":
+        return _late(part, record.stream)
+    return _rejected(part, Reason(fate), record, details)
+
+
+def _late(part: str, stream: StreamRecord | None) -> tuple[str, str]:
+    if stream is not None and not stream.timestamp_attribute:
+        return (
+            f"{part} arrived after their epochs had closed, by the time of publication",
+            "If a collector received them earlier, give its attribute with --timestamp-attribute; "
+            "else raise allowed_lateness of the collection.",
+        )
+    return (
+        f"{part} arrived after their epochs had closed",
+        "Raise allowed_lateness of the collection, or check epoch.origin and the devices' clocks.",
+    )
+
+
+def _rejected(part: str, reason: Reason, record: RunRecord, details: Mapping[str, str]) -> tuple[str, str]:
+    if reason is Reason.UNKNOWN_COLLECTION:
+        return (
+            f"{part} belong to a collection that was not given",
+            "Give with --collection the very file that the devices have: any change of its parameters "
+            "makes it another collection.",
+        )
+    if reason is Reason.FUTURE_EPOCH and record.stream is None:
+        return (
+            f"{part} were rejected as {reason.value}, since their epochs had not begun by {_written(record)}",
+            f"{REMEDY}; where that time is right, devices' clocks are ahead.",
+        )
+    if reason.value in details:
+        return f"{part} were rejected as {reason.value}", details[reason.value]
+    return f"{part} were rejected as {reason.value}", reason.explanation
+
+
+def _details(record: RunRecord, output: str) -> dict[str, str]:
+    """Of each reason that may have a sentence about a file or its rows: the first file, and that sentence."""
+    special = (Reason.UNSUPPORTED_FORMAT, Reason.WRONG_COLUMNS, Reason.MALFORMED)
+    general = {reason.value: reason.explanation for reason in special}
+    wanted = general.keys() & record.accounting.total.rejected_record().keys()
+    examples: dict[str, str] = {}
+    if not wanted:
+        return examples
+    for rows in islice(_rejects(record, output, ["reason", "source", "explanation"]), _TABLES):
+        for row in rows:
+            if row["reason"] in wanted and row["explanation"] != general[row["reason"]]:
+                examples.setdefault(row["reason"], f"{row['source']}: {row['explanation']}")
+        if examples.keys() == wanted:
+            break
+    return examples
+
+
+def _rejects(record: RunRecord, output: str, columns: list[str]) -> Iterator[list[dict[str, Any]]]:
+    """The rows of each table of rejects, where the tables are of this machine."""
+    if "://" in output:
+        return
+    for file in record.files:
+        if file.path.startswith("rejects/"):
+            yield published_table(Path(output, file.path)).read(columns, use_threads=False).to_pylist()
+
+
+def _written(record: RunRecord) -> str:
+    """By which time a run over files took its files as written, and who says so."""
+    given = record.limits.get("not_after")
+    if given is not None:
+        return f"--not-after, {instant(int(given))}"
+    folder = Path(record.folder)
+    earliest = earliest_time(
+        one.path if "://" in one.path else str(folder / one.path) for one in record.inputs
+    )
+    return (
+        "the time of each file in its store"
+        if earliest is None
+        else f"each file's own time; the earliest: {earliest}"
+    )

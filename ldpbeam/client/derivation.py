@@ -1,0 +1,163 @@
+"""Words that follow from a device's secret by a pseudo-random function, as docs/devices.md specifies it.
+
+A stream is named by its label, and its words by their place in it. So the same draw gives the same words
+after a crash, in another process, or from an older copy of the state. Nothing has to be remembered for that.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Sequence
+from enum import IntEnum
+from struct import pack, unpack
+
+from ldpbeam.randomness import FULL, Randomness
+
+WHOLE = (1 << 32) - 1
+"""In place of an attribute's position: what several draw together, such as which one is sampled."""
+
+_BLOCK = 4
+"""Words in one output of HMAC-SHA256."""
+
+
+class Purpose(IntEnum):
+    """What words are for; the numbers are part of every label."""
+
+    ONCE = 1
+    PERMANENT = 2
+    FRESH = 3
+    REPORT_ID = 4
+    NOISE = 5
+    SENDING_TIME = 6
+    PARTICIPATION = 7
+
+
+class DerivedWords(Randomness):
+    """The words of one stream, in order."""
+
+    def __init__(self, key: bytes) -> None:
+        """Start at the first word of the stream with this key."""
+        self._key = key
+        self._blocks = 0
+        self._left: tuple[int, ...] = ()
+
+    def word(self, limit: int = FULL) -> int:
+        """The next word below 2**64 − (2**64 mod limit), modulo the limit; larger ones are passed over."""
+        end = FULL - FULL % limit
+        while True:
+            (word,) = self.words(1)
+            if word < end:
+                return word % limit
+
+    def words(self, count: int) -> Sequence[int]:
+        """The next ``count`` words."""
+        words = self._left
+        missing = count - len(words)
+        if missing > 0:
+            first, key = self._blocks, self._key
+            self._blocks = first - (-missing // _BLOCK)
+            numbers = range(first, self._blocks)
+            drawn = b"".join([hmac.digest(key, pack("<Q", number), "sha256") for number in numbers])
+            words += unpack(f"<{len(drawn) // 8}Q", drawn)
+        self._left = words[count:]
+        return words[:count]
+
+
+class Derivation:
+    """The streams of one device and collection.
+
+    Args:
+        secret: the device's, 32 bytes.
+        digest: SHA-256 of the canonical collection.
+        label: what the labels begin with; another one for what never leaves the device.
+    """
+
+    def __init__(self, secret: bytes, digest: bytes, label: bytes = b"ldpbeam device 1\0") -> None:
+        """Nothing is derived yet."""
+        self._secret = secret
+        self._label = label + digest
+
+    def key(self, purpose: int, part: int, number: int) -> bytes:
+        """The key of a stream; ``number`` is an input or an epoch, taken modulo 2**64.
+
+        Args:
+            purpose: a :class:`Purpose`.
+            part: position of the attribute.
+            number: an input or an epoch, taken modulo 2**64.
+        """
+        label = self._label + pack("<BIQ", purpose, part, number % FULL)
+        return hmac.digest(self._secret, label, "sha256")
+
+    def stream(self, purpose: int, part: int, number: int) -> DerivedWords:
+        """A stream from its first word on.
+
+        Args:
+            purpose, part, number: as of :meth:`key`.
+        """
+        return DerivedWords(self.key(purpose, part, number))
+
+
+class DerivedRandomness(Randomness):
+    """The words of one purpose, a stream for each attribute.
+
+    Args:
+        derivation: of the device and collection.
+        purpose: of all words.
+        number: epoch, or 0 for what is drawn once.
+        part: position of the attribute; :data:`WHOLE` where there are several.
+    """
+
+    def __init__(self, derivation: Derivation, purpose: Purpose, number: int, part: int) -> None:
+        """Nothing is derived yet."""
+        self._derivation = derivation
+        self._purpose = purpose
+        self._number = number
+        self._part = part
+        self._stream: DerivedWords | None = None
+        self._parts: dict[int, DerivedRandomness] = {}
+
+    @property
+    def _words(self) -> DerivedWords:
+        if self._stream is None:
+            self._stream = self._derivation.stream(self._purpose, self._part, self._number)
+        return self._stream
+
+    def word(self, limit: int = FULL) -> int:
+        """The next word of the stream."""
+        return self._words.word(limit)
+
+    def words(self, count: int) -> Sequence[int]:
+        """The next words of the stream."""
+        return self._words.words(count)
+
+    def part(self, index: int) -> Randomness:
+        """The attribute's own streams; asked again, they go on."""
+        if index not in self._parts:
+            self._parts[index] = self._of_part(index)
+        return self._parts[index]
+
+    def _of_part(self, index: int) -> DerivedRandomness:
+        return DerivedRandomness(self._derivation, self._purpose, self._number, index)
+
+
+class ReportRandomness(DerivedRandomness):
+    """The words of one report: permanent answers have streams of their own, which no epoch changes.
+
+    Attributes:
+        inputs: (attribute, memoised input) of each permanent answer that was drawn.
+    """
+
+    def __init__(
+        self, derivation: Derivation, epoch: int, part: int, inputs: list[tuple[int, int]] | None = None
+    ) -> None:
+        """For an epoch."""
+        super().__init__(derivation, Purpose.FRESH, epoch, part)
+        self.inputs: list[tuple[int, int]] = [] if inputs is None else inputs
+
+    def permanent(self, key: int) -> Randomness:
+        """The stream of the input's permanent answer, from its first word on."""
+        self.inputs.append((self._part, key))
+        return self._derivation.stream(Purpose.PERMANENT, self._part, key)
+
+    def _of_part(self, index: int) -> ReportRandomness:
+        return ReportRandomness(self._derivation, self._number, index, self.inputs)

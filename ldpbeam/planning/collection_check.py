@@ -1,0 +1,345 @@
+"""What a collection is, before it is used: its promise, the errors to expect, and what changes of it mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import inf
+from typing import Any
+
+from google.protobuf import text_format
+from google.protobuf.message import Message
+
+from ldpbeam.collection.advice import Advice, warnings_about
+from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.epochs import instant
+from ldpbeam.collection.message import SERVER_FIELDS, taken
+from ldpbeam.errors import CollectionError
+from ldpbeam.planning.error_sentences import (
+    RANKED,
+    interval,
+    late_when_next_awake,
+    lateness,
+    none_may_be_late,
+    points,
+)
+from ldpbeam.planning.needs import zipf
+from ldpbeam.planning.shuffler import of_collection, shuffled_words
+from ldpbeam.planning.spread import WIDE, Spread, Widths, mean_error
+from ldpbeam.privacy.ledger import Ledger, total_cap
+from ldpbeam.promise.statements import NO_TURN, bits, epsilon, statements
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Errors of one histogram of an epoch.
+
+    Attributes:
+        attribute: its name; empty where there is only one.
+        values: how many there are.
+        half_width: of the widest 95 % interval, a frequency; of a mean, in its units.
+        widest: the frequency of the value with that interval; None for a mean.
+        even: half-width for a value of frequency 1/k; None for a mean.
+        least: smallest frequency told apart from zero; None for a mean.
+    """
+
+    attribute: str
+    values: int
+    half_width: float
+    widest: float | None = None
+    even: float | None = None
+    least: float | None = None
+
+
+def errors(expected: Expected) -> str:
+    """What an epoch's estimates are off by."""
+    about = f"{expected.attribute}: " if expected.attribute else ""
+    if expected.widest is None or expected.even is None or expected.least is None:
+        most = f"±{expected.half_width:.4g} at most (95 %)"
+        return f"{about}the mean {most}, of values up to {expected.values - 1:,}"
+    some = f"frequencies from {points(expected.least)} points on are"
+    seen = "no frequency is" if expected.least >= 1 else some
+    width = interval(RANKED, expected.widest, expected.half_width, expected.values, expected.even)
+    return f"{about}{width}; {seen} told apart from zero"
+
+
+def expected(collection: Collection, devices: int) -> tuple[Expected, ...]:
+    """The errors of an epoch in which so many devices report, one for each histogram.
+
+    Frequencies are taken to fall like 1/rank.
+    """
+    widths_of = []
+    histograms = zip(collection.histograms, collection.estimators, strict=True)
+    for (name, domain), estimator in histograms:
+        if estimator.support is None:
+            widths_of.append(Expected(name, domain.size, WIDE * mean_error(estimator, devices)))
+        else:
+            widths = Widths.of(estimator.support, devices, zipf(domain.size))
+            least = Spread.of(estimator.support, devices).least_frequency
+            widths_of.append(
+                Expected(name, domain.size, widths.half_width, widths.widest, widths.even, least)
+            )
+    return tuple(widths_of)
+
+
+@dataclass(frozen=True)
+class Checked:
+    """One sound collection.
+
+    Attributes:
+        where: its file.
+        collection: itself.
+        devices: how many are expected to report.
+        spread: seconds from which they draw a sending time, as ``Device.open`` takes it.
+        expected: the errors of an epoch.
+        advice: warnings.
+    """
+
+    where: str
+    collection: Collection
+    devices: int
+    spread: int
+    expected: tuple[Expected, ...]
+    advice: tuple[Advice, ...]
+
+    @classmethod
+    def of(cls, where: str, collection: Collection, devices: int, spread: int = 0) -> Checked:
+        """Look at everything."""
+        advice = (*warnings_about(collection), *lateness_advice(collection, spread))
+        return cls(where, collection, devices, spread, expected(collection, devices), advice)
+
+    def lines(self) -> Iterator[str]:
+        """For people."""
+        collection, protocol = self.collection, self.collection.protocol
+        sizes = [f"{name + ': ' if name else ''}{d.size:,} values" for name, d in collection.histograms]
+        name = f"{collection.name} version {collection.version}"
+        yield f"{self.where}: sound, {name}, digest {collection.digest_hex}"
+        yield f"  {collection.protocol_label}: {_parameters(collection)}; {', '.join(sizes)}"
+        yield from (f"  {one}" for one in promised(collection))
+        yield f"  {shuffled_words(collection, self.devices)}"
+        yield f"  {bits(protocol.device.payload_bits)} of payload per report"
+        yield from (f"  with {self.devices:,} devices: {errors(one)}" for one in self.expected)
+        epochs = collection.epochs
+        yield (
+            f"  epochs of {epochs.length:,} s, {epochs.count:,} from {instant(epochs.origin)} to "
+            f"{instant(epochs.start(epochs.count))}; estimates from "
+            f"{collection.min_reports:,} report{'' if collection.min_reports == 1 else 's'} on"
+        )
+        yield f"  {lateness(collection.allowed_lateness, self.spread, epochs.length)}"
+        yield f"  {_owner(collection)}; {_expiry(collection)}"
+
+    def as_record(self) -> dict[str, Any]:
+        """For programs."""
+        shuffled = of_collection(self.collection, self.devices)
+        return {
+            "file": self.where,
+            **self.collection.as_record(),
+            "devices": self.devices,
+            "spread_seconds": self.spread,
+            "expected": [
+                {
+                    "attribute": one.attribute,
+                    "half_width": one.half_width,
+                    "widest_frequency": one.widest,
+                    "even_half_width": one.even,
+                    "least_frequency": one.least,
+                    "unit": "values" if one.widest is None else "frequency",
+                }
+                for one in self.expected
+            ],
+            "behind_shuffler": None if shuffled is None else shuffled.as_record(),
+            "warnings": [
+                {"code": one.code, "message": one.message, "remedy": one.remedy} for one in self.advice
+            ],
+        }
+
+
+def lateness_advice(collection: Collection, spread: int) -> tuple[Advice, ...]:
+    """Where reports of ordinary devices come too late to count.
+
+    It is about reports that are sent, so ``check`` has it, and no command that reads files.
+    """
+    allowed, length = collection.allowed_lateness, collection.epochs.length
+    if spread and allowed < length:
+        return (Advice("W-COLLECTION-LATENESS", *late_when_next_awake(allowed, spread, length)),)
+    if not allowed:
+        return (Advice("W-COLLECTION-LATENESS", *none_may_be_late(length)),)
+    return ()
+
+
+def _parameters(collection: Collection) -> str:
+    levels, choices = taken(collection.kind, collection.parameters)
+    values = levels | collection.protocol.resolved_parameters() | choices
+    return ", ".join(f"{name} = {value}" for name, value in values.items()) or "no parameters"
+
+
+def _owner(collection: Collection) -> str:
+    return f"owner {collection.owner}" if collection.owner else "no owner is named"
+
+
+def _expiry(collection: Collection) -> str:
+    return "not retired" if collection.retired is None else f"retired on {instant(collection.retired)}"
+
+
+def promised(collection: Collection) -> Iterator[str]:
+    """What is promised to a device, in the sentences of every command; never a bare ε."""
+    yield from (one.text for one in statements(collection.promise))
+    if collection.participation is not None:
+        yield NO_TURN
+
+
+# --- against an earlier one
+
+
+@dataclass(frozen=True)
+class Change:
+    """What is different, and whether devices must know.
+
+    Attributes:
+        devices: keys that are part of the digest.
+        server: keys that are not.
+    """
+
+    devices: tuple[str, ...]
+    server: tuple[str, ...]
+
+    @property
+    def same(self) -> bool:
+        """Whether nothing is different."""
+        return not self.devices and not self.server
+
+
+def change(old: Collection, new: Collection) -> Change:
+    """What a device must know lies in the digest; what only the pipeline needs does not."""
+    before, after = _fields(old), _fields(new)
+    devices: list[str] = []
+    server: list[str] = []
+    for key in [*before, *(key for key in after if key not in before)]:
+        was, now = before.get(key), after.get(key)
+        if was != now:
+            (server if key in SERVER_FIELDS else devices).append(f"{key}: {_written(was)} → {_written(now)}")
+    was, now = _in_order(old), _in_order(new)
+    server += [f"ordered: {was[name]} → {now[name]}" for name in was if was[name] != now.get(name, was[name])]
+    return Change(tuple(devices), tuple(server))
+
+
+def _in_order(collection: Collection) -> dict[str, str]:
+    """What the file says about the order of the values of each attribute, which is in no message."""
+    return {
+        name: " ".join(filter(None, (name, str(domain.ordered).lower())))
+        for name, domain in collection.histograms
+    }
+
+
+def _fields(collection: Collection) -> dict[str, Any]:
+    """The fields of the message that are set, by name: what the digest is made of, and what it leaves out."""
+    return {field.name: value for field, value in collection.to_message().ListFields()}
+
+
+def _written(value: Any) -> str:
+    """The value of a field, for people, in a line."""
+    if value is None:
+        return "none"
+    if isinstance(value, Message):
+        return text_format.MessageToString(value, as_one_line=True, as_utf8=True)
+    return str(value) if isinstance(value, str | int | float) else "; ".join(map(_written, value))
+
+
+def require_new_version(old: Collection, new: Collection) -> None:
+    """Refuse a change that devices must know about under the same name and version.
+
+    Raises:
+        CollectionError: both have one name and version, and not one digest.
+    """
+    if (old.name, old.version) == (new.name, new.version) and old.digest != new.digest:
+        raise CollectionError(
+            "E-COLLECTION-VERSION",
+            f"the digest changed from {old.digest_hex} to {new.digest_hex} and version is {new.version} as "
+            "before, so that results of both would have one name",
+            key="version",
+            remedy=f"Write version: {old.version + 1}.",
+        )
+
+
+def change_lines(old: Collection, new: Collection) -> Iterator[str]:
+    """What a change means, for people."""
+    difference = change(old, new)
+    if difference.same:
+        yield "nothing changed; the digest is the same"
+        return
+    yield from (f"devices must know: {one}" for one in difference.devices)
+    yield from (f"only the pipeline: {one}" for one in difference.server)
+    if not difference.devices:
+        yield f"the digest {new.digest_hex} is the same: devices go on as they are, their reports still count"
+        return
+    yield f"the digest was {old.digest_hex} and is {new.digest_hex}: devices need the new collection"
+    yield "reports made with the old one count only while it is given to the pipeline too"
+    both = total_cap([Ledger(old.guarantee), Ledger(new.guarantee)])
+    if old.name == new.name and both < inf:
+        yield (
+            f"a device that reports for both can lose up to ε = {epsilon(both)} about memoised inputs, since "
+            "memos are not shared"
+        )
+
+
+# --- several of one fleet
+
+
+def together(collections: Sequence[Collection]) -> dict[str, Any]:
+    """What one device that reports for all of them can lose, and who looks after them until when.
+
+    Raises:
+        CollectionError: two have the same name and version.
+    """
+    for one, other in combinations(collections, 2):
+        if (one.name, one.version) == (other.name, other.version):
+            raise CollectionError(
+                "E-COLLECTION-VERSION",
+                f"{one.name} version {one.version} is given twice",
+                key="version",
+                remedy="Give each collection once, and raise version for every change.",
+            )
+    guarantees = [one.guarantee for one in collections]
+    cap = total_cap([Ledger(one) for one in guarantees])
+    first = sum(one.first_report for one in guarantees)
+    anything = sum(one.promise.any_loss for one in collections)
+    return {
+        "collections": len(collections),
+        "first_reports": first,
+        "cap_over_inputs": None if cap == inf else cap,
+        "any_changes": None if anything == inf else anything,
+        "without_cap": [one.name for one in collections if Ledger(one.guarantee).cap == inf],
+        "owners": sorted({one.owner for one in collections if one.owner}),
+        "without_owner": [one.name for one in collections if not one.owner],
+        "retired": {one.name: instant(one.retired) for one in collections if one.retired is not None},
+    }
+
+
+def together_lines(collections: Sequence[Collection]) -> Iterator[str]:
+    """:func:`together` for people."""
+    facts = together(collections)
+    yield (
+        f"one device that reports for all {facts['collections']}: first reports tell at most ε = "
+        f"{epsilon(facts['first_reports'])} together"
+    )
+    if facts["any_changes"] is None:
+        yield "nothing limits what all its reports tell about when a value changed"
+    else:
+        most = max(one.promise.reports for one in collections)
+        yield (
+            f"up to {most:,} reports to each of them tell at most ε = {epsilon(facts['any_changes'])} "
+            "together, whatever changes"
+        )
+    if facts["cap_over_inputs"] is None:
+        names = ", ".join(facts["without_cap"])
+        yield f"no cap on memoised inputs: for {names} nothing is memoised, and each report adds its own ε"
+    else:
+        yield (
+            f"all its reports tell at most ε = {epsilon(facts['cap_over_inputs'])} about which inputs it "
+            "memoised, to somebody who knows when each changed and came back"
+        )
+    yield f"owners: {', '.join(facts['owners']) or 'none'}" + (
+        f"; nobody owns {', '.join(facts['without_owner'])}" if facts["without_owner"] else ""
+    )
+    yield from (f"{name} is retired on {when}" for name, when in facts["retired"].items())

@@ -1,0 +1,204 @@
+"""A plan in words: what is recommended and why, and what stands against it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ldpbeam.over_time.covariance import DrawnAnew
+from ldpbeam.planning.error_sentences import RANKED, interval
+from ldpbeam.planning.needs import FrequencyNeeds, Needs
+from ldpbeam.planning.plan import ALIKE, Plan, Row, devices_needed, epochs_possible, loss_order
+from ldpbeam.planning.quantity import quantity
+from ldpbeam.planning.settings import total_budget
+from ldpbeam.planning.shuffler import behind_shuffler
+from ldpbeam.promise.statements import NO_TURN, bits, epsilon, statements
+from ldpbeam.shuffling.randomiser import ASSUMPTION, DELTA
+
+
+def _percent(rate: DrawnAnew) -> str:
+    """A rate in per cent, or the range of it."""
+    most = f"{100 * rate.most:g} %"
+    return most if rate.least == rate.most else f"{100 * rate.least:g} to {most}"
+
+
+def asked(needs: Needs) -> str:
+    """The need in a line."""
+    about = quantity(needs)
+    limits = [
+        (needs.target, "error at most ±{}", about.error),
+        (needs.longitudinal, "ε∞ at most {}", epsilon),
+        (needs.first, "ε1 at most {}", epsilon),
+        (needs.inputs_cap, "all reports about memoised inputs at most ε = {}", epsilon),
+        (needs.lifetime, "all reports at most ε = {}, whatever changes", epsilon),
+        (needs.bits, "at most {} bits", str),
+    ]
+    limits_met = [text.format(write(limit)) for limit, text, write in limits if limit is not None]  # type: ignore[operator]
+    rate = "" if needs.drawn_anew is None else f", {_percent(needs.drawn_anew)} drawn anew per epoch"
+    devices = f"{needs.devices:,} devices in each epoch"
+    epochs = f"{needs.epochs:,} epoch{'' if needs.epochs == 1 else 's'}"
+    return f"{about.subject}, {devices}, {epochs}{rate}: " + ("; ".join(limits_met) or "no limit")
+
+
+def recommendation(plan: Plan) -> Iterator[str]:
+    """What to take and why, what to know about it, and what would meet more, a sentence or two each."""
+    needs, row = plan.needs, plan.recommended
+    if plan.chosen_level:
+        why = "the least of the usual levels that gives the error" if needs.target else "the usual level"
+        why = why if plan.meets or not needs.target else "the largest level that was tried"
+        yield f"No limit on what a device may lose was given. ε∞ = {needs.longitudinal:g} is {why}."
+    if row is None:
+        yield "Nothing fits: every setting breaks a limit. The table says which."
+        yield from _weaker(plan)
+        return
+    head = "Take" if plan.meets else "Nothing meets all of it. The nearest is"
+    yield f"{head} {described(row)}: {interval_words(row, needs)}."
+    yield from _why(plan, row)
+    yield from _worth(plan, row)
+    yield from _promise(row)
+    yield behind_shuffler(row.shuffled, ASSUMPTION, DELTA)
+    if not plan.meets:
+        yield from _remedies(plan)
+    yield from _weaker(plan)
+
+
+def interval_words(row: Row, needs: Needs) -> str:
+    """The half-widths of the intervals that a run will publish for an epoch."""
+    figures = row.figures
+    if (
+        not isinstance(needs, FrequencyNeeds)
+        or figures.even_half_width is None
+        or figures.widest_frequency is None
+    ):
+        return f"±{quantity(needs).error(figures.half_width)} (95 %)"
+    about = "" if needs.frequencies else RANKED
+    return interval(
+        about, figures.widest_frequency, figures.half_width, needs.values, figures.even_half_width
+    )
+
+
+def described(row: Row) -> str:
+    """A setting with its levels."""
+    given = row.setting.parameters
+    if given.epsilon is not None:
+        return f"{row.setting.label} at ε = {given.epsilon:.4g} per report"
+    level = row.first_level
+    first = "" if level is None else f", ε1 = {level:.4g}"
+    return f"{row.setting.label} at ε∞ = {given.epsilon_longitudinal:.4g}{first}"
+
+
+def _why(plan: Plan, row: Row) -> Iterator[str]:
+    fit = [other for other in plan.rows if other.missed.keys() <= row.missed.keys()]
+    least = min(fit, key=lambda other: other.figures.std_error)
+    if least is row:
+        yield f"Why: of all that keep the same limits, {_error(plan.needs)} is the least."
+    else:
+        lost = 100 * (row.figures.std_error / least.figures.std_error - 1)
+        yield (
+            f"Why: {_error(plan.needs)} is within {lost:.1f} % of the least ({least.setting.label}; up to "
+            f"{100 * (ALIKE - 1):.0f} % counts as equal), and it {_advantage(row, least, plan.needs)}."
+        )
+
+
+def _error(needs: Needs) -> str:
+    """The error by which settings are compared; the half-width above is that of one value."""
+    frequencies = isinstance(needs, FrequencyNeeds)
+    return "its root mean square error over all values" if frequencies else "its error"
+
+
+def _advantage(row: Row, other: Row, needs: Needs) -> str:
+    """What the taken row has over one of a little less error: the first that differs, in order of weight."""
+    mine, theirs = row.figures, other.figures
+    losses = zip(_loss_names(needs), loss_order(row, needs), loss_order(other, needs), strict=True)
+    reasons = (
+        (
+            other.setting.published,
+            "spends the levels that it is given, which the published calibration does not",
+        ),
+        (
+            other.identified > row.identified,
+            "shares hash functions among devices, which are identifiers otherwise",
+        ),
+        *((less < more, _loses(about, less, more)) for about, less, more in losses),
+        (mine.bits < theirs.bits, f"sends {bits(mine.bits)}, not {theirs.bits}"),
+        (True, "shares hash functions among more devices"),
+    )
+    return next(reason for holds, reason in reasons if holds)
+
+
+def _loses(about: str, less: float, more: float) -> str:
+    mine, theirs = epsilon(less), epsilon(more)
+    if mine == theirs:
+        return f"loses at most ε = {mine} {about}, which is less only in digits that are not shown"
+    return f"loses at most ε = {mine} {about}, not {theirs}"
+
+
+def _worth(plan: Plan, row: Row) -> Iterator[str]:
+    needs, figures = plan.needs, row.figures
+    if isinstance(needs, FrequencyNeeds):
+        k, of = (
+            needs.values,
+            "these frequencies" if needs.frequencies else "frequencies that fall like 1/rank",
+        )
+        than = f"answering 1/{k:,} for every value"
+        if figures.against_nothing < 1:
+            yield (
+                f"That error is {figures.against_nothing:.2g} times that of {than} (of {of}), "
+                f"and {figures.std_error * k:.2g} times the mean frequency."
+            )
+            return
+        yield (
+            f"Not worth collecting for single epochs: {than}, without any device, "
+            f"has an error {1 / figures.against_nothing:.2g} times as large (of {of})."
+        )
+    elif figures.against_nothing < 1:
+        yield "No population makes the interval wider than that."
+        return
+    else:
+        yield (
+            "Not worth collecting for single epochs: that a mean lies in its range is known without any "
+            "device, and ± two standard errors are no narrower."
+        )
+    if figures.mean_30 < figures.half_width / figures.against_nothing:
+        yield f"A mean of 30 epochs is worth it: ±{quantity(needs).error(figures.mean_30)}."
+
+
+def _promise(row: Row) -> Iterator[str]:
+    """What a device loses, in the sentences of every command; and who has no turn."""
+    yield from (one.text for one in statements(row.figures.promise))
+    if row.setting.participates:
+        yield NO_TURN
+
+
+def _remedies(plan: Plan) -> Iterator[str]:
+    devices, epochs = devices_needed(plan), epochs_possible(plan)
+    if devices is not None and plan.needs.target is not None:
+        also = f"; or plan {epochs:,} epochs instead of {plan.needs.epochs:,}" if epochs else ""
+        target = quantity(plan.needs).error(plan.needs.target)
+        yield f"It would meet ±{target} with {devices:,} devices{also}."
+
+
+def _weaker(plan: Plan) -> Iterator[str]:
+    row = plan.weaker
+    if row is None:
+        return
+    width = quantity(plan.needs).error(row.figures.half_width)
+    yield f"With a weaker promise {described(row)} gives ±{width}:"
+    keys = {"inputs", "any_changes"}
+    yield from (f"  {one.text}" for one in statements(row.figures.promise) if one.key in keys)
+
+
+def budget_name(needs: Needs) -> tuple[str, float]:
+    """What the chart's axis is: the limit that was given, and its value."""
+    if needs.lifetime is not None:
+        return "lifetime ε, whatever changes", needs.lifetime
+    if needs.inputs_cap is not None:
+        return "all reports about memoised inputs, ε", needs.inputs_cap
+    if needs.longitudinal is not None:
+        return "ε∞", needs.longitudinal
+    return "ε1", needs.first or total_budget(needs)
+
+
+def _loss_names(needs: Needs) -> tuple[str, str, str]:
+    """What the losses of :func:`ldpbeam.planning.plan.loss_order` are about, in its order."""
+    inputs, two, anything = "about its memoised inputs", "by two reports", "whatever changes"
+    return (inputs, two, anything) if needs.inputs_cap is not None else (anything, two, inputs)
