@@ -57,12 +57,12 @@ def pages() -> dict[str, Page]:
     folder = Path(str(files("ldpbeam"))) / "docs"
     if not folder.is_dir():
         refuse("docs")
-    found = {}
+    known = {}
     for path in sorted(folder.glob("*.md")):
         text = path.read_text("utf-8")
         title = re.match(r"# (.+)", text)
-        found[path.stem] = Page(path.stem, title[1] if title else path.stem, path, text)
-    return found
+        known[path.stem] = Page(path.stem, title[1] if title else path.stem, path, text)
+    return known
 
 
 def page(name: str) -> Page:
@@ -102,7 +102,9 @@ def write_html(folder: Path) -> None:
     index = Page("index", "ldpbeam", folder, f"# ldpbeam\n\n{listed}")
     (folder / "index.html").write_text(html(index, known), "utf-8")
     figures = next(iter(known.values())).path.with_name("figures")
-    shutil.copytree(figures, folder / "figures", ignore=shutil.ignore_patterns("*.py"))
+    (folder / "figures").mkdir()
+    for figure in figures.glob("*.svg"):
+        shutil.copy(figure, folder / "figures")
 
 
 def html(shown: Page, known: dict[str, Page]) -> str:
@@ -135,7 +137,7 @@ def _number_headings(tokens: list[Token]) -> None:
 
 def _linked(children: list[Token], known: dict[str, Page]) -> list[Token]:
     """Inline parts whose links lead to pages as HTML; those that would lead nowhere are taken out."""
-    kept, dead = [], False
+    linked, dead = [], False
     for one in children:
         if one.type == "link_open":
             href = str(one.attrGet("href"))
@@ -144,5 +146,5 @@ def _linked(children: list[Token], known: dict[str, Page]) -> list[Token]:
             if path.endswith(".md"):
                 one.attrSet("href", f"{path.removesuffix('.md')}.html{mark}{anchor}")
         if not (dead and one.type in {"link_open", "link_close"}):
-            kept.append(one)
-    return kept
+            linked.append(one)
+    return linked

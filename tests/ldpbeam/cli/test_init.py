@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import shlex
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 import ldpbeam
 from ldpbeam.cli.main import cli
+from ldpbeam.collection.domain import MAX_DOMAIN
 from ldpbeam.protocols.estimator import Result
 from tests.ldpbeam.cli.calling import call
 from tests.ldpbeam.cli.test_docs import in_terminal
@@ -78,6 +80,7 @@ def test_two_labels_that_are_numbers_are_labels(tmp_path: Path) -> None:
         ("0..0", "'0..0' is none of these"),
         ("99999999999", "is none of these"),
         ("0..99999999999", "is none of these"),
+        (f"0..{MAX_DOMAIN}", "is none of these"),
         ("1..5", "is none of these"),
         ("a,,b", "the label '' is empty"),
         ("a,b,a", "the label 'a' is repeated"),
@@ -110,6 +113,7 @@ def test_nothing_is_overwritten(tmp_path: Path, kind: str) -> None:
     else:
         path.symlink_to(other)  # which leads nowhere yet
     assert "x.yaml exists" in refusal(path, "--values", 4, "--devices", 900)
+    assert "x.yaml exists" in refusal(path)  # before anything is asked
     assert not other.exists()
     assert kind == "link" or path.read_text() == "mine"
 
@@ -160,6 +164,29 @@ def test_a_terminal_is_asked_three_questions_and_again_after_a_slip(tmp_path: Pa
     assert present(collection.domain).labels == ("red", "green")
     assert collection.parameters.epsilon_longitudinal == 2.0
     assert "planned for 3,000 devices" in path.read_text()
+
+
+def test_a_trial_of_many_devices_has_fewer(tmp_path: Path) -> None:
+    check, simulate = json.loads(
+        call("init", tmp_path / "x.yaml", "--values", 4, "--devices", 300_000, "--json").stdout
+    )["next"]
+    assert "--devices 300000" in check
+    assert "--devices 100000" in simulate
+
+
+@pytest.mark.parametrize("command", ["init", "plan"])
+def test_epochs_begin_at_the_next_midnight_or_where_one_says(tmp_path: Path, command: str) -> None:
+    def begin(name: str, *more: object) -> int:
+        path = tmp_path / name
+        target = [path] if command == "init" else ["--output", path]
+        needs = ["--values", 4, "--devices", 900, "--epsilon-longitudinal", 2, "--epochs", 3]
+        done = call(command, *target, *needs, *more)
+        assert done.exit_code == 0, done.exception
+        return ldpbeam.load_collection(path).epochs.origin
+
+    with mock.patch("ldpbeam.cli.shared.options.time.time", return_value=1.5 * 86_400):
+        assert begin("default.yaml") == 2 * 86_400
+        assert begin("first.yaml", "--start", "1970-01-01") == 0
 
 
 def test_one_document_for_programs(tmp_path: Path) -> None:
