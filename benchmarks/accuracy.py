@@ -194,10 +194,10 @@ def publish(collection: Collection, data: DataSet, path: Path, epochs: int | Non
             )
         )
         truth = pq.read_table(fleet / "truth.parquet")
-        found = ds.dataset(output / "estimates").to_table()
-    found = found.sort_by([("epoch", "ascending"), ("value", "ascending")])
+        table = ds.dataset(output / "estimates").to_table()
+    table = table.sort_by([("epoch", "ascending"), ("value", "ascending")])
     truth = truth.sort_by([("epoch", "ascending"), ("value", "ascending")])
-    same = all(found[c].to_pylist() == truth[c].to_pylist() for c in ("epoch", "value", "n"))
+    same = all(table[c].to_pylist() == truth[c].to_pylist() for c in ("epoch", "value", "n"))
     total = result.accounting.total
     counted = total.read == total.counted == written.reports
 
@@ -207,11 +207,11 @@ def publish(collection: Collection, data: DataSet, path: Path, epochs: int | Non
     return Published(
         n=matrix(truth["n"])[:, 0].astype(np.int64),
         truth=matrix(truth["frequency"]),
-        estimate=matrix(found["estimate"]),
-        std_error=matrix(found["std_error"]),
-        low=matrix(found["ci_low"]),
-        high=matrix(found["ci_high"]),
-        consistent=matrix(found["consistent"]),
+        estimate=matrix(table["estimate"]),
+        std_error=matrix(table["std_error"]),
+        low=matrix(table["ci_low"]),
+        high=matrix(table["ci_high"]),
+        consistent=matrix(table["consistent"]),
         complete=same and counted and result.exit_code == 0,
     )
 

@@ -115,8 +115,10 @@ def main() -> None:
         try:
             measured_rows = rows(size, keys, epochs, asked.devices, folder, run_only=asked.run)
             for number, command, cpu, mib in measured_rows:
-                said = f"{stated:.0f}" if command == "run" else ""
-                print(f"| {name} | {number} | `{command}` | {cpu:.1f} | {mib:.0f} | {said} |", flush=True)
+                megabytes = f"{stated:.0f}" if command == "run" else ""
+                print(
+                    f"| {name} | {number} | `{command}` | {cpu:.1f} | {mib:.0f} | {megabytes} |", flush=True
+                )
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 

@@ -289,7 +289,7 @@ def smoothing(found: Fleets) -> tuple[float, float, float, float]:
         series = _series(found, group)
         kept = np.zeros_like(series.estimate)
         if found.errors is not None:
-            kept = np.minimum(found.errors.kept(series.estimate) / series.n, series.std_error**2)
+            kept = np.minimum(found.errors.floor_variance(series.estimate) / series.n, series.std_error**2)
         made, naive = smooth(series, found.errors), smooth(series, None)
         off, other = (one.estimate - found.truth[group] for one in (made, naive))
         numbers.append(

@@ -102,12 +102,12 @@ def send(
     return sent
 
 
-def _serve(origin: int, seconds: float, rate: int, tell: Any) -> None:
+def _serve(origin: int, seconds: float, rate: int, connection: Any) -> None:
     """A subscription in a process of its own; tells its address, then what it has sent."""
     from benchmarks.subscription import Subscription
 
     subscription = Subscription()
-    tell.send(subscription.host)
+    connection.send(subscription.host)
     some: list[bytes] = []
 
     def flush() -> None:
@@ -117,7 +117,7 @@ def _serve(origin: int, seconds: float, rate: int, tell: Any) -> None:
     sent = send(origin, seconds, rate, some.append, flush)
     while subscription.left():
         time.sleep(1)
-    tell.send({**sent, "again": subscription.again})
+    connection.send({**sent, "again": subscription.again})
     time.sleep(3600)
 
 
@@ -174,12 +174,12 @@ class Memory:
 
 def watch(memories: list[Memory], over: threading.Event, every: float = 5.0) -> None:
     """Measure until it is over, and say so once a minute."""
-    said = 0.0
+    printed_at = 0.0
     while not over.wait(every):
         for memory in memories:
             memory.look()
-        if time.monotonic() - said >= 60:
-            said = time.monotonic()
+        if time.monotonic() - printed_at >= 60:
+            printed_at = time.monotonic()
             sizes = ", ".join(f"{m.what} {m.sizes[-1]:.0f} MiB" for m in memories)
             print(f"{memories[0].times[-1]:6.1f} min  {sizes}", flush=True)
 
@@ -222,8 +222,8 @@ def local(minutes: float, rate: int) -> bool:
             stop_when_idle=90,
         )
         spawn = multiprocessing.get_context("spawn")
-        listen, tell = spawn.Pipe(False)
-        sender = spawn.Process(target=_serve, args=(origin, minutes * 60, rate, tell), daemon=True)
+        listen, connection = spawn.Pipe(False)
+        sender = spawn.Process(target=_serve, args=(origin, minutes * 60, rate, connection), daemon=True)
         sender.start()
         os.environ["PUBSUB_EMULATOR_HOST"] = listen.recv()
         memory, over = Memory("engine", lambda: resident(os.getpid())), threading.Event()

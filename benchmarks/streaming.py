@@ -183,7 +183,7 @@ def throughput(reports: int, repeats: int) -> None:
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
         inputs = _written(scratch / "in", sent)
-        base = RunConfig.parsed((asked,), files=inputs, output="", land_every=0.5, settle=1.0)
+        base = RunConfig.parsed((asked,), files=inputs, output="", land_every=0.5, watermark_delay=1.0)
         _warm(base, scratch)
         race = Race(scratch, reports)
         live = base.changed(files=(), subscription="memory")
@@ -249,7 +249,9 @@ def _flink_job(inputs: tuple[str, ...], output: str, jar: str) -> float:
     from ldpbeam.pipelines.submit import submit
 
     options = ("--streaming", "--flink_version=1.19", f"--flink_job_server_jar={jar}", "--parallelism=2")
-    config = RunConfig.parsed((_long_epochs(),), files=inputs, output=output, land_every=0.5, settle=1.0)
+    config = RunConfig.parsed(
+        (_long_epochs(),), files=inputs, output=output, land_every=0.5, watermark_delay=1.0
+    )
     job = config.changed(runner="FlinkRunner", beam_args=options, shard_bits=CLUSTER_SHARD_BITS)
     started = time.perf_counter()
     submit(job)
@@ -339,7 +341,7 @@ def memory(minutes: float, rate: int) -> None:
             output=f"{name}/out",
             subscription=subscription,
             land_every=1.0,
-            settle=2.0,
+            watermark_delay=2.0,
             late_every=2,
             keep_landed=10,
         )
@@ -362,8 +364,8 @@ def memory(minutes: float, rate: int) -> None:
         sender.join()
         assert engine.record is not None
         total = engine.record.accounting.total
-        settled = np.array(times) >= min(2.0, minutes / 5)
-        slope = float(np.polyfit(np.array(times)[settled], np.array(sizes)[settled], 1)[0])
+        warm = np.array(times) >= min(2.0, minutes / 5)
+        slope = float(np.polyfit(np.array(times)[warm], np.array(sizes)[warm], 1)[0])
         print(f"read {total.read:,}, counted {total.counted:,}, late {total.late:,}")
         print(f"{total.read / (minutes * 60):,.0f} reports/s over {minutes:g} minutes")
         print(f"resident memory at the end {sizes[-1]:.0f} MiB, slope {slope:+.2f} MiB/min (limit 1)")
@@ -457,7 +459,12 @@ def months(segments: int, epochs: int) -> None:
     with tempfile.TemporaryDirectory() as name, mock.patch("os.fsync", lambda descriptor: None), unforced():
         output = Path(name) / "out"
         config = RunConfig.parsed(
-            both, output=str(output), subscription="memory", land_every=1.0, settle=1.0, keep_landed=6 * 3600
+            both,
+            output=str(output),
+            subscription="memory",
+            land_every=1.0,
+            watermark_delay=1.0,
+            keep_landed=6 * 3600,
         )
         start = both[0].epochs.origin
         clock = Silence(float(start))
@@ -529,7 +536,7 @@ def outage(segments: int) -> None:
         print(f"an outage: {segments:,} segments, {size / 1e6:.0f} MB, {count} epochs")
         clock = Silence(float(start + 60 * count))
         config = RunConfig.parsed(
-            (asked,), output=output, subscription="memory", land_every=1.0, settle=1.0, patience=5.0
+            (asked,), output=output, subscription="memory", land_every=1.0, watermark_delay=1.0, patience=5.0
         )
         took: dict[str, float] = {}
 

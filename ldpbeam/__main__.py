@@ -37,13 +37,13 @@ def main() -> None:
         collect_rarely()
         from ldpbeam.cli.main import main as command
     except ModuleNotFoundError as error:
-        said = extra_error(error)
-        if said is None:
+        message = extra_error(error)
+        if message is None:
             raise
         if (answer := _ANSWERS.get(" ".join(sys.argv[1:]))) is not None:
             sys.stdout.write(f"{answer}\n")
             return
-        _end(said)
+        _end(message)
     except UsageError as error:  # a checkout without links
         _end(error)
     command()

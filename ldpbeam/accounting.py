@@ -7,10 +7,11 @@ so they are as exact as the counts.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from ldpbeam.durable.record import whole
 from ldpbeam.errors import Reason
 from ldpbeam.support import Support, Uncounted
 
@@ -72,19 +73,15 @@ class Account:
         self.rejected.subtract(other.rejected)
 
     @classmethod
-    def from_record(cls, record: Mapping[str, Any], number: Callable[[Any], int] = int) -> Account:
+    def from_record(cls, record: Mapping[str, Any]) -> Account:
         """An account as :meth:`as_record` wrote it; what it does not name is 0.
 
-        Args:
-            record: of an account.
-            number: reads a count, and raises for what is none.
-
         Raises:
-            LookupError: the record is not one of an account.
+            LookupError, TypeError, ValueError, AttributeError: the record is of something else.
         """
-        account = cls(rejected=Counter({str(why): number(n) for why, n in record["rejected"].items()}))
+        account = cls(rejected=Counter({why: whole(n) for why, n in record["rejected"].items()}))
         for what in _NUMBERS:
-            account.add(what, number(record.get(what, 0)))
+            account.add(what, whole(record.get(what, 0)))
         return account
 
     def copy(self) -> Account:
@@ -118,6 +115,14 @@ class Account:
         """
         lost = sum(self.rejected.values()) - self.repeated - self.rejected[Reason.CONFLICTING_ID.value]
         return lost / (self.read - self.repeated) if lost else 0.0
+
+    @property
+    def identity(self) -> str:
+        """What every account of a finished run satisfies, with its numbers in it."""
+        return (
+            f"read {self.read:,} = counted {self.counted:,} + late {self.late:,} "
+            f"+ duplicate {self.duplicate:,} + rejected {sum(self.rejected.values()):,}"
+        )
 
     def rejected_record(self) -> dict[str, int]:
         """Rejections there are, reasons in alphabetical order (a replay may have taken some back)."""

@@ -198,7 +198,7 @@ class Rejected:
             keys = (self.places,) if self.indices is None else (self.indices, self.places)
             order = np.lexsort(keys)
         listed, rest = order[:LISTED], order[LISTED:]
-        found = [self._one(int(i)) for i in listed]
+        samples = [self._one(int(i)) for i in listed]
         if rest.size:
             together = self._one(int(rest[0]))
             if rest.size > 1:
@@ -209,8 +209,8 @@ class Rejected:
                     digest=together.digest if _all_equal(self.digests, rest) else "",
                     epoch=together.epoch if _all_equal(self.epochs, rest) else None,
                 )
-            found.append(together)
-        return found
+            samples.append(together)
+        return samples
 
     def _one(self, i: int) -> Rejection:
         return Rejection(
@@ -264,13 +264,13 @@ class Admission:
     @property
     def rejections(self) -> list[Rejection]:
         """What was rejected, as :func:`capped` lists it for each source and reason."""
-        found: dict[tuple[str, Reason], list[Rejection]] = {}
+        by_reason: dict[tuple[str, Reason], list[Rejection]] = {}
         for each in self._rejected:
-            held = found.setdefault((each.source, each.reason), [])
+            held = by_reason.setdefault((each.source, each.reason), [])
             held += each.first()
             if len(held) > 8 * LISTED:
                 held[:] = capped(held)
-        return [one for held in found.values() for one in (capped(held) if len(held) > 1 else held)]
+        return [one for held in by_reason.values() for one in (capped(held) if len(held) > 1 else held)]
 
     def reject_source(
         self,

@@ -40,12 +40,12 @@ def integers(payloads: NDArray[np.uint8], width: int) -> NDArray[Any]:
     A copy is made where the processor would have them in another order or place: kernels then see one array
     type for each width.
     """
-    found = payloads.reshape(-1).view(_STORED[width])
-    flags = found.flags
-    if not (flags.aligned and flags.c_contiguous and found.dtype.isnative):
-        found = found.astype(_NATIVE[width], order="C")
-    found.setflags(write=False)
-    return found
+    column = payloads.reshape(-1).view(_STORED[width])
+    flags = column.flags
+    if not (flags.aligned and flags.c_contiguous and column.dtype.isnative):
+        column = column.astype(_NATIVE[width], order="C")
+    column.setflags(write=False)
+    return column
 
 
 def unused_bits(bits: int) -> int:

@@ -51,10 +51,10 @@ class CsvRows:
         self._open = open_text
         self._skipped = 0
         with open_text() as text:
-            said = _SEPARATOR_LINE.fullmatch(next(iter(text), ""))
-        if said:
+            declared = _SEPARATOR_LINE.fullmatch(next(iter(text), ""))
+        if declared:
             self._skipped = 1
-            self.separator = said[1]
+            self.separator = declared[1]
         else:
             self.separator = self._separator()
         self.header = next((cells for _, cells in self._rows()), [])
@@ -72,9 +72,9 @@ class CsvRows:
                 raise CsvError(line, self._ragged(len(cells), width))
             yield line, cells
 
-    def _ragged(self, found: int, width: int) -> str:
+    def _ragged(self, count: int, width: int) -> str:
         commas = "" if self.separator == COMMA else f" ({self.separated}, as the header is)"
-        cells = "1 cell" if found == 1 else f"{found} cells"
+        cells = "1 cell" if count == 1 else f"{count} cells"
         columns = "1 column" if width == 1 else f"{width} columns"
         return (
             f"the row has {cells} and the header has {columns}{commas}; correct the row, and quote cells "

@@ -56,10 +56,10 @@ def repeated(ids: Uints, payloads_of: Callable[[Ints], Bytes], key: int) -> Repe
             once, where an id is repeated, and else not at all.
         key: :func:`secret_key`; results do not depend on it.
     """
-    found = _repeats(ids, payloads_of, key)
-    if found is None:
+    repeats = _repeats(ids, payloads_of, key)
+    if repeats is None:
         return Repeated(np.empty(0, np.int64), 0, 0)
-    return Repeated(found.rows[~found.keep], found.duplicate, found.conflicting)
+    return Repeated(repeats.rows[~repeats.keep], repeats.duplicate, repeats.conflicting)
 
 
 def repeated_by_ranges(
@@ -99,18 +99,18 @@ def _repeated_in_range(
     # Not the key itself: ids that agree in the top bits of their hashes would all be in a few buckets later.
     hashed_by = np.uint64(key * _FOR_RANGES & (1 << 64) - 1)
     names, positions = np.empty(0, np.uint64), np.empty(0, np.int64)
-    found = begin = 0
+    filled = begin = 0
     for block in blocks:
-        if names.size < found + block.size:
-            longer = max(2 * names.size, found + block.size)
-            names = np.concatenate([names[:found], np.empty(longer - found, np.uint64)])
-            positions = np.concatenate([positions[:found], np.empty(longer - found, np.int64)])
+        if names.size < filled + block.size:
+            longer = max(2 * names.size, filled + block.size)
+            names = np.concatenate([names[:filled], np.empty(longer - filled, np.uint64)])
+            positions = np.concatenate([positions[:filled], np.empty(longer - filled, np.int64)])
         ids = np.require(block, np.uint64, ("C", "A"))
-        arguments = (ids, hashed_by, np.uint64(64 - bits), np.uint64(which), begin, names, positions, found)
-        found = dedup.in_range(*arguments)
+        arguments = (ids, hashed_by, np.uint64(64 - bits), np.uint64(which), begin, names, positions, filled)
+        filled = dedup.in_range(*arguments)
         begin += ids.size
-    at = positions[:found]
-    one = repeated(names[:found], lambda rows: payloads_of(at[rows]), key)
+    at = positions[:filled]
+    one = repeated(names[:filled], lambda rows: payloads_of(at[rows]), key)
     return one._replace(rows=at[one.rows])
 
 
@@ -144,16 +144,16 @@ def unrepeated(parts: list[ReportColumns], key: int) -> tuple[list[ReportColumns
         chosen = zip(parts, some, begins, strict=True)
         return np.concatenate([part.payloads[each - begin] for part, each, begin in chosen])
 
-    found = repeated(ids, payloads_of, key)
-    if not found.rows.size:
+    repeats = repeated(ids, payloads_of, key)
+    if not repeats.rows.size:
         return parts, 0, 0
     left, begin = [], 0
     for part, end in zip(parts, ends.tolist(), strict=True):
-        first, last = np.searchsorted(found.rows, (begin, end))
+        first, last = np.searchsorted(repeats.rows, (begin, end))
         if last - first < len(part) or not len(part):
-            left.append(without(part, found.rows[first:last] - begin))
+            left.append(without(part, repeats.rows[first:last] - begin))
         begin = end
-    return left, found.duplicate, found.conflicting
+    return left, repeats.duplicate, repeats.conflicting
 
 
 def by_shard(columns: ReportColumns, bits: int) -> tuple[ReportColumns, list[int]]:
@@ -241,8 +241,8 @@ def distinct_and_one_per_id(
 ) -> tuple[tuple[ReportColumns, int], OnePerId]:
     """What :func:`distinct_reports` gives, and what :func:`keep_one_per_id` gives of that, looked at once."""
     together = put_together(list(parts))
-    found = _repeats_of(together, key)
-    return _distinct(together, found), _one_per_id(together, found)._replace(duplicate=0)
+    repeats = _repeats_of(together, key)
+    return _distinct(together, repeats), _one_per_id(together, repeats)._replace(duplicate=0)
 
 
 class _Repeats(NamedTuple):
@@ -275,7 +275,7 @@ def _repeats(ids: Uints, payloads_of: Callable[[Ints], Bytes], key: int) -> _Rep
     if not rows.size or not (few or any_repeat(names, key)):
         return None
     payloads = read_only(payloads_of(rows))
-    keep, differ = _kept(names, payloads, key)
+    keep, differ = _flags(names, payloads, key)
     return _Repeats(rows, keep, _different(names, payloads, keep, differ))
 
 
@@ -283,16 +283,16 @@ def _repeats_of(columns: ReportColumns, key: int) -> _Repeats | None:
     return _repeats(columns.report_ids, lambda rows: columns.payloads[rows], key)
 
 
-def _distinct(together: ReportColumns, found: _Repeats | None) -> tuple[ReportColumns, int]:
-    if found is None:
+def _distinct(together: ReportColumns, repeats: _Repeats | None) -> tuple[ReportColumns, int]:
+    if repeats is None:
         return together, 0
-    return without(together, found.rows[~found.different]), found.duplicate
+    return without(together, repeats.rows[~repeats.different]), repeats.duplicate
 
 
-def _one_per_id(together: ReportColumns, found: _Repeats | None) -> OnePerId:
-    if found is None:
+def _one_per_id(together: ReportColumns, repeats: _Repeats | None) -> OnePerId:
+    if repeats is None:
         return OnePerId(together, 0, 0)
-    return OnePerId(without(together, found.rows[~found.keep]), found.duplicate, found.conflicting)
+    return OnePerId(without(together, repeats.rows[~repeats.keep]), repeats.duplicate, repeats.conflicting)
 
 
 def _sharing(ids: Uints) -> Ints:
@@ -307,11 +307,11 @@ def _suspects(ids: Uints, key: int) -> Ints:
     One pass finds second copies by their marks, and few ids beside them; another one finds the first copies
     by marks of what has been found. Both touch less memory than anything that holds the ids themselves.
     """
-    found = np.empty(ids.size, np.uint64)
+    candidates = np.empty(ids.size, np.uint64)
     # 4 to 8 marks per id: one id in 10 is found by chance. More marks would fall out of the cache.
     bits = min(ids.size.bit_length() + 2, _MOST_MARKS)
     marks, shift = _marks(bits)
-    second = found[: dedup.marked_before(ids, np.uint64(key), shift, marks, found)]
+    second = candidates[: dedup.marked_before(ids, np.uint64(key), shift, marks, candidates)]
     if not second.size:
         return np.empty(0, np.int64)
     marks, shift = _marks(min(second.size.bit_length() + 5, _MOST_MARKS))
@@ -328,7 +328,7 @@ def _marks(bits: int) -> tuple[Bytes, np.uint64]:
     return np.zeros(1 << bits - 3, np.uint8), np.uint64(64 - bits)
 
 
-def _kept(ids: Uints, payloads: Bytes, key: int) -> tuple[Flags, Flags]:
+def _flags(ids: Uints, payloads: Bytes, key: int) -> tuple[Flags, Flags]:
     """Which report of each id has the smallest payload; some reports of each id with several payloads."""
     order = np.empty(ids.size, np.int32)
     names, ends, table = _buckets(ids, key, order)
@@ -353,10 +353,10 @@ def _different(ids: Uints, payloads: Bytes, keep: Flags, differ: Flags) -> Flags
     joined[:, :8] = ids[rows].astype("<u8")[:, None].view(np.uint8)
     joined[:, 8:] = payloads[rows]
     _, first = np.unique(joined.view(f"V{joined.shape[1]}")[:, 0], return_index=True)
-    found = keep.copy()
-    found[rows] = False
-    found[rows[first]] = True
-    return found
+    flags = keep.copy()
+    flags[rows] = False
+    flags[rows[first]] = True
+    return flags
 
 
 def any_repeat(ids: Uints, key: int) -> bool:

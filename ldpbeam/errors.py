@@ -167,8 +167,8 @@ def optional_module(name: str) -> Any:
 
 def extra_error(error: ModuleNotFoundError) -> UsageError | None:
     """Which extra of the distribution brings a module that is not installed; None for any other module."""
-    found = (n for n, modules in _EXTRAS.items() for m in modules if f"{error.name}.".startswith(f"{m}."))
-    extra = next(found, None)
+    extras = (n for n, modules in _EXTRAS.items() for m in modules if f"{error.name}.".startswith(f"{m}."))
+    extra = next(extras, None)
     if extra is None:
         return None
     return UsageError(

@@ -107,10 +107,10 @@ class Estimates:
         return Estimates(self.n[where], self.support[where], self.numbers[:, where])
 
     @classmethod
-    def joined(cls, found: Sequence[Estimates]) -> Estimates:
+    def joined(cls, parts: Sequence[Estimates]) -> Estimates:
         """The rows of several, one after the other."""
-        n, support = np.concatenate([one.n for one in found]), np.concatenate([one.support for one in found])
-        return cls(n, support, np.concatenate([one.numbers for one in found], axis=1))
+        n, support = np.concatenate([one.n for one in parts]), np.concatenate([one.support for one in parts])
+        return cls(n, support, np.concatenate([one.numbers for one in parts], axis=1))
 
     @classmethod
     def unknown(cls, rows: int) -> Estimates:
@@ -136,27 +136,6 @@ def variance(frequency: Floats, n: int | Ints, probabilities: SupportProbabiliti
     spread = support_variance(clipped, own, other)
     drawn = unasked * clipped * (1 - clipped)
     return np.asarray((spread / gap**2 + drawn) / n, np.float64)
-
-
-def lasting_share(
-    frequency: Floats, probabilities: SupportProbabilities, lasting: SupportProbabilities | None
-) -> Floats:
-    """Which share of an estimate's variance comes from what devices keep for life; in [0, 1].
-
-    Errors of two epochs have a covariance of at most this share of the variance, which they reach where no
-    device changes its value, and of at least 0 but for a little (docs/over-time.md). So the variance V of an
-    epoch does not fall to V/T in a mean of T epochs, but to V·(share + (1 − share)/T) at worst; and that of a
-    difference of two such means is at most the sum of both. The number of reports cancels.
-
-    Args:
-        frequency: true or estimated ones, clipped to [0, 1].
-        probabilities: of a report, both rounds composed.
-        lasting: as :attr:`ldpbeam.protocols.FrequencyProtocol.lasting`; None for a share of 0.
-    """
-    if lasting is None:
-        return np.zeros_like(frequency)
-    whole = variance(frequency, 1, probabilities)
-    return np.minimum(variance(frequency, 1, lasting) / whole, 1.0)
 
 
 def interval(
@@ -196,8 +175,8 @@ def interval(
         (low, high), each (k,), around the estimate.
     """
     levels = confidence, confidence
-    _, found = _with_limits(support, n, probabilities.chances, ties, levels, False)
-    return found[2], found[3]
+    _, numbers = _with_limits(support, n, probabilities.chances, ties, levels, False)
+    return numbers[2], numbers[3]
 
 
 def expected_half_width(
@@ -218,15 +197,15 @@ def expected_half_width(
         float64, of the shape of ``frequency``.
     """
     chances, true = probabilities.chances, np.asarray(frequency, np.float64)
-    found = [_half_width(f, n, chances, confidence) for f in true.ravel().tolist()]
-    return np.array(found).reshape(true.shape)
+    widths = [_half_width(f, n, chances, confidence) for f in true.ravel().tolist()]
+    return np.array(widths).reshape(true.shape)
 
 
 @lru_cache(maxsize=1 << 16)
 def _half_width(frequency: float, n: int, chances: Chances, confidence: float) -> float:
     counts, ties, weights = _likely_counts(frequency, n, chances)
-    _, found = _with_limits(counts, n, chances, ties, (confidence, confidence), False)
-    return float(weights @ (found[3] - found[2])) / 2
+    _, numbers = _with_limits(counts, n, chances, ties, (confidence, confidence), False)
+    return float(weights @ (numbers[3] - numbers[2])) / 2
 
 
 def _likely_counts(frequency: float, n: int, chances: Chances) -> tuple[Ints, Floats, Floats]:
@@ -266,21 +245,21 @@ def _with_limits(
 ) -> tuple[Ints, Floats]:
     """Reports; and frequencies, errors, low and high of either level, (6, k), NaN without a report."""
     size = support.size
-    counts, found = _plain(support), np.empty((6, size))
+    counts, numbers = _plain(support), np.empty((6, size))
     reports = n.astype(np.int64) if isinstance(n, np.ndarray) else np.full(size, n, np.int64)
     split = np.full(size, 0.5) if ties is None else _plain(ties)
     kernels = _kernels()
     quantiles, tails = _quantiles_and_tails(levels)
-    kernels.frequencies(counts, reports, chances, sum_to_one, found)
-    kernels.score_limits(counts, reports, split, chances, quantiles, found)
+    kernels.frequencies(counts, reports, chances, sum_to_one, numbers)
+    kernels.score_limits(counts, reports, split, chances, quantiles, numbers)
     own, other, _, _ = chances
     least = int(reports[reports.argmin()])  # half of the time that min() takes
     if least * min(own * (1 - own), other * (1 - other)) < FEW:
         keys, known = np.full((_REMEMBERED, 3), -1, np.int64), np.empty((_REMEMBERED, 2))
         memory = keys, known, np.empty(_SCRATCH), np.empty(_SCRATCH)
-        kernels.exact_limits((counts, reports, split), FEW, chances, tails, memory, found)
-    kernels.end_within(found)
-    return reports, found
+        kernels.exact_limits((counts, reports, split), FEW, chances, tails, memory, numbers)
+    kernels.end_within(numbers)
+    return reports, numbers
 
 
 def nearest_shares(frequency: Floats) -> Floats:
@@ -297,10 +276,10 @@ def nearest_shares(frequency: Floats) -> Floats:
 
 def share_levels(frequency: Floats) -> Floats:
     """What :func:`nearest_shares` takes off the frequencies of each row, float64 (..., 1)."""
-    found = np.empty((*frequency.shape[:-1], 1))
+    levels = np.empty((*frequency.shape[:-1], 1))
     for row in np.ndindex(frequency.shape[:-1]):
-        found[row] = _kernels().threshold(np.ascontiguousarray(frequency[row]))
-    return found
+        levels[row] = _kernels().threshold(np.ascontiguousarray(frequency[row]))
+    return levels
 
 
 def _somebody(n: int | Ints) -> bool:
@@ -360,5 +339,5 @@ def estimate(
     if not _somebody(n):
         raise ValueError("an estimate needs at least one report")
     levels = CONFIDENCE, 1 - (1 - CONFIDENCE) / support.size
-    reports, found = _with_limits(support, n, probabilities.chances, ties, levels, sum_to_one)
-    return Estimates(reports, support, found)
+    reports, numbers = _with_limits(support, n, probabilities.chances, ties, levels, sum_to_one)
+    return Estimates(reports, support, numbers)

@@ -23,6 +23,6 @@ class FileVersion(NamedTuple):
     modified: int
 
     @classmethod
-    def of(cls, path: str, found: os.stat_result) -> FileVersion:
+    def of(cls, path: str, status: os.stat_result) -> FileVersion:
         """What the system says of the file at ``path``."""
-        return cls(path, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+        return cls(path, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)

@@ -110,16 +110,16 @@ def estimate_epoch(collection: Collection, epoch: int, support: Support) -> Epoc
     protocol = collection.protocol
     rows = [part.estimator.size for part in protocol.parts]
     ties = np.split(tie_breakers(collection.digest, epoch, sum(rows)), np.cumsum(rows)[:-1])
-    found = []
+    attributes = []
     counted = protocol.counter.part_counts(support.counts, support.reports)
     for part, (counts, reports), split in zip(collection.estimators, counted, ties, strict=True):
         supported = part.protocol.counter.support_counts(counts)
         if reports < max(collection.min_reports, 1):
-            found.append(AttributeHistogram(reports, supported, None, status=INSUFFICIENT))
+            attributes.append(AttributeHistogram(reports, supported, None, status=INSUFFICIENT))
         else:
             estimates = part.estimate(counts, reports, split)
-            found.append(AttributeHistogram(reports, supported, estimates))
-    return EpochHistogram(collection.digest, epoch, support.reports, tuple(found))
+            attributes.append(AttributeHistogram(reports, supported, estimates))
+    return EpochHistogram(collection.digest, epoch, support.reports, tuple(attributes))
 
 
 def make_consistent(collection: Collection, histogram: EpochHistogram) -> EpochHistogram:

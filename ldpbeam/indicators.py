@@ -55,7 +55,7 @@ class Indicator:
     Attributes:
         name: a key of :data:`EXPLANATIONS`.
         attribute: index of the attribute; None for the collection as a whole.
-        found: the statistic.
+        observed: the statistic.
         expected: its mean among honest devices, or the limit of it.
         p_value: probability that honest devices make the statistic at least as extreme, or a bound on it.
         alarm: whether that is too small to be believed.
@@ -63,7 +63,7 @@ class Indicator:
 
     name: str
     attribute: int | None
-    found: float
+    observed: float
     expected: float
     p_value: float
     alarm: bool = False
@@ -73,7 +73,7 @@ class Indicator:
         return {
             "indicator": self.name,
             "attribute": "" if self.attribute is None else names[self.attribute],
-            "found": self.found,
+            "observed": self.observed,
             "expected": self.expected,
             "p_value": self.p_value,
             "alarm": self.alarm,
@@ -90,19 +90,19 @@ def indicators(
         support: counts of the epoch, of at least one report.
         account: the epoch's; None without.
     """
-    found: list[Indicator] = []
+    results: list[Indicator] = []
     several = len(protocol.parts) > 1
     cells = protocol.counter.seed_cells(support.counts, support.signs) if several else None
     if cells is not None:
-        found += _seeds(*cells, None)
+        results += _seeds(*cells, None)
     counted = protocol.counter.part_counts(support.counts, support.reports)
     signs = protocol.counter.part_signs(support.signs)
     for index, (part, (counts, reports), some) in enumerate(zip(protocol.parts, counted, signs, strict=True)):
-        found += _of_part(part, counts, some, reports, index if several else None)
+        results += _of_part(part, counts, some, reports, index if several else None)
     if account is not None:
-        found += _conflicts(account.rejected[Reason.CONFLICTING_ID.value], support.reports)
-    level = FALSE_ALARM / max(len(found), 1)
-    return tuple(replace(one, alarm=one.p_value < level) for one in found)
+        results += _conflicts(account.rejected[Reason.CONFLICTING_ID.value], support.reports)
+    level = FALSE_ALARM / max(len(results), 1)
+    return tuple(replace(one, alarm=one.p_value < level) for one in results)
 
 
 def _of_part(
@@ -110,22 +110,22 @@ def _of_part(
 ) -> list[Indicator]:
     if not reports:
         return []
-    found: list[Indicator] = []
+    results: list[Indicator] = []
     counted = signs.size == kind.counter.signs_length  # state of an earlier version has no signs
     cells = kind.counter.seed_cells(counts, signs) if counted else None
     if cells is not None:
-        found += _seeds(*cells, attribute)
+        results += _seeds(*cells, attribute)
     support = kind.counter.support_counts(counts)
-    found += _support_sum(kind, int(support.sum()), reports, attribute)
+    results += _support_sum(kind, int(support.sum()), reports, attribute)
     if kind.counter.extremes is not None and counted:
         name = "ones" if kind.forgery.added_noise is None else "extremes"
-        found.append(_rare_reports(name, signs, kind.counter.extremes, reports, attribute))
+        results.append(_rare_reports(name, signs, kind.counter.extremes, reports, attribute))
     if kind.forgery.ends is not None:
         own, other = float(kind.forgery.ends.own), float(kind.forgery.ends.other)
-        found.append(_range(support, kind.counter.report_counts(counts, reports), own, other, attribute))
+        results.append(_range(support, kind.counter.report_counts(counts, reports), own, other, attribute))
     if kind.forgery.added_noise is not None:
-        found.append(_noisy_mean(kind.forgery.added_noise, int(support[0]), reports, attribute))
-    return found
+        results.append(_noisy_mean(kind.forgery.added_noise, int(support[0]), reports, attribute))
+    return results
 
 
 def _seeds(cells: Ints, factor: float, attribute: int | None) -> list[Indicator]:
@@ -140,9 +140,9 @@ def _seeds(cells: Ints, factor: float, attribute: int | None) -> list[Indicator]
     together = np.add.reduceat(cells, edges)
     expected = total * np.diff([*edges, size]) / size
     freedom = groups - 1
-    found = float((((together - expected) ** 2) / expected).sum()) / factor
-    p_value = min(1.0, _SAFETY * float(gammaincc(freedom / 2, found / 2)))
-    return [Indicator("seeds", attribute, found, float(freedom), p_value)]
+    statistic = float((((together - expected) ** 2) / expected).sum()) / factor
+    p_value = min(1.0, _SAFETY * float(gammaincc(freedom / 2, statistic / 2)))
+    return [Indicator("seeds", attribute, statistic, float(freedom), p_value)]
 
 
 def _support_sum(

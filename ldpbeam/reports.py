@@ -85,7 +85,7 @@ def columns_by_epoch(
     Raises:
         UsageError: they are something else, of another collection, or of an epoch that is not taken.
     """
-    found: dict[int, list[ReportColumns]] = {}
+    by_epoch: dict[int, list[ReportColumns]] = {}
     for columns in _given_columns(given):
         if columns.digest != collection.digest:
             raise UsageError(
@@ -105,8 +105,8 @@ def columns_by_epoch(
                 f"has {collection.epochs.count:,} epochs, counted from 0{retired}",
                 remedy="Leave them out, or correct epoch.count or retired in the collection's file.",
             )
-        found.setdefault(columns.epoch, []).append(columns)
-    return found
+        by_epoch.setdefault(columns.epoch, []).append(columns)
+    return by_epoch
 
 
 def _given_columns(given: Any) -> Iterator[ReportColumns]:
@@ -135,7 +135,7 @@ def _no_columns(given: object) -> UsageError:
 
 
 def admit_frames(
-    found: Frames,
+    frames: Frames,
     collections: Mapping[int, Collection],
     source: str,
     admission: Admission,
@@ -143,7 +143,7 @@ def admit_frames(
     arrivals: Ints | None = None,
 ) -> None:
     """Judge records, whatever their bytes; ``base``, ``arrivals`` as in :func:`ldpbeam.wire.codec.parse`."""
-    rows, batches, malformed = parse(found, base, arrivals)
+    rows, batches, malformed = parse(frames, base, arrivals)
     admission.reject_places(Reason.MALFORMED, source, malformed)
     admit_batches(batches, collections, source, admission)
     admit_rows(rows, collections, source, admission)
@@ -160,13 +160,13 @@ def admit_batches(
     sizes = np.maximum(n, 1)  # a batch without reports is still a record that was read
     agree = batches.count == n.astype(np.uint64)
     admission.reject_places(Reason.MALFORMED, source, batches.place[~agree])
-    for collection, epoch, found in _attributed(batches, agree, sizes, collections, source, admission):
+    for collection, epoch, rows in _attributed(batches, agree, sizes, collections, source, admission):
         key: Key = (collection.digest_hex, epoch)
         width = collection.protocol.device.payload_size
-        empty = n[found] == 0
+        empty = n[rows] == 0
         if empty.any():
-            admission.reject(key, _refused(Reason.MALFORMED, source, batches, found[empty], sizes))
-        group = found[~empty]
+            admission.reject(key, _refused(Reason.MALFORMED, source, batches, rows[empty], sizes))
+        group = rows[~empty]
         fits = batches.payloads_length[group] == n[group] * width
         wrong, group = group[~fits], group[fits]
         if wrong.size:

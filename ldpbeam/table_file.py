@@ -67,6 +67,6 @@ def _footer(content: bytes) -> int:
 
 
 def _digest(pages: bytes, footer: bytes) -> bytes:
-    found = hashlib.sha256(pages)
-    found.update(footer)
-    return found.digest()
+    digest = hashlib.sha256(pages)
+    digest.update(footer)
+    return digest.digest()

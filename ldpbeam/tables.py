@@ -92,30 +92,30 @@ def epoch_table(collection: Collection, histogram: EpochHistogram, fixed: dict[s
     sizes = [part.estimator.size for part in collection.protocol.parts]
 
     def integers(name: str) -> Any:
-        found = [
+        columns = [
             getattr(one.estimates, name) if one.estimates else np.full(size, one.reports)
             for one, size in zip(histogram.attributes, sizes, strict=True)
         ]
-        return pa.array(np.concatenate(found), pa.int64())
+        return pa.array(np.concatenate(columns), pa.int64())
 
     def floats(name: str, consistent: bool = False) -> Any:
-        found = []
+        columns = []
         for one, size in zip(histogram.attributes, sizes, strict=True):
             column = one.consistent if consistent else getattr(one.estimates, name, None)
-            found.append(np.full(size, np.nan) if column is None else column)
+            columns.append(np.full(size, np.nan) if column is None else column)
         # Rows that nobody reported about hold NaN; readers get null.
-        return numbers(np.concatenate(found))
+        return numbers(np.concatenate(columns))
 
     def floors() -> Any:
-        found = []
+        columns = []
         for errors, one, size in zip(errors_of(collection), histogram.attributes, sizes, strict=True):
             known = one.estimates
-            found.append(
+            columns.append(
                 np.full(size, np.nan)
                 if known is None
                 else std_error_floor(errors, known.frequency, known.n, known.std_error)
             )
-        return numbers(np.concatenate(found))
+        return numbers(np.concatenate(columns))
 
     def repeated(value: Any, kind: Any) -> Any:
         return pa.repeat(pa.scalar(value, kind), sum(sizes))

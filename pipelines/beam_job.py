@@ -42,7 +42,7 @@ PRISM_BINARY = "LDPBEAM_PRISM"
 """Environment variable that names the binary of Beam's Prism."""
 
 _WRAPPED = re.compile(
-    r"ldpbeam\.errors\.(?P<kind>\w+): (?P<said>.*?) \[(?P<code>E-[A-Z]+(?:-[A-Z]+)*)\]", re.DOTALL
+    r"ldpbeam\.errors\.(?P<kind>\w+): (?P<message>.*?) \[(?P<code>E-[A-Z]+(?:-[A-Z]+)*)\]", re.DOTALL
 )
 """One of our errors in the text of one of Beam's, as a traceback ends: its class, its line and its code."""
 _RAISED = re.compile(r"^(?:Caused by: )?([\w.$]+(?:Error|Exception|Timeout)\b.*)$", re.MULTILINE)
@@ -147,8 +147,8 @@ def make_pipeline(config: RunConfig) -> beam.Pipeline:
 
 def _refuse(message: str) -> NoReturn:
     # Beam writes a headline and then one line per complaint.
-    said = " ".join(message.removeprefix("Pipeline has validations errors:").split()).rstrip(".")
-    raise UsageError("E-USAGE-BEAM", f"Beam refuses an option: {said}", remedy=_BEAM_HELP)
+    complaint = " ".join(message.removeprefix("Pipeline has validations errors:").split()).rstrip(".")
+    raise UsageError("E-USAGE-BEAM", f"Beam refuses an option: {complaint}", remedy=_BEAM_HELP)
 
 
 def run_to_end(pipeline: beam.Pipeline, runner: str = "FnApiRunner") -> None:
@@ -176,7 +176,7 @@ def start(pipeline: beam.Pipeline, runner: str) -> Any:
         if runner not in ASK_THEIR_SERVER:
             raise
         raise UsageError(
-            "E-USAGE-RUNNER", f"{runner} cannot be started: {_said(error)}", remedy=_NEEDED[runner]
+            "E-USAGE-RUNNER", f"{runner} cannot be started: {_cause(error)}", remedy=_NEEDED[runner]
         ) from error
 
 
@@ -199,7 +199,7 @@ def finish(result: Any, runner: str) -> str:
         if state not in {PipelineState.DRAINED, PipelineState.UPDATED}:
             raise JobError(
                 "E-RUN-JOB",
-                f"the job ended in state {state} on {runner}: {_said(error)}",
+                f"the job ended in state {state} on {runner}: {_cause(error)}",
                 remedy="Look at the runner's and the workers' logs; nothing was published as finished.",
             ) from error
     return _state(result)
@@ -214,13 +214,13 @@ def _state(result: Any) -> str:
 
 def _raise_own(error: BaseException) -> None:
     """Raise the error of ours that another one carries in its text, if it does."""
-    found = _WRAPPED.search(str(error))
-    if found is not None:
+    match = _WRAPPED.search(str(error))
+    if match is not None:
         kind = {"CollectionError": CollectionError, "JobError": JobError, "UsageError": UsageError}
-        raise kind.get(found["kind"], LdpError)(found["code"], found["said"].rstrip(".")) from None
+        raise kind.get(match["kind"], LdpError)(match["code"], match["message"].rstrip(".")) from None
 
 
-def _said(error: BaseException) -> str:
+def _cause(error: BaseException) -> str:
     """The cause in one line: the last error of a traceback that came along, else what the error says."""
     if isinstance(error, grpc.FutureTimeoutError):
         return "it does not answer"
@@ -293,9 +293,9 @@ def _await_flink(result: Any, runner: str, cluster: str, name: str) -> str:
         with suppress(OSError, ValueError, KeyError):
             with urllib.request.urlopen(f"{cluster}/jobs/overview", timeout=10) as answer:  # noqa: S310 - typed
                 jobs = json.loads(answer.read())["jobs"]
-            found = [job for job in jobs if str(job["name"]) == name]
-            if found:
-                return str(max(found, key=lambda job: job["start-time"])["jid"])
+            named = [job for job in jobs if str(job["name"]) == name]
+            if named:
+                return str(max(named, key=lambda job: job["start-time"])["jid"])
         time.sleep(_ASK_SECONDS)
     raise JobError(
         "E-RUN-JOB",

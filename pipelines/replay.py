@@ -79,10 +79,11 @@ def _counted_again(
     output: Path, tables: tuple[Path, ...], collections: tuple[Collection, ...], record: RunRecord
 ) -> Replayed:
     with _folder_of(record), ExitStack() as afterwards:
-        inputs = record.inputs
+        inputs = tuple(one.path for one in record.inputs)
+        passed_over = tuple(one.path for one in record.passed_over)
         bits = shard_bits_for(_size_of(inputs))
         counting = Counting(record.deduplicate, record.max_error_fraction, bits)
-        read = Input(files=inputs, passed_over=record.passed_over, **record.limits)
+        read = Input(files=inputs, passed_over=passed_over, **record.limits)
         scratch = afterwards.enter_context(
             TemporaryDirectory(prefix=".replay-", suffix=".tmp", dir=output, ignore_cleanup_errors=True)
         )
@@ -172,9 +173,9 @@ def _exchange_rejects(fresh: Path, output: Path) -> list[FileRecord]:
         publish(str(output), f"rejects/{path.name}", path.read_bytes(), pq.read_metadata(path).num_rows)
         for path in sorted(fresh.iterdir())
     ]
-    kept = {Path(record.path).name for record in made}
+    names = {Path(record.path).name for record in made}
     for path in (output / "rejects").glob("*.parquet"):
-        if path.name not in kept:
+        if path.name not in names:
             path.unlink()
     return made
 

@@ -22,8 +22,8 @@ from ldpbeam.records.output import (
     locked,
     prepare,
     refuse_foreign,
+    remove_other_objects,
     scratch_of,
-    settle_objects,
     verify_files,
 )
 from ldpbeam.records.published import indicators_record, run_record, write_record
@@ -82,7 +82,7 @@ def _publish(config: RunConfig, folder: str, started: float) -> RunRecord:
     verify_files(folder, files, config.outputs.output)
     remove(folder, OUTCOME)
     if folder == output:
-        settle_objects(folder, files)
+        remove_other_objects(folder, files)
         write_record(folder, record)
     else:
         refuse_foreign(Path(output))

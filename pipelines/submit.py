@@ -92,7 +92,7 @@ def _leave(config: RunConfig, job: dict[str, str], warn: Callable[[str], None]) 
         write_record(config.outputs.output, record)
     except Exception as error:  # whatever a file system raises
         record = replace(run_record(config, Accounting(), [], 0.0, status=DETACHED), job=job)
-        said = " ".join(str(error).split())[:200]
+        cause = " ".join(str(error).split())[:200]
         what = f"{RUN_RECORD} could not be written to {config.outputs.output}"
-        warn(f"warning: the job runs, but {what}: {said} [W-RUN-RECORD]")
+        warn(f"warning: the job runs, but {what}: {cause} [W-RUN-RECORD]")
     return record

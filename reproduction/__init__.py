@@ -1,8 +1,8 @@
 """The four papers' evaluations, run again on this library: ``python -m reproduction``.
 
-A module or two per paper describes its tables and figures as experiments (:mod:`.contract`); :mod:`.runner`
-computes and stores them. They only use what the library offers everybody, and so are also examples of how to
-do research with it.
+A module or two per paper makes experiments (:mod:`.contract`) of its tables and figures (:mod:`.study`);
+:mod:`.runner` computes and stores them. They only use what the library offers everybody, and so are also
+examples of how to do research with it.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def experiment(name: str) -> Experiment:
     Raises:
         KeyError: there is none.
     """
-    found = _all().get(name)
-    return found if found is not None else _own(name)
+    known = _all().get(name)
+    return known if known is not None else _own(name)
 
 
 @cache

@@ -67,7 +67,7 @@ def reproduce(
     from reproduction.runner import run
 
     settings = Settings(quick, seed, data, runs)
-    found = []
+    results = []
     with Bar("reproduce", 1, "cells", remaining=True) as bar:
         for outcome in run(names, settings, out, jobs=jobs or _processors(), progress=bar.reach):
             if outcome.skipped:
@@ -80,10 +80,10 @@ def reproduce(
             )
             for one in comparisons:
                 say(f"  {one.verdict}: {one.claim}; published {one.published}; found {one.found}")
-            found.append({"experiment": outcome.name, "comparisons": [vars(one) for one in comparisons]})
-    if found:
+            results.append({"experiment": outcome.name, "comparisons": [vars(one) for one in comparisons]})
+    if results:
         say(f"see {write_page(out).resolve().as_uri()}")
-    deliver(found)
+    deliver(results)
 
 
 def _processors() -> int:
@@ -94,17 +94,17 @@ def _chosen(asked: tuple[str, ...], known: Mapping[str, Experiment]) -> list[str
     """Names of experiments without repeats: those that are known in their own order, then others."""
     chosen: dict[str, None] = {}
     for text in asked:
-        found = [name for name in known if name == text or name.startswith(f"{text.rstrip(':')}:")]
-        if not found:
+        names = [name for name in known if name == text or name.startswith(f"{text.rstrip(':')}:")]
+        if not names:
             try:
-                found = [known[text].name]
+                names = [known[text].name]
             except KeyError:
                 raise UsageError(
                     "E-USAGE-EXPERIMENT",
                     f"there is no experiment {text!r}",
                     remedy="make reproduce OPTIONS=--list names them all.",
                 ) from None
-        chosen.update(dict.fromkeys(found))
+        chosen.update(dict.fromkeys(names))
     if not asked:
         return list(known)
     return [name for name in known if name in chosen] + [name for name in chosen if name not in set(known)]

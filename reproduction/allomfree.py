@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -17,22 +17,12 @@ from ldpbeam.arrays import Floats, Ints
 from ldpbeam.channels.calibration import Calibration
 from ldpbeam.estimates import variance
 from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
-from reproduction import data, published
-from reproduction.contract import (
-    Cell,
-    Comparison,
-    Experiment,
-    Figure,
-    Panel,
-    Row,
-    Settings,
-    distinct,
-    mean,
-    number,
-    series,
-)
+from reproduction import published
+from reproduction.contract import Comparison, Figure, Line, Panel, Row, Settings, distinct, mean, number
+from reproduction.data import attributes
 from reproduction.draws import frequencies, one_epoch
 from reproduction.loloha_data import CLIPPED, UNBIASED, errors
+from reproduction.study import panels, series, study
 
 _PAPER_N = 10_000
 _LEVELS = tuple(half / 2 for half in range(1, 9))
@@ -66,19 +56,15 @@ def allomfree(
 # --- Tables 1 and 2, Figure 3: closed forms
 
 
-def _table_1_cells(settings: Settings) -> list[Cell]:
-    return [{"alpha": alpha} for alpha in (0.6, 0.5, 0.4, 0.3, 0.2, 0.1)]
-
-
-def _table_1(settings: Settings, cell: Cell) -> list[Row]:
+def _table_1(alpha: float) -> list[Row]:
     rows: list[Row] = []
-    for alpha, longitudinal, first, printed in published.ALLOMFREE_TABLE_1:
-        if alpha != cell["alpha"]:
+    for of, longitudinal, first, printed in published.ALLOMFREE_TABLE_1:
+        if of != alpha:
             continue
         key = (alpha, longitudinal, first)
         levels = published.ALLOMFREE_TABLE_1_MISLABELLED.get(key, (longitudinal, first))
         for (name, size), text in zip(published.ALLOMFREE_TABLE_1_COLUMNS, printed, strict=True):
-            found, exact = (
+            variance, exact = (
                 float(two_round(name, size, *levels, one).estimator.support.floor) / _PAPER_N
                 for one in (Calibration.PUBLISHED, Calibration.EXACT)
             )
@@ -91,8 +77,8 @@ def _table_1(settings: Settings, cell: Cell) -> list[Row]:
                     "protocol": name,
                     "k": size if name == "l_grr" else None,
                     "published": text.text,
-                    "variance": found,
-                    "agrees": text.agrees(found),
+                    "variance": variance,
+                    "agrees": text.agrees(variance),
                     "exact_calibration": exact,
                 }
             )
@@ -122,21 +108,21 @@ def _compare_table_1(rows: Sequence[Row]) -> list[Comparison]:
     ]
 
 
-def _table_2(settings: Settings, cell: Cell) -> list[Row]:
+def _table_2() -> list[Row]:
     rows: list[Row] = []
     for epsilon, printed in published.ALLOMFREE_TABLE_2:
         for (name, size), text in zip(published.ALLOMFREE_TABLE_2_COLUMNS, printed, strict=True):
             built = protocol(name, size, Parameters(epsilon=epsilon))
             assert isinstance(built, FrequencyProtocol)  # noqa: S101 - all three are
-            found = float(built.estimator.support.floor) / _PAPER_N
+            variance = float(built.estimator.support.floor) / _PAPER_N
             rows.append(
                 {
                     "epsilon": epsilon,
                     "protocol": name,
                     "k": size if name == "grr" else None,
                     "published": text.text,
-                    "variance": found,
-                    "agrees": text.agrees(found),
+                    "variance": variance,
+                    "agrees": text.agrees(variance),
                 }
             )
     return rows
@@ -154,8 +140,7 @@ def _compare_table_2(rows: Sequence[Row]) -> list[Comparison]:
     ]
 
 
-def _figure_3(settings: Settings, cell: Cell) -> list[Row]:
-    alpha = float(cell["alpha"] or 0)
+def _figure_3(alpha: float) -> list[Row]:
     return [
         {
             "alpha": alpha,
@@ -169,16 +154,11 @@ def _figure_3(settings: Settings, cell: Cell) -> list[Row]:
 
 
 def _draw_figure_3(rows: Sequence[Row]) -> list[Figure]:
-    panels = [
-        Panel(
-            f"ε1 = {alpha} ε∞",
-            "ε∞",
-            "V* (n = 10,000)",
-            series([row for row in rows if row["alpha"] == alpha], "epsilon_longitudinal", "variance", _name),
-        )
-        for alpha in distinct(rows, "alpha")
-    ]
-    return [Figure("allomfree-fig3", "Variance of the four L-UE protocols.", panels)]
+    def lines(some: list[Row]) -> list[Line]:
+        return series(some, "epsilon_longitudinal", "variance", "protocol")
+
+    drawn = panels(rows, "alpha", ("ε1 = {} ε∞", "ε∞", "V* (n = 10,000)"), lines)
+    return [Figure("allomfree-fig3", "Variance of the four L-UE protocols.", drawn)]
 
 
 def _compare_figure_3(rows: Sequence[Row]) -> list[Comparison]:
@@ -199,10 +179,6 @@ def _compare_figure_3(rows: Sequence[Row]) -> list[Comparison]:
     ]
 
 
-def _name(row: Row) -> str:
-    return str(row["protocol"])
-
-
 # --- Tables 3 and 4, Figures 4 to 7: one of several attributes per device
 
 
@@ -218,17 +194,12 @@ _METHODS: dict[str, Callable[[int, float, float], FrequencyProtocol[Any]]] = {
 """What is compared: the protocol of an attribute with k values at levels ε∞, ε1."""
 
 
-def _gain_cells(alphas: Sequence[float], settings: Settings) -> list[Cell]:
-    runs = settings.repeats(_RUNS)
-    return [{"alpha": alpha, "level": level, "runs": runs} for alpha in alphas for level in _LEVELS]
-
-
-def _gains(name: str, settings: Settings, cell: Cell) -> list[Row]:
+def _gains(
+    data: str, settings: Settings, rng: np.random.Generator, alpha: float, level: float, runs: int
+) -> list[Row]:
     """MSE of every method, averaged over values, attributes and runs; and its expectation in theory."""
-    values, sizes = data.attributes(name, settings.data)
+    values, sizes = attributes(data, settings.data)
     values = values[: settings.devices]
-    rng = settings.generator(f"allomfree:{name}", cell)
-    level, alpha, runs = float(cell["level"] or 0), float(cell["alpha"] or 0), int(cell["runs"] or 0)
     truth = [np.bincount(column, minlength=k) for column, k in zip(values.T, sizes, strict=True)]
     protocols = {method: [make(k, level, alpha * level) for k in sizes] for method, make in _METHODS.items()}
     squares = {method: np.zeros((2, runs)) for method in _METHODS}
@@ -242,12 +213,12 @@ def _gains(name: str, settings: Settings, cell: Cell) -> list[Row]:
             ]
             squares[method][:, run] = np.mean(squared, axis=0)
     rows: list[Row] = []
-    for method, found in squares.items():
+    for method, mses_of in squares.items():
         expected = [_expected(*pair, len(sizes)) for pair in zip(protocols[method], truth, strict=True)]
-        for estimate, mses in zip((UNBIASED, CLIPPED), found, strict=True):
+        for estimate, mses in zip((UNBIASED, CLIPPED), mses_of, strict=True):
             rows.append(
                 {
-                    "data": name,
+                    "data": data,
                     "alpha": alpha,
                     "epsilon_longitudinal": level,
                     "method": method,
@@ -266,8 +237,8 @@ def _squared(
 ) -> tuple[float, float]:
     """Mean squared errors of the unbiased estimates, and of the clipped and renormalised ones."""
     n = int(held.sum())
-    found = frequencies(one_epoch(rng, built, held), n, built.estimator.support)
-    squares = errors(found[None, :], truth[None, :], built, n)
+    estimates = frequencies(one_epoch(rng, built, held), n, built.estimator.support)
+    squares = errors(estimates[None, :], truth[None, :], built, n)
     return squares[UNBIASED], squares[CLIPPED]
 
 
@@ -295,22 +266,22 @@ def _noise(rows: Sequence[Row], over: str, **where: Any) -> float:
     return 100 * ours / theirs * float(np.sqrt(relative * (1 + runs / _RUNS)))
 
 
-def _draw_gains(name: str, figure: int, rows: Sequence[Row]) -> list[Figure]:
-    panels = []
+def _draw_gains(data: str, figure: int, rows: Sequence[Row]) -> list[Figure]:
+    drawn = []
     for alpha in distinct(rows, "alpha"):
         for estimate in (CLIPPED, UNBIASED):
             some = [row for row in rows if row["alpha"] == alpha and row["estimate"] == estimate]
-            lines = series(some, "epsilon_longitudinal", "mse", lambda row: str(row["method"]))
+            lines = series(some, "epsilon_longitudinal", "mse", "method")
             ours = [row for row in some if row["method"] == "allomfree"]
             lines += series(ours, "epsilon_longitudinal", "theory", lambda row: THEORY, dashed=(THEORY,))
             title = f"ε1 = {alpha} ε∞, {estimate}"
-            panels.append(Panel(title, "ε∞", "MSE, averaged over attributes", lines))
-    caption = f"{TITLES[name]}: error of one attribute per device, reported once."
+            drawn.append(Panel(title, "ε∞", "MSE, averaged over attributes", lines))
+    caption = f"{TITLES[data]}: error of one attribute per device, reported once."
     part = "above" if distinct(rows, "alpha") == [0.3] else "below"
-    return [Figure(f"allomfree-fig{figure}-{part}", caption, panels)]
+    return [Figure(f"allomfree-fig{figure}-{part}", caption, drawn)]
 
 
-def _gain_table(name: str, rows: Sequence[Row]) -> list[Row]:
+def _gain_table(data: str, rows: Sequence[Row]) -> list[Row]:
     """The layout of Tables 3 and 4."""
     table: list[Row] = []
     for alpha in distinct(rows, "alpha"):
@@ -319,7 +290,7 @@ def _gain_table(name: str, rows: Sequence[Row]) -> list[Row]:
             where: dict[str, Any] = {"alpha": alpha, "epsilon_longitudinal": level}
             theory: dict[str, Any] = {**where, "estimate": UNBIASED, "column": "theory"}
             for over in ("l_sue", "l_oue"):
-                key = (float(alpha or 0), name, float(level or 0), over)
+                key = (float(alpha or 0), data, float(level or 0), over)
                 row[f"over {over}, published"] = published.ALLOMFREE_GAINS.get(key)
                 for estimate in (CLIPPED, UNBIASED):
                     gain = _gain(rows, over, **where, estimate=estimate)
@@ -335,14 +306,14 @@ def _gain_table(name: str, rows: Sequence[Row]) -> list[Row]:
     return table
 
 
-def _compare_gains(name: str, rows: Sequence[Row]) -> list[Comparison]:
-    found = []
+def _compare_gains(data: str, rows: Sequence[Row]) -> list[Comparison]:
+    comparisons = []
     levels = distinct(rows, "epsilon_longitudinal")
     for alpha in distinct(rows, "alpha"):
-        place = f"Table {3 if alpha == 0.3 else 4}, {TITLES[name]}"
+        place = f"Table {3 if alpha == 0.3 else 4}, {TITLES[data]}"
         for over in ("l_sue", "l_oue"):
             printed = [
-                published.ALLOMFREE_GAINS[float(alpha or 0), name, float(level or 0), over]
+                published.ALLOMFREE_GAINS[float(alpha or 0), data, float(level or 0), over]
                 for level in levels
             ]
 
@@ -367,8 +338,10 @@ def _compare_gains(name: str, rows: Sequence[Row]) -> list[Comparison]:
                     f"±{_STANDARD_ERRORS * noise:.1f} is expected; the published gains are those of clipped "
                     "and renormalised estimates, as in LOLOHA (docs/maths.md correction 4)"
                 )
-            found.append(Comparison(f"{place}: mean gain over {over}", f"{theirs:.1f} %", text, verdict, why))
-    return found
+            comparisons.append(
+                Comparison(f"{place}: mean gain over {over}", f"{theirs:.1f} %", text, verdict, why)
+            )
+    return comparisons
 
 
 THEORY = "theory (allomfree, unbiased)"
@@ -379,60 +352,45 @@ _STANDARD_ERRORS = 4.0
 TITLES = {"nursery": "Nursery", "adult": "Adult", "msfimu": "MS-FIMU", "census_income": "Census-Income"}
 
 
-def _gain_experiments(name: str, figure: int, file: str) -> list[Experiment]:
-    common: dict[str, Any] = {
-        "compute": partial(_gains, name),
-        "figures": partial(_draw_gains, name, figure),
-        "compare": partial(_compare_gains, name),
-        "summary": partial(_gain_table, name),
-        "files": (file,),
-    }
-    return [
-        Experiment(
-            f"allomfree:{what}:{name}",
-            f"ALLOMFREE Fig. {figure} ({part}) and {table}",
-            f"{TITLES[name]}: MSE of one of several attributes per device, and what ALLOMFREE gains",
-            partial(_gain_cells, alphas),
-            **common,
-        )
-        for what, part, table, alphas in (
-            ("table3", "above", "Table 3", (0.3,)),
-            ("table4", "below", "Table 4", (0.6,)),
-        )
-    ]
-
-
-_ONE: Sequence[Cell] = ({},)
-
 EXPERIMENTS = (
-    Experiment(
-        "allomfree:table1",
-        "ALLOMFREE Table 1",
+    study(
+        *("allomfree:table1", "ALLOMFREE Table 1"),
         "Approximate variance of two-round protocols, in closed form",
-        _table_1_cells,
+        {"alpha": (0.6, 0.5, 0.4, 0.3, 0.2, 0.1)},
         _table_1,
         compare=_compare_table_1,
     ),
-    Experiment(
-        "allomfree:table2",
-        "ALLOMFREE Table 2",
+    study(
+        *("allomfree:table2", "ALLOMFREE Table 2"),
         "Approximate variance of one-round protocols, in closed form",
-        lambda settings: _ONE,
+        {},
         _table_2,
         compare=_compare_table_2,
     ),
-    Experiment(
-        "allomfree:fig3",
-        "ALLOMFREE Fig. 3",
+    study(
+        *("allomfree:fig3", "ALLOMFREE Fig. 3"),
         "Approximate variance of the L-UE protocols over ε∞",
-        lambda settings: [{"alpha": 0.3}, {"alpha": 0.6}],
+        {"alpha": (0.3, 0.6)},
         _figure_3,
-        _draw_figure_3,
-        _compare_figure_3,
+        figures=_draw_figure_3,
+        compare=_compare_figure_3,
     ),
-    *_gain_experiments("nursery", 4, "nursery.csv"),
-    *_gain_experiments("adult", 5, "adult.csv"),
-    *_gain_experiments("msfimu", 6, "msfimu_marginals.json"),
-    *_gain_experiments("census_income", 7, "census_income.csv"),
+    *(
+        study(
+            f"allomfree:table{table}:{{data}}",
+            f"ALLOMFREE Fig. {{figure}} ({part}) and Table {table}",
+            f"{TITLES[data]}: MSE of one of several attributes per device, and what ALLOMFREE gains",
+            {"alpha": (alpha,), "level": _LEVELS, "runs": lambda settings: [settings.repeats(_RUNS)]},
+            _gains,
+            figures=_draw_gains,
+            compare=_compare_gains,
+            summary=_gain_table,
+            draws="allomfree:{data}",
+            constants={"data": data, "figure": figure},
+            files=("msfimu_marginals.json" if data == "msfimu" else f"{data}.csv",),
+        )
+        for figure, data in enumerate(TITLES, 4)
+        for table, part, alpha in ((3, "above", 0.3), (4, "below", 0.6))
+    ),
 )
 """Every table and figure of the paper."""

@@ -8,7 +8,7 @@ smooth). Every method of :mod:`ldpbeam.consistency` is run, also those that the 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,21 +20,11 @@ from ldpbeam.consistency.base import Noise
 from ldpbeam.protocols import FrequencyProtocol
 from ldpbeam.simulators.words import RandomWords
 from reproduction import published
-from reproduction.contract import (
-    Cell,
-    Comparison,
-    Experiment,
-    Figure,
-    Panel,
-    Row,
-    Settings,
-    distinct,
-    mean,
-    series,
-)
+from reproduction.contract import Comparison, Experiment, Figure, Panel, Row, Settings, distinct, mean
 from reproduction.data import Sequences, paired, sequences
 from reproduction.draws import frequencies, two_rounds
 from reproduction.loloha import LEVELS, frequency_protocol
+from reproduction.study import repeated, series, study
 
 _ALPHA = 0.4
 _TABLE_LEVEL = 2.5
@@ -102,21 +92,12 @@ def _protocol(name: str, size: int, level: float) -> FrequencyProtocol[Any]:
     return frequency_protocol(name, size, **two)
 
 
-def _cells(levels: Sequence[float], settings: Settings) -> list[Cell]:
-    return [
-        {"protocol": name, "level": level, "run": run}
-        for run in range(settings.repeats(_RUNS))
-        for name in published.CONSISTENCY_PROTOCOLS
-        for level in levels
-    ]
-
-
-def _compute(name: str, settings: Settings, cell: Cell) -> list[Row]:
+def _compute(
+    data: str, settings: Settings, rng: np.random.Generator, run: int, protocol: str, level: float
+) -> list[Row]:
     """MSE of every method, averaged over values and epochs (Eq. 1 of the paper)."""
-    people = people_of(name, settings)
-    rng = settings.generator(f"consistency:{name}", cell)
-    level = float(cell["level"] or 0)
-    built = _protocol(str(cell["protocol"]), people.size, level)
+    people = people_of(data, settings)
+    built = _protocol(protocol, people.size, level)
     (counts,) = two_rounds(rng, [built], people)
     raw, truth = frequencies(counts, people.devices, built.estimator.support), people.truth
     noise = Noise(
@@ -127,16 +108,16 @@ def _compute(name: str, settings: Settings, cell: Cell) -> list[Row]:
     )
     errors: dict[str, float] = {}
     for method in NAMES:
-        found = np.array([consistent(method, row, noise) for row in raw])
-        errors[method] = float(((found - truth) ** 2).mean())
+        histograms = np.array([consistent(method, row, noise) for row in raw])
+        errors[method] = float(((histograms - truth) ** 2).mean())
     errors[ONES] = float(((1 - truth) ** 2).mean())
     errors[UNIFORM] = float(((1 / people.size - truth) ** 2).mean())
     return [
         {
-            "data": name,
+            "data": data,
             "epsilon_longitudinal": level,
-            "run": cell["run"],
-            "protocol": cell["protocol"],
+            "run": run,
+            "protocol": protocol,
             "method": method,
             "mse": mse,
         }
@@ -144,9 +125,9 @@ def _compute(name: str, settings: Settings, cell: Cell) -> list[Row]:
     ]
 
 
-def _layout(name: str, rows: Sequence[Row]) -> list[Row]:
+def _layout(data: str, rows: Sequence[Row]) -> list[Row]:
     """The paper's Table 2: a row for each method; what is published stands beside what was found."""
-    printed = published.CONSISTENCY_TABLE_2[name]
+    printed = published.CONSISTENCY_TABLE_2[data]
     table: list[Row] = []
     for method in distinct(rows, "method"):
         row: Row = {"method": method}
@@ -158,9 +139,9 @@ def _layout(name: str, rows: Sequence[Row]) -> list[Row]:
     return table
 
 
-def _compare_table(name: str, rows: Sequence[Row]) -> list[Comparison]:
-    part = f"Table 2{PLACES[name][0]}, {name}"
-    printed = published.CONSISTENCY_TABLE_2[name]
+def _compare_table(data: str, rows: Sequence[Row]) -> list[Comparison]:
+    part = f"Table 2{PLACES[data][0]}, {data}"
+    printed = published.CONSISTENCY_TABLE_2[data]
     all_of = published.CONSISTENCY_PROTOCOLS
 
     def errors(method: str) -> list[float]:
@@ -233,17 +214,17 @@ def _compare_table(name: str, rows: Sequence[Row]) -> list[Comparison]:
 _DRAWN = ("norm_mul", "norm_cut", "norm_sub", "mle_apx", "power_ns", "mle", UNIFORM)
 
 
-def _draw(name: str, rows: Sequence[Row]) -> list[Figure]:
+def _draw(data: str, rows: Sequence[Row]) -> list[Figure]:
     panels = []
     for protocol in ("l_grr", "l_osue", "ololoha"):
         some = [row for row in rows if row["protocol"] == protocol and row["method"] in _DRAWN]
-        lines = series(some, "epsilon_longitudinal", "mse", lambda row: str(row["method"]), dashed=(UNIFORM,))
+        lines = series(some, "epsilon_longitudinal", "mse", "method", dashed=(UNIFORM,))
         panels.append(Panel(protocol, "ε∞", "MSE", lines))
-    figure = PLACES[name][1]
-    return [Figure(f"consistency-fig{figure}", f"{name}: error of the histograms, ε1 = 0.4 ε∞.", panels)]
+    figure = PLACES[data][1]
+    return [Figure(f"consistency-fig{figure}", f"{data}: error of the histograms, ε1 = 0.4 ε∞.", panels)]
 
 
-def _compare_figure(name: str, rows: Sequence[Row]) -> list[Comparison]:
+def _compare_figure(data: str, rows: Sequence[Row]) -> list[Comparison]:
     def curve(method: str, protocol: str) -> list[float]:
         return [
             mean(rows, "mse", method=method, protocol=protocol, epsilon_longitudinal=level)
@@ -257,17 +238,17 @@ def _compare_figure(name: str, rows: Sequence[Row]) -> list[Comparison]:
     ]
     claims = [
         Comparison(
-            f"Fig. {PLACES[name][1]}, {name}: PowerNS is constant over budgets",
+            f"Fig. {PLACES[data][1]}, {data}: PowerNS is constant over budgets",
             "constant",
             f"{max(power):.3g} at the lowest ε∞, {power[-1]:.3g} at the highest (L-OSUE)",
             "does not hold",
             "a Power on the count scale follows the data (docs/maths.md correction 7)",
         )
     ]
-    if name in {"adult", "loan"}:
+    if data in {"adult", "loan"}:
         claims.append(
             Comparison(
-                f"Fig. {PLACES[name][1]}, {name}: the error of Norm-Mul increases with ε∞",
+                f"Fig. {PLACES[data][1]}, {data}: the error of Norm-Mul increases with ε∞",
                 "increases for larger budgets",
                 f"rises in {sum(rising)} of {len(rising)} steps of L-OSUE",
                 "reproduced" if sum(rising) > len(rising) / 2 else "does not hold",
@@ -279,43 +260,39 @@ def _compare_figure(name: str, rows: Sequence[Row]) -> list[Comparison]:
     return claims
 
 
-def _experiments() -> list[Experiment]:
-    made: list[Experiment] = []
-    for name, (part, figure) in PLACES.items():
-        files = ("adult.csv",) if name == "adult" else ()
+def _experiments(data: str, part: str, figure: int) -> list[Experiment]:
+    note = f"Made data of the shape of {data.title()}, which cannot be had here."
+    if data == "adult":
         note = (
             "Values are permuted among the devices in every epoch, as in LOLOHA; the paper interpolates them."
-            if name == "adult"
-            else f"Made data of the shape of {name.title()}, which cannot be had here."
         )
-        made.append(
-            Experiment(
-                f"consistency:table2:{name}",
-                f"Consistency Table 2{part}",
-                f"{name}: error of every protocol with every method at ε∞ = 2.5",
-                partial(_cells, (_TABLE_LEVEL,)),
-                partial(_compute, name),
-                compare=partial(_compare_table, name),
-                summary=partial(_layout, name),
-                files=files,
-                note=note,
-            )
-        )
-        made.append(
-            Experiment(
-                f"consistency:fig{figure}",
-                f"Consistency Fig. {figure}",
-                f"{name}: error over ε∞",
-                partial(_cells, LEVELS),
-                partial(_compute, name),
-                partial(_draw, name),
-                partial(_compare_figure, name),
-                files=files,
-                note=note,
-            )
-        )
-    return made
+    more: dict[str, Any] = {
+        "draws": "consistency:{data}",
+        "constants": {"data": data},
+        "files": ("adult.csv",) if data == "adult" else (),
+        "note": note,
+    }
+    over = {"run": repeated(_RUNS), "protocol": published.CONSISTENCY_PROTOCOLS}
+    return [
+        study(
+            *("consistency:table2:{data}", f"Consistency Table 2{part}"),
+            "{data}: error of every protocol with every method at ε∞ = 2.5",
+            {**over, "level": (_TABLE_LEVEL,)},
+            _compute,
+            compare=_compare_table,
+            summary=_layout,
+            **more,
+        ),
+        study(
+            *(f"consistency:fig{figure}", f"Consistency Fig. {figure}", "{data}: error over ε∞"),
+            {**over, "level": LEVELS},
+            _compute,
+            figures=_draw,
+            compare=_compare_figure,
+            **more,
+        ),
+    ]
 
 
-EXPERIMENTS = tuple(_experiments())
+EXPERIMENTS = tuple(one for data, place in PLACES.items() for one in _experiments(data, *place))
 """Every table and figure of the paper."""

@@ -158,25 +158,6 @@ class Experiment:
     measured: bool = False
 
 
-def series(
-    rows: Sequence[Row], x: str, y: str, name: Callable[[Row], str], *, dashed: Sequence[str] = ()
-) -> list[Line]:
-    """Lines through the means of ``y`` over all rows with the same name and ``x``, in order of appearance."""
-    sums: dict[str, dict[float, list[float]]] = {}
-    for row in rows:
-        at, value = number(row, x), row[y]
-        if value is not None:
-            sums.setdefault(name(row), {}).setdefault(at, []).append(float(value))
-    return [
-        Line(
-            label,
-            [(at, sum(values) / len(values)) for at, values in sorted(points.items())],
-            label in dashed,
-        )
-        for label, points in sums.items()
-    ]
-
-
 def number(row: Row, column: str) -> float:
     """A cell of a table that is a number."""
     value = row[column]

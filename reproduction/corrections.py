@@ -6,7 +6,7 @@ exact worst case of Theorem 5 in microsoft:deployment; the others are here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import exp, sinh
 from typing import Any
 
@@ -17,20 +17,10 @@ from ldpbeam.channels.calibration import Calibration
 from ldpbeam.estimates import interval, variance
 from ldpbeam.protocols import FrequencyProtocol
 from ldpbeam.protocols.direct import Direct
-from reproduction.contract import (
-    Cell,
-    Comparison,
-    Experiment,
-    Figure,
-    Panel,
-    Row,
-    Settings,
-    mean,
-    number,
-    series,
-)
+from reproduction.contract import Comparison, Figure, Panel, Row, Settings, mean, number
 from reproduction.draws import frequencies
 from reproduction.loloha import frequency_protocol
+from reproduction.study import curves, series, study
 
 LONG, FIRST = 2.0, 1.0
 """ε∞ and ε1 of the examples in docs/maths.md."""
@@ -43,20 +33,10 @@ def two(name: str, size: int, published: bool = False, **more: Any) -> Frequency
     return frequency_protocol(name, size, **levels, calibration=calibration)
 
 
-def column_of(column: str) -> Callable[[Row], str]:
-    """Names a line by a column."""
-    return lambda row: str(row[column])
-
-
-def called(name: str) -> Callable[[Row], str]:
-    """Names all points alike."""
-    return lambda row: name
-
-
 # --- correction 1: the second round
 
 
-def _calibration(settings: Settings, cell: Cell) -> list[Row]:
+def _calibration() -> list[Row]:
     """What a first report spends of ε1 = 1 at ε∞ = 2, and n·V* of L-GRR, over the number of symbols."""
     osue = float(two("l_osue", 2).estimator.support.floor)
     return [
@@ -73,15 +53,14 @@ def _calibration(settings: Settings, cell: Cell) -> list[Row]:
 
 
 def _draw_calibration(rows: Sequence[Row]) -> list[Figure]:
-    name = column_of("calibration")
     spent = Panel(
         "ε1 = 1, ε∞ = 2",
         "symbols",
         "ε of a first report",
-        series(rows, "symbols", "first report", name),
+        series(rows, "symbols", "first report", "calibration"),
         log_x=True,
     )
-    lines = series(rows, "symbols", "variance", name)
+    lines = series(rows, "symbols", "variance", "calibration")
     lines += series(rows, "symbols", "l_osue", lambda row: "L-OSUE", dashed=("L-OSUE",))
     floor = Panel("L-GRR", "k", "n V*", lines, log_x=True)
     return [Figure("corrections-calibration", "What the published second round wastes.", [spent, floor])]
@@ -142,29 +121,28 @@ def _published_variance(f: Floats, n: int, one: Direct) -> Floats:
     return np.asarray(gamma * (1 - gamma) / (n * (p1 - q1) ** 2 * (p2 - q2) ** 2))
 
 
-def _variances(settings: Settings, cell: Cell) -> list[Row]:
+def _variances(settings: Settings, rng: np.random.Generator) -> list[Row]:
     """L-GRR, k = 8, ε∞ = 3, ε1 = 1.8: variance, Eq. (4), and coverage of intervals made of them."""
     one = two("l_grr", 8, published=True, epsilon_longitudinal=3.0, epsilon_first=1.8)
     assert isinstance(one, Direct)  # noqa: S101 - it is
     own, other = float(one.estimator.support.own), float(one.estimator.support.other)
     n, draws = _POPULATION, settings.repeats(_DRAWS)
-    rng = settings.generator("corrections:variance", cell)
     rows: list[Row] = []
     for tenth in range(11):
         held = n * tenth // 10
         f = np.array([held / n])
         counts = rng.binomial(held, own, draws) + rng.binomial(n - held, other, draws)
         low, high = interval(counts, n, one.estimator.support)
-        found = frequencies(counts, n, one.estimator.support)
-        wald = 1.959964 * np.sqrt(np.maximum(_published_variance(found, n, one), 0))
+        estimates = frequencies(counts, n, one.estimator.support)
+        wald = 1.959964 * np.sqrt(np.maximum(_published_variance(estimates, n, one), 0))
         rows.append(
             {
                 "frequency": held / n,
                 "variance": float(variance(f, n, one.estimator.support)[0]),
                 "published": float(_published_variance(f, n, one)[0]),
-                "measured": float(found.var(ddof=1)),
+                "measured": float(estimates.var(ddof=1)),
                 "coverage": float(((low <= f) & (f <= high)).mean()),
-                "coverage of Eq. (4)": float((np.abs(found - f) <= wald).mean()),
+                "coverage of Eq. (4)": float((np.abs(estimates - f) <= wald).mean()),
                 "draws": draws,
             }
         )
@@ -172,10 +150,8 @@ def _variances(settings: Settings, cell: Cell) -> list[Row]:
 
 
 def _draw_variances(rows: Sequence[Row]) -> list[Figure]:
-    columns = ("variance", "published", "measured")
-    lines = [one for c in columns for one in series(rows, "frequency", c, called(c), dashed=("variance",))]
-    covers = ("coverage", "coverage of Eq. (4)")
-    cover = [one for c in covers for one in series(rows, "frequency", c, called(c))]
+    lines = curves(rows, "frequency", ("variance", "published", "measured"), dashed=("variance",))
+    cover = curves(rows, "frequency", ("coverage", "coverage of Eq. (4)"))
     panels = [
         Panel("L-GRR, k = 8, ε∞ = 3, ε1 = 1.8", "frequency", "variance", lines),
         Panel("95 % intervals", "frequency", "share that holds the truth", cover, log_y=False),
@@ -225,31 +201,20 @@ def _compare_variances(rows: Sequence[Row]) -> list[Comparison]:
     ]
 
 
-def described(
-    name: str, title: str, cells: Sequence[Cell], compute: Any, compare: Any, figures: Any
-) -> Experiment:
-    """An experiment of this kind with fixed cells."""
-    return Experiment(
-        f"corrections:{name}", "Corrections", title, lambda settings: cells, compute, figures, compare
-    )
-
-
 EXPERIMENTS = (
-    described(
-        "calibration",
-        "The second round that spends ε1 exactly",
-        ({},),
+    study(
+        *("corrections:calibration", "Corrections", "The second round that spends ε1 exactly"),
+        {},
         _calibration,
-        _compare_calibration,
-        _draw_calibration,
+        figures=_draw_calibration,
+        compare=_compare_calibration,
     ),
-    described(
-        "variance",
-        "Variance and intervals of estimates",
-        ({},),
+    study(
+        *("corrections:variance", "Corrections", "Variance and intervals of estimates"),
+        {},
         _variances,
-        _compare_variances,
-        _draw_variances,
+        figures=_draw_variances,
+        compare=_compare_variances,
     ),
 )
 """Corrections 1 to 3; :mod:`.corrections_over_time` has what is about several reports."""

@@ -8,29 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from ldpbeam.estimates import lasting_share
-from reproduction.contract import (
-    Cell,
-    Comparison,
-    Figure,
-    Panel,
-    Row,
-    Settings,
-    distinct,
-    mean,
-    number,
-    series,
-)
-from reproduction.corrections import FIRST, LONG, called, described, two
+from ldpbeam.estimates import variance
+from reproduction.contract import Comparison, Figure, Row, Settings, mean, number
+from reproduction.corrections import FIRST, LONG, two
 from reproduction.data import paired
 from reproduction.draws import frequencies, one_epoch, two_rounds
 from reproduction.loloha import frequency_protocol
+from reproduction.study import curves, panels, study
 
 # --- correction 5: losses over several reports
 
 
-def _losses(settings: Settings, cell: Cell) -> list[Row]:
-    g = int(cell["g"] or 0)
+def _losses(g: int) -> list[Row]:
     one = frequency_protocol("loloha", 360, epsilon_longitudinal=LONG, epsilon_first=FIRST, g=g)
     losses: Any = one.losses
     rows: list[Row] = []
@@ -53,14 +42,12 @@ def _losses(settings: Settings, cell: Cell) -> list[Row]:
 
 def _draw_losses(rows: Sequence[Row]) -> list[Figure]:
     columns = ("Eq. (16)", "constant value", "renamed values", "any two sequences", "cap")
-    panels = []
-    for g in distinct(rows, "g"):
-        some = [row for row in rows if row["g"] == g]
-        lines = [
-            one for c in columns for one in series(some, "reports", c, called(c), dashed=("cap", "Eq. (16)"))
-        ]
-        panels.append(Panel(f"LOLOHA, g = {g}", "reports", "loss", lines, log_y=False))
-    return [Figure("corrections-loss", "Loss of several reports, ε∞ = 2, ε1 = 1.", panels)]
+    drawn = panels(
+        *(rows, "g", ("LOLOHA, g = {}", "reports", "loss")),
+        lambda some: curves(some, "reports", columns, dashed=("cap", "Eq. (16)")),
+        log_y=False,
+    )
+    return [Figure("corrections-loss", "Loss of several reports, ε∞ = 2, ε1 = 1.", drawn)]
 
 
 def _compare_losses(rows: Sequence[Row]) -> list[Comparison]:
@@ -108,12 +95,11 @@ _STILL: tuple[tuple[str, dict[str, int]], ...] = (
 )
 
 
-def _correlations(settings: Settings, cell: Cell) -> list[Row]:
+def _correlations(settings: Settings, rng: np.random.Generator, place: int) -> list[Row]:
     """Devices whose values never change: what the mean of T epochs is worth."""
     k, n, epochs = 40, settings.devices or 2000, settings.epochs or 30
-    name, more = _STILL[int(cell["place"] or 0)]
+    name, more = _STILL[place]
     one = two(name, k, published=False, **more)
-    rng = settings.generator("corrections:epochs", cell)
     people = paired(np.tile(np.arange(n) % k, (epochs, 1)), k)
     runs = settings.repeats(20)
     errors = np.empty((runs, epochs, k))
@@ -121,7 +107,10 @@ def _correlations(settings: Settings, cell: Cell) -> list[Row]:
         errors[run] = frequencies(two_rounds(rng, [one], people)[0], n, one.estimator.support) - people.truth
     total = float((errors**2).mean())
     means = float((errors.mean(axis=1) ** 2).mean())
-    share = float(lasting_share(people.truth[0], one.estimator.support, one.estimator.lasting).mean())
+    report, memo = one.estimator.support, one.estimator.lasting
+    whole = variance(people.truth[0], 1, report)
+    kept = np.zeros_like(whole) if memo is None else variance(people.truth[0], 1, memo)
+    share = float(np.minimum(kept / whole, 1.0).mean())
     return [
         {
             "protocol": f"{name} g = {more['g']}" if more else name,
@@ -152,23 +141,21 @@ def _compare_correlations(rows: Sequence[Row]) -> list[Comparison]:
 # --- finding: taking part in one of T epochs
 
 
-def _participation(settings: Settings, cell: Cell) -> list[Row]:
+def _participation(settings: Settings, rng: np.random.Generator, level: float) -> list[Row]:
     """n times the variance of a rare value in an epoch, at the same loss over a lifetime."""
-    level = float(cell["level"] or 0)
     once = frequency_protocol("oue", 100, epsilon=level)
     memo = frequency_protocol(
         "loloha", 100, epsilon_longitudinal=level / 2, epsilon_first=level / 4, g=2, hash_family="affine"
     )
     n = settings.devices or 40_000
-    rng = settings.generator("corrections:participation", cell)
     rows: list[Row] = []
     for epochs in (1, 2, 4, 8, 16, 32, 64, 128, 365):
         squares = []
         for _ in range(settings.repeats(20)):
             held = np.zeros(100, np.int64)
             held[0] = rng.binomial(n, 1 / epochs)
-            found = frequencies(one_epoch(rng, once, held), int(held[0]), once.estimator.support)
-            squares.append(float((found[1:] ** 2).mean()))
+            estimates = frequencies(one_epoch(rng, once, held), int(held[0]), once.estimator.support)
+            squares.append(float((estimates[1:] ** 2).mean()))
         split = frequency_protocol("oue", 100, epsilon=level / epochs)
         rows.append(
             {
@@ -185,12 +172,12 @@ def _participation(settings: Settings, cell: Cell) -> list[Row]:
 
 def _draw_participation(rows: Sequence[Row]) -> list[Figure]:
     columns = [column for column in rows[0] if column not in {"epsilon", "epochs"}]
-    panels = []
-    for level in distinct(rows, "epsilon"):
-        some = [row for row in rows if row["epsilon"] == level]
-        lines = [one for c in columns for one in series(some, "epochs", c, called(c))]
-        panels.append(Panel(f"ε = {level} in a lifetime", "T, epochs", "n V of an epoch", lines, log_x=True))
-    return [Figure("corrections-participation", "Reporting once in T epochs.", panels)]
+    drawn = panels(
+        *(rows, "epsilon", ("ε = {} in a lifetime", "T, epochs", "n V of an epoch")),
+        lambda some: curves(some, "epochs", columns),
+        log_x=True,
+    )
+    return [Figure("corrections-participation", "Reporting once in T epochs.", drawn)]
 
 
 def _compare_participation(rows: Sequence[Row]) -> list[Comparison]:
@@ -213,29 +200,25 @@ def _compare_participation(rows: Sequence[Row]) -> list[Comparison]:
 
 
 EXPERIMENTS = (
-    described(
-        "loss",
-        "What several reports lose together",
-        ({"g": 2}, {"g": 3}),
+    study(
+        *("corrections:loss", "Corrections", "What several reports lose together"),
+        {"g": (2, 3)},
         _losses,
-        _compare_losses,
-        _draw_losses,
+        figures=_draw_losses,
+        compare=_compare_losses,
     ),
-    described(
-        "epochs",
-        "Errors of epochs and of their means",
-        tuple({"place": place} for place in range(len(_STILL))),
+    study(
+        *("corrections:epochs", "Corrections", "Errors of epochs and of their means"),
+        {"place": range(len(_STILL))},
         _correlations,
-        _compare_correlations,
-        lambda rows: (),
+        compare=_compare_correlations,
     ),
-    described(
-        "participation",
-        "One report in T epochs",
-        ({"level": 2.0}, {"level": 4.0}, {"level": 8.0}),
+    study(
+        *("corrections:participation", "Corrections", "One report in T epochs"),
+        {"level": (2.0, 4.0, 8.0)},
         _participation,
-        _compare_participation,
-        _draw_participation,
+        figures=_draw_participation,
+        compare=_compare_participation,
     ),
 )
 """Each correction and finding that no paper's own figure shows."""

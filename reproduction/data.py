@@ -200,11 +200,11 @@ def attributes(name: str, folder: Path) -> tuple[NDArray[np.int64], tuple[int, .
         return np.stack(columns, axis=1), tuple(len(column) for column in counts)
     path = folder / f"{name}.csv"
     names = _ADULT if name == "adult" else column_names(path)
-    found = read_columns(path, names)
-    if name == "census_income" and len(found[0].codes) != CENSUS_ROWS:
+    read = read_columns(path, names)
+    if name == "census_income" and len(read[0].codes) != CENSUS_ROWS:
         raise ValueError(
-            f"{path} has {len(found[0].codes)} rows, and Census-Income has {CENSUS_ROWS}; give the training "
+            f"{path} has {len(read[0].codes)} rows, and Census-Income has {CENSUS_ROWS}; give the training "
             "and the test part together"
         )
-    values = np.stack([column.codes.astype(np.int64) for column in found], axis=1)
-    return values, tuple(len(column.texts) for column in found)
+    values = np.stack([column.codes.astype(np.int64) for column in read], axis=1)
+    return values, tuple(len(column.texts) for column in read)

@@ -54,11 +54,11 @@ def bernoulli_words(rng: np.random.Generator, count: int, weight: int) -> Uints:
         for place in range(63, -1, -1):
             digits = np.asarray(raw(undecided.size), np.uint64)
             if weight >> place & 1:
-                found = undecided & ~digits
+                decided = undecided & ~digits
                 if rows is None:
-                    below |= found
+                    below |= decided
                 else:
-                    below[rows] |= found
+                    below[rows] |= decided
                 undecided &= digits
             else:
                 undecided &= ~digits
@@ -115,10 +115,10 @@ def fresh_symbols(rng: np.random.Generator, held: Ints, own: float, other: float
         held: int64 (rows, m); how many hold each symbol.
         own, other: P(report = s | s), P(report = s | another).
     """
-    kept = rng.binomial(held, own - other)
+    unchanged = rng.binomial(held, own - other)
     size = held.shape[1]
-    others = (held - kept).sum(axis=1)
-    return kept + rng.multinomial(others, np.full(size, 1 / size))
+    others = (held - unchanged).sum(axis=1)
+    return unchanged + rng.multinomial(others, np.full(size, 1 / size))
 
 
 def second_round(protocol: FrequencyProtocol[Any]) -> BitChannel:
@@ -153,17 +153,17 @@ def one_bit_counts(
     answers = np.stack([below(rng, people.devices, w) for w in (channel.zero, channel.one)], axis=1)
     hit = bucket[people.device] == people.value
     bits = answers[people.device, hit.astype(np.int64)]
-    found = [np.bincount(bucket[bits[row]], minlength=people.size) for row in people.pair]
+    counts = [np.bincount(bucket[bits[row]], minlength=people.size) for row in people.pair]
     sampled = np.bincount(bucket, minlength=people.size)
-    return np.array(found, np.int64), sampled, answers.astype(np.uint8), hit
+    return np.array(counts, np.int64), sampled, answers.astype(np.uint8), hit
 
 
 def symbol_counts(rng: np.random.Generator, people: Sequences, channel: SymbolChannel) -> Ints:
     """How many devices have each memoised answer under direct encoding: int64 (epochs, k)."""
     words = rng.integers(0, channel.total, people.value.size, np.uint64)
     answers = channel.draw_many(people.value, words)
-    found = [np.bincount(answers[row], minlength=people.size) for row in people.pair]
-    return np.array(found, np.int64)
+    counts = [np.bincount(answers[row], minlength=people.size) for row in people.pair]
+    return np.array(counts, np.int64)
 
 
 def hash_counts(rng: np.random.Generator, people: Sequences, protocol: LocalHash) -> Ints:
@@ -205,8 +205,8 @@ def one_epoch(rng: np.random.Generator, protocol: FrequencyProtocol[Any], held: 
     seeds = _seeds(rng, protocol, n)
     hashed = protocol.family.hash_many(seeds, values)
     # Both rounds over symbols: a lie is one of the g − 1 others, whatever the family's collisions are.
-    kept = (protocol.g * own - 1) / (protocol.g - 1)
-    symbols = _keep_or_uniform(rng, hashed, kept, protocol.g)
+    unchanged = (protocol.g * own - 1) / (protocol.g - 1)
+    symbols = _keep_or_uniform(rng, hashed, unchanged, protocol.g)
     return _counted(protocol, protocol.family.pack(seeds, symbols))
 
 
@@ -249,8 +249,8 @@ def _seeds(rng: np.random.Generator, protocol: LocalHash, devices: int) -> Uints
     return family.seed_columns(words)
 
 
-def _keep_or_uniform(rng: np.random.Generator, symbols: Ints, kept: float, g: int) -> Ints:
-    return np.where(rng.random(symbols.size) < kept, symbols, rng.integers(0, g, symbols.size))
+def _keep_or_uniform(rng: np.random.Generator, symbols: Ints, probability: float, g: int) -> Ints:
+    return np.where(rng.random(symbols.size) < probability, symbols, rng.integers(0, g, symbols.size))
 
 
 def _counted(protocol: LocalHash, payloads: Bytes) -> Ints:

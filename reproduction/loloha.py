@@ -12,18 +12,8 @@ from ldpbeam.channels.calibration import Calibration
 from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
 from ldpbeam.protocols.local_hash import optimal_g
 from reproduction import published
-from reproduction.contract import (
-    Cell,
-    Comparison,
-    Experiment,
-    Figure,
-    Panel,
-    Row,
-    Settings,
-    distinct,
-    mean,
-    series,
-)
+from reproduction.contract import Comparison, Figure, Line, Panel, Row, distinct, mean
+from reproduction.study import panels, series, study
 
 LEVELS = tuple(half / 2 for half in range(1, 11))
 """ε∞ of all figures."""
@@ -61,8 +51,7 @@ def method(name: str, size: int, longitudinal: float, first: float) -> Frequency
 # --- Fig. 1
 
 
-def _figure_1(settings: Settings, cell: Cell) -> list[Row]:
-    alpha = float(cell["alpha"] or 0)
+def _figure_1(alpha: float) -> list[Row]:
     rows: list[Row] = []
     for place, level in enumerate(LEVELS):
         first = alpha * level
@@ -82,19 +71,21 @@ def _figure_1(settings: Settings, cell: Cell) -> list[Row]:
 
 
 def _draw_figure_1(rows: Sequence[Row]) -> list[Figure]:
-    panels = [
-        Panel(title, "ε∞", "g", series(rows, "epsilon_longitudinal", column, _alpha), log_y=False)
+    drawn = [
+        Panel(
+            title,
+            "ε∞",
+            "g",
+            series(rows, "epsilon_longitudinal", column, lambda row: f"α = {row['alpha']}"),
+            log_y=False,
+        )
         for title, column in (
             ("Eq. (6), published calibration", "g"),
             ("exact calibration", "g exact, affine"),
             ("exact, linear hashes, k = 360", "g exact, linear, k = 360"),
         )
     ]
-    return [Figure("loloha-fig1", "The g of least V*.", panels)]
-
-
-def _alpha(row: Row) -> str:
-    return f"α = {row['alpha']}"
+    return [Figure("loloha-fig1", "The g of least V*.", drawn)]
 
 
 def _compare_figure_1(rows: Sequence[Row]) -> list[Comparison]:
@@ -122,8 +113,7 @@ def _compare_figure_1(rows: Sequence[Row]) -> list[Comparison]:
 _CURVES = ("RAPPOR", "L-OSUE", "BiLOLOHA", "OLOLOHA", "OLOLOHA exact")
 
 
-def _figure_2(settings: Settings, cell: Cell) -> list[Row]:
-    alpha = float(cell["alpha"] or 0)
+def _figure_2(alpha: float) -> list[Row]:
     return [
         {
             "alpha": alpha,
@@ -137,22 +127,11 @@ def _figure_2(settings: Settings, cell: Cell) -> list[Row]:
 
 
 def _draw_figure_2(rows: Sequence[Row]) -> list[Figure]:
-    panels = [
-        Panel(
-            f"α = {alpha}",
-            "ε∞",
-            "V* (n = 10,000)",
-            series(
-                [row for row in rows if row["alpha"] == alpha], "epsilon_longitudinal", "variance", _method
-            ),
-        )
-        for alpha in distinct(rows, "alpha")
-    ]
-    return [Figure("loloha-fig2", "Approximate variance of the two-round protocols.", panels)]
+    def lines(some: list[Row]) -> list[Line]:
+        return series(some, "epsilon_longitudinal", "variance", "method")
 
-
-def _method(row: Row) -> str:
-    return str(row["method"])
+    drawn = panels(rows, "alpha", ("α = {}", "ε∞", "V* (n = 10,000)"), lines)
+    return [Figure("loloha-fig2", "Approximate variance of the two-round protocols.", drawn)]
 
 
 def _compare_figure_2(rows: Sequence[Row]) -> list[Comparison]:
@@ -200,14 +179,8 @@ _COSTS: dict[str, tuple[str, str, str, str]] = {
 _SIZES = (96, 360, 1412)
 
 
-def _table_1_cells(settings: Settings) -> list[Cell]:
-    return [{"k": k, "n": settings.devices or (20_000 if settings.quick else 200_000)} for k in _SIZES]
-
-
-def _table_1(settings: Settings, cell: Cell) -> list[Row]:
+def _table_1(rng: np.random.Generator, k: int, n: int) -> list[Row]:
     """Bits and caps of the protocols at ε∞ = 2, ε1 = 1, and the time to count n reports."""
-    k, n = int(cell["k"] or 0), int(cell["n"] or 0)
-    rng = settings.generator("loloha:table1", cell)
     rows: list[Row] = []
     for name, (bits, cost, budget, made) in _COSTS.items():
         one = (
@@ -282,34 +255,24 @@ def _compare_table_1(rows: Sequence[Row]) -> list[Comparison]:
     ]
 
 
-def _by_alpha(settings: Settings) -> list[Cell]:
-    return [{"alpha": alpha} for alpha in _ALPHAS]
-
-
 EXPERIMENTS = (
-    Experiment(
-        "loloha:fig1",
-        "LOLOHA Fig. 1",
-        "The number of hash symbols of least variance",
-        _by_alpha,
+    study(
+        *("loloha:fig1", "LOLOHA Fig. 1", "The number of hash symbols of least variance"),
+        {"alpha": _ALPHAS},
         _figure_1,
-        _draw_figure_1,
-        _compare_figure_1,
+        figures=_draw_figure_1,
+        compare=_compare_figure_1,
     ),
-    Experiment(
-        "loloha:fig2",
-        "LOLOHA Fig. 2",
-        "Approximate variance in closed form",
-        _by_alpha,
+    study(
+        *("loloha:fig2", "LOLOHA Fig. 2", "Approximate variance in closed form"),
+        {"alpha": _ALPHAS},
         _figure_2,
-        _draw_figure_2,
-        _compare_figure_2,
+        figures=_draw_figure_2,
+        compare=_compare_figure_2,
     ),
-    Experiment(
-        "loloha:table1",
-        "LOLOHA Table 1",
-        "Bits of a report, the server's time, the budget",
-        _table_1_cells,
+    study(
+        *("loloha:table1", "LOLOHA Table 1", "Bits of a report, the server's time, the budget"),
+        {"k": _SIZES, "n": lambda settings: [settings.devices or (20_000 if settings.quick else 200_000)]},
         _table_1,
         compare=_compare_table_1,
         measured=True,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,18 +16,7 @@ from ldpbeam.protocols import FrequencyProtocol
 from ldpbeam.protocols.bit_flip import BitFlip
 from ldpbeam.protocols.local_hash import LocalHash
 from reproduction import published
-from reproduction.contract import (
-    Cell,
-    Comparison,
-    Experiment,
-    Figure,
-    Panel,
-    Row,
-    Settings,
-    mean,
-    number,
-    series,
-)
+from reproduction.contract import Comparison, Experiment, Figure, Line, Panel, Row, Settings, mean, number
 from reproduction.data import Sequences, sequences
 from reproduction.draws import (
     bit_counts,
@@ -40,6 +28,7 @@ from reproduction.draws import (
     two_rounds,
 )
 from reproduction.loloha import LEVELS, frequency_protocol, method
+from reproduction.study import panels, repeated, series, study
 
 _ALPHAS = (0.4, 0.5, 0.6)
 _RUNS = 20
@@ -72,21 +61,11 @@ def _buckets(people: Sequences) -> Sequences:
 # --- Fig. 3
 
 
-def _figure_3_cells(settings: Settings) -> list[Cell]:
-    cells: list[Cell] = [
-        {"group": group, "level": level, "run": run}
-        for run in range(settings.repeats(_RUNS))
-        for group in (*_GROUPS, "1BitFlipPM")
-        for level in LEVELS
-    ]
-    return cells
-
-
-def _figure_3(name: str, settings: Settings, cell: Cell) -> list[Row]:
-    people = people_of(name, settings)
-    rng = settings.generator(f"loloha:fig3:{name}", cell)
-    level, group = float(cell["level"] or 0), str(cell["group"])
-    common: Row = {"data": name, "epsilon_longitudinal": level, "run": cell["run"]}
+def _figure_3(
+    data: str, settings: Settings, rng: np.random.Generator, run: int, group: str, level: float
+) -> list[Row]:
+    people = people_of(data, settings)
+    common: Row = {"data": data, "epsilon_longitudinal": level, "run": run}
     truth = people.truth
     # As in the paper, larger domains have other buckets than values, and no error of dBitFlipPM.
     flips = people.size <= _FEW_VALUES
@@ -94,8 +73,8 @@ def _figure_3(name: str, settings: Settings, cell: Cell) -> list[Row]:
         one = _bit_flip(people.size, 1, level)
         counts, sampled, _, _ = one_bit_counts(rng, people, one)
         return _one_round(people, one, counts, sampled, group, common) if flips else []
-    settled = [(label, alpha) for label in _GROUPS[group] for alpha in _ALPHAS]
-    protocols = [method(label, people.size, level, alpha * level) for label, alpha in settled]
+    lines = [(label, alpha) for label in _GROUPS[group] for alpha in _ALPHAS]
+    protocols = [method(label, people.size, level, alpha * level) for label, alpha in lines]
     rows: list[Row] = []
     if group == "RAPPOR":
         # RAPPOR memoises what bBitFlipPM memoises and sends: one draw serves both.
@@ -105,10 +84,10 @@ def _figure_3(name: str, settings: Settings, cell: Cell) -> list[Row]:
         drawn = [fresh_bits(rng, ones, people.devices, second_round(built)) for built in protocols]
     else:
         drawn = two_rounds(rng, protocols, people)
-    for (label, alpha), built, counts in zip(settled, protocols, drawn, strict=True):
-        found = frequencies(counts, people.devices, built.estimator.support)
+    for (label, alpha), built, counts in zip(lines, protocols, drawn, strict=True):
+        estimates = frequencies(counts, people.devices, built.estimator.support)
         theory = float(variance(truth, people.devices, built.estimator.support).mean())
-        for estimate, mse in errors(found, truth, built, people.devices).items():
+        for estimate, mse in errors(estimates, truth, built, people.devices).items():
             rows.append(
                 {
                     **common,
@@ -123,14 +102,14 @@ def _figure_3(name: str, settings: Settings, cell: Cell) -> list[Row]:
     return rows
 
 
-def errors(found: Floats, truth: Floats, one: FrequencyProtocol[Any], n: int) -> dict[str, float]:
+def errors(estimates: Floats, truth: Floats, one: FrequencyProtocol[Any], n: int) -> dict[str, float]:
     """MSE, averaged over epochs (Eq. 7), of unbiased estimates (epochs, k) and of two histograms."""
     noise = Noise(
         n, float(one.estimator.support.own), float(one.estimator.support.other), one.estimator.EXCLUSIVE
     )
-    result = {UNBIASED: float(((found - truth) ** 2).mean())}
+    result = {UNBIASED: float(((estimates - truth) ** 2).mean())}
     for label, name in ((CLIPPED, "norm_mul"), (PROJECTED, "norm_sub")):
-        histograms = np.array([consistent(name, row, noise) for row in found])
+        histograms = np.array([consistent(name, row, noise) for row in estimates])
         result[label] = float(((histograms - truth) ** 2).mean())
     return result
 
@@ -144,9 +123,9 @@ def _bit_flip(buckets: int, d: int, level: float) -> BitFlip:
 def _one_round(people: Sequences, one: BitFlip, counts: Ints, n: Any, label: str, common: Row) -> list[Row]:
     """Errors of dBitFlipPM, which has one round, so that α does not matter."""
     truth = people.truth
-    found = frequencies(counts, n, one.estimator.support)
+    estimates = frequencies(counts, n, one.estimator.support)
     row: Row = {**common, "method": label, "estimate": UNBIASED}
-    row["mse"] = float(np.nanmean((found - truth) ** 2))
+    row["mse"] = float(np.nanmean((estimates - truth) ** 2))
     row["theory"] = float(
         variance(truth, 1, one.estimator.support).mean() * people.size / (one.d * people.devices)
     )
@@ -154,16 +133,16 @@ def _one_round(people: Sequences, one: BitFlip, counts: Ints, n: Any, label: str
     return [{**row, "alpha": alpha} for alpha in _ALPHAS]
 
 
-def _draw_figure_3(name: str, rows: Sequence[Row]) -> list[Figure]:
-    panels = []
+def _draw_figure_3(data: str, rows: Sequence[Row]) -> list[Figure]:
+    drawn = []
     for estimate in (CLIPPED, UNBIASED, PROJECTED):
         for alpha in _ALPHAS:
             some = [row for row in rows if row["alpha"] == alpha and row["estimate"] == estimate]
-            lines = series(some, "epsilon_longitudinal", "mse", lambda row: str(row["method"]))
+            lines = series(some, "epsilon_longitudinal", "mse", "method")
             lines += series(some, "epsilon_longitudinal", "uniform", lambda row: _UNIFORM, dashed=(_UNIFORM,))
-            panels.append(Panel(f"α = {alpha}, {estimate}", "ε∞", "MSE, averaged over epochs", lines))
-    caption = f"{name}: error of the estimates. The paper's curves are the clipped and renormalised ones."
-    return [Figure(f"loloha-fig3-{name}", caption, panels)]
+            drawn.append(Panel(f"α = {alpha}, {estimate}", "ε∞", "MSE, averaged over epochs", lines))
+    caption = f"{data}: error of the estimates. The paper's curves are the clipped and renormalised ones."
+    return [Figure(f"loloha-fig3-{data}", caption, drawn)]
 
 
 def _summary_3(rows: Sequence[Row]) -> list[Row]:
@@ -174,15 +153,15 @@ def _summary_3(rows: Sequence[Row]) -> list[Row]:
         where = {"alpha": alpha, "epsilon_longitudinal": level, "method": name}
         row: Row = dict(where)
         for estimate in (UNBIASED, CLIPPED, PROJECTED):
-            found = mean(rows, "mse", **where, estimate=estimate)
-            row[estimate] = None if np.isnan(found) else found
+            error = mean(rows, "mse", **where, estimate=estimate)
+            row[estimate] = None if np.isnan(error) else error
         row["theory"] = mean(rows, "theory", **where, estimate=UNBIASED)
         row[_UNIFORM] = mean(rows, "uniform", **where)
         table.append(row)
     return table
 
 
-def _compare_3(name: str, rows: Sequence[Row]) -> list[Comparison]:
+def _compare_3(data: str, rows: Sequence[Row]) -> list[Comparison]:
     table = [row for row in _summary_3(rows) if "BitFlip" not in str(row["method"])]
     ratios = [number(row, UNBIASED) / number(row, "theory") for row in table]
     within = max(abs(ratio - 1) for ratio in ratios)
@@ -197,7 +176,7 @@ def _compare_3(name: str, rows: Sequence[Row]) -> list[Comparison]:
     projected = [number(row, CLIPPED) / number(row, PROJECTED) for row in table]
     return [
         Comparison(
-            f"Section 5.2, {name}: experimental errors 'match the numerical results of variance values'",
+            f"Section 5.2, {data}: experimental errors 'match the numerical results of variance values'",
             "MSE = V*",
             f"unbiased MSE is {min(ratios):.3f} to {max(ratios):.3f} times the variance",
             "holds with a correction" if within < 0.15 else "differs",
@@ -205,7 +184,7 @@ def _compare_3(name: str, rows: Sequence[Row]) -> list[Comparison]:
             "(docs/maths.md correction 4)",
         ),
         Comparison(
-            f"Section 5.2, {name}: utility of the methods as shown",
+            f"Section 5.2, {data}: utility of the methods as shown",
             "curves of Fig. 3",
             f"{len(worse)} of {len(table)} clipped and renormalised errors exceed {uniform:.2g}, that of "
             "answering 1/k for everything",
@@ -213,7 +192,7 @@ def _compare_3(name: str, rows: Sequence[Row]) -> list[Comparison]:
             f"Norm-Sub's error is {1 / max(projected):.2f} to {1 / min(projected):.2f} times theirs",
         ),
         Comparison(
-            f"Section 5.2, {name}: 'In low privacy regimes, L-OSUE and OLOLOHA outperforms both RAPPOR and "
+            f"Section 5.2, {data}: 'In low privacy regimes, L-OSUE and OLOLOHA outperforms both RAPPOR and "
             "BiLOLOHA'",
             "at ε∞ = 5, α = 0.6",
             ", ".join(f"{label} {value:.2g}" for label, value in ends.items()),
@@ -225,14 +204,9 @@ def _compare_3(name: str, rows: Sequence[Row]) -> list[Comparison]:
 # --- Fig. 4
 
 
-def _figure_4_cells(settings: Settings) -> list[Cell]:
-    return [{"run": run} for run in range(settings.repeats(_RUNS))]
-
-
-def _figure_4(name: str, settings: Settings, cell: Cell) -> list[Row]:
+def _figure_4(data: str, settings: Settings, rng: np.random.Generator, run: int) -> list[Row]:
     """Mean loss of a device (Eq. 8): ε∞ times the inputs that it memoised."""
-    people = people_of(name, settings)
-    rng = settings.generator(f"loloha:fig4:{name}", cell)
+    people = people_of(data, settings)
     buckets = _buckets(people)
     inputs = {"RAPPOR, L-OSUE, L-GRR": people.value.size / people.devices}
     inputs["bBitFlipPM"] = buckets.value.size / buckets.devices
@@ -243,25 +217,25 @@ def _figure_4(name: str, settings: Settings, cell: Cell) -> list[Row]:
     rows: list[Row] = []
     for alpha in _ALPHAS:
         for level in LEVELS:
-            found = dict(inputs)
+            counts = dict(inputs)
             for label in ("BiLOLOHA", "OLOLOHA", "OLOLOHA exact"):
                 one = method(label, people.size, level, alpha * level)
                 assert isinstance(one, LocalHash)  # noqa: S101 - all three are
                 key = (one.family.NAME, one.g)
                 if key not in hashed:
                     hashed[key] = _distinct_hashes(rng, people, one) / people.devices
-                found[label] = hashed[key]
+                counts[label] = hashed[key]
             rows += [
                 {
-                    "data": name,
+                    "data": data,
                     "alpha": alpha,
                     "epsilon_longitudinal": level,
-                    "run": cell["run"],
+                    "run": run,
                     "method": label,
                     "inputs": count,
                     "loss": level * count,
                 }
-                for label, count in found.items()
+                for label, count in counts.items()
             ]
     return rows
 
@@ -277,40 +251,30 @@ def _distinct(keys: NDArray[np.int64]) -> int:
     return int(np.count_nonzero(np.bincount(keys)))
 
 
-def _draw_figure_4(name: str, rows: Sequence[Row]) -> list[Figure]:
-    panels = [
-        Panel(
-            f"α = {alpha}",
-            "ε∞",
-            "mean loss of a device",
-            series(
-                [r for r in rows if r["alpha"] == alpha],
-                "epsilon_longitudinal",
-                "loss",
-                lambda r: str(r["method"]),
-            ),
-        )
-        for alpha in _ALPHAS
-    ]
-    return [Figure(f"loloha-fig4-{name}", f"{name}: ε∞ times the inputs that a device memoised.", panels)]
+def _draw_figure_4(data: str, rows: Sequence[Row]) -> list[Figure]:
+    def lines(some: list[Row]) -> list[Line]:
+        return series(some, "epsilon_longitudinal", "loss", "method")
+
+    drawn = panels(rows, "alpha", ("α = {}", "ε∞", "mean loss of a device"), lines)
+    return [Figure(f"loloha-fig4-{data}", f"{data}: ε∞ times the inputs that a device memoised.", drawn)]
 
 
-def _compare_4(name: str, rows: Sequence[Row]) -> list[Comparison]:
-    found = mean(rows, "inputs", method="RAPPOR, L-OSUE, L-GRR")
+def _compare_4(data: str, rows: Sequence[Row]) -> list[Comparison]:
+    theirs = mean(rows, "inputs", method="RAPPOR, L-OSUE, L-GRR")
     ours = mean(rows, "inputs", method="BiLOLOHA")
-    known = published.LOLOHA_DISTINCT.get(name)
-    same = known is not None and abs(found - known) < 0.06 + 0.01 * known
+    known = published.LOLOHA_DISTINCT.get(data)
+    same = known is not None and abs(theirs - known) < 0.06 + 0.01 * known
     return [
         Comparison(
-            f"Fig. 4, {name}: slope of RAPPOR, L-OSUE and L-GRR",
+            f"Fig. 4, {data}: slope of RAPPOR, L-OSUE and L-GRR",
             f"{known} distinct values per device" if known else "not published",
-            f"{found:.1f}",
+            f"{theirs:.1f}",
             ("reproduced" if same else "differs") if known else "not judged",
         ),
         Comparison(
-            f"Section 5.2, {name}: BiLOLOHA leaks 'about 15 to 25 orders of magnitude less'",
+            f"Section 5.2, {data}: BiLOLOHA leaks 'about 15 to 25 orders of magnitude less'",
             "15 to 25 'orders of magnitude'",
-            f"{found / ours:.1f} times less ({ours:.2f} memoised inputs against {found:.1f})",
+            f"{theirs / ours:.1f} times less ({ours:.2f} memoised inputs against {theirs:.1f})",
             "holds with a correction",
             "times, not orders of magnitude",
         ),
@@ -320,15 +284,9 @@ def _compare_4(name: str, rows: Sequence[Row]) -> list[Comparison]:
 # --- Table 2
 
 
-def _table_2_cells(settings: Settings) -> list[Cell]:
-    return [{"level": level, "run": run} for run in range(settings.repeats(_RUNS)) for level in LEVELS]
-
-
-def _table_2(name: str, settings: Settings, cell: Cell) -> list[Row]:
+def _table_2(data: str, settings: Settings, rng: np.random.Generator, run: int, level: float) -> list[Row]:
     """Share of the devices all of whose changes of bucket show, because the memoised reports differ."""
-    people = _buckets(people_of(name, settings))
-    rng = settings.generator(f"loloha:table2:{name}", cell)
-    level = float(cell["level"] or 0)
+    people = _buckets(people_of(data, settings))
     rows: list[Row] = []
     for label, d in (("1", 1), ("b", people.size)):
         one = _bit_flip(people.size, d, level)
@@ -347,10 +305,10 @@ def _table_2(name: str, settings: Settings, cell: Cell) -> list[Row]:
         shown = int(np.count_nonzero((changes > 0) & ~missed))
         rows.append(
             {
-                "data": name,
+                "data": data,
                 "d": label,
                 "epsilon_longitudinal": level,
-                "run": cell["run"],
+                "run": run,
                 "per cent": 100 * shown / people.devices,
                 "devices that change": int(np.count_nonzero(changes)),
             }
@@ -369,30 +327,30 @@ def _fingerprints(rng: np.random.Generator, bits: NDArray[np.uint8]) -> NDArray[
     return np.asarray((mixed * factors[::-1]).sum(axis=1, dtype=np.uint64))
 
 
-def _summary_table_2(name: str, rows: Sequence[Row]) -> list[Row]:
+def _summary_table_2(data: str, rows: Sequence[Row]) -> list[Row]:
     table: list[Row] = []
     for place, level in enumerate(LEVELS):
         row: Row = {"epsilon_longitudinal": level}
         for d in ("1", "b"):
-            printed = published.LOLOHA_TABLE_2.get((name, d))
+            printed = published.LOLOHA_TABLE_2.get((data, d))
             row[f"d = {d}, published %"] = printed[place] if printed else None
             row[f"d = {d}, %"] = mean(rows, "per cent", d=d, epsilon_longitudinal=level)
         table.append(row)
     return table
 
 
-def _compare_table_2(name: str, rows: Sequence[Row]) -> list[Comparison]:
+def _compare_table_2(data: str, rows: Sequence[Row]) -> list[Comparison]:
     result = []
-    table = _summary_table_2(name, rows)
+    table = _summary_table_2(data, rows)
     for d in ("1", "b"):
-        printed = published.LOLOHA_TABLE_2.get((name, d))
-        found = [number(row, f"d = {d}, %") for row in table]
-        same = printed is not None and max(abs(a - b) for a, b in zip(found, printed, strict=True)) < 0.06
+        printed = published.LOLOHA_TABLE_2.get((data, d))
+        percents = [number(row, f"d = {d}, %") for row in table]
+        same = printed is not None and max(abs(a - b) for a, b in zip(percents, printed, strict=True)) < 0.06
         result.append(
             Comparison(
-                f"Table 2, {name}, d = {d}: per cent of devices all of whose changes show",
+                f"Table 2, {data}, d = {d}: per cent of devices all of whose changes show",
                 f"{min(printed):g} to {max(printed):g} %" if printed else "not published",
-                f"{min(found):.4f} to {max(found):.4f} %",
+                f"{min(percents):.4f} to {max(percents):.4f} %",
                 ("reproduced" if same else "differs") if printed else "not judged",
             )
         )
@@ -401,38 +359,37 @@ def _compare_table_2(name: str, rows: Sequence[Row]) -> list[Comparison]:
 
 def of(name: str) -> list[Experiment]:
     """The experiments on one data set: syn, adult, or NAME for the columns of NAME.csv, one per epoch."""
-    files = () if name == "syn" else (f"{name}.csv",)
+    more: dict[str, Any] = {
+        "constants": {"data": name},
+        "files": () if name == "syn" else (f"{name}.csv",),
+    }
+    runs = repeated(_RUNS)
     return [
-        Experiment(
-            f"loloha:fig3:{name}",
-            f"LOLOHA Fig. 3 ({name})",
-            "Error of the estimates, averaged over epochs",
-            _figure_3_cells,
-            partial(_figure_3, name),
-            partial(_draw_figure_3, name),
-            partial(_compare_3, name),
-            _summary_3,
-            files,
+        study(
+            *("loloha:fig3:{data}", "LOLOHA Fig. 3 ({data})", "Error of the estimates, averaged over epochs"),
+            {"run": runs, "group": (*_GROUPS, "1BitFlipPM"), "level": LEVELS},
+            _figure_3,
+            figures=_draw_figure_3,
+            compare=_compare_3,
+            summary=_summary_3,
+            **more,
         ),
-        Experiment(
-            f"loloha:fig4:{name}",
-            f"LOLOHA Fig. 4 ({name})",
-            "Mean loss of a device over all epochs",
-            _figure_4_cells,
-            partial(_figure_4, name),
-            partial(_draw_figure_4, name),
-            partial(_compare_4, name),
-            files=files,
+        study(
+            *("loloha:fig4:{data}", "LOLOHA Fig. 4 ({data})", "Mean loss of a device over all epochs"),
+            {"run": runs},
+            _figure_4,
+            figures=_draw_figure_4,
+            compare=_compare_4,
+            **more,
         ),
-        Experiment(
-            f"loloha:table2:{name}",
-            f"LOLOHA Table 2 ({name})",
+        study(
+            *("loloha:table2:{data}", "LOLOHA Table 2 ({data})"),
             "Devices all of whose changes show under dBitFlipPM",
-            _table_2_cells,
-            partial(_table_2, name),
-            compare=partial(_compare_table_2, name),
-            summary=partial(_summary_table_2, name),
-            files=files,
+            {"run": runs, "level": LEVELS},
+            _table_2,
+            compare=_compare_table_2,
+            summary=_summary_table_2,
+            **more,
         ),
     ]
 

@@ -7,7 +7,7 @@ minutes; the synthetic counters of section 5 are drawn as it describes them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from math import exp, pi, sqrt
 
 import numpy as np
@@ -17,18 +17,8 @@ from ldpbeam.arrays import Ints
 from ldpbeam.protocols import Parameters, protocol
 from ldpbeam.protocols.one_bit_mean import OneBitRRPM
 from ldpbeam.simulators.words import RandomWords
-from reproduction.contract import (
-    Cell,
-    Comparison,
-    Experiment,
-    Figure,
-    Panel,
-    Row,
-    Settings,
-    mean,
-    number,
-    series,
-)
+from reproduction.contract import Comparison, Figure, Panel, Row, Settings, mean, number
+from reproduction.study import series, study
 
 DAY = 24 * 3600
 """m: the most that a counter of seconds in a day can be."""
@@ -92,28 +82,27 @@ def one_bit(level: float, gamma: float) -> OneBitRRPM:
     return made
 
 
-def _mean_cells(settings: Settings) -> list[Cell]:
-    runs = settings.repeats(RUNS)
-    return [
-        {"mechanism": name, "level": level, "runs": runs} for name in (*_FLIPS, _LAPLACE) for level in LEVELS
-    ]
-
-
-def _means(figure: str, population: str, n: int, settings: Settings, cell: Cell) -> list[Row]:
+def _means(
+    population: str,
+    devices: int,
+    settings: Settings,
+    rng: np.random.Generator,
+    mechanism: str,
+    level: float,
+    runs: int,
+) -> list[Row]:
     """Absolute errors of the mean in seconds. A device's bit is a coin whose probability is linear in x."""
-    n = settings.devices or n
-    rng = settings.generator(f"microsoft:{figure}", cell)
+    n = settings.devices or devices
     held = minutes(population, n, settings.seed)
     x = np.arange(held.size) * MINUTE
     truth = float((held * x).sum() / n)
-    level, runs, name = float(cell["level"] or 0), int(cell["runs"] or 0), str(cell["mechanism"])
-    if name == _LAPLACE:
+    if mechanism == _LAPLACE:
         # A sum of geometric noise with ratio e^(−ε/m): the difference of two negative binomials.
         ratio = exp(-level / DAY)
         errors = (rng.negative_binomial(n, 1 - ratio, runs) - rng.negative_binomial(n, 1 - ratio, runs)) / n
         deviation = sqrt(2 * ratio / n) / (1 - ratio)
     else:
-        ends = one_bit(level, _FLIPS[name]).ends
+        ends = one_bit(level, _FLIPS[mechanism]).ends
         other, gap = float(ends.other), float(ends.gap)
         p = other + x / DAY * gap
         there = held > 0
@@ -125,7 +114,7 @@ def _means(figure: str, population: str, n: int, settings: Settings, cell: Cell)
         {
             "population": population,
             "n": n,
-            "mechanism": name,
+            "mechanism": mechanism,
             "epsilon": level,
             "error": float(absolute.mean()),
             "deviation": float(absolute.std()),
@@ -135,15 +124,11 @@ def _means(figure: str, population: str, n: int, settings: Settings, cell: Cell)
     ]
 
 
-def _mechanism(row: Row) -> str:
-    return str(row["mechanism"])
-
-
-def draw_errors(figure: str, what: str, rows: Sequence[Row]) -> list[Figure]:
+def draw_errors(figure: str, error: str, rows: Sequence[Row]) -> list[Figure]:
     """One panel: the mean error of every mechanism over ε."""
-    lines = series(rows, "epsilon", "error", _mechanism)
-    caption = f"{rows[0]['population']}, n = {rows[0]['n']:,}: {what}."
-    panels = [Panel(what, "ε", "error", lines, log_x=True)]
+    lines = series(rows, "epsilon", "error", "mechanism")
+    caption = f"{rows[0]['population']}, n = {rows[0]['n']:,}: {error}."
+    panels = [Panel(error, "ε", "error", lines, log_x=True)]
     return [Figure(f"microsoft-{figure}", caption, panels)]
 
 
@@ -188,23 +173,30 @@ def _compare_means(figure: str, rows: Sequence[Row]) -> list[Comparison]:
     ]
 
 
-def _mean_experiment(figure: str, part: str, population: str, n: int) -> Experiment:
-    return Experiment(
-        f"microsoft:{figure}",
-        f"Microsoft Fig. {part}",
-        f"Mean of {population} counters, n = {n:,}",
-        _mean_cells,
-        partial(_means, figure, population, n),
-        partial(draw_errors, figure, "mean absolute error, seconds"),
-        partial(_compare_means, figure),
+EXPERIMENTS = tuple(
+    study(
+        *("microsoft:{figure}", f"Microsoft Fig. {part}", f"Mean of {population} counters, n = {n:,}"),
+        {
+            "mechanism": (*_FLIPS, _LAPLACE),
+            "level": LEVELS,
+            "runs": lambda settings: [settings.repeats(RUNS)],
+        },
+        _means,
+        figures=draw_errors,
+        compare=_compare_means,
+        constants={
+            "figure": figure,
+            "population": population,
+            "devices": n,
+            "error": "mean absolute error, seconds",
+        },
         note=USAGE_NOTE if population == "usage" else "",
     )
-
-
-EXPERIMENTS = (
-    _mean_experiment("fig2a", "2 (a)", "usage", SMALL),
-    _mean_experiment("fig2b", "2 (b)", "usage", _LARGE),
-    _mean_experiment("fig3a", "3 (a)", "constant", SMALL),
-    _mean_experiment("fig3b", "3 (b)", "uniform", SMALL),
+    for figure, part, population, n in (
+        ("fig2a", "2 (a)", "usage", SMALL),
+        ("fig2b", "2 (b)", "usage", _LARGE),
+        ("fig3a", "3 (a)", "constant", SMALL),
+        ("fig3b", "3 (b)", "uniform", SMALL),
+    )
 )
 """Errors of means; :mod:`.microsoft_histograms` and :mod:`.microsoft_privacy` have the rest."""

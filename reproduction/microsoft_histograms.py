@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +10,11 @@ from numpy.typing import NDArray
 from ldpbeam.arrays import Floats, Ints
 from ldpbeam.protocols.bit_flip import BitFlip
 from ldpbeam.protocols.public_string import BinFlipPlus
-from reproduction.contract import Cell, Comparison, Experiment, Row, Settings, mean
+from reproduction.contract import Cell, Comparison, Row, Settings, mean
 from reproduction.draws import fresh_symbols
 from reproduction.loloha import frequency_protocol
 from reproduction.microsoft import LEVELS, RUNS, SMALL, USAGE_NOTE, draw_errors, minutes
+from reproduction.study import study
 
 _TOGETHER = 300
 """Runs of a cell."""
@@ -43,18 +43,19 @@ def bucketed(population: str, n: int, seed: int) -> Ints:
     return np.bincount(bucket, weights=held, minlength=_BUCKETS).astype(np.int64)
 
 
-def _histograms(figure: str, population: str, settings: Settings, cell: Cell) -> list[Row]:
+def _histograms(
+    population: str, settings: Settings, rng: np.random.Generator, mechanism: str, runs: int
+) -> list[Row]:
     """Largest error over the bars, of every run."""
     n = settings.devices or SMALL
-    rng = settings.generator(f"microsoft:{figure}", cell)
     held = bucketed(population, n, settings.seed)
-    name, runs = str(cell["mechanism"]), int(cell["runs"] or 0)
     truth = held / n
     errors = (
-        _sampled_errors(rng, held, int(name[0]), runs)
-        if name[0].isdigit()
+        _sampled_errors(rng, held, int(mechanism[0]), runs)
+        if mechanism[0].isdigit()
         else {
-            (name, level): np.abs(draw(name, rng, held, level, runs) - truth).max(axis=1) for level in LEVELS
+            (mechanism, level): np.abs(draw(mechanism, rng, held, level, runs) - truth).max(axis=1)
+            for level in LEVELS
         }
     )
     return [
@@ -63,11 +64,11 @@ def _histograms(figure: str, population: str, settings: Settings, cell: Cell) ->
             "n": n,
             "mechanism": label,
             "epsilon": level,
-            "error": float(found.mean()),
-            "deviation": float(found.std()),
+            "error": float(distances.mean()),
+            "deviation": float(distances.std()),
             "runs": runs,
         }
-        for (label, level), found in errors.items()
+        for (label, level), distances in errors.items()
     ]
 
 
@@ -144,8 +145,8 @@ def _sampled_errors(
             ones = rng.binomial(mine, own) + rng.binomial(sampled - mine, other)
             counted = (ones / sampled - other) / (own - other)
             published = _BUCKETS / (n * d) * (ones - sampled * other) / (own - other)
-            for name, found in zip(names, (counted, published), strict=True):
-                errors[name, level][run] = np.abs(found - truth).max()
+            for name, histogram in zip(names, (counted, published), strict=True):
+                errors[name, level][run] = np.abs(histogram - truth).max()
     return errors
 
 
@@ -197,21 +198,17 @@ def _compare_histograms(figure: str, rows: Sequence[Row]) -> list[Comparison]:
     ]
 
 
-def _histogram_experiment(figure: str, part: str, population: str) -> Experiment:
-    return Experiment(
-        f"microsoft:{figure}",
-        f"Microsoft Fig. {part}",
+EXPERIMENTS = tuple(
+    study(
+        *("microsoft:{figure}", f"Microsoft Fig. {part}"),
         f"Histogram of {population} counters in 32 buckets, n = {SMALL:,}",
         _histogram_cells,
-        partial(_histograms, figure, population),
-        partial(draw_errors, figure, "largest error of a bar"),
-        partial(_compare_histograms, figure),
+        _histograms,
+        figures=draw_errors,
+        compare=_compare_histograms,
+        constants={"figure": figure, "population": population, "error": "largest error of a bar"},
         note=USAGE_NOTE if population == "usage" else "",
     )
-
-
-EXPERIMENTS = (
-    _histogram_experiment("fig2c", "2 (c)", "usage"),
-    _histogram_experiment("fig3c", "3 (c)", "normal"),
+    for figure, part, population in (("fig2c", "2 (c)", "usage"), ("fig3c", "3 (c)", "normal"))
 )
 """Errors of histograms."""

@@ -10,31 +10,15 @@ from numpy.typing import NDArray
 
 from ldpbeam.arrays import Ints
 from ldpbeam.privacy.counters import bounded_sum_epsilon
-from reproduction.contract import (
-    Cell,
-    Comparison,
-    Experiment,
-    Figure,
-    Line,
-    Panel,
-    Row,
-    Settings,
-    distinct,
-    mean,
-    number,
-)
+from reproduction.contract import Comparison, Figure, Line, Panel, Row, Settings, distinct, mean, number
 from reproduction.microsoft import DAY, MINUTE, SMALL, USAGE_NOTE, one_bit, usage
+from reproduction.study import study
 
 _LARGE = 3_000_000
 _DAYS = 31
 # --- Fig. 1: behaviour patterns
 
 _SEGMENTS = {"s = m": 1, "s = m/2": 2, "s = m/3": 3}
-
-
-def _pattern_cells(settings: Settings) -> list[Cell]:
-    n = settings.devices or (SMALL if settings.quick else _LARGE)
-    return [{"segments": name, "n": n} for name in _SEGMENTS]
 
 
 def pattern_supports(values: NDArray[np.int32], segment: int, alpha: Ints) -> Ints:
@@ -60,15 +44,13 @@ def pattern_supports(values: NDArray[np.int32], segment: int, alpha: Ints) -> In
     return np.sort(np.unique(code, return_counts=True)[1])[::-1]
 
 
-def _patterns(settings: Settings, cell: Cell) -> list[Row]:
-    n, name = int(cell["n"] or 0), str(cell["segments"])
-    segment = DAY // _SEGMENTS[name]
-    rng = settings.generator("microsoft:fig1", cell)
+def _patterns(settings: Settings, rng: np.random.Generator, segments: str, n: int) -> list[Row]:
+    segment = DAY // _SEGMENTS[segments]
     supports = pattern_supports(usage(n, _DAYS, settings.seed) * MINUTE, segment, rng.integers(0, segment, n))
     thresholds = [int(base * 10**power) for power in range(8) for base in (1, 2, 5)]
     return [
         {
-            "segments": name,
+            "segments": segments,
             "n": n,
             "support": least,
             "share": float(supports[supports >= least].sum() / n),
@@ -122,7 +104,7 @@ def _compare_patterns(rows: Sequence[Row]) -> list[Comparison]:
 # --- section 6: the deployment
 
 
-def _deployment(settings: Settings, cell: Cell) -> list[Row]:
+def _deployment() -> list[Row]:
     first = one_bit(1.0, 0.2).guarantee.first_report
     needed = (1 / (exp(0.686) + 1) - 1 / (exp(1) + 1)) / (1 - 2 / (exp(1) + 1))
     rows: list[Row] = [
@@ -198,24 +180,24 @@ def _compare_deployment(rows: Sequence[Row]) -> list[Comparison]:
 
 
 EXPERIMENTS = (
-    Experiment(
-        "microsoft:fig1",
-        "Microsoft Fig. 1",
-        "Support of behaviour patterns",
-        _pattern_cells,
+    study(
+        *("microsoft:fig1", "Microsoft Fig. 1", "Support of behaviour patterns"),
+        {
+            "segments": tuple(_SEGMENTS),
+            "n": lambda settings: [settings.devices or (SMALL if settings.quick else _LARGE)],
+        },
         _patterns,
-        _draw_patterns,
-        _compare_patterns,
+        figures=_draw_patterns,
+        compare=_compare_patterns,
         note=USAGE_NOTE,
     ),
-    Experiment(
-        "microsoft:deployment",
-        "Microsoft sections 4 and 6, Theorem 5",
+    study(
+        *("microsoft:deployment", "Microsoft sections 4 and 6, Theorem 5"),
         "What a report of the deployment spends",
-        lambda settings: ({},),
+        {},
         _deployment,
-        _draw_deployment,
-        _compare_deployment,
+        figures=_draw_deployment,
+        compare=_compare_deployment,
     ),
 )
 """Figures about privacy."""

@@ -22,9 +22,9 @@ class Printed:
         mantissa, _, exponent = self.text.partition("e")
         return float(10.0 ** (int(exponent or 0) - len(mantissa.partition(".")[2])))
 
-    def agrees(self, found: float) -> bool:
+    def agrees(self, measured: float) -> bool:
         """Whether a number gives what is printed when it is rounded there, or cut off: tables do both."""
-        off = (found - self.value) / self.unit
+        off = (measured - self.value) / self.unit
         return abs(off) <= 0.5 + 1e-9 or 0 <= off < 1
 
 

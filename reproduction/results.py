@@ -49,7 +49,7 @@ def write(output: Path, settings: Settings, outcome: Outcome) -> list[Comparison
         put(output / "tables" / f"{name}{suffix}.parquet", parquet.getvalue())
     for figure in described.figures(outcome.rows):
         put(output / "figures" / f"{figure.name}.svg", draw(figure).encode())
-    found = list(described.compare(outcome.rows))
+    comparisons = list(described.compare(outcome.rows))
     record = {
         "experiment": outcome.name,
         "source": described.source,
@@ -62,10 +62,10 @@ def write(output: Path, settings: Settings, outcome: Outcome) -> list[Comparison
         "rows": len(outcome.rows),
         "repeatable": not described.measured,
         "figures": [[figure.name, figure.caption] for figure in described.figures(outcome.rows)],
-        "comparisons": [vars(one) for one in found],
+        "comparisons": [vars(one) for one in comparisons],
     }
     put(output / "records" / f"{name}.json", json.dumps(record, indent=1, ensure_ascii=False).encode())
-    return found
+    return comparisons
 
 
 def put(path: Path, content: bytes) -> None:

@@ -144,8 +144,8 @@ class _Plan:
 
     def outcome(self) -> Outcome:
         rows = [row for index in range(len(self.cells)) for row in self.found[index]]
-        kept = len(self.cells) - self.computed
-        return Outcome(self.name, rows, self.skipped, self.computed, kept, self.inputs)
+        reused = len(self.cells) - self.computed
+        return Outcome(self.name, rows, self.skipped, self.computed, reused, self.inputs)
 
 
 def _plan(name: str, settings: Settings, output: Path) -> _Plan:

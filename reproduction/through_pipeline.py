@@ -9,7 +9,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from math import pi, sqrt
 from pathlib import Path
 from typing import Any
@@ -22,10 +21,11 @@ from ldpbeam.collection.file import parse_collection
 from ldpbeam.simulators.population.joint import Joint
 from reproduction import experiment, loloha
 from reproduction.consistency import people_of as people_of_consistency
-from reproduction.contract import Cell, Comparison, Experiment, Figure, Panel, Row, Settings, number, series
+from reproduction.contract import Comparison, Experiment, Figure, Panel, Row, Settings, number
 from reproduction.data import attributes
 from reproduction.loloha_data import people_of as people_of_loloha
 from reproduction.microsoft import DAY
+from reproduction.study import series, study
 
 _REPEATS = 20
 """Runs of the fast path that one run through the pipeline is compared with."""
@@ -85,12 +85,12 @@ def published_by_pipeline(text: str, people: Held | Joint, seed: int) -> dict[st
             raise RuntimeError(
                 f"{written.reports} reports were sent, {done.accounting.total.counted} counted"
             )
-        found = ds.dataset(output / "estimates").to_table()
-    found = found.sort_by([("epoch", "ascending"), ("attribute", "ascending"), ("value", "ascending")])
-    names = np.array([name or "" for name in found["attribute"].to_pylist()])
+        table = ds.dataset(output / "estimates").to_table()
+    table = table.sort_by([("epoch", "ascending"), ("attribute", "ascending"), ("value", "ascending")])
+    names = np.array([name or "" for name in table["attribute"].to_pylist()])
 
     def rows(column: str, name: str) -> Floats:
-        values = np.array(found[column].to_pylist(), np.float64)[names == name]
+        values = np.array(table[column].to_pylist(), np.float64)[names == name]
         by_epoch: Floats = values.reshape(people.epochs, -1)
         return by_epoch
 
@@ -115,12 +115,12 @@ def _smaller(settings: Settings, devices: int, epochs: int) -> Settings:
     )
 
 
-def _compared(paper: str, cell: Cell, ours: float, fast: Sequence[float]) -> Row:
+def _compared(paper: str, method: str, level: float, ours: float, fast: Sequence[float]) -> Row:
     noise = float(np.std(fast, ddof=1)) * sqrt(1 + 1 / len(fast))
     return {
         "paper": paper,
-        "method": cell["method"],
-        "epsilon": cell["level"],
+        "method": method,
+        "epsilon": level,
         "pipeline": ours,
         "fast": float(np.mean(fast)),
         "noise": noise,
@@ -139,9 +139,9 @@ _LOLOHA: dict[str, dict[str, Any]] = {
 }
 
 
-def _of_loloha(settings: Settings, cell: Cell) -> list[Row]:
+def _of_loloha(settings: Settings, method: str, level: float) -> list[Row]:
     small = _smaller(settings, 10_000, 120)
-    people, method, level = people_of_loloha("syn", small), str(cell["method"]), float(cell["level"] or 0)
+    people = people_of_loloha("syn", small)
     keys = {**_LOLOHA[method], "epsilon_longitudinal": level, "epsilon_first": level / 2}
     held = np.stack([people.values(t) for t in range(people.epochs)]).astype(np.int32)
     text = _yaml(f"domain: {{size: {people.size}}}", keys)
@@ -154,16 +154,16 @@ def _of_loloha(settings: Settings, cell: Cell) -> list[Row]:
             for row in rows
             if (row["alpha"], row["method"], row["estimate"]) == (0.5, method, "unbiased")
         ]
-    return [_compared("LOLOHA", cell, float(((raw - people.truth) ** 2).mean()), fast)]
+    return [_compared("LOLOHA", method, level, float(((raw - people.truth) ** 2).mean()), fast)]
 
 
 # --- Consistency Fig. 4 (Bfive's shape), Norm-Sub
 
 
-def _of_consistency(settings: Settings, cell: Cell) -> list[Row]:
+def _of_consistency(settings: Settings, method: str, level: float) -> list[Row]:
     small = _smaller(settings, 20_000, 20)
-    people, level = people_of_consistency("bfive", small), float(cell["level"] or 0)
-    protocol = {"L-OSUE": "l_osue", "RAPPOR": "l_sue", "L-OUE": "l_oue"}[str(cell["method"])]
+    people = people_of_consistency("bfive", small)
+    protocol = {"L-OSUE": "l_osue", "RAPPOR": "l_sue", "L-OUE": "l_oue"}[method]
     keys = {"protocol": protocol, "epsilon_longitudinal": level, "epsilon_first": 0.4 * level}
     held = np.stack([people.values(t) for t in range(people.epochs)]).astype(np.int32)
     text = _yaml(f"domain: {{size: {people.size}}}", {**keys, "consistency": "norm_sub"})
@@ -174,15 +174,15 @@ def _of_consistency(settings: Settings, cell: Cell) -> list[Row]:
             small, {"protocol": protocol, "level": level, "run": run}
         )
         fast += [number(row, "mse") for row in rows if row["method"] == "norm_sub"]
-    return [_compared("Consistency", cell, float(((histogram - people.truth) ** 2).mean()), fast)]
+    return [_compared("Consistency", method, level, float(((histogram - people.truth) ** 2).mean()), fast)]
 
 
 # --- ALLOMFREE Fig. 4 (Nursery), ε1 = 0.6 ε∞
 
 
-def _of_allomfree(settings: Settings, cell: Cell) -> list[Row]:
+def _of_allomfree(settings: Settings, method: str, level: float) -> list[Row]:
     values, sizes = attributes("nursery", settings.data)
-    values, level, method = values[: settings.devices], float(cell["level"] or 0), str(cell["method"])
+    values = values[: settings.devices]
     keys = {"epsilon_longitudinal": level, "epsilon_first": 0.6 * level, "allocation": "sample"}
     keys |= (
         {"allocation": "allomfree", "calibration": "published"}
@@ -192,26 +192,26 @@ def _of_allomfree(settings: Settings, cell: Cell) -> list[Row]:
     listed = "".join(f"\n  - {{name: a{j}, domain: {{size: {k}}}}}" for j, k in enumerate(sizes))
     columns = values.T.astype(np.int32)[:, None, :]
     people = Joint(tuple(Held(column, k) for column, k in zip(columns, sizes, strict=True)))
-    found = published_by_pipeline(_yaml(f"attributes:{listed}", keys), people, settings.seed)
+    estimates = published_by_pipeline(_yaml(f"attributes:{listed}", keys), people, settings.seed)
     squares = []
     for j, k in enumerate(sizes):
         truth = np.bincount(values[:, j], minlength=k) / len(values)
-        squares.append(float(((found[f"a{j}"][0][0] - truth) ** 2).mean()))
+        squares.append(float(((estimates[f"a{j}"][0][0] - truth) ** 2).mean()))
     fast = []
     for run in range(_REPEATS):
         cells = {"alpha": 0.6, "level": level, "runs": 1, "block": run}
         rows = experiment("allomfree:table4:nursery").compute(settings, cells)
         fast += [number(r, "mse") for r in rows if (r["method"], r["estimate"]) == (method, "unbiased")]
-    return [_compared("ALLOMFREE", cell, float(np.mean(squares)), fast)]
+    return [_compared("ALLOMFREE", method, level, float(np.mean(squares)), fast)]
 
 
 # --- Microsoft Fig. 3 (a): constant counters
 
 
-def _of_microsoft(settings: Settings, cell: Cell) -> list[Row]:
+def _of_microsoft(settings: Settings, method: str, level: float) -> list[Row]:
     """Several fleets, since one error of one mean says little; the fast path's errors are of as many runs."""
     n = settings.devices or (30_000 if settings.quick else 300_000)
-    level, method, runs = float(cell["level"] or 0), str(cell["method"]), settings.repeats(60)
+    runs = settings.repeats(60)
     gamma = {"1BitRRPM": 0, "1BitRRPM+OP(1/10)": 1 / 10, "1BitRRPM+OP(1/3)": 1 / 3}.get(method)
     keys: dict[str, Any] = {"protocol": "laplace_mean", "epsilon": level}
     if gamma is not None:
@@ -243,12 +243,8 @@ def _of_microsoft(settings: Settings, cell: Cell) -> list[Row]:
 # --- what they have in common
 
 
-def _cells(methods: Sequence[str], levels: Sequence[float], settings: Settings) -> list[Cell]:
-    return [{"method": name, "level": level} for name in methods for level in levels]
-
-
 def _draw(paper: str, place: str, rows: Sequence[Row]) -> list[Figure]:
-    lines = series(rows, "epsilon", "pipeline", lambda row: str(row["method"]))
+    lines = series(rows, "epsilon", "pipeline", "method")
     names = {line.name: f"{line.name}, drawn" for line in lines}
     lines += series(
         rows, "epsilon", "fast", lambda row: names[str(row["method"])], dashed=tuple(names.values())
@@ -276,21 +272,20 @@ def compare(place: str, rows: Sequence[Row]) -> list[Comparison]:
 
 
 def _experiment(
-    name: str,
+    paper: str,
     place: str,
     methods: Sequence[str],
     levels: Sequence[float],
-    compute: Callable[[Settings, Cell], list[Row]],
+    compute: Callable[[Settings, str, float], list[Row]],
     files: Sequence[str] = (),
 ) -> Experiment:
-    return Experiment(
-        f"pipeline:{name}",
-        place,
-        "One panel through devices, files and the Beam pipeline",
-        partial(_cells, methods, levels),
+    return study(
+        *("pipeline:{paper}", place, "One panel through devices, files and the Beam pipeline"),
+        {"method": methods, "level": levels},
         compute,
-        partial(_draw, name, place),
-        partial(compare, place),
+        figures=_draw,
+        compare=compare,
+        constants={"paper": paper, "place": place},
         files=files,
         note="With --quick a tenth of the devices and epochs.",
     )

@@ -224,10 +224,10 @@ def _column(values: Any, domain: Domain) -> NDArray[np.int64]:
     if isinstance(values, Index):
         return _places(values.index, domain)
     if isinstance(values, np.ma.MaskedArray):
-        found = np.full(values.shape, ABSENT, np.int64)
+        indices = np.full(values.shape, ABSENT, np.int64)
         present = ~np.ma.getmaskarray(values)
-        found[present] = _column(values.data[present], domain)
-        return found
+        indices[present] = _column(values.data[present], domain)
+        return indices
     if not hasattr(values, "__array__") or getattr(values, "null_count", False):  # numpy has no null
         values = list(values.to_pylist() if hasattr(values, "to_pylist") else values)
     array = values if not isinstance(values, list) else _of_one_type(values)
@@ -256,7 +256,7 @@ def _numbers(array: NDArray[Any], domain: Domain) -> NDArray[np.int64]:
     edges of buckets only: beside a bucket's middle float64 cannot be wrong.
     """
     distinct, first, which = np.unique(array, return_index=True, return_inverse=True)
-    found = np.full(distinct.shape, ABSENT, np.int64)
+    indices = np.full(distinct.shape, ABSENT, np.int64)
     doubtful = np.ones(distinct.shape, bool)
     if domain.maximum is not None and not domain.whole and domain.maximum > _TINY:
         precise = np.finfo(distinct.dtype if distinct.dtype.kind == "f" else np.float64).eps
@@ -265,26 +265,26 @@ def _numbers(array: NDArray[Any], domain: Domain) -> NDArray[np.int64]:
             place = np.clip(place, -1.0, domain.size + 1.0)
             doubtful = ~(np.abs(place - np.rint(place)) > 8 * domain.size * max(precise, _EPS))
         sure = ~doubtful
-        found[sure] = np.clip(np.floor(place[sure]), 0, domain.size - 1)
+        indices[sure] = np.clip(np.floor(place[sure]), 0, domain.size - 1)
     for at in np.flatnonzero(doubtful):
-        found[at] = _index(distinct[at], domain, int(first[at]))
-    return found[which]
+        indices[at] = _index(distinct[at], domain, int(first[at]))
+    return indices[which]
 
 
 def _one_by_one(values: Sequence[Any], domain: Domain) -> NDArray[np.int64]:
     """The indices of values of any types; a text that comes again is looked up once."""
     known: dict[str, int] = {}
-    found = np.empty(len(values), np.int64)
+    indices = np.empty(len(values), np.int64)
     for number, given in enumerate(values):
         if given is None or given is np.ma.masked:
-            found[number] = ABSENT
+            indices[number] = ABSENT
         elif isinstance(given, str):
             if given not in known:
                 known[given] = _index(given, domain, number)
-            found[number] = known[given]
+            indices[number] = known[given]
         else:
-            found[number] = _index(given, domain, number)
-    return found
+            indices[number] = _index(given, domain, number)
+    return indices
 
 
 def _index(given: Any, domain: Domain, number: int) -> int:

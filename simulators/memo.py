@@ -63,13 +63,13 @@ class DirectMemo:
         """
         keys = np.ascontiguousarray(keys, np.int64)
         answers, rows = np.empty(keys.size, np.int64), np.empty(keys.size, np.int64)
-        found = kernels.look(keys, self._cells, answers, rows)
-        if found < 0:
+        count = kernels.look(keys, self._cells, answers, rows)
+        if count < 0:
             raise ValueError(
                 f"a memo key is negative or above {self._cells.size - 1}; number devices and inputs from 0"
             )
-        if found:
-            new = rows[:found]
+        if count:
+            new = rows[:count]
             drawn = np.ascontiguousarray(_drawn(draw, new, ()), np.int64)
             most = _NARROW if self._cells.dtype == np.uint8 else _WIDE
             wrong = kernels.enter(keys, new, drawn, most, self._cells, answers)

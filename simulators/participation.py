@@ -26,13 +26,13 @@ def taking_part(
     participation: Participation, random_words: RandomWords, epoch: int, first: int, rows: int
 ) -> NDArray[np.bool_]:
     """Which of the devices ``first … first + rows - 1`` report in an epoch, bool (rows,)."""
-    found = np.zeros(rows, np.bool_)
+    reports = np.zeros(rows, np.bool_)
     step = max(1, _CELLS // participation.of)
     for begin in range(0, rows, step):
         some = slice(begin, min(begin + step, rows))
         drawn = _own_epochs(participation, random_words, first + begin, some.stop - begin)
-        found[some] = drawn[:, epoch]
-    return found
+        reports[some] = drawn[:, epoch]
+    return reports
 
 
 def silenced(

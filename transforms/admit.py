@@ -82,8 +82,8 @@ class AdmitReports(OfCollections):
             pieces = messages | "Gather" >> gather_messages(
                 self._source, field=self._field, arrival=self._arrival
             )
-        found = pieces | "Judge" >> admit_reports(self.collections)
-        return Admitted(found[COLUMNS], found[REJECTED], found[ACCOUNTING])
+        judged = pieces | "Judge" >> admit_reports(self.collections)
+        return Admitted(judged[COLUMNS], judged[REJECTED], judged[ACCOUNTING])
 
 
 def refuse_other_elements(name: str, kind: Any, field: str) -> None:

@@ -80,19 +80,19 @@ def seconds(name: str, given: Any, *, least: int = 0) -> int:
         UsageError: it is no duration, no whole number of seconds, or shorter than ``least``.
     """
     try:
-        found = parse_duration(given) if isinstance(given, str) else given
+        number = parse_duration(given) if isinstance(given, str) else given
     except ValueError as error:
         raise UsageError(
             "E-USAGE-DURATION", f"{name}: {error}", remedy=f'Write for example {name}="10m".'
         ) from None
-    whole = isinstance(found, int | float) and not isinstance(found, bool) and float(found).is_integer()
-    if not whole or found < least:
+    whole = isinstance(number, int | float) and not isinstance(number, bool) and float(number).is_integer()
+    if not whole or number < least:
         raise UsageError(
             "E-USAGE-DURATION",
             f"{name} is a whole number of seconds, at least {least}, not {given!r}",
             remedy=f'Write for example {name}="10m".',
         )
-    return int(found)
+    return int(number)
 
 
 def late_seconds(given: Any) -> int:

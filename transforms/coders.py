@@ -156,8 +156,8 @@ class PieceCoder(coders.Coder):
 
     def decode(self, encoded: bytes) -> Piece:
         """The same."""
-        found: Piece = pickle.loads(encoded)  # noqa: S301 - a worker of the same job has written it
-        return found
+        piece: Piece = pickle.loads(encoded)  # noqa: S301 - a worker of the same job has written it
+        return piece
 
     def estimate_size(self, value: Piece) -> int:
         """Bytes of memory."""

@@ -137,8 +137,8 @@ class CountSupport(OfCollections):
                 remedy="Leave it out, or read from an unbounded source.",
             )
         how = Windowed(self._bits if self._deduplicate else None, self._max_epochs, self._spill)
-        found = inputs | "Count" >> count_windows(self.collections, how)
-        all_rejected = (rejected, found["rejected"]) | "Rejected" >> beam.Flatten().with_output_types(
+        outputs = inputs | "Count" >> count_windows(self.collections, how)
+        all_rejected = (rejected, outputs["rejected"]) | "Rejected" >> beam.Flatten().with_output_types(
             RejectedRow
         )
-        return Counted(found["counted"], all_rejected, found["entries"])
+        return Counted(outputs["counted"], all_rejected, outputs["entries"])

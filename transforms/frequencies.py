@@ -137,16 +137,16 @@ class FrequenciesPerEpoch(OfCollections):
                 remedy="Choose one of with_outputs(), with_error_handler() and error_handling.",
             )
         counted = messages | "Admit" >> self._admit | "Count" >> self._count
-        found = counted | "Frequencies" >> self._estimate
+        estimated = counted | "Frequencies" >> self._estimate
         if self._handler is not None:
             self._handler.add_error_pcollection(counted.rejected)
         if self._rejected_name:
-            return {"frequencies": found.frequencies, self._rejected_name: counted.rejected}
+            return {"frequencies": estimated.frequencies, self._rejected_name: counted.rejected}
         if not self._all:
-            return found.frequencies
+            return estimated.frequencies
         others = self._accounts_of_no_epoch(counted.entries, bounded=counted.counted.is_bounded)
-        accounts = (found.accounts, others) | "Accounts" >> beam.Flatten().with_output_types(AccountRow)
-        return Results(found.frequencies, counted.rejected, accounts, found.summaries)
+        accounts = (estimated.accounts, others) | "Accounts" >> beam.Flatten().with_output_types(AccountRow)
+        return Results(estimated.frequencies, counted.rejected, accounts, estimated.summaries)
 
     def _accounts_of_no_epoch(
         self, entries: beam.PCollection[Entry], *, bounded: bool

@@ -61,7 +61,7 @@ class ReadReports(beam.PTransform):
         if self._pattern is not None:
             from apache_beam.io.fileio import EmptyMatchTreatment, MatchFiles  # a run does without it
 
-            found = MatchFiles(self._pattern, EmptyMatchTreatment.DISALLOW)
+            match = MatchFiles(self._pattern, EmptyMatchTreatment.DISALLOW)
             # Files are handed out to all workers, not to the one that listed them.
-            paths = paths | "Match" >> found | "Spread" >> beam.Reshuffle()
+            paths = paths | "Match" >> match | "Spread" >> beam.Reshuffle()
         return paths | "Read" >> read_files(self._limits)

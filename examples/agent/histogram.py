@@ -27,7 +27,9 @@ def options() -> argparse.Namespace:
     parser.add_argument("--collection", type=Path, default=HERE / "load.yaml")
     parser.add_argument("--listen", default="127.0.0.1:8080", metavar="HOST:PORT")
     parser.add_argument("--work", type=Path, required=True, metavar="DIR", help="for reports and results")
-    parser.add_argument("--settle", default="5s", help="how long after its end an epoch's reports may come")
+    parser.add_argument(
+        "--watermark-delay", default="5s", help="how long after its end an epoch's reports may come"
+    )
     return parser.parse_args()
 
 
@@ -59,7 +61,17 @@ def main() -> int:
         "--file-every",
         "1s",
     ]
-    count = [*LDPBEAM, "run", *common, "--watch", reports, "--output", results, "--settle", asked.settle]
+    count = [
+        *LDPBEAM,
+        "run",
+        *common,
+        "--watch",
+        reports,
+        "--output",
+        results,
+        "--watermark-delay",
+        asked.watermark_delay,
+    ]
     # They end when they are told to, not when the terminal tells all of us: the collector first.
     collector = subprocess.Popen(collect, start_new_session=True)  # noqa: S603 - our own commands
     piped = {"stdout": subprocess.PIPE, "text": True, "start_new_session": True}

@@ -66,8 +66,8 @@ def _histories(
     evidence += still_lives(client, collection, model, plan, read)
     evidence += every_memo(client, collection, plan, values, read)
     evidence += changing_lives(client, collection, model, plan, values, read)
-    kept, lost = reopened(client, collection, model, plan.lasting, read)
-    evidence += Evidence(matches=kept, rules=[*manners(client, collection, model), *lost])
+    matches, rules = reopened(client, collection, model, plan.lasting, read)
+    evidence += Evidence(matches=matches, rules=[*manners(client, collection, model), *rules])
     left_out = []
     if client.forks:
         forked, broken = forks(client, collection, model, plan, read)

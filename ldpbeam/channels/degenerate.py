@@ -63,8 +63,8 @@ def ordinary_many(multipliers: Uints) -> Uints:
 def _degenerate(multipliers: Uints) -> Flags:
     import numpy as np
 
-    found: Flags = multipliers + np.uint64(REACH - 1) < np.uint64(2 * REACH - 1)
-    return found
+    flags: Flags = multipliers + np.uint64(REACH - 1) < np.uint64(2 * REACH - 1)
+    return flags
 
 
 def check_seeded(payloads: Bytes, limit: int, refused: CheckCode) -> Bytes:
@@ -127,13 +127,13 @@ def tail_from(bits: int, special: Fraction | None, common: Fraction, bound: Frac
     limit = _CONTEXT.multiply(_decimal(bound), _CONTEXT.subtract(Decimal(1), _SLACK))
     # What is left out of the sum is less than the slack.
     ends = _followed(bits - (special is not None), common, log(bound.denominator / bound.numerator) + 104)
-    return next((t + 1 for t, found in _tails(bits, special, common, ends) if found >= limit), 1)
+    return next((t + 1 for t, probability in _tails(bits, special, common, ends) if probability >= limit), 1)
 
 
 @lru_cache(maxsize=4096)
 def tail(bits: int, special: Fraction | None, common: Fraction, least: int) -> float:
     """P(X >= least), X as in :func:`tail_from`, to the precision of a float."""
-    return next((float(found) for t, found in _tails(bits, special, common) if t <= least), 1.0)
+    return next((float(probability) for t, probability in _tails(bits, special, common) if t <= least), 1.0)
 
 
 def _decimal(number: Fraction) -> Decimal:

@@ -110,5 +110,5 @@ def largest(low: int, high: int, holds: Callable[[int], bool]) -> int | None:
 
 def smallest(low: int, high: int, holds: Callable[[int], bool]) -> int | None:
     """The smallest integer in ``[low, high]`` for which an upward-closed predicate holds, or None."""
-    found = largest(-high, -low, lambda negative: holds(-negative))
-    return None if found is None else -found
+    negated = largest(-high, -low, lambda negative: holds(-negative))
+    return None if negated is None else -negated

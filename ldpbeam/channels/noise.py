@@ -103,8 +103,8 @@ class LaplaceNoise:
         def below(first: int, weight: int) -> Flags:
             high, low = (np.uint64(half) for half in divmod(weight, FULL))
             top = words[:, first]
-            found: Flags = (top < high) | ((top == high) & (words[:, first + 1] < low))
-            return found
+            flags: Flags = (top < high) | ((top == high) & (words[:, first + 1] < low))
+            return flags
 
         magnitudes = np.zeros(len(words), np.int64)
         for tail in self.tails:

@@ -66,26 +66,26 @@ def audit(
     if client is not None and len(asked) > 1:
         raise _usage("a client in another process serves one collection", "Name one collection.")
     tasks = tasks_for(asked, draws or (QUICK_DRAWS if quick else 100_000), client)
-    found = []
+    outcomes = []
     for outcome in audit_all(tasks):
-        found.append(outcome)
-        _tell(outcome)
-    violations = sum(len(outcome.violations) for outcome in found)
-    reports = sum(outcome.reports for outcome in found)
+        outcomes.append(outcome)
+        _print(outcome)
+    violations = sum(len(outcome.violations) for outcome in outcomes)
+    reports = sum(outcome.reports for outcome in outcomes)
     fewest = min(task.draws for task in tasks)
     for few in sorted({task.draws for task in tasks}, reverse=True):
         say(warning(few))
-    say(f"{len(found)} audits, {reports:,} reports, {violations} violations; false alarm {FALSE_ALARM:g}")
+    say(f"{len(outcomes)} audits, {reports:,} reports, {violations} violations; false alarm {FALSE_ALARM:g}")
     deliver(
         {
             "false_alarm": FALSE_ALARM,
             "violations": violations,
             "cannot_see": [fault.what for fault in unseen(fewest)],
-            "audits": [outcome.as_record() for outcome in found],
+            "audits": [outcome.as_record() for outcome in outcomes],
         }
     )
     if violations:
-        raise _violation(found)
+        raise _violation(outcomes)
 
 
 def _collections(
@@ -112,7 +112,7 @@ def _collections(
     return [one_collection(protocol, size or 10, **parameters)]
 
 
-def _tell(outcome: Outcome) -> None:
+def _print(outcome: Outcome) -> None:
     """A line for people, and one per violation."""
     from ldpbeam.audit.checks.outcome import Check
 
@@ -131,9 +131,9 @@ def _tell(outcome: Outcome) -> None:
         say(f"  not audited: {text}")
 
 
-def _violation(found: list[Outcome]) -> PrivacyViolation:
-    first = next(outcome for outcome in found if outcome.violations)
-    checks = sorted({check.value for outcome in found for check, _ in outcome.violations})
+def _violation(outcomes: list[Outcome]) -> PrivacyViolation:
+    first = next(outcome for outcome in outcomes if outcome.violations)
+    checks = sorted({check.value for outcome in outcomes for check, _ in outcome.violations})
     return PrivacyViolation(
         "E-AUDIT-VIOLATION",
         f"a client does not keep what its collection promises: {', '.join(checks)}",

@@ -61,12 +61,12 @@ def check(files: tuple[Path, ...], devices: int, spread: int, against: Path | No
             "--against compares one file with an earlier one",
             remedy="Give one file, and the earlier one with --against.",
         )
-    found: list[Checked] = []
+    checks: list[Checked] = []
     refused: list[LdpError] = []
     for path in files:
         try:
-            found.append(Checked.of(str(path), load(path), devices, spread))
-            warn(path, lateness_advice(found[-1].collection, spread))
+            checks.append(Checked.of(str(path), load(path), devices, spread))
+            warn(path, lateness_advice(checks[-1].collection, spread))
         except LdpError as error:
             refused.append(error)
     if refused:
@@ -76,12 +76,12 @@ def check(files: tuple[Path, ...], devices: int, spread: int, against: Path | No
         raise refused[-1]
     document: dict[str, object] = {
         "schema": "ldpbeam.check/1",
-        "collections": [one.as_record() for one in found],
+        "collections": [one.as_record() for one in checks],
     }
-    for one in found:
+    for one in checks:
         for line in one.lines():
             say(line)
-    collections = [one.collection for one in found]
+    collections = [one.collection for one in checks]
     if len(collections) > 1:
         document["together"] = together(collections)
         for line in together_lines(collections):

@@ -148,9 +148,9 @@ def _collect(  # noqa: PLR0913 - the options, by name
     return 0
 
 
-def _notice(found: LdpError) -> None:
-    click.echo(clean(f"ldpbeam: {found}"), err=True)
-    _event("notice", code=found.code, text=str(found))
+def _notice(error: LdpError) -> None:
+    click.echo(clean(f"ldpbeam: {error}"), err=True)
+    _event("notice", code=error.code, text=str(error))
 
 
 def _listening(host: str, port: int, target: Any) -> None:

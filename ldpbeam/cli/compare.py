@@ -123,15 +123,15 @@ def compare(a: Path, b: Path | None, collection_files: tuple[Path, ...], **asked
         )
     require_suffix(output, "E-USAGE-COMPARE")
     # Only what is compared is read: of a large domain an epoch takes much memory.
-    _, found = read_histories(a, collection_files, _chosen(which, alone=b is None))
-    first = _one(found, which.name, which.attribute, a)
+    _, histories = read_histories(a, collection_files, _chosen(which, alone=b is None))
+    first = _one(histories, which.name, which.attribute, a)
     attribute = first.history.key.attribute
     kind = "values" if which.group_file is None else "groups"
     if which.group_file is not None:
         first = history_of_groups(first, which.group_file)
     if b is not None:
-        _, found = read_histories(b, collection_files, _within_some(which.against))
-        other = _one(found, which.name, attribute, b)
+        _, histories = read_histories(b, collection_files, _within_some(which.against))
+        other = _one(histories, which.name, attribute, b)
         if which.group_file is not None:
             other = history_of_groups(other, which.group_file, remark=False)
         comparison, words = _of_two(first, other, which, (a, b))
@@ -173,8 +173,8 @@ def _of_chosen(history: History, comparison: Comparison, places: Sequence[int], 
     from ldpbeam.cli.shared.histories import finite
     from ldpbeam.over_time.compare import chosen_changes
 
-    found = chosen_changes(comparison, places)
-    for one in found:
+    changes = chosen_changes(comparison, places)
+    for one in changes:
         before, after = (float(end.estimate[one.place]) for end in (comparison.before, comparison.after))
         verdict = "changed" if one.clear else "no change is clear"
         say(
@@ -182,10 +182,10 @@ def _of_chosen(history: History, comparison: Comparison, places: Sequence[int], 
             f"({one.low:+.4g} .. {one.high:+.4g}), from {before:.4g} to {after:.4g}, p = {one.p_value:.3g}"
         )
     what = kind.removesuffix("s")
-    if len(found) == 1:
+    if len(changes) == 1:
         rate = "The interval and the verdict have a false-alarm rate of 5 %"
     else:
-        rate = f"All {len(found)} intervals and verdicts together have a false-alarm rate of 5 %"
+        rate = f"All {len(changes)} intervals and verdicts together have a false-alarm rate of 5 %"
     say(f"p is of that {what} alone, not adjusted for any other. {rate},")
     say(f"where the {what} was chosen before the results were seen.")
     return {
@@ -198,7 +198,7 @@ def _of_chosen(history: History, comparison: Comparison, places: Sequence[int], 
                 "p_value": one.p_value,
                 "changed": one.clear,
             }
-            for one in found
+            for one in changes
         ]
     }
 
@@ -225,9 +225,9 @@ def _usage(what: str, remedy: str, where: Path | None = None) -> UsageError:
     return UsageError("E-USAGE-COMPARE", what, where="" if where is None else str(where), remedy=remedy)
 
 
-def _one(found: list[Read], name: str | None, attribute: str | None, where: Path) -> Read:
+def _one(histories: list[Read], name: str | None, attribute: str | None, where: Path) -> Read:
     """The attribute that was asked for; of several versions the latest, where only the name is given."""
-    left = chosen(found, name, attribute, where, "E-USAGE-COMPARE")
+    left = chosen(histories, name, attribute, where, "E-USAGE-COMPARE")
     if len({(one.history.key.collection, one.history.key.attribute) for one in left}) > 1:
         raise _usage("there are several collections or attributes", "Name one: --name, --attribute.", where)
     return max(left, key=lambda one: one.history.key.version)
@@ -280,8 +280,10 @@ def _of_one(first: Read, which: _Asked, where: Path) -> tuple[Comparison, str]:
     if (before & after).any():
         raise _usage("an epoch cannot be compared with itself", "Give epochs that do not overlap.", where)
     either = before | after
-    found = compare_epochs(series.rows(either), before[either], after[either], first.errors, which.drawn_anew)
-    return found, f"epochs {_span(epochs)} against {_span(against)}"
+    comparison = compare_epochs(
+        series.rows(either), before[either], after[either], first.errors, which.drawn_anew
+    )
+    return comparison, f"epochs {_span(epochs)} against {_span(against)}"
 
 
 def _of_two(first: Read, second: Read, which: _Asked, places: tuple[Path, Path]) -> tuple[Comparison, str]:

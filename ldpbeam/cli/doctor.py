@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import shutil
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
-from http.client import HTTPConnection, HTTPException
 from importlib import metadata
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -35,14 +32,13 @@ from ldpbeam.text import clean
     help="Where results are to go: space, and whether it can be written. Default: here.",
 )
 @click.option("--runner", metavar="NAME", help="The runner that is to run; says which one really would.")
-@click.option("--cluster", metavar="HOST:PORT", help="Ask the REST address of a Flink cluster.")
-def doctor(output: Path, runner: str | None, cluster: str | None) -> None:
-    """Look at versions, runner, Java, disk, clock, emulator and cluster, and say what mends each fault.
+def doctor(output: Path, runner: str | None) -> None:
+    """Look at versions, runner, disk, clock, emulator and credentials, and say what mends each fault.
 
     Exit code 0: nothing that was asked for is at fault. 6: something is; its line says what to do.
     """
     findings = []
-    for finding in examine(Asked(output, runner, cluster)):
+    for finding in examine(output, runner):
         say(str(finding))
         findings.append(finding)
     faults = [finding for finding in findings if finding.state is State.FAULT]
@@ -65,7 +61,6 @@ def doctor(output: Path, runner: str | None, cluster: str | None) -> None:
 
 EMULATOR = "PUBSUB_EMULATOR_HOST"
 _WAIT = 3.0  # seconds for a peer to answer
-_JAVA_WAIT = 20.0
 _LITTLE = 1 << 30  # bytes left on a disk, below which it is worth a word
 _LOCAL = "FnApiRunner"
 _NEEDS = {
@@ -107,32 +102,20 @@ class Finding:
         return f"{self.state.value:5}  {self.name}: {self.found}" + (f". Fix: {self.fix}" if self.fix else "")
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What the examination is for.
+def examine(output: Path, runner: str | None = None) -> Iterator[Finding]:
+    """Every finding, one after the other; no Beam is imported.
 
-    Attributes:
+    Args:
         output: the folder that results are to go to.
         runner: as it would be typed; None for the default.
-        cluster: HOST:PORT of a Flink cluster's REST address; None for none.
     """
-
-    output: Path
-    runner: str | None = None
-    cluster: str | None = None
-
-
-def examine(asked: Asked) -> Iterator[Finding]:
-    """Every finding, one after the other; no Beam is imported."""
     yield _python()
     yield from _distributions()
-    yield _runner(asked.runner)
-    yield _java(asked.runner)
-    yield from _disk(asked.output)
+    yield _runner(runner)
+    yield from _disk(output)
     yield _clock()
     yield _emulator(os.environ.get(EMULATOR, ""))
     yield _credentials()
-    yield _cluster(asked.cluster)
 
 
 # --- what is installed
@@ -216,27 +199,11 @@ def _runner(typed: str | None) -> Finding:
     if resolved == _LOCAL:
         found = f"{said} means {resolved}: in this process, with nothing downloaded"
         return Finding("runner", State.OK, f"{found}; --subscription and --watch run on the local engine")
-    return Finding("runner", State.OK, f"{said} means {resolved}, which is another program than this one")
-
-
-def _java(typed: str | None) -> Finding:
-    needed = resolve_runner(typed) in {"FlinkRunner", "SparkRunner"}
-    state, fix = (State.FAULT if needed else State.NOTE), "install a Java runtime, 11 or 17, on the PATH"
-    program = shutil.which("java")
-    if program is None:
-        return Finding(
-            "java", state, "not found; Flink, Kafka and Beam's connectors need it", fix if needed else ""
-        )
-    try:
-        done = subprocess.run(  # noqa: S603 - the java of the PATH, as Beam starts it
-            [program, "-version"], capture_output=True, text=True, timeout=_JAVA_WAIT, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return Finding("java", state, f"{program} does not answer ({type(error).__name__})", fix)
-    lines = (done.stderr or done.stdout).splitlines()
-    if done.returncode or not lines:
-        return Finding("java", state, f"{program} -version ended with {done.returncode}", fix)
-    return Finding("java", State.OK, f"{clean(lines[0], 100)} at {program}")
+    found = f"{said} means {resolved}, which is another program than this one"
+    if resolved in {"FlinkRunner", "SparkRunner"} and shutil.which("java") is None:
+        fix = "install a Java runtime, 11 or 17, on the PATH"
+        return Finding("runner", State.FAULT, f"{found}, and needs java, which is not there", fix)
+    return Finding("runner", State.OK, found)
 
 
 # --- where results go
@@ -321,31 +288,6 @@ def _credentials() -> Finding:
     return Finding(
         "credentials", State.NOTE, "of Google's cloud are not there; Pub/Sub, BigQuery and Dataflow need them"
     )
-
-
-def _cluster(address: str | None) -> Finding:
-    """The overview that Flink's REST address gives."""
-    if address is None:
-        return Finding("cluster", State.OK, "none was asked for (--cluster HOST:PORT)")
-    fix = "start it, and give the REST address of its job manager, port 8081 unless changed"
-    why = _reachable(address)
-    if why:
-        return Finding("cluster", State.FAULT, f"{clean(address, 100)}: {why}", fix)
-    connection = HTTPConnection(address, timeout=_WAIT)
-    try:
-        connection.request("GET", "/overview")
-        overview = json.loads(connection.getresponse().read(1 << 20))
-        version, free = str(overview["flink-version"]), int(overview["slots-available"])
-    except (OSError, HTTPException, ValueError, LookupError, TypeError) as error:
-        return Finding(
-            "cluster", State.FAULT, f"{clean(address, 100)} is no Flink cluster ({type(error).__name__})", fix
-        )
-    finally:
-        connection.close()
-    found = f"Flink {clean(version, 40)} at {clean(address, 100)} answers, {free} free slots"
-    if not free:
-        return Finding("cluster", State.NOTE, found, "wait for its jobs, or add task managers")
-    return Finding("cluster", State.OK, found)
 
 
 def _reachable(address: str) -> str:

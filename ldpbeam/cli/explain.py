@@ -120,24 +120,25 @@ def follow_row(collection: Collection, epoch: int, value: str, results: Path, *,
     which = names.index(attribute)
     rows = [row for row in table if row["attribute"] == attribute]
     chosen = _chosen(rows, value)
-    found = followed(collection, which, rows, chosen)
-    for line in lines(collection, which, found):
+    recomputed = followed(collection, which, rows, chosen)
+    for line in lines(collection, which, recomputed):
         say(line)
     deliver(
         {
             "schema": "ldpbeam.row/1",
             "stored": {
-                name: str(one) if hasattr(one, "isoformat") else one for name, one in found.stored.items()
+                name: str(one) if hasattr(one, "isoformat") else one
+                for name, one in recomputed.stored.items()
             },
-            "computed": dict(found.again),
-            "differs": found.differs,
-            "other_rows_that_differ": found.others,
+            "computed": dict(recomputed.again),
+            "differs": recomputed.differs,
+            "other_rows_that_differ": recomputed.others,
         }
     )
-    if found.differs:
+    if recomputed.differs:
         raise LdpError(
             "E-EXPLAIN-DIFFERS",
-            f"the stored {', '.join(found.differs)} of this row is not what its counts give",
+            f"the stored {', '.join(recomputed.differs)} of this row is not what its counts give",
             where=str(results),
             remedy="The table was changed after it was written, or by another version: run again.",
         )
@@ -168,8 +169,8 @@ def followed(collection: Collection, which: int, rows: Sequence[Mapping[str, Any
     else:
         again = estimate(support, reports, part.support, ties, sum_to_one=True)
     columns = {name: getattr(again, one) for name, one in _NUMBERS.items()}
-    kept = errors_of(collection)[which]
-    columns["std_error_floor"] = std_error_floor(kept, again.frequency, again.n, again.std_error)
+    errors = errors_of(collection)[which]
+    columns["std_error_floor"] = std_error_floor(errors, again.frequency, again.n, again.std_error)
     columns["consistent"] = part.consistent(collection.consistency, again)
     wrong = [
         tuple(
@@ -191,12 +192,12 @@ def _same(stored: float | None, computed: float) -> bool:
     return isclose(stored, computed, rel_tol=_ROUNDING, abs_tol=1e-12)
 
 
-def lines(collection: Collection, which: int, found: Followed) -> Iterator[str]:
+def lines(collection: Collection, which: int, recomputed: Followed) -> Iterator[str]:
     """From the count to the histogram, in words."""
     from ldpbeam.planning.statements import points
     from ldpbeam.protocols.estimator import Result
 
-    row, again = found.stored, found.again
+    row, again = recomputed.stored, recomputed.again
     mean = collection.protocol.parts[which].estimator.result is Result.MEAN
     about = f"{row['attribute']} " if row["attribute"] else ""
     yield (
@@ -224,13 +225,13 @@ def lines(collection: Collection, which: int, found: Followed) -> Iterator[str]:
     moved = again["consistent"] - again["estimate"]
     unit = f"{moved:+.4g}" if mean else f"{points(abs(moved))} points {'up' if moved >= 0 else 'down'}"
     yield f"histogram: {again['consistent']:.6g} after {collection.consistency} over all values, {unit}"
-    if found.differs:
-        for name in found.differs:
+    if recomputed.differs:
+        for name in recomputed.differs:
             yield f"DIFFERS: {name} is stored as {row[name]!r} and follows as {again[name]!r}"
     else:
         yield "the stored row is exactly this" + (
-            f"; {found.others:,} other rows of its table are not what their counts give"
-            if found.others
+            f"; {recomputed.others:,} other rows of its table are not what their counts give"
+            if recomputed.others
             else ""
         )
 

@@ -137,10 +137,10 @@ def _of_values(results: Path, collection_files: tuple[Path, ...], which: _Asked)
         return Results.of(results).tables()
     from ldpbeam.cli.shared.histories import read_histories
 
-    found, read = read_histories(results, collection_files)
+    results_read, read = read_histories(results, collection_files)
     if which.rolled:
         return _rolled_up(read, _place(which.every, which.by), which.drawn_anew)
-    return _with_smoothed(found, read)
+    return _with_smoothed(results_read, read)
 
 
 def _answers(
@@ -150,14 +150,14 @@ def _answers(
     from ldpbeam.cli.shared.histories import read_histories
     from ldpbeam.sums import answers
 
-    _, found = read_histories(results, collection_files)
-    asked = with_question(chosen(found, which.name, which.attribute, results), question, results)
+    _, histories = read_histories(results, collection_files)
+    asked = with_question(chosen(histories, which.name, which.attribute, results), question, results)
     place = _place(which.every, which.by) if which.rolled else None
     for read, each in asked:
         yield answers(read.collection, read.history, each, place, which.drawn_anew)
 
 
-def _rolled_up(found: list[Read], place: Place, rate: DrawnAnew | None) -> Iterator[Any]:
+def _rolled_up(histories: list[Read], place: Place, rate: DrawnAnew | None) -> Iterator[Any]:
     """One row per attribute, period and value."""
     import numpy as np
     import pyarrow as pa
@@ -168,11 +168,11 @@ def _rolled_up(found: list[Read], place: Place, rate: DrawnAnew | None) -> Itera
     from ldpbeam.tables import instants, numbers
 
     z = normal_limit(CONFIDENCE)
-    for one in found:
+    for one in histories:
         history = one.history
         k = len(history.values)
         for period in roll_up(history, place, one.errors, rate):
-            mean, error = period.found.estimate, period.found.std_error
+            mean, error = period.mean.estimate, period.mean.std_error
             yield pa.table(
                 {
                     "collection": [history.key.collection] * k,
@@ -182,14 +182,14 @@ def _rolled_up(found: list[Read], place: Place, rate: DrawnAnew | None) -> Itera
                     "last_epoch": pa.array([period.last] * k, pa.int64()),
                     "start": instants([period.start] * k),
                     "end": instants([period.end] * k),
-                    "epochs": pa.array(period.found.epochs, pa.int64()),
+                    "epochs": pa.array(period.mean.epochs, pa.int64()),
                     "attribute": [history.key.attribute] * k,
                     "value": pa.array(history.values, pa.int64()),
                     "label": list(history.labels),
                     "n": pa.array(period.n, pa.int64()),
                     "estimate": numbers(mean),
                     "std_error": numbers(error),
-                    "std_error_floor": numbers(period.found.std_error_floor),
+                    "std_error_floor": numbers(period.mean.std_error_floor),
                     "ci_low": numbers(mean - z * error),
                     "ci_high": numbers(mean + z * error),
                     "provisional": pa.array(np.full(k, period.provisional)),
@@ -197,7 +197,7 @@ def _rolled_up(found: list[Read], place: Place, rate: DrawnAnew | None) -> Itera
             )
 
 
-def _with_smoothed(found: Results, read: list[Read]) -> Iterator[Any]:
+def _with_smoothed(results: Results, read: list[Read]) -> Iterator[Any]:
     """The rows of the epochs with two columns more."""
     import numpy as np
 
@@ -207,10 +207,10 @@ def _with_smoothed(found: Results, read: list[Read]) -> Iterator[Any]:
     for one in read:
         history = one.history
         made = smooth(history.series, one.errors)
-        parts = [part for part in found.parts if part.key == history.key]
+        parts = [part for part in results.parts if part.key == history.key]
         for place, part in enumerate(parts):
             (row,) = made.rows(slice(place, place + 1)).blocks()
-            for table in found.tables([part]):
+            for table in results.tables([part]):
                 at = np.searchsorted(history.values, table["value"].to_numpy())
                 more = table.append_column("smoothed", numbers(row.estimate[0, at]))
                 yield more.append_column("smoothed_std_error", numbers(row.std_error[0, at]))

@@ -159,7 +159,7 @@ def _records(paths: list[Path], collections: dict[int, Collection]) -> Iterator[
             if isinstance(element, Table):
                 rows, batches = element.each(), iter(list[Batch]())
             else:
-                rows, many, malformed = parse(element.found, element.base)
+                rows, many, malformed = parse(element.frames, element.base)
                 batches = iter(many)
                 for place in malformed:
                     yield f"malformed record at position {place}"
@@ -206,7 +206,7 @@ def _about_values(response: Any, collection: Collection) -> Iterator[str]:
     from ldpbeam.protocols import FrequencyProtocol
 
     protocol = collection.protocol
-    for index, one in protocol.device.said_about(response).items():
+    for index, one in protocol.device.responses_by_attribute(response).items():
         name, domain = collection.histograms[index]
         part = protocol.parts[index]
         about = f"{name}: {one}" if name else f"{one}"

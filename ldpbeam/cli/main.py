@@ -54,9 +54,9 @@ def commands_of(package: Any) -> Iterator[click.Command]:
     """The commands that a package's modules define, each by the name of its module."""
     for info in iter_modules(package.__path__):
         if not info.ispkg and info.name != "main":
-            found = getattr(import_module(f"{package.__name__}.{info.name}"), info.name)
-            assert isinstance(found, click.Command)  # noqa: S101 - as this folder is made
-            yield found
+            command = getattr(import_module(f"{package.__name__}.{info.name}"), info.name)
+            assert isinstance(command, click.Command)  # noqa: S101 - as this folder is made
+            yield command
 
 
 for _command in commands_of(commands):

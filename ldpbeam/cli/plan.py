@@ -301,8 +301,8 @@ def _print(made: Plan, rows: int, *, columns: bool) -> None:
         say(line)
     if len(shown) < len(numbered):
         say(f"… {len(numbered) - len(shown)} more: --rows {len(numbered)}; what columns mean: --columns")
-    for name, meaning in columns_of(made.needs)[1:] if columns else ():
-        say(f"  {name}: {meaning}")
+    for one in columns_of(made.needs)[1:] if columns else ():
+        say(f"  {one.name}: {one.meaning}")
 
 
 _LIMITS = (
@@ -341,12 +341,12 @@ def _document(made: Plan) -> dict[str, object]:
 
 
 def _who(given: Asked) -> _Who:
-    said = {
+    given_by = {
         "--values": given.values is not None,
         "--mean": given.maximum is not None,
         "--domain": given.domain is not None,
     }
-    named = [option for option, one in said.items() if one]
+    named = [option for option, one in given_by.items() if one]
     if len(named) > 1:
         raise _incomplete(f"{' and '.join(named)} both say it", "Leave one out.")
     if given.population is not None:

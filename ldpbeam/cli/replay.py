@@ -27,7 +27,6 @@ def replay(rejects: Path, collection_files: tuple[Path, ...]) -> None:
     Collections that the run had need not be given again: --collection adds to them.
     """
     from ldpbeam.cli.shared.collections import load
-    from ldpbeam.cli.shared.outcome import identity
 
     collections = tuple(load(path) for path in collection_files)
     logging.basicConfig(level=logging.ERROR)
@@ -35,7 +34,7 @@ def replay(rejects: Path, collection_files: tuple[Path, ...]) -> None:
     for name, epoch, revision in done.revised:
         say(f"{name}, epoch {epoch}: revision {revision}")
     say(f"rejected before {done.before:,}, now {done.after:,}")
-    say(identity(done.record.accounting.total))
+    say(done.record.accounting.total.identity)
     deliver(done.record.as_record())
     sys.exit(done.record.exit_code)
 
@@ -50,11 +49,11 @@ def replay_rejects(rejects: Path, collections: tuple[Collection, ...] = ()) -> R
     """
     from ldpbeam.records.rejects import find_rejects
 
-    found = find_rejects(rejects, collections)
-    if found.record.stream is not None:
+    source = find_rejects(rejects, collections)
+    if source.record.stream is not None:
         from ldpbeam.engine.replay import replay_stream
 
-        return replay_stream(found)
+        return replay_stream(source)
     from ldpbeam.pipelines.replay import replay_files
 
-    return replay_files(found)
+    return replay_files(source)

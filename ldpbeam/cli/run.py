@@ -95,32 +95,32 @@ def run_over_files(collections: tuple[Collection, ...], values: Mapping[str, Any
     from ldpbeam.pipelines import run as bounded
     from ldpbeam.pipelines.beam_job import dry_run
 
-    found = find_inputs(values["files"])
+    inputs = find_inputs(values["files"])
     held = not waits_on_disk(values.get("runner", "FnApiRunner"), values["output"])
-    config = _config(collections, found, {"shard_bits": shard_bits_for(found.size, held=held), **values})
+    config = _config(collections, inputs, {"shard_bits": shard_bits_for(inputs.size, held=held), **values})
     if config.input.not_after is None:
-        for line in doubtful_times(found.paths, collections, int(time.time())):
+        for line in doubtful_times(inputs.paths, collections, int(time.time())):
             click.echo(clean(f"ldpbeam: {line}"), err=True)
     if not config.job.starts:
         say(dry_run(bounded.build(config), config))
         return 0
-    with Bar("run", found.size, "bytes") as bar:
-        record = bounded.run(config, bar.reach, found.size)
+    with Bar("run", inputs.size, "bytes") as bar:
+        record = bounded.run(config, bar.reach, inputs.size)
     summary(record, config.outputs.output)
     return record.exit_code
 
 
-def _config(collections: tuple[Collection, ...], found: Inputs, values: Mapping[str, Any]) -> RunConfig:
+def _config(collections: tuple[Collection, ...], inputs: Inputs, values: Mapping[str, Any]) -> RunConfig:
     """The run that is asked for, with its sinks checked and its collections introduced."""
     from ldpbeam.cli.shared.collections import introduction
     from ldpbeam.transforms.sinks import check_sinks
 
     config = RunConfig.parsed(
-        collections, **{**values, "files": found.paths, "passed_over": found.passed_over}
+        collections, **{**values, "files": inputs.paths, "passed_over": inputs.passed_over}
     )
     check_sinks(config.outputs.targets)
     _require_supported(config)
-    for note in found.notes:
+    for note in inputs.notes:
         click.echo(f"ldpbeam: {note}", err=True)
     for collection in collections:
         say(introduction(collection))
@@ -142,9 +142,9 @@ def run_over_messages(collections: tuple[Collection, ...], values: Mapping[str, 
     from ldpbeam.records.run_record import record_before
     from ldpbeam.report_page.live import serve_page, served_at
 
-    found = find_inputs(values["files"]) if values["files"] else Inputs((), 0)
+    inputs = find_inputs(values["files"]) if values["files"] else Inputs((), 0)
     bits = 0 if values["runner"] == "FnApiRunner" else CLUSTER_SHARD_BITS
-    config = _config(collections, found, {"shard_bits": bits, **values})
+    config = _config(collections, inputs, {"shard_bits": bits, **values})
     if not config.job.starts:
         say(dry_run(build(config), config))
         return 0
@@ -215,8 +215,8 @@ def _line(lines: StreamLines, event: str, record: RunRecord, status: Status, sou
         for line in lines.changed(record):
             say(line)
     else:
-        said = _EVENTS[event].format(ahead=status.clock_ahead, source=source)
-        click.echo(f"ldpbeam: {said}", err=True)
+        text = _EVENTS[event].format(ahead=status.clock_ahead, source=source)
+        click.echo(f"ldpbeam: {text}", err=True)
 
 
 def _json_line(event: str, record: RunRecord, status: Status) -> None:

@@ -51,16 +51,16 @@ class DerivedWords(Randomness):
 
     def words(self, count: int) -> Sequence[int]:
         """The next ``count`` words."""
-        found = self._left
-        missing = count - len(found)
+        words = self._left
+        missing = count - len(words)
         if missing > 0:
             first, key = self._blocks, self._key
             self._blocks = first - (-missing // _BLOCK)
             numbers = range(first, self._blocks)
             drawn = b"".join([hmac.digest(key, pack("<Q", number), "sha256") for number in numbers])
-            found += unpack(f"<{len(drawn) // 8}Q", drawn)
-        self._left = found[count:]
-        return found[:count]
+            words += unpack(f"<{len(drawn) // 8}Q", drawn)
+        self._left = words[count:]
+        return words[:count]
 
 
 class Derivation:

@@ -62,7 +62,7 @@ class Draws(ABC):
         """What a new device has to keep of the epochs that it reports in: all of them, or nothing."""
 
     @abstractmethod
-    def reports_in(self, epoch: int, kept: Sequence[int]) -> bool:
+    def reports_in(self, epoch: int, own: Sequence[int]) -> bool:
         """Whether the device reports in an epoch, given what it keeps of them."""
 
 
@@ -100,7 +100,7 @@ class DerivedDraws(Draws):
         """They follow from the secret."""
         return ()
 
-    def reports_in(self, epoch: int, kept: Sequence[int]) -> bool:
+    def reports_in(self, epoch: int, own: Sequence[int]) -> bool:
         """As the secret has it."""
         return self._epochs is None or epoch in self._epochs
 
@@ -125,8 +125,8 @@ class StoredDraws(Draws):
         words = _RecordedRandomness(self._system, 0, [])
         before = memo_of(memo)
         response, after = self._protocol.device.privatize(values, before, words)
-        kept = None if after is before else memo_message(after)
-        return Drawn(self._protocol.device.encode(response), self._system.word(), words.inputs, kept)
+        new_memo = None if after is before else memo_message(after)
+        return Drawn(self._protocol.device.encode(response), self._system.word(), words.inputs, new_memo)
 
     def noise(self, epoch: int, memo: device_state_pb2.DeviceMemo) -> Drawn:
         """Nothing of it is kept, and nothing that was kept is used but what was drawn without a value."""
@@ -140,9 +140,9 @@ class StoredDraws(Draws):
         """Drawn once, and kept before the first of them is used."""
         return () if self._participation is None else self._participation.chosen(self._system)
 
-    def reports_in(self, epoch: int, kept: Sequence[int]) -> bool:
+    def reports_in(self, epoch: int, own: Sequence[int]) -> bool:
         """As it was drawn."""
-        return self._participation is None or epoch in kept
+        return self._participation is None or epoch in own
 
 
 class _RecordedRandomness(Randomness):

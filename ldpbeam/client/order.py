@@ -57,9 +57,9 @@ def add(entry: device_state_pb2.CollectionState, epoch: int) -> device_state_pb2
                 device_state_pb2.Span(first_epoch=one.first_epoch, last_epoch=one.last_epoch, forgotten=True)
             )
         else:
-            kept = device_state_pb2.Span()
-            kept.CopyFrom(one)
-            others.append(kept)
+            span = device_state_pb2.Span()
+            span.CopyFrom(one)
+            others.append(span)
     del entry.spans[:]
     entry.spans.extend([*_joined(others, epoch), current] if len(others) == MOST else [*others, current])
     return entry.spans[-1]

@@ -142,11 +142,11 @@ def _worked_out(protocol: LocalProtocol[Any]) -> _Figures:
     if guarantee.memoised_ratio is None:
         return _Figures(guarantee.first_report)
     # Attributes of equal domains are one and the same protocol.
-    found = {id(part): part.guarantee for part in protocol.parts}
-    level_of = {one: figure.per_memoised_input or inf for one, figure in found.items()}
+    guarantees = {id(part): part.guarantee for part in protocol.parts}
+    level_of = {one: figure.per_memoised_input or inf for one, figure in guarantees.items()}
     most: Counter[float] = Counter()
     for part in protocol.parts:
-        most[level_of[id(part)]] += found[id(part)].memoised_inputs or 0
+        most[level_of[id(part)]] += guarantees[id(part)].memoised_inputs or 0
     return _Figures(guarantee.first_report, tuple(level_of[id(part)] for part in protocol.parts), most)
 
 
@@ -157,13 +157,13 @@ def spent_exactly(levels: Iterable[tuple[float, int]]) -> Fraction:
 
 def add_up(state: device_state_pb2.DeviceState, budget: float | None) -> Spending:
     """The spending that a state holds."""
-    found = []
+    spent = []
     for entry in state.collections:
         times = sum(one.times for one in entry.levels)
         epsilon = float_above(spent_exactly((one.epsilon, one.times) for one in entry.levels))
         stopped = entry.HasField("spent_budget") and budget is not None and budget <= entry.spent_budget
-        found.append(
+        spent.append(
             CollectionSpending(entry.name, entry.version, entry.digest.hex(), times, epsilon, stopped)
         )
     total = spent_exactly((one.epsilon, one.times) for entry in state.collections for one in entry.levels)
-    return Spending(tuple(found), float_above(total), budget)
+    return Spending(tuple(spent), float_above(total), budget)

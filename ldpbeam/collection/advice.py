@@ -67,15 +67,15 @@ def _domain_memory(protocol: LocalProtocol[Any]) -> int:
 
 def warnings_about(collection: Collection) -> tuple[Advice, ...]:
     """Every warning about a collection, each attribute looked at on its own; mostly none."""
-    found: list[Advice] = []
+    advice: list[Advice] = []
     built = collection.protocol
     asked = zip(collection.histograms, built.parts, part_estimators(built), strict=True)
     for (name, domain), part, estimator in asked:
         about = f" of attribute {name}" if name else ""
-        found += _about_hash(collection, part, about)
-        found += _about_size(collection, part, domain.size, estimator.support, about)
-        found += _about_leverage(part, about)
-    return tuple(dict.fromkeys(found))
+        advice += _about_hash(collection, part, about)
+        advice += _about_size(collection, part, domain.size, estimator.support, about)
+        advice += _about_leverage(part, about)
+    return tuple(dict.fromkeys(advice))
 
 
 def _about_hash(collection: Collection, kind: LocalProtocol[Any], about: str) -> Iterator[Advice]:

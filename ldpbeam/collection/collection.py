@@ -357,10 +357,10 @@ def _support_record(
 ) -> dict[str, object]:
     """Probabilities of support: of a report, and of what a device keeps for life; none for a mean."""
 
-    def written(found: SupportProbabilities | None) -> dict[str, float] | None:
-        if found is None:
+    def written(probabilities: SupportProbabilities | None) -> dict[str, float] | None:
+        if probabilities is None:
             return None
-        return {name: float(getattr(found, name)) for name in ("own", "other", "sampled")}
+        return {name: float(getattr(probabilities, name)) for name in ("own", "other", "sampled")}
 
     return {"support": written(support), "lasting": written(lasting)}
 

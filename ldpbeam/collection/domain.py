@@ -26,11 +26,11 @@ def require_printable(text: str, what: str, key: str) -> None:
     Everything else that Unicode has may stand in a collection: direction marks, joiners and signs newer than
     this program are part of how people write.
     """
-    found = _UNPRINTABLE.search(text)
-    if found:
+    match = _UNPRINTABLE.search(text)
+    if match:
         raise CollectionError(
             "E-COLLECTION-TEXT",
-            f"{what} holds U+{ord(found[0]):04X}, a control sign, a line break or half of a character",
+            f"{what} holds U+{ord(match[0]):04X}, a control sign, a line break or half of a character",
             key=key,
             remedy="Write it without that sign.",
         )
@@ -136,10 +136,10 @@ class Domain:
         """
         if self.labels is None:
             return self.index_of_number(exact_number(text))
-        found = self._positions.get(text, self.other)
-        if found is None:
+        index = self._positions.get(text, self.other)
+        if index is None:
             raise ValueError(f"not one of the domain's {self.size} labels")
-        return found
+        return index
 
     def index_of_number(self, number: Fraction) -> int:
         """The index of the value that a number stands for: the rule of docs/wire.md.
@@ -153,8 +153,8 @@ class Domain:
         if self.labels is not None:
             raise ValueError("a number, where the domain has labels")
         if self.maximum is not None:
-            found = round(number) if self.whole else floor(number * self.scale)
-            return min(max(found, 0), self.size - 1)
+            index = round(number) if self.whole else floor(number * self.scale)
+            return min(max(index, 0), self.size - 1)
         if number.denominator != 1 or not 0 <= number < self.size:
             raise ValueError(f"not one of the whole numbers 0 to {self.size - 1}")
         return number.numerator
@@ -174,12 +174,12 @@ class Domain:
         """
         end, scale = Decimal(value * self.scale.denominator), Decimal(self.scale.numerator)
         exact = Context(prec=15)
-        found = exact.divide(end, scale)
+        quotient = exact.divide(end, scale)
         if exact.flags[Inexact]:
-            whole = found.adjusted() + 1
+            whole = quotient.adjusted() + 1
             digits = max(6, len(str(self.size)) + 1, whole if whole < exact.prec else 0)
-            found = Context(prec=digits).divide(end, scale)
-        plain = found.normalize(exact)
+            quotient = Context(prec=digits).divide(end, scale)
+        plain = quotient.normalize(exact)
         return f"{plain:f}" if plain == 0 or -5 <= plain.adjusted() < 15 else f"{plain:e}"
 
 

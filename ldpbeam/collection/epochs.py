@@ -88,8 +88,8 @@ def instant(seconds: int) -> str:
 def duration(seconds: int) -> str:
     """A duration as people write it, in the largest unit that divides it, up to days; 0 is 0s."""
     units = {"d": 86400, "h": 3600, "m": 60, "s": 1}
-    found = (unit for unit, size in units.items() if seconds and seconds % size == 0)
-    unit = next(found, "s")
+    fitting = (unit for unit, size in units.items() if seconds and seconds % size == 0)
+    unit = next(fitting, "s")
     return f"{seconds // units[unit]}{unit}"
 
 

@@ -209,7 +209,7 @@ def _mapping(node: yaml.Node, keys: tuple[str, ...], where: str, what: str) -> d
             where=line,
             remedy=f"Write keys such as {keys[0]}: ...",
         )
-    found: dict[str, _Entry] = {}
+    entries: dict[str, _Entry] = {}
     for key_node, value_node in node.value:
         place = f"{where}:{key_node.start_mark.line + 1}"
         key = key_node.value if isinstance(key_node.value, str) else syntax.shown(key_node)
@@ -222,15 +222,15 @@ def _mapping(node: yaml.Node, keys: tuple[str, ...], where: str, what: str) -> d
                 where=place,
                 remedy=f"{hint}Known keys: {', '.join(keys)}.",
             )
-        if key in found:
+        if key in entries:
             raise CollectionError(
                 "E-COLLECTION-KEY",
                 f"key {key!r} is given twice",
                 where=place,
-                remedy=f"Keep one; the first stands at {found[key].where}.",
+                remedy=f"Keep one; the first stands at {entries[key].where}.",
             )
-        found[key] = _Entry(key, value_node, place)
-    return found
+        entries[key] = _Entry(key, value_node, place)
+    return entries
 
 
 def _required(entries: dict[str, _Entry], key: str, where: str, example: str) -> _Entry:
@@ -294,7 +294,7 @@ def _parameters(
     entries: dict[str, _Entry], kind: type[LocalProtocol[Any]], called: str, where: str
 ) -> tuple[Parameters, tuple[str, ...]]:
     """What the file says about the protocol, and the keys that have no effect on it."""
-    found: dict[str, Any] = {}
+    parameters: dict[str, Any] = {}
     ignored = []
     for name, key in PARAMETER_KEYS.items():
         if name not in entries:
@@ -308,8 +308,8 @@ def _parameters(
                     f"does not apply to {called}", f"It takes {takes}; remove {name}.", key.misplaced_code
                 )
             ignored.append(name)
-        found[name] = _parameter(entries[name], key)
-    return Parameters(**found), tuple(ignored)
+        parameters[name] = _parameter(entries[name], key)
+    return Parameters(**parameters), tuple(ignored)
 
 
 def _parameter(entry: _Entry, key: ParameterKey) -> Any:
@@ -350,23 +350,23 @@ def _attributes(entry: _Entry, where: str, *, mean: bool) -> tuple[Attribute, ..
     example = "attributes: [{name: age, domain: {size: 8}}, {name: sex, domain: {labels: [f, m]}}]"
     if not syntax.is_list(entry.node) or not all(map(syntax.is_mapping, entry.node.value)):
         raise entry.fail("must be a list of mappings", f"Write {example}.", "E-COLLECTION-ATTRIBUTES")
-    found = []
+    attributes = []
     for node in entry.node.value:
         keys = _mapping(node, ("name", "domain"), where, "an attribute")
         line = f"{where}:{node.start_mark.line + 1}"
         name = _required(keys, "name", line, "name: age").text()
         domain = _required(keys, "domain", line, "domain: {size: 8}")
         try:
-            found.append(Attribute(name, _domain(domain, where, mean=mean)))
+            attributes.append(Attribute(name, _domain(domain, where, mean=mean)))
         except CollectionError as error:
             raise error.at(domain.where) from None
-    if len(found) < 2:
+    if len(attributes) < 2:
         raise entry.fail(
-            f"must list at least two, not {len(found)}",
+            f"must list at least two, not {len(attributes)}",
             f"Use domain for a single one, or write {example}.",
             "E-COLLECTION-ATTRIBUTES",
         )
-    return tuple(found)
+    return tuple(attributes)
 
 
 def _domain(entry: _Entry, where: str, *, mean: bool = False) -> Domain:

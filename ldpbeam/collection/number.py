@@ -39,9 +39,9 @@ def exact_number(given: Any) -> Fraction:
 
 def _of_text(text: str) -> Fraction:
     trimmed = text.strip(" \t")
-    found = _TEXT.fullmatch(trimmed) if len(trimmed) <= LONGEST else None
-    if found is None or not (found[2] or found[3]):
+    match = _TEXT.fullmatch(trimmed) if len(trimmed) <= LONGEST else None
+    if match is None or not (match[2] or match[3]):
         raise ValueError("not a finite number in decimal digits, such as 20, 0.5 or 1e-3")
-    after = found[3] or ""
-    digits = Fraction(int(found[2] + after)) * Fraction(10) ** (int(found[4] or 0) - len(after))
-    return -digits if found[1] == "-" else digits
+    after = match[3] or ""
+    digits = Fraction(int(match[2] + after)) * Fraction(10) ** (int(match[4] or 0) - len(after))
+    return -digits if match[1] == "-" else digits

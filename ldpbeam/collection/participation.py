@@ -53,11 +53,11 @@ class Participation:
         Floyd's method (Bentley and Floyd, A sample of brilliance, CACM 1987): for j = T − m .. T − 1 a word
         below j + 1 is taken; it is an epoch, or where it was drawn before, j is.
         """
-        found: set[int] = set()
+        epochs: set[int] = set()
         for limit in self.limits:
             drawn = randomness.word(limit)
-            found.add(limit - 1 if drawn in found else drawn)
-        return tuple(sorted(found))
+            epochs.add(limit - 1 if drawn in epochs else drawn)
+        return tuple(sorted(epochs))
 
     def as_record(self) -> dict[str, int]:
         """Both numbers, for JSON."""

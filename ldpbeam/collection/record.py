@@ -69,13 +69,13 @@ def collection_of(record: Mapping[str, Any]) -> Collection:
             epochs=Epochs(**{name: _typed(record["epochs"][name], int, name) for name in _EPOCHS}),
             participation=Participation(**record["participation"]) if "participation" in record else None,
         )
-        digest, found = record["digest"], made.digest_hex
+        digest, computed = record["digest"], made.digest_hex
     except CollectionError:
         raise
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
         raise _damaged(f"{type(error).__name__}: {error}") from None
-    if found != digest:
-        raise _damaged(f"its digest would be {found}")
+    if computed != digest:
+        raise _damaged(f"its digest would be {computed}")
     return made
 
 
@@ -96,27 +96,27 @@ def _parameters(record: Mapping[str, Any]) -> Parameters:
     Raises:
         TypeError, ValueError: one is not, or is of no name that there is.
     """
-    found: dict[str, Any] = {}
+    parameters: dict[str, Any] = {}
     for name, value in record.items():
         key = PARAMETER_KEYS.get(name)
         if key is None:
             raise ValueError("it has an unknown parameter")
         if value is None:
-            found[name] = None
+            parameters[name] = None
         elif key.kind is Kind.CHOICE:
-            found[name] = key.convert(_typed(value, str, name))
+            parameters[name] = key.convert(_typed(value, str, name))
         elif key.kind is Kind.INTEGER:
-            found[name] = _typed(value, int, name)
+            parameters[name] = _typed(value, int, name)
             if not key.least <= value <= key.most and value != key.default:
                 raise ValueError(f"{name} is outside its limits")
         else:
-            found[name] = _typed(value, int | float, name)
-    return Parameters(**found)
+            parameters[name] = _typed(value, int | float, name)
+    return Parameters(**parameters)
 
 
 def _participation_record(collection: Collection) -> dict[str, Any]:
-    found = collection.participation
-    return {} if found is None else {"participation": found.as_record()}
+    participation = collection.participation
+    return {} if participation is None else {"participation": participation.as_record()}
 
 
 def _domain_record(domain: Domain) -> dict[str, Any]:

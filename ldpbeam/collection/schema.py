@@ -133,10 +133,10 @@ def _parameter(key: ParameterKey) -> dict[str, Any]:
         Kind.INTEGER: {"type": "integer", "minimum": key.least, "maximum": key.most},
         Kind.CHOICE: {"enum": list(key.choices)},
     }
-    found = kinds[key.kind]
+    schema = kinds[key.kind]
     if key.default is not None:
-        found = found | {"default": getattr(key.default, "value", key.default)}
-    return {"anyOf": [{"const": key.word}, found]} if key.word else found
+        schema = schema | {"default": getattr(key.default, "value", key.default)}
+    return {"anyOf": [{"const": key.word}, schema]} if key.word else schema
 
 
 def _takes(kind: type[LocalProtocol[Any]]) -> dict[str, Any]:

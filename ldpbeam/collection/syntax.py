@@ -56,9 +56,9 @@ def compose(text: str) -> yaml.Node | None:
     import yaml
 
     text = text.removeprefix("\ufeff")
-    if found := _ODD_BREAK.search(text):
-        why = f"U+{ord(found[0]):04X} ends a line in one version of YAML, and not in another"
-        raise NotYamlError(why, text.count("\n", 0, found.start()) + 1)
+    if match := _ODD_BREAK.search(text):
+        why = f"U+{ord(match[0]):04X} ends a line in one version of YAML, and not in another"
+        raise NotYamlError(why, text.count("\n", 0, match.start()) + 1)
     try:
         return yaml.compose(_indented(text), Loader=_loader())
     except yaml.reader.ReaderError as error:
@@ -194,11 +194,11 @@ def readings(node: yaml.Node) -> list[int | float | None]:
 
     if not isinstance(node.value, str) or len(node.value) > _SHOWN:
         return [None, None]
-    found: list[int | float | None] = []
+    numbers: list[int | float | None] = []
     for loader in (yaml.SafeLoader, _loader()):
         try:
             read = yaml.load(node.value, loader)  # noqa: S506 - both are safe
         except (yaml.YAMLError, ValueError, OverflowError):
             read = None
-        found.append(read if isinstance(read, (int, float)) and not isinstance(read, bool) else None)
-    return found
+        numbers.append(read if isinstance(read, (int, float)) and not isinstance(read, bool) else None)
+    return numbers

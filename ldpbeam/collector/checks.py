@@ -59,12 +59,12 @@ def judge(bodies: Sequence[bytes], collections: Mapping[int, Collection]) -> Jud
         bodies: as they came.
         collections: by digest.
     """
-    found = codec.joined(bodies)
-    rows, batches, _ = codec.parse(found)
+    frames = codec.joined(bodies)
+    rows, batches, _ = codec.parse(frames)
     verdicts = [_MALFORMED] * len(bodies)
     parts: dict[tuple[int, int], list[tuple[np.ndarray, np.ndarray]]] = {}
-    _judge_rows(rows, np.searchsorted(found.offsets, rows.place), collections, verdicts, parts)
-    _judge_batches(batches, np.searchsorted(found.offsets, batches.place), collections, verdicts, parts)
+    _judge_rows(rows, np.searchsorted(frames.offsets, rows.place), collections, verdicts, parts)
+    _judge_batches(batches, np.searchsorted(frames.offsets, batches.place), collections, verdicts, parts)
     columns = [
         ReportColumns(
             digest, epoch, np.concatenate([ids for ids, _ in some]), np.concatenate([p for _, p in some])

@@ -236,10 +236,10 @@ class Collector:
         except Unsafe:
             raise _Refused(503, "unavailable", _UNSAFE_SECONDS) from None
         if verdict.reason is not None:
-            said = verdict.reason.explanation
+            explanation = verdict.reason.explanation
             if verdict.reason is Reason.MALFORMED:
-                said = unread_format(body[:SAMPLE], body[-TAIL:], "body") or said
-            return _answer(_STATUS.get(verdict.reason, 400), verdict.reason.value, said=said)
+                explanation = unread_format(body[:SAMPLE], body[-TAIL:], "body") or explanation
+            return _answer(_STATUS.get(verdict.reason, 400), verdict.reason.value, explanation=explanation)
         return web.Response(status=204, headers=_OURS)
 
     def _oversize(self) -> _Refused:
@@ -323,8 +323,8 @@ class Collector:
 _OURS = {"Server": "ldpbeam"}
 
 
-def _answer(status: int, reason: str, retry: str = "", said: str = "") -> web.Response:
-    body = {"reason": reason, **({"explanation": said} if said else {})}
+def _answer(status: int, reason: str, retry: str = "", explanation: str = "") -> web.Response:
+    body = {"reason": reason, **({"explanation": explanation} if explanation else {})}
     headers = _OURS | {"Content-Type": "application/json"} | ({"Retry-After": retry} if retry else {})
     return web.Response(status=status, body=json.dumps(body).encode() + b"\n", headers=headers)
 

@@ -147,11 +147,11 @@ class FileStore:
             self._reserved = file_size(self._folder / _RESERVE) or 0
             self.publish()
         except OSError as error:
-            found = disk_error(error, str(error.filename or self._folder))
-            if found is None or error.errno not in _NO_ROOM:
+            refusal = disk_error(error, str(error.filename or self._folder))
+            if refusal is None or error.errno not in _NO_ROOM:
                 self._lock.release()
-                raise found or error from None
-            self._notice(found)  # devices hear 503 until there is room
+                raise refusal or error from None
+            self._notice(refusal)  # devices hear 503 until there is room
 
     def commit(self, columns: Sequence[ReportColumns]) -> None:
         """As in :class:`Store`. After a failure the next commit begins a new journal."""

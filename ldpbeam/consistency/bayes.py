@@ -64,11 +64,11 @@ def bayes(estimates: FloatArray, noise: Noise) -> FloatArray:
     values = checked(estimates)
     if noise.n == 0:
         return uniform(values.size)
-    found = shrunk(values, noise)
+    posterior = shrunk(values, noise)
     # Variances are linear in frequencies, which add up to 1. Sorted: one sum, however values are numbered.
     variance = values.size * noise.floor_variance + float(np.diff(noise.variance(np.array([0.0, 1.0])))[0])
-    moved = float(np.sum(np.sort(np.square(found - values))))
-    return found if moved >= LEAST_MOVED * variance else project(values)
+    moved = float(np.sum(np.sort(np.square(posterior - values))))
+    return posterior if moved >= LEAST_MOVED * variance else project(values)
 
 
 def shrunk(values: FloatArray, noise: Noise) -> FloatArray:

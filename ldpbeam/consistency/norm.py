@@ -72,12 +72,12 @@ def norm_cut(estimates: FloatArray, noise: Noise) -> FloatArray:
     if float(np.sum(values)) <= 1.0 + SLACK:
         return values
     order = np.argsort(-values, kind="stable")
-    kept = int(np.count_nonzero(np.cumsum(values[order]) <= 1.0 + SLACK))
+    positive = int(np.count_nonzero(np.cumsum(values[order]) <= 1.0 + SLACK))
     result = np.zeros_like(values)
-    if kept == 0:
+    if positive == 0:
         result[order[0]] = 1.0
     else:
-        result[order[:kept]] = values[order[:kept]]
+        result[order[:positive]] = values[order[:positive]]
     return result
 
 

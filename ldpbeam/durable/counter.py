@@ -86,8 +86,8 @@ def _packed(number: int) -> bytes:
 
 
 def _number(content: bytes, place: int) -> int | None:
-    found = content[place * _BLOCK : place * _BLOCK + _SIZE]
-    if len(found) < _SIZE:
+    packed = content[place * _BLOCK : place * _BLOCK + _SIZE]
+    if len(packed) < _SIZE:
         return None
-    (number,) = unpack("<Q", found[:8])
-    return int(number) if _packed(number) == found else None
+    (number,) = unpack("<Q", packed[:8])
+    return int(number) if _packed(number) == packed else None

@@ -33,13 +33,13 @@ def parse_document(text: str | bytes) -> dict[str, Any]:
         ValueError: the text is no JSON.
         DamageError: the text is no object with a key ``sha256``, or the digest is of another content.
     """
-    found = json.loads(text)
-    if not isinstance(found, dict) or _KEY not in found:
+    content = json.loads(text)
+    if not isinstance(content, dict) or _KEY not in content:
         raise DamageError("it has no key sha256")
-    digest = found.pop(_KEY)
-    if digest != _digest(found):
+    digest = content.pop(_KEY)
+    if digest != _digest(content):
         raise DamageError("its key sha256 is that of another content")
-    return found
+    return content
 
 
 def _digest(content: Mapping[str, Any]) -> str:

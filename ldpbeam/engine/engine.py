@@ -110,8 +110,8 @@ class LocalStream:
         engine = config.engine
         try:
             self._state = StreamState(self._landing, config.outputs.output, self._schedules)
-            self._keeper = TimeKeeper(clock, wait, engine.settle, engine.patience, self._state.clock)
-            self._mark = Watermark(self._keeper, engine.settle, engine.patience)
+            self._keeper = TimeKeeper(clock, wait, engine.watermark_delay, engine.patience, self._state.clock)
+            self._mark = Watermark(self._keeper, engine.watermark_delay, engine.patience)
             if self._state.number:  # messages have come, be it only such as say nothing of the time
                 self._mark.at_least(self._state.watermark)
             if isinstance(source, Files):
@@ -210,7 +210,7 @@ class LocalStream:
 
     def _listen(self) -> int | None:
         """No message has come: after a while there is none, unless the source could not have given it."""
-        if self.idle_seconds < self._config.engine.settle:
+        if self.idle_seconds < self._config.engine.watermark_delay:
             return None
         if not self._connected():
             # Nothing of what was published meanwhile has come yet: the silence begins when it can.
@@ -254,11 +254,11 @@ class LocalStream:
             self._published += len(some)
         if due or everything or self._record_is_old():
             engine = self._config.engine
-            self._state.settle(
+            self._state.maintain(
                 clock=self._keeper.record(),
                 # Epochs that closed before it are no longer kept to be counted again.
                 horizon=self.watermark - engine.keep_landed * _MICROS,
-                keep=engine.keep_accounts,
+                in_memory=engine.keep_accounts,
                 forget_before=self.watermark // _MICROS - engine.keep_accounting,
                 exists=self._source.exists if isinstance(self._source, Files) else lambda name: True,
             )

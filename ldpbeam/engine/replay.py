@@ -46,9 +46,9 @@ def replay_stream(rejects: Rejects) -> Replayed:
     revisions = engine.revisions()
     try:
         for table in rejects.tables:
-            found = _mended(int(table.stem.rpartition("-")[2]), engine)
-            if found is not None:
-                engine.take_up(found)
+            judged = _mended(int(table.stem.rpartition("-")[2]), engine)
+            if judged is not None:
+                engine.take_up(judged)
     finally:
         engine.stop()
     assert engine.record is not None  # noqa: S101 - stop() writes it

@@ -126,12 +126,12 @@ def _require_own(output: str) -> None:
     folder = Path(output)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        found = sorted(p.name for p in folder.iterdir() if not p.name.endswith(".tmp"))
+        names = sorted(p.name for p in folder.iterdir() if not p.name.endswith(".tmp"))
     except OSError as error:
         raise unusable(output, error) from None
-    foreign = sorted(set(found) - _OWN)
-    if foreign or (found and "landing" not in found):
-        what = foreign[0] if foreign else found[0]
+    foreign = sorted(set(names) - _OWN)
+    if foreign or (names and "landing" not in names):
+        what = foreign[0] if foreign else names[0]
         raise UsageError(
             "E-USAGE-OUTPUT",
             f"{output} holds {what!r}, which no stream has written",

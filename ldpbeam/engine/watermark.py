@@ -70,7 +70,7 @@ class _SuspectAges:
 
 
 class _OldMessages(Enum):
-    """How the watermark moves while most messages that come are older than ``settle``."""
+    """How the watermark moves while most messages that come are older than ``delay``."""
 
     HOLD = auto()  # it stands still: their age is new, or a backlog is worked off
     FOLLOW = auto()  # it follows their time: they are a replay, whose times advance
@@ -82,7 +82,7 @@ class TimeKeeper:
 
     Between two comparisons it goes on with the steady clock. The wall clock is followed while it does the
     same. A jump that the steady clock does not confirm is believed when messages agree with it, or when it
-    has lasted for ``patience`` and no message has contradicted it. Where all messages of ``settle`` seconds
+    has lasted for ``patience`` and no message has contradicted it. Where all messages of ``delay`` seconds
     come from the future, or look too old by the same age although none has ever been fresh, it is the clock
     that is wrong: their time is taken.
     """
@@ -91,7 +91,7 @@ class TimeKeeper:
         self,
         wall: Callable[[], float],
         steady: Callable[[], float],
-        settle: float,
+        delay: float,
         patience: float,
         recorded: Mapping[str, Any] | None = None,
     ) -> None:
@@ -100,12 +100,12 @@ class TimeKeeper:
         Args:
             wall: seconds since 1970, of a clock that may be wrong.
             steady: seconds of a clock that never jumps.
-            settle: seconds for which a message may be under way.
+            delay: seconds for which a message may be under way.
             patience: seconds after which a witness is believed that nobody contradicts.
             recorded: :meth:`record` of an earlier engine.
         """
         self._wall, self._steady = wall, steady
-        self._settle, self._patience = settle, patience
+        self._delay, self._patience = delay, patience
         begin = steady()
         self._offset = wall() - begin
         self.confirmed = False
@@ -172,7 +172,7 @@ class TimeKeeper:
         """Hold the time against messages that were just pulled; gives whether they are fresh.
 
         ``age``: by how many seconds the broker's time of most of them lies before :meth:`now`. Fresh ones are
-        neither older than ``settle`` nor from the future.
+        neither older than ``delay`` nor from the future.
         """
         steady, apart = self._steady(), self._wall() - self._steady() - self._offset
         if self._fresh(age):
@@ -190,7 +190,7 @@ class TimeKeeper:
         suspect.best = min(suspect.best, age, key=abs)
         passed = steady - suspect.since
         # Nothing comes from the future. Old messages may have been held up, if they were fresh before.
-        if passed < (self._patience if age > 0 and self._heard else self._settle):
+        if passed < (self._patience if age > 0 and self._heard else self._delay):
             return False
         if age > 0 and suspect.first - age >= _PACE * passed:
             # The messages are old, and less so from one to the next: what has piled up is worked off.
@@ -201,7 +201,7 @@ class TimeKeeper:
         return self._fresh(age - suspect.best)
 
     def _fresh(self, age: float) -> bool:
-        return -_TOLERANCE <= age <= self._settle
+        return -_TOLERANCE <= age <= self._delay
 
     def _believe(self, offset: float) -> None:
         self._offset, self.confirmed, self._heard, self._slack = offset, True, True, _TOLERANCE
@@ -240,14 +240,14 @@ class Pull:
 class Watermark:
     """Up to when no message is missing, as far as anybody can know.
 
-    It follows the time at a distance of ``settle``, however many messages there are. It stands still while
+    It follows the time at a distance of ``delay``, however many messages there are. It stands still while
     most of what is pulled is older than that: then older messages may be waiting. Single old messages do not
     hold it. Where the broker's times are fresh and only the publishers' stamps are old, as in a replay, they
     hold it while they advance; stamps that stand still hold it for ``patience`` at most.
     """
 
-    def __init__(self, keeper: TimeKeeper, settle: float, patience: float) -> None:
-        self._keeper, self._settle, self._patience = keeper, settle, patience
+    def __init__(self, keeper: TimeKeeper, delay: float, patience: float) -> None:
+        self._keeper, self._delay, self._patience = keeper, delay, patience
         self._hold: _SuspectAges | None = None
         self._mode = _OldMessages.HOLD
         self.micros = 0
@@ -273,8 +273,8 @@ class Watermark:
         if fresh:
             self.micros = min(self.micros, max(0, round((pulled.until + shift) * _MICROS)))
         age = float(np.median(pulled.arrival_ages)) + shift
-        horizon = pulled.until + shift - self._settle
-        if age <= self._settle:
+        horizon = pulled.until + shift - self._delay
+        if age <= self._delay:
             self._hold, self._mode = None, _OldMessages.HOLD
             return round(horizon * _MICROS)
         if self._hold is None:
@@ -293,12 +293,12 @@ class Watermark:
         return round((horizon - (age if self._mode is _OldMessages.FOLLOW else 0.0)) * _MICROS)
 
     def silence(self) -> int | None:
-        """Up to when nothing is missing after ``settle`` seconds of silence; None where it is not known."""
+        """Up to when nothing is missing after ``delay`` seconds of silence; None where it is not known."""
         now = self._keeper.now()
         if not (self.known and self._keeper.confirmed):
             return None
         self._hold, self._mode = None, _OldMessages.HOLD
-        return round((now - self._settle) * _MICROS)
+        return round((now - self._delay) * _MICROS)
 
     def advance(self, micros: int | None) -> None:
         """Never back."""

@@ -109,13 +109,13 @@ def law(c: Any, n: Any, held: Any, chances: Any, mine: Any, theirs: Any) -> Any:
     if unasked == 0.0:
         return _sum_of_two(c, n, held, own, other, mine, theirs)
     f = held / n
-    kept = 1.0 - unasked * (1.0 - f)
-    m = min(held / kept, 1.0 * n) if f > 0.0 else 0.0
-    below, at = _sum_of_two(c, n, m, other + kept * gap, other, mine, theirs)
+    asked = 1.0 - unasked * (1.0 - f)
+    m = min(held / asked, 1.0 * n) if f > 0.0 else 0.0
+    below, at = _sum_of_two(c, n, m, other + asked * gap, other, mine, theirs)
     if unasked < NEARLY_ALL and f > 0.0:
-        kept = 1.0 - unasked * f
-        m = min((n - held) / kept, 1.0 * n)
-        over, same = _sum_of_two(n - c, n, m, 1.0 - own + kept * gap, 1.0 - own, mine, theirs)
+        asked = 1.0 - unasked * f
+        m = min((n - held) / asked, 1.0 * n)
+        over, same = _sum_of_two(n - c, n, m, 1.0 - own + asked * gap, 1.0 - own, mine, theirs)
         below += f * (1.0 - over - same - below)
         at += f * (same - at)
     return below, at

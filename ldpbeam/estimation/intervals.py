@@ -25,19 +25,19 @@ def threshold(frequency: Any) -> Any:
     Args:
         frequency: float64 (k,); NaN is left out.
     """
-    found, before, number = -math.inf, -1, 0
+    level, before, number = -math.inf, -1, 0
     while number != before:
         before, number, total = number, 0, 0.0
         for v in range(frequency.size):
-            if frequency[v] > found:
+            if frequency[v] > level:
                 number += 1
                 total += frequency[v]
-        found = (total - 1.0) / number
-    return found
+        level = (total - 1.0) / number
+    return level
 
 
 @kernel
-def frequencies(support: Any, reports: Any, chances: Any, sum_to_one: Any, found: Any) -> None:
+def frequencies(support: Any, reports: Any, chances: Any, sum_to_one: Any, numbers: Any) -> None:
     """Frequencies and standard errors. Values without a report have NaN.
 
     Args:
@@ -45,18 +45,18 @@ def frequencies(support: Any, reports: Any, chances: Any, sum_to_one: Any, found
         chances: own, other, own − other, and which share of the population is not asked.
         sum_to_one: whether variances take the nearest frequencies that are not negative and add up to 1, or
             each estimate, clipped to [0, 1].
-        found: float64 (6, k), its first two rows are written.
+        numbers: float64 (6, k), its first two rows are written.
     """
     own, other, gap, unasked = chances
     steep = 1 / (gap * gap)
     for v in range(support.size):
-        found[0, v] = (support[v] / reports[v] - other) / gap if reports[v] > 0 else math.nan
-    off = threshold(found[0]) if sum_to_one else 0.0
+        numbers[0, v] = (support[v] / reports[v] - other) / gap if reports[v] > 0 else math.nan
+    off = threshold(numbers[0]) if sum_to_one else 0.0
     for v in range(support.size):
-        share = min(max(found[0, v] - off, 0.0), 1.0)
+        share = min(max(numbers[0, v] - off, 0.0), 1.0)
         spread = share * own * (1 - own) + (1 - share) * other * (1 - other)
         error = math.sqrt((spread * steep + unasked * share * (1 - share)) / reports[v])
-        found[1, v] = error if reports[v] > 0 else math.nan
+        numbers[1, v] = error if reports[v] > 0 else math.nan
 
 
 @kernel
@@ -89,7 +89,7 @@ def _root(frequency: Any, s: Any, sign: Any, chances: Any) -> Any:
 
 
 @kernel
-def score_limits(support: Any, reports: Any, ties: Any, chances: Any, z: Any, found: Any) -> None:
+def score_limits(support: Any, reports: Any, ties: Any, chances: Any, z: Any, numbers: Any) -> None:
     """Limits of the score test, its normal law corrected for skewness (Cornish and Fisher, 1937).
 
     The test of f compares x = C + 1/2 − tie with n μ(f) ± z √(n V(f)) + n K(f)/V(f)·(z² − 1)/6, where V is
@@ -101,14 +101,14 @@ def score_limits(support: Any, reports: Any, ties: Any, chances: Any, z: Any, fo
         ties: float64 (k,), in (0, 1).
         chances: as of :func:`frequencies`.
         z: float64 (2,), quantiles of the normal law.
-        found: float64 (6, k), its last four rows are written: low and high of either level.
+        numbers: float64 (6, k), its last four rows are written: low and high of either level.
     """
     _, other, gap, _ = chances
     for side in range(4):
         q, sign = z[side // 2], 2.0 * (side % 2) - 1.0
         for v in range(support.size):
             if reports[v] <= 0:
-                found[2 + side, v] = math.nan
+                numbers[2 + side, v] = math.nan
                 continue
             n = 1.0 * reports[v]
             s = q * q / n
@@ -116,7 +116,7 @@ def score_limits(support: Any, reports: Any, ties: Any, chances: Any, z: Any, fo
             second, third = cumulants(_root(frequency, s, sign, chances), chances)
             skew = third / second if second > 0.0 else 0.0
             frequency -= skew * (q * q - 1.0) / (6.0 * n * gap)
-            found[2 + side, v] = _root(frequency, s, sign, chances)
+            numbers[2 + side, v] = _root(frequency, s, sign, chances)
 
 
 @kernel
@@ -134,7 +134,7 @@ def distance(n: Any, chances: Any) -> Any:
 
 
 @kernel
-def exact_limits(values: Any, few: Any, chances: Any, tails: Any, memory: Any, found: Any) -> None:
+def exact_limits(values: Any, few: Any, chances: Any, tails: Any, memory: Any, numbers: Any) -> None:
     """Put limits of the exact law in place of those whose frequency gives a count a variance below ``few``.
 
     Args:
@@ -143,7 +143,7 @@ def exact_limits(values: Any, few: Any, chances: Any, tails: Any, memory: Any, f
         chances: as of :func:`frequencies`.
         tails: float64 (2,), areas of one tail.
         memory: as of :func:`ldpbeam.estimation.exact_limits.limit`.
-        found: float64 (6, k), as :func:`score_limits` leaves it.
+        numbers: float64 (6, k), as :func:`score_limits` leaves it.
     """
     support, reports, ties = values
     before, step = -1, 1.0
@@ -158,18 +158,18 @@ def exact_limits(values: Any, few: Any, chances: Any, tails: Any, memory: Any, f
         if n != before:
             before, step = n, distance(n, chances)
         for side in range(4):
-            second, _ = cumulants(found[2 + side, v], chances)
+            second, _ = cumulants(numbers[2 + side, v], chances)
             if n * second < few:
-                guess = min(max(found[2 + side, v], 0.0), 1.0) * n
+                guess = min(max(numbers[2 + side, v], 0.0), 1.0) * n
                 setting = step, chances
                 held = limit(c, n, tie, tails[side // 2], side % 2 == 1, guess, setting, memory)
-                found[2 + side, v] = held / n
+                numbers[2 + side, v] = held / n
 
 
 @kernel
-def end_within(found: Any) -> None:
+def end_within(numbers: Any) -> None:
     """End intervals at 0 and 1, or at the estimate where it lies beyond; found float64 (6, k)."""
-    for v in range(found.shape[1]):
+    for v in range(numbers.shape[1]):
         for low in (2, 4):
-            found[low, v] = min(max(found[low, v], 0.0), 1.0, found[0, v])
-            found[low + 1, v] = max(min(found[low + 1, v], 1.0), 0.0, found[0, v])
+            numbers[low, v] = min(max(numbers[low, v], 0.0), 1.0, numbers[0, v])
+            numbers[low + 1, v] = max(min(numbers[low + 1, v], 1.0), 0.0, numbers[0, v])

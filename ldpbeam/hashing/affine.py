@@ -253,14 +253,14 @@ def _bounds(g: int) -> Uints:
     """The first half-word of each symbol, and the end of the last: ceil(y 2**32 / g), y = 0 .. g."""
     import numpy as np
 
-    found: Uints = read_only((-(-np.arange(g + 1) * _HALF_WORDS // g)).astype(np.uint64))
-    return found
+    bounds: Uints = read_only((-(-np.arange(g + 1) * _HALF_WORDS // g)).astype(np.uint64))
+    return bounds
 
 
 @lru_cache(maxsize=64)
 def _average_collision(size: int, g: int) -> float:
     """Of three different values among 0 .. size − 1, on average."""
-    found = places = 0.0
+    total = places = 0.0
     alike: dict[tuple[int, int], float] = {}
     for q in range(1, size):
         for r in range(q + 1, size):
@@ -268,6 +268,6 @@ def _average_collision(size: int, g: int) -> float:
             line = q // common, r // common
             if line not in alike:
                 alike[line] = line_collision(*line, g)
-            found += (size - r) * alike[line]
+            total += (size - r) * alike[line]
             places += size - r
-    return found / places
+    return total / places

@@ -42,18 +42,18 @@ def class_squares(tables: Iterator[Any], functions: int, weights: Floats, counte
         weights: (sums, k).
         counted: (g,), 1 for the symbols that count.
     """
-    found = np.zeros_like(weights)
+    squares = np.zeros_like(weights)
     for symbols in tables:
-        collisions.add_class_squares(symbols, weights, counted, found)
-    return np.asarray(found / functions, np.float64)
+        collisions.add_class_squares(symbols, weights, counted, squares)
+    return np.asarray(squares / functions, np.float64)
 
 
 def class_weights(symbols: Ints, weights: Floats, g: int) -> Floats:
     """Σ of the weights of the values of each symbol, float64 (sums, functions, g)."""
-    found = np.empty((len(weights), len(symbols), g))
-    for row, out in zip(weights, found, strict=True):
+    sums = np.empty((len(weights), len(symbols), g))
+    for row, out in zip(weights, sums, strict=True):
         collisions.class_weights(symbols, row, out)
-    return found
+    return sums
 
 
 def by_triples(weights: Floats, pair: float, triple: float) -> Floats:
@@ -85,7 +85,7 @@ def _pairs_on_lines(weights: Floats, g: int, digits: int) -> Floats:
 
     k, points = weights.shape[1], g**digits
     squares = (weights**2).sum(axis=1, keepdims=True)
-    found = squares - weights**2
+    pairs = squares - weights**2
     places = _digits(g, digits)
     shape, axes = (-1, *(g,) * digits), tuple(range(1, digits + 1))
     rows = max(1, _TOGETHER // points)
@@ -104,8 +104,8 @@ def _pairs_on_lines(weights: Floats, g: int, digits: int) -> Floats:
             lower, upper = (_number(places * by % g, g) for by in (part, part * ratio % g))
             total += (1 if inverse == ratio else 2) * turned[:, lower] * np.conj(turned[:, upper])
         sums = fft.ifftn(total.reshape(shape), axes=axes).real.reshape(len(some), points)[:, :k]
-        found[first : first + rows] += sums - (g - 2) * some**2
-    return np.asarray(found, np.float64)
+        pairs[first : first + rows] += sums - (g - 2) * some**2
+    return np.asarray(pairs, np.float64)
 
 
 @lru_cache(maxsize=4)

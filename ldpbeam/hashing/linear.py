@@ -255,13 +255,13 @@ class LinearFamily(HashFamily):
             halves: Ints = (sums[: self.domain_size] + counts.sum()) >> 1
             return halves
         # Seeds by the place of their highest digit: what those of j digits tell of v is in v's lowest j.
-        found = np.zeros(1, np.int64)
+        supports = np.zeros(1, np.int64)
         for place in range(self.digits):
             low = self.g ** min(place, self._row_digits)
-            table, before = np.zeros(found.size * self.g, np.int64), found
+            table, before = np.zeros(supports.size * self.g, np.int64), supports
             hashing.merge_classes(counts, self.g, before.size, low, table)
             hashing.replace_digits(table, low, self.g)
-            found = np.empty_like(table)
+            supports = np.empty_like(table)
             blocks = before.size // low
             wide = min(blocks, _WIDE)
             turned = np.empty(low * self.g * wide, np.int64)
@@ -270,8 +270,8 @@ class LinearFamily(HashFamily):
                 begin = min(piece, blocks - wide)
                 hashing.rows_to_columns(table, low, begin, self.g, turned)
                 hashing.replace_digits(turned, wide, self.g)
-                hashing.add_columns(turned, low, begin, self.g, before, found)
-        return found[: self.domain_size].copy()
+                hashing.add_columns(turned, low, begin, self.g, before, supports)
+        return supports[: self.domain_size].copy()
 
     @property
     def _row_digits(self) -> int:

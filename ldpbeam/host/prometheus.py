@@ -21,7 +21,7 @@ def family(
     """
     lines = [f"# HELP {name} {meaning}", f"# TYPE {name} {kind}"]
     for labels, value in samples:
-        inside = ",".join(f'{label}="{said}"' for label, said in labels.items())
+        inside = ",".join(f'{label}="{content}"' for label, content in labels.items())
         lines.append(f"{name}{{{inside}}} {_number(value)}")
     return lines
 

@@ -199,10 +199,10 @@ def _descendants(pid: int) -> list[int]:
             # The name of the program, in brackets, may hold anything.
             parent = int(status.read_text().rpartition(")")[2].split()[1])
             children.setdefault(parent, []).append(int(status.parent.name))
-    found: list[int] = []
+    processes: list[int] = []
     waiting = [pid]
     while waiting:
         more = children.get(waiting.pop(), [])
-        found += more
+        processes += more
         waiting += more
-    return found
+    return processes

@@ -180,7 +180,7 @@ class LocalEngine:
             there are twice as many, the older ones move into the archive.
     """
 
-    settle: float = duration(
+    watermark_delay: float = duration(
         30, "Wait this long after an epoch's end for messages under way.", over=Over.LOCAL
     )
     land_every: float = duration(

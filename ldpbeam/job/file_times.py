@@ -45,8 +45,8 @@ def doubtful_times(paths: Sequence[str], collections: Sequence[Collection], now:
 
 def earliest_time(paths: Iterable[str]) -> str | None:
     """The earliest file of some, with its time; None where no file is of this machine."""
-    found = min(file_times(paths), default=None)
-    return None if found is None else f"{found[1]}: the file's own time, {_instant(found[0])}"
+    first = min(file_times(paths), default=None)
+    return None if first is None else f"{first[1]}: the file's own time, {_instant(first[0])}"
 
 
 def file_times(paths: Iterable[str]) -> Iterator[tuple[int, str]]:

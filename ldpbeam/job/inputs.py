@@ -37,7 +37,7 @@ def find_inputs(patterns: Sequence[str]) -> Inputs:
     Raises:
         UsageError: one of them names no file.
     """
-    found: dict[str, str] = {}
+    by_identity: dict[str, str] = {}
     size = 0
     notes: list[str] = []
     passed_over: dict[str, None] = {}
@@ -50,22 +50,22 @@ def find_inputs(patterns: Sequence[str]) -> Inputs:
             if _beside_reports(path):
                 notes.append(f"{path} holds the record or the truth of a simulation: left out")
             else:
-                found.setdefault(_identity(path), path)
+                by_identity.setdefault(_identity(path), path)
         # For a progress display and the number of shards: what patterns share may count twice.
         size += matched.size
         passed_over |= dict.fromkeys((*matched.passed_over, *matched.folders))
-    if not found:
+    if not by_identity:
         raise UsageError(
             "E-USAGE-INPUT",
             f"{' and '.join(map(repr, patterns))} holds no reports",
             remedy="Give the files of reports, or the folder that holds them.",
         )
-    taken_after_all = set(found.values())
+    taken_after_all = set(by_identity.values())
     left = tuple(path for path in passed_over if path not in taken_after_all)
     if left:
         why = "as no data, unfinished, or a folder that is no partition"
         notes.append(f"passed over {len(left):,}, {why}: {some_of(left)}")
-    return Inputs(tuple(sorted(found.values())), size, tuple(dict.fromkeys(notes)), left)
+    return Inputs(tuple(sorted(by_identity.values())), size, tuple(dict.fromkeys(notes)), left)
 
 
 def match_inputs(pattern: str) -> Matched:

@@ -64,23 +64,23 @@ def match_path(pattern: str) -> Matched:
     Raises:
         UsageError: the place is none that can be looked into.
     """
-    found = _Found()
+    matches = _Matches()
     if "://" in pattern:
-        _match_remote(pattern, found)
+        _match_remote(pattern, matches)
     elif os.path.lexists(pattern):
         # A link to nothing is not passed over: it is booked as a file that cannot be read.
         if os.path.isdir(pattern):  # noqa: PTH112 - Beam paths are text
-            found.folder(pattern)
+            matches.folder(pattern)
         else:
-            found.file(pattern)
+            matches.file(pattern)
     else:
         base, parts = _existing(pattern)
         if parts and any(map(WILD.search, parts)):
-            found.matches(base, parts)
-    return found.all()
+            matches.matches(base, parts)
+    return matches.all()
 
 
-class _Found:
+class _Matches:
     """What was found so far on this machine."""
 
     def __init__(self) -> None:
@@ -196,8 +196,8 @@ def _joined(folder: str, name: str) -> str:
 def _entries(folder: str) -> list[Any]:
     """What a folder holds, by name; nothing where it cannot be read."""
     try:
-        with os.scandir(folder or ".") as found:
-            return sorted(found, key=lambda entry: entry.name)
+        with os.scandir(folder or ".") as scanned:
+            return sorted(scanned, key=lambda entry: entry.name)
     except OSError:
         return []
 
@@ -205,7 +205,7 @@ def _entries(folder: str) -> list[Any]:
 # --- object stores
 
 
-def _match_remote(pattern: str, found: _Found) -> None:
+def _match_remote(pattern: str, matches: _Matches) -> None:
     """Objects by their path, by that of a folder, or by a pattern of Beam's file systems."""
     from apache_beam.io.filesystem import FileSystem
     from apache_beam.io.filesystems import FileSystems
@@ -227,27 +227,27 @@ def _match_remote(pattern: str, found: _Found) -> None:
         ) from None
     objects = {one.path: one.size_in_bytes for one in there}
     if pattern in objects:
-        found.files[pattern] = objects[pattern]
+        matches.files[pattern] = objects[pattern]
     elif inside := {path: size for path, size in objects.items() if path.startswith(folder)}:
-        _sift(inside, len(folder), found, partitions=True)
+        _sift(inside, len(folder), matches, partitions=True)
     elif begin < len(pattern):
         fits = re.compile(FileSystem.translate_pattern(pattern + "*" * pattern.endswith("/"))).match
         named = {path: size for path, size in objects.items() if fits(path)}
-        _sift(named, pattern.rfind("/", 0, begin) + 1, found, partitions=False)
+        _sift(named, pattern.rfind("/", 0, begin) + 1, matches, partitions=False)
 
 
-def _sift(objects: Mapping[str, int], begin: int, found: _Found, *, partitions: bool) -> None:
+def _sift(objects: Mapping[str, int], begin: int, matches: _Matches, *, partitions: bool) -> None:
     """Take objects whose names, from a position on, are names of data; of a folder, partitions too."""
     for path, size in objects.items():
         *folders, name = path[begin:].split("/")
         if not name:
             continue  # some stores have objects that stand for folders
         if any(map(is_passed_over, (*folders, name))):
-            found.passed_over.add(path)
+            matches.passed_over.add(path)
         elif partitions and not all(map(is_partition, folders)):
-            found.folders.add(path[: begin + len(folders[0]) + 1])
+            matches.folders.add(path[: begin + len(folders[0]) + 1])
         else:
-            found.files[path] = size
+            matches.files[path] = size
 
 
 def some_of(paths: Iterable[str], most: int = 5) -> str:

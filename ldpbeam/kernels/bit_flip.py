@@ -66,11 +66,11 @@ def locate(sets: Any, values: Any) -> Ints:
     n, d = sets.shape
     positions = np.empty(n, np.int64)
     for r in range(n):
-        found = d
+        place = d
         for i in range(d):
             if sets[r, i] == values[r]:
-                found = i
-        positions[r] = found
+                place = i
+        positions[r] = place
     return positions
 
 
@@ -238,15 +238,15 @@ def read_accepted(payloads: Any, threshold: Any, start: Any, step: Any, width: A
     """
     sign = np.uint64(1) << np.uint64(63)
     edge = np.int64((threshold << np.uint64(32)) + sign)
-    found = 0
+    accepted = 0
     for i in range(payloads.shape[0]):
         if payloads[i, 16] == np.uint8(0):
             continue
-        start[found] = np.int64(integer(payloads, i, 8, 8) + sign)
-        step[found] = np.int64(integer(payloads, i, 0, 8))
-        width[found] = edge
-        found += 1
-    return found
+        start[accepted] = np.int64(integer(payloads, i, 8, 8) + sign)
+        step[accepted] = np.int64(integer(payloads, i, 0, 8))
+        width[accepted] = edge
+        accepted += 1
+    return accepted
 
 
 @kernel

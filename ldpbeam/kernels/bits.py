@@ -40,16 +40,16 @@ def _ones(x: Any) -> Any:
 @copied
 def _ones_at(payloads: Any, at: Any, width: Any) -> Any:
     """The number of ones in ``width`` bytes from payloads[at] on."""
-    found, rest, whole = np.uint64(0), np.uint64(0), width >> 3 << 3
+    total, rest, whole = np.uint64(0), np.uint64(0), width >> 3 << 3
     for j in range(0, whole, 8):
-        found += _ones(_word(payloads, at + np.uint64(j)))
+        total += _ones(_word(payloads, at + np.uint64(j)))
     if whole < width and width >= 8:
         # The last 8 bytes, without those that were looked at.
         rest = _word(payloads, at + np.uint64(width - 8)) >> np.uint64(8 * (8 - width + whole))
     elif whole < width:
         for j in range(width):
             rest = rest << np.uint64(8) | np.uint64(payloads[at + np.uint64(j)])
-    return found + _ones(rest)
+    return total + _ones(rest)
 
 
 @kernel
@@ -89,14 +89,14 @@ def check_bits(payloads: Any, width: Any, unused: Any, least: Any, most: Any, co
 
 
 @kernel
-def count_rare(payloads: Any, width: Any, few: Any, many: Any, found: Any) -> None:
+def count_rare(payloads: Any, width: Any, few: Any, many: Any, totals: Any) -> None:
     """found[0] += the number of payloads with at least ``many`` ones, found[1] += with at most ``few``.
 
     Args:
         payloads: uint8 (n · w,), one after the other.
         width: w, their bytes.
         few, many: int64.
-        found: int64 (2,), added to.
+        totals: int64 (2,), added to.
     """
     at, above, below = np.uint64(0), np.int64(0), np.int64(0)
     for _ in range(payloads.size // width):
@@ -104,8 +104,8 @@ def count_rare(payloads: Any, width: Any, few: Any, many: Any, found: Any) -> No
         above += np.int64(ones >= many)
         below += np.int64(ones <= few)
         at += np.uint64(width)
-    found[0] += above
-    found[1] += below
+    totals[0] += above
+    totals[1] += below
 
 
 @kernel

@@ -55,7 +55,7 @@ def mixed(name: Any, key: Any) -> Any:
 
 @kernel
 def in_range(
-    ids: Any, key: Any, shift: Any, which: Any, begin: Any, names: Any, positions: Any, found: Any
+    ids: Any, key: Any, shift: Any, which: Any, begin: Any, names: Any, positions: Any, filled: Any
 ) -> Any:
     """Append the ids of one range of their mixed form, and where they are.
 
@@ -65,23 +65,23 @@ def in_range(
         shift: uint64, 64 minus the number of bits of a range, of which there is at least one.
         which: uint64, the range.
         begin: int64, the position of the first of ``ids``.
-        names: uint64, written from ``found`` on: ids; room for all n.
+        names: uint64, written from ``filled`` on: ids; room for all n.
         positions: int64, written likewise: their positions.
-        found: int64, how many have been written before.
+        filled: int64, how many have been written before.
 
     Returns:
         How many are written then.
     """
     for i in range(ids.size):
         # Written in any case, and kept by counting: which ids are of the range cannot be foretold.
-        names[found] = ids[i]
-        positions[found] = begin + i
-        found += np.int64((mixed(ids[i], key) >> shift) == which)
-    return found
+        names[filled] = ids[i]
+        positions[filled] = begin + i
+        filled += np.int64((mixed(ids[i], key) >> shift) == which)
+    return filled
 
 
 @kernel
-def marked_before(ids: Any, key: Any, shift: Any, marks: Any, found: Any) -> Any:
+def marked_before(ids: Any, key: Any, shift: Any, marks: Any, seen: Any) -> Any:
     """Ids before which another one with the same mark has come: each second copy of an id, and a few others.
 
     A mark is the top of id · key. For a secret odd key any two ids share it with a probability of at most
@@ -92,7 +92,7 @@ def marked_before(ids: Any, key: Any, shift: Any, marks: Any, found: Any) -> Any
         key: odd uint64, secret of this process.
         shift: uint64, 64 minus the number of bits of a mark, of which there are at least 3.
         marks: uint8, a bit for each mark, zeroed; written.
-        found: uint64 (n,), written from the start.
+        seen: uint64 (n,), written from the start.
 
     Returns:
         Number of ids found.
@@ -104,7 +104,7 @@ def marked_before(ids: Any, key: Any, shift: Any, marks: Any, found: Any) -> Any
         before = marks[byte]
         marks[byte] = before | np.uint8(1 << bit)
         # Written in any case, and kept by counting: which ids are found cannot be foretold by a processor.
-        found[count] = ids[i]
+        seen[count] = ids[i]
         count += np.int64((before >> bit) & 1)
     return count
 
@@ -166,10 +166,10 @@ def into_buckets(ids: Any, key: Any, shift: Any, ends: Any, names: Any, order: A
 @kernel
 def slots(size: Any) -> Any:
     """How long a hash table of so many ids is: a power of two, at most half full."""
-    found = 16
-    while found < 2 * size:
-        found *= 2
-    return found
+    size_of_table = 16
+    while size_of_table < 2 * size:
+        size_of_table *= 2
+    return size_of_table
 
 
 @kernel

@@ -13,8 +13,13 @@ NEED_MORE, FULL, OVERSIZE, BAD_LENGTH, EMPTIES = 0, 1, 2, 3, 4
 # Kinds of records; the ids of a SCATTERED batch come in several parts, or unpacked.
 MALFORMED, REPORT, BATCH, SCATTERED = 0, 1, 2, 3
 
-# The wire type of each field of Report and ReportBatch that is not repeated, by its number; 9 for none.
-_ONCE = np.array([9, 1, 0, 1, 2, 0, 9, 2], np.uint64)
+# Where fields of Report and ReportBatch go, by tag (8 * number + wire type): the column of a number in the
+# words, and the first of two columns of bytes in the spans.
+_WORD, _SPAN, _IDS = np.full(64, -1), np.full(64, -1), 4
+_WORD[[8 * 1 + 1, 8 * 2, 8 * 3 + 1, 8 * 5]] = 0, 1, 2, 3
+_SPAN[[8 * 4 + 2, 8 * 7 + 2, 8 * 6 + 1, 8 * 6 + 2]] = 0, 2, _IDS, _IDS
+# The tag of an id that is not packed.
+_ONE_ID = 8 * 6 + 1
 
 # So deep may groups be nested, as in the protobuf library.
 _DEPTH = 100
@@ -40,39 +45,39 @@ def split_frames(buffer: Any, start: Any, limit: Any, offsets: Any, lengths: Any
     """
     position = start
     size = buffer.size
-    found = 0
+    frames = 0
     zeros = start  # end of the last run of zeros
-    while found < offsets.size:
+    while frames < offsets.size:
         if position >= zeros:
             zeros = position
             while zeros < size and buffer[zeros] == 0:
                 zeros += 1
             if zeros - position >= _EMPTIES:
-                return found, zeros, EMPTIES, zeros - position
+                return frames, zeros, EMPTIES, zeros - position
         length = np.uint64(0)
         at = position
         shift = 0
         while True:
             if at >= size:
-                return found, position, NEED_MORE, 0
+                return frames, position, NEED_MORE, 0
             byte = buffer[at]
             at += 1
             if shift > 56:
-                return found, position, BAD_LENGTH, 0
+                return frames, position, BAD_LENGTH, 0
             length |= np.uint64(byte & 127) << np.uint64(shift)
             shift += 7
             if byte < 128:
                 break
         if length > np.uint64(limit):
             # The caller needs to know how many bytes to skip; absurd lengths run to the end of the file.
-            return found, at, OVERSIZE, np.int64(length & np.uint64(0x7FFFFFFFFFFFFFFF))
+            return frames, at, OVERSIZE, np.int64(length & np.uint64(0x7FFFFFFFFFFFFFFF))
         if at + np.int64(length) > size:
-            return found, position, NEED_MORE, 0
-        offsets[found] = at
-        lengths[found] = np.int64(length)
-        found += 1
+            return frames, position, NEED_MORE, 0
+        offsets[frames] = at
+        lengths[frames] = np.int64(length)
+        frames += 1
         position = at + np.int64(length)
-    return found, position, FULL, 0
+    return frames, position, FULL, 0
 
 
 @kernel
@@ -140,115 +145,93 @@ def _skip_group(  # noqa: PLR0911, PLR0912 - as below
 
 
 @kernel
-def parse_records(  # noqa: PLR0912, PLR0915 - a case for each wire type and field
+def _field(tag: Any, seen: Any) -> Any:
+    """(whether the tag may stand here, ``seen`` with it, wire type, column of words or -1, of spans or -1).
+
+    ``seen`` has bit t once the tag t was read of a field that is not repeated. Such a field occurs once at
+    most: protobuf takes the last one, and of two messages end to end all but the last would be lost.
+    """
+    wire = tag & np.uint64(7)
+    # A tag has 32 bits, and 0 is no field; a group's end without its beginning is no field either.
+    sound = np.uint64(8) <= tag <= np.uint64(0xFFFFFFFF) and wire <= np.uint64(5) and wire != np.uint64(4)
+    if tag >= np.uint64(64):
+        return sound, seen, wire, np.int64(-1), np.int64(-1)
+    word, span = _WORD[tag], _SPAN[tag]
+    if word >= 0 or 0 <= span < 4:
+        bit = np.uint64(1) << tag
+        return sound and seen & bit == np.uint64(0), seen | bit, wire, word, span
+    return sound, seen, wire, word, span
+
+
+@kernel
+def _kind(scattered: Any, report_id: Any, payload: Any, count: Any, payloads: Any, ids: Any) -> Any:
+    """The kind of a sound message. A field that is 0 or empty counts as absent, as proto3 has it."""
+    if count == np.uint64(0) and payloads == 0 and ids == 0:
+        return REPORT
+    if report_id != np.uint64(0) or payload > 0:
+        return MALFORMED
+    return SCATTERED if scattered else BATCH
+
+
+@kernel
+def parse_records(  # noqa: PLR0912 - a case for each wire type
     buffer: Any, offsets: Any, lengths: Any, words: Any, spans: Any, kinds: Any
 ) -> None:
-    """Read the fields of Report or ReportBatch messages.
-
-    Every legal spelling is read, in one pass and in time linear in the bytes: an unusual one costs whoever
-    sends it no less than whoever reads it. A field that is not repeated occurs once at most: protobuf takes
-    the last one, and of two messages end to end all but the last would be lost.
+    """Read the fields of Report or ReportBatch messages, in any legal spelling and in linear time.
 
     Args:
         buffer: uint8 (size,).
         offsets, lengths: int64 (m,).
         words: uint64 (m, 4), written: digest, epoch (two's complement), report id, count.
-        spans: int64 (m, 6), written: offset and length of a report's payload, of a batch's payloads, and of
-            its ids; of a scattered batch's ids the total length.
+        spans: int64 (m, 6), written: offset and length of a report's payload, of a batch's payloads,
+            and of its ids; of a scattered batch's ids the total length.
         kinds: uint8 (m,), written.
     """
     open_groups = np.empty(_DEPTH, np.uint64)
     for i in range(offsets.size):
-        at = offsets[i]
-        end = at + lengths[i]
+        at, end = offsets[i], offsets[i] + lengths[i]
         for j in range(4):
             words[i, j] = np.uint64(0)
         for j in range(6):
             spans[i, j] = 0
-        scattered = False
-        seen = np.uint64(0)  # bit f: field f has been read
         # An empty message has no digest and so is nothing.
-        kind = REPORT if at < end else MALFORMED
-        while at < end:
+        sound, scattered, seen = at < end, False, np.uint64(0)
+        while sound and at < end:
             tag, at = _varint(buffer, at, end, np.int64(28))
-            field = tag >> np.uint64(3)
-            wire = tag & np.uint64(7)
-            # Tags are 32-bit in at most five bytes; a longer one, or field 0, is not protobuf.
-            if at < 0 or tag > np.uint64(0xFFFFFFFF) or field == np.uint64(0):
-                kind = MALFORMED
+            sound, seen, wire, word, span = _field(tag, seen)
+            if at < 0 or not sound:
+                sound = False
                 break
-            if field < np.uint64(8) and _ONCE[field] == wire:
-                bit = np.uint64(1) << field
-                if seen & bit:
-                    kind = MALFORMED
-                    break
-                seen |= bit
-            value = np.uint64(0)
-            if wire == np.uint64(0) or wire == np.uint64(2):
-                value, at = _varint(buffer, at, end, np.int64(63))
-                if at < 0 or (wire == np.uint64(2) and value > np.uint64(end - at)):
-                    kind = MALFORMED
-                    break
+            value = length = np.uint64(0)
             if wire == np.uint64(0):
-                if field == np.uint64(2):
-                    # Zigzag.
-                    words[i, 1] = (value >> np.uint64(1)) ^ (
-                        np.uint64(0xFFFFFFFFFFFFFFFF) * (value & np.uint64(1))
-                    )
-                elif field == np.uint64(5):
-                    words[i, 3] = value
+                value, at = _varint(buffer, at, end, np.int64(63))
+            elif wire == np.uint64(2):
+                length, at = _varint(buffer, at, end, np.int64(63))
+            elif tag == _ONE_ID:
+                length = np.uint64(8)
             elif wire == np.uint64(1):
-                if at + 8 > end:
-                    kind = MALFORMED
-                    break
-                for j in range(8):
+                for j in range(8 if at + 8 <= end else 0):
                     value |= np.uint64(buffer[at + j]) << np.uint64(8 * j)
                 at += 8
-                if field == np.uint64(1):
-                    words[i, 0] = value
-                elif field == np.uint64(3):
-                    words[i, 2] = value
-                elif field == np.uint64(6):
-                    scattered = True
-                    spans[i, 5] += 8
-            elif wire == np.uint64(2):
-                span = np.int64(value)
-                if field == np.uint64(4):
-                    spans[i, 0] = at
-                    spans[i, 1] = span
-                elif field == np.uint64(7):
-                    spans[i, 2] = at
-                    spans[i, 3] = span
-                elif field == np.uint64(6):
-                    if span % 8 != 0:
-                        kind = MALFORMED
-                        break
-                    # A packed field may be split; its parts then belong together.
-                    scattered = scattered or spans[i, 5] > 0
-                    spans[i, 4] = at
-                    spans[i, 5] += span
-                at += span
-            elif wire == np.uint64(5):
-                if at + 4 > end:
-                    kind = MALFORMED
-                    break
-                at += 4
             elif wire == np.uint64(3):
-                at = _skip_group(buffer, at, end, field, open_groups)
-                if at < 0:
-                    kind = MALFORMED
-                    break
+                at = _skip_group(buffer, at, end, tag >> np.uint64(3), open_groups)
             else:
-                kind = MALFORMED
-                break
-        if kind == REPORT:
-            # A field that is 0 or empty counts as absent, as proto3 has it.
-            single = words[i, 2] != np.uint64(0) or spans[i, 1] > 0
-            if words[i, 3] != np.uint64(0) or spans[i, 3] > 0 or spans[i, 5] > 0:
-                kind = SCATTERED if scattered else BATCH
-                if single:
-                    kind = MALFORMED
-        kinds[i] = kind
+                at += 4
+            sound = 0 <= at <= end and length <= np.uint64(end - at)
+            if word >= 0:
+                words[i, word] = value
+            elif span >= 0:
+                if span == _IDS:
+                    sound = sound and length % np.uint64(8) == 0
+                    scattered = scattered or spans[i, _IDS + 1] > 0 or tag == _ONE_ID
+                spans[i, span] = at
+                spans[i, span + 1] += np.int64(length)
+            at += np.int64(length)
+        # Zigzag.
+        words[i, 1] = (words[i, 1] >> np.uint64(1)) ^ -(words[i, 1] & np.uint64(1))
+        kinds[i] = MALFORMED
+        if sound:
+            kinds[i] = _kind(scattered, words[i, 2], spans[i, 1], words[i, 3], spans[i, 3], spans[i, 5])
 
 
 @kernel

@@ -29,7 +29,7 @@ from numba.core.caching import FunctionCache
 F = TypeVar("F", bound=Callable[..., object])
 
 VARIABLE = "LDPBEAM_KERNEL_CACHE"
-_KEPT = 8
+_VERSIONS = 8
 """Folders of other states that are left: a few checkouts and versions side by side."""
 
 
@@ -59,11 +59,11 @@ def _of_the_user() -> Path:
 
 def _ours(folder: Path) -> bool:
     """Whether a folder belongs to this user, and nobody else may write into it."""
-    found = folder.lstat()
+    status = folder.lstat()
     return (
-        stat.S_ISDIR(found.st_mode)
-        and found.st_uid == os.geteuid()
-        and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        stat.S_ISDIR(status.st_mode)
+        and status.st_uid == os.geteuid()
+        and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
     )
 
 
@@ -78,7 +78,7 @@ def _state() -> str:
 def _prune(base: Path) -> None:
     """Remove the folders that were made first; a process that still uses one compiles again."""
     folders = sorted(base.glob("numba-*"), key=lambda folder: folder.stat().st_mtime, reverse=True)
-    for folder in folders[_KEPT:]:
+    for folder in folders[_VERSIONS:]:
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -67,15 +67,15 @@ def look(keys: Any, cells: Any, answers: Any, new: Any) -> Any:
         answers: int64 (n,), written; undefined for the rows in ``new``.
         new: int64 (n,), as many of its first entries written as are returned, increasing.
     """
-    found = 0
+    missing = 0
     for i in range(keys.size):
         if not 0 <= keys[i] < cells.size:
             return -1
         cell = np.int64(cells[keys[i]])
         answers[i] = cell - 1
-        new[found] = i
-        found += cell == 0
-    return found
+        new[missing] = i
+        missing += cell == 0
+    return missing
 
 
 @kernel

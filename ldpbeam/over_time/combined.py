@@ -91,14 +91,14 @@ def _by_pieces(
     totals = None
     if errors is not None and len(series.epochs) > 0:
         totals = _Totals.of(series, errors, rate)
-    found = []
+    results = []
     for piece in series.pieces():
         weights, nothing = weigh(piece)
-        found.append(_combined(piece, weights, errors, totals, rate).without(nothing))
-    if len(found) == 1:
-        return found[0]
+        results.append(_combined(piece, weights, errors, totals, rate).without(nothing))
+    if len(results) == 1:
+        return results[0]
     return Combined(
-        *(np.concatenate([getattr(one, part.name) for one in found]) for part in fields(Combined))
+        *(np.concatenate([getattr(one, part.name) for one in results]) for part in fields(Combined))
     )
 
 
@@ -119,28 +119,30 @@ def _combined(
     repeated = floor = np.zeros_like(total)
     if errors is not None and totals is not None:
         reports = np.maximum(series.n, 1)
-        kept = np.minimum(np.sqrt(np.where(known, _kept(series, errors, totals), 0.0) / reports), error)
+        floors = np.minimum(
+            np.sqrt(np.where(known, _floor_variance(series, errors, totals), 0.0) / reports), error
+        )
         if rate is None:
             opposed = np.zeros((0, *w.shape))
             if (w < 0).any():  # else nothing opposes anything
                 opposed = np.where(known, _opposed(series, errors), 0.0) / np.sqrt(reports)
-            repeated = _worst(w, kept, opposed)
+            repeated = _worst(w, floors, opposed)
         else:
-            repeated = _modelled(series, w, kept, errors, totals, rate)
-        floor = (w**2 * kept**2).sum(axis=0) + repeated
+            repeated = _modelled(series, w, floors, errors, totals, rate)
+        floor = (w**2 * floors**2).sum(axis=0) + repeated
     none = ~known.any(axis=0)
     std_error, below = (np.sqrt(np.maximum(one, 0.0)) for one in (fresh + repeated, floor))
     return Combined(total, std_error, below, known.sum(axis=0)).without(none)
 
 
-def _kept(series: Series, errors: MemoErrors, totals: _Totals) -> Floats:
-    """The :meth:`MemoErrors.kept` of each epoch, (T, k)."""
-    found, place = [], 0
+def _floor_variance(series: Series, errors: MemoErrors, totals: _Totals) -> Floats:
+    """The :meth:`MemoErrors.floor_variance` of each epoch, (T, k)."""
+    variances, place = [], 0
     for rows in series.frequencies():
         levels = None if totals.levels is None else totals.levels[place : place + len(rows)]
-        found.append(errors.kept(errors.shares(rows, levels)))
+        variances.append(errors.floor_variance(errors.shares(rows, levels)))
         place += len(rows)
-    return np.concatenate(found)
+    return np.concatenate(variances)
 
 
 def _opposed(series: Series, errors: MemoErrors) -> Floats:
@@ -150,35 +152,35 @@ def _opposed(series: Series, errors: MemoErrors) -> Floats:
     return np.concatenate([errors.opposed(rows, average) for rows in series.frequencies()], axis=1)
 
 
-def _worst(w: Floats, kept: Floats, opposed: Floats) -> Floats:
+def _worst(w: Floats, floors: Floats, opposed: Floats) -> Floats:
     """What all pairs of epochs add to the variance at most, whatever devices do."""
-    found = np.zeros(w.shape[1])
+    total = np.zeros(w.shape[1])
     sides = np.maximum(w, 0.0), np.maximum(-w, 0.0)
     for side in sides:
-        part = side * kept
-        found += part.sum(axis=0) ** 2 - (part**2).sum(axis=0)
+        part = side * floors
+        total += part.sum(axis=0) ** 2 - (part**2).sum(axis=0)
     for cause in opposed:
-        found += 2 * (sides[0] * cause).sum(axis=0) * (sides[1] * cause).sum(axis=0)
-    return found
+        total += 2 * (sides[0] * cause).sum(axis=0) * (sides[1] * cause).sum(axis=0)
+    return total
 
 
 def _modelled(
-    series: Series, w: Floats, kept: Floats, errors: MemoErrors, totals: _Totals, rate: DrawnAnew
+    series: Series, w: Floats, floors: Floats, errors: MemoErrors, totals: _Totals, rate: DrawnAnew
 ) -> Floats:
     """What all pairs add if values are drawn anew at this rate; at most, where the rate is a range."""
     reports = np.maximum(series.n, 1)
     average = errors.shares(series.average(), totals.average_levels)
     anew = errors.drawn_anew(average, average, totals.agreement)
     # What kept answers have in common at least is a part of what they have at most.
-    part = _ratio(errors.kept_least(average), errors.kept(average))
+    part = _ratio(errors.least_floor_variance(average), errors.floor_variance(average))
     apart = errors.drawn_apart(average)
-    found = np.zeros(w.shape[1])
+    total = np.zeros(w.shape[1])
     for place in range(len(series.epochs) - 1):
         later = slice(place + 1, None)
-        shares = np.array([rate.kept(int(lag)) for lag in series.epochs[later] - series.epochs[place]])
+        shares = np.array([rate.unchanged(int(lag)) for lag in series.epochs[later] - series.epochs[place]])
         # As many devices as report in both epochs at most: n·n' over that is the larger n.
         both = np.minimum(reports[place], reports[later]) / np.maximum(reports[place], reports[later])
-        same = kept[place] * kept[later] * np.sqrt(both)
+        same = floors[place] * floors[later] * np.sqrt(both)
         larger = np.maximum(reports[place], reports[later])
         new_least, new_most, less = (one / larger for one in (*anew, apart))
         few, many = shares[:, :1], shares[:, 1:]
@@ -186,8 +188,8 @@ def _modelled(
         least = np.minimum(*(share * same_least + (1 - share) * new_least for share in (few, many)))
         most = np.maximum(*(share * same + (1 - share) * new_most for share in (few, many)))
         product = w[place] * w[later]
-        found += 2 * (product * np.where(product > 0, most, least)).sum(axis=0)
-    return found
+        total += 2 * (product * np.where(product > 0, most, least)).sum(axis=0)
+    return total
 
 
 def _ratio(part: Floats, whole: Floats) -> Floats:

@@ -74,12 +74,12 @@ def chosen_changes(
     """
     level = false_alarms / len(places)
     limit = normal_limit(1 - level)
-    found = []
+    changes = []
     for place in places:
         change, half = float(comparison.change[place]), limit * float(comparison.std_error[place])
         p = float(comparison.p_value[place])
-        found.append(ChosenChange(place, change, change - half, change + half, p, p <= level))
-    return found
+        changes.append(ChosenChange(place, change, change - half, change + half, p, p <= level))
+    return changes
 
 
 def compare_epochs(
@@ -92,9 +92,9 @@ def compare_epochs(
         before, after: bool (T,), which epochs are A and which are B.
         errors, rate: as for :func:`ldpbeam.over_time.combined`.
     """
-    found = difference(series, after, before, errors, rate)
+    change = difference(series, after, before, errors, rate)
     first, second = (mean(series.rows(which), errors, rate) for which in (before, after))
-    return _tested(first, second, found.estimate, found.std_error)
+    return _tested(first, second, change.estimate, change.std_error)
 
 
 def together(first: AnySeries, second: AnySeries) -> AnySeries | None:

@@ -44,7 +44,7 @@ class DrawnAnew:
         if not 0 <= self.least <= self.most <= 1:
             raise ValueError(f"needs 0 <= least <= most <= 1, not {self.least} and {self.most}")
 
-    def kept(self, epochs: int) -> tuple[float, float]:
+    def unchanged(self, epochs: int) -> tuple[float, float]:
         """Between which shares of the devices have drawn no other value after so many epochs."""
         return (1 - self.most) ** epochs, (1 - self.least) ** epochs
 
@@ -64,12 +64,12 @@ class MemoErrors(ABC):
         return estimate
 
     @abstractmethod
-    def kept(self, estimate: Floats) -> Floats:
+    def floor_variance(self, estimate: Floats) -> Floats:
         """Covariance of two epochs between which no device changes its value: V_one times n, at most."""
 
-    def kept_least(self, estimate: Floats) -> Floats:
+    def least_floor_variance(self, estimate: Floats) -> Floats:
         """The least that it can be, where the estimates do not tell."""
-        return self.kept(estimate)
+        return self.floor_variance(estimate)
 
     def agreement(self, before: Floats, after: Floats) -> Floats | None:
         """The number that :meth:`drawn_anew` needs of all shares of a row, (..., 1); None for nothing."""
@@ -85,7 +85,7 @@ class MemoErrors(ABC):
         """
 
     def drawn_apart(self, estimate: Floats) -> Floats:
-        """What drawing the devices takes from ``kept`` at most, where they report in some epochs only."""
+        """What drawing devices takes from the floor variance at most, where each reports in some epochs."""
         return np.zeros_like(estimate)
 
     def place(self, estimate: Floats) -> Floats:
@@ -104,8 +104,8 @@ class MemoErrors(ABC):
 def levels_of(series: AnySeries, errors: MemoErrors) -> Floats | None:
     """The :meth:`MemoErrors.levels` of each epoch of a series that has all values, (T, 1)."""
     every = [errors.levels(rows) for block in series.blocks() for rows in block.frequencies()]
-    found = [levels for levels in every if levels is not None]
-    return np.concatenate(found) if found else None
+    known = [levels for levels in every if levels is not None]
+    return np.concatenate(known) if known else None
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ class FrequencyErrors(MemoErrors):
     def _gap(self) -> float:
         return float(self.lasting.gap)
 
-    def kept(self, estimate: Floats) -> Floats:
+    def floor_variance(self, estimate: Floats) -> Floats:
         """The variance of the permanent round alone, and of drawing the devices that speak about a value."""
         return variance(estimate, 1, self.lasting)
 
@@ -153,14 +153,14 @@ class FrequencyErrors(MemoErrors):
         It draws the value that it had with the chance h = Σ f² over all values, and then repeats its answer.
         Drawing which devices speak about v adds nothing, since the two values are independent.
         """
-        own, other, found = float(self.lasting.own), float(self.lasting.other), self.recurrence
+        own, other, recurrence = float(self.lasting.own), float(self.lasting.other), self.recurrence
         first, second = np.clip(before, 0.0, 1.0), np.clip(after, 0.0, 1.0)
         twice = first * second
         involved = first + second - 2 * twice
         same = np.maximum(_product_of(first, second) if agreement is None else agreement, twice)
         apart = np.maximum(1 - same - involved, 0.0)
         shared = twice * own * (1 - own) + (same - twice) * other * (1 - other)
-        shared = shared + involved * found.involved + apart * found.apart
+        shared = shared + involved * recurrence.involved + apart * recurrence.apart
         covariance = np.asarray(shared / self._gap**2, np.float64)
         return covariance, covariance
 
@@ -213,7 +213,7 @@ class MeanErrors(MemoErrors):
     ends: SupportProbabilities | None
     share: float = 1.0
 
-    def kept(self, estimate: Floats) -> Floats:
+    def floor_variance(self, estimate: Floats) -> Floats:
         """As if the memoised bits were coins of their mean probability, which holds any share of devices too.
 
         Without memoised bits the variance of drawing the devices: values of mean μ have at most μ(m − μ).
@@ -223,7 +223,7 @@ class MeanErrors(MemoErrors):
             return np.asarray((1 - self.share) * self.maximum**2 * place * (1 - place), np.float64)
         return self.maximum**2 * variance(place, 1, self.ends)
 
-    def kept_least(self, estimate: Floats) -> Floats:
+    def least_floor_variance(self, estimate: Floats) -> Floats:
         """Bits are the less random the nearer values lie to both ends."""
         if self.ends is None:
             return np.zeros_like(estimate)
@@ -241,7 +241,7 @@ class MeanErrors(MemoErrors):
         nothing = np.zeros_like(before)
         if self.ends is None:
             return nothing, nothing
-        return nothing, np.sqrt(self.kept(before) * self.kept(after))
+        return nothing, np.sqrt(self.floor_variance(before) * self.floor_variance(after))
 
     def opposed(self, estimate: Floats, average: Floats) -> Floats:
         """Of the devices drawn for life, values may fall where they were high: at most both deviations."""
@@ -296,14 +296,20 @@ class SlottedErrors(MemoErrors):
     def _again(self) -> float:
         return (self.reports - 1) / max(self.of - 1, 1)
 
-    def kept(self, estimate: Floats) -> Floats:
+    def floor_variance(self, estimate: Floats) -> Floats:
         """Of the devices that report in both epochs."""
-        return np.zeros_like(estimate) if self.whole is None else self._again * self.whole.kept(estimate)
+        return (
+            np.zeros_like(estimate)
+            if self.whole is None
+            else self._again * self.whole.floor_variance(estimate)
+        )
 
-    def kept_least(self, estimate: Floats) -> Floats:
+    def least_floor_variance(self, estimate: Floats) -> Floats:
         """Of the devices that report in both epochs, without what :meth:`drawn_apart` takes away."""
         return (
-            np.zeros_like(estimate) if self.whole is None else self._again * self.whole.kept_least(estimate)
+            np.zeros_like(estimate)
+            if self.whole is None
+            else self._again * self.whole.least_floor_variance(estimate)
         )
 
     def drawn_apart(self, estimate: Floats) -> Floats:
@@ -362,5 +368,5 @@ def std_error_floor(errors: MemoErrors | None, frequency: Floats, n: Ints, std_e
     if errors is None:
         return np.where(np.isnan(std_error), np.nan, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        floor = np.sqrt(errors.kept(errors.shares(frequency, errors.levels(frequency))) / n)
+        floor = np.sqrt(errors.floor_variance(errors.shares(frequency, errors.levels(frequency))) / n)
     return np.asarray(np.minimum(floor, std_error), np.float64)

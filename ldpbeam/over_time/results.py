@@ -91,7 +91,7 @@ class Results:
         """
         import pyarrow as pa
 
-        found: dict[tuple[Key, int], Part] = {}
+        parts: dict[tuple[Key, int], Part] = {}
         newest: dict[tuple[str, int], int] = {}
         schemas, several = [], set()
         for path in _tables(folder):
@@ -103,17 +103,17 @@ class Results:
                 epoch = part.key.digest, part.epoch
                 newest[epoch] = max(part.revision, newest.get(epoch, part.revision))
                 if part.revision == newest[epoch]:
-                    before = found.get((part.key, part.epoch))
+                    before = parts.get((part.key, part.epoch))
                     together = before is not None and before.revision == part.revision
                     paths = (*before.paths, path) if before is not None and together else (path,)
                     usable = None if together else part.usable
-                    found[part.key, part.epoch] = part._replace(paths=paths, usable=usable)
+                    parts[part.key, part.epoch] = part._replace(paths=paths, usable=usable)
         whole = pa.unify_schemas(schemas)
         later = [pa.field(n, _kind(kind)) for n, kind in LATER_COLUMNS.items() if n not in whole.names]
         whole = pa.schema([field.with_nullable(True) for field in (*whole, *later)])
         # An attribute that the newest revision has no more is not in its file.
-        kept = [p for p in found.values() if p.revision == newest[p.key.digest, p.epoch]]
-        return cls(tuple(sorted(kept)), frozenset(several), whole)
+        newest_parts = [p for p in parts.values() if p.revision == newest[p.key.digest, p.epoch]]
+        return cls(tuple(sorted(newest_parts)), frozenset(several), whole)
 
     def tables(self, parts: Iterable[Part] | None = None) -> Iterator[pa.Table]:
         """The rows of parts, by default of all, in their order and that of values, some thousands at a time.
@@ -184,9 +184,9 @@ def _tables(folder: Path) -> list[Path]:
     if not folder.is_dir():
         raise _unusable(folder, "is no folder" if folder.exists() else "does not exist")
     for place in (folder / "latest", folder / "estimates", folder):
-        found = sorted(path for path in place.glob("*.parquet") if not path.name.startswith("."))
-        if found:
-            return found
+        tables = sorted(path for path in place.glob("*.parquet") if not path.name.startswith("."))
+        if tables:
+            return tables
     raise _unusable(folder, "holds no estimates")
 
 
@@ -417,5 +417,5 @@ def _instant(row: pa.Table, name: str) -> int:
         return -1
     import pyarrow as pa
 
-    found = row[name].cast(pa.int64())[0].as_py()
-    return -1 if found is None else int(found)
+    micros = row[name].cast(pa.int64())[0].as_py()
+    return -1 if micros is None else int(micros)

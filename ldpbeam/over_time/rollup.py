@@ -29,7 +29,7 @@ class Period:
         rows: bool (T,), which epochs of the history.
         first, last: indices of the first and the last one that has a result.
         start, end: of the first and the last, microseconds since 1970; an end is −1 where it is not known.
-        found: the mean of each value.
+        mean: the mean of each value.
         n: int64 (k,), reports behind it.
         provisional: whether one of the epochs had not ended.
     """
@@ -39,7 +39,7 @@ class Period:
     last: int
     start: int
     end: int
-    found: Combined
+    mean: Combined
     n: Ints
     provisional: bool
 

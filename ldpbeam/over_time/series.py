@@ -223,9 +223,9 @@ def of_pieces(like: AnySeries, pieces: Iterable[Series]) -> AnySeries: ...
 def of_pieces(like: AnySeries, pieces: Iterable[Series]) -> AnySeries:
     """A series made of its columns, some at a time; in memory where one of its size is that was read."""
     if isinstance(like, Series):
-        found = list(pieces)
+        rows = list(pieces)
         n, estimate, std_error = (
-            np.concatenate([getattr(piece, name) for piece in found], axis=1) for name in Row._fields
+            np.concatenate([getattr(piece, name) for piece in rows], axis=1) for name in Row._fields
         )
         return replace(like, n=n, estimate=estimate, std_error=std_error)
     file, column = _File(like.width), 0

@@ -28,9 +28,9 @@ def adjusted(p: Floats) -> Floats:
     """
     order = np.argsort(p, kind="stable")
     ranked = p[order] * p.size / np.arange(1, p.size + 1)
-    found = np.empty_like(p)
-    found[order] = np.minimum.accumulate(ranked[::-1])[::-1]
-    return found
+    values = np.empty_like(p)
+    values[order] = np.minimum.accumulate(ranked[::-1])[::-1]
+    return values
 
 
 def normal_limit(confidence: float) -> float:

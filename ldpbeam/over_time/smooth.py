@@ -81,22 +81,22 @@ def _smooth(series: Series, errors: MemoErrors | None, levels: Floats | None) ->
     raw_error = np.where(known, series.std_error, np.nan)
     square = raw_error**2
     whole = _mean(square, known)
-    kept = np.zeros_like(square)
+    floor = np.zeros_like(square)
     if errors is not None:
         shares = errors.shares(np.where(known, series.estimate, 0.0), levels)
-        kept = np.where(known, errors.kept(shares) / np.maximum(series.n, 1), 0.0)
-        kept = np.minimum(kept, square)
-    common = _mean(kept, known)
-    noise = np.where(known, np.maximum(square - kept, _LEAST * whole), 1.0)
+        floor = np.where(known, errors.floor_variance(shares) / np.maximum(series.n, 1), 0.0)
+        floor = np.minimum(floor, square)
+    common = _mean(floor, known)
+    noise = np.where(known, np.maximum(square - floor, _LEAST * whole), 1.0)
     raw = np.where(known, series.estimate, 0.0)
-    found = _smoothed(series.epochs.astype(np.float64), raw, noise, known, whole)
-    std_error = np.sqrt(found.variance + common)
-    apart = (raw - found.expected) ** 2 > _APART**2 * (noise + found.doubt)
-    apart |= found.sides > _SIDES**2
-    reach = np.abs(raw - found.mean) / normal_limit(CONFIDENCE) + raw_error
+    smooth = _smoothed(series.epochs.astype(np.float64), raw, noise, known, whole)
+    std_error = np.sqrt(smooth.variance + common)
+    apart = (raw - smooth.expected) ** 2 > _APART**2 * (noise + smooth.doubt)
+    apart |= smooth.sides > _SIDES**2
+    reach = np.abs(raw - smooth.mean) / normal_limit(CONFIDENCE) + raw_error
     std_error = np.where(known & apart, np.fmax(std_error, reach), std_error)
     none = ~known.any(axis=0)
-    mean, error = (np.where(none, np.nan, one) for one in (found.mean, std_error))
+    mean, error = (np.where(none, np.nan, one) for one in (smooth.mean, std_error))
     return replace(series, estimate=mean, std_error=error)
 
 
@@ -106,7 +106,7 @@ def _mean(numbers: Floats, known: Flags) -> Floats:
 
 
 @dataclass
-class _Found:
+class _Levels:
     """Of each epoch and value, (T, k).
 
     Attributes:
@@ -122,7 +122,7 @@ class _Found:
     sides: Floats
 
 
-def _smoothed(epochs: Floats, raw: Floats, noise: Floats, known: Flags, whole: Floats) -> _Found:
+def _smoothed(epochs: Floats, raw: Floats, noise: Floats, known: Flags, whole: Floats) -> _Levels:
     """The level of each epoch: forward over the epochs, and backward while each epoch is combined."""
     model = _Model(
         np.array(_SPEEDS)[:, None] * whole,
@@ -140,19 +140,19 @@ def _smoothed(epochs: Floats, raw: Floats, noise: Floats, known: Flags, whole: F
         likelihood += model.seen(before[-1], raw[-1], noise[-1], known[-1])[1]
     weights = np.exp(likelihood - likelihood.max(axis=0))
     weights /= weights.sum(axis=0)
-    found = _Found(*(np.zeros_like(raw) for _ in range(5)))
+    levels = _Levels(*(np.zeros_like(raw) for _ in range(5)))
     after = start
     for place in range(len(epochs) - 1, -1, -1):
         here = raw[place], noise[place], known[place]
         level = model.combined(before[place], after, *here)
         rest = _product(before[place].mean, before[place].variance, after.mean, after.variance)
-        found.mean[place], found.variance[place] = _mixture(weights, *level)
-        found.expected[place], found.doubt[place] = ((weights * one).sum(axis=0) for one in rest)
+        levels.mean[place], levels.variance[place] = _mixture(weights, *level)
+        levels.expected[place], levels.doubt[place] = ((weights * one).sum(axis=0) for one in rest)
         step = (weights * (before[place].mean - after.mean)).sum(axis=0) ** 2
-        found.sides[place] = step / (weights * (before[place].variance + after.variance)).sum(axis=0)
+        levels.sides[place] = step / (weights * (before[place].variance + after.variance)).sum(axis=0)
         if place:
             after = model.onward(model.seen(after, *here)[0], gaps[place - 1])
-    return found
+    return levels
 
 
 @dataclass(frozen=True, eq=False)

@@ -43,14 +43,14 @@ def lines(plan: Plan) -> list[Line]:
     out, but for those that miss only the strict lifetime ε.
     """
     _, middle = budget_name(plan.needs)
-    found: dict[tuple[str, bool], dict[float, float]] = {}
+    widths_of: dict[tuple[str, bool], dict[float, float]] = {}
     for factor in sorted(_FACTORS, key=lambda one: one != 1.0):  # the asked level first: it orders the lines
         rows = plan.rows if factor == 1.0 else _rows(plan.needs, factor)
         for row in sorted(rows, key=lambda row: row.figures.std_error):
             if row.missed.keys() <= {"target", "lifetime"}:
                 key = row.setting.name, "lifetime" in row.missed
-                found.setdefault(key, {}).setdefault(middle * factor, row.figures.half_width)
-    drawn = [Line(*key, tuple(sorted(widths.items()))) for key, widths in found.items()]
+                widths_of.setdefault(key, {}).setdefault(middle * factor, row.figures.half_width)
+    drawn = [Line(*key, tuple(sorted(widths.items()))) for key, widths in widths_of.items()]
     return drawn[:MOST]
 
 

@@ -69,16 +69,18 @@ def expected(collection: Collection, devices: int) -> tuple[Expected, ...]:
 
     Frequencies are taken to fall like 1/rank.
     """
-    found = []
+    widths_of = []
     histograms = zip(collection.histograms, collection.estimators, strict=True)
     for (name, domain), estimator in histograms:
         if estimator.support is None:
-            found.append(Expected(name, domain.size, WIDE * mean_error(estimator, devices)))
+            widths_of.append(Expected(name, domain.size, WIDE * mean_error(estimator, devices)))
         else:
             widths = Widths.of(estimator.support, devices, zipf(domain.size))
             least = Spread.of(estimator.support, devices).least_frequency
-            found.append(Expected(name, domain.size, widths.half_width, widths.widest, widths.even, least))
-    return tuple(found)
+            widths_of.append(
+                Expected(name, domain.size, widths.half_width, widths.widest, widths.even, least)
+            )
+    return tuple(widths_of)
 
 
 @dataclass(frozen=True)
@@ -168,8 +170,8 @@ def lateness_advice(collection: Collection, spread: int) -> tuple[Advice, ...]:
 
 def _parameters(collection: Collection) -> str:
     levels, choices = taken(collection.kind, collection.parameters)
-    said = levels | collection.protocol.resolved_parameters() | choices
-    return ", ".join(f"{name} = {value}" for name, value in said.items()) or "no parameters"
+    values = levels | collection.protocol.resolved_parameters() | choices
+    return ", ".join(f"{name} = {value}" for name, value in values.items()) or "no parameters"
 
 
 def _owner(collection: Collection) -> str:
@@ -262,13 +264,13 @@ def require_new_version(old: Collection, new: Collection) -> None:
 
 def change_lines(old: Collection, new: Collection) -> Iterator[str]:
     """What a change means, for people."""
-    found = change(old, new)
-    if found.same:
+    difference = change(old, new)
+    if difference.same:
         yield "nothing changed; the digest is the same"
         return
-    yield from (f"devices must know: {one}" for one in found.devices)
-    yield from (f"only the pipeline: {one}" for one in found.server)
-    if not found.devices:
+    yield from (f"devices must know: {one}" for one in difference.devices)
+    yield from (f"only the pipeline: {one}" for one in difference.server)
+    if not difference.devices:
         yield f"the digest {new.digest_hex} is the same: devices go on as they are, their reports still count"
         return
     yield f"the digest was {old.digest_hex} and is {new.digest_hex}: devices need the new collection"
@@ -316,28 +318,28 @@ def together(collections: Sequence[Collection]) -> dict[str, Any]:
 
 def together_lines(collections: Sequence[Collection]) -> Iterator[str]:
     """:func:`together` for people."""
-    found = together(collections)
+    facts = together(collections)
     yield (
-        f"one device that reports for all {found['collections']}: first reports tell at most ε = "
-        f"{epsilon(found['first_reports'])} together"
+        f"one device that reports for all {facts['collections']}: first reports tell at most ε = "
+        f"{epsilon(facts['first_reports'])} together"
     )
-    if found["any_changes"] is None:
+    if facts["any_changes"] is None:
         yield "nothing limits what all its reports tell about when a value changed"
     else:
         most = max(one.promise.reports for one in collections)
         yield (
-            f"up to {most:,} reports to each of them tell at most ε = {epsilon(found['any_changes'])} "
+            f"up to {most:,} reports to each of them tell at most ε = {epsilon(facts['any_changes'])} "
             "together, whatever changes"
         )
-    if found["cap_over_inputs"] is None:
-        names = ", ".join(found["without_cap"])
+    if facts["cap_over_inputs"] is None:
+        names = ", ".join(facts["without_cap"])
         yield f"no cap on memoised inputs: for {names} nothing is memoised, and each report adds its own ε"
     else:
         yield (
-            f"all its reports tell at most ε = {epsilon(found['cap_over_inputs'])} about which inputs it "
+            f"all its reports tell at most ε = {epsilon(facts['cap_over_inputs'])} about which inputs it "
             "memoised, to somebody who knows when each changed and came back"
         )
-    yield f"owners: {', '.join(found['owners']) or 'none'}" + (
-        f"; nobody owns {', '.join(found['without_owner'])}" if found["without_owner"] else ""
+    yield f"owners: {', '.join(facts['owners']) or 'none'}" + (
+        f"; nobody owns {', '.join(facts['without_owner'])}" if facts["without_owner"] else ""
     )
-    yield from (f"{name} is retired on {when}" for name, when in found["retired"].items())
+    yield from (f"{name} is retired on {when}" for name, when in facts["retired"].items())

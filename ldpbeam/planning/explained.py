@@ -161,9 +161,9 @@ def _estimate(
     lasting = estimator.lasting
     if lasting is not None:
         whole, alone = (Spread.of(one, devices).error(1 / values) ** 2 for one in (support, lasting))
-        kept = alone / whole
+        share = alone / whole
         yield (
-            f"{100 * min(kept, 1.0):.2g} % of the variance of a value of frequency 1/{values:,} comes from "
+            f"{100 * min(share, 1.0):.2g} % of the variance of a value of frequency 1/{values:,} comes from "
             "what devices memoise: no number of epochs averages that away while devices keep their values"
         )
     yield "intervals hold the frequencies that a two-sided test at 5 % does not reject"
@@ -178,11 +178,11 @@ def _histogram(collection: Collection) -> Iterator[str]:
         return
     method = METHODS[collection.consistency]
     yield f"consistency {method.name}: {method.summary}"
-    kept = {"is never negative": method.non_negative, "adds up to 1": method.sums_to_one}
-    said = " and ".join(text for text, holds in kept.items() if holds)
-    if said:
+    texts = {"is never negative": method.non_negative, "adds up to 1": method.sums_to_one}
+    promises = " and ".join(text for text, holds in texts.items() if holds)
+    if promises:
         biased = "" if method.name in UNBIASED else ", and is biased for that"
-        yield f"what it publishes {said}{biased}; estimate and interval stay as they are"
+        yield f"what it publishes {promises}{biased}; estimate and interval stay as they are"
     least = collection.min_reports
     few = "no report" if least == 1 else f"fewer than {least:,} reports"
     yield f"an epoch with {few} has no estimates"
@@ -192,11 +192,11 @@ def _forged(collection: Collection) -> Iterator[str]:
     protocol = collection.protocol
     asked = zip(collection.histograms, protocol.parts, part_estimators(protocol), strict=True)
     for (name, _), part, estimator in asked:
-        found, about = leverage(part, estimator.share), f"{name}: " if name else ""
+        worst, about = leverage(part, estimator.share), f"{name}: " if name else ""
         unit = (
             "the mean (in units of the largest value)"
             if part.estimator.result is Result.MEAN
             else "a frequency"
         )
-        most = f"{found.one_value:.4g}/n"
+        most = f"{worst.one_value:.4g}/n"
         yield f"{about}one forged report among n moves {unit} by up to {most}, an honest one by 1/n"

@@ -86,65 +86,49 @@ def figures(setting: Setting, needs: Needs) -> Figures:
     Raises:
         TypeError: the needs are neither for frequencies nor for a mean.
     """
+    protocol, devices = setting.protocol, needs.devices
+    own: dict[str, Any]
     if isinstance(needs, FrequencyNeeds):
-        return _of_frequencies(setting, needs)
-    if isinstance(needs, MeanNeeds):
-        return _of_mean(setting, needs)
-    raise TypeError(f"{type(needs).__name__} is neither for frequencies nor for a mean")
+        assert isinstance(protocol, FrequencyProtocol)  # noqa: S101 - the needs are for frequencies
+        support = protocol.estimator.support.among(setting.share)
+        spread, widths = Spread.of(support, devices), Widths.of(support, devices, needs.shares)
+        error, half_width = spread.error(widths.widest), widths.half_width
+        repeats = Repeats.of_frequencies(setting, needs, widths.widest)
+        typical, nothing, unit = spread.error(1 / needs.values), needs.uniform_error, 1.0
+        own = {
+            "widest_frequency": widths.widest,
+            "even_half_width": widths.even,
+            "rare_error": spread.error(0.0),
+            "least_frequency": spread.least_frequency,
+            "server_steps": protocol.counter.steps(devices * float(setting.share)),
+            "sharing": _sharing(setting, needs),
+        }
+    elif isinstance(needs, MeanNeeds):
+        error = typical = mean_error(PartEstimator(protocol, present=setting.share), devices)
+        half_width, unit = WIDE * error, float(needs.maximum)
+        repeats = Repeats.of_mean(setting, needs, error**2 * devices * float(setting.share))
+        nothing, own = unit / (2 * WIDE), {"of_range": half_width / unit}
+    else:
+        raise TypeError(f"{type(needs).__name__} is neither for frequencies nor for a mean")
 
+    def mean(epochs: int) -> float:
+        """Half-width of a mean over epochs; over one epoch it is that of the epoch."""
+        most = min(epochs, needs.epochs)
+        return half_width if most == 1 else repeats.half_width(error, most)
 
-def _promise(setting: Setting) -> Promise:
-    return Promise.of_protocol(
-        setting.protocol, setting.reports, setting.epochs if setting.participates else None
-    )
-
-
-def _of_frequencies(setting: Setting, needs: FrequencyNeeds) -> Figures:
-    protocol = setting.protocol
-    assert isinstance(protocol, FrequencyProtocol)  # noqa: S101 - the needs are for frequencies
-    support = protocol.estimator.support.among(setting.share)
-    spread, widths = Spread.of(support, needs.devices), Widths.of(support, needs.devices, needs.shares)
-    even, error = spread.error(1 / needs.values), spread.error(widths.widest)
-    repeats = Repeats.of_frequencies(setting, needs, widths.widest)
     return Figures(
-        std_error=even,
-        half_width=widths.half_width,
+        std_error=typical,
+        half_width=half_width,
         least_change=repeats.least_change(error),
-        mean_7=_mean(repeats, error, widths.half_width, min(7, needs.epochs)),
-        mean_30=_mean(repeats, error, widths.half_width, min(30, needs.epochs)),
-        against_nothing=even / needs.uniform_error if needs.uniform_error else inf,
+        mean_7=mean(7),
+        mean_30=mean(30),
+        against_nothing=typical / nothing if nothing else inf,
         bits=protocol.device.payload_bits,
-        promise=_promise(setting),
-        fake_device=leverage(protocol, setting.share).one_value / needs.devices,
-        widest_frequency=widths.widest,
-        even_half_width=widths.even,
-        rare_error=spread.error(0.0),
-        least_frequency=spread.least_frequency,
-        server_steps=protocol.counter.steps(needs.devices * float(setting.share)),
-        sharing=_sharing(setting, needs),
-    )
-
-
-def _mean(repeats: Repeats, error: float, one: float, epochs: int) -> float:
-    """Half-width of the interval of a mean over epochs; a mean over one epoch is that epoch."""
-    return one if epochs == 1 else repeats.half_width(error, epochs)
-
-
-def _of_mean(setting: Setting, needs: MeanNeeds) -> Figures:
-    protocol = setting.protocol
-    error = mean_error(PartEstimator(protocol, present=setting.share), needs.devices)
-    repeats = Repeats.of_mean(setting, needs, error**2 * needs.devices * float(setting.share))
-    return Figures(
-        std_error=error,
-        half_width=WIDE * error,
-        least_change=repeats.least_change(error),
-        mean_7=repeats.half_width(error, min(7, needs.epochs)),
-        mean_30=repeats.half_width(error, min(30, needs.epochs)),
-        against_nothing=2 * WIDE * error / needs.maximum,
-        bits=protocol.device.payload_bits,
-        promise=_promise(setting),
-        fake_device=leverage(protocol, setting.share).one_value * needs.maximum / needs.devices,
-        of_range=WIDE * error / needs.maximum,
+        promise=Promise.of_protocol(
+            protocol, setting.reports, setting.epochs if setting.participates else None
+        ),
+        fake_device=leverage(protocol, setting.share).one_value * unit / devices,
+        **own,
     )
 
 
@@ -152,7 +136,7 @@ def _of_mean(setting: Setting, needs: MeanNeeds) -> Figures:
 
 
 def _sharing(setting: Setting, needs: Needs) -> float | None:
-    functions = setting.protocol.device.kept_functions
+    functions = setting.protocol.device.functions_for_life
     if functions is None:
         return None
     return needs.devices / functions

@@ -46,6 +46,14 @@ class Row:
         """Whether a device is known by its hash function."""
         return self.figures.sharing is not None and self.figures.sharing < 1
 
+    @property
+    def first_level(self) -> float | None:
+        """ε1, also where it is what γ leaves of ε∞; None where there is none."""
+        given = self.setting.parameters
+        if given.epsilon_first is None and given.gamma:
+            return self.figures.promise.first_report
+        return given.epsilon_first
+
     @cached_property
     def shuffled(self) -> Shuffled | None:
         """What a shuffler would add; looked at only where somebody asks, since it takes milliseconds."""
@@ -157,28 +165,28 @@ def loss_order(row: Row, needs: Needs) -> tuple[float, ...]:
 
 
 def _preference(row: Row, needs: Needs) -> tuple[float, ...]:
-    found = row.figures
+    figures = row.figures
     return (
         row.setting.published,
         row.identified,
         *loss_order(row, needs),
-        -(found.sharing or inf),
-        found.bits,
-        found.std_error,
+        -(figures.sharing or inf),
+        figures.bits,
+        figures.std_error,
     )
 
 
 def _row(setting: Setting, needs: Needs) -> Row:
-    found = figures(setting, needs)
-    return Row(setting, found, needs.devices, dict(_missed(setting, found, needs)))
+    known = figures(setting, needs)
+    return Row(setting, known, needs.devices, dict(_missed(setting, known, needs)))
 
 
-def _missed(setting: Setting, found: Figures, needs: Needs) -> list[tuple[str, str]]:
-    guarantee, promise, missed = setting.protocol.guarantee, found.promise, []
-    if needs.target is not None and found.half_width > needs.target * _SLACK:
-        missed.append(("target", f"error ±{quantity(needs).error(found.half_width)}"))
-    if needs.bits is not None and found.bits > needs.bits:
-        missed.append(("bits", f"{found.bits} bits per report"))
+def _missed(setting: Setting, known: Figures, needs: Needs) -> list[tuple[str, str]]:
+    guarantee, promise, missed = setting.protocol.guarantee, known.promise, []
+    if needs.target is not None and known.half_width > needs.target * _SLACK:
+        missed.append(("target", f"error ±{quantity(needs).error(known.half_width)}"))
+    if needs.bits is not None and known.bits > needs.bits:
+        missed.append(("bits", f"{known.bits} bits per report"))
     if needs.first is not None and promise.first_report > needs.first * _SLACK:
         missed.append(("first", f"a first report spends ε = {epsilon(promise.first_report)}"))
     level = setting.reports * guarantee.first_report if not setting.memoised else guarantee.per_memoised_input

@@ -23,16 +23,16 @@ class Repeats:
     """Covariances of two epochs, as shares of the variance of one (docs/over-time.md).
 
     Attributes:
-        kept: where no device changes its value; at most.
-        kept_least: likewise, at least; below 0 where it is other devices that report.
+        unchanged: where no device changes its value; at most.
+        unchanged_least: likewise, at least; below 0 where it is other devices that report.
         anew: where every device draws its value anew, at most; 0 where nobody asks.
         anew_least: likewise, at least.
         opposed: how far below 0 it can be, whatever devices do.
         rate: that values are drawn anew at from one epoch to the next; None where it is not known.
     """
 
-    kept: float
-    kept_least: float
+    unchanged: float
+    unchanged_least: float
     anew: float
     anew_least: float
     opposed: float
@@ -71,11 +71,11 @@ class Repeats:
             few, many = errors.drawn_anew(estimates, estimates)
             least, anew = float(few[place]), float(many[place])
         opposed = float((errors.opposed(middle, errors.place(middle)) ** 2).sum())
-        kept = float(errors.kept(middle)[0])
-        kept_least = float((errors.kept_least(middle) - errors.drawn_apart(middle))[0])
+        unchanged = float(errors.floor_variance(middle)[0])
+        unchanged_least = float((errors.least_floor_variance(middle) - errors.drawn_apart(middle))[0])
         return cls(
-            min(kept / whole, 1.0),
-            min(kept_least / whole, 1.0),
+            min(unchanged / whole, 1.0),
+            min(unchanged_least / whole, 1.0),
             anew / whole,
             least / whole,
             opposed / whole,
@@ -84,11 +84,11 @@ class Repeats:
 
     def common(self, lag: int) -> float:
         """Of two epochs so far apart; at most, where no rate is known."""
-        return max(same * self.kept + (1 - same) * self.anew for same in self._same(lag))
+        return max(same * self.unchanged + (1 - same) * self.anew for same in self._same(lag))
 
     def _same(self, lag: int) -> tuple[float, float]:
         """The least and the largest share of the devices that have drawn no other value since."""
-        return (1.0, 1.0) if self.rate is None else self.rate.kept(lag)
+        return (1.0, 1.0) if self.rate is None else self.rate.unchanged(lag)
 
     def mean(self, epochs: int) -> float:
         """Variance of a mean over epochs: (1/T)·[1 + 2·Σ (1 − l/T)·common(l)], l = 1 .. T − 1."""
@@ -98,7 +98,7 @@ class Repeats:
     @property
     def difference(self) -> float:
         """Variance of the difference of two successive epochs; at most, where no rate is known."""
-        known = min(same * self.kept_least + (1 - same) * self.anew_least for same in self._same(1))
+        known = min(same * self.unchanged_least + (1 - same) * self.anew_least for same in self._same(1))
         common = -self.opposed if self.rate is None else known
         return 2 * max(0.0, 1 - common)
 

@@ -97,7 +97,7 @@ class Setting:
 
 def settings(needs: Needs) -> list[Setting]:
     """Every setting at the levels that the needs leave it, each once, in the order of the protocols."""
-    found: dict[tuple[object, int], Setting] = {}
+    by_law: dict[tuple[object, int], Setting] = {}
     for kind in PROTOCOLS.values():
         if kind.RESULT is not needs.RESULT:
             continue
@@ -110,8 +110,8 @@ def settings(needs: Needs) -> list[Setting]:
                 continue  # l_oue and l_soue do not reach every level, nor does laplace_mean
             # Published and exact calibration agree for two symbols, and an optimal g may be 2.
             setting = Setting(kind.NAME, parameters, built, reports, needs.epochs)
-            found.setdefault((built, reports), setting)
-    return list(found.values())
+            by_law.setdefault((built, reports), setting)
+    return list(by_law.values())
 
 
 def total_budget(needs: Needs) -> float:

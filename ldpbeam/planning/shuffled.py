@@ -87,25 +87,26 @@ def shuffled_words(collection: Collection, devices: int) -> str:
     return behind_shuffler(of_collection(collection, devices), ASSUMPTION, DELTA)
 
 
-def behind_shuffler(found: Shuffled | None, assumption: str, delta: float) -> str:
+def behind_shuffler(shuffled: Shuffled | None, assumption: str, delta: float) -> str:
     """What a server learns that sees the reports of an epoch only as a set."""
-    if found is None:
+    if shuffled is None:
         return (
             "Behind a shuffler: nothing is known for this collection with so many devices; the promises to "
             "a device hold as they are."
         )
-    crowd = f"{found.devices:,} honest devices in each epoch"
-    if found.functions > 1:
-        crowd += f", of which about 1 in {found.functions:,} has the same hash function"
-    text = f"Behind a shuffler, among {crowd}: a report tells at most ε = {epsilon(found.one_report)}"
-    if found.reports > 1:
+    crowd = f"{shuffled.devices:,} honest devices in each epoch"
+    if shuffled.functions > 1:
+        crowd += f", of which about 1 in {shuffled.functions:,} has the same hash function"
+    text = f"Behind a shuffler, among {crowd}: a report tells at most ε = {epsilon(shuffled.one_report)}"
+    if shuffled.reports > 1:
         text += " to a server that knows the reports of all other epochs"
-    if found.all_reports is None:
+    if shuffled.all_reports is None:
         text += "; for several reports nothing is known"
-    elif found.reports > 1:
-        text += f"; {found.reports:,} reports tell at most ε = {epsilon(found.all_reports)}, whatever changes"
-    also = found.renaming
-    if also is not None and also.one_report < found.one_report:
+    elif shuffled.reports > 1:
+        most = epsilon(shuffled.all_reports)
+        text += f"; {shuffled.reports:,} reports tell at most ε = {most}, whatever changes"
+    also = shuffled.renaming
+    if also is not None and also.one_report < shuffled.one_report:
         levels = [one for one in (also.one_report, also.all_reports) if one is not None]
         both = " and ".join(f"ε = {one}" for one in dict.fromkeys(map(epsilon, levels)))
         text += (

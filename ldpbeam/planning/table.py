@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from ldpbeam.planning.needs import FrequencyNeeds, Needs
 from ldpbeam.planning.plan import Row
@@ -10,97 +11,109 @@ from ldpbeam.planning.quantity import quantity
 from ldpbeam.planning.statements import points
 from ldpbeam.promise.statements import epsilon
 
-_FREQUENCIES = (
-    ("", "number in this table"),
-    ("setting", "protocol; g symbols, d buckets; (m of T): a device reports in m of its T epochs"),
-    ("ε", "per report, or ε∞/ε1 where answers are memoised"),
-    (
-        "± 95 %",
-        "half-width of the interval of one epoch in percentage points, for the value whose interval is "
-        "widest: of the given frequencies, else of frequencies that fall like 1/rank",
+
+class Column(NamedTuple):
+    """A column: its head, what it means, and the text of a row that has this number in the table."""
+
+    name: str
+    meaning: str
+    cell: Callable[[int, Row], str]
+
+
+def columns(needs: Needs) -> tuple[Column, ...]:
+    """All columns of a table for these needs."""
+    frequencies, about = isinstance(needs, FrequencyNeeds), quantity(needs)
+    unit, where = about.unit, "of that value" if frequencies else "for the worst population"
+
+    def error(name: str, field: str, meaning: str) -> Column:
+        """A figure in the unit of the needs."""
+        return Column(name, f"{meaning}, {unit}", lambda _, row: about.number(getattr(row.figures, field)))
+
+    return (
+        Column("", "number in this table", lambda number, _: str(number)),
+        Column("setting", _SETTING[frequencies], lambda _, row: row.setting.label),
+        Column("ε", "per report, or ε∞/ε1 where answers are memoised", lambda _, row: _levels(row)),
+        error("± 95 %", "half_width", _HALF_WIDTH[frequencies]),
+        *(_WORTH if frequencies else _RANGE),
+        error("change", "least_change", f"smallest change between two epochs told from none {where}"),
+        error("±7", "mean_7", f"half-width for the mean of 7 epochs (or of all, if they are fewer) {where}"),
+        error("±30", "mean_30", "the same for the mean of 30 epochs"),
+        *_LOSSES,
+        *(_COSTS if frequencies else ()),
+        error("1 fake", "fake_device", f"how far one forged report moves {_MOVED[frequencies]}, at most"),
+        Column(
+            "misses",
+            "needs that are not met; change: two reports prove that a value changed",
+            lambda _, row: ", ".join(row.missed),
+        ),
+    )
+
+
+_SETTING = (
+    "protocol; segment: distance of the points that values are rounded to, else the whole range; gamma: the "
+    "chance that a report flips its bit; (m of T): a device reports in m of its T epochs",
+    "protocol; g symbols, d buckets; (m of T): a device reports in m of its T epochs",
+)
+_HALF_WIDTH = (
+    "half-width of the interval of one epoch for the worst population",
+    "half-width of the interval of one epoch for the value whose interval is widest: of the given "
+    "frequencies, else of frequencies that fall like 1/rank",
+)
+_MOVED = ("the mean", "a frequency")
+_WORTH = (
+    Column(
+        "± 1/k",
+        "the same for a value of frequency 1/k",
+        lambda _, row: points(row.figures.even_half_width or 0),
     ),
-    ("± 1/k", "the same for a value of frequency 1/k"),
-    (
+    Column(
         "/uniform",
         "root mean square error over all values, by which rows are sorted, over that of answering 1/k for "
         "every value: 1 or more is not worth collecting",
+        lambda _, row: f"{row.figures.against_nothing:.2g}",
     ),
-    ("seen", "smallest frequency told apart from zero, points"),
-    ("change", "smallest change of the value of ± 95 % between two epochs that differs from none, points"),
-    ("±7", "half-width for the mean of 7 epochs (or of all, if they are fewer) of that value, points"),
-    ("±30", "the same for the mean of 30 epochs"),
-    ("bits", "of a report"),
-    ("ε any", "the most that all reports tell, whatever changes; ≤: a bound, perhaps not reached"),
-    (
+    Column(
+        "seen",
+        "smallest frequency told apart from zero, points",
+        lambda _, row: points(row.figures.least_frequency or 0),
+    ),
+)
+_RANGE = (
+    Column("% range", "the same in per cent of the range", lambda _, row: points(row.figures.of_range or 0)),
+)
+_LOSSES = (
+    Column("bits", "of a report", lambda _, row: str(row.figures.bits)),
+    Column(
+        "ε any",
+        "the most that all reports tell, whatever changes; ≤: a bound, perhaps not reached",
+        lambda _, row: _any_loss(row),
+    ),
+    Column(
         "ε inputs",
         "the most that all reports tell about which inputs a device memoised (values, hash symbols, buckets, "
         "rounding points) to somebody who knows when each changed and came back",
+        lambda _, row: epsilon(row.figures.promise.inputs_loss),
     ),
-    (
+)
+_COSTS = (
+    Column(
         "sharing",
         "devices with the same hash function, kept for life; own: each device has its own, and is known by "
         "it; -: none is kept",
+        lambda _, row: _sharing(row.figures.sharing),
     ),
-    ("steps", "additions and comparisons to count an epoch"),
-    ("1 fake", "points that one forged report moves a frequency by, at most"),
-    ("misses", "needs that are not met; change: two reports prove that a value changed"),
+    Column(
+        "steps",
+        "additions and comparisons to count an epoch",
+        lambda _, row: f"{row.figures.server_steps:.1g}",
+    ),
 )
-
-_MEAN = (
-    ("", "number in this table"),
-    (
-        "setting",
-        "protocol; segment: distance of the points that values are rounded to, else the whole range; "
-        "gamma: the chance that a report flips its bit; (m of T): a device reports in m of its T epochs",
-    ),
-    ("ε", "per report, or ε∞/ε1 where bits are memoised"),
-    ("± 95 %", "half-width of the interval of one epoch, in units of the counter, for the worst population"),
-    ("% range", "the same in per cent of the range"),
-    ("change", "smallest change between two epochs told from none, units of the counter"),
-    ("±7", "half-width for the mean of 7 epochs (or of all, if they are fewer), units of the counter"),
-    ("±30", "the same for the mean of 30 epochs"),
-    ("bits", "of a report"),
-    ("ε any", "the most that all reports tell, whatever changes; ≤: a bound, perhaps not reached"),
-    (
-        "ε inputs",
-        "the most that all reports tell about which inputs a device memoised (values, hash symbols, buckets, "
-        "rounding points) to somebody who knows when each changed and came back",
-    ),
-    ("1 fake", "units of the counter that one forged report moves the mean by, at most"),
-    ("misses", "needs that are not met; change: two reports prove that a value changed"),
-)
-
-
-def columns(needs: Needs) -> tuple[tuple[str, str], ...]:
-    """Columns of the table and what they mean."""
-    return _FREQUENCIES if isinstance(needs, FrequencyNeeds) else _MEAN
-
-
-def cells(number: int, row: Row, needs: Needs) -> tuple[str, ...]:
-    """The texts of one row of the table, one for each of :func:`columns`."""
-    found, write = row.figures, quantity(needs).number
-    over_time = (write(found.least_change), write(found.mean_7), write(found.mean_30))
-    losses = (str(found.bits), _any_loss(row), epsilon(found.promise.inputs_loss))
-    begin = (str(number), row.setting.label, _levels(row), write(found.half_width))
-    end = (write(found.fake_device), ", ".join(row.missed))
-    if found.of_range is not None:
-        return (*begin, points(found.of_range), *over_time, *losses, *end)
-    seen = (
-        write(found.even_half_width or 0),
-        f"{found.against_nothing:.2g}",
-        points(found.least_frequency or 0),
-    )
-    cost = (_sharing(found.sharing), f"{found.server_steps:.1g}")
-    return (*begin, *seen, *over_time, *losses, *cost, *end)
 
 
 def _levels(row: Row) -> str:
-    given = row.setting.parameters
+    given, first = row.setting.parameters, row.first_level
     if given.epsilon is not None:
         return f"{given.epsilon:.3g}"
-    first = given.epsilon_first
-    if first is None and given.gamma:
-        first = row.figures.promise.first_report  # what γ leaves of ε∞
     return f"{given.epsilon_longitudinal:.3g}" + ("" if first is None else f"/{first:.3g}")
 
 
@@ -115,7 +128,8 @@ def _sharing(devices: float | None) -> str:
 
 def table(rows: list[tuple[int, Row]], needs: Needs) -> Iterator[str]:
     """Lines of equal columns, the head first."""
-    texts = [tuple(name for name, _ in columns(needs)), *(cells(number, row, needs) for number, row in rows)]
+    shown = columns(needs)
+    texts = [[one.name for one in shown], *([one.cell(*row) for one in shown] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
     for line in texts:
         padded = [

@@ -32,11 +32,11 @@ def asked(needs: Needs) -> str:
         (needs.lifetime, "all reports at most ε = {}, whatever changes", epsilon),
         (needs.bits, "at most {} bits", str),
     ]
-    said = [text.format(write(limit)) for limit, text, write in limits if limit is not None]  # type: ignore[operator]
+    limits_met = [text.format(write(limit)) for limit, text, write in limits if limit is not None]  # type: ignore[operator]
     rate = "" if needs.drawn_anew is None else f", {_percent(needs.drawn_anew)} drawn anew per epoch"
     devices = f"{needs.devices:,} devices in each epoch"
     epochs = f"{needs.epochs:,} epoch{'' if needs.epochs == 1 else 's'}"
-    return f"{about.subject}, {devices}, {epochs}{rate}: " + ("; ".join(said) or "no limit")
+    return f"{about.subject}, {devices}, {epochs}{rate}: " + ("; ".join(limits_met) or "no limit")
 
 
 def recommendation(plan: Plan) -> Iterator[str]:
@@ -63,15 +63,17 @@ def recommendation(plan: Plan) -> Iterator[str]:
 
 def interval_words(row: Row, needs: Needs) -> str:
     """The half-widths of the intervals that a run will publish for an epoch."""
-    found = row.figures
+    figures = row.figures
     if (
         not isinstance(needs, FrequencyNeeds)
-        or found.even_half_width is None
-        or found.widest_frequency is None
+        or figures.even_half_width is None
+        or figures.widest_frequency is None
     ):
-        return f"±{quantity(needs).error(found.half_width)} (95 %)"
+        return f"±{quantity(needs).error(figures.half_width)} (95 %)"
     about = "" if needs.frequencies else RANKED
-    return interval(about, found.widest_frequency, found.half_width, needs.values, found.even_half_width)
+    return interval(
+        about, figures.widest_frequency, figures.half_width, needs.values, figures.even_half_width
+    )
 
 
 def described(row: Row) -> str:
@@ -79,9 +81,7 @@ def described(row: Row) -> str:
     given = row.setting.parameters
     if given.epsilon is not None:
         return f"{row.setting.label} at ε = {given.epsilon:.4g} per report"
-    level = given.epsilon_first
-    if level is None and given.gamma:
-        level = row.figures.promise.first_report  # what γ leaves of ε∞
+    level = row.first_level
     first = "" if level is None else f", ε1 = {level:.4g}"
     return f"{row.setting.label} at ε∞ = {given.epsilon_longitudinal:.4g}{first}"
 
@@ -133,24 +133,24 @@ def _loses(about: str, less: float, more: float) -> str:
 
 
 def _worth(plan: Plan, row: Row) -> Iterator[str]:
-    needs, found = plan.needs, row.figures
+    needs, figures = plan.needs, row.figures
     if isinstance(needs, FrequencyNeeds):
         k, of = (
             needs.values,
             "these frequencies" if needs.frequencies else "frequencies that fall like 1/rank",
         )
         than = f"answering 1/{k:,} for every value"
-        if found.against_nothing < 1:
+        if figures.against_nothing < 1:
             yield (
-                f"That error is {found.against_nothing:.2g} times that of {than} (of {of}), "
-                f"and {found.std_error * k:.2g} times the mean frequency."
+                f"That error is {figures.against_nothing:.2g} times that of {than} (of {of}), "
+                f"and {figures.std_error * k:.2g} times the mean frequency."
             )
             return
         yield (
             f"Not worth collecting for single epochs: {than}, without any device, "
-            f"has an error {1 / found.against_nothing:.2g} times as large (of {of})."
+            f"has an error {1 / figures.against_nothing:.2g} times as large (of {of})."
         )
-    elif found.against_nothing < 1:
+    elif figures.against_nothing < 1:
         yield "No population makes the interval wider than that."
         return
     else:
@@ -158,8 +158,8 @@ def _worth(plan: Plan, row: Row) -> Iterator[str]:
             "Not worth collecting for single epochs: that a mean lies in its range is known without any "
             "device, and ± two standard errors are no narrower."
         )
-    if found.mean_30 < found.half_width / found.against_nothing:
-        yield f"A mean of 30 epochs is worth it: ±{quantity(needs).error(found.mean_30)}."
+    if figures.mean_30 < figures.half_width / figures.against_nothing:
+        yield f"A mean of 30 epochs is worth it: ±{quantity(needs).error(figures.mean_30)}."
 
 
 def _promise(row: Row) -> Iterator[str]:
@@ -183,8 +183,8 @@ def _weaker(plan: Plan) -> Iterator[str]:
         return
     width = quantity(plan.needs).error(row.figures.half_width)
     yield f"With a weaker promise {described(row)} gives ±{width}:"
-    kept = {"inputs", "any_changes"}
-    yield from (f"  {one.text}" for one in statements(row.figures.promise) if one.key in kept)
+    keys = {"inputs", "any_changes"}
+    yield from (f"  {one.text}" for one in statements(row.figures.promise) if one.key in keys)
 
 
 def budget_name(needs: Needs) -> tuple[str, float]:

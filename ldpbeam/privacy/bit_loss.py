@@ -87,9 +87,9 @@ def _any_bits(losses: BitLosses, reports: int) -> float:
     best, factors = -1.0, dict[_Factor, int]()
     # No more groups than reports: all larger numbers of inputs have the same matrices.
     for shared in _shared_reports(reports, min(reports, losses.inputs)):
-        loss, found = _worst_matching(histories, shared, losses.inputs)
+        loss, factors_of_loss = _worst_matching(histories, shared, losses.inputs)
         if loss > best:
-            best, factors = loss, found
+            best, factors = loss, factors_of_loss
     return log_above_power((histories.ratio(*factor), times) for factor, times in factors.items())
 
 
@@ -103,15 +103,15 @@ _Factor = tuple[_Shared, int | None, int | None, _Shared]
 @lru_cache(16)
 def _shared_reports(reports: int, inputs: int) -> tuple[_Shared, ...]:
     """Every matrix of non-negative integers with that sum and no empty row or column, up to their order."""
-    found = dict[_Shared, None]()
+    patterns = dict[_Shared, None]()
     for sizes in partitions(reports, inputs):
         first = [group for group, size in enumerate(sizes) for _ in range(size)]
         for second in _groupings(reports, inputs):
             counts = [[0] * (max(second) + 1) for _ in sizes]
             for i, j in zip(first, second, strict=True):
                 counts[i][j] += 1
-            found[_ordered(counts)] = None
-    return tuple(found)
+            patterns[_ordered(counts)] = None
+    return tuple(patterns)
 
 
 def _groupings(reports: int, groups: int) -> Iterator[tuple[int, ...]]:
@@ -189,11 +189,11 @@ def _patterns(shared: _Shared) -> tuple[tuple[_Shared, list[int], list[int]], ..
     Only those numbers matter, so one pattern stands for all with the same.
     """
     width = len(shared[0])
-    found = dict[tuple[tuple[int, ...], tuple[int, ...]], _Shared]()
+    by_sums = dict[tuple[tuple[int, ...], tuple[int, ...]], _Shared]()
     for flat in product(*(range(size + 1) for row in shared for size in row)):
         ones = tuple(flat[i : i + width] for i in range(0, len(flat), width))
-        found.setdefault((tuple(map(sum, ones)), tuple(map(sum, zip(*ones, strict=True)))), ones)
-    return tuple((ones, list(in_rows), list(in_columns)) for (in_rows, in_columns), ones in found.items())
+        by_sums.setdefault((tuple(map(sum, ones)), tuple(map(sum, zip(*ones, strict=True)))), ones)
+    return tuple((ones, list(in_rows), list(in_columns)) for (in_rows, in_columns), ones in by_sums.items())
 
 
 def _worst_matching(histories: _Histories, shared: _Shared, inputs: int) -> tuple[float, dict[_Factor, int]]:
@@ -229,7 +229,7 @@ def _worst_matching(histories: _Histories, shared: _Shared, inputs: int) -> tupl
         best = longer
     # Groups that share no input need inputs of their own.
     needed = len(rows) + len(columns) - inputs
-    _, pairs = max(found for found in best.values() if len(found[1]) >= needed)
+    _, pairs = max(matching for matching in best.values() if len(matching[1]) >= needed)
     alone = [(i, None) for i in first if i not in {pair[0] for pair in pairs}]
     alone += [(None, j) for j in second if j not in {pair[1] for pair in pairs}]  # type: ignore[misc]
     weights: dict[tuple[int | None, int | None], int] = dict.fromkeys((*pairs, *alone), 1)

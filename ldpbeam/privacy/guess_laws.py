@@ -83,8 +83,8 @@ def largest(own: float, each: float, rivals: int, free: int, reports: int) -> fl
         nodes, weights = quadrature(min(rivals, t // c if c else rivals))
         size, turn = _log(less[some] + np.multiply.outer(nodes, same[some]))
         turn = rivals * turn + others.imag[some] + (c - t) * terms.theta[some]
-        found = np.exp(rivals * size + others.real[some] + chances[place]) * np.cos(turn)
-        right += float(weights @ found @ terms.weights[some])
+        density = np.exp(rivals * size + others.real[some] + chances[place]) * np.cos(turn)
+        right += float(weights @ density @ terms.weights[some])
     return right
 
 
@@ -121,8 +121,8 @@ class _Rival:
 
     def at_least(self, counts: NDArray[np.int64]) -> Floats:
         """P(X >= c)."""
-        found: Floats = self._tail[np.minimum(counts, self._tail.size - 1)]
-        return found
+        chances: Floats = self._tail[np.minimum(counts, self._tail.size - 1)]
+        return chances
 
     def up_to(self, count: int) -> tuple[NDArray[np.complex128], NDArray[np.complex128]]:
         """The terms below ``count``, less 1, and that of ``count``; it never falls from call to call."""
@@ -167,15 +167,15 @@ def binomial(reports: int, chance: Fraction) -> Floats:
     if chance == 1:
         return np.where(ones == reports, 1.0, 0.0)
     logs = ones * log(chance) + (reports - ones) * log(1 - chance)
-    found: Floats = np.exp(choices(reports) + logs)
-    return found
+    chances: Floats = np.exp(choices(reports) + logs)
+    return chances
 
 
 def choices(reports: int) -> Floats:
     """ln of the binomial coefficients of t over 0 .. t."""
     logs = _factorials(reports)
-    found: Floats = logs[-1] - logs - logs[::-1]
-    return found
+    logs_of_choices: Floats = logs[-1] - logs - logs[::-1]
+    return logs_of_choices
 
 
 def _factorials(largest: int) -> Floats:

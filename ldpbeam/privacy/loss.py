@@ -214,7 +214,7 @@ def _extremes(losses: SymbolLosses, counts: tuple[int, ...], inputs: Sequence[in
     best = {rest: (value := under(inputs[-1], rest), value) for rest in below(counts)}
     for position in range(len(inputs) - 2, -1, -1):
         asked = [counts] if position == 0 else below(counts)
-        found = {}
+        ends = {}
         for rest in asked:
             low, high = -1, 0
             for made in below(rest):
@@ -223,8 +223,8 @@ def _extremes(losses: SymbolLosses, counts: tuple[int, ...], inputs: Sequence[in
                 if low < 0 or factor * smallest < low:
                     low = factor * smallest
                 high = max(high, factor * largest)
-            found[rest] = low, high
-        best = found
+            ends[rest] = low, high
+        best = ends
     low, high = best[counts]
     return Fraction(high, low)
 
@@ -248,9 +248,9 @@ class SeveralLosses(Losses):
 
     def any_changes(self, reports: int) -> float | None:
         """None where an attribute's is not known."""
-        found = [part.any_changes(reports) for part in self.parts]
-        known = [loss for loss in found if loss is not None]
-        return None if len(known) < len(found) else self._joined(known)
+        losses = [part.any_changes(reports) for part in self.parts]
+        known = [loss for loss in losses if loss is not None]
+        return None if len(known) < len(losses) else self._joined(known)
 
     @property
     def round_bound(self) -> float:

@@ -111,11 +111,11 @@ class Promise:
         """
         from ldpbeam.promise.best_guess import best_guess  # needs numpy, which a device does not
 
-        found = [
+        guesses = [
             Guess(part.domain_size, best_guess(part, 1), best_guess(part, self.reports))
             for part in set(self.protocol.parts)
         ]
-        return max(found, key=lambda one: (one.from_all, one.from_one))
+        return max(guesses, key=lambda one: (one.from_all, one.from_one))
 
     @property
     def memoised(self) -> bool:
@@ -153,9 +153,9 @@ def any_loss(protocol: LocalProtocol[Any], reports: int) -> tuple[float, bool]:
     if losses is None or reports == 1:
         return log_above_power([(guarantee.first_ratio, reports)]), True
     if reports <= EXACT_REPORTS or losses.round_bound == inf:
-        found = losses.any_changes(reports)
-        if found is not None:
-            return found, True
+        loss = losses.any_changes(reports)
+        if loss is not None:
+            return loss, True
     return nextafter(reports * losses.round_bound, inf), False
 
 

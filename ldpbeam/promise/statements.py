@@ -80,14 +80,14 @@ def bits(number: int) -> str:
 
 def statements(promise: Promise) -> tuple[Statement, ...]:
     """All that is promised, in the order in which a reader needs it."""
-    found = [_first(promise)]
+    sentences = [_first(promise)]
     if promise.memoised:
-        found += _memoised(promise)
+        sentences += _memoised(promise)
     if promise.reports > 1 or promise.of is not None:
-        found.append(_anything(promise))
+        sentences.append(_anything(promise))
     if promise.guess.from_all >= LIKELY:
-        found.append(_guess(promise, promise.guess))
-    return tuple(found)
+        sentences.append(_guess(promise, promise.guess))
+    return tuple(sentences)
 
 
 def _first(promise: Promise) -> Statement:
@@ -106,10 +106,12 @@ def _first(promise: Promise) -> Statement:
 
 def _counters(promise: Promise) -> CountersGuarantee | None:
     """The guarantee of bounded counters, where the bound makes its levels lower."""
-    found = promise.protocol.guarantee
-    if not isinstance(found, CountersGuarantee) or epsilon(found.first_report) == epsilon(found.unbounded):
+    guarantee = promise.protocol.guarantee
+    if not isinstance(guarantee, CountersGuarantee) or epsilon(guarantee.first_report) == epsilon(
+        guarantee.unbounded
+    ):
         return None
-    return found
+    return guarantee
 
 
 def _condition(promise: Promise, level: float, without: float | None) -> str:

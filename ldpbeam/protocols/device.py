@@ -65,7 +65,7 @@ class Device(ABC, Generic[Response]):
         return (self.payload_bits + 7) // 8
 
     @property
-    def kept_functions(self) -> int | None:
+    def functions_for_life(self) -> int | None:
         """Hash functions of which a device draws one for life; None where it keeps none."""
         return None
 
@@ -136,7 +136,7 @@ class Device(ABC, Generic[Response]):
             InvalidPayload: no device with these parameters sends this payload.
         """
 
-    def said_about(self, response: Response) -> Mapping[int, Any]:
+    def responses_by_attribute(self, response: Response) -> Mapping[int, Any]:
         """Responses of the attributes that a response speaks about, by the position of the attribute."""
         return {0: response}
 

@@ -116,9 +116,9 @@ class DirectEstimator(FrequencyEstimator):
         """The weight of the one value that the report names."""
         from ldpbeam.protocols.sum_laws import OneSymbol
 
-        found = self.lasting if lasting else self.support
-        assert found is not None  # noqa: S101 - asked of what is memoised only
-        return OneSymbol(weights, float(found.own), float(found.other))
+        probabilities = self.lasting if lasting else self.support
+        assert probabilities is not None  # noqa: S101 - asked of what is memoised only
+        return OneSymbol(weights, float(probabilities.own), float(probabilities.other))
 
 
 @dataclass(frozen=True)

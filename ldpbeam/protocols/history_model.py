@@ -76,10 +76,10 @@ class Stratum:
         row = self.answers[value]
         if self.instant is None:
             return row[symbols[0]] if len(set(symbols)) == 1 else Fraction(0)
-        found = Fraction(0)
+        total = Fraction(0)
         for chance, second in zip(row, self.instant, strict=True):
-            found += chance * prod((second[one] for one in symbols), start=Fraction(1))
-        return found
+            total += chance * prod((second[one] for one in symbols), start=Fraction(1))
+        return total
 
     def conditions(self) -> Iterator[tuple[tuple[int, ...], Fraction]]:
         """Groups of symbols with their probability, which no value changes."""
@@ -203,18 +203,18 @@ class ProductStratum:
 
     def split(self, symbol: int) -> tuple[int, ...]:
         """One symbol per attribute."""
-        found = []
+        symbols = []
         for part in self.parts:
             symbol, one = divmod(symbol, part.symbols)
-            found.append(one)
-        return tuple(found)
+            symbols.append(one)
+        return tuple(symbols)
 
     def join(self, symbols: Sequence[int]) -> int:
         """The number of a combination."""
-        found = 0
+        number = 0
         for part, one in zip(reversed(self.parts), reversed(symbols), strict=True):
-            found = found * part.symbols + one
-        return found
+            number = number * part.symbols + one
+        return number
 
     def history(self, pattern: Pattern, symbols: Sequence[int]) -> Fraction:
         """The product over attributes."""
@@ -237,13 +237,13 @@ class ProductModel(Model):
         pair: the two values of the whole device.
         positions: which attributes.
         models: of those.
-        said: the response of each attribute in a response.
+        by_attribute: the response of each attribute in a response.
     """
 
     pair: tuple[Any, Any]
     positions: tuple[int, ...]
     models: tuple[PairModel, ...]
-    said: Callable[[Any], Any]
+    by_attribute: Callable[[Any], Any]
 
     @cached_property
     def strata(self) -> tuple[ProductStratum, ...]:
@@ -252,10 +252,10 @@ class ProductModel(Model):
 
     def place(self, response: Any) -> tuple[int, int]:
         """Combined."""
-        said, number = self.said(response), 0
+        responses, number = self.by_attribute(response), 0
         symbols, parts = [], []
         for position, model in zip(self.positions, self.models, strict=True):
-            stratum, symbol = model.place(said[position])
+            stratum, symbol = model.place(responses[position])
             number = number * len(model.strata) + stratum
             symbols.append(symbol)
             parts.append(model.strata[stratum])
@@ -268,9 +268,9 @@ class ProductModel(Model):
 
     def for_life(self, response: Any) -> Hashable:
         """Of the audited attributes."""
-        said = self.said(response)
+        responses = self.by_attribute(response)
         return tuple(
-            model.for_life(said[position])
+            model.for_life(responses[position])
             for position, model in zip(self.positions, self.models, strict=True)
         )
 
@@ -283,19 +283,19 @@ class SampledModel(Model):
         pair: the two values of the whole device.
         models: of the attributes, in order; those left out share the last stratum, of one symbol.
         parts: how many attributes there are.
-        said: the response of each attribute in a response.
+        by_attribute: the response of each attribute in a response.
     """
 
     pair: tuple[Any, Any]
     models: tuple[PairModel, ...]
     parts: int
-    said: Callable[[Any], Any]
+    by_attribute: Callable[[Any], Any]
 
     @cached_property
     def strata(self) -> tuple[Stratum, ...]:
         """Those of each attribute, one attribute after the other."""
         share = Fraction(1, self.parts)
-        found = [
+        strata_of_models = [
             Stratum(
                 f"attribute {index}" + (f", {one.name}" if one.name else ""),
                 share * one.probability,
@@ -310,16 +310,16 @@ class SampledModel(Model):
         ]
         if len(self.models) < self.parts:
             certain = ((Fraction(1),), (Fraction(1),))
-            found.append(Stratum("another attribute", 1 - share * len(self.models), certain))
-        return tuple(found)
+            strata_of_models.append(Stratum("another attribute", 1 - share * len(self.models), certain))
+        return tuple(strata_of_models)
 
     def place(self, response: Any) -> tuple[int, int]:
         """By the attribute first."""
-        ((attribute, said),) = self.said(response).items()
+        ((attribute, own),) = self.by_attribute(response).items()
         before = sum(len(model.strata) for model in self.models[:attribute])
         if attribute >= len(self.models):
             return before, 0
-        stratum, symbol = self.models[attribute].place(said)
+        stratum, symbol = self.models[attribute].place(own)
         return before + stratum, symbol
 
     @property
@@ -330,8 +330,8 @@ class SampledModel(Model):
 
     def for_life(self, response: Any) -> Hashable:
         """The attribute, and what its own protocol shows."""
-        ((attribute, said),) = self.said(response).items()
-        return attribute, self.models[attribute].for_life(said) if attribute < len(self.models) else None
+        ((attribute, own),) = self.by_attribute(response).items()
+        return attribute, self.models[attribute].for_life(own) if attribute < len(self.models) else None
 
 
 def _memoised(stratum: Any) -> bool:
@@ -367,11 +367,11 @@ def bit_rows(channel: BitChannel | None, bits: int) -> tuple[Row, ...] | None:
         return None
 
     def chance(given: int, output: int) -> Fraction:
-        found = Fraction(1)
+        product = Fraction(1)
         for i in range(bits):
             one = channel.own if given >> i & 1 else channel.other
-            found *= one if output >> i & 1 else 1 - one
-        return found
+            product *= one if output >> i & 1 else 1 - one
+        return product
 
     numbers = range(1 << bits)
     return tuple(tuple(chance(given, output) for output in numbers) for given in numbers)

@@ -397,5 +397,5 @@ class LaplaceMean(MeanProtocol[int]):
 def _integers(payloads: Bytes) -> Ints:
     import numpy as np
 
-    found: Ints = np.ascontiguousarray(payloads).view("<i8")[:, 0]
-    return found
+    numbers: Ints = np.ascontiguousarray(payloads).view("<i8")[:, 0]
+    return numbers

@@ -74,8 +74,8 @@ class Law(ABC, Generic[Response]):
         By default the ratio between the first value and the last, over the symbols of :meth:`model`. This is
         exact if each symbol stands for responses of one ratio and no two values are further apart.
         """
-        found = self.model((0, self.domain_size - 1)).strata
-        strata = [one for one in found if isinstance(one, Stratum) and one.probability]
+        all_strata = self.model((0, self.domain_size - 1)).strata
+        strata = [one for one in all_strata if isinstance(one, Stratum) and one.probability]
         memoised = [_worst(*one.answers) for one in strata if one.memoised]
         first = (_worst(one.first_symbol(0), one.first_symbol(1)) for one in strata)
         return max(memoised, default=None), max(first)

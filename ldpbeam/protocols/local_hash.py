@@ -58,7 +58,7 @@ class LocalHashDevice(Device[Hashed]):
         return self.family.payload_bits
 
     @property
-    def kept_functions(self) -> int | None:
+    def functions_for_life(self) -> int | None:
         """Those of the family, where a device keeps one."""
         return None if self.permanent is None else self.family.functions
 
@@ -164,9 +164,11 @@ class LocalHashEstimator(FrequencyEstimator):
         """What the values with the reported symbol weigh."""
         from ldpbeam.protocols.sum_laws import HashedSymbol
 
-        found, lie = (self.lasting, self.memoised) if lasting else (self.support, self.composed)
-        assert found is not None and lie is not None  # noqa: S101 - asked of what is memoised only
-        return HashedSymbol(weights, float(found.own), float(found.other), float(lie), self.family)
+        probabilities, lie = (self.lasting, self.memoised) if lasting else (self.support, self.composed)
+        assert probabilities is not None and lie is not None  # noqa: S101 - asked of what is memoised only
+        return HashedSymbol(
+            weights, float(probabilities.own), float(probabilities.other), float(lie), self.family
+        )
 
 
 @dataclass(frozen=True)

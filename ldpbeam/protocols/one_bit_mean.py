@@ -342,8 +342,8 @@ class OneBitLaw(Law[int]):
 
         bit, maximum = self.bit, self.bit.maximum
         if self.memoised:
-            kept = majority(reports, 1 - Fraction(self.flip, FULL))
-            return 2 * (bit.one / FULL * kept + bit.zero / FULL * (1 - kept)) / self.domain_size
+            right = majority(reports, 1 - Fraction(self.flip, FULL))
+            return 2 * (bit.one / FULL * right + bit.zero / FULL * (1 - right)) / self.domain_size
         ones = np.arange(reports + 1.0)
         below = np.floor((ones / reports * FULL - bit.zero) / bit.step)
         best = np.full(reports + 1, -np.inf)

@@ -143,10 +143,10 @@ class Parameters:
         # 1e-6 the two weights of a large domain would be the same integer and nothing could be estimated.
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if not number or not 1e-6 <= value <= 32:
-            found = "missing" if value is None else f"{value!r}"
+            text = "missing" if value is None else f"{value!r}"
             raise CollectionError(
                 "E-COLLECTION-EPSILON",
-                f"{name} must be a number in 0.000001 .. 32, not {found}",
+                f"{name} must be a number in 0.000001 .. 32, not {text}",
                 key=name,
                 remedy=f"Set {name}, for example {name}: {PARAMETER_KEYS[name].example}.",
             )

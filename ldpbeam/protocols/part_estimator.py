@@ -41,10 +41,10 @@ class PartEstimator:
 
         Where other devices report in another epoch, a smaller part of an error repeats itself.
         """
-        kept = self.protocol.estimator.lasting
+        alone = self.protocol.estimator.lasting
         if self.support is None or self.share == EVERYONE:
-            return kept
-        return (kept or SupportProbabilities(Fraction(1), Fraction(0))).among(self.share)
+            return alone
+        return (alone or SupportProbabilities(Fraction(1), Fraction(0))).among(self.share)
 
     def estimate(self, counts: Ints, reports: int, ties: Floats | None = None) -> Estimates:
         """As :meth:`ldpbeam.protocols.estimator.Estimator.estimate`; NaN without a report.

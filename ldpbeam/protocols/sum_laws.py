@@ -55,10 +55,10 @@ class SumLaw(ABC):
             frequency: (..., k), estimates.
             scale: (..., k), what part of the expected reports speaks about a value, inverted; None for 1.
         """
-        found = self.conditional
-        middle = found.mean(axis=1)
-        whole = middle + frequency @ (found - middle[:, None]).T
-        return np.asarray(np.clip(whole, found.min(axis=1), found.max(axis=1)), np.float64)
+        means = self.conditional
+        middle = means.mean(axis=1)
+        whole = middle + frequency @ (means - middle[:, None]).T
+        return np.asarray(np.clip(whole, means.min(axis=1), means.max(axis=1)), np.float64)
 
     @abstractmethod
     def again(self, first: Floats, second: Floats) -> tuple[Floats, Floats]:
@@ -113,8 +113,8 @@ class OneSymbol(SumLaw):
 
     def again(self, first: Floats, second: Floats) -> tuple[Floats, Floats]:
         """Answers for different values are independent."""
-        found = self.conditional @ (first * second)
-        return found, found
+        value = self.conditional @ (first * second)
+        return value, value
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,11 +159,11 @@ class IndependentBits(SumLaw):
     def again(self, first: Floats, second: Floats) -> tuple[Floats, Floats]:
         """The same value again, or two values that were not sampled."""
         twice = first * second
-        found = self.conditional @ twice
+        value = self.conditional @ twice
         if self.shared:
             apart = np.maximum(1 - twice.sum() - (first + second - 2 * twice), 0.0)
-            found = found + self.weights**2 @ (self.shared * apart) / self.sampled
-        return found, found
+            value = value + self.weights**2 @ (self.shared * apart) / self.sampled
+        return value, value
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,7 +221,7 @@ class HashedSymbol(SumLaw):
         """Given the function, answers are independent or, for values of one symbol, the same."""
         from ldpbeam.hashing.collisions import class_weights
 
-        found = np.empty(len(self.weights))
+        value = np.empty(len(self.weights))
         for at in range(len(self.weights)):
             given = self._given(slice(at, at + 1))
             if given is None:
@@ -233,14 +233,14 @@ class HashedSymbol(SumLaw):
             apart = (one * mean[0]).sum(axis=1) * (two * mean[0]).sum(axis=1)
             alike = (one * two * variance[0]).sum(axis=1)
             middle = (self.mean[at] @ first) * (self.mean[at] @ second)
-            found[at] = (apart + alike).mean() - middle
-        return found, found
+            value[at] = (apart + alike).mean() - middle
+        return value, value
 
     @cached_property
     def least(self) -> Floats:
         """Of all pairs of values; where those are too many, −Var(E[X | function]) of the worst value."""
         k = self.weights.shape[1]
-        found = np.zeros(len(self.weights))
+        least = np.zeros(len(self.weights))
         for at in range(len(self.weights)):
             given = self._given(slice(at, at + 1))
             if given is None or len(given[0]) * (self.family.g + 1) * k**2 * len(self.weights) > _WORK:
@@ -254,8 +254,8 @@ class HashedSymbol(SumLaw):
                 common += held.T @ held
             common = common / len(symbols) - np.outer(self.mean[at], self.mean[at])
             np.fill_diagonal(common, 0.0)
-            found[at] = common.min()
-        return found
+            least[at] = common.min()
+        return least
 
 
 @dataclass(frozen=True, eq=False)

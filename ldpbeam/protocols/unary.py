@@ -82,9 +82,9 @@ class UnaryEstimator(FrequencyEstimator):
         """Bits are independent given the value, in both rounds."""
         from ldpbeam.protocols.sum_laws import IndependentBits
 
-        found = self.lasting if lasting else self.support
-        assert found is not None  # noqa: S101 - asked of what is memoised only
-        return IndependentBits(weights, float(found.own), float(found.other))
+        probabilities = self.lasting if lasting else self.support
+        assert probabilities is not None  # noqa: S101 - asked of what is memoised only
+        return IndependentBits(weights, float(probabilities.own), float(probabilities.other))
 
 
 @dataclass(frozen=True)

@@ -7,42 +7,18 @@ and its definition, from which the collection can be made again.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, TypeAlias
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.record import definition
+from ldpbeam.durable.record import number, read_fields, whole
 from ldpbeam.protocols.estimator import Result
 from ldpbeam.support import SupportProbabilities
 
 Curve: TypeAlias = tuple[tuple[int, float], ...]
 """Pairs (t, loss), t from 1 on."""
-
-
-MOST = 1 << 53
-"""No number of a record is larger: everything counted is below it, and a chart can draw it."""
-
-
-def number(raw: Any) -> Any:
-    """A number of a JSON document, as it is.
-
-    Raises:
-        TypeError: it is something else.
-        ValueError: it is not finite, or beyond :data:`MOST`.
-    """
-    if isinstance(raw, bool) or not isinstance(raw, int | float):
-        raise TypeError(f"a number is needed, not {type(raw).__name__}")
-    if not -MOST <= raw <= MOST:
-        raise ValueError("a number is too large")
-    return raw
-
-
-def whole(raw: Any) -> int:
-    """A whole number of a JSON document; raises as :func:`number`."""
-    if not isinstance(raw, int):
-        raise TypeError(f"a whole number is needed, not {type(raw).__name__}")
-    return int(number(raw))
 
 
 @dataclass(frozen=True)
@@ -68,11 +44,6 @@ class StatementRecord:
     title: str
     value: str
     text: str
-
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> StatementRecord:
-        """As run.json has it."""
-        return cls(*(str(record[name]) for name in ("key", "title", "value", "text")))
 
 
 @dataclass(frozen=True)
@@ -108,26 +79,6 @@ class GuaranteeRecord:
     lifetime_reports: int | None = None
     lifetime: float | None = None
 
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> GuaranteeRecord:
-        """As run.json has it; keys that it does not have are left out."""
-        known: dict[str, Any] = {}
-        for each in fields(cls):
-            raw = record.get(each.name)
-            if raw is None:
-                continue
-            if each.name in {"loss_same_changes", "loss_any_changes"}:
-                known[each.name] = tuple((whole(t), number(loss)) for t, loss in raw)
-            elif each.name == "statements":
-                known[each.name] = tuple(StatementRecord.from_record(one) for one in raw)
-            elif each.name == "not_hidden":
-                known[each.name] = tuple(map(str, raw))
-            elif each.name in {"not_capped", "assumption", "inputs"}:
-                known[each.name] = str(raw)
-            else:
-                known[each.name] = bool(raw) if each.name == "per_report" else number(raw)
-        return cls(**known)
-
 
 @dataclass(frozen=True)
 class HistogramRecord:
@@ -139,7 +90,6 @@ class HistogramRecord:
         result: frequencies or a mean.
         size: values of its domain.
         support: probabilities that a report supports a value; None for a mean.
-        lasting: the same of what a device keeps for life; None where it keeps nothing, and for a mean.
         up, down, ten: the most that one forged report among n moves one value (up or down) or ten frequencies
             together, times n; None where that is not stated.
     """
@@ -149,7 +99,6 @@ class HistogramRecord:
     result: Result
     size: int
     support: SupportProbabilities | None = None
-    lasting: SupportProbabilities | None = None
     up: float | None = None
     down: float | None = None
     ten: float | None = None
@@ -168,15 +117,15 @@ class HistogramRecord:
         Raises:
             LookupError, TypeError, ValueError: it is damaged.
         """
-        up, down, ten = (leverage.get(name) for name in ("one_value", "one_value_down", "ten_values"))
-        return cls(
-            attribute,
-            " · ".join(filter(None, (allocation, str(own["protocol"])))),
-            Result(own["result"]),
-            whole(own["domain_size"]),
-            _probabilities(own["support"]),
-            _probabilities(own["lasting"]),
-            *(None if bound is None else number(bound) for bound in (up, down, ten)),
+        named = {"up": "one_value", "down": "one_value_down", "ten": "ten_values"}
+        return read_fields(
+            cls,
+            {name: leverage.get(key) for name, key in named.items()},
+            attribute=attribute,
+            protocol=" · ".join(filter(None, (allocation, own["protocol"]))),
+            result=Result(own["result"]),
+            size=whole(own["domain_size"]),
+            support=_probabilities(own["support"]),
         )
 
 
@@ -204,7 +153,7 @@ class CollectionRecord:
         promises: what holds for consistent results; None where the method is not known.
         min_reports: an epoch with fewer has no estimates.
         guarantee: None where none is stated.
-        definition: what the collection can be made again from; None where an earlier version wrote it.
+        definition: what the collection can be made again from; None where only its estimates are known.
         written: the whole entry of run.json.
     """
 
@@ -233,30 +182,19 @@ class CollectionRecord:
             LookupError, TypeError, ValueError, AttributeError: it is damaged.
         """
         leverage = {one["attribute"]: one for one in record["leverage"]}
-        protocol, allocation = str(record["protocol"]), str(record.get("allocation") or "")
+        allocation = record.get("allocation", "")
         # A collection with one domain is its only attribute.
-        parts = [(str(own["name"]), own) for own in record.get("attributes", ())] or [("", record)]
-        return cls(
-            str(record["name"]),
-            whole(record["version"]),
-            str(record["digest"]),
-            protocol,
-            allocation,
-            tuple(
-                HistogramRecord.from_record(own, name, allocation if name else "", leverage.get(name, {}))
-                for name, own in parts
-            ),
-            parameters=dict(record["parameters"]),
-            payload_bits=whole(record["payload_bits"]),
-            epoch_seconds=whole(record["epoch"]["length_seconds"]),
-            allowed_lateness_seconds=whole(record["allowed_lateness_seconds"]),
-            consistency=str(record["consistency"]),
-            promises=Promises(**record["promises"]),
-            min_reports=whole(record["min_reports"]),
-            guarantee=GuaranteeRecord.from_record(record["guarantee"]) if record["guarantee"] else None,
-            definition=record.get("definition"),
-            written=record,
-        )
+        parts = [(own["name"], own) for own in record.get("attributes", ())] or [("", record)]
+        histograms = [
+            HistogramRecord.from_record(own, name, allocation if name else "", leverage.get(name, {}))
+            for name, own in parts
+        ]
+        length = whole(record["epoch"]["length_seconds"])
+        return read_fields(cls, record, histograms=tuple(histograms), epoch_seconds=length, written=record)
+
+    def as_record(self) -> dict[str, Any]:
+        """The entry as it was read."""
+        return dict(self.written)
 
 
 def collection_entry(collection: Collection) -> dict[str, Any]:

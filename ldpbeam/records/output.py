@@ -320,15 +320,15 @@ def _put_in_place(folder: Path, scratch: Path, part: str) -> None:
         (scratch / part).rename(folder / part)
 
 
-def settle_objects(output: str, files: Iterable[FileRecord]) -> None:
-    """In an object store: what earlier runs left under names that this one did not write goes."""
-    kept = {file.path.rpartition("/")[2] for file in files}
-    kept |= {re.sub(r"-r\d{3,}\.parquet$", ".parquet", name) for name in kept}
+def remove_other_objects(output: str, files: Iterable[FileRecord]) -> None:
+    """Delete the objects of earlier runs whose names this run did not write; for object stores."""
+    names = {file.path.rpartition("/")[2] for file in files}
+    names |= {re.sub(r"-r\d{3,}\.parquet$", ".parquet", name) for name in names}
     gone = []
     for part in PARTS:
         for file in listed(output, part):
             name = file.path.rpartition("/")[2]
-            if name not in kept and _OURS[part].fullmatch(name):
+            if name not in names and _OURS[part].fullmatch(name):
                 gone.append(file.path)
     if gone:
         FileSystems.delete(gone)

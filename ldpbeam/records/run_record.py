@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,9 @@ from typing import Any
 from ldpbeam.accounting import Account
 from ldpbeam.durable.document import document, parse_document
 from ldpbeam.durable.errors import DamageError
+from ldpbeam.durable.record import read_fields, write_fields
 from ldpbeam.errors import UsageError
-from ldpbeam.records.collection_record import CollectionRecord, number, whole
+from ldpbeam.records.collection_record import CollectionRecord
 from ldpbeam.transforms.sinks.file_record import FileRecord
 
 RUN_RECORD = "run.json"
@@ -34,6 +35,11 @@ class Archived:
     withheld: int  # how many of them have no estimates; run.json does not say, so it is 0 in what was read
     account: Account  # the sum of their accounting
 
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Archived:
+        """As run.json has it."""
+        return read_fields(cls, record, account=Account.from_record(record), withheld=0)
+
 
 @dataclass(frozen=True)
 class EpochRecord:
@@ -49,26 +55,13 @@ class EpochRecord:
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> EpochRecord:
         """A line of run.json."""
-        start = record["epoch_start"]
-        return cls(
-            str(record["collection"]),
-            str(record["digest"]),
-            whole(record["epoch"]),
-            None if start is None else str(start),
-            _account(record),
-            str(record["withheld"]),
-        )
+        return read_fields(cls, record, account=Account.from_record(record))
 
     def as_record(self) -> dict[str, object]:
         """A line of run.json."""
-        return {
-            "collection": self.collection,
-            "digest": self.digest,
-            "epoch": self.epoch,
-            "epoch_start": self.epoch_start,
-            **self.account.as_record(),
-            "withheld": self.withheld,
-        }
+        record = write_fields(self)
+        account, withheld = record.pop("account"), record.pop("withheld")
+        return {**record, **account, "withheld": withheld}
 
 
 @dataclass(frozen=True)
@@ -89,17 +82,6 @@ class RunAccounting:
     epochs: tuple[EpochRecord, ...]  # by digest and epoch
     unattributed: Account  # records that belong to no epoch of a known collection
     archived: Archived | None = None  # epochs that are not listed any more; None where there are none
-
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> RunAccounting:
-        """As run.json has it."""
-        old = record.get("archived")
-        return cls(
-            _account(record["total"]),
-            tuple(map(EpochRecord.from_record, record["epochs"])),
-            _account(record["unattributed"]),
-            None if old is None else Archived(whole(old["epochs"]), 0, _account(old)),
-        )
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
@@ -124,7 +106,7 @@ class RunAccounting:
         return {
             "total": self.total.as_record(),
             "epochs": [epoch.as_record() for epoch in self.epochs],
-            **({"gaps": [asdict(gap) for gap in gaps]} if gaps else {}),
+            **({"gaps": [write_fields(gap) for gap in gaps]} if gaps else {}),
             "unattributed": {"read": rest.read, "rejected": rest.rejected_record()},
             **({"archived": {"epochs": old.epochs, **old.account.as_record()}} if old else {}),
         }
@@ -137,12 +119,6 @@ class Timings:
     total_seconds: float
     reports_per_second: float | None
 
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> Timings:
-        """As run.json has it."""
-        speed = record["reports_per_second"]
-        return cls(number(record["total_seconds"]), None if speed is None else number(speed))
-
 
 @dataclass(frozen=True)
 class Alarm:
@@ -152,7 +128,7 @@ class Alarm:
     epoch: int
     indicator: str
     attribute: str
-    found: float
+    observed: float
     expected: float
     p_value: float
     alarm: bool
@@ -168,15 +144,6 @@ class Indicators:
     tests: int  # how many indicators they have
     alarms: tuple[Alarm, ...]  # by digest and epoch
 
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> Indicators:
-        """As run.json has it."""
-        rate, results, tests = (number(record[name]) for name in ("false_alarm_rate", "results", "tests"))
-        alarms = tuple(Alarm(**one) for one in record["alarms"])
-        for alarm in alarms:
-            whole(alarm.epoch), number(alarm.found), number(alarm.expected), number(alarm.p_value)
-        return cls(rate, results, tests, alarms)
-
 
 @dataclass(frozen=True)
 class StreamRecord:
@@ -188,7 +155,7 @@ class StreamRecord:
         segments: landed so far.
         landed_now: parts of them that are still on disk, one for each epoch.
         unstamped: messages without the timestamp attribute.
-        clock: what it knew of the time, for the next start; None where that is damaged.
+        clock: what it knew of the time, for the next start.
         watch: the folder that it watches instead; empty for none.
     """
 
@@ -201,24 +168,15 @@ class StreamRecord:
     clock: Mapping[str, Any] | None
     watch: str = ""
 
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> StreamRecord:
-        """As run.json has it."""
-        numbers = ("watermark_micros", "segments", "landed_now", "unstamped")
-        return cls(
-            subscription=str(record["subscription"]),
-            timestamp_attribute=str(record["timestamp_attribute"]),
-            watch=str(record.get("watch", "")),
-            clock=_clock(record.get("clock")),
-            **{name: whole(record[name]) for name in numbers},
-        )
-
-    def as_record(self) -> dict[str, object]:
-        """For run.json."""
-        return {name: value for name, value in asdict(self).items() if name != "watch" or value}
-
 
 @dataclass(frozen=True)
+class InputRecord:
+    """A file or folder that a run was given."""
+
+    path: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunRecord:
     """Everything that run.json says."""
 
@@ -233,42 +191,13 @@ class RunRecord:
     accounting: RunAccounting  # what became of them
     timings: Timings  # how long it took
     folder: str  # where relative paths of the inputs start from; empty where all are absolute
-    inputs: tuple[str, ...]  # paths
+    inputs: tuple[InputRecord, ...]
+    passed_over: tuple[InputRecord, ...] = ()  # those among the inputs that were not taken for reports
     files: tuple[FileRecord, ...]  # everything written, by path
     indicators: Indicators | None = None  # None where nobody looked for forged reports
     stream: StreamRecord | None = None  # None of all but the local engine
     job: Mapping[str, str] | None = None  # names of a job that was left to its cluster; None of all else
     replayed: tuple[str, ...] = ()  # tables of rejects that were taken up again
-    passed_over: tuple[str, ...] = ()  # files and folders among the inputs that were not taken for reports
-
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> RunRecord:
-        """The record of :meth:`as_record`.
-
-        Raises:
-            LookupError, TypeError, ValueError, AttributeError: it is damaged.
-        """
-        signs, stream, job = (record.get(name) for name in ("indicators", "stream", "job"))
-        return cls(
-            str(record["status"]),
-            whole(record["exit_code"]),
-            {str(name): str(version) for name, version in record["versions"].items()},
-            str(record["runner"]),
-            bool(record["deduplicate"]),
-            number(record["max_error_fraction"]),
-            dict(record["limits"]),
-            tuple(map(CollectionRecord.from_record, record["collections"])),
-            RunAccounting.from_record(record["accounting"]),
-            Timings.from_record(record["timings"]),
-            str(record["folder"]),
-            tuple(str(entry["path"]) for entry in record["inputs"]),
-            tuple(map(FileRecord.from_record, record["files"])),
-            None if signs is None else Indicators.from_record(signs),
-            None if stream is None else StreamRecord.from_record(stream),
-            None if job is None else {str(name): str(value) for name, value in job.items()},
-            tuple(map(str, record.get("replayed", ()))),
-            tuple(str(entry["path"]) for entry in record.get("passed_over", ())),
-        )
 
     @classmethod
     def parse(cls, content: str | bytes, name: str) -> RunRecord:
@@ -281,7 +210,7 @@ class RunRecord:
             found = parse_document(content)
             if found.get("schema") != SCHEMA:
                 raise damaged(name, "it has another schema")
-            return cls.from_record(found)
+            return read_fields(cls, found)
         except DamageError as error:
             raise damaged(name, str(error)) from None
         except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
@@ -296,35 +225,11 @@ class RunRecord:
 
     def as_record(self) -> dict[str, Any]:
         """The content of run.json, key for key in its order."""
-        return {
-            "schema": SCHEMA,
-            "status": self.status,
-            "exit_code": self.exit_code,
-            "versions": dict(self.versions),
-            "runner": self.runner,
-            "deduplicate": self.deduplicate,
-            "max_error_fraction": self.max_error_fraction,
-            "limits": dict(self.limits),
-            "collections": [collection.written for collection in self.collections],
-            "accounting": self.accounting.as_record(),
-            "timings": asdict(self.timings),
-            "folder": self.folder,
-            "inputs": [{"path": path} for path in self.inputs],
-            **({"passed_over": [{"path": path} for path in self.passed_over]} if self.passed_over else {}),
-            "files": [file.as_record() for file in self.files],
-            **({} if self.indicators is None else {"indicators": _lists(asdict(self.indicators))}),
-            **({} if self.stream is None else {"stream": self.stream.as_record()}),
-            **({} if self.job is None else {"job": dict(self.job)}),
-            **({"replayed": list(self.replayed)} if self.replayed else {}),
-        }
+        return {"schema": SCHEMA, **write_fields(self)}
 
     def content(self) -> bytes:
         """The bytes of run.json."""
         return document(self.as_record())
-
-
-def _lists(found: dict[str, Any]) -> dict[str, Any]:
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in found.items()}
 
 
 def damaged(name: str, why: str) -> UsageError:
@@ -360,15 +265,3 @@ def record_before(output: str) -> RunRecord | None:
         return read_record(Path(output, RUN_RECORD))
     except UsageError:
         return None
-
-
-def _clock(raw: Any) -> Mapping[str, Any] | None:
-    try:
-        kinds = {"boot": str, "steady": float, "time": float, "confirmed": bool, "heard": bool}
-        return {name: kind(raw[name]) for name, kind in kinds.items()}
-    except (LookupError, TypeError, ValueError):
-        return None
-
-
-def _account(record: Mapping[str, Any]) -> Account:
-    return Account.from_record(record, whole)

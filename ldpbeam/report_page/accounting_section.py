@@ -13,7 +13,6 @@ from ldpbeam.report_page.dates import Dates
 from ldpbeam.report_page.parts import Detail, Figure, Key, Table, shortened
 from ldpbeam.report_page.text import count, plural
 
-_HEIGHT = 170
 _OWN = ("duplicate", "late")
 _REST = "rejected: other reasons"
 
@@ -53,15 +52,13 @@ def unexplained(account: Account, stream: bool) -> int:
 
 
 def identity(account: Account | None, stream: bool) -> str:
-    """The identity with its numbers in it, as the command line prints it, then the reasons."""
+    """The identity with its numbers in it, then the reasons."""
     if account is None:
         return "run.json holds no accounting for this collection."
     reasons = ", ".join(f"{name} {count(value)}" for name, value in account.rejected_record().items())
     pending = account.pending if stream and account.pending > 0 else 0
     return (
-        f"read {count(account.read)} {'≠' if unexplained(account, stream) else '='} counted "
-        f"{count(account.counted)} + late {count(account.late)} + duplicate {count(account.duplicate)} + "
-        f"rejected {count(sum(account.rejected.values()))}"
+        (account.identity.replace("=", "≠") if unexplained(account, stream) else account.identity)
         + (f" ({reasons})" if reasons else "")
         + (f" + pending {count(pending)} (their epochs are not over)" if pending else "")
     )
@@ -161,9 +158,7 @@ class _Bars:
             sentence += f" Each bar is the sum of {plural(self.together, 'epoch')}."
         keys = [Key("box", colour, part) for part, colour in colours.items() if part in present]
         return Figure.of(
-            lambda small: charts.stack(
-                rows, colours, self.domain, small, _HEIGHT, self.marks.dates, self.together
-            ),
+            charts.stack(rows, colours, self.domain, self.marks.dates, self.together),
             f"{self.name}-{kind}",
             title,
             sentence,

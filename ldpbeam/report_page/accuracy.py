@@ -48,15 +48,12 @@ def error_figure(data: CollectionData, detail: Detail, name: str) -> Figure | No
             sentence += ", and whatever lies above the line of answering 1/k is worth less than no data"
         sentence += "."
     return Figure.of(
-        lambda small: charts.lines(
-            series, small, "epoch", pattern, logarithmic=several, dates=data.dates, most=detail.marks
-        ),
+        charts.lines(series, "epoch", pattern, logarithmic=several, dates=data.dates, most=detail.marks),
         f"{name}-error",
         "",
         sentence,
         keys=[Key("dash" if dash else "line", colour, label) for label, colour, dash, _ in series],
         table=_table(data, epochs, detail),
-        narrow_keys=True,
     )
 
 

@@ -6,14 +6,12 @@ or a title, because Vega evaluates some of those.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import altair as alt
 
-from ldpbeam.report_page import scales
 from ldpbeam.report_page.dates import Dates
 
 Chart = alt.Chart | alt.LayerChart
@@ -25,8 +23,9 @@ REJECTED = ("#D55E00", "#CC79A7", "#5D3A9B", "#009E73", "#333333")
 OTHER = "#999999"
 _TEXT, _GRID = "#4a4a4a", "#e6e6e6"
 _BAND = 0.2
-_LETTER = 2
-"""Pixels by which a letter may be wider in a reader's font than in the one that the renderer measures."""
+_WIDTH, _HEIGHT, _STACKED, _LYING = 720, 290, 170, 24
+"""Pixels of a chart, of one of stacked bars, and of one bar that lies. The page scales a chart to the window,
+but never below what can be read: in a narrow window a reader moves it sideways."""
 
 POINTED = 120
 """At most so many epochs of a chart can be pointed at, and so many bars are drawn: more are hardly wider than
@@ -54,31 +53,29 @@ def _values(rows: Sequence[Mapping[str, Any]]) -> alt.InlineData:
 
 
 def _finish(
-    layers: Sequence[alt.Chart], rows: Sequence[Row], width: int, height: int, right: int = 10
+    layers: Sequence[alt.Chart], rows: Sequence[Row], height: int = _HEIGHT, width: int = _WIDTH
 ) -> alt.LayerChart:
-    """Put the layers over `rows` and give them one look: quiet grid, readable type, no frame.
-
-    `right` is the room that is left beside the axes, in pixels.
-    """
+    """Put the layers over `rows`, if any, and give them one look: quiet grid, readable type, no frame."""
     axis = alt.AxisConfig(
         domain=False,
         ticks=False,
         labelColor=_TEXT,
-        labelFontSize=12,
+        labelFontSize=13,
         labelPadding=6,
         labelFlush=False,
         gridColor={"condition": {"test": "datum.value === 0", "value": "#9a9a9a"}, "value": _GRID},
         titleColor=_TEXT,
-        titleFontSize=12,
+        titleFontSize=13,
         titleFontWeight="normal",
     )
     chart = alt.LayerChart(layer=list(layers))
     # What holds for the whole is set in place: every method of a chart copies all that it holds, and a layer
     # would be given a copy of the data.
-    chart.data = _values(rows)
+    if rows:  # else each layer has data of its own, which Altair lifts out of the layers where all share it
+        chart.data = _values(rows)
     chart.width, chart.height = width, height
     chart.autosize = alt.AutoSizeParams(type="fit", contains="padding")
-    chart.padding = {"left": 4, "right": right, "top": 8, "bottom": 4}
+    chart.padding = {"left": 12, "right": 14, "top": 8, "bottom": 4}
     chart.config = alt.Config(
         background="transparent",
         font="sans-serif",
@@ -109,24 +106,49 @@ def _y(field: str, title: str, pattern: str, **more: Any) -> alt.Y:
     )
 
 
-def _epochs(
-    domain: Sequence[float], dates: Dates, epochs: tuple[int, int], count: int, field: str = "epoch"
-) -> alt.X:
-    """An axis of epochs with the dates at which they begin; ``epochs`` are the first and the last."""
-    ticks = dates.ticks(*epochs, count)
-    places = [epoch for epoch, *_ in ticks]
-    # Numbers and dates that were written here; nothing from outside is in the expression.
-    words = json.dumps([[above, below] if below else above for _, above, below in ticks])
-    return alt.X(
-        f"{field}:Q",
-        title=dates.title,
-        scale=alt.Scale(zero=False, nice=False, domain=list(domain)),
-        axis=alt.Axis(
-            values=places,
-            labelExpr=f"{words}[indexof({json.dumps(places)}, datum.value)]",
-            labelOverlap=False,
-        ),
-    )
+_TIMES: Any = {
+    **{
+        "year": "%Y",
+        "quarter": "%b %Y",
+        "month": "%b %Y",
+        "week": "%-d %b",
+        "date": "%-d %b",
+        "day": "%-d %b",
+    },
+    **{"hours": "%H:%M", "minutes": "%H:%M", "seconds": "%H:%M:%S"},
+}
+"""How a tick is written, by the coarsest unit of time that it begins."""
+
+
+class _Epochs:
+    """A horizontal axis of epochs: of time where all of them have a date, else of whole numbers."""
+
+    def __init__(self, dates: Dates, first: int, last: int, edge: float = 0.0) -> None:
+        """``edge`` is the room before the first and behind the last, in epochs."""
+        self._line, self._epochs = dates.line(first, last), range(first, last + 1)
+        if first == last:
+            edge = max(edge, 0.5)
+        self._ends = [self.at(first - edge), self.at(last + edge)]
+
+    def at(self, epoch: float) -> float:
+        """Where an epoch is: milliseconds since 1970, or its number."""
+        begin, step = self._line or (0.0, 1.0)
+        return begin + epoch * step
+
+    def x(self, count: int, title: str = "epoch") -> alt.X:
+        """The axis, with about ``count`` ticks; ``title`` is that of whole numbers."""
+        # Nothing between epochs: of few, each has its tick.
+        few = [self.at(epoch) for epoch in self._epochs] if len(self._epochs) <= count else alt.Undefined
+        if self._line is None:
+            scale = alt.Scale(zero=False, nice=False, domain=self._ends)
+            return alt.X("at:Q", title=title, scale=scale, axis=_whole(count, few))
+        scale = alt.Scale(type="utc", nice=False, domain=self._ends)
+        axis = alt.Axis(values=few, tickCount=count, labelOverlap=True, format=_TIMES)
+        return alt.X("at:T", title="start of the epoch, UTC", scale=scale, axis=axis)
+
+
+def _whole(count: int, values: Any = alt.Undefined) -> alt.Axis:
+    return alt.Axis(format=",d", values=values, tickCount=count, tickMinStep=1, labelOverlap=True)
 
 
 def multiple(
@@ -145,12 +167,12 @@ def multiple(
     width, height = 320, 190
     epochs = [row["epoch"] for row in rows]
     few = len({row["epoch"] for row in rows if row["text"]}) <= 12
-    first, last = scales.span(epochs)
-    edge = 0.04 * (last - first) if few else 0.0
-    x = _epochs([first - edge, last + edge], dates, (min(epochs), max(epochs)), 4)
+    first, last = min(epochs), max(epochs)
+    axis = _Epochs(dates, first, last, 0.04 * (last - first) if few else 0.0)
+    rows = [{**row, "at": axis.at(row["epoch"])} for row in rows]
     scale = alt.Scale(domain=list(domain), nice=True, zero=False)
     y = _y("estimate", "", pattern, scale=scale, axis={"tickCount": 4})
-    base = alt.Chart().encode(x=x)
+    base = alt.Chart().encode(x=axis.x(4))
     layers: list[alt.Chart] = []
     if uniform is not None:
         layers.append(_level(uniform))
@@ -183,7 +205,7 @@ def multiple(
             shape="M-1,-1L1,1M-1,1L1,-1", stroke=UNIFORM, strokeWidth=2, size=26, opacity=1
         )
         layers.append(cross.encode(y=alt.value(height - 62), description=alt.Description("note:N")))
-    return _finish(layers, rows, width, height)
+    return _finish(layers, rows, height, width)
 
 
 def _pointed(base: alt.Chart, rows: Sequence[Row], most: int) -> alt.Chart:
@@ -212,27 +234,20 @@ def _hover(base: alt.Chart, width: float) -> alt.Chart:
     return described
 
 
-def _along_domain(rows: Sequence[Row], narrow: bool, title: str) -> tuple[int, int, alt.X]:
-    """Width and height of a chart over the places of a domain, and their axis."""
-    width, height = (380, 260) if narrow else (1000, 320)
+def _along_domain(rows: Sequence[Row]) -> alt.X:
+    """The axis of a chart over the places of a domain."""
     places = [row["place"] for row in rows]
-    x = alt.X(
-        "place:Q",
-        title=title,
-        scale=alt.Scale(domain=[min(places), max(places)], nice=False),
-        axis=alt.Axis(format=",d", tickCount=5 if narrow else 12, tickMinStep=1),
-    )
-    return width, height, x
+    scale = alt.Scale(domain=[min(places), max(places)], nice=False)
+    return alt.X("place:Q", title="value", scale=scale, axis=_whole(10))
 
 
-def profile(rows: Sequence[Row], pattern: str, narrow: bool, title: str, uniform: float | None) -> Chart:
+def profile(rows: Sequence[Row], pattern: str, uniform: float | None) -> Chart:
     """A histogram over many values (or bins of neighbours), in the order of the domain.
 
     Rows hold place, estimate, low, high, consistent, truth, text.
     """
-    width, height, x = _along_domain(rows, narrow, title)
     y = _y("estimate", "", pattern)
-    base = alt.Chart().encode(x=x)
+    base = alt.Chart().encode(x=_along_domain(rows))
     layers = []
     if uniform is not None:
         layers.append(_level(uniform))
@@ -241,73 +256,63 @@ def profile(rows: Sequence[Row], pattern: str, narrow: bool, title: str, uniform
     if _has(rows, "consistent"):
         fill = base.mark_area(aria=False, color=CONSISTENT, opacity=0.45, interpolate="step")
         layers.append(fill.encode(y=alt.Y("consistent:Q")))
-    dots = base.mark_circle(aria=False, color=RAW, size=7 if narrow else 14, opacity=0.9)
+    dots = base.mark_circle(aria=False, color=RAW, size=12, opacity=0.9)
     layers.append(dots.encode(y=y))
     if _has(rows, "truth"):
         true = base.mark_line(aria=False, color=TRUTH, strokeWidth=1.8)
         layers.append(true.encode(y=alt.Y("truth:Q")))
-    if not narrow:  # too close together to be pointed at with a finger
-        layers.append(_hover(base, (width - 60) / len(rows)))
-    return _finish(layers, rows, width, height)
+    layers.append(_hover(base, (_WIDTH - 60) / len(rows)))
+    return _finish(layers, rows)
 
 
-def curve(rows: Sequence[Row], narrow: bool, title: str) -> Chart:
+def curve(rows: Sequence[Row]) -> Chart:
     """Cumulative shares with their band, in the order of the domain. Rows as for :func:`profile`."""
-    width, height, x = _along_domain(rows, narrow, title)
     y = _y("estimate", "", "~%", scale=alt.Scale(domain=[0, 1], nice=False))
-    base = alt.Chart().encode(x=x)
+    base = alt.Chart().encode(x=_along_domain(rows))
     band = base.mark_area(aria=False, clip=True, color=RAW, opacity=_BAND)
     line = base.mark_line(aria=False, clip=True, color=RAW, strokeWidth=1.8)
     layers = [band.encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q")), line.encode(y=y)]
     if _has(rows, "truth"):
         true = base.mark_line(aria=False, clip=True, color=TRUTH, strokeWidth=1.8)
         layers.append(true.encode(y=alt.Y("truth:Q")))
-    if not narrow:  # too close together to be pointed at with a finger
-        layers.append(_hover(base, (width - 60) / len(rows)))
-    return _finish(layers, rows, width, height)
+    layers.append(_hover(base, (_WIDTH - 60) / len(rows)))
+    return _finish(layers, rows)
 
 
-def columns(rows: Sequence[Row], pattern: str, narrow: bool, title: str) -> Chart:
+def columns(rows: Sequence[Row], pattern: str) -> Chart:
     """A histogram with a whisker for each of up to 60 numbered values."""
-    width, height = (380, 260) if narrow else (1000, 320)
-    step = (width - 60) / len(rows)
-    every = max(1, math.ceil(len(rows) / (8 if narrow else 30)))
+    every = max(1, math.ceil(len(rows) / 20))
     ticks = [row["name"] for index, row in enumerate(rows) if index % every == 0]
     x = alt.X(
         "name:N",
         sort=None,
-        title=title,
+        title="value",
         axis=alt.Axis(labelAngle=0, values=ticks, labelOverlap=True),
         scale=alt.Scale(paddingInner=0.25, paddingOuter=0.1),
     )
-    base = alt.Chart().encode(x=x)
-    layers = _marks(base, rows, pattern, step, True, narrow)
-    return _finish(layers, rows, width, height)
+    layers = _marks(alt.Chart().encode(x=x), rows, pattern, (_WIDTH - 60) / len(rows), True)
+    return _finish(layers, rows)
 
 
-def bars(rows: Sequence[Row], pattern: str, narrow: bool) -> Chart:
+def bars(rows: Sequence[Row], pattern: str) -> Chart:
     """A histogram lying on its side, for named values: the label is read where the bar is.
 
     Rows hold name (unique), estimate, low, high, consistent, truth, text.
     """
-    width, step = (380 if narrow else 1000), 24
     y = alt.Y(
         "name:N",
         sort=None,
         title=None,
-        axis=alt.Axis(labelLimit=110 if narrow else 260, labelFontSize=12, labelPadding=8),
+        axis=alt.Axis(labelLimit=200, labelFontSize=13, labelPadding=8),
         scale=alt.Scale(paddingInner=0.25, paddingOuter=0.1),
     )
-    base = alt.Chart().encode(y=y)
-    layers = _marks(base, rows, pattern, step, False, narrow)
-    return _finish(layers, rows, width, step * len(rows) + 44)
+    layers = _marks(alt.Chart().encode(y=y), rows, pattern, _LYING, False)
+    return _finish(layers, rows, _LYING * len(rows) + 44)
 
 
-def _marks(
-    base: alt.Chart, rows: Sequence[Row], pattern: str, step: float, upright: bool, narrow: bool
-) -> list[alt.Chart]:
+def _marks(base: alt.Chart, rows: Sequence[Row], pattern: str, step: float, upright: bool) -> list[alt.Chart]:
     """Consistent bar, whisker, raw point and truth tick along one axis."""
-    axis = alt.Axis(format=pattern, tickCount=4 if narrow else 6, grid=True, domain=False)
+    axis = alt.Axis(format=pattern, tickCount=6, grid=True, domain=False)
     if upright:
         axis.minExtent = 44
 
@@ -342,8 +347,6 @@ def stack(
     rows: Sequence[Row],
     colours: Mapping[str, str],
     domain: tuple[int, int],
-    narrow: bool,
-    height: int,
     dates: Dates,
     together: int = 1,
 ) -> Chart:
@@ -351,89 +354,51 @@ def stack(
 
     ``together`` is how many epochs share a bar; the row's epoch is then the middle of theirs.
     """
-    width = 380 if narrow else 1000
     epochs = (domain[1] - domain[0] + 1) / together
-    bar = max(1.0, (width - 90) / epochs * (0.8 if epochs < 120 else 1.0))
-    x = _epochs([domain[0] - 0.5, domain[1] + 0.5], dates, domain, 4 if narrow else 10)
-    parts = list(colours)
-    chart = (
-        alt.Chart()
-        .mark_bar(size=round(bar, 2))
-        .encode(
-            x=x,
-            y=_y("number", "", ",d", axis={"tickCount": 4, "tickMinStep": 1, "minExtent": 62}, stack="zero"),
-            color=alt.Color(
-                "part:N", scale=alt.Scale(domain=parts, range=[colours[part] for part in parts]), legend=None
-            ),
-            order=alt.Order("order:Q"),
-            # Bars too narrow for a finger have no text of their own.
-            **({"description": alt.Description("text:N")} if not narrow or epochs <= 60 else {}),
-        )
+    bar = max(1.0, (_WIDTH - 90) / epochs * (0.8 if epochs < 120 else 1.0))
+    axis, parts = _Epochs(dates, *domain, edge=0.5), list(colours)
+    y = _y("number", "", ",d", axis={"tickCount": 4, "tickMinStep": 1, "minExtent": 62}, stack="zero")
+    colour = alt.Scale(domain=parts, range=list(colours.values()))
+    chart = alt.Chart().mark_bar(size=round(bar, 2))
+    chart = chart.encode(
+        x=axis.x(8),
+        y=y,
+        color=alt.Color("part:N", scale=colour, legend=None),
+        order=alt.Order("order:Q"),
+        description=alt.Description("text:N"),
     )
-    chart.mark.aria = not narrow or epochs <= 60
-    return _finish([chart], rows, width, height)
+    return _finish([chart], [{**row, "at": axis.at(row["epoch"])} for row in rows], _STACKED)
 
 
 def lines(
     series: Sequence[Line],
-    narrow: bool,
     title: str,
     pattern: str,
     logarithmic: bool = False,
-    level: tuple[str, float] | None = None,
+    level: float | None = None,
     dates: Dates | None = None,
     most: int = POINTED,
 ) -> Chart:
-    """Lines labelled at their right ends; each is (name, colour, dash, points).
+    """Lines, each (name, colour, dash, points); of each at most ``most`` points can be pointed at.
 
-    With ``dates`` they go over epochs, otherwise over whole numbers.
+    With ``dates`` they go over epochs, otherwise over whole numbers, which ``title`` names.
     """
-    width, height = (380, 260) if narrow else (1000, 300)
-    xs = [x for _, _, _, points in series for x, _ in points]
-    ys = [y for _, _, _, points in series for _, y in points]
-    if level is not None:
-        ys.append(level[1])
-    domain = scales.nice(ys, logarithmic)
-    scale = alt.Scale(type="log" if logarithmic else "linear", domain=list(domain), nice=False)
-    ends_at = int(min(xs)), int(max(xs))
-    if dates is not None:
-        x = _epochs(scales.span(ends_at), dates, ends_at, 4 if narrow else 10, field="x")
-    else:
-        x = alt.X(
-            "x:Q",
-            title=title,
-            scale=alt.Scale(domain=scales.span(ends_at), nice=False, zero=False),
-            axis=alt.Axis(format="d", values=scales.whole(*ends_at, 4 if narrow else 10)),
-        )
-    axis: dict[str, Any] = {"tickCount": 5}
-    if logarithmic:
-        axis["values"] = scales.ticks(domain)
-    ends: list[tuple[str, str, float]] = []
-    layers: list[alt.Chart] = []
-    if level is not None:
-        layers.append(_level(level[1]))
-        ends.append((level[0], UNIFORM, level[1]))
+    xs = [int(x) for _, _, _, points in series for x, _ in points]
+    ys = [y for _, _, _, points in series for _, y in points] + ([] if level is None else [level])
+    domain = [min(ys) / 1.6, max(ys) * 1.6] if logarithmic else [0.0, max(ys) * 1.06 or 1.0]
+    scale = alt.Scale(type="log" if logarithmic else "linear", domain=domain, nice=False)
+    axis = _Epochs(dates or Dates(), min(xs), max(xs))
+    x, y = axis.x(8, title), _y("y", "", pattern, scale=scale, axis={"labelOverlap": True})
+    layers: list[alt.Chart] = [] if level is None else [_level(level)]
     for name, colour, dash, points in series:
         every = math.ceil(len(points) / most)
         rows: list[Row] = []
         for index, (x_, y_) in enumerate(points):
             where = dates.named(int(x_)) if dates else f"{title} {x_:g}"
-            rows.append(
-                {"x": x_, "y": y_, "text": f"{name}, {where}: {y_:.4g}", "pointed": index % every == 0}
-            )
-        base = alt.Chart(_values(rows)).encode(x=x, y=_y("y", "", pattern, scale=scale, axis=axis))
+            text = f"{name}, {where}: {y_:.4g}"
+            rows.append({"at": axis.at(x_), "y": y_, "text": text, "pointed": index % every == 0})
+        base = alt.Chart(_values(rows)).encode(x=x, y=y)
         layers.append(base.mark_line(aria=False, color=colour, strokeWidth=2, strokeDash=list(dash)))
-        if narrow and len(points) > 24:  # too close together to be pointed at with a finger
-            continue
         dot = base.mark_circle(color=colour, size=36, opacity=1 if len(points) <= 24 else 0)
         layers.append(dot.transform_filter("datum.pointed").encode(description=alt.Description("text:N")))
-        ends.append((name, colour, points[-1][1]))
-    labels = [] if narrow else scales.apart(ends, domain, logarithmic, gap=17 / (height - 60))
-    for name, colour, y_ in labels:
-        text = alt.Chart(_values([{"name": name, "y": y_}])).mark_text(
-            aria=False, align="left", dx=8, fontSize=12, color=colour, fontWeight=600
-        )
-        layers.append(text.encode(x=alt.value("width"), y=alt.Y("y:Q"), text=alt.Text("name:N")))
-    # Labels beyond the picture would be cut off on paper and in windows as wide as the page.
-    right = 10 + max((_LETTER * len(name) for name, _, _ in labels), default=0)
-    return _finish(layers, [], width, height, right)
+    return _finish(layers, [])

@@ -13,13 +13,14 @@ from pathlib import Path
 
 import numpy as np
 
+from ldpbeam.durable.record import read_fields
 from ldpbeam.errors import UsageError
 from ldpbeam.protocols.estimator import Result
 from ldpbeam.records.collection_record import CollectionRecord, HistogramRecord
 from ldpbeam.records.run_record import RUN_RECORD, RunRecord, read_record
 from ldpbeam.report_page.dates import Dates
 from ldpbeam.report_page.estimates import Floats, Ints, Slot, Snapshot, Truth, index, read
-from ldpbeam.report_page.significance import Noise, Standing
+from ldpbeam.report_page.significance import Standing
 from ldpbeam.report_page.text import clean_tree, count, plural
 from ldpbeam.text import clean
 
@@ -187,7 +188,7 @@ def _record(path: Path, problems: list[str]) -> RunRecord | None:
         shown = clean_tree(record)
         for cleaned, kept in zip(shown["collections"], record["collections"], strict=True):
             cleaned["definition"] = kept.get("definition")
-        return RunRecord.from_record(shown)
+        return read_fields(RunRecord, shown)
     except UsageError:
         problems.append(f"{RUN_RECORD} could not be read: it is missing, damaged or not the record of a run.")
         return None
@@ -217,8 +218,7 @@ def _truths(path: Path | None, attributes: set[str], problems: list[str]) -> dic
 def _summed_up(data: CollectionData, room: int) -> CollectionData:
     """The collection with all its epochs read once, and kept where they are at most ``room`` numbers."""
     order = sorted(data.slots)
-    noise = Noise(data.histogram, data.collection.guarantee)
-    standing = Standing(halves=len(order) // 2, noise=noise)
+    standing = Standing(halves=len(order) // 2)
     summaries: list[EpochSummary] = []
     last: Snapshot | None = None
     whole: dict[int, Snapshot] = {}

@@ -184,7 +184,7 @@ def _record_tables(record: RunRecord) -> list[Table]:
             Table(
                 title=f"Table: {plural(len(inputs), 'input')}",
                 head=["input"],
-                rows=[[path] for path in inputs[:RECORD_ROWS]],
+                rows=[[one.path] for one in inputs[:RECORD_ROWS]],
                 note=shortened(len(inputs), min(RECORD_ROWS, len(inputs)), "input", "first"),
             )
         )

@@ -5,9 +5,7 @@
   const unpack = async (text) => {
     const octets = Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
     const stream = new Blob([octets]).stream().pipeThrough(new DecompressionStream("deflate"));
-    const all = await new Response(stream).arrayBuffer();
-    const length = new DataView(all).getUint32(0, true);
-    return [JSON.parse(new TextDecoder().decode(new Uint8Array(all, 4, length))), new Uint8Array(all, 4 + length)];
+    return JSON.parse(await new Response(stream).text());
   };
   const make = (name, more, ...children) => {
     const found = Object.assign(document.createElement(name), more);
@@ -20,15 +18,9 @@
     return /[",\r\n]/.test(text) ? '"' + text.replaceAll('"', '""') + '"' : text;
   };
   const start = async (place) => {
-    const [about, octets] = await unpack(place.querySelector(".packed").textContent);
-    const { epochs, values, columns } = about;
-    const size = epochs.length * values.length;
-    // Low octets, then high octets, of one column after the other.
-    const at = (column, epoch, value) => {
-      const where = 2 * column * size + epoch * values.length + value;
-      const raw = octets[where] | (octets[where + size] << 8);
-      return raw === 0x8000 ? NaN : (raw << 16) >> 16;
-    };
+    const about = await unpack(place.querySelector(".packed").textContent);
+    const { epochs, values, columns, cells } = about;
+    const at = (column, epoch, value) => cells[column][epoch][value] ?? NaN;
     const factor = about.percent ? 100 : 1;
     const number = (raw, unit) =>
       Number.isNaN(raw) ? "" : (raw * unit * factor).toFixed(Math.max(0, Math.round(-Math.log10(unit * factor))));

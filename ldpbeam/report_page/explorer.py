@@ -1,27 +1,24 @@
 """All epochs of a collection in a few octets, for the choice of one; pages without JavaScript leave it out.
 
-What is kept is what the tables show: estimates rounded to two digits of their standard error, as 16-bit
-integers, compressed. Where the values are too many, those with the largest estimates on average are kept.
+What is kept is what the tables show: estimates to two digits of their standard error, as whole numbers in
+compressed JSON. Of too many values those with the largest estimates on average are kept.
 """
 
 from __future__ import annotations
 
 import base64
 import json
-import struct
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 import numpy as np
 
 from ldpbeam.report_page.data import CollectionData
-from ldpbeam.report_page.estimates import Floats, Snapshot
+from ldpbeam.report_page.estimates import Snapshot
 from ldpbeam.report_page.text import count, decimals, plural
-
-MISSING = -0x8000
-"""Stands for a number that is not there."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +73,7 @@ def _packed(
     data: CollectionData, snapshots: Sequence[Snapshot], withheld: Mapping[int, str], codes: np.ndarray
 ) -> str:
     names = ["estimate", "±", "consistent", *(["truth"] if data.truth is not None else [])]
-    cells = np.full((len(names), len(snapshots), len(codes)), MISSING, dtype=np.int16)
+    cells: list[list[list[int | None]]] = [[] for _ in names]
     epochs: list[dict[str, Any]] = []
     labels: dict[int, str] = {}
     chosen = 0
@@ -86,7 +83,9 @@ def _packed(
         unit = _unit(one, 1 if data.mean else 100)
         columns = [one.estimate, (one.high - one.low) / 2, one.consistent, one.truth]
         for column, numbers in enumerate(columns[: len(names)]):
-            cells[column, place, where] = _integers(numbers[found], unit)
+            known = np.full(len(codes), np.nan)
+            known[where] = numbers[found] / unit
+            cells[column].append([round(one) if isfinite(one) else None for one in known.tolist()])
         if data.last is not None and one.epoch == data.last.epoch:
             chosen = place
         for code, label in zip(one.values[found].tolist(), np.array(one.labels)[found].tolist(), strict=True):
@@ -99,13 +98,8 @@ def _packed(
         "percent": not data.mean,
         "chosen": chosen,
     }
-    header = json.dumps(about, ensure_ascii=True, separators=(",", ":")).encode()
-    planes = b"".join(
-        (column.view(np.uint16) & 0xFF).astype(np.uint8).tobytes()
-        + (column.view(np.uint16) >> 8).astype(np.uint8).tobytes()
-        for column in cells
-    )
-    return base64.b64encode(zlib.compress(struct.pack("<I", len(header)) + header + planes, 6)).decode()
+    text = json.dumps({**about, "cells": cells}, ensure_ascii=True, separators=(",", ":"))
+    return base64.b64encode(zlib.compress(text.encode(), 6)).decode()
 
 
 def _epoch(data: CollectionData, one: Snapshot, unit: float, withheld: Mapping[int, str]) -> dict[str, Any]:
@@ -127,21 +121,7 @@ def _epoch(data: CollectionData, one: Snapshot, unit: float, withheld: Mapping[i
 
 
 def _unit(one: Snapshot, factor: int) -> float:
-    """The step that two digits of the standard error take, and which leaves the largest number in 16 bits."""
+    """The step that shows two digits of the standard error."""
     errors = one.std_error[np.isfinite(one.std_error) & (one.std_error > 0)]
     scale = float(np.median(errors)) if len(errors) else 0.01
-    digits = decimals(scale * factor)
-    known = [array[np.isfinite(array)] for array in (one.estimate, one.high, one.consistent, one.truth)]
-    most = max((float(np.abs(array).max()) for array in known if len(array)), default=0.0)
-    while digits > 0 and most * factor * 10.0**digits > 0x7FFE:
-        digits -= 1
-    unit = 10.0**-digits
-    while most * factor / unit > 0x7FFE:
-        unit *= 10.0
-    return unit / factor
-
-
-def _integers(numbers: Floats, unit: float) -> np.ndarray:
-    with np.errstate(invalid="ignore"):
-        steps = np.rint(numbers / unit)
-    return np.where(np.isfinite(steps), steps, MISSING).astype(np.int16)
+    return float(10.0 ** -decimals(scale * factor)) / factor

@@ -118,13 +118,8 @@ class _Drawing:
         if not whole:
             sentence += " The largest of many noisy numbers are, on average, too large."
 
-        def make(narrow: bool) -> charts.Chart:
-            if upright:
-                return charts.columns(rows, self.pattern, narrow, "value")
-            return charts.bars(rows, self.pattern, narrow)
-
         return Figure.of(
-            make,
+            (charts.columns if upright else charts.bars)(rows, self.pattern),
             f"{self.name}-{kind}",
             title,
             sentence,
@@ -207,7 +202,7 @@ class _Drawing:
                 "errors as independent."
             )
         return Figure.of(
-            lambda small: charts.profile(rows, self.pattern, small, "value", self.data.uniform),
+            charts.profile(rows, self.pattern, self.data.uniform),
             f"{self.name}-all",
             self._title(f": all {plural(self.rows, 'value')}"),
             sentence,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,33 +78,18 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """A chart in one or two widths with its sentence, legend and table."""
+    """A chart with its sentence, legend and table."""
 
     title: str
     sentence: str
-    wide: Markup
-    narrow: Markup | None = None
+    chart: Markup
     keys: Sequence[Key] = ()
     table: Table | None = None
-    narrow_keys: bool = False
-    """Whether the legend is for the narrow chart only, the wide one being labelled directly."""
 
     @classmethod
-    def of(
-        cls,
-        make: Callable[[bool], Chart],
-        name: str,
-        title: str,
-        sentence: str,
-        summary: str = "",
-        **more: Any,
-    ) -> Figure:
-        """A chart for wide and for narrow windows; a screen reader says `summary`, or else `sentence`."""
-        wide, narrow = (
-            svg.render(make(small), summary or sentence, f"{name}-{'n' if small else 'w'}", width)
-            for small, width in ((False, "wide"), (True, "narrow"))
-        )
-        return cls(title, sentence, wide, narrow, **more)
+    def of(cls, chart: Chart, name: str, title: str, sentence: str, summary: str = "", **more: Any) -> Figure:
+        """Draw the chart; a screen reader says `summary`, or else `sentence`."""
+        return cls(title, sentence, svg.render(chart, summary or sentence, name), **more)
 
 
 @dataclass(frozen=True)

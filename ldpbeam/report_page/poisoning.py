@@ -76,13 +76,13 @@ def _table(alarms: Sequence[Alarm], rows: int) -> Table | None:
         return None
     return Table(
         title=f"Table: {plural(len(alarms), 'alarm')}",
-        head=["indicator", "what it says", "epoch", "found", "expected", "chance among honest devices"],
+        head=["indicator", "what it says", "epoch", "observed", "expected", "chance among honest devices"],
         rows=[
             [
                 _NAMES.get(one.indicator, one.indicator),
                 one.meaning,
                 str(one.epoch),
-                f"{one.found:.5g}",
+                f"{one.observed:.5g}",
                 f"{one.expected:.5g}",
                 "below 1e-300" if one.p_value < 1e-300 else f"{one.p_value:.1g}",
             ]

@@ -111,13 +111,12 @@ def _losses(guarantee: GuaranteeRecord, name: str) -> Figure | None:
     if level is not None:
         keys.append(Key("dash", charts.UNIFORM, level[0]))
     return Figure.of(
-        lambda small: charts.lines(series, small, "reports t", "~g", level=level),
+        charts.lines(series, "reports t", "~g", level=level and level[1]),
         f"{name}-loss",
         "Loss over reports",
         sentence,
         keys=keys,
         table=_table(same, anything),
-        narrow_keys=True,
     )
 
 

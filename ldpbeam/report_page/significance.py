@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ldpbeam.arrays import Flags
-from ldpbeam.estimates import lasting_share
 from ldpbeam.over_time.significance import adjusted, p_values
-from ldpbeam.records.collection_record import GuaranteeRecord, HistogramRecord
 from ldpbeam.report_page.estimates import Floats, Ints, Snapshot
 
 _COLUMNS = 10
@@ -15,28 +13,6 @@ _SEEN, _Z, _N0, _SUM0, _FRESH0, _KEPT0, _N1, _SUM1, _FRESH1, _KEPT1 = range(_COL
 
 FALSE_ALARM = 0.0027
 """How often a page may say of any value that it rose or fell when none did: as three standard errors do."""
-
-
-class Noise:
-    """How much of the errors of a collection's estimates repeats itself from epoch to epoch.
-
-    Devices with a memo repeat what they memoised, so means over epochs are less certain than independent
-    errors would leave them. Where results do not say it (``std_error_floor``), the share is that of the
-    permanent round, see :func:`ldpbeam.estimates.lasting_share`.
-    """
-
-    def __init__(self, histogram: HistogramRecord, guarantee: GuaranteeRecord | None) -> None:
-        """From the record of a collection; where that is silent, all of an error may repeat itself."""
-        self._report, self._lasting = histogram.support, histogram.lasting
-        self._unknown = self._report is None and not (guarantee and guarantee.per_report)
-
-    def share(self, estimate: Floats) -> Floats:
-        """Of the variance of each estimate, from 0 to 1."""
-        if self._unknown:
-            return np.ones_like(estimate)
-        if self._report is None:
-            return np.zeros_like(estimate)
-        return lasting_share(estimate, self._report, self._lasting)
 
 
 class Standing:
@@ -48,10 +24,9 @@ class Standing:
     2F + (V − F)(1/T1 + 1/T2). It is never too small, and too large where devices change their values.
     """
 
-    def __init__(self, halves: int, noise: Noise) -> None:
+    def __init__(self, halves: int) -> None:
         """`halves` is the place of the first epoch of the later half; 0 means no comparison."""
         self._halves = halves
-        self._noise = noise
         self._values: Ints = np.zeros(0, dtype=np.int64)
         self._sums: Floats = np.zeros((_COLUMNS, 0))
 
@@ -62,9 +37,9 @@ class Standing:
         where = np.searchsorted(self._values, snapshot.values[good])
         estimate, error = snapshot.estimate[good], snapshot.std_error[good]
         late = place >= self._halves
-        # The results say it themselves; those of an earlier version do not.
+        # Where results do not say what may repeat itself, all of an error may.
         floor = snapshot.floor[good]
-        kept = np.where(np.isfinite(floor), floor**2, error**2 * self._noise.share(estimate))
+        kept = np.where(np.isfinite(floor), floor, error) ** 2
         sums = self._sums
         sums[_SEEN, where] += 1
         sums[_Z, where] += (estimate - baseline) / error

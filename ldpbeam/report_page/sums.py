@@ -175,7 +175,7 @@ class _Drawing:
             )
         keys = [Key("dot", charts.RAW, "share of the devices"), Key("line", charts.RAW, "95 % interval")]
         return Figure.of(
-            lambda small: charts.bars(rows[:shown], "~%", small),
+            charts.bars(rows[:shown], "~%"),
             f"{self.name}-groups",
             f"{self._when}: groups of values",
             sentence,
@@ -214,7 +214,7 @@ class _Drawing:
         )
         keys = [Key("line", charts.RAW, "raw, added up"), Key("band", charts.RAW, "95 % band of the curve")]
         return Figure.of(
-            lambda small: charts.curve(rows, small, "value"),
+            charts.curve(rows),
             f"{self.name}-curve",
             f"{self._when}: cumulative shares",
             sentence,

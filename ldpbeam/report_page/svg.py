@@ -49,15 +49,13 @@ def document(chart: alt.LayerChart | alt.VConcatChart, summary: str, name: str) 
     return svg.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" font-family="sans-serif" ', 1)
 
 
-def render(
-    chart: alt.Chart | alt.LayerChart | alt.VConcatChart, summary: str, name: str, kind: str = ""
-) -> Markup:
+def render(chart: alt.Chart | alt.LayerChart | alt.VConcatChart, summary: str, name: str) -> Markup:
     """Draw `chart`; `summary` is what a screen reader says, `name` a prefix unique on the page."""
     svg = vl_convert.vegalite_to_svg(chart.to_dict(validate=False), allowed_base_urls=[], show_warnings=False)
     root = ElementTree.fromstring(svg)  # noqa: S314 - the renderer's, which declares no entities
     width, height = root.get("width", "0"), root.get("height", "0")
     _rewrite(root, name, {})
-    root.set("class", f"chart {kind}".strip())
+    root.set("class", "chart")
     root.set("role", "img")
     root.set("aria-label", summary)
     root.set("width", width)

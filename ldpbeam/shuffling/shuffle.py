@@ -151,9 +151,9 @@ def hockey_stick(randomiser: Randomiser, others: int) -> Callable[[float], float
         at = np.where((least >= 1) & (least - 1 <= fewer), _half(fewer, least - 1, gammaln), 0.0)
         from_one_less = np.where(least <= 0, 1.0, beyond + at)
         whole = np.where(total > 0, (beyond + from_one_less) / 2, (least <= 0).astype(np.float64))
-        found = before * alpha * ((p - e) * from_one_less + (1 - e * p) * beyond)
-        found += same * rest * (1 - e) * whole
-        return float(np.sum(found)) + _LOST
+        terms = before * alpha * ((p - e) * from_one_less + (1 - e * p) * beyond)
+        terms += same * rest * (1 - e) * whole
+        return float(np.sum(terms)) + _LOST
 
     return delta
 

@@ -105,8 +105,8 @@ class _Curve:
         exponents = n * (z * base + self._grown(z, up, down)) - 2 * np.log(z)
         values = (np.exp(np.minimum(exponents.real, 600.0) + 1j * exponents.imag)).real
         values[:, 0] /= 2
-        found = values.sum(axis=1) * (z[:, 1].imag / pi)
-        return np.asarray(np.clip(self.weight / n * found, 0.0, 1.0))
+        chances = values.sum(axis=1) * (z[:, 1].imag / pi)
+        return np.asarray(np.clip(self.weight / n * chances, 0.0, 1.0))
 
     def _grown(self, z: Any, up: Floats, down: Floats) -> Any:
         """log of the mean of e^(z·X), X the number without ``base``; no sum is beyond what a float holds."""

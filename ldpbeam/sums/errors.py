@@ -39,12 +39,12 @@ class Drawing:
 
     def variance(self, frequency: Floats, scale: Floats | None = None) -> Floats:
         """Per report, float64 (..., sums), from estimates (..., k); ``scale`` as for ``SumLaw.noise``."""
-        found = self.together * self.of_weights(frequency)
+        total = self.together * self.of_weights(frequency)
         if self.alone:
             clipped = np.clip(frequency, 0.0, 1.0)
             spread = clipped * (1 - clipped) * (1.0 if scale is None else scale)
-            found = found + self.alone * (spread @ self.weights.T**2)
-        return found
+            total = total + self.alone * (spread @ self.weights.T**2)
+        return total
 
     def of_weights(self, frequency: Floats) -> Floats:
         """The variance of the weight of a device drawn at random, float64 (..., sums)."""
@@ -70,15 +70,15 @@ class Drawing:
         """
         low, high = self._ends
         deviation = np.sqrt(self.of_weights(frequency))
-        found = [np.sqrt(abs(self.together)) * deviation]
+        causes = [np.sqrt(abs(self.together)) * deviation]
         if self.together > 0:
             mean = self.place(frequency)
             held = np.where(average - low <= high - average, mean - low, high - mean)
-            found[0] = np.sqrt(self.together) * np.minimum(deviation, held)
+            causes[0] = np.sqrt(self.together) * np.minimum(deviation, held)
         if self.alone:
             clipped = np.clip(frequency, 0.0, 1.0)
-            found.append(np.sqrt(self.alone * (clipped**2 @ self.weights.T**2)))
-        return np.stack(found)
+            causes.append(np.sqrt(self.alone * (clipped**2 @ self.weights.T**2)))
+        return np.stack(causes)
 
     def _mean(self, frequency: Floats) -> Floats:
         middle = self.weights.mean(axis=1)
@@ -156,7 +156,7 @@ class SumErrors(MemoErrors):
         return self.protocol.estimator.lasting is None and self.share == 1 and self.again == 1
 
     @cached_property
-    def _kept(self) -> tuple[SumLaw, Drawing]:
+    def _floor_laws(self) -> tuple[SumLaw, Drawing]:
         """The law of what is kept, and what drawing for life adds."""
         if self.protocol.estimator.lasting is None:
             return KnownValue(self.weights), Drawing(self.weights, 0.0, 1 - self.share)
@@ -166,13 +166,13 @@ class SumErrors(MemoErrors):
 
     @property
     def _gap(self) -> float:
-        law = self._kept[0]
+        law = self._floor_laws[0]
         return law.own - law.other
 
-    def kept(self, estimate: Floats) -> Floats:
+    def floor_variance(self, estimate: Floats) -> Floats:
         """The variance of the permanent round, over the devices that report in both epochs, (..., sums)."""
-        law, drawn = self._kept
-        return self.again * (law.noise(estimate) / self._gap**2 + drawn.variance(estimate))
+        answers, drawn = self._floor_laws
+        return self.again * (answers.noise(estimate) / self._gap**2 + drawn.variance(estimate))
 
     def drawn_apart(self, estimate: Floats) -> Floats:
         """The covariance because a device that reports in one epoch is less likely to report in another."""
@@ -185,25 +185,25 @@ class SumErrors(MemoErrors):
         self, before: Floats, after: Floats, agreement: Floats | None = None
     ) -> tuple[Floats, Floats]:
         """At least, at most: the covariance if every device in both epochs draws its value anew."""
-        law = self._kept[0]
+        law = self._floor_laws[0]
         least, most = law.again(nearest_shares(before), nearest_shares(after))
         scale = self.again / self._gap**2
         return scale * least, scale * most
 
     def place(self, estimate: Floats) -> Floats:
         """As of one value: the mean weight of a device."""
-        return self._kept[1].place(estimate)
+        return self._floor_laws[1].place(estimate)
 
     def opposed(self, estimate: Floats, average: Floats) -> Floats:
         """Answers of different values, and the values of the devices that were drawn."""
-        law, drawn = self._kept
+        law, drawn = self._floor_laws
         answers = np.sqrt(np.maximum(-law.least, 0.0)) / self._gap
         shape = (*estimate.shape[:-1], len(self.weights))
-        found = [np.broadcast_to(answers, shape)[None], drawn.opposed(estimate, average)]
-        found = [np.sqrt(self.again) * one for one in found]
+        causes = [np.broadcast_to(answers, shape)[None], drawn.opposed(estimate, average)]
+        causes = [np.sqrt(self.again) * one for one in causes]
         if self.again < 1:
-            found.append(np.sqrt(self.drawn_apart(estimate))[None])
-        return np.concatenate(found)
+            causes.append(np.sqrt(self.drawn_apart(estimate))[None])
+        return np.concatenate(causes)
 
 
 def sum_errors(

@@ -73,7 +73,7 @@ def pooled(tables: Sequence[pa.Table]) -> pa.Table:
         for row in table.to_pylist():
             rows.setdefault(tuple(row[name] for name in names), []).append(row)
     z = normal_limit(CONFIDENCE)
-    found: dict[str, list[Any]] = {name: [] for name in ("collections", *_NUMBERS, "ci_low", "ci_high")}
+    columns: dict[str, list[Any]] = {name: [] for name in ("collections", *_NUMBERS, "ci_low", "ci_high")}
     for parts in rows.values():
         known = [part for part in parts if part["estimate"] is not None]
         n = np.array([part["n"] for part in known], np.float64)
@@ -86,11 +86,11 @@ def pooled(tables: Sequence[pa.Table]) -> pa.Table:
         low = high = None
         if estimated is not None and error is not None:
             low, high = estimated - z * error, estimated + z * error
-        for name, one in zip(found, (len(known), int(n.sum()), *numbers, low, high), strict=True):
-            found[name].append(one)
+        for name, one in zip(columns, (len(known), int(n.sum()), *numbers, low, high), strict=True):
+            columns[name].append(one)
     front = {
         name: pa.array([where[at] for where in rows], tables[0].schema.field(name).type)
         for at, name in enumerate(names)
     }
-    kinds = {name: pa.int64() if name in ("collections", "n") else pa.float64() for name in found}
-    return pa.table({**front, **{name: pa.array(one, kinds[name]) for name, one in found.items()}})
+    kinds = {name: pa.int64() if name in ("collections", "n") else pa.float64() for name in columns}
+    return pa.table({**front, **{name: pa.array(one, kinds[name]) for name, one in columns.items()}})

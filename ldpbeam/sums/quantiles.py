@@ -44,10 +44,10 @@ def quantile(curve: Floats, std_error: Floats, share: float, limit: float) -> tu
         (estimate, low, high), places of values.
     """
     last = len(curve) - 1
-    found = min(int(np.searchsorted(isotonic(curve), share)), last)
+    place = min(int(np.searchsorted(isotonic(curve), share)), last)
     enough = curve + limit * std_error >= share
     before = np.concatenate([[True], (curve - limit * std_error)[:-1] <= share])
     left = np.flatnonzero(enough & before)
     if not left.size:
-        return found, found, found
-    return found, min(int(left[0]), found), max(int(left[-1]), found)
+        return place, place, place
+    return place, min(int(left[0]), place), max(int(left[-1]), place)

@@ -37,8 +37,8 @@ class Groups(Question):
 
     def sums(self, domain: Domain) -> Sums:
         """Raises ValueError for a label that is none of the domain's, TypeError for no index and no label."""
-        found = {name: [_place(domain, value) for value in values] for name, values in self.members.items()}
-        return of_groups(domain, found)
+        members = {name: [_place(domain, value) for value in values] for name, values in self.members.items()}
+        return of_groups(domain, members)
 
 
 def _place(domain: Domain, value: int | str | Index) -> int:

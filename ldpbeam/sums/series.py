@@ -52,8 +52,8 @@ def summed(
     require_frequencies(collection)
     sums = question.sums(dict(collection.histograms)[history.key.attribute])
     errors = errors_of_sums(collection, history.key.attribute, sums)
-    found = history_of_sums(history, sums, errors)
-    return sums, found, None if errors.independent else errors
+    history_summed = history_of_sums(history, sums, errors)
+    return sums, history_summed, None if errors.independent else errors
 
 
 def history_of_sums(history: History, sums: Sums, errors: SumErrors) -> History:
@@ -63,7 +63,7 @@ def history_of_sums(history: History, sums: Sums, errors: SumErrors) -> History:
     speak about the attribute.
     """
     made = [_rows_of_sums(block, sums, errors) for block in history.series.blocks()]
-    n, estimate, std_error = (np.concatenate(found) for found in zip(*made, strict=True))
+    n, estimate, std_error = (np.concatenate(column) for column in zip(*made, strict=True))
     series = Series(history.series.epochs, n, estimate, std_error, history.series)
     return replace(history, values=np.arange(len(sums.names)), labels=sums.names, series=series)
 

@@ -48,9 +48,9 @@ def answers(
     """
     import pyarrow as pa
 
-    sums, found, errors = summed(collection, history, question)
+    sums, summed_history, errors = summed(collection, history, question)
     tables = []
-    for period in roll_up(found, place or _single, errors, rate):
+    for period in roll_up(summed_history, place or _single, errors, rate):
         columns = _columns(question, sums, period)
         rows = len(next(iter(columns.values())))
         front = _front(history, period, rows, single=place is None)
@@ -71,16 +71,16 @@ def changes(
     sums, history_of_groups, errors = summed(collection, history, question)
     series = history_of_groups.series
     before, after = (np.isin(series.epochs, sorted(side)) for side in sides)
-    found = difference(series, after, before, errors, rate)
-    reach = normal_limit(CONFIDENCE) * found.std_error
+    change = difference(series, after, before, errors, rate)
+    reach = normal_limit(CONFIDENCE) * change.std_error
     return pa.table(
         {
             "group": list(sums.names),
             "values": pa.array(sums.values, pa.int64()),
-            "estimate": numbers(found.estimate),
-            "std_error": numbers(found.std_error),
-            "ci_low": numbers(found.estimate - reach),
-            "ci_high": numbers(found.estimate + reach),
+            "estimate": numbers(change.estimate),
+            "std_error": numbers(change.std_error),
+            "ci_low": numbers(change.estimate - reach),
+            "ci_high": numbers(change.estimate + reach),
         }
     )
 
@@ -103,7 +103,7 @@ def _front(history: History, period: Period, rows: int, *, single: bool) -> dict
         **{name: pa.array([one] * rows, pa.int64()) for name, one in whole.items()},
         begin: instants([period.start] * rows),
         end: instants([period.end] * rows),
-        **({} if single else {"epochs": pa.array([int(period.found.epochs[0])] * rows, pa.int64())}),
+        **({} if single else {"epochs": pa.array([int(period.mean.epochs[0])] * rows, pa.int64())}),
         "provisional": pa.array([period.provisional] * rows),
         "attribute": [key.attribute] * rows,
     }
@@ -113,9 +113,9 @@ def _columns(question: Question, sums: Sums, period: Period) -> dict[str, Any]:
     """What is asked for, with its limits."""
     import pyarrow as pa
 
-    found = period.found
+    mean = period.mean
     if isinstance(question, Quantiles):
-        return _quantiles(question, sums, found.estimate, found.std_error)
+        return _quantiles(question, sums, mean.estimate, mean.std_error)
     names: dict[str, Any] = {}
     if isinstance(question, Groups):
         names = {"group": list(sums.names), "values": pa.array(sums.values, pa.int64())}
@@ -124,15 +124,15 @@ def _columns(question: Question, sums: Sums, period: Period) -> dict[str, Any]:
     z, together = normal_limit(CONFIDENCE), normal_limit(1 - (1 - CONFIDENCE) / len(sums.names))
     several: dict[str, Any] = {}
     if len(sums.names) > 1 or names:
-        low, high = _limits(sums, found.estimate, together * found.std_error)
+        low, high = _limits(sums, mean.estimate, together * mean.std_error)
         several = {"ci_low_all": numbers(low), "ci_high_all": numbers(high)}
-    low, high = _limits(sums, found.estimate, z * found.std_error)
+    low, high = _limits(sums, mean.estimate, z * mean.std_error)
     return {
         **names,
         "n": pa.array(period.n, pa.int64()),
-        "estimate": numbers(found.estimate),
-        "std_error": numbers(found.std_error),
-        "std_error_floor": numbers(found.std_error_floor),
+        "estimate": numbers(mean.estimate),
+        "std_error": numbers(mean.std_error),
+        "std_error_floor": numbers(mean.std_error_floor),
         "ci_low": numbers(low),
         "ci_high": numbers(high),
         **several,

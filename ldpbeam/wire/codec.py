@@ -220,8 +220,8 @@ def frames(buffer: Bytes, start: int = 0) -> Frames:
     """The records that lie whole in ``buffer`` from ``start`` on, at most 65,536 of them."""
     offsets = np.empty(_FRAMES_AT_ONCE, np.int64)
     lengths = np.empty(_FRAMES_AT_ONCE, np.int64)
-    found, end, status, size = framing.split_frames(buffer, start, MAX_RECORD, offsets, lengths)
-    return Frames(buffer, offsets[:found], lengths[:found], int(end), int(status), int(size))
+    count, end, status, size = framing.split_frames(buffer, start, MAX_RECORD, offsets, lengths)
+    return Frames(buffer, offsets[:count], lengths[:count], int(end), int(status), int(size))
 
 
 def joined(messages: Sequence[bytes]) -> Frames:
@@ -235,23 +235,23 @@ def joined(messages: Sequence[bytes]) -> Frames:
     return Frames(buffer, ends - lengths - 1, lengths, buffer.size, framing.NEED_MORE, 0)
 
 
-def parse(found: Frames, base: int = 0, arrivals: Ints | None = None) -> tuple[Rows, Batches, Ints]:
+def parse(frames: Frames, base: int = 0, arrivals: Ints | None = None) -> tuple[Rows, Batches, Ints]:
     """Decode records.
 
     Args:
-        found: frames of one buffer.
+        frames: frames of one buffer.
         base: position of the buffer in its source.
         arrivals: int64 (m,), when each record arrived, microseconds since 1970.
 
     Returns:
         Single reports, batches, and the places of records that are neither.
     """
-    m = found.offsets.size
+    m = frames.offsets.size
     words = np.empty((m, 4), np.uint64)
     spans = np.empty((m, 6), np.int64)
     kinds = np.empty(m, np.uint8)
-    framing.parse_records(found.buffer, found.offsets, found.lengths, words, spans, kinds)
-    place = found.offsets + base
+    framing.parse_records(frames.buffer, frames.offsets, frames.lengths, words, spans, kinds)
+    place = frames.offsets + base
     many = np.flatnonzero(kinds >= framing.BATCH)
     in_parts = kinds[many] == framing.SCATTERED
     parted = many[in_parts]
@@ -259,13 +259,13 @@ def parse(found: Frames, base: int = 0, arrivals: Ints | None = None) -> tuple[R
     scattered = np.empty(int(sizes.sum()), np.uint8)
     if parted.size:
         starts = np.cumsum(sizes) - sizes
-        framing.gather_scattered(found.buffer, found.offsets, found.lengths, parted, starts, scattered)
+        framing.gather_scattered(frames.buffer, frames.offsets, frames.lengths, parted, starts, scattered)
         spans[parted, 4] = starts
     batches = Batches(
         digest=words[many, 0],
         epoch=words[many, 1].astype(np.int64),
         count=words[many, 3],
-        buffer=found.buffer,
+        buffer=frames.buffer,
         scattered=scattered,
         in_parts=in_parts,
         ids_at=spans[many, 4],
@@ -280,7 +280,7 @@ def parse(found: Frames, base: int = 0, arrivals: Ints | None = None) -> tuple[R
         digest=words[single, 0],
         epoch=words[single, 1].astype(np.int64),
         report_id=words[single, 2],
-        buffer=found.buffer,
+        buffer=frames.buffer,
         payload_at=spans[single, 0],
         payload_length=spans[single, 1],
         place=place[single],

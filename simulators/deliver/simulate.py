@@ -250,13 +250,13 @@ def _parts(population: Population | Joint) -> tuple[Population, ...]:
 
 def _labels(collection: Collection, population: Population | Joint) -> list[pa.Array]:
     """A name per value of each attribute: the collection's, else the data's, else the index."""
-    found = []
+    columns = []
     for (_, domain), part in zip(collection.histograms, _parts(population), strict=True):
         plain = domain.labels is None and domain.maximum is None
         named = part.labels if plain and part.labels is not None else ("",) * domain.size
         names = [name or domain.label(value) for value, name in enumerate(named)]
-        found.append(pa.array(names, pa.string()))
-    return found
+        columns.append(pa.array(names, pa.string()))
+    return columns
 
 
 def _truth(epoch: int, attribute: str, values: NDArray[np.int32], labels: pa.Array) -> pa.Table:

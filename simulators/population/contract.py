@@ -116,7 +116,7 @@ class Request:
 
     def source(self) -> tuple[Path, str]:
         """The file and the column part."""
-        found = _SOURCE.fullmatch(self.rest)
-        if found is None:
+        match = _SOURCE.fullmatch(self.rest)
+        if match is None:
             raise self.bad("it does not name a file and its columns", f"the forms are {SPECS}")
-        return Path(found[1]), found[2]
+        return Path(match[1]), match[2]

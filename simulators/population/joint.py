@@ -154,15 +154,15 @@ def _table(requests: Sequence[Request], names: Sequence[str], limit: int | None)
 def _marginals(requests: Sequence[Request], names: Sequence[str], limit: int | None) -> Joint:
     path = Path(requests[0].rest)
     try:
-        found = json.loads(path.read_text("utf-8"))
+        content = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
         raise ValueError(f"{path} cannot be read as JSON ({error}); repair the file") from None
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise ValueError(f"{path} is no JSON object; write attribute names with lists of counts")
     parts, total = [], None
     columns = []
     for request, name in zip(requests, names, strict=True):
-        counts = found.get(_named(name, list(found)))
+        counts = content.get(_named(name, list(content)))
         size = request.domain.size
         if not (
             isinstance(counts, list)

@@ -76,8 +76,8 @@ def panel(request: Request) -> Population:
     encoded, labels = encode(request, path, [value], indices=indices)
     index = _epoch_indices(request, path, epoch)
     there = sorted(set(index))
-    rank = {found: rank for rank, found in enumerate(there)}
-    epoch_of = recoded(epoch, (rank[found] for found in index))
+    rank = {epoch_index: rank for rank, epoch_index in enumerate(there)}
+    epoch_of = recoded(epoch, (rank[epoch_index] for epoch_index in index))
     cell = epoch_of.astype(np.int64) * len(device.texts) + device.codes
     rows = _last_rows(request, path, epoch, value, cell) if request.keep_last else np.arange(cell.size)
     if not request.keep_last:
@@ -93,7 +93,7 @@ def panel(request: Request) -> Population:
         request.domain.size,
         labels,
         np.ascontiguousarray(table[:, :devices]),
-        {found - there[0]: rank for found, rank in rank.items()},
+        {epoch_index - there[0]: rank for epoch_index, rank in rank.items()},
     )
 
 
@@ -145,7 +145,7 @@ def _epoch_indices(request: Request, path: Path, column: TextColumn) -> list[int
         ValueError: a text is neither, lies outside the collection's epochs, or the column mixes them.
     """
     calendar = request.calendar
-    found: list[int] = []
+    epochs: list[int] = []
     kinds: set[bool] = set()
 
     def fail(text: str, why: str) -> ValueError:
@@ -170,16 +170,16 @@ def _epoch_indices(request: Request, path: Path, column: TextColumn) -> list[int
             begins = "" if calendar is None or is_index else f", which begin at {instant(calendar.origin)}"
             remedy = "correct the column" if is_index else "set epoch.origin of the collection, or the column"
             raise fail(text, f"epoch {epoch} is none of the planned epochs {planned}{begins}; {remedy}")
-        found.append(epoch)
-    first = min(found)
+        epochs.append(epoch)
+    first = min(epochs)
     if (
         calendar is not None
         and kinds == {True}
         and first >= _SERIAL_DAYS[0]
-        and max(found) <= _SERIAL_DAYS[1]
+        and max(epochs) <= _SERIAL_DAYS[1]
     ):
         begin, day = instant(calendar.start(first)), instant((first - _SERIAL_OF_1970) * 86400)[:10]
-        text = column.texts[found.index(first)]
+        text = column.texts[epochs.index(first)]
         what = f"the epoch with the index {first} begins at {begin}"
         if calendar.start(first) >= _2100:
             raise fail(
@@ -189,7 +189,7 @@ def _epoch_indices(request: Request, path: Path, column: TextColumn) -> list[int
             f"{path}: column {column.name!r}: the numbers are taken for indices of epochs; {what}, and "
             f"would be {day} as a spreadsheet's number of a day"
         )
-    return found
+    return epochs
 
 
 def epoch_of_text(text: str) -> tuple[int, bool]:

@@ -58,7 +58,7 @@ def watch() -> None:
         output=str(FOLDER / "out"),
         watch=str(FOLDER / "reports"),
         land_every=0.02,
-        settle=1.0,
+        watermark_delay=1.0,
     )
     landing = Landing(config.outputs.output)
     with landing.locked():

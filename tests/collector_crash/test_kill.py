@@ -157,7 +157,7 @@ def counted(tmp_path: Path, agreed: Collection) -> dict[str, Any]:
     """What the engine makes of everything, after all that happened to it."""
     output = tmp_path / "out"
     config = RunConfig.parsed(
-        (agreed,), output=str(output), watch=str(tmp_path / "reports"), land_every=0.05, settle=1.0
+        (agreed,), output=str(output), watch=str(tmp_path / "reports"), land_every=0.05, watermark_delay=1.0
     )
     engine = LocalStream(config, WatchedFolder(config.input.watch))
     while engine.step():

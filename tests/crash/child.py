@@ -311,7 +311,7 @@ READING = (
 COMPUTING = (
     Hook("decode", "ldpbeam.reports:parse", "parse"),
     Hook("dedup", "ldpbeam.dedup:_repeats", "repeats"),
-    Hook("dedup", "ldpbeam.dedup:_kept", "keep_one"),
+    Hook("dedup", "ldpbeam.dedup:_flags", "keep_one"),
     Hook("count", "ldpbeam.transforms.stages.support:CountCollection.add_input", "add_input"),
     Hook(
         "count",

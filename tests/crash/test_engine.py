@@ -98,7 +98,7 @@ def work(folder: Path, source: str, said: Said = (), tell: bool = True) -> dict[
     """One life of an engine, up to the end of the plan; what is in run.json then."""
     output = folder / "out"
     clock = Clock(max([50.0, *(words["now"] for words in said if "now" in words)]))
-    settings = {"settle": 2.0, "land_every": 1.0, "output": str(output)}
+    settings = {"watermark_delay": 2.0, "land_every": 1.0, "output": str(output)}
     if source == "broker":
         done = {number for words in said for number in words.get("acknowledged", ())}
         reader: Any = Remembered(clock, done, tell)

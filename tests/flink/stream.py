@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,8 +26,8 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.job.config import RunConfig
 from ldpbeam.pipelines.unbounded import collect_stream
-from ldpbeam.wire import report_pb2
 from tests.pipelines.running import collection
+from tests.reference.stream import Arrived, Model, batch_message
 
 __all__ = ["Config", "Counts", "Published", "build", "count", "expected", "message", "outcome"]
 
@@ -92,13 +91,7 @@ def reports(config: Config, number: int) -> tuple[int, list[int]]:
 def message(config: Config, number: int) -> bytes:
     """A serialized batch; the reported value follows from the id, so that repeats are repeats."""
     epoch, ids = reports(config, number)
-    return report_pb2.ReportBatch(
-        digest=config.agreed.digest,
-        epoch=epoch,
-        count=len(ids),
-        report_ids=ids,
-        payloads=bytes(_value(name) for name in ids),
-    ).SerializeToString()
+    return batch_message(config.agreed.digest, epoch, ids, bytes(_value(name) for name in ids))
 
 
 def _value(name: int) -> int:
@@ -106,18 +99,16 @@ def _value(name: int) -> int:
 
 
 def expected(config: Config) -> Counts:
-    """By a plain loop."""
-    sent: dict[int, list[int]] = {}
-    for number in range(config.blocks):
-        epoch, ids = reports(config, number)
-        sent.setdefault(epoch, []).extend(ids)
-    found: Counts = {}
-    for epoch, ids in sorted(sent.items()):
-        once = Counter(_value(name) for name in set(ids))
-        repeats = len(ids) - len(set(ids))
-        books = {"read": len(ids), "counted": len(set(ids)), "duplicate": repeats, "late": 0, "pending": 0}
-        found[epoch] = ([once[value] for value in range(SIZE)], books)
-    return found
+    """By the rules of a stream."""
+    model, agreed = Model(), config.agreed
+    arrivals = (config.arrival(number).micros for number in range(config.blocks))
+    model.land((Arrived(message(config, number), when) for number, when in enumerate(arrivals)), [agreed])
+    named = ("read", "counted", "duplicate", "late")
+    return {
+        epoch: (model.support((digest, epoch)), {**{name: line[name] for name in named}, "pending": 0})
+        for (digest, epoch), line in model.lines.items()
+        if epoch is not None
+    }
 
 
 def outcome(config: Config) -> Counts:

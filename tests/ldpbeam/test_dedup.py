@@ -269,7 +269,7 @@ def test_a_part_without_repeats_is_not_copied_for_another_ones() -> None:
 def test_only_ids_with_several_payloads_differ(reports: list[Pair], key: int) -> None:
     """Only those are sorted: copies alone, as of a file that came twice, are known by then."""
     whole = columns(reports)
-    keep, differ = dedup._kept(whole.report_ids, whole.payloads, key)
+    keep, differ = dedup._flags(whole.report_ids, whole.payloads, key)
     several = {name for name, _ in set(reports) if len({p for n, p in reports if n == name}) > 1}
     assert set(whole.report_ids[differ].tolist()) == several
     assert sorted(pair for pair, stays in zip(pairs(whole), keep, strict=True) if stays) == sorted(

@@ -135,7 +135,7 @@ def test_the_law_of_sampled_buckets_needs_its_factor() -> None:
     found = []
     for seed in range(60):
         (seeds,) = (one for one in indicators(kind, honest(kind, 2_000, seed)) if one.name == "seeds")
-        found.append(seeds.found)
+        found.append(seeds.observed)
     spread = (2 * 19 / 60) ** 0.5
     assert abs(np.mean(found) - 19) < 6 * spread
     assert abs(np.mean(found) * (20 - 4) / 19 - 19) > 3 * spread  # without the factor
@@ -332,13 +332,13 @@ def test_each_attribute_is_judged_by_its_own_signs() -> None:
         [batch.payloads for batch in ProtocolFleet(kind, 20_000, RandomWords(5)).reports(0, values)]
     )
     support = add(kind, Support.zero(kind.counter.counts_length, kind.counter.signs_length), payloads)
-    found = {(one.name, one.attribute): one.found for one in indicators(kind, support)}
+    found = {(one.name, one.attribute): one.observed for one in indicators(kind, support)}
     for index, (part, columns) in enumerate(zip(kind.parts, (slice(0, 13), slice(13, None)), strict=True)):
         alone = add(
             part, Support.zero(part.counter.counts_length, 2), np.ascontiguousarray(payloads[:, columns])
         )
         assert found["ones", index] == alone.signs.sum() > 0
-        expected = {one.name: one.found for one in indicators(part, alone)}
+        expected = {one.name: one.observed for one in indicators(part, alone)}
         assert {name: value for (name, at), value in found.items() if at == index} == expected
 
 
@@ -349,7 +349,7 @@ def test_conflicting_ids_are_seen() -> None:
     assert not any(one.alarm for one in indicators(kind, support, line))
     line.rejected["conflicting_report_id"] = 1
     (seen,) = (one for one in indicators(kind, support, line) if one.alarm)
-    assert (seen.name, seen.found) == ("conflicts", 1)
+    assert (seen.name, seen.observed) == ("conflicts", 1)
     # Among 2³² reports one conflict is what chance brings.
     support.reports = 1 << 32
     (quiet,) = (one for one in indicators(kind, support, line) if one.name == "conflicts")

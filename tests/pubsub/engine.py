@@ -298,7 +298,7 @@ class Engines:
         self, output: Path, subscription: str, *collections: Path, cwd: Path = REPOSITORY, **options: object
     ) -> Engine:
         """With second-long intervals unless ``options`` say otherwise; None leaves one out."""
-        given = {"settle": "1s", "late_every": "1s", "land_every": "1s", **options}
+        given = {"watermark_delay": "1s", "late_every": "1s", "land_every": "1s", **options}
         arguments = [f"--collection={path}" for path in collections]
         arguments += [f"--{name}={value}" for name, value in given.items() if value is not None]
         command = ["run", *arguments, f"--subscription={subscription}", f"--output={output}"]

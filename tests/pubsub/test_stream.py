@@ -314,7 +314,9 @@ def test_leases_that_run_out(stage: Stage) -> None:
     channel, out = stage.channel(), stage.scratch / "out"
     file = agree(stage.scratch / "one.yaml", "one", length=600, lateness=600)
     agreed = load_collection(file)
-    engine = stage.engines.start(out, channel.subscription, file, land_every="4s", settle="10s").ready()
+    engine = stage.engines.start(
+        out, channel.subscription, file, land_every="4s", watermark_delay="10s"
+    ).ready()
     sent = batches(agreed, reports(agreed, 0, 300), 10)
     channel.publish(*sent)
     # Drawn, and most likely not landed yet.
@@ -347,7 +349,7 @@ def test_a_simulated_fleet_by_its_own_clock(stage: Stage) -> None:
         "run", "--collection", file, "--input", scratch / "files" / "reports", "--output", scratch / "run"
     )
     ldpbeam("simulate", *fleet, "--topic", channel.topic, host=stage.service.host)
-    options: dict[str, Any] = {"stop_when_idle": "5s", "settle": None}
+    options: dict[str, Any] = {"stop_when_idle": "5s", "watermark_delay": None}
     own, published = (
         stage.engines.start(scratch / name, subscription, file, **{**options, **more})
         for name, subscription, more in (

@@ -12,9 +12,10 @@ from click.testing import CliRunner
 
 from reproduction import EXPERIMENTS, experiment
 from reproduction.__main__ import reproduce
-from reproduction.contract import Comparison, Row, Settings, mean, series
+from reproduction.contract import Comparison, Row, Settings, mean
 from reproduction.results import write, write_page
 from reproduction.runner import Outcome, read_cell, run
+from reproduction.study import series
 from tests.waiting import poll, slowness
 
 NAME = "loloha:table2:syn"

@@ -405,7 +405,7 @@ def excess(collection: Collection, fleets: int, memo: bool) -> float:
         table = ldpbeam.estimate(collection, [fleet.report(values, 0), later.report(values, 1)])
         first, second = np.asarray(table["estimate"]).reshape(2, -1) - truth
         n = np.asarray(table["n"]).reshape(2, -1)[0]
-        found.append((first * second - errors.kept(truth) / n).sum())
+        found.append((first * second - errors.floor_variance(truth) / n).sum())
     # Ten fleets of a mean, which has a single value, count as one: then their sums are near normal, too.
     sums = np.reshape(found, (20, -1)).sum(axis=1)
     return float(sums.mean() / sums.std(ddof=1) * np.sqrt(sums.size))

@@ -7,8 +7,7 @@ in state between two calls is bytes, as in a real job.
 from __future__ import annotations
 
 import random
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +26,7 @@ from ldpbeam.transforms.stateful.split_by_shard import SplitByShard
 from ldpbeam.transforms.stateful.sum_shards import SumShards
 from ldpbeam.wire.codec import Batch
 from tests.reference.batches import admit_batch
+from tests.reference.stream import Arrived, Model, batch_message
 
 FOREVER = 1 << 62
 
@@ -241,39 +241,17 @@ class Machine:
 
 
 def expected_of(
-    collections: Iterable[Collection],
-    sent: Iterable[Sent],
-    slow: Callable[[Any, Iterable[bytes]], list[int]],
-    deduplicate: bool = True,
-) -> dict[tuple[str, int], tuple[int, list[int], dict[str, object]]]:
-    """(counted, support, books) of every epoch, from the rules alone: a dictionary by report id."""
-    known = {c.digest: c for c in collections}
-    kept: dict[tuple[int, int], dict[Any, bytes]] = {}
-    books: dict[tuple[int, int], Counter[str]] = {}
-    said: dict[tuple[int, int, Any], set[bytes]] = {}
-    for digest, batch, arrival in sent:
-        line = books.setdefault((digest, batch.epoch), Counter())
-        group = kept.setdefault((digest, batch.epoch), {})
-        late = arrival >= known[digest].closes(batch.epoch) * 1_000_000
-        for name, row in zip(batch.report_ids.tolist(), batch.payloads, strict=True):
-            line["read"] += 1
-            if late:
-                line["late"] += 1
-                continue
-            place = name if deduplicate else (name, line["read"])
-            payload = row.tobytes()
-            seen = said.setdefault((digest, batch.epoch, place), set())
-            line["duplicate"] += payload in seen
-            line["conflicting"] += bool(seen) and payload not in seen
-            seen.add(payload)
-            group[place] = min(payload, group.get(place, payload))
-    found: dict[tuple[str, int], tuple[int, list[int], dict[str, object]]] = {}
-    for (digest, epoch), group in kept.items():
-        line = books[digest, epoch]
-        record: dict[str, object] = {"read": line["read"], "counted": len(group), "late": line["late"]}
-        conflicts = line["conflicting"]
-        rejected = {"conflicting_report_id": conflicts} if conflicts else {}
-        record |= {"duplicate": line["duplicate"], "rejected": rejected}
-        support = slow(known[digest].protocol, group.values())
-        found[known[digest].digest_hex, epoch] = (len(group), support, record)
-    return found
+    collections: Iterable[Collection], sent: Iterable[Sent], deduplicate: bool = True
+) -> dict[tuple[str, int], tuple[int, list[int], dict[str, Any]]]:
+    """(counted, support, accounting) of every epoch, by :mod:`tests.reference.stream`."""
+    model = Model(deduplicate)
+    messages = [
+        Arrived(batch_message(digest, one.epoch, one.report_ids.tolist(), one.payloads.tobytes()), arrival)
+        for digest, one, arrival in sent
+    ]
+    model.land(messages, list(collections))
+    return {
+        (digest, epoch): (line["counted"], model.support((digest, epoch)), model.line((digest, epoch)))
+        for (digest, epoch), line in model.lines.items()
+        if epoch is not None
+    }

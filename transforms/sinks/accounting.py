@@ -25,6 +25,7 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import instant
 from ldpbeam.durable.document import document, parse_document
 from ldpbeam.durable.errors import DamageError
+from ldpbeam.durable.record import read_fields, whole
 from ldpbeam.errors import LdpError, Reason
 from ldpbeam.histogram import EpochHistogram
 
@@ -90,11 +91,18 @@ class Revision:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Revision:
-        """The reverse of :meth:`as_record`; outputs of earlier versions have no indicators."""
+        """The reverse of :meth:`as_record`."""
         table = FileRecord.from_record({**record, "path": record["file"]}) if record["file"] else None
-        result = (record["pane"], record["n"], record["withheld"], record.get("content", ""))
-        rest = (record.get("job", ""), record.get("indicators", []), table)
-        return cls(int(record["revision"]), *result, *rest)
+        return cls(
+            whole(record["revision"]),
+            str(record["pane"]),
+            whole(record["n"]),
+            str(record["withheld"]),
+            str(record["content"]),
+            str(record.get("job", "")),
+            list(record["indicators"]),
+            table,
+        )
 
 
 @dataclass(frozen=True)
@@ -177,10 +185,7 @@ class EpochAccounting:
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> EpochAccounting:
         """The reverse of :meth:`as_record`."""
-        about = {name: record[name] for name in _ABOUT}
-        account = Account.from_record(record["accounting"])
-        revisions = tuple(map(Revision.from_record, record["revisions"]))
-        return cls(**about, account=account, revisions=revisions, position=record.get("position"))
+        return read_fields(cls, record, account=Account.from_record(record["accounting"]))
 
 
 @dataclass(frozen=True)
@@ -217,8 +222,7 @@ class UnattributedAccounting:
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> UnattributedAccounting:
         """The reverse of :meth:`as_record`."""
-        account = Account.from_record(record["accounting"])
-        return cls(record["digest"], account, record.get("job", ""), record.get("position"))
+        return read_fields(cls, record, account=Account.from_record(record["accounting"]))
 
 
 def write_accounting(output: str, accounting: EpochAccounting | UnattributedAccounting) -> FileRecord:
@@ -278,8 +282,8 @@ def accounting_file_name(collection: Collection, epoch: int) -> str:
 def read_epoch_accounting(output: str, collection: Collection, epoch: int) -> EpochAccounting | None:
     """What is published about an epoch so far; None when nothing is."""
     path = FileSystems.join(output, *accounting_file_name(collection, epoch).split("/"))
-    found = read_accounting(path) if FileSystems.exists(path) else None
-    return found if isinstance(found, EpochAccounting) else None
+    accounting = read_accounting(path) if FileSystems.exists(path) else None
+    return accounting if isinstance(accounting, EpochAccounting) else None
 
 
 # --- numbers of revisions
@@ -338,8 +342,7 @@ def newest_number(output: str, collection: Collection, epoch: int) -> Numbered |
     path = FileSystems.join(output, *numbers_file_name(collection, epoch).split("/"))
     if FileSystems.exists(path):
         with FileSystems.open(path) as handle, whole_accounting(path):
-            found = parse_document(handle.read())
-            return Numbered(int(found["revision"]), found["content"], found["job"])
+            return read_fields(Numbered, parse_document(handle.read()))
     # Of an archived epoch, its accounting alone has the number.
     accounting = read_epoch_accounting(output, collection, epoch)
     newest = accounting.newest if accounting else None

@@ -115,9 +115,9 @@ def link(output: str, name: str, target: str, content: bytes, *, sync: bool = Tr
                 sync_folder(folder)
             return
         except OSError as error:
-            found = disk_error(error, path)
-            if found is not None and found.code == "E-DISK-FULL":
-                raise found from None
+            refusal = disk_error(error, path)
+            if refusal is not None and refusal.code == "E-DISK-FULL":
+                raise refusal from None
         finally:
             # Also where both names stood for one file already: renaming then does nothing at all.
             with suppress(FileNotFoundError):
@@ -134,8 +134,8 @@ def listed(output: str, folder: str) -> list[FileMetadata]:
     """
     if "://" in output:
         inside = FileSystems.join(output, folder, "*").removesuffix("*")
-        found = FileSystems.match([f"{at_least(inside)}*"])[0].metadata_list
-        return [file for file in found if file.path.startswith(inside)]
+        matches = FileSystems.match([f"{at_least(inside)}*"])[0].metadata_list
+        return [file for file in matches if file.path.startswith(inside)]
     try:
         with os.scandir(FileSystems.join(output, folder)) as entries:
             return [FileMetadata(entry.path, entry.stat().st_size) for entry in entries if entry.is_file()]

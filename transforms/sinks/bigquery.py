@@ -80,14 +80,14 @@ def require_table(name: str) -> tuple[str, str, str]:
     Raises:
         UsageError: it is neither.
     """
-    found = _TABLE.fullmatch(name)
-    if found is None:
+    match = _TABLE.fullmatch(name)
+    if match is None:
         raise UsageError(
             "E-USAGE-TABLE",
             f"{name!r} is not the name of a BigQuery table",
             remedy="Write PROJECT:DATASET.TABLE or PROJECT.DATASET.TABLE.",
         )
-    return found[1], found[2], found[3]
+    return match[1], match[2], match[3]
 
 
 def bigquery_schema(schema: Any) -> list[dict[str, str]]:
@@ -268,7 +268,7 @@ class _Passing(Exception):  # noqa: N818 - not an error yet
 
 def _refused(rows: Sequence[Mapping[str, Any]], errors: Sequence[Mapping[str, Any]]) -> str:
     """Which rows, and why: never what is in them, which BigQuery's messages repeat."""
-    found = [
+    refused = [
         (rows[error["index"]], one)
         for error in errors
         for one in error["errors"]
@@ -277,9 +277,9 @@ def _refused(rows: Sequence[Mapping[str, Any]], errors: Sequence[Mapping[str, An
     shown = [
         f"epoch {row['epoch']} revision {row['revision']} attribute {row['attribute']!r} "
         f"value {row['value']}: {_reason(one)}"
-        for row, one in found[:3]
+        for row, one in refused[:3]
     ]
-    more = len({id(row) for row, _ in found}) - len({id(row) for row, _ in found[:3]})
+    more = len({id(row) for row, _ in refused}) - len({id(row) for row, _ in refused[:3]})
     return "; ".join([*shown, *([f"and {more:,} more rows"] if more else [])])
 
 

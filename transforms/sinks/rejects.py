@@ -31,8 +31,8 @@ def rejects_schema() -> Any:
 def rejects_table(rejections: Iterable[Rejection]) -> Any:
     """Rows in the order of sources and places."""
     rows = sorted(rejections, key=lambda r: (r.source, r.place, r.index, r.reason.value))
-    said = ({**vars(r), "reason": r.reason.value, "explanation": r.explanation} for r in rows)
-    return pa.Table.from_pylist(list(said), schema=rejects_schema())
+    records = ({**vars(r), "reason": r.reason.value, "explanation": r.explanation} for r in rows)
+    return pa.Table.from_pylist(list(records), schema=rejects_schema())
 
 
 def write_rejects(output: str, name: str, rejections: Iterable[Rejection]) -> FileRecord:

@@ -106,12 +106,12 @@ def _of_decimals(column: Any, *, unsigned: bool) -> tuple[Any, Any]:
     kind = column.type
     if kind.scale or kind.precision > 38:
         # One by one, as Python has them: Arrow's own rounding of such numbers is not always right.
-        kept = column.dictionary_encode()
+        encoded = column.dictionary_encode()
         low, high = -(1 << 63), (1 << 64 if unsigned else 1 << 63)
-        numbers = [(int(one), int(one) == one) for one in kept.dictionary.to_pylist()]
+        numbers = [(int(one), int(one) == one) for one in encoded.dictionary.to_pylist()]
         sound = np.array([whole and low <= one < high for one, whole in numbers], bool)
         bits = np.array([one % (1 << 64) for one, _ in numbers], np.uint64)
-        return _taken(kept, bits, sound)
+        return _taken(encoded, bits, sound)
     column = column.cast(_LONGEST)
     halves = np.frombuffer(column.buffers()[1] or b"", np.uint64).reshape(-1, 2)
     halves = halves[column.offset : column.offset + len(column)]

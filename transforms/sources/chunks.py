@@ -50,7 +50,7 @@ class Chunk(Piece):
     Attributes:
         source: file.
         base: position of the buffer in the (decompressed) file.
-        found: the records.
+        frames: the records.
         arrivals: int64, when each record arrived, microseconds since 1970; None where nobody knows, as in
             a file.
         names: what each record is called in its source, instead of its position; empty for one that has no
@@ -61,7 +61,7 @@ class Chunk(Piece):
 
     source: str
     base: int
-    found: Frames
+    frames: Frames
     arrivals: NDArray[np.int64] | None = None
     names: tuple[str, ...] = ()
     written_by: Written | None = None
@@ -70,7 +70,7 @@ class Chunk(Piece):
     @property
     def nbytes(self) -> int:
         """Of the records."""
-        return self.found.buffer.nbytes
+        return self.frames.buffer.nbytes
 
 
 @dataclass(frozen=True, eq=False)

@@ -122,7 +122,7 @@ class _Stored:
 
     def __init__(self, stored: StoredFile) -> None:
         self._stored = stored
-        self.file = stored.settled
+        self.file = stored.version
 
     def after(self, rest: Bytes) -> Bytes:
         """``rest`` and about a chunk of what follows; ``rest`` itself at the end.
@@ -133,9 +133,9 @@ class _Stored:
         # No more than there is: reports keep the memory that they were read into.
         data = np.empty(rest.size + min(_CHUNK, self._stored.size - self._stored.tell()), np.uint8)
         data[: rest.size] = rest
-        found = self._stored.readinto(data[rest.size :].data)
-        _count_progress(found)
-        return read_only(data[: rest.size + found])
+        size = self._stored.readinto(data[rest.size :].data)
+        _count_progress(size)
+        return read_only(data[: rest.size + size])
 
 
 class _Decompressed:
@@ -157,11 +157,11 @@ class _Decompressed:
             _Unread: what it stands for has a format that is not read.
             OSError, zlib.error, zstandard.ZstdError: it is not what its first bytes say.
         """
-        found = next(self._pieces, b"")
-        if not self._begun and (detail := unread_inside(found[:SAMPLE], self._compression)):
+        size = next(self._pieces, b"")
+        if not self._begun and (detail := unread_inside(size[:SAMPLE], self._compression)):
             raise _Unread(detail)
         self._begun = True
-        piece = np.frombuffer(found, np.uint8)
+        piece = np.frombuffer(size, np.uint8)
         return read_only(np.concatenate([rest, piece])) if rest.size else piece
 
 
@@ -170,9 +170,9 @@ def _tail(stored: StoredFile, head: bytes) -> bytes:
     if not head.startswith(BY_BOTH_ENDS):
         return b""
     stored.seek(max(stored.size - TAIL, 0))
-    found = stored.read(TAIL)
+    tail = stored.read(TAIL)
     stored.seek(0)
-    return found
+    return tail
 
 
 def _decompressed(stored: StoredFile, head: bytes, allowed: int) -> _Decompressed | None:
@@ -284,22 +284,22 @@ def _read_records(
         data = data[passed:]
         at = 0
         while True:
-            found = frames(data, at)
-            if found.offsets.size:
-                yield Chunk(path, base, found, written_by=written_by, file=stream.file)
-            at = found.end
-            if found.status == framing.BAD_LENGTH:
+            frames_here = frames(data, at)
+            if frames_here.offsets.size:
+                yield Chunk(path, base, frames_here, written_by=written_by, file=stream.file)
+            at = frames_here.end
+            if frames_here.status == framing.BAD_LENGTH:
                 # Without a length nothing says where the next record begins.
                 yield BadSource(path, Reason.MALFORMED, base + at)
                 return
-            if found.status == framing.OVERSIZE:
+            if frames_here.status == framing.OVERSIZE:
                 yield BadSource(path, Reason.OVERSIZE, base + at)
-                passed = min(found.size, data.size - at)
-                skip = found.size - passed
+                passed = min(frames_here.size, data.size - at)
+                skip = frames_here.size - passed
                 at += passed
-            elif found.status == framing.EMPTIES:
-                yield BadSource(path, Reason.MALFORMED, base + at - found.size, found.size)
-            elif found.status == framing.NEED_MORE:
+            elif frames_here.status == framing.EMPTIES:
+                yield BadSource(path, Reason.MALFORMED, base + at - frames_here.size, frames_here.size)
+            elif frames_here.status == framing.NEED_MORE:
                 break
         rest = data[at:]
         base += at

@@ -71,10 +71,10 @@ def unread_format(head: bytes, tail: bytes = b"", what: str = "file") -> str | N
         tail: its last :data:`TAIL` bytes; empty where nobody knows them.
         what: a word for the bytes.
     """
-    found = _by_beginning(head) or next(_by_more(head, tail), None) or _as_text(head)
-    if found is None:
+    guess = _by_beginning(head) or next(_by_more(head, tail), None) or _as_text(head)
+    if guess is None:
         return None
-    name, remedy = found
+    name, remedy = guess
     return f"The {what} is {name}, which is not read; {remedy}."
 
 

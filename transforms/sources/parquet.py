@@ -210,8 +210,8 @@ class _Unclosed:
 
 def believed(claims: list[int]) -> int:
     """What most say; where as many say something else, the larger number."""
-    said = Counter(claim for claim in claims if claim >= 0)
-    return max(said, key=lambda claim: (said[claim], claim), default=0)
+    votes = Counter(claim for claim in claims if claim >= 0)
+    return max(votes, key=lambda claim: (votes[claim], claim), default=0)
 
 
 def _read_group(
@@ -280,22 +280,22 @@ def _number_columns(batch: Any, layout: Layout) -> tuple[Any, Any, Any, Any]:
         WrongColumns: numbers have lost digits.
     """
     n = batch.num_rows
-    found: dict[str, Any] = {}
+    columns: dict[str, Any] = {}
     sound = np.ones(n, bool)
     for name in ("digest", "epoch", "report_id"):
         if name in layout.shared:
             kind = np.int64 if name == "epoch" else np.uint64
             number = layout.shared[name]
-            found[name] = np.broadcast_to(kind(number if name == "epoch" else number % (1 << 64)), (n,))
+            columns[name] = np.broadcast_to(kind(number if name == "epoch" else number % (1 << 64)), (n,))
             continue
         column = batch.column(name)
-        found[name], whole = epochs(column) if name == "epoch" else words(column)
+        columns[name], whole = epochs(column) if name == "epoch" else words(column)
         if column.null_count:
             whole = whole & np.asarray(column.is_valid())
         if name == "digest" and beyond_exact(column):
             raise WrongColumns(_LOST_DIGITS)
         sound &= whole
-    return found["digest"], found["epoch"], found["report_id"], sound
+    return columns["digest"], columns["epoch"], columns["report_id"], sound
 
 
 def _even_tables(rows: EvenRows, reading: _Reading) -> Iterator[Table]:
@@ -325,29 +325,29 @@ def _tables(batch: Any, layout: Layout, reading: _Reading) -> Iterator[Table | B
     if column.null_count:
         sound &= np.asarray(column.is_valid())
     buffer, at, length = payloads(column)
-    kept = np.flatnonzero(sound)
-    if kept.size < n:
+    sound_rows = np.flatnonzero(sound)
+    if sound_rows.size < n:
         bad = np.flatnonzero(~sound)
         place = reading.done + int(bad[0])
         yield BadSource(reading.source, Reason.MALFORMED, place, bad.size, detail=_NO_NUMBER)
         reading.left -= _ROW * bad.size
     begun = reading.done
     reading.done += n
-    weight = np.cumsum(length[kept] + _ROW)
+    weight = np.cumsum(length[sound_rows] + _ROW)
     if weight.size and weight[-1] > reading.left:
         fits = int(np.searchsorted(weight, reading.left, "right"))
-        left_out = kept[fits:]
+        left_out = sound_rows[fits:]
         yield BadSource(reading.source, Reason.EXPANSION_LIMIT, begun + int(left_out[0]), left_out.size)
-        kept, weight = kept[:fits], weight[:fits]
+        sound_rows, weight = sound_rows[:fits], weight[:fits]
         reading.left = 0
     else:
         reading.left -= int(weight[-1]) if weight.size else 0
     first = 0
-    while first < kept.size:
+    while first < sound_rows.size:
         before = int(weight[first - 1]) if first else 0
         last = max(int(np.searchsorted(weight, before + 2 * BYTES_AT_ONCE, "right")), first + 1)
         # Where every row is kept, a part of each column is no copy.
-        some = kept[first:last] if kept.size < n else slice(first, last)
+        some = sound_rows[first:last] if sound_rows.size < n else slice(first, last)
         rows = Rows(
             digest=digest[some],
             epoch=epoch[some],
@@ -355,7 +355,7 @@ def _tables(batch: Any, layout: Layout, reading: _Reading) -> Iterator[Table | B
             buffer=buffer,
             payload_at=at[some],
             payload_length=length[some],
-            place=begun + kept[first:last],
+            place=begun + sound_rows[first:last],
         )
         first = last
         yield Table(reading.source, rows, reading.written_by)

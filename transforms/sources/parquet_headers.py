@@ -130,16 +130,16 @@ def _field(data: bytes, at: int, number: int) -> tuple[int, int, int]:
 
 def _struct(data: bytes, at: int, depth: int = 0) -> tuple[_Places, int]:
     """Where the values of a struct lie, and the position behind it."""
-    found: _Places = {}
+    places: _Places = {}
     number = 0
     while head := data[at]:
         number, kind, at = (
             (number + (head >> 4), head & 15, at + 1) if head > 15 else _field(data, at, number)
         )
-        found[number] = kind, at
+        places[number] = kind, at
         # Nearly all that is in a header are small numbers.
         at = at + 1 if kind in _INTEGERS and data[at] < 128 else _behind(data, kind, at, depth)
-    return found, at + 1
+    return places, at + 1
 
 
 # --- the footer
@@ -188,12 +188,12 @@ def row_groups(data: bytes) -> Iterator[RowGroup]:
 
 
 def _row_group(data: bytes, at: int) -> tuple[RowGroup, int]:
-    found, behind = _struct(data, at)
+    places, behind = _struct(data, at)
     group = RowGroup()
-    kind, place = found.get(3, (0, 0))
+    kind, place = places.get(3, (0, 0))
     if kind in _INTEGERS:
         group.rows = _value(data, kind, place)
-    kind, place = found.get(1, (0, 0))
+    kind, place = places.get(1, (0, 0))
     if kind == _LIST:
         _, count, place = _elements(data, place)
         for _ in range(count):
@@ -264,7 +264,7 @@ def pages_of(stored: StoredFile, at: int, end: int, allowed: int) -> Pages:
         TooLarge: a page, or all of them, stand for too much.
         ValueError: they are no headers, or too many for so few bytes.
     """
-    found = Pages()
+    pages = Pages()
     left = 1024 + (end - at) // 256
     for kind, plain, compressed, values, encoding in page_headers(stored, at, end):
         left -= 1
@@ -272,17 +272,17 @@ def pages_of(stored: StoredFile, at: int, end: int, allowed: int) -> Pages:
             raise ValueError("too many pages for so few bytes")
         if plain < 0 or compressed < 0:
             raise ValueError("a page has no size")
-        found.size += plain
-        if plain > MAX_PAGE or found.size > allowed:
+        pages.size += plain
+        if plain > MAX_PAGE or pages.size > allowed:
             raise TooLarge
         if kind == _DICTIONARY_PAGE:
-            found.dictionary = max(found.dictionary, plain)
+            pages.dictionary = max(pages.dictionary, plain)
         elif kind in _DATA_PAGES:
             if values < 0:
                 raise ValueError("a page holds less than nothing")
-            found.values += values
-            found.rows_at_once = min(found.rows_at_once, _rows_at_once(plain, values, encoding))
-    return found
+            pages.values += values
+            pages.rows_at_once = min(pages.rows_at_once, _rows_at_once(plain, values, encoding))
+    return pages
 
 
 def page_headers(
@@ -298,15 +298,15 @@ def page_headers(
     """
     begin, data = at, b""
     while at < end:
-        found = _page_header(data, at - begin)
-        if found is None and (at > begin or not data):
+        header = _page_header(data, at - begin)
+        if header is None and (at > begin or not data):
             # What was read may end inside a header.
             stored.seek(at)
             begin, data = at, stored.read(min(longest, end - at))
-            found = _page_header(data, 0)
-        if found is None:
+            header = _page_header(data, 0)
+        if header is None:
             raise ValueError("not the header of a page")
-        (kind, plain, compressed, values, encoding), behind = found
+        (kind, plain, compressed, values, encoding), behind = header
         if behind + begin + compressed > end:
             compressed = -1
         yield kind, plain, compressed, values, encoding
@@ -318,11 +318,11 @@ def page_headers(
 def _page_header(data: bytes, at: int) -> tuple[tuple[int, int, int, int, int], int] | None:
     """One header, and the position behind it; None where there is none, or not all of it."""
     try:
-        found, behind = _struct(data, at)
-        kind, plain, compressed = (_value(data, *found[i]) if i in found else -1 for i in (1, 2, 3))
+        places, behind = _struct(data, at)
+        kind, plain, compressed = (_value(data, *places[i]) if i in places else -1 for i in (1, 2, 3))
         values, encoding = 0, -1
         if kind in _DATA_PAGES:
-            of, place = found[8 if kind else 5]
+            of, place = places[8 if kind else 5]
             if of != _STRUCT:
                 return None
             about, _ = _struct(data, place)

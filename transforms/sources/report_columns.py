@@ -50,12 +50,12 @@ class WrongColumns(Exception):  # noqa: N818 - a signal inside these modules
 
 def in_folders(path: str) -> dict[str, str]:
     """Values of our columns in the names of the folders of a path, ``epoch=3``; of two, the inner one's."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for folder in path.split("/")[:-1]:
         name, equals, value = folder.partition("=")
         if equals and name in _IN_FOLDERS:
-            found[name] = unquote(value)
-    return found
+            values[name] = unquote(value)
+    return values
 
 
 def layout_of(schema: Any, arrow_schema: Any, folders: Mapping[str, str]) -> Layout:

@@ -14,7 +14,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.file_version import FileVersion
 
-_SETTLED = 10 * 10**9
+_UNCHANGED = 10 * 10**9
 """Nanoseconds without a change after which nobody is believed to be still writing a file."""
 _FIRST_PAUSE = 0.1  # seconds before the second attempt, five times as long before each further one
 
@@ -33,7 +33,7 @@ class StoredFile(io.RawIOBase):
     Attributes:
         size: bytes.
         modified: seconds since 1970 when it was written; None where its store does not say.
-        settled: which version of which file of this machine it is, unless somebody has written to it in the
+        version: which version of which file of this machine it is, unless somebody has written to it in the
             last few seconds, and so may go on.
         unreadable: whether it could not be read.
     """
@@ -52,7 +52,7 @@ class StoredFile(io.RawIOBase):
         self.unreadable = False
         self.size = 0
         self.modified: int | None = None
-        self.settled: FileVersion | None = None
+        self.version: FileVersion | None = None
         self._again(self._open)
 
     def readable(self) -> bool:
@@ -120,13 +120,13 @@ class StoredFile(io.RawIOBase):
 
     def _open(self) -> None:
         if "://" not in self._path:
-            found = os.stat(self._path)  # noqa: PTH116 - Beam paths are text
-            if not stat.S_ISREG(found.st_mode):
+            status = os.stat(self._path)  # noqa: PTH116 - Beam paths are text
+            if not stat.S_ISREG(status.st_mode):
                 # A pipe or a device would be waited for, or never end.
                 raise OSError(f"not a regular file: {printable(self._path)}")
-            self.modified = int(found.st_mtime)
-            if found.st_mtime_ns < time.time_ns() - _SETTLED:
-                self.settled = FileVersion.of(self._path, found)
+            self.modified = int(status.st_mtime)
+            if status.st_mtime_ns < time.time_ns() - _UNCHANGED:
+                self.version = FileVersion.of(self._path, status)
         elif self.modified is None:
             self.modified = _modified(self._path)
         self._handle = FileSystems.open(self._path, compression_type=CompressionTypes.UNCOMPRESSED)
@@ -155,10 +155,10 @@ class StoredFile(io.RawIOBase):
     def _read_into(self, buffer: memoryview) -> int:
         handle, filled = self._here(), 0
         while handle is not None and filled < len(buffer):
-            found = handle.readinto(buffer[filled:])
-            if not found:
+            count = handle.readinto(buffer[filled:])
+            if not count:
                 break
-            filled += found
+            filled += count
         self._at += filled
         return filled
 

@@ -63,10 +63,10 @@ class CountsOnDisk:
             encoded = Path(self.path).read_bytes()
         except FileNotFoundError:
             raise self._changed() from None
-        found = _CODER.decode(encoded) if zlib.crc32(encoded) == self.checksum else None
-        if found is None:
+        value = _CODER.decode(encoded) if zlib.crc32(encoded) == self.checksum else None
+        if value is None:
             raise self._changed()
-        return found
+        return value
 
     def counted(self, protocol: Counter) -> Support:
         """The support that it is.
@@ -74,8 +74,8 @@ class CountsOnDisk:
         Raises:
             LdpError: as :meth:`read`.
         """
-        found = self.read()
-        return found if isinstance(found, Support) else found.counted(protocol)
+        value = self.read()
+        return value if isinstance(value, Support) else value.counted(protocol)
 
     def _changed(self) -> LdpError:
         return LdpError(
@@ -150,7 +150,7 @@ class CountWithSpill(beam.CombineFn):
     def __init__(self, count: CountSupportOfEach, folder: str) -> None:
         """``folder`` is local, made when it is needed; whoever runs the pipeline removes it."""
         self._count, self._folder = count, folder
-        self._kept: dict[Waiting, int] = {}  # bytes of each; what was used last comes last
+        self._sizes: dict[Waiting, int] = {}  # bytes of each; what was used last comes last
         self._bytes = 0
 
     def create_accumulator(self, *_: object) -> Waiting:
@@ -170,10 +170,10 @@ class CountWithSpill(beam.CombineFn):
             Path(before.path).unlink()
         size = _size(waiting.counts)
         if size >= _SMALL:
-            self._kept[waiting] = size
+            self._sizes[waiting] = size
             self._bytes += size
-        while self._bytes > _IN_MEMORY and len(self._kept) > 1:
-            oldest = next(iter(self._kept))
+        while self._bytes > _IN_MEMORY and len(self._sizes) > 1:
+            oldest = next(iter(self._sizes))
             self._to_disk(oldest)
             oldest.own = True
         return waiting
@@ -214,7 +214,7 @@ class CountWithSpill(beam.CombineFn):
         return WaitingCoder()
 
     def _let_go(self, waiting: Waiting) -> None:
-        self._bytes -= self._kept.pop(waiting, 0)
+        self._bytes -= self._sizes.pop(waiting, 0)
 
     def _to_disk(self, waiting: Waiting) -> None:
         self._let_go(waiting)

@@ -109,11 +109,11 @@ def once_per_report_id(
     """
     if spill is None:
         shard: beam.ParDo = beam.FlatMap(_shards, bits).with_output_types(_Sharded)
-        keep = beam.ParDo(_KeepOne())
+        step = beam.ParDo(_KeepOne())
     else:
         register_waiting_columns()
         shard = beam.ParDo(ShardWithSpill(bits, spill)).with_output_types(_Waiting)
-        keep = beam.ParDo(_KeepOneOfWaiting())
+        step = beam.ParDo(_KeepOneOfWaiting())
     grouped = columns | "ShardById" >> shard | "Gather" >> beam.GroupByKey()
-    typed = keep.with_output_types(EpochParts, **{ACCOUNTING: Entry})
+    typed = step.with_output_types(EpochParts, **{ACCOUNTING: Entry})
     return grouped | "KeepOne" >> typed.with_outputs(ACCOUNTING, main="columns")

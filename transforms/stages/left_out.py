@@ -76,9 +76,9 @@ class _Largest(beam.CombineFn):
         for (digest, epoch), count in sizes.items():
             by_digest.setdefault(digest, []).append((-count, epoch))
         return {
-            digest: frozenset(epoch for _, epoch in sorted(found)[: self._limit])
-            for digest, found in by_digest.items()
-            if len(found) > self._limit
+            digest: frozenset(epoch for _, epoch in sorted(epochs)[: self._limit])
+            for digest, epochs in by_digest.items()
+            if len(epochs) > self._limit
         }
 
 
@@ -95,15 +95,15 @@ class LeaveOutEpochs(beam.DoFn):
     def __init__(self, collections: Sequence[Collection]) -> None:
         self._sources = {c.digest_hex: f"epochs of {c.name}" for c in collections}
 
-    def process(self, found: EpochParts | tuple[str, CountedEpoch], largest: _Kept) -> Iterator[Any]:
+    def process(self, element: EpochParts | tuple[str, CountedEpoch], largest: _Kept) -> Iterator[Any]:
         """Pass on, or reject."""
-        (where, what), (_, kept) = found, largest
+        (where, what), (_, by_digest) = element, largest
         if isinstance(what, CountedEpoch):
             digest, epoch, entries = str(where), what.epoch, dict(what.account.entries())
         else:
             digest, epoch, entries = where[0], int(where[1]), {_LEFT_OUT: sum(map(len, what))}
-        if digest not in kept or epoch in kept[digest]:
-            yield found
+        if digest not in by_digest or epoch in by_digest[digest]:
+            yield element
             if isinstance(what, CountedEpoch):
                 for repeated in ("duplicate", CONFLICTING):
                     count_reports(repeated, entries.get(repeated, 0))
@@ -138,23 +138,23 @@ class LeftOut:
         rejections: likewise.
     """
 
-    def __init__(self, collections: Sequence[Collection], kept: beam.PCollection[_Kept]) -> None:
-        """``kept`` is of :func:`largest_epochs`."""
+    def __init__(self, collections: Sequence[Collection], largest: beam.PCollection[_Kept]) -> None:
+        """``largest`` is of :func:`largest_epochs`."""
         self._collections = collections
-        self._kept = beam.pvalue.AsSingleton(kept, default_value=(None, {}))
+        self._kept = beam.pvalue.AsSingleton(largest, default_value=(None, {}))
         self.entries: list[beam.PCollection[Entry]] = []
         self.rejections: list[beam.PCollection[RejectedRow]] = []
 
     def without(
-        self, found: beam.PCollection, kind: Any, of: str, *, windowed: bool = False
+        self, elements: beam.PCollection, kind: Any, of: str, *, windowed: bool = False
     ) -> beam.PCollection:
-        """Leave out of ``found``, whose elements are a ``kind``; ``of`` tells the labels of places apart.
+        """Leave epochs out of ``elements`` of type ``kind``; ``of`` tells the labels of places apart.
 
         What is ``windowed`` stays in its windows; entries and rejections are gathered without them.
         """
         leave_out = beam.ParDo(LeaveOutEpochs(self._collections), self._kept)
         typed = leave_out.with_output_types(kind, **{ACCOUNTING: Entry, REJECTED: RejectedRow})
-        chosen = found | f"Kept{of}" >> typed.with_outputs(ACCOUNTING, REJECTED, main="kept")
+        chosen = elements | f"Kept{of}" >> typed.with_outputs(ACCOUNTING, REJECTED, main="kept")
         entries, rejections = chosen[ACCOUNTING], chosen[REJECTED]
         if windowed:
             entries = entries | f"LeftOut{of}" >> beam.WindowInto(GlobalWindows())

@@ -85,7 +85,7 @@ class AdmitPieces(beam.DoFn):
             admit_rows(element.each(), self._collections, element.source, done)
         else:
             rest = (element.source, done, element.base, element.arrivals)
-            admit_frames(element.found, self._collections, *rest)
+            admit_frames(element.frames, self._collections, *rest)
         rejections = done.rejections
         if isinstance(element, Chunk) and element.names:
             rejections = [_named(r, element) for r in rejections]
@@ -126,6 +126,6 @@ def _part_of(element: Chunk | Table | BadSource) -> FilePart | None:
 
 def _named(rejection: Rejection, chunk: Chunk) -> Rejection:
     """A message that has a name is known by it, not by where it lay among those that came with it."""
-    at = int(np.searchsorted(chunk.found.offsets, rejection.place - chunk.base, "right")) - 1
+    at = int(np.searchsorted(chunk.frames.offsets, rejection.place - chunk.base, "right")) - 1
     name = chunk.names[max(at, 0)]
     return replace(rejection, source=f"{chunk.source}/messages/{name}", place=0) if name else rejection

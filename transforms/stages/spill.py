@@ -105,11 +105,11 @@ class WaitingColumnsCoder(coders.Coder):
         """Bytes of either."""
         if value.columns is not None:
             return _COLUMNS.encode(value.columns)
-        found = _places(value)
-        sizes = len(found.files), len(found.table)
-        head = _PLACES.pack(found.digest, found.epoch, found.width, *sizes)
-        table = np.ascontiguousarray(found.table, "<i8").tobytes()
-        return b"".join([self._ON_DISK, head, table, *map(_encoded_file, found.files)])
+        places = _places(value)
+        sizes = len(places.files), len(places.table)
+        head = _PLACES.pack(places.digest, places.epoch, places.width, *sizes)
+        table = np.ascontiguousarray(places.table, "<i8").tobytes()
+        return b"".join([self._ON_DISK, head, table, *map(_encoded_file, places.files)])
 
     def decode(self, encoded: bytes) -> WaitingColumns:
         """The same."""
@@ -133,9 +133,9 @@ class WaitingColumnsCoder(coders.Coder):
         """Bytes of the columns, or of the places."""
         if value.columns is not None:
             return _COLUMNS.estimate_size(value.columns)
-        found = _places(value)
-        files = sum(_FILE.size + len(file.path) for file in found.files)
-        return len(self._ON_DISK) + _PLACES.size + found.table.nbytes + files
+        places = _places(value)
+        files = sum(_FILE.size + len(file.path) for file in places.files)
+        return len(self._ON_DISK) + _PLACES.size + places.table.nbytes + files
 
     def is_deterministic(self) -> bool:
         """Equal values give equal bytes."""
@@ -159,7 +159,7 @@ def register_waiting_columns() -> None:
     coders.registry.register_coder(WaitingColumns, WaitingColumnsCoder)
 
 
-class _Found(NamedTuple):
+class _Pieces(NamedTuple):
     """Where a bundle has found columns of a shard, and the timestamp and window of the first of them."""
 
     digest: int
@@ -185,11 +185,11 @@ class ShardWithSpill(beam.DoFn):
         self._in_memory = 0
         self._descriptor: int | None = None
         self._file, self._size = SpillFile(""), 0
-        self._found: dict[Shard, _Found] = {}
+        self._pieces: dict[Shard, _Pieces] = {}
 
     def start_bundle(self) -> None:
         """Forget what bundles before have found: it has been said where that is, or they came to no end."""
-        self._found = {}
+        self._pieces = {}
 
     def process(
         self,
@@ -224,18 +224,18 @@ class ShardWithSpill(beam.DoFn):
             ids_at, payloads_at = self._write(ordered)
             file = self._file
         for shard, begin, end in occupied(ends):
-            first = _Found(columns.digest, columns.epoch, width, {}, [], timestamp, window)
-            found = self._found.setdefault((key, shard), first)
-            which = found.files.setdefault(file, len(found.files))
-            found.parts.append((which, ids_at + 8 * begin, payloads_at + width * begin, end - begin))
+            first = _Pieces(columns.digest, columns.epoch, width, {}, [], timestamp, window)
+            pieces = self._pieces.setdefault((key, shard), first)
+            which = pieces.files.setdefault(file, len(pieces.files))
+            pieces.parts.append((which, ids_at + 8 * begin, payloads_at + width * begin, end - begin))
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
         """Say where the columns are that are on disk."""
-        for shard, found in self._found.items():
-            table = np.array(found.parts, np.int64)
-            places = Places(tuple(found.files), found.digest, found.epoch, found.width, table)
+        for shard, pieces in self._pieces.items():
+            table = np.array(pieces.parts, np.int64)
+            places = Places(tuple(pieces.files), pieces.digest, pieces.epoch, pieces.width, table)
             value = (shard, WaitingColumns(places=places))
-            yield WindowedValue(value, found.timestamp, (found.window,))
+            yield WindowedValue(value, pieces.timestamp, (pieces.window,))
 
     def _write(self, columns: ReportColumns) -> tuple[int, int]:
         """Append report ids and then payloads to the file; at which bytes of it they begin.
@@ -288,15 +288,15 @@ class _Reader:
 
     def ids(self, places: Places, parts: slice) -> Uints:
         """uint64 (n,), report ids of parts, end to end."""
-        found = np.empty(int(places.table[parts, 3].sum()), np.uint64)
-        self._read(places, parts, 1, 8, found.view(np.uint8))
-        return found
+        ids = np.empty(int(places.table[parts, 3].sum()), np.uint64)
+        self._read(places, parts, 1, 8, ids.view(np.uint8))
+        return ids
 
     def payloads(self, places: Places, parts: slice) -> Bytes:
         """uint8 (n, width), payloads of parts, likewise."""
-        found = np.empty((int(places.table[parts, 3].sum()), places.width), np.uint8)
-        self._read(places, parts, 2, places.width, found.reshape(-1))
-        return read_only(found)
+        payloads = np.empty((int(places.table[parts, 3].sum()), places.width), np.uint8)
+        self._read(places, parts, 2, places.width, payloads.reshape(-1))
+        return read_only(payloads)
 
     def close(self) -> None:
         """Close what is open."""
@@ -317,10 +317,10 @@ class _Reader:
             opened.seek(row[column])
             wanted, left = left[: row[3] * width], left[row[3] * width :]
             while wanted:
-                found = opened.readinto(wanted)
-                if not found:
+                count = opened.readinto(wanted)
+                if not count:
                     break
-                wanted = wanted[found:]
+                wanted = wanted[count:]
             # Asked after reading, before anybody sees the bytes: what counts them relies on their having been
             # judged, and would write anywhere for others.
             if isinstance(file, FileVersion) and FileVersion.of(file.path, os.fstat(opened.fileno())) != file:
@@ -397,13 +397,13 @@ class Gathered:
             LdpError: a file of the input has changed.
         """
         duplicate = conflicting = 0
-        for found in repeated_by_ranges(self._ids, self._size, self._payloads_of, key, _IDS):
-            duplicate, conflicting = duplicate + found.duplicate, conflicting + found.conflicting
-            if found.rows.size:
+        for repeats in repeated_by_ranges(self._ids, self._size, self._payloads_of, key, _IDS):
+            duplicate, conflicting = duplicate + repeats.duplicate, conflicting + repeats.conflicting
+            if repeats.rows.size:
                 if self._left_out is None:
                     self._left_out = np.zeros(-(-self._size // 8), np.uint8)
                 np.bitwise_or.at(
-                    self._left_out, found.rows >> 3, np.uint8(1) << (found.rows & 7).astype(np.uint8)
+                    self._left_out, repeats.rows >> 3, np.uint8(1) << (repeats.rows & 7).astype(np.uint8)
                 )
         return duplicate, conflicting
 
@@ -433,14 +433,14 @@ class Gathered:
 
     def _payloads_of(self, rows: Ints) -> Bytes:
         """uint8 (m, width), payloads of the reports at ``rows``: positions among all, ascending."""
-        found = []
+        parts = []
         for block in self._blocks:
             first, last = np.searchsorted(rows, (block.begin, block.end))
             if last > first:
                 held = block.held
                 payloads = held.payloads if isinstance(held, ReportColumns) else self._reader.payloads(*held)
-                found.append(payloads[rows[first:last] - block.begin])
-        return np.concatenate(found)
+                parts.append(payloads[rows[first:last] - block.begin])
+        return np.concatenate(parts)
 
     def _columns(self, block: _Block) -> ReportColumns:
         held = block.held

@@ -79,20 +79,20 @@ def read_state(cell: Any, kind: type[_State]) -> _State:
     Raises:
         LdpError: it was written in another format.
     """
-    kept = cell.read()
-    if kept is None:
+    stored = cell.read()
+    if stored is None:
         return kind()
-    found = json.loads(kept)
-    version = found.get("version", 1)
+    record = json.loads(stored)
+    version = record.get("version", 1)
     if version != STATE_VERSION:
         raise _another_version(kind.__name__, version, STATE_VERSION)
-    return kind(**{f.name: found[f.name] for f in fields(kind) if f.name in found})  # type: ignore[arg-type]
+    return kind(**{f.name: record[f.name] for f in fields(kind) if f.name in record})  # type: ignore[arg-type]
 
 
-def _another_version(what: str, found: int, ours: int) -> LdpError:
+def _another_version(what: str, theirs: int, ours: int) -> LdpError:
     return LdpError(
         "E-STATE-VERSION",
-        f"{what} has state format {found}, this version reads {ours}",
+        f"{what} has state format {theirs}, this version reads {ours}",
         remedy="Run the job to its end with the version that started it, or start a new job.",
     )
 

@@ -91,8 +91,8 @@ class SumUnattributed(beam.DoFn):
 
     @staticmethod
     def _read(state: Any) -> tuple[Counter[str], int | None, int]:
-        kept = state.read()
-        entries, pending, sequence = json.loads(kept) if kept else ({}, None, 0)
+        stored = state.read()
+        entries, pending, sequence = json.loads(stored) if stored else ({}, None, 0)
         return Counter(entries), pending, sequence
 
     @staticmethod

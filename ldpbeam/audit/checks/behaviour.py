@@ -107,12 +107,12 @@ def forks(
         fresh = client.reports([History([model.pair[0]], [0])] * plan.forked)
         return same, [message for (message,) in fresh]
 
-    found = [_in_child(drawn) for _ in range(_CHILDREN)]
-    found.append(drawn())
+    children = [_in_child(drawn) for _ in range(_CHILDREN)]
+    children.append(drawn())
     differing = sum(
-        len(set(reports)) > 1 or reports[0] is None for reports in zip(*(f[0] for f in found), strict=True)
+        len(set(reports)) > 1 or reports[0] is None for reports in zip(*(f[0] for f in children), strict=True)
     )
-    places = [[read.response(message, 0) for message in fresh] for _, fresh in found]
+    places = [[read.response(message, 0) for message in fresh] for _, fresh in children]
     ids = [known[1] for row in places for known in row if known is not None]
     equal = pairs = 0
     for first, second in ((0, 1), (2, 3)):

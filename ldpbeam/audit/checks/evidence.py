@@ -45,15 +45,15 @@ def bounds_of(protocol: LocalProtocol[Any], model: Model, counts: Counts) -> lis
 
 def _single(protocol: LocalProtocol[Any], model: Model, counts: Counts) -> Iterator[Bound]:
     level = protocol.guarantee.first_report
-    cells = tuple(_as_cells(found) for found in counts.firsts)
+    cells = tuple(_as_cells(first) for first in counts.firsts)
     for one, other in ((0, 1), (1, 0)):
         what = f"one report, {_ordinal(one)} value against {_ordinal(other)}"
         sought = _Sought(Check.BOUND, what, ((one,), (other,)), level)
         yield from _best_cells(model, sought, (cells[one], cells[other]))
 
 
-def _as_cells(found: Counter[tuple[int, int]]) -> Counter[Cell]:
-    return Counter({(stratum, (symbol,)): times for (stratum, symbol), times in found.items()})
+def _as_cells(symbols: Counter[tuple[int, int]]) -> Counter[Cell]:
+    return Counter({(stratum, (symbol,)): times for (stratum, symbol), times in symbols.items()})
 
 
 def _ordinal(value: int) -> str:
@@ -92,7 +92,7 @@ def _best_cells(model: Model, sought: _Sought, seen: tuple[Counter[Cell], Counte
     Theory chooses the event, at the number of reports drawn: the counts do not enter.
     """
     a, b = sought.patterns
-    total = max(sum(found.values()) for found in seen)
+    total = max(sum(counter.values()) for counter in seen)
     for number, stratum in enumerate(model.strata):
         for groups in product(list(stratum.conditions()), repeat=len(a)):
             chance = stratum.probability * prod((share for _, share in groups), start=Fraction(1))
@@ -109,7 +109,7 @@ def _best_cells(model: Model, sought: _Sought, seen: tuple[Counter[Cell], Counte
                         best = worth, cell, (p, q)
             if best is None:
                 continue
-            counts, others = ([found[cell] for cell in (best[1], *cells)] for found in seen)
+            counts, others = ([counter[cell] for cell in (best[1], *cells)] for counter in seen)
             text = _event(stratum.name, _condition(stratum, groups), sought.what)
             yield Bound(
                 sought.check,
@@ -148,18 +148,18 @@ def constant_limit(protocol: LocalProtocol[Any], reports: int) -> float:
         assert unchanged is not None  # noqa: S101 - as memoised bits have it
         return unchanged
     known = protocol.losses
-    found = None if known is None else _constant(known, reports)
-    if found is None:
-        found = guarantee.per_memoised_input
-        assert found is not None  # noqa: S101 - the ratio is there
-    return found
+    limit = None if known is None else _constant(known, reports)
+    if limit is None:
+        limit = guarantee.per_memoised_input
+        assert limit is not None  # noqa: S101 - the ratio is there
+    return limit
 
 
 def _constant(losses: Losses, reports: int) -> float | None:
     if isinstance(losses, SeveralLosses):
-        found = [_constant(part, reports) for part in losses.parts]
-        known = [loss for loss in found if loss is not None]
-        if len(known) < len(found):
+        losses_of_parts = [_constant(part, reports) for part in losses.parts]
+        known = [loss for loss in losses_of_parts if loss is not None]
+        if len(known) < len(losses_of_parts):
             return None
         return sum(known) * (1 + 1e-12) if losses.together else max(known)
     constant = getattr(losses, "constant", None)
@@ -178,8 +178,8 @@ def _same_limit(protocol: LocalProtocol[Any], reports: int) -> float:
 def _any_limit(protocol: LocalProtocol[Any], reports: int) -> float:
     if protocol.guarantee.memoised_ratio is None:
         return reports * protocol.guarantee.first_report
-    found = None if protocol.losses is None else protocol.losses.any_changes(reports)
-    return inf if found is None else found
+    loss = None if protocol.losses is None else protocol.losses.any_changes(reports)
+    return inf if loss is None else loss
 
 
 # Matches
@@ -187,13 +187,13 @@ def _any_limit(protocol: LocalProtocol[Any], reports: int) -> float:
 
 def matches_of(model: Model, counts: Counts) -> list[Match]:
     """Single reports, sequences, and neighbouring devices, against their exact probabilities."""
-    found = []
+    matches = []
     for value, seen in enumerate(counts.firsts):
         total = sum(seen.values())
         for cell in all_cells(model, 1):
             p = cell_probability(model, (value,), cell)
             what = _event(model.strata[cell[0]].name, f"{_ordinal(value)} value, symbol {cell[1][0]}")
-            found.append(Match(Check.MATCH, what, seen[cell[0], cell[1][0]], total, p))
+            matches.append(Match(Check.MATCH, what, seen[cell[0], cell[1][0]], total, p))
     for pattern in counts.patterns:
         total = sum(counts.cells[pattern].values())
         if len(pattern) > 1:
@@ -201,15 +201,15 @@ def matches_of(model: Model, counts: Counts) -> list[Match]:
                 p = cell_probability(model, pattern, cell)
                 symbols = " ".join(map(str, cell[1]))
                 what = _event(model.strata[cell[0]].name, f"values {_text(pattern)}, symbols {symbols}")
-                found.append(Match(Check.SEQUENCE_MATCH, what, counts.cells[pattern][cell], total, p))
-            found += agreements(model, pattern, counts.cells[pattern])
+                matches.append(Match(Check.SEQUENCE_MATCH, what, counts.cells[pattern][cell], total, p))
+            matches += agreements(model, pattern, counts.cells[pattern])
         what = f"two devices with values {_text(pattern)} send the same"
         p = equal_probability(model, pattern)
-        found.append(Match(Check.DEVICES, what, counts.equal[pattern], counts.pairs[pattern], p))
+        matches.append(Match(Check.DEVICES, what, counts.equal[pattern], counts.pairs[pattern], p))
     if model.same_for_life < 1:
         what = "two devices draw the same for life (hash function, buckets, attribute)"
-        found.append(Match(Check.DEVICES, what, counts.alike, counts.devices // 2, model.same_for_life))
-    return found
+        matches.append(Match(Check.DEVICES, what, counts.alike, counts.devices // 2, model.same_for_life))
+    return matches
 
 
 def agreements(model: Model, pattern: Pattern, seen: Counter[Cell]) -> Iterator[Match]:
@@ -230,7 +230,7 @@ def rules_of(counts: Counts) -> list[Rule]:
 
 def repeated(ids: list[int]) -> Rule:
     """No id comes twice; chance makes one pair among n ids with probability below n²/2**65."""
-    found = sum(a == b for a, b in pairwise(sorted(ids)))
+    twins = sum(a == b for a, b in pairwise(sorted(ids)))
     wrong = len(ids) ** 2 / 2.0**65
     # Of very many reports a few pairs are chance: this many have a probability below (wrong)^n / n!.
     allowed = 0
@@ -238,4 +238,4 @@ def repeated(ids: list[int]) -> Rule:
     while chance * wrong / (allowed + 1) > 1e-12:
         allowed += 1
         chance *= wrong / allowed
-    return Rule(Check.IDS, "no report id comes twice", max(0, found - allowed), len(ids), wrong=1e-12)
+    return Rule(Check.IDS, "no report id comes twice", max(0, twins - allowed), len(ids), wrong=1e-12)

@@ -77,7 +77,7 @@ def read_held(
     client: Client, collection: Collection, values: Sequence[Any], devices: int, read: Read
 ) -> list[Held]:
     """Reports of new devices, one each, so many about each of the values; values take turns."""
-    found = [Held(value) for value in values]
+    groups = [Held(value) for value in values]
     total, count = devices * len(values), collection.epochs.count
     for start in range(0, total, _BATCH):
         numbers = range(start, min(start + _BATCH, total))
@@ -86,10 +86,10 @@ def read_held(
         for i, history, (message,) in zip(numbers, asked, client.reports(asked), strict=True):
             known = read.response(message, history.epochs[0])
             if known is not None:
-                mine = found[i % len(values)]
+                mine = groups[i % len(values)]
                 mine.responses[known[0]] += 1
                 mine.ids.append(known[1])
-    return found
+    return groups
 
 
 def own_events(
@@ -97,7 +97,7 @@ def own_events(
 ) -> Iterator[tuple[int, bool, Fraction]]:
     """(attribute, whether the response speaks for the held value, its probability), if it can be said."""
     mine = value if len(protocol.parts) > 1 else (value,)
-    for index, about in protocol.device.said_about(response).items():
+    for index, about in protocol.device.responses_by_attribute(response).items():
         if index < _PARTS:
             part, own = protocol.parts[index], mine[index]
             if isinstance(part, FrequencyProtocol):
@@ -118,14 +118,14 @@ def support_matches(
     for held, responses in seen:
         mine = held if len(parts) > 1 else (held,)
         for index, part in enumerate(parts[:_PARTS]):
-            said: Counter[Any] = Counter()
+            counts: Counter[Any] = Counter()
             for response, times in responses.items():
-                about = protocol.device.said_about(response)
+                about = protocol.device.responses_by_attribute(response)
                 if index in about:
-                    said[about[index]] += times
-            trials = sum(said.values())
+                    counts[about[index]] += times
+            trials = sum(counts.values())
             for what, holds, probability in (*_events(part, mine[index]), *part.law.drawn()):
-                count = sum(times for response, times in said.items() if holds(response))
+                count = sum(times for response, times in counts.items() if holds(response))
                 where = f"attribute {index}, " if len(parts) > 1 else ""
                 text = f"{where}value {held} held, {what}"
                 yield Match(Check.SUPPORT, text, count, trials, probability)
@@ -133,10 +133,10 @@ def support_matches(
 
 def _events(part: LocalProtocol[Any], held: int) -> Iterator[Event]:
     if isinstance(part, FrequencyProtocol):
-        found = part.estimator.support
+        support = part.estimator.support
         near = {value for value in (held - 1, held, held + 1) if 0 <= value < part.domain_size}
         for value in sorted({*spread(part.domain_size, _TARGETS), *near}):
-            p = found.sampled * (found.own if value == held else found.other)
+            p = support.sampled * (support.own if value == held else support.other)
             yield f"value {value} is supported", _supports(part, value), p
     elif part.forgery.ends is not None:
         yield "the bit is 1", bool, part.law.likelihood(1, held)

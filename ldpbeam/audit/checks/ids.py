@@ -75,19 +75,21 @@ def _marks(values: Sequence[Any]) -> list[tuple[str, Ints]]:
     """What may be told of a value by one bit, and whether it is so for each value: not the same for all."""
     import numpy as np
 
-    found = []
+    candidates = []
     columns = np.array([value if isinstance(value, tuple) else (value,) for value in values], np.int64)
     for index, column in enumerate(columns.T):
         where = f" of attribute {index}" if columns.shape[1] > 1 else ""
         width = int(column.max()).bit_length()
-        found += [(f"bit {bit}{where} of the value", column >> bit & 1) for bit in range(width)]
+        candidates += [(f"bit {bit}{where} of the value", column >> bit & 1) for bit in range(width)]
         parity = np.bitwise_xor.reduce([column >> bit & 1 for bit in range(width)] or [column])
-        found.append((f"the parity{where} of the value", parity))
+        candidates.append((f"the parity{where} of the value", parity))
         limits = np.unique(column)[1:]
         if columns.shape[1] > 1:
             limits = limits[np.unique(np.linspace(0, len(limits) - 1, _THRESHOLDS).round().astype(int))]
-        found += [(f"whether the value{where} is below {limit}", column < limit) for limit in limits.tolist()]
-    return [(what, marks.astype(bool)) for what, marks in found if marks.any() and not marks.all()]
+        candidates += [
+            (f"whether the value{where} is below {limit}", column < limit) for limit in limits.tolist()
+        ]
+    return [(what, marks.astype(bool)) for what, marks in candidates if marks.any() and not marks.all()]
 
 
 def _spanning(what: str, numbers: Sequence[int], dimensions: int) -> Rule | None:

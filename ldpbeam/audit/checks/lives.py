@@ -78,8 +78,8 @@ def lives_of(participation: Participation, draws: int) -> int:
     """How many lives are drawn: enough reports about either value, as far as asking for them is possible."""
     wanted = -(-2 * draws // participation.reports)
     possible = _ASKED * draws // participation.of
-    found = max(_LEAST, min(wanted, possible))
-    return found + found % 2
+    lives = max(_LEAST, min(wanted, possible))
+    return lives + lives % 2
 
 
 def turns_of(participation: Participation, draws: int, values: int) -> int:
@@ -92,30 +92,30 @@ def read_lives(
     client: Client, collection: Collection, model: Model, draws: int, values: Sequence[Any], read: Read
 ) -> Lives:
     """Lives of new devices: of the pair, and of each value in turn."""
-    found = _pair_lives(client, collection, model, draws, read)
-    _rotating_lives(client, collection, draws, values, read, found)
-    return found
+    lives = _pair_lives(client, collection, model, draws, read)
+    _rotating_lives(client, collection, draws, values, read, lives)
+    return lives
 
 
 def _rotating_lives(
-    client: Client, collection: Collection, draws: int, values: Sequence[Any], read: Read, found: Lives
+    client: Client, collection: Collection, draws: int, values: Sequence[Any], read: Read, lives: Lives
 ) -> None:
     """Lives in which a device holds one value, each in turn."""
     life = collection.participation
     assert life is not None  # noqa: S101 - the caller's condition
-    found.rotating = [Held(value) for value in values]
-    found.turns = turns_of(life, draws, len(values))
-    total, seen_epochs = found.turns * len(values), set(watched(life.of))
+    lives.rotating = [Held(value) for value in values]
+    lives.turns = turns_of(life, draws, len(values))
+    total, seen_epochs = lives.turns * len(values), set(watched(life.of))
     for start in range(0, total, _BATCH):
         numbers = [number % len(values) for number in range(start, min(start + _BATCH, total))]
         asked = [History([values[number]] * life.of, range(life.of)) for number in numbers]
         for number, messages in zip(numbers, client.reports(asked), strict=True):
             own = [epoch for epoch, message in enumerate(messages) if message is not None]
-            found.lives += 1
-            found.other += len(own) != life.reports
-            held = found.rotating[number]
+            lives.lives += 1
+            lives.other += len(own) != life.reports
+            held = lives.rotating[number]
             for place, epoch in enumerate(own):
-                found.turned[epoch, number] += epoch in seen_epochs
+                lives.turned[epoch, number] += epoch in seen_epochs
                 known = read.response(messages[epoch], epoch)
                 if known is not None:
                     held.ids.append(known[1])
@@ -128,7 +128,7 @@ def _pair_lives(client: Client, collection: Collection, model: Model, draws: int
     life = collection.participation
     assert life is not None  # noqa: S101 - the caller's condition
     patterns = patterns_of(model, life.reports)
-    found = Lives(Counts(patterns, {pattern: Counter() for pattern in patterns}))
+    lives = Lives(Counts(patterns, {pattern: Counter() for pattern in patterns}))
     memoised = model.memoised
     coins = random.Random(1)  # noqa: S311 - which values are asked about is no secret, and the same every time
     total, length = lives_of(life, draws), len(patterns[0])
@@ -140,17 +140,17 @@ def _pair_lives(client: Client, collection: Collection, model: Model, draws: int
         before: tuple[int, ...] | None = None
         for number, (values, messages) in enumerate(zip(held, client.reports(asked), strict=True)):
             own = tuple(epoch for epoch, message in enumerate(messages) if message is not None)
-            found.lives += 1
-            found.other += len(own) != life.reports
+            lives.lives += 1
+            lives.other += len(own) != life.reports
             for epoch in seen_epochs:
-                found.held[epoch, values[epoch]] += 1
-                found.spoke[epoch, values[epoch]] += epoch in own
+                lives.held[epoch, values[epoch]] += 1
+                lives.spoke[epoch, values[epoch]] += epoch in own
             if len(set(values)) == 1:
-                found.both[values[0]][0] += 1
-                found.both[values[0]][1] += {0, life.of - 1} <= set(own)
+                lives.both[values[0]][0] += 1
+                lives.both[values[0]][1] += {0, life.of - 1} <= set(own)
             if number % 2:
-                found.pairs += 1
-                found.alike += own == before
+                lives.pairs += 1
+                lives.alike += own == before
             before = own
             pattern = tuple(values[epoch] for epoch in own[:length])
             counted = length if pattern in made else 0
@@ -161,8 +161,8 @@ def _pair_lives(client: Client, collection: Collection, model: Model, draws: int
             for epoch in own[counted:]:
                 read.response(messages[epoch], epoch)
         for pattern, histories in made.items():
-            count_histories(found.counts, pattern, model, read, histories, memoised=memoised)
-    return found
+            count_histories(lives.counts, pattern, model, read, histories, memoised=memoised)
+    return lives
 
 
 def watched(of: int) -> list[int]:

@@ -59,7 +59,7 @@ def still_lives(client: Client, collection: Collection, model: Model, plan: Plan
             if own is not None:
                 some.append(own)
     evidence = Evidence(
-        matches=[*_epochs(model, seen), *_kept(memos, bits)], rules=[_lasting(changed, lived)]
+        matches=[*_epochs(model, seen), *_memo_matches(memos, bits)], rules=[_lasting(changed, lived)]
     )
     for one, rows in zip(looked, keys, strict=True):
         matches, sums = replays(one, rows)
@@ -72,8 +72,10 @@ def _lives(client: Client, asked: Sequence[History], read: Read) -> Iterator[lis
     for start in range(0, len(asked), _BATCH):
         some = asked[start : start + _BATCH]
         for history, messages in zip(some, client.reports(some), strict=True):
-            found = [read.response(message, e) for message, e in zip(messages, history.epochs, strict=True)]
-            yield [None if one is None else one[0] for one in found]
+            readings = [
+                read.response(message, e) for message, e in zip(messages, history.epochs, strict=True)
+            ]
+            yield [None if one is None else one[0] for one in readings]
 
 
 def _lasting(changed: int, devices: int) -> Rule:
@@ -93,7 +95,7 @@ def _epochs(model: Model, seen: Sequence[Counter[tuple[int, int]]]) -> Iterator[
 def _memo_blocks(view: View, values: Sequence[int], devices: int, most: int) -> list[Blocks]:
     if not any(stratum.memoised for stratum in view.strata) or not most:
         return []
-    return sized(view, values, devices, most, kept=True)
+    return sized(view, values, devices, most, memoised=True)
 
 
 def _bits(blocks: Blocks, responses: Sequence[Any]) -> list[bool] | None:
@@ -106,7 +108,7 @@ def _bits(blocks: Blocks, responses: Sequence[Any]) -> list[bool] | None:
     return [blocks.bit(places[0][0], symbols[start : start + size]) for start in starts]
 
 
-def _kept(memos: Sequence[Blocks], bits: Sequence[Sequence[Sequence[bool]]]) -> Iterator[Match]:
+def _memo_matches(memos: Sequence[Blocks], bits: Sequence[Sequence[Sequence[bool]]]) -> Iterator[Match]:
     """Every block against the one before, and against the first one."""
     for blocks, rows in zip(memos, bits, strict=True):
         p, size = Fraction(blocks.probability), blocks.size
@@ -135,7 +137,7 @@ def every_memo(
         most = min(plan.swept[1], collection.epochs.count) // 2
         memos = [one for view in views_of(model) for one in _memo_blocks(view, (1,), devices, most)]
         epochs = range(2 * max((blocks.size for blocks in memos), default=1))
-        looked, kept, ones = Counter[int](), Counter[int](), Counter[int]()
+        looked, agreed, ones = Counter[int](), Counter[int](), Counter[int]()
         for responses in _lives(client, [History([value] * len(epochs), epochs)] * devices, read):
             if None in responses:
                 continue
@@ -145,12 +147,12 @@ def every_memo(
                 bits = _bits(blocks, responses[: 2 * blocks.size])
                 if bits is not None:
                     looked[number] += 1
-                    kept[number] += bits[0] == bits[1]
+                    agreed[number] += bits[0] == bits[1]
                     ones[number] += bits[0]
         for number, blocks in enumerate(memos):
             what = f"{blocks.view.name}value {value}, a device shows one permanent answer in all its reports"
             p = Fraction(blocks.probability)
-            matches.append(Match(Check.MEMO, what, kept[number], looked[number], p))
+            matches.append(Match(Check.MEMO, what, agreed[number], looked[number], p))
             # Answers that are drawn for every report are averaged within a block: then blocks agree well.
             what = (
                 f"{blocks.view.name}value {value}, the first reports of a device show an answer of one kind"
@@ -173,7 +175,7 @@ def changing_lives(
     others = [value for value in held if value not in model.pair][: count // 3]
     views = list(views_of(model))
     most = max(1, (count - len(others)) // 4)
-    pairs = [sized(view, (0, 1), devices, min(most, plan.swept[1] // 2), kept=True) for view in views]
+    pairs = [sized(view, (0, 1), devices, min(most, plan.swept[1] // 2), memoised=True) for view in views]
     size = max(blocks[0].size for blocks in pairs)
     # In turns for long enough to see what happens to one report of many, where a block is short.
     turns = max(size, min(_TURNS, most))
@@ -207,7 +209,7 @@ class _Changing:
         self._protocol, self._model = protocol, model
         self._turns, self._size = sizes
         self._blocks = list(chain.from_iterable(pairs))
-        self._kept: Counter[int] = Counter()
+        self._agreed: Counter[int] = Counter()
         self._looked: Counter[int] = Counter()
         self._own: Counter[tuple[Any, int]] = Counter()
         self._held: Counter[tuple[Any, int]] = Counter()
@@ -228,7 +230,7 @@ class _Changing:
             bits = _bits(blocks, [*first, *last])
             if bits is not None:
                 self._looked[number] += 1
-                self._kept[number] += bits[0] == bits[1]
+                self._agreed[number] += bits[0] == bits[1]
         places = [model.place(response) for response in responses[: 2 * turns]]
         for i in range(1, len(places)):
             self._same[i] += places[i] == places[i - 1]
@@ -247,7 +249,7 @@ class _Changing:
                 "answer before it held the other values and after"
             )
             p = Fraction(blocks.probability)
-            yield Match(Check.MEMO, what, self._kept[number], self._looked[number], p)
+            yield Match(Check.MEMO, what, self._agreed[number], self._looked[number], p)
         cells = [cell for cell in all_cells(self._model, 2) if cell[1][0] == cell[1][1]]
         for number, pattern in enumerate(((0, 1), (1, 0))):
             p = sum((cell_probability(self._model, pattern, cell) for cell in cells), Fraction(0))

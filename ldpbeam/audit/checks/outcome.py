@@ -173,7 +173,7 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class LevelFound:
+class LevelBound:
     """The lower bound that an event gave."""
 
     check: Check
@@ -229,7 +229,7 @@ class Outcome:
     reports: int
     false_alarm: float
     checks: tuple[Judged, ...]
-    levels: tuple[LevelFound, ...]
+    levels: tuple[LevelBound, ...]
     left_out: tuple[str, ...] = ()
 
     @property
@@ -280,7 +280,7 @@ def judge(
     false_alarm: float,
     sums: Sequence[Sum] = (),
     coins: Sequence[Coins] = (),
-) -> tuple[tuple[Judged, ...], tuple[LevelFound, ...]]:
+) -> tuple[tuple[Judged, ...], tuple[LevelBound, ...]]:
     """The verdict on each check.
 
     What chance makes of the rules is taken off the false alarms. Half of the rest is shared equally by the
@@ -288,10 +288,10 @@ def judge(
     since they are so many. How many tests there are follows from the collection, the plan, and what devices
     draw without a look at their values.
     """
-    found: dict[Check, Judged] = {}
+    by_check: dict[Check, Judged] = {}
 
     def of(check: Check) -> Judged:
-        return found.setdefault(check, Judged(check))
+        return by_check.setdefault(check, Judged(check))
 
     for rule in rules:
         of(rule.check).tests += 1
@@ -316,20 +316,20 @@ def judge(
     for some in coins:
         of(some.check).tests += len(some.counts)
         of(some.check).violations.extend(_unfair(some, share))
-    return tuple(found[check] for check in Check if check in found), tuple(levels)
+    return tuple(by_check[check] for check in Check if check in by_check), tuple(levels)
 
 
 _IDS = 1 / 4
 """Share of the tests of report ids in the false alarms of two-sided tests."""
 
 
-def _level(bound: Bound, share: float) -> LevelFound:
+def _level(bound: Bound, share: float) -> LevelBound:
     from ldpbeam.audit.law.bound import level_bound
 
     low = -inf
     if bound.trials and bound.other_trials:
         low = level_bound(bound.count, bound.trials, bound.other_count, bound.other_trials, share)
-    return LevelFound(bound.check, bound.what, low, bound.exact, bound.level)
+    return LevelBound(bound.check, bound.what, low, bound.exact, bound.level)
 
 
 def _values(matches: Sequence[Match], sums: Sequence[Sum]) -> list[float]:

@@ -54,21 +54,21 @@ def looked_at(protocol: LocalProtocol[Any], model: Model, value: Any) -> Iterato
     if protocol.share < 1:
         if len(known) == len(protocol.parts):
             share = 1 / len(known)
-            yield Looked("", _all_said, tuple((share * p, e) for law in known for p, e in law))
+            yield Looked("", _whole_response, tuple((share * p, e) for law in known for p, e in law))
         return
     for index, law in enumerate(laws):
         if law is not None:
             name = f"attribute {index}, " if len(protocol.parts) > 1 else ""
-            yield Looked(name, _said(protocol, index), law)
+            yield Looked(name, _response_about(protocol, index), law)
 
 
-def _all_said(response: Any) -> Hashable:
-    found: Hashable = response
-    return found
+def _whole_response(response: Any) -> Hashable:
+    same: Hashable = response
+    return same
 
 
-def _said(protocol: LocalProtocol[Any], index: int) -> Callable[[Any], Hashable]:
-    return lambda response: protocol.device.said_about(response)[index]
+def _response_about(protocol: LocalProtocol[Any], index: int) -> Callable[[Any], Hashable]:
+    return lambda response: protocol.device.responses_by_attribute(response)[index]
 
 
 def _equal_symbols(view: View) -> Kinds:

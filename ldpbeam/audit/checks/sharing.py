@@ -37,19 +37,19 @@ def across_collections(
     values = (0, 1)
     most = min(_MOST, collection.epochs.count)
     views = [] if not model.memoised else list(views_of(model))
-    pairs = [sized(view, values, plan.pairs // 2, most, kept=False) for view in views]
+    pairs = [sized(view, values, plan.pairs // 2, most, memoised=False) for view in views]
     if not model.memoised:
-        pairs = [[Blocks(view, value, 1, kept=False) for value in values] for view in views_of(model)]
+        pairs = [[Blocks(view, value, 1, memoised=False) for value in values] for view in views_of(model)]
     size = max(blocks[0].size for blocks in pairs)
     seen = _Shared(collection, model, pairs, size)
     others = Read(other)
     for start in range(0, plan.pairs, _BATCH):
         held = [number // 2 % 2 for number in range(start, min(start + _BATCH, plan.pairs))]
         asked = [History([model.pair[value]] * size, range(size)) for value in held]
-        found = client.for_two(other, asked)
-        if found is None:
+        reports = client.for_two(other, asked)
+        if reports is None:
             return None
-        for value, (first, second) in zip(held, found, strict=True):
+        for value, (first, second) in zip(held, reports, strict=True):
             mine = [read.response(message, epoch) for epoch, message in enumerate(first)]
             yours = [others.response(message, epoch) for epoch, message in enumerate(second)]
             known, also = ([one[0] for one in some if one is not None] for some in (mine, yours))
@@ -105,7 +105,7 @@ class _Shared:
             answers = protocol.permanent.own, 1 - protocol.permanent.own
             own, other = protocol.instant.own, protocol.instant.other
             rates = ((float(own), 1 - float(own)), (float(other), 1 - float(other)))
-            rule = decide(tuple(float(p) for p in answers), rates, self._size, kept=False)
+            rule = decide(tuple(float(p) for p in answers), rates, self._size, memoised=False)
             bits = [rule([int(response.symbol != one) for response in some]) for some in (first, second)]
             self._count("answers to one hash agree", bits[0] == bits[1], Fraction(rule.apart))
 
@@ -150,7 +150,9 @@ def _bit_rules(protocol: Any, size: int) -> dict[int, tuple[Decision, Decision]]
     if permanent is not None and instant is not None:
         rates = tuple((1 - float(p), float(p)) for p in (instant.own, instant.other))
     size = size if permanent is not None else 1
-    other, own = (decide((float(p), 1 - float(p)), rates, size, kept=False) for p in (first.other, first.own))
+    other, own = (
+        decide((float(p), 1 - float(p)), rates, size, memoised=False) for p in (first.other, first.own)
+    )
     return dict.fromkeys(spread(protocol.domain_size, _BUCKETS), (other, own))
 
 

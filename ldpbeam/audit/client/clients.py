@@ -115,11 +115,11 @@ class PythonClient(Client):
 
     def reports(self, histories: Sequence[History]) -> list[list[bytes | None]]:
         """One device after the other."""
-        found = []
+        sent = []
         for values, epochs in histories:
             device = self._maker.fresh(self._collection, self._new_folder())
-            found.append([_asked(device, v, e) for v, e in zip(values, epochs, strict=True)])
-        return found
+            sent.append([_asked(device, v, e) for v, e in zip(values, epochs, strict=True)])
+        return sent
 
     def device(self) -> LastingDevice:
         """With a state of its own."""
@@ -129,7 +129,7 @@ class PythonClient(Client):
         self, other: Collection, histories: Sequence[History]
     ) -> list[tuple[list[bytes | None], list[bytes | None]]]:
         """Both from one folder."""
-        found = []
+        sent = []
         for values, epochs in histories:
             folder = self._new_folder()
             devices = [self._maker.lasting(one, folder) for one in (self._collection, other)]
@@ -137,8 +137,8 @@ class PythonClient(Client):
             for value, epoch in zip(values, epochs, strict=True):
                 for device, reports in zip(devices, both, strict=True):
                     reports.append(_asked(device, value, epoch))
-            found.append(both)
-        return found
+            sent.append(both)
+        return sent
 
 
 class _Lasting(LastingDevice):

@@ -239,15 +239,15 @@ def count_histories(
         shown = {model.for_life(one[0]) for one in responses if one is not None}
         counts.changed += len(shown) > 1
         passes = [responses[first : first + length] for first in range(0, len(responses), length)]
-        found = [_cell(counts, pattern, model, some, memoised) for some in passes]
+        cells = [_cell(counts, pattern, model, some, memoised) for some in passes]
         lasting = shown.pop() if len(shown) == 1 else number
         if number % 2:
             counts.alike += lasting == before[1]
-            for mine, yours in zip(found, before[0], strict=True):
+            for mine, yours in zip(cells, before[0], strict=True):
                 if mine is not None and yours is not None:
                     counts.pairs[pattern] += 1
                     counts.equal[pattern] += mine == yours
-        before = found, lasting
+        before = cells, lasting
 
 
 def _cell(

@@ -54,7 +54,7 @@ def views_of(model: Model) -> Iterator[View]:
 
 
 def _within(model: ProductModel, part: PairModel, position: int) -> Callable[[Any], tuple[int, int]]:
-    return lambda response: part.place(model.said(response)[position])
+    return lambda response: part.place(model.by_attribute(response)[position])
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Decision:
         return sum(symbol in self.symbols for symbol in symbols) >= self.least
 
     @cached_property
-    def kept(self) -> float:
+    def same(self) -> float:
         """P(two blocks agree), if they show one answer."""
         return min(1.0, sum(p * (h * h + (1 - h) * (1 - h)) for p, h in self.high))
 
@@ -89,16 +89,16 @@ class Decision:
 
 def divergence(true: float, stated: float) -> float:
     """Nats per device by which the stated probability of an event is refuted, if the true one holds."""
-    found = 0.0
+    total = 0.0
     for p, q in ((true, stated), (1 - true, 1 - stated)):
         if p > 0:
-            found += p * log(p / max(q, 1e-300))
-    return found
+            total += p * log(p / max(q, 1e-300))
+    return total
 
 
 @cache
 def decide(
-    answers: tuple[float, ...], rates: tuple[tuple[float, ...], ...], size: int, *, kept: bool
+    answers: tuple[float, ...], rates: tuple[tuple[float, ...], ...], size: int, *, memoised: bool
 ) -> Decision:
     """The rule that tells kept answers best from answers that are drawn anew.
 
@@ -106,7 +106,7 @@ def decide(
         answers: P(permanent answer).
         rates: for each answer, P(symbol of a report).
         size: reports of a block.
-        kept: whether they are kept if all is well; else they are independent then.
+        memoised: whether they are kept if all is well; else they are independent then.
     """
     from numpy import arange
     from scipy.special import betainc
@@ -122,7 +122,7 @@ def decide(
             for least in counts.tolist():
                 high = tuple((p, float(tail[least - 1])) for p, tail in zip(answers, tails, strict=True))
                 one = Decision(frozenset(chosen), least, high)
-                worth = divergence(one.apart, one.kept) if kept else divergence(one.kept, one.apart)
+                worth = divergence(one.apart, one.same) if memoised else divergence(one.same, one.apart)
                 if best is None or worth > best[0] + 1e-12:
                     best = worth, one
     return best[1] if best else Decision(frozenset(), 0, tuple((p, 1.0) for p in answers))
@@ -137,14 +137,14 @@ class Blocks:
         ones: P(the bit of a block is 1).
     """
 
-    def __init__(self, view: View, value: int, size: int, *, kept: bool) -> None:
-        """``kept`` as :func:`decide` has it."""
+    def __init__(self, view: View, value: int, size: int, *, memoised: bool) -> None:
+        """``memoised`` as :func:`decide` has it."""
         self.view, self.size, self.value = view, size, value
-        self._rules = [_rule(stratum, value, size, kept=kept) for stratum in view.strata]
+        self._rules = [_rule(stratum, value, size, memoised=memoised) for stratum in view.strata]
         chances, others = [], []
         for stratum, rule in zip(view.strata, self._rules, strict=True):
-            chances.append(float(stratum.probability) * (rule.kept if kept else rule.apart))
-            others.append(float(stratum.probability) * (rule.apart if kept else rule.kept))
+            chances.append(float(stratum.probability) * (rule.same if memoised else rule.apart))
+            others.append(float(stratum.probability) * (rule.apart if memoised else rule.same))
         self.probability = min(1.0, sum(chances))
         self.ones = min(
             1.0,
@@ -161,7 +161,7 @@ class Blocks:
         return self._rules[stratum](symbols)
 
 
-def _rule(stratum: Stratum, value: int, size: int, *, kept: bool) -> Decision:
+def _rule(stratum: Stratum, value: int, size: int, *, memoised: bool) -> Decision:
     """Where nothing is memoised a report is its own answer, and a block is one report."""
     answers = tuple(float(p) for p in stratum.answers[value])
     symbols = range(len(answers))
@@ -169,10 +169,10 @@ def _rule(stratum: Stratum, value: int, size: int, *, kept: bool) -> Decision:
         rates = tuple(tuple(float(answer == symbol) for symbol in symbols) for answer in symbols)
     else:
         rates = tuple(tuple(float(p) for p in row) for row in stratum.instant)
-    return decide(answers, rates, size, kept=kept)
+    return decide(answers, rates, size, memoised=memoised)
 
 
-def sized(view: View, values: Sequence[int], devices: int, most: int, *, kept: bool) -> list[Blocks]:
+def sized(view: View, values: Sequence[int], devices: int, most: int, *, memoised: bool) -> list[Blocks]:
     """Blocks about each value, of the shortest size that tells enough.
 
     Args:
@@ -180,13 +180,13 @@ def sized(view: View, values: Sequence[int], devices: int, most: int, *, kept: b
         values: 0, 1 or both.
         devices: that are compared.
         most: reports that a block may have.
-        kept: as :func:`decide` has it.
+        memoised: as :func:`decide` has it.
     """
     fit = [size for size in _SIZES if size <= max(1, most)]
-    longest = [Blocks(view, value, fit[-1], kept=kept) for value in values]
+    longest = [Blocks(view, value, fit[-1], memoised=memoised) for value in values]
     wanted = min(_ENOUGH / devices, _MOST_OF_IT * min(one.worth for one in longest))
     for size in fit[:-1]:
-        found = [Blocks(view, value, size, kept=kept) for value in values]
-        if min(one.worth for one in found) >= wanted:
-            return found
+        blocks = [Blocks(view, value, size, memoised=memoised) for value in values]
+        if min(one.worth for one in blocks) >= wanted:
+            return blocks
     return longest

@@ -82,8 +82,8 @@ def two_sided(counts: Ints, trials: Ints, probabilities: list[Fraction]) -> Floa
     # At most so many, and at least so many; a shape of 0 has no value, and stands for a tail of 1.
     most = np.where(counts < trials, betaincc(counts + 1, np.maximum(trials - counts, 1), p), 1.0)
     least = np.where(counts > 0, betainc(np.maximum(counts, 1), trials - counts + 1, p), 1.0)
-    found: Floats = np.minimum(1.0, 2 * np.minimum(most, least))
-    return found
+    p_values: Floats = np.minimum(1.0, 2 * np.minimum(most, least))
+    return p_values
 
 
 def chernoff(count: int, devices: int, trials: int, law: Sequence[tuple[float, float]]) -> float:

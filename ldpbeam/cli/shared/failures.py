@@ -45,9 +45,9 @@ _SCHEME = re.compile(r"\b([a-z][a-z0-9+.-]*)://")
 def outside_error(error: BaseException) -> LdpError | None:
     """What a person can do about a failure outside the program; None where the program is at fault."""
     for one in _chain(error):
-        found = _known(one)
-        if found is not None:
-            return found
+        outside = _known(one)
+        if outside is not None:
+            return outside
     return None
 
 
@@ -132,10 +132,10 @@ def _no_store(error: BaseException) -> bool:
 def _missing(error: ImportError) -> LdpError | None:
     """A module of one of our extras, or a part of Beam that its own message asks to install."""
     extra = extra_error(error) if isinstance(error, ModuleNotFoundError) else None
-    found = _BEAM_EXTRA.search(str(error))
-    if extra is not None or found is None:
+    match = _BEAM_EXTRA.search(str(error))
+    if extra is not None or match is None:
         return extra
-    part = found[1] or found[2]
+    part = match[1] or match[2]
     wanted = "ldpbeam[gcp]" if part == "gcp" else f"apache-beam[{part}]"
     return UsageError(
         "E-USAGE-EXTRA",
@@ -151,12 +151,12 @@ def _service(error: BaseException, what: str, remedy: str) -> JobError:
 def _text(error: BaseException) -> str:
     """What a library says, in one line."""
     details = getattr(error, "details", None)
-    said = details() if callable(details) else error
-    line = " ".join(str(said or type(error).__name__).split())
+    details_or_error = details() if callable(details) else error
+    line = " ".join(str(details_or_error or type(error).__name__).split())
     return (line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…").rstrip(".")
 
 
 def _is(error: BaseException, module: str, name: str) -> bool:
     """Whether an error is of a class of a library; what is not imported has raised nothing."""
-    found = getattr(sys.modules.get(module), name, None)
-    return found is not None and isinstance(error, found)
+    kind = getattr(sys.modules.get(module), name, None)
+    return kind is not None and isinstance(error, kind)

@@ -58,10 +58,10 @@ def read_histories(
     """
     from ldpbeam.cli.shared.collections import load
 
-    found = Results.of(results)
+    parts = Results.of(results)
     given = [load(path) for path in collection_files]
     known = {one.digest_hex: one for one in (*_recorded(results), *given)}
-    return found, [_read(known, one, results) for one in found.histories(choice)]
+    return parts, [_read(known, one, results) for one in parts.histories(choice)]
 
 
 def _recorded(results: Path) -> list[Collection]:
@@ -72,7 +72,7 @@ def _recorded(results: Path) -> list[Collection]:
         return []
     record = read_record(results / RUN_RECORD)
     remark_missing(results, record)
-    return [collection_of(kept.definition) for kept in record.collections if kept.definition is not None]
+    return [collection_of(one.definition) for one in record.collections if one.definition is not None]
 
 
 def remark_missing(results: Path, record: RunRecord | None = None) -> None:

@@ -11,7 +11,6 @@ from typing import Any
 
 import click
 
-from ldpbeam.accounting import Account
 from ldpbeam.cli.shared.console import deliver, say
 from ldpbeam.collection.epochs import instant
 from ldpbeam.errors import Reason
@@ -26,17 +25,9 @@ _TABLES = 100
 """Tables of rejects that are looked into for the sentence about a file."""
 
 
-def identity(account: Account) -> str:
-    """The identity that every account satisfies, with its numbers in it."""
-    return (
-        f"read {account.read:,} = counted {account.counted:,} + late {account.late:,} "
-        f"+ duplicate {account.duplicate:,} + rejected {sum(account.rejected.values()):,}"
-    )
-
-
 def summary(record: RunRecord, output: str) -> None:
     """What became of every record, and where the results are."""
-    say(identity(record.accounting.total))
+    say(record.accounting.total.identity)
     rejected = record.accounting.total.rejected_record()
     details = _details(record, output)
     for reason, count in rejected.items():
@@ -166,16 +157,16 @@ def _details(record: RunRecord, output: str) -> dict[str, str]:
     special = (Reason.UNSUPPORTED_FORMAT, Reason.WRONG_COLUMNS, Reason.MALFORMED)
     general = {reason.value: reason.explanation for reason in special}
     wanted = general.keys() & record.accounting.total.rejected_record().keys()
-    found: dict[str, str] = {}
+    examples: dict[str, str] = {}
     if not wanted:
-        return found
+        return examples
     for rows in islice(_rejects(record, output, ["reason", "source", "explanation"]), _TABLES):
         for row in rows:
             if row["reason"] in wanted and row["explanation"] != general[row["reason"]]:
-                found.setdefault(row["reason"], f"{row['source']}: {row['explanation']}")
-        if found.keys() == wanted:
+                examples.setdefault(row["reason"], f"{row['source']}: {row['explanation']}")
+        if examples.keys() == wanted:
             break
-    return found
+    return examples
 
 
 def _rejects(record: RunRecord, output: str, columns: list[str]) -> Iterator[list[dict[str, Any]]]:
@@ -193,7 +184,9 @@ def _written(record: RunRecord) -> str:
     if given is not None:
         return f"--not-after, {instant(int(given))}"
     folder = Path(record.folder)
-    earliest = earliest_time(one if "://" in one else str(folder / one) for one in record.inputs)
+    earliest = earliest_time(
+        one.path if "://" in one.path else str(folder / one.path) for one in record.inputs
+    )
     return (
         "the time of each file in its store"
         if earliest is None

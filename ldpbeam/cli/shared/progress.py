@@ -38,7 +38,7 @@ class Bar(Progress):
         )
         self._lines = loud and self.disable
         self._what, self._unit, self._reports = what, unit, 0
-        self._started = self._said = time.monotonic()
+        self._started = self._printed_at = time.monotonic()
         self._shown = ""
         self._task = self.add_task(what, total=max(total, 1), note="")
 
@@ -56,8 +56,8 @@ class Bar(Progress):
         self.update(self._task, completed=done, total=max(total, 1), note=note)
         text = f"{self._what}: {done:,} of {total:,} {self._unit}"
         # What has not moved since is not said again.
-        if self._lines and now - self._said >= _EVERY:
-            self._said = now
+        if self._lines and now - self._printed_at >= _EVERY:
+            self._printed_at = now
             if text != self._shown:
                 self._shown = text
                 sys.stderr.write(f"{text}, {note}\n" if note else f"{text}\n")

@@ -113,7 +113,7 @@ def history_of_groups(read: Read, path: Path, *, remark: bool = True) -> Read:
 
 
 def chosen(
-    found: list[Read],
+    histories: list[Read],
     name: str | None,
     attribute: str | None,
     results: Path,
@@ -126,33 +126,35 @@ def chosen(
     """
     left = [
         one
-        for one in found
+        for one in histories
         if name in (None, one.history.key.collection) and attribute in (None, one.history.key.attribute)
     ]
     if not left:
-        there = {"/".join(filter(None, (one.history.key[0], one.history.key[3]))) for one in found}
+        there = {"/".join(filter(None, (one.history.key[0], one.history.key[3]))) for one in histories}
         listed = ", ".join(sorted(there))
         what = "no such collection or attribute is there"
         raise UsageError(code, what, where=str(results), remedy=f"There are: {listed}.")
     return left
 
 
-def with_question(found: list[Read], question: Question | Path, results: Path) -> list[tuple[Read, Question]]:
+def with_question(
+    histories: list[Read], question: Question | Path, results: Path
+) -> list[tuple[Read, Question]]:
     """Attributes with what is asked of them; those that cannot be asked are left out where others can.
 
     Raises:
         UsageError: groups for several attributes, or nobody can be asked.
     """
     if isinstance(question, Path):
-        if len({(one.history.key.collection, one.history.key.attribute) for one in found}) > 1:
+        if len({(one.history.key.collection, one.history.key.attribute) for one in histories}) > 1:
             raise _usage(
                 "there are several collections or attributes, and --group is for one",
                 "Name it: --name, --attribute.",
                 results,
             )
-        return [(one, grouped(one, question)) for one in found]
+        return [(one, grouped(one, question)) for one in histories]
     able, why = [], None
-    for one in found:
+    for one in histories:
         try:
             question.sums(one.domain)
             able.append((one, question))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ldpbeam.accounting import Account
-from ldpbeam.cli.shared.outcome import identity
 from ldpbeam.collection.advice import warnings_about
 from ldpbeam.collection.epochs import instant
 from ldpbeam.collection.file import load_collection
@@ -20,8 +17,9 @@ from ldpbeam.durable.document import parse_document
 from ldpbeam.durable.errors import DamageError
 from ldpbeam.errors import UsageError
 from ldpbeam.records.collection_record import CollectionRecord, GuaranteeRecord, collection_entry
+from ldpbeam.records.run_record import SCHEMA as RUN_SCHEMA
 from ldpbeam.records.run_record import read_record
-from ldpbeam.report_page.text import LABEL_LIMIT
+from ldpbeam.report_page.text import plural
 from ldpbeam.table_file import published_table
 from ldpbeam.text import clean
 
@@ -32,7 +30,7 @@ _ESTIMATES, _TRUTH = {"estimate", "std_error", "epoch", "value"}, {"epoch", "val
 class View:
     """What a file or folder is."""
 
-    kind: str  # a word for programs: run, epoch, estimates, truth, simulation or collection
+    kind: str  # a word for programs: run, epoch, estimates, truth, simulation, collection
     lines: tuple[str, ...]  # for people; control characters of whatever was read are replaced
     document: Any  # the same for programs, ready for JSON
 
@@ -52,9 +50,7 @@ def view_of(path: Path, limit: int) -> View | None:
         return _collection(path)
     if path.suffix == ".parquet":
         names = _columns(path)
-        if names >= _ESTIMATES:
-            return _estimates(path, limit)
-        return _truth(path) if names >= _TRUTH else None
+        return _table(path) if names >= _ESTIMATES or names >= _TRUTH else None
     if path.suffix == ".json":
         return _of_json(path, limit)
     return None
@@ -73,7 +69,7 @@ def _of_folder(path: Path, limit: int) -> View | None:
     if (path / "run.json").is_file():
         return _run(path / "run.json", limit)
     if (path / "simulation.json").is_file():
-        return _simulation(path / "simulation.json")
+        return _of_json(path / "simulation.json", limit)
     if (path / "estimates").is_dir() and (path / "accounting").is_dir():
         lines = (
             f"{path} holds no run.json: a run is under way there, or it was stopped before its end.",
@@ -82,27 +78,25 @@ def _of_folder(path: Path, limit: int) -> View | None:
         return View("run", lines, {"status": "unfinished"})
     tables = sorted(p for p in path.glob("*.parquet") if not p.name.startswith("."))
     if tables and _columns(tables[0]) >= _ESTIMATES:
-        return _all_estimates(tables, limit)
+        return _tables(tables)
     if path.name == "accounting" and (path.parent / "run.json").is_file():
         return _run(path.parent / "run.json", limit)
     return None
 
 
 def _of_json(path: Path, limit: int) -> View:
+    """A run, or what the first level of any other document says."""
+    if path.name == "run.json":
+        return _run(path, limit)
     record = _document(path)
-    views: Mapping[str, Callable[[], View]] = {
-        "ldpbeam.run/1": lambda: _run(path, limit),
-        "ldpbeam.epoch/1": lambda: _epoch(path, record),
-    }
-    if isinstance(record, dict):
-        view = views.get(str(record.get("schema")))
-        if view is not None:
-            return view()
-        if path.name == "simulation.json":
-            return _simulation(path)
-        if path.name == "run.json":
-            return _run(path, limit)
-    raise unknown(path, "is JSON of no kind that ldpbeam writes")
+    schema = str(record.get("schema", path.stem))
+    if schema == RUN_SCHEMA:
+        return _run(path, limit)
+    named = (*record.items(), *record.get("accounting", {}).items())
+    plain = [f"{name} {value}" for name, value in named if isinstance(value, str | int | float)]
+    lines = (f"{path}: {', '.join(plain)}", f"all of it: python -m json.tool {path}")
+    kind = schema.removeprefix("ldpbeam.").partition("/")[0]
+    return View(kind, tuple(map(clean, lines)), record)
 
 
 def _document(path: Path) -> dict[str, Any]:
@@ -136,7 +130,7 @@ def _run(path: Path, limit: int) -> View:
         f"{path}: {record.status} (exit code {record.exit_code}), {record.runner}, "
         f"ldpbeam {record.versions.get('ldpbeam')}, {record.timings.total_seconds} s",
         *map(_about, record.collections),
-        identity(total),
+        total.identity,
         *(f"  rejected {count:,}: {reason}" for reason, count in total.rejected_record().items()),
     ]
     if unattributed.read:
@@ -166,113 +160,49 @@ def _about(record: CollectionRecord) -> str:
     return f"{record.name} version {record.version} (digest {record.digest}): {kind}. {levels}"
 
 
-def _epoch(path: Path, record: Mapping[str, Any]) -> View:
+# --- tables and collections
+
+
+def _table(path: Path) -> View:
+    """What all rows share, and which columns tell them apart."""
     try:
-        lines = [
-            f"accounting of {record['collection']} epoch {record['epoch']}, {record['epoch_start']} to "
-            f"{record['epoch_end']}, {'closed' if record['closed'] else 'open'}",
-            identity(Account.from_record(record["accounting"])),
-            *(
-                f"  revision {r['revision']}, {r['pane']}: n = {r['n']:,}, "
-                + (f"withheld: {r['withheld']}" if r["withheld"] else str(r["file"]))
-                for r in record["revisions"]
-            ),
-        ]
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise unknown(path, f"is not the accounting of an epoch ({type(error).__name__})") from None
-    return View("epoch", tuple(map(clean, lines)), record)
-
-
-# --- estimates
-
-
-def _rows(path: Path) -> list[dict[str, Any]]:
-    try:
-        rows: list[dict[str, Any]] = published_table(path).read().to_pylist()
+        table = published_table(path).read()
     except (pa.ArrowException, OSError) as error:
         raise unknown(path, f"is cut short or damaged ({type(error).__name__})") from None
-    if not rows:
+    if not table.num_rows:
         raise unknown(path, "has no rows")
-    return rows
-
-
-def _estimates(path: Path, limit: int) -> View:
-    rows = _rows(path)
-    lines = [_headline(rows[0], rows)]
-    for attribute in dict.fromkeys(row.get("attribute", "") for row in rows):
-        mine = [row for row in rows if row.get("attribute", "") == attribute]
-        known = [row for row in mine if row["estimate"] is not None]
-        ranked = sorted(known, key=lambda row: -row["estimate"])[:limit]
-        if attribute or len(known) > limit:
-            which = f"the {len(ranked)} largest of {len(mine):,} values" if len(known) > limit else ""
-            lines.append(": ".join(filter(None, (attribute, which))) + ":")
-        lines += [
-            f"  {_label(row)}: {row['estimate']:.6g} ± {row['std_error']:.2g} (standard error), "
-            f"95 % {row['ci_low']:.6g} .. {row['ci_high']:.6g}"
-            for row in ranked
-        ]
-    document = [{k: str(v) if hasattr(v, "isoformat") else v for k, v in row.items()} for row in rows]
-    return View("estimates", tuple(map(clean, lines)), document)
-
-
-def _headline(first: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> str:
-    reports = max(row["n"] for row in rows)
-    pane = " provisional (its epoch was not over)," if first.get("pane") == "early" else ""
-    return (
-        f"estimates of {first['collection']} (digest {first['digest']}), epoch {first['epoch']} "
-        f"({first['epoch_start']:%Y-%m-%dT%H:%M:%SZ}), revision {first['revision']},{pane} "
-        f"{reports:,} reports, {_state(rows)}"
-    )
-
-
-def _state(rows: Sequence[Mapping[str, Any]]) -> str:
-    states = Counter(str(row["status"]) for row in rows)
-    return ", ".join(states) if len(states) == 1 else ", ".join(f"{n} {state}" for state, n in states.items())
-
-
-def _label(row: Mapping[str, Any]) -> str:
-    label = clean(str(row["label"]), LABEL_LIMIT)
-    return label if label != str(row["value"]) else f"value {label}"
-
-
-def _all_estimates(tables: Sequence[Path], limit: int) -> View:
-    firsts = [(path, _rows(path)) for path in tables[-limit:]]
-    lines = [
-        f"{len(tables):,} tables of estimates" + (f", the last {limit}:" if len(tables) > limit else ":")
-    ]
-    lines += [f"  {path.name}: {_headline(rows[0], rows)}" for path, rows in firsts]
-    lines.append(f"one of them: ldpbeam inspect {tables[-1]}")
-    return View("estimates", tuple(map(clean, lines)), [path.name for path in tables])
-
-
-# --- simulations and collections
-
-
-def _truth(path: Path) -> View:
-    table = pq.read_table(path, columns=["epoch", "value"], partitioning=None)
-    epochs = sorted(set(table.column("epoch").to_pylist()))
-    document = {"epochs": len(epochs), "rows": table.num_rows}
-    span = f"epochs {epochs[0]} .. {epochs[-1]}" if epochs else "no epoch"
+    first, kind = table.slice(0, 1).to_pylist()[0], _kind(table.column_names)
+    shared = [name for name in first if len(table.column(name).unique()) == 1]
+    others = [name for name in first if name not in shared]
     lines = (
-        f"the truth of a simulation: {span}, {table.num_rows:,} rows of true frequencies",
-        f"hold a run against it: ldpbeam report RESULTS --truth {path}",
+        f"{path}: {kind}, {table.num_rows:,} rows",
+        f"  in every row: {', '.join(f'{name} {first[name]}' for name in shared)}",
+        f"  in each row: {', '.join(others)}",
+        _hint(str(path)),
     )
-    return View("truth", tuple(map(clean, lines)), document)
+    document = {
+        "rows": table.num_rows,
+        "shared": {name: str(first[name]) for name in shared},
+        "columns": others,
+    }
+    return View(kind, tuple(clean(line) for line in lines), document)
 
 
-def _simulation(path: Path) -> View:
-    try:
-        record = _document(path)
-        lines = (
-            f"a simulation of {record['collection']} (digest {record['digest']}), {record['protocol']}: "
-            f"{record['reports']:,} reports of {record['devices']:,} devices in {record['epochs']:,} epochs "
-            f"from {record['first_epoch']} on, population {record['population'] or 'not named'}, "
-            f"seed {record['seed']}",
-            f"count them: ldpbeam run --collection FILE --input {path.parent / 'reports'} --output RESULTS",
-        )
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise unknown(path, f"is not the record of a simulation ({type(error).__name__})") from None
-    return View("simulation", tuple(map(clean, lines)), record)
+def _tables(tables: Sequence[Path]) -> View:
+    """How many tables there are, and the last of them."""
+    last = _table(tables[-1])
+    lines = (f"{plural(len(tables), 'table')} of {last.kind}, the last of them:", *last.lines[:-1])
+    hint = _hint(str(tables[-1].parent / "*.parquet"))
+    return View(last.kind, (*lines, clean(hint)), [path.name for path in tables])
+
+
+def _kind(columns: Sequence[str]) -> str:
+    return "estimates" if set(columns) >= _ESTIMATES else "truth"
+
+
+def _hint(path: str) -> str:
+    quoted = path.replace("'", "''")
+    return f"its rows: ldpbeam export, any reader of Parquet, or duckdb -c \"FROM '{quoted}'\""
 
 
 def _collection(path: Path) -> View:

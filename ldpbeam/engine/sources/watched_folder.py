@@ -152,7 +152,7 @@ class WatchedFolder:
             return
         self._missing_from, self._readable, self._scanned = missing_from, True, True
         self._there.clear()
-        found: dict[str, _File] = {}
+        files: dict[str, _File] = {}
         for folder, names in listed:
             for plain in names:
                 if plain.startswith(".") or not plain.endswith(REPORT_SUFFIX):
@@ -160,9 +160,9 @@ class WatchedFolder:
                 name = (folder / plain).relative_to(self._folder).as_posix()
                 self._there.add(name)
                 if name not in self._whole and (file := self._look(folder / plain, name)) is not None:
-                    found[name] = file
+                    files[name] = file
         self._whole &= self._there
-        self._waiting = dict(sorted(found.items(), key=lambda item: (item[0].rpartition("/")[2], item[0])))
+        self._waiting = dict(sorted(files.items(), key=lambda item: (item[0].rpartition("/")[2], item[0])))
 
     def _look(self, path: Path, name: str) -> _File | None:
         """A file that is not taken whole."""
@@ -201,18 +201,18 @@ class WatchedFolder:
                     piece = handle.read(wanted)
             except FileNotFoundError:
                 return [(b"", file.size)]
-            found = codec.frames(np.frombuffer(piece, np.uint8))
+            frames = codec.frames(np.frombuffer(piece, np.uint8))
             records = [
                 (piece[at : at + length], file.at + at + length)
-                for at, length in zip(found.offsets.tolist(), found.lengths.tolist(), strict=True)
+                for at, length in zip(frames.offsets.tolist(), frames.lengths.tolist(), strict=True)
             ]
-            if found.status == framing.OVERSIZE:
-                records.append((b"", min(file.at + found.end + found.size, file.size)))
-            elif found.status == framing.EMPTIES:
-                records.append((b"", file.at + found.end))
-            elif found.status == framing.BAD_LENGTH or (
-                found.status == framing.NEED_MORE
-                and found.end < len(piece)
+            if frames.status == framing.OVERSIZE:
+                records.append((b"", min(file.at + frames.end + frames.size, file.size)))
+            elif frames.status == framing.EMPTIES:
+                records.append((b"", file.at + frames.end))
+            elif frames.status == framing.BAD_LENGTH or (
+                frames.status == framing.NEED_MORE
+                and frames.end < len(piece)
                 and file.at + len(piece) >= file.size
             ):
                 records.append((b"", file.size))  # nothing says where another record begins

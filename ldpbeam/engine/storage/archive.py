@@ -69,21 +69,21 @@ class Archive:
 
     Args:
         landing: the engine's file.
-        found: content of all rows of the small tables, by table and key.
+        rows: content of all rows of the small tables, by table and key.
     """
 
-    def __init__(self, landing: Landing, found: Mapping[str, Mapping[int, bytes]]) -> None:
+    def __init__(self, landing: Landing, rows: Mapping[str, Mapping[int, bytes]]) -> None:
         """Read the heads of the rows; epochs are read at their first use."""
         self._landing = landing
         self._blocks: dict[tuple[str, int], _Block] = {}
         self._sums: dict[str, _Sum] = {}
         self._held: dict[tuple[str, int], _Records] = {}
-        for key, content in found[ARCHIVE].items():
+        for key, content in rows[ARCHIVE].items():
             head = json.loads(content[_LENGTH.size :][: _LENGTH.unpack_from(content)[0]])
             account = Account.from_record(head["accounting"])
             block = _Block(key, head["epochs"], head["withheld"], account, head["closes"])
             self._blocks[head["digest"], head["block"]] = block
-        for key, content in found[SUMS].items():
+        for key, content in rows[SUMS].items():
             line = json.loads(content)
             self._sums[line["digest"]] = _Sum(key, line["through"], Account.from_record(line["accounting"]))
 
@@ -132,8 +132,8 @@ class Archive:
         """
         for place in list(self._blocks):
             with self._landing.reading() as rows:
-                found = self._read(rows, place)
-            yield from found.values()
+                accounts = self._read(rows, place)
+            yield from accounts.values()
 
     # --- changing
 

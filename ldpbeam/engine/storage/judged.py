@@ -89,12 +89,12 @@ def judge(
         closed: epochs that were published as closed; they stay closed if ``allowed_lateness`` grows later.
         unstamped, taken: for the segment.
     """
-    found = codec.joined(messages)
+    frames = codec.joined(messages)
     when = np.maximum(np.array(arrivals, np.int64), watermark)
     admission = Admission()
-    admit_frames(found, collections, "", admission, arrivals=when)
+    admit_frames(frames, collections, "", admission, arrivals=when)
     _leave_closed(admission, closed)
-    refused, rejections = _refused(messages, found, admission)
+    refused, rejections = _refused(messages, frames, admission)
     # Without the empty ones: an epoch of which nothing was read has no accounting.
     entries = tuple(entry for entry in admission.entries() if entry[1])
     admitted = tuple(by_epoch(admission.admitted))
@@ -112,14 +112,14 @@ def _leave_closed(admission: Admission, closed: Container[EpochKey]) -> None:
 
 
 def _refused(
-    messages: Sequence[bytes], found: codec.Frames, admission: Admission
+    messages: Sequence[bytes], frames: codec.Frames, admission: Admission
 ) -> tuple[tuple[Refused, ...], tuple[Rejection, ...]]:
     """Messages with a rejection, one after the other, and the rejections with places among them."""
     if not admission.rejections:
         return (), ()
 
     def index_of(places: Any) -> Any:
-        return np.searchsorted(found.offsets, places, "right") - 1
+        return np.searchsorted(frames.offsets, places, "right") - 1
 
     reasons: dict[int, Reason] = {}
     for reason, places in admission.rejected_places:

@@ -149,15 +149,15 @@ class Group:
         Raises:
             DamageError: a row is gone, damaged, or not the one that was written last.
         """
-        found, there = [], Summary()
+        contents, there = [], Summary()
         for digest, content in rows.between(_CONTENT, range(self._key(0), self._key(self.rows))):
             there.change(1, digest)
-            found.append(content)
+            contents.append(content)
         if (there.count, there.xor) != (self.rows, self.xor):
             raise DamageError(
                 f"{self.rows - there.count or 'some'} of {self.rows} rows of reports are damaged"
             )
-        return found
+        return contents
 
     def shrink(self, rows: Transaction) -> bool:
         """Remove the newest rows, of about :data:`AT_ONCE` bytes; whether the group is empty then.
@@ -260,13 +260,13 @@ class Landing:
                     self._sentinel.write(rows.counter)
             with self._store.transaction() as rows:
                 self._require_newest(rows.counter, sentinel)
-                found = {}
+                tables = {}
                 for table in TABLES:
-                    found[table], lost = rows.rows(table)
+                    tables[table], lost = rows.rows(table)
                     if lost:
                         raise DamageError(f"{lost} rows of its table {table} are damaged or gone")
                 self._changes = rows.counter
-                return found
+                return tables
 
     @contextmanager
     def reading(self) -> Iterator[Transaction]:

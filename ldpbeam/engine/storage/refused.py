@@ -160,8 +160,8 @@ def _pack(refused: Iterable[Refused]) -> bytes:
 
 def _unpack(content: bytes) -> list[Refused]:
     begin = _LENGTH.size + _LENGTH.unpack_from(content)[0]
-    found = []
+    refused = []
     for place, offset, length, reason in json.loads(content[_LENGTH.size : begin]):
         message = content[begin + offset : begin + offset + length]
-        found.append(Refused(place, Reason(reason), message))
-    return found
+        refused.append(Refused(place, Reason(reason), message))
+    return refused

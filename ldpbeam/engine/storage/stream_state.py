@@ -83,33 +83,33 @@ class StreamState:
         self._refused = RefusedMessages()
         self.taken: dict[str, int] = {}
         self._file_rows: dict[str, int] = {}
-        found = landing.open()
+        rows = landing.open()
         with landing.parsing():
-            self._unpack(found)
-            self._archive = Archive(landing, found)
+            self._unpack(rows)
+            self._archive = Archive(landing, rows)
         self._clear()
         self._restore()
 
-    def _unpack(self, found: Mapping[str, Mapping[int, bytes]]) -> None:
-        if found[tables.ENGINE]:
-            line = json.loads(found[tables.ENGINE][_ROW])
+    def _unpack(self, rows: Mapping[str, Mapping[int, bytes]]) -> None:
+        if rows[tables.ENGINE]:
+            line = json.loads(rows[tables.ENGINE][_ROW])
             self.number, self.watermark, self.messages, self.unstamped, self._next_key = (
                 line[name] for name in _NUMBERS
             )
             self.clock = line["clock"]
-        for row, content in found[tables.OTHERS].items():
+        for row, content in rows[tables.OTHERS].items():
             digest, other = UnattributedState.unpack(row, content)
             self.unattributed[digest] = other
-        for row, content in found[tables.EPOCHS].items():
+        for row, content in rows[tables.EPOCHS].items():
             key, state = EpochState.unpack_epoch(row, content)
             (self.epochs if key[0] in self._schedules else self._unknown)[key] = state
-        for content in found[tables.LANDED].values():
+        for content in rows[tables.LANDED].values():
             digest, epoch, group = json.loads(content)
             self.landed[digest, epoch] = Group.from_record(group)
         for key, state in (*self.epochs.items(), *self._unknown.items()):
             state.landed = self.landed.get(key)
-        self._refused = RefusedMessages.unpack(found[tables.REFUSED].values())
-        for row, content in found[tables.FILES].items():
+        self._refused = RefusedMessages.unpack(rows[tables.REFUSED].values())
+        for row, content in rows[tables.FILES].items():
             name, end = json.loads(content)
             self.taken[name], self._file_rows[name] = end, row
 
@@ -182,9 +182,9 @@ class StreamState:
     def revisions(self) -> dict[EpochKey, int]:
         """Newest revision of each epoch that has one, archived ones among them."""
         archived = (r for r in self._archive.records() if r["digest"] in self._schedules and r["revisions"])
-        found = {(r["digest"], r["epoch"]): int(r["revisions"][-1]["revision"]) for r in archived}
-        found.update({k: known.next_revision - 1 for k, known in self.epochs.items() if known.next_revision})
-        return found
+        newest = {(r["digest"], r["epoch"]): int(r["revisions"][-1]["revision"]) for r in archived}
+        newest.update({k: known.next_revision - 1 for k, known in self.epochs.items() if known.next_revision})
+        return newest
 
     @property
     def accounting(self) -> Accounting:
@@ -342,12 +342,12 @@ class StreamState:
         for accounting in accounts:
             write_accounting(self._output, accounting)
 
-    def settle(
+    def maintain(
         self,
         *,
         clock: Mapping[str, Any],
         horizon: int,
-        keep: int,
+        in_memory: int,
         forget_before: int,
         exists: Callable[[str], bool],
     ) -> None:
@@ -357,8 +357,8 @@ class StreamState:
             clock: record of the engine's clock, for the next engine.
             horizon: microseconds since 1970; epochs that closed before it are not counted again, and their
                 reports are removed.
-            keep: finished epochs that stay in memory; only when there are more than twice as many, the older
-                ones move into the archive.
+            in_memory: finished epochs that stay in memory; only when there are more than twice as many, the
+                older ones move into the archive.
             forget_before: seconds since 1970; of epochs that closed before it only sums stay.
             exists: whether a file of reports is still there.
 
@@ -366,7 +366,7 @@ class StreamState:
             LdpError: the disk refuses, or the file is damaged.
         """
         others = [digest for digest, other in self.unattributed.items() if other.unpublished_entries]
-        done = self._done(keep)
+        done = self._done(in_memory)
         for key in done:
             # Before they are archived, since a start writes again what is not.
             published = self.epochs[key].published
@@ -406,13 +406,13 @@ class StreamState:
                 del self.taken[name]
                 rows.remove(tables.FILES, self._file_rows.pop(name))
 
-    def _done(self, keep: int) -> list[EpochKey]:
+    def _done(self, in_memory: int) -> list[EpochKey]:
         """Finished epochs that are to go into the archive."""
         done = [key for key, known in self.epochs.items() if known.is_finished]
-        if len(done) <= 2 * keep:
+        if len(done) <= 2 * in_memory:
             return []
         done.sort(key=lambda key: (self._schedules[key[0]].close(key[1]), key))
-        return done[: len(done) - keep]
+        return done[: len(done) - in_memory]
 
     def _fold(self, rows: Transaction, done: Iterable[EpochKey], forget_before: int) -> None:
         records = []

@@ -153,11 +153,11 @@ class AttributesEstimator(Estimator):
         from ldpbeam.estimates import Estimates
 
         counted = self.counter.part_counts(counts, reports)
-        found = []
+        parts = []
         for part, rows, (cells, n) in zip(self.parts, self.spans, counted, strict=True):
             estimator = replace(part, share=part.share * share)
-            found.append(estimator.estimate(cells, n, None if ties is None else ties[rows]))
-        return Estimates.joined(found)
+            parts.append(estimator.estimate(cells, n, None if ties is None else ties[rows]))
+        return Estimates.joined(parts)
 
     def consistent(self, method: str, estimates: Estimates) -> Floats:
         """Each attribute on its own."""

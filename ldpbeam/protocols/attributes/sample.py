@@ -77,8 +77,8 @@ class SampleDevice(AttributesDevice[AttributeResponse]):
             raise ValueError("a device with one attribute for life needs the memo made by new_memo")
         before, part = memo.parts[0], self.devices[memo.seed]
         response, after = part.privatize(value[memo.seed], before, randomness.part(memo.seed))
-        kept = memo if after is before else replace(memo, parts=(after,))
-        return AttributeResponse(memo.seed, response), kept
+        new_memo = memo if after is before else replace(memo, parts=(after,))
+        return AttributeResponse(memo.seed, response), new_memo
 
     def encode(self, response: AttributeResponse) -> bytes:
         """Little-endian index, the part's payload, zeros."""
@@ -99,9 +99,9 @@ class SampleDevice(AttributesDevice[AttributeResponse]):
             raise InvalidPayload(Reason.UNUSED_BITS, f"attribute {attribute} ends at byte {end}")
         return AttributeResponse(attribute, part.decode(payload[start:end]))
 
-    def said_about(self, response: AttributeResponse) -> Mapping[int, Any]:
+    def responses_by_attribute(self, response: AttributeResponse) -> Mapping[int, Any]:
         """The one attribute's."""
-        return _said_about(response)
+        return _responses_by_attribute(response)
 
 
 @dataclass(frozen=True)
@@ -228,10 +228,10 @@ class SampleLaw(AttributesLaw[AttributeResponse]):
             part_model(part, values)
             for part, values in zip(self.laws[:MOST_MODELS], zip(*pair, strict=True), strict=False)
         )
-        return SampledModel(pair, models, len(self.laws), _said_about)
+        return SampledModel(pair, models, len(self.laws), _responses_by_attribute)
 
 
-def _said_about(response: AttributeResponse) -> Mapping[int, Any]:
+def _responses_by_attribute(response: AttributeResponse) -> Mapping[int, Any]:
     return {response.attribute: response.response}
 
 

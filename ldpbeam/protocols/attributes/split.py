@@ -60,7 +60,7 @@ class SplitDevice(AttributesDevice[tuple[Any, ...]]):
             part.privatize(one, before, randomness.part(index))
             for index, (part, one, before) in enumerate(zip(self.devices, value, memo.parts, strict=True))
         ]
-        after = tuple(kept for _, kept in drawn)
+        after = tuple(part_memo for _, part_memo in drawn)
         same = all(a is b for a, b in zip(after, memo.parts, strict=True))
         return tuple(response for response, _ in drawn), memo if same else replace(memo, parts=after)
 
@@ -75,9 +75,9 @@ class SplitDevice(AttributesDevice[tuple[Any, ...]]):
             part.decode(payload[where]) for part, where in zip(self.devices, self._bytes, strict=True)
         )
 
-    def said_about(self, response: tuple[Any, ...]) -> Mapping[int, Any]:
+    def responses_by_attribute(self, response: tuple[Any, ...]) -> Mapping[int, Any]:
         """That of every attribute."""
-        return _said_about(response)
+        return _responses_by_attribute(response)
 
 
 @dataclass(frozen=True)
@@ -158,10 +158,10 @@ class SplitLaw(AttributesLaw[tuple[Any, ...]]):
         """The first attribute and the last one together."""
         positions = tuple(dict.fromkeys((0, len(self.laws) - 1)))
         models = tuple(part_model(self.laws[i], (pair[0][i], pair[1][i])) for i in positions)
-        return ProductModel(pair, positions, models, _said_about)
+        return ProductModel(pair, positions, models, _responses_by_attribute)
 
 
-def _said_about(response: tuple[Any, ...]) -> Mapping[int, Any]:
+def _responses_by_attribute(response: tuple[Any, ...]) -> Mapping[int, Any]:
     return dict(enumerate(response))
 
 

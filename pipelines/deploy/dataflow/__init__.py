@@ -81,8 +81,8 @@ _COLLECTION = Option("", kind=Kind.TEXTS, metavar="FILE", names="--collection", 
 
 def options() -> dict[str, tuple[Option, Any]]:
     """The options of ``ldpbeam run`` and their defaults, by the name of a parameter."""
-    found = {"collection_files": (_COLLECTION, ())} | declared()
-    return {_spelt(name, option): (option, default) for name, (option, default) in found.items()}
+    parameters = {"collection_files": (_COLLECTION, ())} | declared()
+    return {_spelt(name, option): (option, default) for name, (option, default) in parameters.items()}
 
 
 def generated() -> dict[str, str]:

@@ -142,9 +142,11 @@ def test_every_value_of_a_run_can_be_given_and_changed_by_name() -> None:
     assert not {"output", "job"} & set(names)
     one = RunConfig((collection(),), Input(), Outputs("out"))
     assert one == RunConfig.parsed((collection(),), output="out")
-    there = one.changed(output="there", job="j", publish_topic="t", settle=1.5, files=("a",), runner="R")
+    there = one.changed(
+        output="there", job="j", publish_topic="t", watermark_delay=1.5, files=("a",), runner="R"
+    )
     assert there.outputs == Outputs("there", "j", {"publish_topic": "t"})
-    assert (there.engine.settle, there.input.files, there.job.runner) == (1.5, ("a",), "R")
+    assert (there.engine.watermark_delay, there.input.files, there.job.runner) == (1.5, ("a",), "R")
     assert there.changed(output="out").outputs.targets == {"publish_topic": "t"}
     with pytest.raises(TypeError, match="no value of a run is called setle"):
         one.changed(setle=1.0)

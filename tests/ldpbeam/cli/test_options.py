@@ -429,7 +429,6 @@ EFFECTS: dict[str, dict[str, Effect]] = {
     "doctor": {
         "--output": Effect("--output {s}", lambda d: re.findall(r"free at (.*)", d.out), None, "doctor"),
         "--runner": Effect("--runner PrismRunner", lines("PrismRunner"), 1, "doctor"),
-        "--cluster": Effect("--cluster 127.0.0.1:1", error, "E-DOCTOR-FAULT", "doctor"),
     },
     "schema": {"--output": Effect("--output {t}/a.json", there("a.json"), True, "schema")},
     "definition": {
@@ -601,7 +600,7 @@ class Streamed:
 
 
 STREAMED = {
-    "--settle": Streamed("--settle 5m", after_the_end, [("on_time", 10)], []),
+    "--watermark-delay": Streamed("--watermark-delay 5m", after_the_end, [("on_time", 10)], []),
     "--early-every": Streamed("--early-every 10m", before_the_end, [], [("early", 10)]),
     "--late-every": Streamed("--late-every 1h", of_the_late, 11, 1),
     "--land-every": Streamed("--land-every 20s", landed_after, 5, 20),
@@ -629,7 +628,7 @@ def test_an_option_of_the_stream_has_its_effect(site: Path, tmp_path: Path, opti
         ("with", f"{STREAM} {effect.added}", effect.wanted),
     ):
         values = typed(line, site, tmp_path / name)
-        defaults = {"settle": 30, "land_every": 5}
+        defaults = {"watermark_delay": 30, "land_every": 5}
         bench = Bench(tmp_path / name / "stream", **{**defaults, **values, **dict(effect.settings)})
         assert effect.seen(bench) == wanted, name
         assert bench.engine is not None
@@ -650,7 +649,7 @@ def test_the_options_of_a_watched_folder(site: Path, tmp_path: Path) -> None:
             answers.append(answered(port, path, 200))
 
     line = "run --collection {s}/one.yaml --watch {t}/reports --output {t}/out --json"
-    line += " --settle 1s --land-every 1s"
+    line += " --watermark-delay 1s --land-every 1s"
     visitor = threading.Thread(target=visit)
     visitor.start()
     done = ended(f"{line} --metrics {ports[0]} --serve {ports[1]} --stop-when-idle 2s", site, tmp_path)

@@ -227,7 +227,9 @@ Run = Callable[..., LocalStream]
 
 
 def stream(output: Path, clock: Clock, broker: Broker, *collections: Collection) -> LocalStream:
-    config = RunConfig.parsed(collections, output=str(output), subscription="s", settle=1.0, land_every=0.5)
+    config = RunConfig.parsed(
+        collections, output=str(output), subscription="s", watermark_delay=1.0, land_every=0.5
+    )
     return LocalStream(config, broker, clock, clock)
 
 

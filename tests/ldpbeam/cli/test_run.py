@@ -158,7 +158,11 @@ def test_the_default_runner_is_named_explicitly() -> None:
         ),
         (["--land_every", "5s"], "E-USAGE-OPTION", "--land-every is for messages"),
         (["--detach"], "E-USAGE-OPTION", "--detach is for messages"),
-        (["--streaming", "--settle", "5s"], "E-USAGE-OPTION", "--settle is for the engine that reads"),
+        (
+            ["--streaming", "--watermark-delay", "5s"],
+            "E-USAGE-OPTION",
+            "--watermark-delay is for the engine that reads",
+        ),
         (["--direct_num_workers=two"], "E-USAGE-BEAM", "invalid int value"),
         (["--direct_running_mode=fast"], "E-USAGE-BEAM", "invalid choice"),
         (["--runner", "NoRunner"], "E-USAGE-BEAM", "Unexpected pipeline runner"),
@@ -178,7 +182,8 @@ def test_wrong_options_end_with_2(
 
 
 @pytest.mark.parametrize(
-    "option", ["--settle=5s", "--land-bytes=9", "--metrics=9100", "--serve=9200", "--stop-when-idle=5s"]
+    "option",
+    ["--watermark-delay=5s", "--land-bytes=9", "--metrics=9100", "--serve=9200", "--stop-when-idle=5s"],
 )
 def test_a_cluster_is_given_no_option_of_the_local_engine(
     call: Call, arguments: list[object], option: str

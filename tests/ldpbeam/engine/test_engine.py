@@ -39,7 +39,7 @@ class Bench:
     def __init__(self, output: Path, *collections: Collection, **settings: Any) -> None:
         self.output, self.clock = output, Clock(100.0)
         self.broker = Broker(self.clock)
-        self.settings = {"settle": 2.0, "land_every": 1.0, **settings}
+        self.settings = {"watermark_delay": 2.0, "land_every": 1.0, **settings}
         self.engine: LocalStream | None = None
         self.start(*(collections or (ONE,)))
 
@@ -214,7 +214,7 @@ def test_old_messages_with_their_old_arrival(tmp_path: Path) -> None:
 
 
 def test_the_watermark_follows_at_a_distance(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, settle=10.0)
+    bench = Bench(tmp_path, watermark_delay=10.0)
     for _ in range(20):
         bench.send(0, range(1))
         bench.step()

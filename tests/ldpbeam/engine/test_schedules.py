@@ -3,7 +3,7 @@
 A state machine sends, repeats, delays, reorders and damages messages, moves the clock, and lets the engine
 step, stop, die at a chosen point of its work and start again, with the same collections or with others. The
 engine, its disk and its tables are the real ones; broker and clock are in memory. After every action a reader
-looks at what is published; at every stop everything is compared with :class:`Model`.
+looks at what is published; at every stop everything is compared with :class:`tests.reference.stream.Model`.
 
 48 schedules by default. CI runs the 200 of ``make schedules SCHEDULES_COUNT=200``, which begin with the same
 seeds; more of them have other seeds.
@@ -72,22 +72,20 @@ from tests.ldpbeam.engine.schedules import (
     BEFORE,
     DOES,
     HALF,
-    MICROS,
     Death,
     Disk,
-    Key,
     Leases,
     Locks,
-    Model,
     Reader,
 )
 from tests.pipelines.running import collection, fleet
+from tests.reference.stream import MICROS, Key, Model
 from tests.waiting import PATIENCE
 
 SCHEDULES = int(os.environ.get("SCHEDULES", "48"))
 PARTS = max(SCHEDULES // 250, 4)
 LONG = SCHEDULES > 200
-SETTLE, HOUR = 2.0, 3600
+DELAY, HOUR = 2.0, 3600
 
 
 def agreed(protocol: str, size: int, name: str, **changes: Any) -> Collection:
@@ -207,7 +205,7 @@ class Schedule(RuleBasedStateMachine):
             GIVEN[given],
             output=str(self.output),
             subscription="s",
-            settle=SETTLE,
+            watermark_delay=DELAY,
             land_every=1.0,
             land_messages=land,
             early_every=early,
@@ -250,7 +248,7 @@ class Schedule(RuleBasedStateMachine):
         self.reader.look()
         if alive and not new:
             # A clock is believed that is wrong by less than a second.
-            assert self.engine.watermark <= max(0, round((self.clock.now - SETTLE + 1.001) * MICROS))
+            assert self.engine.watermark <= max(0, round((self.clock.now - DELAY + 1.001) * MICROS))
         return alive
 
     def learn(self) -> None:
@@ -270,7 +268,7 @@ class Schedule(RuleBasedStateMachine):
                 self.broker.orderly.discard(message.number)
         self.landed[number] = messages
         self.landed_numbers |= {message.number for message in messages}
-        self.model.land(messages, watermark, self.config.collections, self.reader.closed)
+        self.model.land(messages, self.config.collections, watermark, self.reader.closed)
 
     def safe_before_acknowledged(self, messages: Sequence[Message]) -> None:
         assert not self.broker.drawn, "acknowledged before it was landed"
@@ -642,7 +640,9 @@ def test_the_engine_publishes_the_bytes_of_the_pipeline(tmp_path: Path) -> None:
         output, clock = tmp_path / way.__name__, Clock(20.0 * HOUR)
         broker = Broker(clock)
         given = GIVEN["retired"]
-        config = RunConfig.parsed(given, output=str(output), subscription="s", settle=SETTLE, land_every=1.0)
+        config = RunConfig.parsed(
+            given, output=str(output), subscription="s", watermark_delay=DELAY, land_every=1.0
+        )
         with mock.patch.object(local, "publish_due", way):
             engine = LocalStream(config, broker, clock, clock)
             for hours in range(2):
@@ -692,7 +692,7 @@ class Trusting(LocalStream):
 class Hurries(LocalStream):
     def step(self) -> int:
         drawn = super().step()
-        self._mark.advance(int((self._wait() - self._config.engine.settle) * MICROS))
+        self._mark.advance(int((self._wait() - self._config.engine.watermark_delay) * MICROS))
         return drawn
 
 

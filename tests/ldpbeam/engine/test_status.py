@@ -52,7 +52,7 @@ def report(name: int, epoch: int = 0, payload: bytes = b"\1") -> bytes:
 
 def config(output: Path, **more: Any) -> RunConfig:
     base = RunConfig.parsed((ONE,), output=str(output), subscription="projects/p/subscriptions/s")
-    return base.changed(settle=2.0, land_every=1.0, **more)
+    return base.changed(watermark_delay=2.0, land_every=1.0, **more)
 
 
 def engine(output: Path, clock: Clock, broker: Any, **more: Any) -> LocalStream:

@@ -27,7 +27,7 @@ from ldpbeam.wire import report_pb2
 from tests.ldpbeam.engine.schedules import Locks
 from tests.pipelines.running import collection
 
-DAY, SETTLE, EVERY, PATIENCE = 86400.0, 10.0, 2.0, 600.0
+DAY, DELAY, EVERY, PATIENCE = 86400.0, 10.0, 2.0, 600.0
 BEGIN = 1_000_000_000.0
 ONE = collection("grr", 4, "one", epochs=Epochs(30, int(BEGIN) - 30, 1 << 20), allowed_lateness=0)
 TOLERANCE = 1.1
@@ -127,7 +127,9 @@ def locks() -> Iterator[None]:
 
 
 def config(output: Path, **more: Any) -> RunConfig:
-    base = RunConfig.parsed((ONE,), output=str(output), subscription="s", land_every=EVERY, settle=SETTLE)
+    base = RunConfig.parsed(
+        (ONE,), output=str(output), subscription="s", land_every=EVERY, watermark_delay=DELAY
+    )
     return base.changed(late_every=3600, patience=PATIENCE, **more)
 
 
@@ -146,9 +148,9 @@ def run(stream: LocalStream, world: World, seconds: float, lag_from: float = mat
     while world.true < end:
         stream.step()
         mark = stream.watermark / 1e6
-        assert mark <= world.true - SETTLE + TOLERANCE, "ahead of what a right clock says"
+        assert mark <= world.true - DELAY + TOLERANCE, "ahead of what a right clock says"
         if world.true - begin >= lag_from:
-            assert world.true - mark <= SETTLE + 2 * EVERY, "left behind"
+            assert world.true - mark <= DELAY + 2 * EVERY, "left behind"
 
 
 # --- load, garbage, stamps
@@ -161,7 +163,7 @@ def test_any_rate(tmp_path: Path, rate: int) -> None:
     world = World()
     source = Fountain(world, rate)
     stream = engine(tmp_path, world, source)
-    run(stream, world, 45, lag_from=SETTLE)
+    run(stream, world, 45, lag_from=DELAY)
     assert stream.messages == source.number - len(source.waiting)
     assert closed(tmp_path) == {1}, "the epoch that ended 15 s ago"
 
@@ -190,14 +192,14 @@ SPOILT: dict[str, dict[str, Any]] = {
 def test_what_senders_do_wrong(tmp_path: Path, rate: int, spoilt: str) -> None:
     world = World()
     stream = engine(tmp_path, world, Fountain(world, rate, **SPOILT[spoilt]))
-    run(stream, world, 60, lag_from=SETTLE)
+    run(stream, world, 60, lag_from=DELAY)
 
 
 def test_one_stale_message_in_each_of_few(tmp_path: Path) -> None:
     """A message per second, of which one per interval is old."""
     world = World()
     source = Fountain(world, 2, stamp=lambda n, now: 1.0 if n % 4 == 0 else now, separate=False)
-    run(engine(tmp_path, world, source), world, 120, lag_from=2 * SETTLE)
+    run(engine(tmp_path, world, source), world, 120, lag_from=2 * DELAY)
 
 
 @pytest.mark.thorough
@@ -219,7 +221,7 @@ def test_a_replay_is_followed_at_its_own_pace(tmp_path: Path) -> None:
     stream = engine(tmp_path, world, source)
     run(stream, world, PATIENCE + 60)
     lag = world.true - stream.watermark / 1e6
-    assert DAY + SETTLE - EVERY <= lag <= DAY + SETTLE + 2 * EVERY
+    assert DAY + DELAY - EVERY <= lag <= DAY + DELAY + 2 * EVERY
 
 
 @pytest.mark.thorough
@@ -238,7 +240,7 @@ def test_a_replay_faster_than_that_holds_it_until_it_is_through(tmp_path: Path) 
 
 WRONG: dict[str, Callable[[float], float]] = {
     "right": lambda passed: 0.0,
-    "twenty seconds ahead": lambda passed: SETTLE * 2,
+    "twenty seconds ahead": lambda passed: DELAY * 2,
     "a day ahead": lambda passed: DAY,
     "a year ahead": lambda passed: 365 * DAY,
     "a minute behind": lambda passed: -60.0,
@@ -261,7 +263,7 @@ WRONG: dict[str, Callable[[float], float]] = {
 def test_clocks(tmp_path: Path, rate: float, wrong: str) -> None:
     """While messages come they say what time it is."""
     world = World(ahead=WRONG[wrong])
-    run(engine(tmp_path, world, Fountain(world, rate)), world, 150, lag_from=3 * SETTLE)
+    run(engine(tmp_path, world, Fountain(world, rate)), world, 150, lag_from=3 * DELAY)
 
 
 def opened(output: Path, world: World, **more: Any) -> tuple[LocalStream, Fountain]:
@@ -316,7 +318,7 @@ def test_a_jump_that_was_believed_is_taken_back_by_messages(tmp_path: Path) -> N
         stream.step()
     record = json.loads((tmp_path / "run.json").read_text())
     assert record["accounting"]["total"]["late"] == 0
-    assert world.true - stream.watermark / 1e6 <= SETTLE + 2 * EVERY
+    assert world.true - stream.watermark / 1e6 <= DELAY + 2 * EVERY
 
 
 def test_a_machine_that_slept(tmp_path: Path) -> None:
@@ -361,7 +363,7 @@ def test_an_engine_that_has_heard_nothing_yet_closes_nothing(tmp_path: Path) -> 
         stream.step()
     assert stream.watermark == 0
     source.rate, source.last = 10, world.true
-    run(stream, world, 90, lag_from=3 * SETTLE)
+    run(stream, world, 90, lag_from=3 * DELAY)
     assert json.loads((tmp_path / "run.json").read_text())["accounting"]["total"]["late"] == 0
 
 
@@ -409,11 +411,11 @@ def test_a_broken_connection_is_no_silence(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("age", "fresh"), [(-1.0, True), (-1.0001, False), (0.0, True), (SETTLE, True), (SETTLE + 1e-4, False)]
+    ("age", "fresh"), [(-1.0, True), (-1.0001, False), (0.0, True), (DELAY, True), (DELAY + 1e-4, False)]
 )
 def test_messages_are_fresh_from_a_second_ahead_to_the_end_of_the_wait(age: float, fresh: bool) -> None:
     world = World()
-    keeper = TimeKeeper(world.wall, lambda: world.steady, SETTLE, PATIENCE)
+    keeper = TimeKeeper(world.wall, lambda: world.steady, DELAY, PATIENCE)
     assert keeper.compare(age) is fresh
     assert keeper.confirmed is fresh
 
@@ -421,7 +423,7 @@ def test_messages_are_fresh_from_a_second_ahead_to_the_end_of_the_wait(age: floa
 def test_the_keeper_follows_a_clock_that_is_slewed() -> None:
     """Network time runs a clock a little faster or slower for hours."""
     world = World(ahead=lambda passed: 0.0005 * passed)
-    keeper = TimeKeeper(world.wall, lambda: world.steady, SETTLE, PATIENCE)
+    keeper = TimeKeeper(world.wall, lambda: world.steady, DELAY, PATIENCE)
     for _ in range(20_000):
         world.pass_by(1.0)
         assert keeper.now() == pytest.approx(world.wall(), abs=1e-6)

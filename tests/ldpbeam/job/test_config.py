@@ -13,7 +13,7 @@ ONE = RunConfig.parsed(
     bigquery_table="p:d.t",
     output="out",
     job="j",
-    settle=2.0,
+    watermark_delay=2.0,
 )
 
 
@@ -24,7 +24,7 @@ ONE = RunConfig.parsed(
         ({"bigquery_table": "p:d.u"}, "outputs"),
         ({"output": "there"}, "outputs"),
         ({"shard_bits": 3}, "counting"),
-        ({"settle": 1.0}, "engine"),
+        ({"watermark_delay": 1.0}, "engine"),
         ({"overwrite": True}, "job"),
     ],
 )

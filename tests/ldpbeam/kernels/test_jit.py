@@ -111,7 +111,7 @@ def test_other_sources_have_another_folder(tmp_path: Path, monkeypatch: pytest.M
         newest = cache_folder()
     assert newest is not None
     assert newest.is_dir()
-    assert len(list((tmp_path / "kept").iterdir())) == jit._KEPT + 1
+    assert len(list((tmp_path / "kept").iterdir())) == jit._VERSIONS + 1
 
 
 def test_what_cannot_be_kept_is_still_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,7 +62,7 @@ def quadratic(weights: np.ndarray, matrix: np.ndarray) -> float:
 @pytest.mark.parametrize("rate", [0.0, 0.1, 1.0])
 def test_a_stated_rate_gives_the_whole_covariance_matrix(name: str, rate: float) -> None:
     given, errors = series(), memo_of(name)
-    kept, anew = errors.kept(SHARES) / 1000, errors.drawn_anew(SHARES, SHARES)[0] / 1000
+    kept, anew = errors.floor_variance(SHARES) / 1000, errors.drawn_anew(SHARES, SHARES)[0] / 1000
     lags = np.abs(EPOCHS[:, None] - EPOCHS)
     time = EPOCHS - EPOCHS.mean()
     after = np.array([False, False, True, True])
@@ -83,7 +83,7 @@ def test_a_stated_rate_gives_the_whole_covariance_matrix(name: str, rate: float)
 
 def test_without_a_rate_each_pair_takes_what_is_worst_for_it() -> None:
     given, errors = series(), memo_of("l_osue")
-    kept = errors.kept(SHARES) / 1000
+    kept = errors.floor_variance(SHARES) / 1000
     after = np.array([False, True, True, True])
     assert mean(given, errors).std_error == pytest.approx(np.sqrt(kept + (0.01 - kept) / 4))
     assert mean(given, errors).std_error_floor == pytest.approx(np.sqrt(kept))
@@ -158,7 +158,7 @@ def test_more_reports_in_one_epoch_than_in_another() -> None:
     given, errors = series(n), memo_of("l_osue")
     weights = np.array([0.5, 0.5, 0.0, 0.0])
     found = combined(given, weights, errors, DrawnAnew(0.0, 0.0)).std_error
-    assert found == pytest.approx(np.sqrt(0.5 * 0.01 + 0.5 * errors.kept(SHARES) / 1000))
+    assert found == pytest.approx(np.sqrt(0.5 * 0.01 + 0.5 * errors.floor_variance(SHARES) / 1000))
 
 
 def test_what_repeats_itself_takes_frequencies_that_add_up_to_1() -> None:
@@ -241,7 +241,7 @@ def test_a_share_that_changes_is_no_rate_where_devices_come_back(name: str, epoc
     given = Series(
         np.arange(epochs), np.full((epochs, 4), n), np.tile(SHARES, (epochs, 1)), np.full((epochs, 4), error)
     )
-    kept, anew = errors.kept(SHARES) / n, errors.drawn_anew(SHARES, SHARES)[0] / n
+    kept, anew = errors.floor_variance(SHARES) / n, errors.drawn_anew(SHARES, SHARES)[0] / n
     lags = np.abs(np.arange(epochs)[:, None] - np.arange(epochs))
     # Apart from a chance to hold the same value, which only adds to it.
     stays = np.where(lags == 0, 1.0, 0.25 + 0.25 * 0.5**lags)

@@ -151,8 +151,8 @@ def test_covariance_of_a_device_that_keeps_or_changes_its_value(
 
     # Frequencies 1 and 0 are those of one device; which devices speak about v adds nothing to them.
     assert drawn >= 0
-    assert found(1, 1, 1) == pytest.approx(errors.kept(np.ones(1))[0], rel=1e-9)
-    assert found(1, 1, 0) == pytest.approx(errors.kept(np.zeros(1))[0], rel=1e-9)
+    assert found(1, 1, 1) == pytest.approx(errors.floor_variance(np.ones(1))[0], rel=1e-9)
+    assert found(1, 1, 0) == pytest.approx(errors.floor_variance(np.zeros(1))[0], rel=1e-9)
     gap = float(present(built.estimator.lasting).gap) ** 2
     said = built.estimator.recurrence
     for v in (0, 1, k - 1):
@@ -163,7 +163,7 @@ def test_covariance_of_a_device_that_keeps_or_changes_its_value(
     assert np.mean(apart) == pytest.approx(said.apart / gap, abs=1e-9)
     assert min(apart) == pytest.approx(said.apart_least / gap, abs=1e-9)
     # Nothing goes together more than kept answers do.
-    assert max(apart) <= errors.kept(np.zeros(1))[0] * (1 + 1e-9)
+    assert max(apart) <= errors.floor_variance(np.zeros(1))[0] * (1 + 1e-9)
 
 
 @pytest.mark.thorough
@@ -254,10 +254,10 @@ def test_covariance_of_a_mean(gamma: float, segment: int | None) -> None:
         found = float(covariance(joint(x, y))) * scale
         least, most = errors.drawn_anew(np.array([float(x)]), np.array([float(y)]))
         if x == y:
-            assert found == pytest.approx(errors.kept(np.array([float(x)]))[0], rel=1e-9)
-            assert found >= errors.kept_least(np.array([float(x)]))[0] * (1 - 1e-9)
+            assert found == pytest.approx(errors.floor_variance(np.array([float(x)]))[0], rel=1e-9)
+            assert found >= errors.least_floor_variance(np.array([float(x)]))[0] * (1 - 1e-9)
         assert least[0] * (1 - 1e-9) - 1e-9 <= found <= most[0] * (1 + 1e-9)
-    assert errors.kept_least(np.zeros(1))[0] == pytest.approx(errors.kept(np.zeros(1))[0])
+    assert errors.least_floor_variance(np.zeros(1))[0] == pytest.approx(errors.floor_variance(np.zeros(1))[0])
 
 
 def test_who_is_asked_for_life_is_part_of_the_error() -> None:
@@ -267,7 +267,7 @@ def test_who_is_asked_for_life_is_part_of_the_error() -> None:
     errors = memo_errors(estimator)
     assert errors is not None
     frequency = np.array([0.0, 0.1, 0.5, 1.0])
-    assert errors.kept(frequency) == pytest.approx(0.5 * frequency * (1 - frequency))
+    assert errors.floor_variance(frequency) == pytest.approx(0.5 * frequency * (1 - frequency))
     # Nobody holds twice what half of the devices hold in each epoch: the covariance is −f·f'/2.
     assert errors.opposed(frequency, errors.place(frequency))[1] ** 2 == pytest.approx(
         0.5 * np.minimum(frequency, 1 - frequency) ** 2
@@ -277,7 +277,7 @@ def test_who_is_asked_for_life_is_part_of_the_error() -> None:
     assert memo_errors(PartEstimator(mean)) is None
     shared = memo_errors(PartEstimator(mean, Fraction(1, 4)))
     assert shared is not None
-    assert shared.kept(np.array([5.0]))[0] == pytest.approx(0.75 * 25)
+    assert shared.floor_variance(np.array([5.0]))[0] == pytest.approx(0.75 * 25)
     assert shared.opposed(np.array([5.0]), shared.place(np.array([5.0])))[0, 0] ** 2 == pytest.approx(
         0.75 * 25
     )
@@ -289,7 +289,7 @@ def test_the_floor_is_never_more_than_the_error() -> None:
     known, n = np.array([0.0, 0.4, np.nan]), np.array([100, 100, 0])
     floor = std_error_floor(errors, known, n, np.array([1e-3, 1.0, np.nan]))
     assert floor[0] == 1e-3
-    assert floor[1] == pytest.approx((errors.kept(np.array([0.3, 0.7]))[1] / 100) ** 0.5)
+    assert floor[1] == pytest.approx((errors.floor_variance(np.array([0.3, 0.7]))[1] / 100) ** 0.5)
     assert np.isnan(floor[2])
     assert std_error_floor(None, known, n, known).tolist()[:2] == [0.0, 0.0]
 
@@ -309,17 +309,21 @@ def test_devices_that_report_in_some_epochs_only(reports: int, of: int, share: i
     # n = one·N reports each; errors of answers, and of who was drawn: f(1−f)·(both/one² − 1)/N.
     answers, drawn = noise * both / one, f * (1 - f) * (both / one**2 - 1) * one
     found = float((answers + drawn)[0])
-    assert -(errors.opposed(f, errors.place(f)) ** 2).sum() - 1e-12 <= found <= errors.kept(f)[0] + 1e-12
+    assert (
+        -(errors.opposed(f, errors.place(f)) ** 2).sum() - 1e-12
+        <= found
+        <= errors.floor_variance(f)[0] + 1e-12
+    )
     if share == 1:
-        assert errors.kept(f) == pytest.approx(answers)
+        assert errors.floor_variance(f) == pytest.approx(answers)
         assert (errors.opposed(f, errors.place(f)) ** 2).sum() == pytest.approx(-drawn[0])
     alone = SlottedErrors(None, 1, reports, of)
-    assert alone.kept(f).tolist() == [0.0]
+    assert alone.floor_variance(f).tolist() == [0.0]
     assert (alone.drawn_anew(f, f)[0] == 0).all()
 
 
 def test_rates_that_values_are_drawn_anew_at() -> None:
-    assert DrawnAnew(0.1, 0.5).kept(2) == pytest.approx((0.25, 0.81))
+    assert DrawnAnew(0.1, 0.5).unchanged(2) == pytest.approx((0.25, 0.81))
     for least, most in [(0.5, 0.4), (-0.1, 0.2), (0.2, 1.1)]:
         with pytest.raises(ValueError, match="least <= most"):
             DrawnAnew(least, most)

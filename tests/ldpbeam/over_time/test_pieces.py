@@ -137,7 +137,7 @@ def test_errors_take_the_shares_of_all_values_that_lie_nearest(monkeypatch: pyte
     for name, value in {"_SPEEDS": (0.0,), "_JUMPS": 0.0, "_APART": np.inf, "_SIDES": np.inf}.items():
         monkeypatch.setattr(smoothing, name, value)
     square = series.std_error**2
-    kept = np.minimum(errors.kept(nearest_shares(frequencies)) / series.n, square)
+    kept = np.minimum(errors.floor_variance(nearest_shares(frequencies)) / series.n, square)
     wanted = 1 / (1 / (square - kept)).sum(axis=0) + kept.mean(axis=0)
     found = smooth(series, errors).std_error[0] ** 2
     assert found[both] == pytest.approx(wanted[both], rel=1e-4)
@@ -210,8 +210,8 @@ def test_a_folder_is_read_alike_into_memory_and_into_a_file(
     periods = [list(roll_up(one, every(3), errors)) for one in (wanted, found)]
     for one, other in zip(*periods, strict=True):
         np.testing.assert_array_equal(one.n, other.n)
-        np.testing.assert_array_equal(one.found.std_error, other.found.std_error)
-    assert periods[0][1].found.epochs.tolist() == [2, 2] + [3] * (K - 2)
+        np.testing.assert_array_equal(one.mean.std_error, other.mean.std_error)
+    assert periods[0][1].mean.epochs.tolist() == [2, 2] + [3] * (K - 2)
 
 
 def test_reports_of_an_epoch_without_an_estimate_are_not_behind_a_mean(run: tuple[Collection, Path]) -> None:

@@ -205,15 +205,15 @@ def test_roll_ups_by_number_week_and_month(results: Path, collection: Collection
     history = only(ldpbeam.read(results))
     errors = errors_of(collection)[0]
     sevens = list(roll_up(history, every(7), errors))
-    assert [(p.first, p.last, int(p.found.epochs[0])) for p in sevens] == [
+    assert [(p.first, p.last, int(p.mean.epochs[0])) for p in sevens] == [
         (0, 6, 6), (7, 13, 7), (14, 20, 7), (21, 27, 7), (28, 34, 7), (35, 39, 5)
     ]  # fmt: skip
     assert sevens[0].n.tolist() == [4800] * 4
     expected = mean(history.series.rows(slice(6, 13)), errors)
-    assert (sevens[1].found.estimate == expected.estimate).all()
-    assert (sevens[1].found.std_error == expected.std_error).all()
+    assert (sevens[1].mean.estimate == expected.estimate).all()
+    assert (sevens[1].mean.std_error == expected.std_error).all()
     stated = list(roll_up(history, every(7), errors, DrawnAnew(1.0, 1.0)))
-    assert (stated[1].found.std_error < expected.std_error).all()
+    assert (stated[1].mean.std_error < expected.std_error).all()
     kinds: tuple[tuple[str, Callable[[datetime], object]], ...] = (
         ("day", lambda d: d.date()),
         ("week", lambda d: d.isocalendar()[:2]),
@@ -250,7 +250,7 @@ def test_the_smoother_is_the_best_linear_one(
     known = series.known
     frequencies = np.where(known, estimate, 0.0)
     shares = errors.shares(frequencies, errors.levels(frequencies))
-    kept = np.minimum(errors.kept(shares) / 4000, 0.0009)
+    kept = np.minimum(errors.floor_variance(shares) / 4000, 0.0009)
     for value in range(4):
         seen = known[:, value]
         level = speed * 0.0009 * np.minimum(epochs[:, None], epochs) + 1e3

@@ -65,7 +65,7 @@ def test_attributes_have_the_likelihoods_of_the_protocol(name: str) -> None:
         theirs: dict[Any, Fraction] = defaultdict(Fraction)
         for response in protocol.law.responses():
             # A part with a hash function has its likelihoods given the function.
-            parts = protocol.device.said_about(response)
+            parts = protocol.device.responses_by_attribute(response)
             share = Fraction(1)
             for index in parts:
                 family = getattr(protocol.parts[index], "family", None)

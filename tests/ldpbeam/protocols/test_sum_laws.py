@@ -345,7 +345,7 @@ def test_covariance_of_two_epochs_of_a_sum(name: str, k: int, levels: Parameters
     built: Any = protocol(name, k, levels)
     asked = weights(k)
     errors = SumErrors(built, asked)
-    law = errors._kept[0]
+    law = errors._floor_laws[0]
     truth, later = np.arange(1, k + 1) / (k * (k + 1) / 2), np.full(k, 1 / k)
     for row, place in zip(asked, range(len(asked)), strict=True):
         exact = np.empty((k, k))
@@ -363,7 +363,7 @@ def test_bits_of_a_sampled_set_over_two_epochs() -> None:
     """Bits less their means, so that only noise is left: x = y, one of them sampled, and neither."""
     built: Any = protocol("dbitflip_pm", 4, Parameters(epsilon_longitudinal=1.0, d=2))
     asked, k = weights(4), 4
-    law = SumErrors(built, asked)._kept[0]
+    law = SumErrors(built, asked)._floor_laws[0]
     truth, later = np.array([0.4, 0.3, 0.2, 0.1]), np.full(4, 0.25)
     own, other, share = float(built.permanent.own), float(built.permanent.other), 0.5
     for row, place in zip(asked, range(len(asked)), strict=True):
@@ -384,7 +384,7 @@ def test_bounds_where_pairs_are_too_many(monkeypatch: pytest.MonkeyPatch) -> Non
     built: Any = protocol("loloha", 12, with_g(3))
     asked = weights(12)
     truth, later = np.arange(1, 13) / 78, np.full(12, 1 / 12)
-    exact = SumErrors(built, asked)._kept[0]
+    exact = SumErrors(built, asked)._floor_laws[0]
     monkeypatch.setattr(LinearFamily, "table", lambda self: None)
     bounds = HashedSymbol(asked, exact.own, exact.other, float(built.permanent.other), built.family)
     least, most = bounds.again(truth, later)
@@ -430,7 +430,7 @@ def test_errors_over_time_of_one_value(
         return
     frequency = np.arange(1.0, k + 1)[::-1] / (k * (k + 1) / 2)
     series = np.stack([frequency, np.roll(frequency, 1)])
-    assert sums.kept(series) == pytest.approx(one.kept(series), rel=1e-9, abs=1e-12)
+    assert sums.floor_variance(series) == pytest.approx(one.floor_variance(series), rel=1e-9, abs=1e-12)
     assert sums.drawn_apart(series) == pytest.approx(one.drawn_apart(series), rel=1e-9, abs=1e-15)
     # Whether as factors of one cause or of another.
     factors = [errors.opposed(series, errors.place(series)) for errors in (sums, one)]

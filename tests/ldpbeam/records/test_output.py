@@ -449,7 +449,7 @@ def test_refused_messages_are_private(tmp_path: Path) -> None:
         from ldpbeam.job.config import RunConfig
 
         config = RunConfig.parsed(
-            (ONE,), output=str(tmp_path / "out"), subscription="s", settle=1.0, land_every=0.5
+            (ONE,), output=str(tmp_path / "out"), subscription="s", watermark_delay=1.0, land_every=0.5
         )
         engine = LocalStream(config, broker, clock, clock)
         broker.publish(b"junk")

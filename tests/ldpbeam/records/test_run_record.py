@@ -14,6 +14,7 @@ from ldpbeam.consistency import METHODS
 from ldpbeam.durable.document import document
 from ldpbeam.errors import UsageError
 from ldpbeam.job.config import RunConfig
+from ldpbeam.promise.poisoning import leverage
 from ldpbeam.records.collection_record import CollectionRecord, Promises, collection_entry
 from ldpbeam.records.published import indicators_record, run_record
 from ldpbeam.records.run_record import Archived, RunRecord, StreamRecord, read_record
@@ -36,7 +37,8 @@ def everything() -> RunRecord:
     entries += [(("ff" * 8, 7), "read", 2), (("", None), "read", 3), (("", None), "rejected.malformed", 3)]
     accounting = Accounting.from_entries([((where, what), n) for where, what, n in entries])
     alarm = {
-        "indicator": "seeds", "attribute": "", "found": 3.0, "expected": 1.0, "p_value": 1e-9, "alarm": True
+        "indicator": "seeds", "attribute": "", "observed": 3.0, "expected": 1.0, "p_value": 1e-9,
+        "alarm": True,
     }  # fmt: skip
     record = run_record(
         RunConfig.parsed((ONE,), files=("a", "b"), output="out"),
@@ -124,21 +126,6 @@ def test_a_damaged_part_is_refused(tmp_path: Path, part: str, value: Any) -> Non
         read_record(path)
 
 
-def test_a_clock_is_kept_only_whole(tmp_path: Path) -> None:
-    for clock, kept in (
-        (CLOCK, CLOCK),
-        ({**CLOCK, "time": "soon"}, None),
-        ({"boot": "b"}, None),
-        (None, None),
-    ):
-        written = everything().as_record()
-        written["stream"]["clock"] = clock
-        (tmp_path / "run.json").write_bytes(document(written))
-        found = read_record(tmp_path / "run.json").stream
-        assert found is not None
-        assert found.clock == kept
-
-
 @pytest.mark.parametrize("method", METHODS)
 def test_what_a_method_promises_is_on_record(method: str) -> None:
     """Of frequencies what the method promises; a mean is brought into its range by all methods but none."""
@@ -149,6 +136,19 @@ def test_what_a_method_promises_is_on_record(method: str) -> None:
     one = CollectionRecord.from_record(collection_entry(replace(mean, consistency=method)))
     assert one.promises == Promises(method != "none", sums_to_one=False)
     assert one.histograms[0].is_mean
+
+
+@pytest.mark.parametrize("protocol", ["grr", "oue", "one_bit_mean"])
+def test_what_a_forged_report_moves_is_on_record(protocol: str) -> None:
+    """Up, down, and ten values together: each in its own field."""
+    agreed = collection(protocol, name="one", size=30)
+    (found,) = CollectionRecord.from_record(collection_entry(agreed)).histograms
+    expected = leverage(agreed.protocol.parts[0])
+    assert (found.up, found.down, found.ten) == (
+        expected.one_value,
+        expected.one_value_down,
+        expected.ten_values,
+    )
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,7 @@ frame.addEventListener("load", () => {{
   const tip = page.getElementById("tip");
   document.body.dataset.found = JSON.stringify({{
     charts: shown.length,
+    least: Math.min(...shown.map((chart) => chart.getBoundingClientRect().width)),
     marks: shown.map((chart) => chart.querySelectorAll("path, line, text").length),
     overflow: page.documentElement.scrollWidth - view.innerWidth,
     tip: tip.hidden ? "" : tip.textContent,
@@ -81,7 +82,7 @@ def page(tmp_path: Path) -> Path:
 def test_the_page_loads_without_a_word_in_the_console(page: Path, tmp_path: Path) -> None:
     dom, console = visit(page, tmp_path / "profile")
     assert console == []
-    assert len(re.findall(r'<svg [^>]*class="chart', dom)) > 20
+    assert len(re.findall(r'<svg [^>]*class="chart', dom)) > 15
     assert dom.count("<script") == 1
 
 
@@ -96,7 +97,8 @@ def test_charts_are_drawn_and_nothing_is_wider_than_the_window(
     match = re.search(r'data-found="([^"]*)"', dom)
     assert match is not None
     found = json.loads(html.unescape(match[1]))
-    assert found["charts"] == 6 + 6 + 6 + 5  # multiples of both, then one width of each figure
+    assert found["charts"] == page.read_text("utf-8").count('class="chart"')
+    assert found["least"] >= (300 if width < 500 else 320)  # letters can be read
     assert min(found["marks"]) > 5
     assert found["overflow"] <= 0
     assert found["tip"].startswith("epoch 0 (2026-01-01 00:00): ")

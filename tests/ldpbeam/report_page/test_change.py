@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from fractions import Fraction
 from math import sqrt
 from typing import Any
 
@@ -20,24 +19,14 @@ import pytest
 from scipy.stats import binom
 
 from ldpbeam.collection.file import parse_collection
-from ldpbeam.estimates import nearest_shares
 from ldpbeam.over_time.covariance import memo_errors, std_error_floor
 from ldpbeam.over_time.significance import adjusted, p_values
 from ldpbeam.protocols import FrequencyProtocol
-from ldpbeam.protocols.estimator import Result
 from ldpbeam.protocols.part_estimator import PartEstimator
-from ldpbeam.records.collection_record import (
-    CollectionRecord,
-    GuaranteeRecord,
-    HistogramRecord,
-    collection_entry,
-)
 from ldpbeam.report_page.estimates import Snapshot
-from ldpbeam.report_page.significance import FALSE_ALARM, Noise, Standing, changed, discoveries
+from ldpbeam.report_page.significance import FALSE_ALARM, Standing, changed, discoveries
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.words import RandomWords
-from ldpbeam.support import SupportProbabilities
-from tests.narrow import frequencies
 
 Deal = Callable[[np.ndarray, int, int, np.random.Generator], np.ndarray]
 
@@ -65,15 +54,9 @@ def everybody(values: np.ndarray, epoch: int, epochs: int, draw: np.random.Gener
 SCENARIOS: list[Deal] = [nobody, once, a_few, everybody]
 
 
-def noise(protocol: str, size: int) -> Noise:
-    """As the record of a collection has it."""
-    text = f"name: a\ndomain: {{size: {size}}}\nepoch: {{length: 1h}}\n{protocol}"
-    record = CollectionRecord.from_record(collection_entry(parse_collection(text)))
-    return Noise(record.histograms[0], record.guarantee)
-
-
 def snapshot(epoch: int, kind: FrequencyProtocol[Any], counts: np.ndarray, n: int) -> Snapshot:
-    found = kind.estimator.estimate(counts, n)
+    """As a run publishes it."""
+    found, errors = kind.estimator.estimate(counts, n), memo_errors(PartEstimator(kind))
     nothing = np.full(found.frequency.size, np.nan)
     return Snapshot(
         epoch=epoch,
@@ -89,7 +72,7 @@ def snapshot(epoch: int, kind: FrequencyProtocol[Any], counts: np.ndarray, n: in
         support=found.support,
         estimate=found.frequency,
         std_error=found.std_error,
-        floor=nothing,
+        floor=std_error_floor(errors, found.frequency, found.n, found.std_error),
         low=nothing,
         high=nothing,
         consistent=nothing,
@@ -135,15 +118,16 @@ def fleet_of(
         yield snapshot(epoch, kind, counts, devices)
 
 
-def jumps(noise: list[Noise], snapshots: Iterator[Snapshot], epochs: int) -> list[np.ndarray]:
-    """z of every value's change, by the error that each noise leads to."""
-    found = [Standing(epochs // 2, one) for one in noise]
+def jumps(snapshots: Iterator[Snapshot], epochs: int) -> tuple[np.ndarray, np.ndarray]:
+    """z of every value's change, and what it would be if errors of different epochs were independent."""
+    found = Standing(epochs // 2), Standing(epochs // 2)
     size = 0
     for place, item in enumerate(snapshots):
         size = item.values.size
-        for standing in found:
-            standing.add(place, item, 1 / size)
-    return [np.array([standing.of(value)[1] for value in range(size)]) for standing in found]
+        for standing, one in zip(found, (item, replace(item, floor=np.zeros(size))), strict=True):
+            standing.add(place, one, 1 / size)
+    safe, naive = (np.array([standing.of(value)[1] for value in range(size)]) for standing in found)
+    return safe, naive
 
 
 UNARY = "protocol: l_osue\nepsilon_longitudinal: 2.0\nepsilon_first: 1.0\n"
@@ -151,21 +135,6 @@ NEAR = "protocol: l_osue\nepsilon_longitudinal: 2.0\nepsilon_first: 1.8\n"
 HASHED = "protocol: loloha\ng: 3\nepsilon_longitudinal: 2.0\nepsilon_first: 1.0\n"
 BARE = "protocol: dbitflip_pm\nd: 30\nepsilon_longitudinal: 2.0\n"
 DEPLOYED = "protocol: rappor\nepsilon_longitudinal: 2.0\n"
-
-INDEPENDENT = Noise(HistogramRecord("", "", Result.FREQUENCIES, 9), GuaranteeRecord(per_report=True))
-"""What the page took for granted: no memo, so that errors of different epochs are independent."""
-
-
-@pytest.mark.parametrize("protocol", [UNARY, NEAR, HASHED, BARE, DEPLOYED])
-def test_what_results_say_is_what_the_record_says(protocol: str) -> None:
-    """So whatever the fleets here show of the record's share holds of the results' floor."""
-    text = f"name: a\ndomain: {{size: 40}}\nepoch: {{length: 1h}}\n{protocol}"
-    kind = parse_collection(text).protocol
-    assert isinstance(kind, FrequencyProtocol)
-    found = kind.estimator.estimate(np.arange(kind.counter.counts_length, dtype=np.int64) % 7 + 60, 500)
-    stated = std_error_floor(memo_errors(PartEstimator(kind)), found.frequency, found.n, found.std_error)
-    kept = found.std_error**2 * noise(protocol, 40).share(nearest_shares(found.frequency))
-    assert stated**2 == pytest.approx(kept, rel=1e-9)
 
 
 def known(estimate: float, error: float, floor: float) -> Snapshot:
@@ -177,28 +146,24 @@ def known(estimate: float, error: float, floor: float) -> Snapshot:
         plain,
         estimate=np.array([estimate, 0.5]),
         std_error=np.array([error, 0.1]),
-        floor=np.array([floor, np.nan]),
+        floor=np.array([floor, 0.1]),
     )
 
 
-def test_what_results_say_of_their_errors_goes_before_what_the_record_says() -> None:
-    """Two epochs in each half: V = 0.04, F = 0.01, so 2F + (V − F)(1/2 + 1/2) = 0.05."""
-    for other in (INDEPENDENT, noise(HASHED, 2)):
-        standing = Standing(2, other)
-        for place, estimate in enumerate([0.1, 0.1, 0.3, 0.3]):
-            standing.add(place, known(estimate, 0.2, 0.1), 0.5)
-        assert standing.of(0)[1] == pytest.approx(0.2 / sqrt(0.05))
-    silent = Standing(2, INDEPENDENT)
+@pytest.mark.parametrize(("floor", "variance"), [(0.1, 0.05), (0.0, 0.04), (np.nan, 0.08)])
+def test_what_may_repeat_itself_is_what_results_say_or_all_of_it(floor: float, variance: float) -> None:
+    """Two epochs in each half: V = 0.04, and 2F + (V − F)(1/2 + 1/2) = 0.05 where F = 0.01."""
+    standing = Standing(2)
     for place, estimate in enumerate([0.1, 0.1, 0.3, 0.3]):
-        silent.add(place, known(estimate, 0.2, np.nan), 0.5)
-    assert silent.of(0)[1] == pytest.approx(0.2 / 0.2)
+        standing.add(place, known(estimate, 0.2, floor), 0.5)
+    assert standing.of(0)[1] == pytest.approx(0.2 / sqrt(variance))
 
 
 def test_the_distance_is_the_mean_over_the_epochs_that_have_an_estimate() -> None:
     """In standard errors, of which each epoch has its own."""
-    standing = Standing(2, INDEPENDENT)
+    standing = Standing(2)
     for place, (estimate, error) in enumerate([(0.1, 0.2), (0.1, 0.1), (np.nan, 0.2), (0.7, 0.2)]):
-        standing.add(place, known(estimate, error, np.nan), 0.5)
+        standing.add(place, known(estimate, error, 0.0), 0.5)
     assert standing.of(0)[0] == pytest.approx((-2 - 4 + 1) / 3)
     assert standing.of(1)[0] == 0
 
@@ -206,12 +171,12 @@ def test_the_distance_is_the_mean_over_the_epochs_that_have_an_estimate() -> Non
 @pytest.mark.parametrize(("jump", "order"), [(2.5, [0, 1]), (3.2, [1, 0])])
 def test_what_is_furthest_from_1_over_k_or_changed_most_comes_first(jump: float, order: list[int]) -> None:
     """One value lies a standard error above it in each of 8 epochs: √8 = 2.83 of them in all."""
-    standing = Standing(4, INDEPENDENT)
+    standing = Standing(4)
     error = 0.1
     for place in range(8):
         half = jump * error * sqrt(1 / 4 + 1 / 4) / 2
         other = 0.5 + (half if place >= 4 else -half)
-        one = known(0.5 + error, error, np.nan)
+        one = replace(known(0.5 + error, error, 0.0), floor=np.zeros(2))
         standing.add(place, replace(one, estimate=np.array([0.5 + error, other])), 0.5)
     assert standing.of(0)[:2] == pytest.approx((1, 0))
     assert standing.of(1)[:2] == pytest.approx((0, jump))
@@ -225,10 +190,9 @@ def most(values: int) -> int:
 
 def alarms(protocol: str, size: int, devices: int, epochs: int, deal: Deal, fleets: int) -> tuple[int, int]:
     """Values beyond three standard errors, by the page's form and by the independent one."""
-    both = [noise(protocol, size), INDEPENDENT]
     safe = naive = 0
     for seed in range(fleets):
-        found = jumps(both, fleet_of(protocol, size, devices, epochs, deal, seed), epochs)
+        found = jumps(fleet_of(protocol, size, devices, epochs, deal, seed), epochs)
         safe, naive = (
             total + int((np.abs(z) > 3).sum()) for total, z in zip((safe, naive), found, strict=True)
         )
@@ -262,58 +226,9 @@ def test_what_rose_is_seen(protocol: str) -> None:
     """The test above could be passed by never saying anything."""
     size, epochs = 100, 16
     found = fleet_of(protocol, size, 1500, epochs, a_few, 3, rising=600)
-    (z,) = jumps([noise(protocol, size)], found, epochs)
+    z, _ = jumps(found, epochs)
     assert changed(z)[-1]
     assert z[-1] == z.max()
-
-
-HALF = SupportProbabilities(Fraction(1, 2), Fraction(1, 4))
-
-
-@pytest.mark.parametrize(
-    ("said", "share"),
-    [
-        ((None, None, None), 1.0),
-        ((None, None, False), 1.0),
-        ((None, None, True), 0.0),
-        ((HALF, None, None), 0.0),
-        ((HALF, None, False), 0.0),
-        ((HALF, HALF, False), 1.0),
-    ],
-)
-def test_where_a_run_does_not_say_what_lasts_all_of_it_may(said: tuple[Any, Any, Any], share: float) -> None:
-    support, lasting, per_report = said
-    guarantee = None if per_report is None else GuaranteeRecord(per_report=per_report)
-    noise = Noise(HistogramRecord("", "", Result.FREQUENCIES, 9, support, lasting), guarantee)
-    assert noise.share(np.array([-0.1, 0.0, 0.5, 1.2])).tolist() == pytest.approx([share] * 4)
-
-
-def test_the_share_that_lasts_is_that_of_the_permanent_round() -> None:
-    """Against the known correlations at frequency 0, and V_one from the channel itself."""
-    for protocol, correlation in ((UNARY, 0.20), (NEAR, 0.76), (HASHED, 0.28), (DEPLOYED, 0.21), (BARE, 1.0)):
-        share = noise(protocol, 100).share(np.zeros(1))[0]
-        assert share == pytest.approx(correlation, abs=0.01)
-    for name in ("grr", "olh", "oue"):
-        assert noise(f"protocol: {name}\nepsilon: 1.0\n", 100).share(np.full(1, 0.3)) == [0.0]
-
-
-def test_which_attribute_a_device_drew_lasts_too() -> None:
-    """With one attribute of two, reported afresh: (1 − 1/2) f(1 − f) of the variance stays."""
-    text = (
-        "name: a\nepoch: {length: 1h}\nprotocol: grr\nepsilon: 3.0\nallocation: sample\n"
-        "attributes:\n  - {name: x, domain: {size: 4}}\n  - {name: y, domain: {size: 4}}\n"
-    )
-    agreed = parse_collection(text)
-    record = CollectionRecord.from_record(collection_entry(agreed))
-    (shown, _) = record.histograms
-    assert (shown.attribute, shown.protocol) == ("x", "sample · grr")
-    assert shown.lasting is not None
-    part = frequencies(agreed.protocol.parts[0])
-    own, other = float(part.estimator.support.own), float(part.estimator.support.other)
-    f = 0.3
-    drawn = 0.5 * f * (1 - f)
-    spread = (f * own * (1 - own) + (1 - f) * other * (1 - other)) / (own - other) ** 2
-    assert Noise(shown, record.guarantee).share(np.array([f]))[0] == pytest.approx(drawn / (drawn + spread))
 
 
 def test_the_more_values_a_page_looks_at_the_more_it_takes() -> None:
@@ -329,7 +244,7 @@ def test_the_more_values_a_page_looks_at_the_more_it_takes() -> None:
 
 
 def test_a_page_names_the_values_that_changed() -> None:
-    standing = Standing(4, noise(UNARY, 100))
+    standing = Standing(4)
     for place, item in enumerate(fleet_of(UNARY, 100, 1500, 16, a_few, 3, rising=600)):
         standing.add(place, item, 0.01)
     z = np.array([standing.of(value)[1] for value in range(100)])

@@ -186,18 +186,6 @@ def test_a_damaged_number_is_named_and_no_other_is_given(content: str, tmp_path:
         newest_number(str(tmp_path), AGREED, 12)
 
 
-def test_files_of_earlier_versions_can_be_read() -> None:
-    """They have neither indicators nor digests of contents."""
-    record = EPOCH.as_record()
-    for revision in record["revisions"]:
-        del revision["indicators"], revision["content"]
-    found = EpochAccounting.from_record(record)
-    assert found == replace(
-        EPOCH, revisions=tuple(replace(one, indicators=[], content="") for one in (FIRST, SECOND))
-    )
-    assert found.indicators == []
-
-
 def test_the_newest_revision_speaks_for_an_epoch() -> None:
     assert EPOCH.newest == SECOND
     assert EPOCH.indicators == []

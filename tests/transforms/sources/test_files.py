@@ -168,7 +168,7 @@ def test_pieces_are_put_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         found: list[tuple[str, int]] = []
         for element in ReadFiles().process(str(path)):
             if isinstance(element, Chunk):
-                found += [("record", element.base + int(o)) for o in element.found.offsets]
+                found += [("record", element.base + int(o)) for o in element.frames.offsets]
             else:
                 assert isinstance(element, BadSource)
                 found.append((element.reason.value, element.place))
@@ -321,7 +321,7 @@ def test_reports_keep_no_more_memory_than_their_file_has(tmp_path: Path) -> None
     path = tmp_path / "in"
     path.write_bytes(valid("report"))
     (chunk,) = ReadFiles().process(str(path))
-    held = of_kind(Chunk, chunk).found.buffer
+    held = of_kind(Chunk, chunk).frames.buffer
     while held.base is not None:
         held = held.base
     assert held.nbytes == path.stat().st_size

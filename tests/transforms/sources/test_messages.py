@@ -37,7 +37,7 @@ class _Records(beam.DoFn):
     def process(
         self, chunk: Any, window: Any = beam.DoFn.WindowParam
     ) -> Iterator[tuple[bytes, int | None, bool]]:
-        found = chunk.found
+        found = chunk.frames
         arrivals = [None] * len(found.offsets) if chunk.arrivals is None else chunk.arrivals.tolist()
         for start, length, arrival in zip(found.offsets, found.lengths, arrivals, strict=True):
             record = found.buffer[start : start + length].tobytes()

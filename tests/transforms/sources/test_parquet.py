@@ -200,7 +200,7 @@ def everything(path: Path, allowed: int | None = None) -> list[Any]:
         elif isinstance(element, BadSource):
             found.append(element)
         else:
-            found.append(element.found.buffer.tobytes())  # what begins otherwise is no Parquet
+            found.append(element.frames.buffer.tobytes())  # what begins otherwise is no Parquet
     return found
 
 

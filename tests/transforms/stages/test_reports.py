@@ -87,7 +87,7 @@ def test_large_batches_lie_where_they_were_read() -> None:
     }
     for _, parts in found:
         for part in parts:
-            assert np.shares_memory(part.payloads, piece.found.buffer)
+            assert np.shares_memory(part.payloads, piece.frames.buffer)
 
 
 def _batch(n: int, *, wrong: int = 0, parts: int = 1, digest: int = ONE) -> bytes:
@@ -157,7 +157,7 @@ def test_a_rejected_message_is_known_by_its_name_or_else_by_its_place() -> None:
     piece = Chunk("here", 0, codec.joined(messages), names=("a", "b", "", "", "e"))
     found = [one.value for one in AdmitPieces(AGREED).process(piece) if one.tag == REJECTED]
     assert sorted((one.source, one.place) for one in found) == [
-        ("here", int(piece.found.offsets[3])),
+        ("here", int(piece.frames.offsets[3])),
         ("here/messages/b", 0),
         ("here/messages/e", 0),
     ]

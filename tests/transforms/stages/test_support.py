@@ -241,8 +241,8 @@ def test_sizes_are_known_without_encoding(tmp_path: Path) -> None:
     assert coder.estimate_size(piece) == (tmp_path / "in").stat().st_size
     assert coder.estimate_size(BadSource("there", Reason.EMPTY_FILE)) == 0
     back = coder.decode(coder.encode(piece))
-    assert back.found.buffer.tobytes() == piece.found.buffer.tobytes()
-    assert back.found.offsets.tolist() == piece.found.offsets.tolist()
+    assert back.frames.buffer.tobytes() == piece.frames.buffer.tobytes()
+    assert back.frames.offsets.tolist() == piece.frames.offsets.tolist()
     assert read_files(ReadLimits()).get_type_hints().simple_output_type("Read") is Piece
 
 

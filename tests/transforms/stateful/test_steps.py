@@ -38,11 +38,10 @@ from ldpbeam.transforms.stateful import count_shard
 from ldpbeam.transforms.stateful.count_shard import FORGET_AFTER, CountShard, ShardState
 from ldpbeam.transforms.stateful.state import ShardCount, read_state, write_state
 from ldpbeam.transforms.stateful.sum_shards import EpochState, SumShards
-from ldpbeam.wire import report_pb2
 from tests.conftest import REPOSITORY
 from tests.narrow import present
 from tests.pipelines.running import collection, execute, fleet, found_support, with_duplicates, write
-from tests.reference.counting import count_support
+from tests.reference.stream import batch_message
 from tests.transcripts.machine import FOREVER, Cells, FakeBag, FakeCell, Machine, Sent, call, expected_of
 from tests.transcripts.state import generate as golden
 from tests.transforms.graphs import labels
@@ -75,7 +74,7 @@ SENT: list[tuple[int, ReportColumns]] = [(c.digest, batch) for c in BOTH for bat
 
 def agree(found: Machine, sent: Iterable[Sent], deduplicate: bool = True) -> None:
     """What was told last is what the rules say, bit by bit, and every epoch is closed."""
-    wanted = expected_of(found.collections.values(), sent, count_support, deduplicate)
+    wanted = expected_of(found.collections.values(), sent, deduplicate)
     last = {
         key: (support.reports, counts_of(found, key[0], support), books)
         for key, (support, books) in found.final().items()
@@ -94,7 +93,7 @@ def counts_of(found: Machine, digest: str, support: Any) -> list[int]:
 
 @cache
 def in_time() -> dict[tuple[str, int], tuple[int, list[int], dict[str, object]]]:
-    return expected_of(BOTH, [(d, b, END - 1) for d, b in SENT], count_support)
+    return expected_of(BOTH, [(d, b, END - 1) for d, b in SENT])
 
 
 # --- whatever the order
@@ -826,13 +825,6 @@ def test_closing_without_clearing_is_found() -> None:
 # --- on runners
 
 
-def message(digest: int, batch: ReportColumns) -> bytes:
-    many = report_pb2.ReportBatch(digest=digest, epoch=batch.epoch, count=len(batch.report_ids))
-    many.report_ids.extend(batch.report_ids.tolist())
-    many.payloads = batch.payloads.tobytes()
-    return many.SerializeToString()
-
-
 def published(output: Path) -> dict[tuple[str, int], tuple[int, list[int], dict[str, object]]]:
     """(counted, support, books) of the last revision of every epoch; all of them closed."""
     import pyarrow.parquet as pq
@@ -852,7 +844,13 @@ def published(output: Path) -> dict[tuple[str, int], tuple[int, list[int], dict[
 def test_a_runner_publishes_what_the_rules_say(runner: str, tmp_path: Path) -> None:
     """Two collections, bounded input on one runner and a stream on the other: the same graph."""
     config = RunConfig.parsed(BOTH, output=str(tmp_path), shard_bits=1, job="job")
-    values = [TimestampedValue(message(d, b), Timestamp(seconds=3600 * b.epoch + 60)) for d, b in SENT]
+    values = [
+        TimestampedValue(
+            batch_message(d, b.epoch, b.report_ids.tolist(), b.payloads.tobytes()),
+            Timestamp(seconds=3600 * b.epoch + 60),
+        )
+        for d, b in SENT
+    ]
     streaming_options = ["--streaming"] if runner == "BundleBasedDirectRunner" else []
     with beam.Pipeline(runner=runner, options=PipelineOptions(streaming_options)) as pipeline:
         if streaming_options:

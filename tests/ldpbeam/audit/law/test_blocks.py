@@ -27,8 +27,8 @@ MEMOISED = ["l_grr", "l_osue", "bilo", "dbitflip_pm", "one_bit_rrpm", "rrpm_flip
 def test_two_blocks_agree_as_often_as_enumeration_has_it(name: str, value: int) -> None:
     """Every stratum, permanent answer and pair of blocks of two reports."""
     for view in views_of(model_of(COLLECTIONS[name].protocol)):
-        together = Blocks(view, value, 2, kept=True)
-        apart = Blocks(view, value, 2, kept=False)
+        together = Blocks(view, value, 2, memoised=True)
+        apart = Blocks(view, value, 2, memoised=False)
         kept = drawn = 0.0
         for number, stratum in enumerate(view.strata):
             own, ones = 0.0, 0.0
@@ -49,25 +49,25 @@ def test_two_blocks_agree_as_often_as_enumeration_has_it(name: str, value: int) 
 
 def test_the_rule_tells_best_what_it_is_for() -> None:
     answers, rates = (0.6, 0.4), ((0.8, 0.2), (0.3, 0.7))
-    for kept in (True, False):
-        rule = decide(answers, rates, 5, kept=kept)
-        true, stated = (rule.apart, rule.kept) if kept else (rule.kept, rule.apart)
+    for memoised in (True, False):
+        rule = decide(answers, rates, 5, memoised=memoised)
+        true, stated = (rule.apart, rule.same) if memoised else (rule.same, rule.apart)
         for least in range(1, 6):
             high = [float(binom.sf(least - 1, 5, row[1])) for row in rates]
             same = sum(p * (h * h + (1 - h) ** 2) for p, h in zip(answers, high, strict=True))
             one = sum(p * h for p, h in zip(answers, high, strict=True))
             new = one**2 + (1 - one) ** 2
-            worth = divergence(new, same) if kept else divergence(same, new)
+            worth = divergence(new, same) if memoised else divergence(same, new)
             assert divergence(true, stated) >= worth - 1e-12
 
 
 def test_blocks_are_as_short_as_they_may_be() -> None:
     (view,) = views_of(model_of(of("l_osue", epsilon_longitudinal=4.0, epsilon_first=3.5).protocol))
-    (short,) = sized(view, (1,), 128, 60, kept=True)
+    (short,) = sized(view, (1,), 128, 60, memoised=True)
     (weak,) = views_of(model_of(of("l_osue", epsilon_longitudinal=4.0, epsilon_first=0.3).protocol))
-    (long,) = sized(weak, (1,), 128, 60, kept=True)
+    (long,) = sized(weak, (1,), 128, 60, memoised=True)
     assert short.size < 6 < long.size <= 60
-    assert sized(view, (0, 1), 128, 1, kept=True)[0].size == 1
+    assert sized(view, (0, 1), 128, 1, memoised=True)[0].size == 1
 
 
 def test_chernoff_is_no_smaller_than_the_exact_tails() -> None:

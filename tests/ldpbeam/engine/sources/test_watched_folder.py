@@ -56,7 +56,7 @@ class Bench:
     def __init__(self, tmp_path: Path, **settings: Any) -> None:
         self.folder, self.output = tmp_path / "reports", tmp_path / "out"
         self.clock = Clock(100.0)
-        self.settings = {"settle": 2.0, "land_every": 1.0, **settings}
+        self.settings = {"watermark_delay": 2.0, "land_every": 1.0, **settings}
         self.store = self.collector()
         self.engine: LocalStream | None = None
         self.start()
@@ -288,7 +288,9 @@ def test_results_are_those_of_a_stream_with_the_same_arrivals(tmp_path: Path) ->
     bench = Bench(tmp_path)
     other = tmp_path / "broker"
     broker = Broker(bench.clock)
-    config = RunConfig.parsed((ONE,), output=str(other), subscription="s", settle=2.0, land_every=1.0)
+    config = RunConfig.parsed(
+        (ONE,), output=str(other), subscription="s", watermark_delay=2.0, land_every=1.0
+    )
     engine = LocalStream(config, broker, bench.clock, bench.clock)
     sent = [
         (10, 0, range(10)),

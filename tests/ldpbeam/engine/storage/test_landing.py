@@ -211,8 +211,8 @@ def test_refused_messages_of_many_segments_lie_together(output: Path) -> None:
         assert [number for number in range(1, 20) if one.refused(number)] == [1, 3, 5, 7, 9, 11, 13, 15]
 
     def left(horizon: int) -> list[int]:
-        state(output).settle(
-            clock={}, horizon=horizon * minute, keep=9, forget_before=0, exists=lambda name: True
+        state(output).maintain(
+            clock={}, horizon=horizon * minute, in_memory=9, forget_before=0, exists=lambda name: True
         )
         again = state(output)
         return [number for number in range(1, 20) if again.refused(number)]
@@ -259,7 +259,7 @@ def test_a_closed_epoch_stays_closed() -> None:
 
 def engine(output: Path, clock: Clock, broker: Broker, *given: Collection, **more: Any) -> LocalStream:
     config = RunConfig.parsed(
-        given or (ONE, TWO), output=str(output), subscription="s", settle=1.0, land_every=0.5, **more
+        given or (ONE, TWO), output=str(output), subscription="s", watermark_delay=1.0, land_every=0.5, **more
     )
     made = LocalStream(config, broker, clock, clock)
     made._landing.unlock()  # as the kernel does when a process dies; these engines are never stopped
@@ -360,7 +360,9 @@ def test_much_is_removed_in_parts_and_its_room_is_used_again(output: Path) -> No
             rows = []
             while known.landed:
                 rows.append(known.landed_rows)
-                known.settle(clock={}, horizon=1 << 62, keep=99, forget_before=0, exists=lambda name: True)
+                known.maintain(
+                    clock={}, horizon=1 << 62, in_memory=99, forget_before=0, exists=lambda name: True
+                )
             assert rows == [10, 4], rows
             sizes.append(known._landing.path.stat().st_size)
     assert sizes[-1] <= 1.5 * sizes[1], sizes

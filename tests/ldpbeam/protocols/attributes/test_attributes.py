@@ -309,18 +309,18 @@ def test_what_a_response_says_about_each_attribute() -> None:
     sample, split = (build(allocation, "grr", (3, 300, 5)) for allocation in ("sample", "split"))
     for seed in range(3):
         response, _ = sample.device.privatize((2, 299, 4), Memo(seed, parts=(Memo(),)), SystemRandomness())
-        ((attribute, said),) = sample.device.said_about(response).items()
+        ((attribute, said),) = sample.device.responses_by_attribute(response).items()
         assert (attribute, said) == (seed, sample.device.decode(sample.device.encode(response)).response)
     response, _ = split.device.privatize(
         (2, 299, 4), split.device.new_memo(SystemRandomness()), SystemRandomness()
     )
     encoded = [
         split.parts[index].device.encode(said)
-        for index, said in sorted(split.device.said_about(response).items())
+        for index, said in sorted(split.device.responses_by_attribute(response).items())
     ]
     assert b"".join(encoded) == split.device.encode(response)
     alone = split.parts[0]
-    assert alone.device.said_about(1) == {0: 1}
+    assert alone.device.responses_by_attribute(1) == {0: 1}
 
 
 def test_the_estimates_know_that_devices_were_sampled() -> None:
