@@ -116,26 +116,28 @@ lock: ## resolve the newest allowed versions again and write requirements/
 	$(COMPILE) -c "$$tmp/all.txt" "$$tmp/installer.in" > "$$tmp/installer.txt"; \
 	$(COMPILE) -c "$$tmp/all.txt" --extra page --extra collect --no-emit-package ldpbeam pyproject.toml "$$tmp/installer.in" > "$$tmp/user.txt"; \
 	$(COMPILE) -c "$$tmp/all.txt" --extra gcp --no-emit-package ldpbeam pyproject.toml "$$tmp/installer.in" > "$$tmp/gcp.txt"; \
+	printf 'cyclonedx-bom\npip-licenses\n' > "$$tmp/sbom.in"; \
 	printf 'nbclient\nnbformat\nipykernel\n' > "$$tmp/notebooks.in"; \
 	printf 'mkdocs-material\nmkdocstrings-python\n' > "$$tmp/docs.in"; \
-	$(COMPILE) -c "$$tmp/all.txt" "$$tmp/notebooks.in" > "$$tmp/notebooks.txt"; \
-	$(COMPILE) -c "$$tmp/all.txt" "$$tmp/docs.in" > "$$tmp/docs.txt"; \
-	for name in all user gcp notebooks docs installer; do \
+	for name in sbom notebooks docs; do $(COMPILE) -c "$$tmp/all.txt" "$$tmp/$$name.in" > "$$tmp/$$name.txt"; done; \
+	for name in all user gcp sbom notebooks docs installer; do \
 	  { echo "# Exact versions and hashes for every declared version of Python. Written by 'make lock'; edit pyproject.toml."; \
 	    cat "$$tmp/$$name.txt"; } > requirements/$$name.txt; \
 	done
 
-# In an environment that has what users get, and nothing else.
+# Of an environment that has what users get, and nothing else; by tools in one of their own: with them in .venv
+# jsonschema, which Altair imports, would read a grammar at each start, which takes a second.
 sbom: $(STAMP) ## list all that an installation brings (dist/sbom.cdx.json), and its licences
 	@set -e; tmp=$$(mktemp -d); trap 'rm -rf "$$tmp"' EXIT; mkdir -p dist; \
-	$(BIN)/python -m venv --without-pip "$$tmp/venv"; \
+	for name in venv tools; do $(BIN)/python -m venv --without-pip "$$tmp/$$name"; done; \
+	$(BIN)/uv pip install --quiet --system-certs --python "$$tmp/tools/bin/python" --require-hashes -r requirements/sbom.txt; \
 	$(BIN)/uv pip install --quiet --system-certs --python "$$tmp/venv/bin/python" --require-hashes -r requirements/user.txt -r requirements/gcp.txt; \
 	$(BIN)/uv pip install --quiet --python "$$tmp/venv/bin/python" --no-deps .; \
 	$(BIN)/uv pip uninstall --quiet --python "$$tmp/venv/bin/python" uv setuptools; \
-	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --output-file dist/sbom.cdx.json "$$tmp/venv/bin/python"; \
-	$(BIN)/pip-licenses --python "$$tmp/venv/bin/python" --from mixed --order license --format plain --output-file dist/licences.txt \
+	"$$tmp/tools/bin/cyclonedx-py" environment --pyproject pyproject.toml --output-reproducible --output-file dist/sbom.cdx.json "$$tmp/venv/bin/python"; \
+	"$$tmp/tools/bin/pip-licenses" --python "$$tmp/venv/bin/python" --from mixed --order license --format plain --output-file dist/licences.txt \
 	  --partial-match --allow-only "Apache;MIT;BSD;ISC;PSF;Python Software Foundation;MPL;Mozilla;CC0;Unlicense;The Unlicense;Zlib;HPND;0BSD" >/dev/null; \
-	$(BIN)/pip-licenses --python "$$tmp/venv/bin/python" --from mixed --summary; \
+	"$$tmp/tools/bin/pip-licenses" --python "$$tmp/venv/bin/python" --from mixed --summary; \
 	echo "dist/sbom.cdx.json and dist/licences.txt say what an installation brings"
 
 # --- for users

@@ -175,7 +175,7 @@ def publish(collection: Collection, data: DataSet, path: Path, epochs: int | Non
     from ldpbeam.pipelines.run import run
     from ldpbeam.simulators.deliver.simulate import simulate
     from ldpbeam.simulators.population.specs import population
-    from ldpbeam.simulators.words import RandomWords
+    from ldpbeam.simulators.random_words import RandomWords
 
     spec = data.spec.replace("FILE", str(path))
     domain = collection.domain

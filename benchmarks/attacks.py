@@ -30,9 +30,9 @@ from ldpbeam.audit.audit import FALSE_ALARM
 from ldpbeam.audit.checks.evidence import bounds_of
 from ldpbeam.audit.checks.outcome import Check, judge
 from ldpbeam.audit.client.clients import Memoised, PythonClient
-from ldpbeam.audit.client.draws import Read, read_histories
+from ldpbeam.audit.client.draws import ReportLog, read_histories
 from ldpbeam.audit.law.pairs import model_of
-from ldpbeam.audit.standard import one_collection
+from ldpbeam.audit.standard_collections import one_collection
 from ldpbeam.client import Device
 from ldpbeam.collection.collection import Collection
 from ldpbeam.wire import report_pb2
@@ -254,7 +254,7 @@ def bounds(draws: int) -> None:
         model = model_of(collection.protocol)
         with TemporaryDirectory() as folder:
             client = PythonClient(collection, Memoised("stored"), Path(folder))
-            counts = read_histories(client, collection, model, draws, Read(collection))
+            counts = read_histories(client, collection, model, draws, ReportLog(collection))
         found = [one for one in bounds_of(collection.protocol, model, counts) if one.check is Check.BOUND]
         for bound, level in zip(found, judge(found, [], [], FALSE_ALARM * len(found) / 100)[1], strict=True):
             assert level.holds

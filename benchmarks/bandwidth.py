@@ -26,7 +26,7 @@ from ldpbeam.arrays import Bytes
 from ldpbeam.kernels.jit import kernel
 from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
-from ldpbeam.simulators.words import RandomWords
+from ldpbeam.simulators.random_words import RandomWords
 
 _PIECE = 4 << 20
 _DEVICES = 1 << 14

@@ -22,7 +22,7 @@ from typing import Literal
 
 from ldpbeam.client import Device
 from ldpbeam.client.device import Policy
-from ldpbeam.client.drawn import DerivedDraws, StoredDraws
+from ldpbeam.client.report_draws import DerivedDraws, StoredDraws
 from ldpbeam.client.state import pack_state
 from ldpbeam.client.storage import MemoryStorage
 from ldpbeam.collection.collection import Collection

@@ -27,7 +27,7 @@ from ldpbeam.arrays import Ints
 from ldpbeam.estimates import FEW, estimate, tie_breakers
 from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
-from ldpbeam.simulators.words import RandomWords
+from ldpbeam.simulators.random_words import RandomWords
 
 _SIZES = (20, 96, 360, 1412)
 _REPORTS = (10_000, 30_000, 100_000, 300_000)

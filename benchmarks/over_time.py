@@ -29,7 +29,7 @@ from ldpbeam.protocols import LocalProtocol, Parameters, protocol
 from ldpbeam.protocols.attributes.allocate import allocate
 from ldpbeam.protocols.part_estimator import part_estimators
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
-from ldpbeam.simulators.words import RandomWords
+from ldpbeam.simulators.random_words import RandomWords
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

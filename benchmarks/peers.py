@@ -37,7 +37,7 @@ import numpy as np
 from ldpbeam.estimates import tie_breakers
 from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
-from ldpbeam.simulators.words import RandomWords
+from ldpbeam.simulators.random_words import RandomWords
 
 _SHAPES = {"Syn": (10_000, 360), "Adult": (45_222, 96), "DB_MT": (10_336, 1412)}
 _PERMANENT, _FIRST = 3.0, 1.8

@@ -23,7 +23,7 @@ from ldpbeam.planning.needs import FrequencyNeeds, zipf
 from ldpbeam.planning.plan import ALIKE, Plan, Row, make_plan
 from ldpbeam.protocols import FrequencyProtocol
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
-from ldpbeam.simulators.words import RandomWords
+from ldpbeam.simulators.random_words import RandomWords
 
 CLOSE = 1.2
 """Errors within this factor of the least predicted one are measured finely."""

@@ -28,7 +28,7 @@ from ldpbeam.planning.spread import WIDE
 from ldpbeam.protocols.part_estimator import PartEstimator
 from ldpbeam.simulators.participation import silenced
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
-from ldpbeam.simulators.words import RandomWords
+from ldpbeam.simulators.random_words import RandomWords
 
 GROUPS, DEVICES = 1000, 300
 CLOSE = 1.3

@@ -513,8 +513,8 @@ def outage(segments: int) -> None:
     from unittest import mock
 
     from ldpbeam.engine.engine import LocalStream
-    from ldpbeam.engine.storage.judged import judge
     from ldpbeam.engine.storage.landing import Landing
+    from ldpbeam.engine.storage.segment import judge
     from ldpbeam.engine.storage.stream_state import StreamState
     from ldpbeam.schedule import Schedule
 

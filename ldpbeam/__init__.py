@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ldpbeam.reports import Admission, ReportColumns
     from ldpbeam.simulators.fleet import Fleet, Values
     from ldpbeam.sums.front import cumulative_shares, group_changes, group_shares, quantiles, value_mean
-    from ldpbeam.sums.pooled import pooled
+    from ldpbeam.sums.pooling import pooled
 
 __version__ = "0.2.0.dev0"
 
@@ -55,7 +55,7 @@ _HOMES = {
     "group_shares": "ldpbeam.sums.front",
     "load_collection": "ldpbeam.collection.file",
     "parse_collection": "ldpbeam.collection.file",
-    "pooled": "ldpbeam.sums.pooled",
+    "pooled": "ldpbeam.sums.pooling",
     "protocol": "ldpbeam.protocols",
     "quantiles": "ldpbeam.sums.front",
     "result_of_epoch": "ldpbeam.epoch_result",

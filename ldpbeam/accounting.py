@@ -54,7 +54,7 @@ class Account:
     repeated: int = 0
 
     def add(self, what: str, count: int) -> None:
-        """Book ``count`` records."""
+        """Add ``count`` records."""
         if what.startswith("rejected."):
             self.rejected[what.removeprefix("rejected.")] += count
         else:
@@ -98,7 +98,7 @@ class Account:
 
     @property
     def pending(self) -> int:
-        """Records read and not yet booked elsewhere: none once an epoch is closed or a run has finished."""
+        """Records of which nothing else is known yet: none once an epoch is closed or a run has finished."""
         return self.read - self.counted - self.late - self.duplicate - sum(self.rejected.values())
 
     @property

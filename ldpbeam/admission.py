@@ -281,7 +281,16 @@ class Admission:
         missing: int | None = None,
         detail: str = "",
     ) -> None:
-        """Count something that is no report at all as records read and rejected."""
+        """Count something that is no report at all as records read and rejected.
+
+        Args:
+            reason: why.
+            source: file or topic.
+            place: bytes, or rows, before it in its source; -1 where it has none.
+            count: how many records were read.
+            missing: bytes that the record lacks, where its file ends within it; None where nobody knows.
+            detail: of the reason, for people.
+        """
         self.read[UNATTRIBUTED] += count
         lacking = None if missing is None else np.array([missing])
         rejected = Rejected(
@@ -290,7 +299,13 @@ class Admission:
         self.reject(UNATTRIBUTED, rejected)
 
     def reject_places(self, reason: Reason, source: str, places: Ints) -> None:
-        """Count records that are no report at all, by their places, as read and rejected."""
+        """Count records that are no report at all, by their places, as read and rejected.
+
+        Args:
+            reason: why, the same for all.
+            source: file or topic.
+            places: int64 (n,), bytes before each in its source.
+        """
         if places.size:
             self.read[UNATTRIBUTED] += places.size
             self.reject(UNATTRIBUTED, Rejected(reason, source, places))

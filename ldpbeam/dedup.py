@@ -192,7 +192,12 @@ def occupied(ends: Iterable[int]) -> Iterator[tuple[int, int, int]]:
 
 
 def rows_between(columns: ReportColumns, begin: int, end: int) -> ReportColumns:
-    """The reports at positions ``begin`` to ``end``, without a copy."""
+    """The reports at positions ``begin`` to ``end``, without a copy.
+
+    Args:
+        columns: n reports.
+        begin, end: positions, 0 <= begin <= end <= n.
+    """
     ids, payloads = columns.report_ids[begin:end], columns.payloads[begin:end]
     return ReportColumns(columns.digest, columns.epoch, ids, payloads)
 
@@ -216,7 +221,7 @@ def keep_one_per_id(parts: Iterable[ReportColumns], key: int) -> OnePerId:
 
     Of an id with p different payloads among c reports, one report counts, p − 1 conflict and c − p are
     duplicates. That does not depend on the order, and neither on what a :func:`distinct_reports` before it
-    has left out, as long as its copies are booked as duplicates.
+    has left out, as long as its copies are counted as duplicates.
 
     Args:
         parts: columns of one collection and epoch, at least one.
@@ -245,7 +250,7 @@ def distinct_and_one_per_id(
     return _distinct(together, repeats), _one_per_id(together, repeats)._replace(duplicate=0)
 
 
-class _Repeats(NamedTuple):
+class _RepeatedIds(NamedTuple):
     """Those reports among which all are that share their id with another one.
 
     Attributes:
@@ -267,7 +272,7 @@ class _Repeats(NamedTuple):
         return int(self.different.sum() - self.keep.sum())
 
 
-def _repeats(ids: Uints, payloads_of: Callable[[Ints], Bytes], key: int) -> _Repeats | None:
+def _repeats(ids: Uints, payloads_of: Callable[[Ints], Bytes], key: int) -> _RepeatedIds | None:
     """What :func:`repeated` looks at; None where no id repeats."""
     few = ids.size <= _SORTED
     rows = _sharing(ids) if few else _suspects(ids, key)
@@ -276,20 +281,20 @@ def _repeats(ids: Uints, payloads_of: Callable[[Ints], Bytes], key: int) -> _Rep
         return None
     payloads = read_only(payloads_of(rows))
     keep, differ = _flags(names, payloads, key)
-    return _Repeats(rows, keep, _different(names, payloads, keep, differ))
+    return _RepeatedIds(rows, keep, _different(names, payloads, keep, differ))
 
 
-def _repeats_of(columns: ReportColumns, key: int) -> _Repeats | None:
+def _repeats_of(columns: ReportColumns, key: int) -> _RepeatedIds | None:
     return _repeats(columns.report_ids, lambda rows: columns.payloads[rows], key)
 
 
-def _distinct(together: ReportColumns, repeats: _Repeats | None) -> tuple[ReportColumns, int]:
+def _distinct(together: ReportColumns, repeats: _RepeatedIds | None) -> tuple[ReportColumns, int]:
     if repeats is None:
         return together, 0
     return without(together, repeats.rows[~repeats.different]), repeats.duplicate
 
 
-def _one_per_id(together: ReportColumns, repeats: _Repeats | None) -> OnePerId:
+def _one_per_id(together: ReportColumns, repeats: _RepeatedIds | None) -> OnePerId:
     if repeats is None:
         return OnePerId(together, 0, 0)
     return OnePerId(without(together, repeats.rows[~repeats.keep]), repeats.duplicate, repeats.conflicting)

@@ -23,7 +23,7 @@ def result_of_epoch(
     collection: Collection,
     epoch: int,
     columns: Iterable[ReportColumns],
-    booked: Account | None = None,
+    known: Account | None = None,
     publication: Publication | None = None,
     *,
     deduplicate: bool = True,
@@ -36,14 +36,14 @@ def result_of_epoch(
         epoch: index.
         columns: all admitted reports of the epoch, in any order and any parts; without any, the result has
             accounting and no estimates.
-        booked: what is known already about the epoch's records: how many were read, came late, or were
+        known: what is known already about the epoch's records: how many were read, came late, or were
             rejected. By default that these reports were read, and no others.
         publication: which result of the epoch this is; by default the first and last one.
         deduplicate: whether only one of several reports with the same id counts.
         max_error_fraction: nothing is estimated where a larger part of the records was rejected.
     """
     parts = list(columns)
-    account = Account(read=sum(map(len, parts))) if booked is None else booked.copy()
+    account = Account(read=sum(map(len, parts))) if known is None else known.copy()
 
     # Stage 2, epoch: one report per report id, so that sending a report again changes nothing.
     if deduplicate and parts:
@@ -68,7 +68,13 @@ def result_of_epoch(
 def count_support(
     collection: Collection, parts: Iterable[ReportColumns], support: Support | None = None
 ) -> Support:
-    """Stage 3: count reports, into ``support`` where it is given, else from zero."""
+    """Stage 3: count reports, into ``support`` where it is given, else from zero.
+
+    Args:
+        collection: that the reports are of.
+        parts: admitted reports of one epoch, one per report id.
+        support: added to; None for a new one.
+    """
     protocol = collection.protocol
     total = (
         Support.zero(protocol.counter.counts_length, protocol.counter.signs_length)

@@ -120,7 +120,13 @@ class Estimates:
 
 
 def support_variance(frequency: Floats, own: float, other: float) -> Floats:
-    """Variance of whether a report supports a value of this true frequency, the population being fixed."""
+    """Variance of whether a report supports a value of this true frequency, the population being fixed.
+
+    Args:
+        frequency: true ones, any shape.
+        own: P(a report supports the value that its device holds).
+        other: P(a report supports another value).
+    """
     return np.asarray(frequency * own * (1 - own) + (1 - frequency) * other * (1 - other), np.float64)
 
 
@@ -130,6 +136,11 @@ def variance(frequency: Floats, n: int | Ints, probabilities: SupportProbabiliti
     Not Eq. 4 of LOLOHA or Eq. 10 of ALLOMFREE, whose coefficient of f is wrong unless rounds are symmetric
     (docs/maths.md correction 2); equal to them at f = 0. Where the reports come from a random share s of the
     population, drawing it adds (1 − s) f (1 − f) / n. Frequencies are clipped to [0, 1].
+
+    Args:
+        frequency: true ones, (..., k).
+        n: reports, broadcast against ``frequency``.
+        probabilities: of support.
     """
     own, other, gap, unasked = probabilities.chances
     clipped = np.clip(frequency, 0.0, 1.0)
@@ -306,6 +317,11 @@ def tie_breakers(digest: int, epoch: int, size: int) -> Floats:
 
     With them tests have exactly their level also where supports are a handful, and the same counts of the
     same epoch always give the same interval.
+
+    Args:
+        digest: of the collection, 64 bits.
+        epoch: number of the epoch.
+        size: how many, one per value.
     """
     # Philox is counter-based: entry v does not depend on how many values there are.
     # Typed: numpy turns a list with an integer above 2**63 into floats.

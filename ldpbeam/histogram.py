@@ -106,7 +106,13 @@ def estimate_counted(
 
 
 def estimate_epoch(collection: Collection, epoch: int, support: Support) -> EpochHistogram:
-    """Stage 4: support counts, unbiased estimates, standard errors, intervals."""
+    """Stage 4: support counts, unbiased estimates, standard errors, intervals.
+
+    Args:
+        collection: that the reports are of.
+        epoch: number of the epoch.
+        support: counts of its reports.
+    """
     protocol = collection.protocol
     rows = [part.estimator.size for part in protocol.parts]
     ties = np.split(tie_breakers(collection.digest, epoch, sum(rows)), np.cumsum(rows)[:-1])

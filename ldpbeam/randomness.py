@@ -3,7 +3,7 @@
 Every draw of a protocol is a uniform integer below a limit of at most 2**64, called a word. The operating
 system's generator is asked for each draw and never buffered: a buffer survives a fork, and two processes
 would then repeat each other's noise. A device that derives its words instead has them from
-:mod:`ldpbeam.client.derived`.
+:mod:`ldpbeam.client.derivation`.
 """
 
 from __future__ import annotations

@@ -67,7 +67,13 @@ _SMALL = 1024
 
 
 def epoch_at_fault(collection: Collection, epoch: int, written_by: Written | None = None) -> Reason | None:
-    """Why reports of an epoch are not taken, whatever they hold and whenever they arrived."""
+    """Why reports of an epoch are not taken, whatever they hold and whenever they arrived.
+
+    Args:
+        collection: that the reports name.
+        epoch: that the reports name.
+        written_by: when their file was written; None where nothing is known.
+    """
     if not collection.epochs.contains(epoch):
         return Reason.FOREIGN_EPOCH
     if collection.retired is not None and collection.epochs.start(epoch) >= collection.retired:
@@ -142,7 +148,15 @@ def admit_frames(
     base: int = 0,
     arrivals: Ints | None = None,
 ) -> None:
-    """Judge records, whatever their bytes; ``base``, ``arrivals`` as in :func:`ldpbeam.wire.codec.parse`."""
+    """Judge records, whatever their bytes; ``base``, ``arrivals`` as in :func:`ldpbeam.wire.codec.parse`.
+
+    Args:
+        frames: records.
+        collections: known ones, by the digest as a number.
+        source: file or topic.
+        admission: written to.
+        base, arrivals: as in :func:`ldpbeam.wire.codec.parse`.
+    """
     rows, batches, malformed = parse(frames, base, arrivals)
     admission.reject_places(Reason.MALFORMED, source, malformed)
     admit_batches(batches, collections, source, admission)
@@ -155,6 +169,10 @@ def admit_batches(
     """Judge ReportBatch messages; the reports in one are judged one by one once its columns fit together.
 
     Small batches of a collection and epoch are judged together: they cost as much as reports by themselves.
+
+    Args:
+        batches: messages.
+        collections, source, admission: as in :func:`admit_frames`.
     """
     n = batches.ids_length >> 3
     sizes = np.maximum(n, 1)  # a batch without reports is still a record that was read
@@ -195,7 +213,12 @@ def _stored(batches: Batches, which: Ints, part: FilePart | None) -> StoredColum
 
 
 def admit_rows(rows: Rows, collections: Mapping[int, Collection], source: str, admission: Admission) -> None:
-    """Judge single reports, gathering those of one collection and epoch into columns."""
+    """Judge single reports, gathering those of one collection and epoch into columns.
+
+    Args:
+        rows: n reports.
+        collections, source, admission: as in :func:`admit_frames`.
+    """
     every = np.ones(rows.digest.size, bool)
     for collection, epoch, group in _attributed(rows, every, None, collections, source, admission):
         width = collection.protocol.device.payload_size
@@ -216,6 +239,10 @@ def admit_even_rows(
     """Judge single reports whose payloads lie end to end.
 
     Where all are of one collection and epoch and none is refused, which is the usual case, nothing is copied.
+
+    Args:
+        rows: n reports.
+        collections, source, admission: as in :func:`admit_frames`.
     """
     if not _admitted_whole(rows, collections, admission):
         admit_rows(rows.rows(), collections, source, admission)

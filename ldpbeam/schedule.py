@@ -53,7 +53,13 @@ class Schedule:
         return min(late, close) if after < close else late
 
     def pane(self, epoch: int, due: int, published: int) -> str:
-        """The pane of a result that is due at ``due``, where the last one was published at ``published``."""
+        """The pane of a result that is due at ``due``, where the last one was published at ``published``.
+
+        Args:
+            epoch: number of the epoch.
+            due: when the result is due, microseconds since 1970.
+            published: when the last one was published, microseconds since 1970.
+        """
         end = self.end(epoch)
         return EARLY if due < end else ON_TIME if published < end else LATE
 

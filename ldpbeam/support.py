@@ -137,7 +137,7 @@ class Support:
         return f"Support(reports={self.reports}, cells={self.counts.size})"
 
 
-class Counter(Protocol):
+class SupportCounter(Protocol):
     """What counting takes of a protocol's counter, see :class:`ldpbeam.protocols.counter.Counter`."""
 
     @property
@@ -151,7 +151,13 @@ class Counter(Protocol):
         ...
 
     def add_reports(self, payloads: Bytes, counts: Ints, signs: Ints) -> None:
-        """Add admitted payloads in place."""
+        """Add admitted payloads in place.
+
+        Args:
+            payloads: uint8 (n, payload_size).
+            counts: int64, added to.
+            signs: int64, added to: numbers that tell of forged reports.
+        """
         ...
 
 
@@ -163,7 +169,7 @@ class Uncounted(Protocol):
         """How many reports there are in it."""
         ...
 
-    def counted(self, counter: Counter) -> Support:
+    def counted(self, counter: SupportCounter) -> Support:
         """The support that they are, in fresh memory."""
         ...
 
@@ -199,23 +205,23 @@ class UncountedReports:
         self.payloads += more.payloads
         self.nbytes += more.nbytes
 
-    def worth_a_table(self, counter: Counter) -> bool:
+    def worth_a_table(self, counter: SupportCounter) -> bool:
         """Whether the payloads take as much memory as half of the table."""
         return self.nbytes >= 4 * (counter.counts_length + counter.signs_length)
 
-    def add_to(self, counter: Counter, support: Support) -> Support:
+    def add_to(self, counter: SupportCounter, support: Support) -> Support:
         """Count the reports into ``support``, which is given back."""
         for part in self.payloads:
             counter.add_reports(part, support.counts, support.signs)
             support.reports += len(part)
         return support
 
-    def counted(self, counter: Counter) -> Support:
+    def counted(self, counter: SupportCounter) -> Support:
         """The support that the reports are."""
         return self.add_to(counter, Support.zero(counter.counts_length, counter.signs_length))
 
 
-def is_large(counter: Counter) -> bool:
+def is_large(counter: SupportCounter) -> bool:
     """Whether the accumulator takes so much memory that reports had better wait for it."""
     return counter.counts_length + counter.signs_length >= LARGE_TABLE
 

@@ -262,6 +262,11 @@ def handed_over(result: Any, pipeline: beam.Pipeline, runner: str) -> dict[str, 
     Beam's job server for Flink says that a job runs before it has given it to the cluster, and it ends with
     this process where this process has started it. So the cluster itself is asked for the job.
 
+    Args:
+        result: of the pipeline's start.
+        pipeline: that runs.
+        runner: its name.
+
     Returns:
         ``runner``, ``id`` where the runner gave one, and for Flink ``cluster`` and ``cluster_id``.
 

@@ -41,6 +41,11 @@ Progress = Callable[[int, int], None]
 def run(config: RunConfig, progress: Progress | None = None, total_bytes: int = 0) -> RunRecord:
     """Run the pipeline to its end; only then earlier results go, and run.json comes last.
 
+    Args:
+        config: options.
+        progress: called now and then; None for nobody.
+        total_bytes: of the input, which ``progress`` is given.
+
     Raises:
         UsageError: Beam does not know an option or the runner, or the output may not be replaced.
         JobError: the job failed on its runner; earlier results are then as they were.

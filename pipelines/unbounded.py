@@ -15,7 +15,7 @@ from ldpbeam.job.config import RunConfig
 from ldpbeam.transforms import AdmitReports, CountSupport, EstimateFrequencies
 from ldpbeam.transforms.composite import composite
 from ldpbeam.transforms.sinks.publish import write_histograms
-from ldpbeam.transforms.sinks.unattributed import rejects_by_minute, write_unattributed
+from ldpbeam.transforms.sinks.unattributed_records import rejects_by_minute, write_unattributed
 
 
 @composite
@@ -41,7 +41,7 @@ def collect_stream(
         _stream=True,
     )
     _ = counted.rejected | "Rejects" >> rejects_by_minute(outputs)
-    _ = counted.entries | "OtherBooks" >> write_unattributed(outputs, counting.late_every)
+    _ = counted.entries | "Unattributed" >> write_unattributed(outputs, counting.late_every)
     limit = counting.max_error_fraction
     estimate = EstimateFrequencies(collections, max_error_fraction=limit, _histograms=True)
     _ = counted | "Estimate" >> estimate | "Write" >> write_histograms(collections, outputs)

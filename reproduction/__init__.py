@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
 
-from reproduction.contract import Experiment
+from reproduction.paper import Experiment
 
 __all__ = ["EXPERIMENTS", "experiment"]
 

@@ -14,7 +14,7 @@ from ldpbeam.cli.shared.console import PrintingCommand, deliver, say
 from ldpbeam.errors import UsageError
 
 if TYPE_CHECKING:
-    from reproduction.contract import Experiment
+    from reproduction.paper import Experiment
 
 
 @click.command(cls=PrintingCommand)
@@ -55,7 +55,7 @@ def reproduce(
     """
     from ldpbeam.cli.shared.progress import Bar
     from reproduction import EXPERIMENTS
-    from reproduction.contract import Settings
+    from reproduction.paper import Settings
 
     names = _chosen(experiments, EXPERIMENTS)
     if listing:

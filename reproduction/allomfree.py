@@ -17,11 +17,11 @@ from ldpbeam.arrays import Floats, Ints
 from ldpbeam.channels.calibration import Calibration
 from ldpbeam.estimates import variance
 from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
-from reproduction import published
-from reproduction.contract import Comparison, Figure, Line, Panel, Row, Settings, distinct, mean, number
+from reproduction import paper_numbers
 from reproduction.data import attributes
 from reproduction.draws import frequencies, one_epoch
 from reproduction.loloha_data import CLIPPED, UNBIASED, errors
+from reproduction.paper import Comparison, Figure, Line, Panel, Row, Settings, distinct, mean, number
 from reproduction.study import panels, series, study
 
 _PAPER_N = 10_000
@@ -58,12 +58,12 @@ def allomfree(
 
 def _table_1(alpha: float) -> list[Row]:
     rows: list[Row] = []
-    for of, longitudinal, first, printed in published.ALLOMFREE_TABLE_1:
+    for of, longitudinal, first, printed in paper_numbers.ALLOMFREE_TABLE_1:
         if of != alpha:
             continue
         key = (alpha, longitudinal, first)
-        levels = published.ALLOMFREE_TABLE_1_MISLABELLED.get(key, (longitudinal, first))
-        for (name, size), text in zip(published.ALLOMFREE_TABLE_1_COLUMNS, printed, strict=True):
+        levels = paper_numbers.ALLOMFREE_TABLE_1_MISLABELLED.get(key, (longitudinal, first))
+        for (name, size), text in zip(paper_numbers.ALLOMFREE_TABLE_1_COLUMNS, printed, strict=True):
             variance, exact = (
                 float(two_round(name, size, *levels, one).estimator.support.floor) / _PAPER_N
                 for one in (Calibration.PUBLISHED, Calibration.EXACT)
@@ -87,7 +87,7 @@ def _table_1(alpha: float) -> list[Row]:
 
 def _compare_table_1(rows: Sequence[Row]) -> list[Comparison]:
     agreeing = sum(bool(row["agrees"]) for row in rows)
-    mislabelled = len(published.ALLOMFREE_TABLE_1_MISLABELLED)
+    mislabelled = len(paper_numbers.ALLOMFREE_TABLE_1_MISLABELLED)
     worst = max(rows, key=lambda row: number(row, "variance") / number(row, "exact_calibration"))
     return [
         Comparison(
@@ -110,8 +110,8 @@ def _compare_table_1(rows: Sequence[Row]) -> list[Comparison]:
 
 def _table_2() -> list[Row]:
     rows: list[Row] = []
-    for epsilon, printed in published.ALLOMFREE_TABLE_2:
-        for (name, size), text in zip(published.ALLOMFREE_TABLE_2_COLUMNS, printed, strict=True):
+    for epsilon, printed in paper_numbers.ALLOMFREE_TABLE_2:
+        for (name, size), text in zip(paper_numbers.ALLOMFREE_TABLE_2_COLUMNS, printed, strict=True):
             built = protocol(name, size, Parameters(epsilon=epsilon))
             assert isinstance(built, FrequencyProtocol)  # noqa: S101 - all three are
             variance = float(built.estimator.support.floor) / _PAPER_N
@@ -291,7 +291,7 @@ def _gain_table(data: str, rows: Sequence[Row]) -> list[Row]:
             theory: dict[str, Any] = {**where, "estimate": UNBIASED, "column": "theory"}
             for over in ("l_sue", "l_oue"):
                 key = (float(alpha or 0), data, float(level or 0), over)
-                row[f"over {over}, published"] = published.ALLOMFREE_GAINS.get(key)
+                row[f"over {over}, published"] = paper_numbers.ALLOMFREE_GAINS.get(key)
                 for estimate in (CLIPPED, UNBIASED):
                     gain = _gain(rows, over, **where, estimate=estimate)
                     row[f"over {over}, {estimate}"] = round(gain, 2)
@@ -313,7 +313,7 @@ def _compare_gains(data: str, rows: Sequence[Row]) -> list[Comparison]:
         place = f"Table {3 if alpha == 0.3 else 4}, {TITLES[data]}"
         for over in ("l_sue", "l_oue"):
             printed = [
-                published.ALLOMFREE_GAINS[float(alpha or 0), data, float(level or 0), over]
+                paper_numbers.ALLOMFREE_GAINS[float(alpha or 0), data, float(level or 0), over]
                 for level in levels
             ]
 

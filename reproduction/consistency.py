@@ -18,12 +18,12 @@ from ldpbeam.channels.calibration import Calibration
 from ldpbeam.consistency import NAMES, consistent
 from ldpbeam.consistency.base import Noise
 from ldpbeam.protocols import FrequencyProtocol
-from ldpbeam.simulators.words import RandomWords
-from reproduction import published
-from reproduction.contract import Comparison, Experiment, Figure, Panel, Row, Settings, distinct, mean
+from ldpbeam.simulators.random_words import RandomWords
+from reproduction import paper_numbers
 from reproduction.data import Sequences, paired, sequences
 from reproduction.draws import frequencies, two_rounds
 from reproduction.loloha import LEVELS, frequency_protocol
+from reproduction.paper import Comparison, Experiment, Figure, Panel, Row, Settings, distinct, mean
 from reproduction.study import repeated, series, study
 
 _ALPHA = 0.4
@@ -127,11 +127,11 @@ def _compute(
 
 def _layout(data: str, rows: Sequence[Row]) -> list[Row]:
     """The paper's Table 2: a row for each method; what is published stands beside what was found."""
-    printed = published.CONSISTENCY_TABLE_2[data]
+    printed = paper_numbers.CONSISTENCY_TABLE_2[data]
     table: list[Row] = []
     for method in distinct(rows, "method"):
         row: Row = {"method": method}
-        for place, protocol in enumerate(published.CONSISTENCY_PROTOCOLS):
+        for place, protocol in enumerate(paper_numbers.CONSISTENCY_PROTOCOLS):
             row[protocol] = mean(rows, "mse", method=method, protocol=protocol)
             texts = printed.get(str(method))
             row[f"{protocol}, published"] = texts[place].text if texts else None
@@ -141,8 +141,8 @@ def _layout(data: str, rows: Sequence[Row]) -> list[Row]:
 
 def _compare_table(data: str, rows: Sequence[Row]) -> list[Comparison]:
     part = f"Table 2{PLACES[data][0]}, {data}"
-    printed = published.CONSISTENCY_TABLE_2[data]
-    all_of = published.CONSISTENCY_PROTOCOLS
+    printed = paper_numbers.CONSISTENCY_TABLE_2[data]
+    all_of = paper_numbers.CONSISTENCY_PROTOCOLS
 
     def errors(method: str) -> list[float]:
         return [mean(rows, "mse", method=method, protocol=protocol) for protocol in all_of]
@@ -272,7 +272,7 @@ def _experiments(data: str, part: str, figure: int) -> list[Experiment]:
         "files": ("adult.csv",) if data == "adult" else (),
         "note": note,
     }
-    over = {"run": repeated(_RUNS), "protocol": published.CONSISTENCY_PROTOCOLS}
+    over = {"run": repeated(_RUNS), "protocol": paper_numbers.CONSISTENCY_PROTOCOLS}
     return [
         study(
             *("consistency:table2:{data}", f"Consistency Table 2{part}"),

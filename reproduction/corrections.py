@@ -17,9 +17,9 @@ from ldpbeam.channels.calibration import Calibration
 from ldpbeam.estimates import interval, variance
 from ldpbeam.protocols import FrequencyProtocol
 from ldpbeam.protocols.direct import Direct
-from reproduction.contract import Comparison, Figure, Panel, Row, Settings, mean, number
 from reproduction.draws import frequencies
 from reproduction.loloha import frequency_protocol
+from reproduction.paper import Comparison, Figure, Panel, Row, Settings, mean, number
 from reproduction.study import curves, series, study
 
 LONG, FIRST = 2.0, 1.0

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from ldpbeam.estimates import variance
-from reproduction.contract import Comparison, Figure, Row, Settings, mean, number
 from reproduction.corrections import FIRST, LONG, two
 from reproduction.data import paired
 from reproduction.draws import frequencies, one_epoch, two_rounds
 from reproduction.loloha import frequency_protocol
+from reproduction.paper import Comparison, Figure, Row, Settings, mean, number
 from reproduction.study import curves, panels, study
 
 # --- correction 5: losses over several reports

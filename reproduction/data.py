@@ -15,7 +15,7 @@ from ldpbeam.arrays import Floats
 from ldpbeam.collection.domain import Domain
 from ldpbeam.simulators.population.specs import population
 from ldpbeam.simulators.population.tables import column_names, read_columns
-from ldpbeam.simulators.words import RandomWords
+from ldpbeam.simulators.random_words import RandomWords
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import math
 import altair as alt
 
 from ldpbeam.report_page.svg import document
-from reproduction.contract import Figure, Panel
+from reproduction.paper import Figure, Panel
 
 _COLOURS = (
     *("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#5D3A9B", "#333333"),

@@ -11,8 +11,8 @@ import numpy as np
 from ldpbeam.channels.calibration import Calibration
 from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
 from ldpbeam.protocols.local_hash import optimal_g
-from reproduction import published
-from reproduction.contract import Comparison, Figure, Line, Panel, Row, distinct, mean
+from reproduction import paper_numbers
+from reproduction.paper import Comparison, Figure, Line, Panel, Row, distinct, mean
 from reproduction.study import panels, series, study
 
 LEVELS = tuple(half / 2 for half in range(1, 11))
@@ -60,8 +60,8 @@ def _figure_1(alpha: float) -> list[Row]:
                 "alpha": alpha,
                 "epsilon_longitudinal": level,
                 "g": optimal_g(_K, first, "affine", level),
-                "published": published.LOLOHA_FIG_1[alpha][place]
-                if alpha in published.LOLOHA_FIG_1
+                "published": paper_numbers.LOLOHA_FIG_1[alpha][place]
+                if alpha in paper_numbers.LOLOHA_FIG_1
                 else None,
                 "g exact, affine": optimal_g(_K, first, "affine"),
                 "g exact, linear, k = 360": optimal_g(_K, first, "linear"),
@@ -209,7 +209,7 @@ def _table_1(rng: np.random.Generator, k: int, n: int) -> list[Row]:
 def _seconds(one: FrequencyProtocol[Any], values: np.ndarray[Any, Any]) -> float:
     """Processor time to count the reports of these devices, once compiled."""
     from ldpbeam.simulators.protocol_fleet import ProtocolFleet
-    from ldpbeam.simulators.words import RandomWords
+    from ldpbeam.simulators.random_words import RandomWords
 
     parts = [part.payloads for part in ProtocolFleet(one, len(values), RandomWords(1)).reports(0, values)]
     counts = np.zeros(one.counter.counts_length, np.int64)

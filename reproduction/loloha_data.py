@@ -15,8 +15,7 @@ from ldpbeam.estimates import variance
 from ldpbeam.protocols import FrequencyProtocol
 from ldpbeam.protocols.bit_flip import BitFlip
 from ldpbeam.protocols.local_hash import LocalHash
-from reproduction import published
-from reproduction.contract import Comparison, Experiment, Figure, Line, Panel, Row, Settings, mean, number
+from reproduction import paper_numbers
 from reproduction.data import Sequences, sequences
 from reproduction.draws import (
     bit_counts,
@@ -28,6 +27,7 @@ from reproduction.draws import (
     two_rounds,
 )
 from reproduction.loloha import LEVELS, frequency_protocol, method
+from reproduction.paper import Comparison, Experiment, Figure, Line, Panel, Row, Settings, mean, number
 from reproduction.study import panels, repeated, series, study
 
 _ALPHAS = (0.4, 0.5, 0.6)
@@ -262,7 +262,7 @@ def _draw_figure_4(data: str, rows: Sequence[Row]) -> list[Figure]:
 def _compare_4(data: str, rows: Sequence[Row]) -> list[Comparison]:
     theirs = mean(rows, "inputs", method="RAPPOR, L-OSUE, L-GRR")
     ours = mean(rows, "inputs", method="BiLOLOHA")
-    known = published.LOLOHA_DISTINCT.get(data)
+    known = paper_numbers.LOLOHA_DISTINCT.get(data)
     same = known is not None and abs(theirs - known) < 0.06 + 0.01 * known
     return [
         Comparison(
@@ -332,7 +332,7 @@ def _summary_table_2(data: str, rows: Sequence[Row]) -> list[Row]:
     for place, level in enumerate(LEVELS):
         row: Row = {"epsilon_longitudinal": level}
         for d in ("1", "b"):
-            printed = published.LOLOHA_TABLE_2.get((data, d))
+            printed = paper_numbers.LOLOHA_TABLE_2.get((data, d))
             row[f"d = {d}, published %"] = printed[place] if printed else None
             row[f"d = {d}, %"] = mean(rows, "per cent", d=d, epsilon_longitudinal=level)
         table.append(row)
@@ -343,7 +343,7 @@ def _compare_table_2(data: str, rows: Sequence[Row]) -> list[Comparison]:
     result = []
     table = _summary_table_2(data, rows)
     for d in ("1", "b"):
-        printed = published.LOLOHA_TABLE_2.get((data, d))
+        printed = paper_numbers.LOLOHA_TABLE_2.get((data, d))
         percents = [number(row, f"d = {d}, %") for row in table]
         same = printed is not None and max(abs(a - b) for a, b in zip(percents, printed, strict=True)) < 0.06
         result.append(

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from ldpbeam.arrays import Ints
 from ldpbeam.protocols import Parameters, protocol
 from ldpbeam.protocols.one_bit_mean import OneBitRRPM
-from ldpbeam.simulators.words import RandomWords
-from reproduction.contract import Comparison, Figure, Panel, Row, Settings, mean, number
+from ldpbeam.simulators.random_words import RandomWords
+from reproduction.paper import Comparison, Figure, Panel, Row, Settings, mean, number
 from reproduction.study import series, study
 
 DAY = 24 * 3600

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from ldpbeam.arrays import Floats, Ints
 from ldpbeam.protocols.bit_flip import BitFlip
 from ldpbeam.protocols.public_string import BinFlipPlus
-from reproduction.contract import Cell, Comparison, Row, Settings, mean
 from reproduction.draws import fresh_symbols
 from reproduction.loloha import frequency_protocol
 from reproduction.microsoft import LEVELS, RUNS, SMALL, USAGE_NOTE, draw_errors, minutes
+from reproduction.paper import Cell, Comparison, Row, Settings, mean
 from reproduction.study import study
 
 _TOGETHER = 300

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from ldpbeam.arrays import Ints
 from ldpbeam.privacy.counters import bounded_sum_epsilon
-from reproduction.contract import Comparison, Figure, Line, Panel, Row, Settings, distinct, mean, number
 from reproduction.microsoft import DAY, MINUTE, SMALL, USAGE_NOTE, one_bit, usage
+from reproduction.paper import Comparison, Figure, Line, Panel, Row, Settings, distinct, mean, number
 from reproduction.study import study
 
 _LARGE = 3_000_000

@@ -14,9 +14,9 @@ from ldpbeam.durable.file import PRIVATE, write_file
 from ldpbeam.durable.folder import make_folder
 from reproduction import experiment
 from reproduction.claims import command, document
-from reproduction.contract import Comparison, Row, Settings, Value
 from reproduction.data import SOURCES, stranger
 from reproduction.drawing import draw
+from reproduction.paper import Comparison, Row, Settings, Value
 from reproduction.runner import Outcome, table
 
 _STYLE = (

@@ -22,7 +22,7 @@ from ldpbeam.durable.file import PRIVATE, write_file
 from ldpbeam.durable.folder import make_folder
 from ldpbeam.pipelines.workers import end_with
 from reproduction import EXPERIMENTS, experiment
-from reproduction.contract import Cell, Row, Settings, canonical
+from reproduction.paper import Cell, Row, Settings, canonical
 
 
 @cache

@@ -8,7 +8,7 @@ from inspect import signature
 from itertools import product
 from typing import Any
 
-from reproduction.contract import Cell, Experiment, Line, Panel, Row, Settings, Value, distinct, number
+from reproduction.paper import Cell, Experiment, Line, Panel, Row, Settings, Value, distinct, number
 
 Axis = Sequence[Value] | Callable[[Settings], Sequence[Value]]
 """What one part of the cells is, in turn."""

@@ -21,10 +21,10 @@ from ldpbeam.collection.file import parse_collection
 from ldpbeam.simulators.population.joint import Joint
 from reproduction import experiment, loloha
 from reproduction.consistency import people_of as people_of_consistency
-from reproduction.contract import Comparison, Experiment, Figure, Panel, Row, Settings, number
 from reproduction.data import attributes
 from reproduction.loloha_data import people_of as people_of_loloha
 from reproduction.microsoft import DAY
+from reproduction.paper import Comparison, Experiment, Figure, Panel, Row, Settings, number
 from reproduction.study import series, study
 
 _REPEATS = 20
@@ -39,7 +39,7 @@ _TOGETHER = 4.5
 
 
 @dataclass(frozen=True, eq=False)
-class Held:
+class FixedPopulation:
     """A population that holds what it is given, int32 (epochs, devices)."""
 
     held: NDArray[np.int32]
@@ -61,7 +61,9 @@ class Held:
         yield from self.held
 
 
-def published_by_pipeline(text: str, people: Held | Joint, seed: int) -> dict[str, tuple[Floats, Floats]]:
+def published_by_pipeline(
+    text: str, people: FixedPopulation | Joint, seed: int
+) -> dict[str, tuple[Floats, Floats]]:
     """Simulate devices into files, run the bounded pipeline over them, and read what it published.
 
     Returns:
@@ -145,7 +147,7 @@ def _of_loloha(settings: Settings, method: str, level: float) -> list[Row]:
     keys = {**_LOLOHA[method], "epsilon_longitudinal": level, "epsilon_first": level / 2}
     held = np.stack([people.values(t) for t in range(people.epochs)]).astype(np.int32)
     text = _yaml(f"domain: {{size: {people.size}}}", keys)
-    raw, _ = published_by_pipeline(text, Held(held, people.size), settings.seed)[""]
+    raw, _ = published_by_pipeline(text, FixedPopulation(held, people.size), settings.seed)[""]
     fast = []
     for run in range(_REPEATS):
         rows = experiment("loloha:fig3:syn").compute(small, {"group": method, "level": level, "run": run})
@@ -167,7 +169,7 @@ def _of_consistency(settings: Settings, method: str, level: float) -> list[Row]:
     keys = {"protocol": protocol, "epsilon_longitudinal": level, "epsilon_first": 0.4 * level}
     held = np.stack([people.values(t) for t in range(people.epochs)]).astype(np.int32)
     text = _yaml(f"domain: {{size: {people.size}}}", {**keys, "consistency": "norm_sub"})
-    _, histogram = published_by_pipeline(text, Held(held, people.size), settings.seed)[""]
+    _, histogram = published_by_pipeline(text, FixedPopulation(held, people.size), settings.seed)[""]
     fast = []
     for run in range(_REPEATS):
         rows = experiment("consistency:fig4").compute(
@@ -191,7 +193,7 @@ def _of_allomfree(settings: Settings, method: str, level: float) -> list[Row]:
     )
     listed = "".join(f"\n  - {{name: a{j}, domain: {{size: {k}}}}}" for j, k in enumerate(sizes))
     columns = values.T.astype(np.int32)[:, None, :]
-    people = Joint(tuple(Held(column, k) for column, k in zip(columns, sizes, strict=True)))
+    people = Joint(tuple(FixedPopulation(column, k) for column, k in zip(columns, sizes, strict=True)))
     estimates = published_by_pipeline(_yaml(f"attributes:{listed}", keys), people, settings.seed)
     squares = []
     for j, k in enumerate(sizes):
@@ -217,7 +219,7 @@ def _of_microsoft(settings: Settings, method: str, level: float) -> list[Row]:
     if gamma is not None:
         keys = {"protocol": "one_bit_rrpm", "epsilon_longitudinal": level, "gamma": gamma}
     text = _yaml(f"domain: {{range: {{max: {DAY}}}}}", keys)
-    people = Held(np.full((1, n), DAY // 2, np.int32), DAY + 1)
+    people = FixedPopulation(np.full((1, n), DAY // 2, np.int32), DAY + 1)
     errors = [
         abs(float(published_by_pipeline(text, people, settings.seed * 1000 + run)[""][0][0, 0]) - DAY / 2)
         for run in range(runs)

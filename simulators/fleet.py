@@ -19,7 +19,7 @@ from ldpbeam.protocols.device import plain_integer
 from .participation import silenced
 from .population.specs import ABSENT
 from .protocol_fleet import DrawnReports, ProtocolFleet
-from .words import RandomWords
+from .random_words import RandomWords
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

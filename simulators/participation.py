@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ldpbeam.collection.participation import Participation
 
 from .population.specs import ABSENT
-from .words import RandomWords
+from .random_words import RandomWords
 
 _CELLS = 16 << 20
 """Devices times epochs that are looked at together, a byte each."""
@@ -25,7 +25,15 @@ _CELLS = 16 << 20
 def taking_part(
     participation: Participation, random_words: RandomWords, epoch: int, first: int, rows: int
 ) -> NDArray[np.bool_]:
-    """Which of the devices ``first … first + rows - 1`` report in an epoch, bool (rows,)."""
+    """Which of the devices ``first … first + rows - 1`` report in an epoch, bool (rows,).
+
+    Args:
+        participation: rule of the collection.
+        random_words: of the fleet.
+        epoch: number of the epoch.
+        first: index of the first device.
+        rows: devices.
+    """
     reports = np.zeros(rows, np.bool_)
     step = max(1, _CELLS // participation.of)
     for begin in range(0, rows, step):
@@ -41,7 +49,14 @@ def silenced(
     epoch: int,
     values: NDArray[np.integer[Any]],
 ) -> NDArray[np.integer[Any]]:
-    """Values of a whole fleet, (devices,) or (devices, attributes), with silent devices as absent ones."""
+    """Values of a whole fleet, (devices,) or (devices, attributes), with silent devices as absent ones.
+
+    Args:
+        participation: rule of the collection; None where all devices report.
+        random_words: of the fleet.
+        epoch: number of the epoch.
+        values: integers, (devices,) or (devices, attributes).
+    """
     if participation is None:
         return values
     mine = taking_part(participation, random_words, epoch, 0, len(values))

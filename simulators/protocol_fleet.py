@@ -1,10 +1,10 @@
 """A protocol run by many simulated devices at once: what each sends is the same function of the same random
 words as what a device sends.
 
-The words of a device and epoch are rows of :class:`ldpbeam.simulators.words.RandomWords` under the purposes
-``seed`` (epoch −1 for a seed kept for life, else the report's epoch), ``permanent``, ``instant``
-and ``report_id``; the row is the device's index. Words that only draw a bit each are those of
-:meth:`ldpbeam.simulators.words.RandomWords.randomised`. So nothing depends on batching or other devices.
+The words of a device and epoch are rows of :class:`~ldpbeam.simulators.random_words.RandomWords` under the
+purposes ``seed`` (epoch −1 for a seed kept for life, else the report's epoch), ``permanent``, ``instant``
+and ``report_id``; the row is the device's index. Words that only draw a bit each are those of its method
+``randomised``. So nothing depends on batching or other devices.
 Where devices hold several attributes, those of attribute j have the purposes ``j.seed`` and so on.
 """
 
@@ -24,7 +24,7 @@ from ldpbeam.protocols.simulation import WordSpec
 
 from .memo import FleetMemo, memory
 from .population.specs import ABSENT
-from .words import RandomWords
+from .random_words import RandomWords
 
 _COLUMN = 4 << 20
 """Bytes of a batch's payloads, and of its report ids, at most: well below what readers refuse."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .estimate import Estimated, EstimateFrequencies
     from .frequencies import FrequenciesPerEpoch, Results
     from .read import ReadReports
-    from .rows import AccountRow, FrequencyRow, RejectedRow, SummaryRow, as_dict
+    from .rows import AccountRow, FrequencyRow, RejectedRow, SummaryRow, arrow_schema, as_dict
     from .window import WindowByEpoch
 
 _HOMES = {
@@ -44,6 +44,7 @@ _HOMES = {
     "Results": "frequencies",
     "SummaryRow": "rows",
     "WindowByEpoch": "window",
+    "arrow_schema": "rows",
     "as_dict": "rows",
 }
 """Public names, and the modules of this folder that define them."""
@@ -63,6 +64,7 @@ __all__ = [
     "Results",
     "SummaryRow",
     "WindowByEpoch",
+    "arrow_schema",
     "as_dict",
 ]
 

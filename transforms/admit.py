@@ -89,6 +89,11 @@ class AdmitReports(OfCollections):
 def refuse_other_elements(name: str, kind: Any, field: str) -> None:
     """Look at the type of elements, which Beam knows when a pipeline is built; ``name`` is the transform's.
 
+    Args:
+        name: of the transform.
+        kind: type of the elements.
+        field: that holds the message; empty where an element is one.
+
     Raises:
         TypeError: they are no messages, or have no such field of bytes.
     """

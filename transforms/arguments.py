@@ -11,7 +11,7 @@ import apache_beam as beam
 from apache_beam.transforms.display import DisplayDataItem
 
 from ldpbeam.collection.collection import Collection
-from ldpbeam.collection.distinct import require_distinct
+from ldpbeam.collection.distinct_collections import require_distinct
 from ldpbeam.collection.epochs import parse_duration, parse_instant
 from ldpbeam.collection.file import load_collection, parse_collection
 from ldpbeam.errors import UsageError

@@ -45,7 +45,7 @@ class Counted(NamedTuple):
     entries: Any
 
 
-class _CountSupport(CountSupportOfEach):
+class _SupportCombineFn(CountSupportOfEach):
     """The CombineFn of stage 3 for other graphs: columns in, integer counts out; merging is addition."""
 
     def __init__(self, collections: Collections) -> None:
@@ -73,7 +73,7 @@ class CountSupport(OfCollections):
     (docs/operations.md). To count in windows of Beam, take ``CountSupport.Fn``.
     """
 
-    Fn = _CountSupport
+    Fn = _SupportCombineFn
 
     def __init__(
         self,
@@ -127,8 +127,8 @@ class CountSupport(OfCollections):
         if self._stream if self._stream is not None else not columns.is_bounded:
             schedules = {c.digest_hex: Schedule(c, self._early, self._late) for c in self.collections}
             counted = inputs | "Count" >> count_epochs(schedules, self._bits, self._deduplicate)
-            others = entries | "WithoutEpoch" >> entries_without_epoch()
-            return Counted(counted, rejected, others)
+            of_no_epoch = entries | "WithoutEpoch" >> entries_without_epoch()
+            return Counted(counted, rejected, of_no_epoch)
         if self._streams_only:
             raise UsageError(
                 "E-USAGE-TRANSFORM",

@@ -144,8 +144,10 @@ class FrequenciesPerEpoch(OfCollections):
             return {"frequencies": estimated.frequencies, self._rejected_name: counted.rejected}
         if not self._all:
             return estimated.frequencies
-        others = self._accounts_of_no_epoch(counted.entries, bounded=counted.counted.is_bounded)
-        accounts = (estimated.accounts, others) | "Accounts" >> beam.Flatten().with_output_types(AccountRow)
+        of_no_epoch = self._accounts_of_no_epoch(counted.entries, bounded=counted.counted.is_bounded)
+        accounts = (estimated.accounts, of_no_epoch) | "Accounts" >> beam.Flatten().with_output_types(
+            AccountRow
+        )
         return Results(estimated.frequencies, counted.rejected, accounts, estimated.summaries)
 
     def _accounts_of_no_epoch(

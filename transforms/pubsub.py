@@ -44,6 +44,11 @@ def explain(error: BaseException | None, kind: Kind, path: str) -> LdpError:
     """An error of Google's libraries as one of ours; ours stay what they are.
 
     ``error`` is None for a stream that ended without a reason; ``path`` names the subscription or topic.
+
+    Args:
+        error: of a library; None for a stream that ended without a reason.
+        kind: what the path names.
+        path: of the subscription or topic.
     """
     from google.api_core import exceptions
     from google.auth.exceptions import GoogleAuthError

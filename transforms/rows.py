@@ -8,9 +8,12 @@ No ``from __future__ import annotations`` here: Beam makes schemas of these anno
 
 import datetime
 from collections.abc import Iterable
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple, Optional, get_args
 
+import pyarrow as pa
 from apache_beam import coders
+from apache_beam.portability import common_urns
+from apache_beam.typehints.schemas import SCHEMA_REGISTRY, named_tuple_to_schema, typing_to_runner_api
 from apache_beam.utils.timestamp import Timestamp
 
 from ldpbeam.accounting import Account
@@ -104,7 +107,9 @@ class AccountRow(NamedTuple):
         epoch: index; None for records of no epoch of the collection.
         revision: of the newest result of the epoch.
         sequence: 0 at first, one more for each time that the account is published again. All rows of an
-            account have the same number. Take the rows with the highest; rows may arrive in any order.
+            account have the same number. Take the rows with the highest; rows may arrive in any order. A
+            runner that goes back to a checkpoint gives numbers again: there take the largest ``records`` of
+            each ``what``, since all of them only grow.
         what: what became of the records: ``read``, ``counted``, ``late``, ``duplicate`` or
             ``rejected.REASON``.
         records: number of records; read = counted + late + duplicate + rejected whenever a result of the
@@ -127,6 +132,50 @@ def register_rows() -> None:
     """Encode rows by their schemas; needed in every process that sends or receives rows."""
     for row in ROWS:
         coders.registry.register_coder(row, coders.RowCoder)
+        SCHEMA_REGISTRY.add(row, _schema(row))
+
+
+def _schema(row: type[Any]) -> Any:
+    """Beam's schema of a kind of row, with times in milliseconds.
+
+    Beam's own choice for :class:`Timestamp` are microseconds, of which Beam SQL knows nothing. Epochs begin
+    and end at whole seconds.
+    """
+    schema = named_tuple_to_schema(row)
+    for field in schema.fields:
+        logical = field.type.logical_type
+        if logical.urn == common_urns.micros_instant.urn:
+            logical.urn = common_urns.millis_instant.urn
+            logical.representation.CopyFrom(typing_to_runner_api(int))
+    return schema
+
+
+def arrow_schema(row: type[Any]) -> Any:
+    """The ``pyarrow.Schema`` of a kind of row, for sinks that take it and what :func:`as_dict` gives.
+
+    Columns and types are those of the files of a run (docs/outputs.md).
+
+    Args:
+        row: :class:`FrequencyRow`, :class:`SummaryRow`, :class:`RejectedRow` or :class:`AccountRow`.
+
+    Raises:
+        TypeError: another type.
+
+    >>> arrow_schema(AccountRow).names
+    ['collection', 'digest', 'epoch', 'revision', 'sequence', 'what', 'records']
+    """
+    if row not in ROWS:
+        named = ", ".join(one.__name__ for one in ROWS)
+        raise TypeError(f"arrow_schema takes one of {named}, not {getattr(row, '__name__', row)}")
+    return pa.schema(pa.field(name, *_arrow_type(name, kind)) for name, kind in row.__annotations__.items())
+
+
+def _arrow_type(name: str, annotated: Any) -> tuple[pa.DataType, bool]:
+    """Of a column: its type, and whether it may be null."""
+    kinds = {str: pa.string(), int: pa.int64(), float: pa.float64(), Timestamp: pa.timestamp("us", "UTC")}
+    nullable = annotated not in kinds
+    kind = kinds[get_args(annotated)[0] if nullable else annotated]
+    return (pa.int32() if name == "revision" else kind), nullable
 
 
 def as_dict(row: Any) -> dict[str, Any]:

@@ -10,8 +10,7 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
 import ldpbeam
-from ldpbeam.tables import estimates_schema
-from ldpbeam.transforms import FrequenciesPerEpoch, ReadReports, as_dict
+from ldpbeam.transforms import FrequenciesPerEpoch, FrequencyRow, ReadReports, arrow_schema, as_dict
 
 
 def main() -> None:
@@ -31,7 +30,7 @@ def main() -> None:
     _ = (
         found.frequencies
         | "Rows" >> beam.Map(as_dict)
-        | "Parquet" >> beam.io.WriteToParquet(f"{given.output}-frequencies", estimates_schema(collection))
+        | "Parquet" >> beam.io.WriteToParquet(f"{given.output}-frequencies", arrow_schema(FrequencyRow))
     )
     rejected = found.rejected | "Rejected" >> beam.Map(as_dict)
     _ = rejected | "Json" >> beam.Map(json.dumps) | beam.io.WriteToText(f"{given.output}-rejected")

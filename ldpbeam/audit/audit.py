@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from ldpbeam.audit.checks.behaviour import forks, manners, reopened
 from ldpbeam.audit.checks.certificate import certificate_rules
 from ldpbeam.audit.checks.evidence import bounds_of, matches_of, repeated, rules_of
-from ldpbeam.audit.checks.held import MOST_HELD, Held, held_values, read_held, support_matches
+from ldpbeam.audit.checks.held_values import MOST_HELD, ValueReports, held_values, read_held, support_matches
 from ldpbeam.audit.checks.ids import coins_of
 from ldpbeam.audit.checks.lives import few_reports, life_manners, read_lives, silence
 from ldpbeam.audit.checks.long_lives import changing_lives, every_memo, still_lives
-from ldpbeam.audit.checks.outcome import Check, Evidence, Outcome, Rule, judge
+from ldpbeam.audit.checks.outcome import AuditOutcome, Check, Evidence, Rule, judge
 from ldpbeam.audit.checks.sharing import across_collections
 from ldpbeam.audit.client.clients import Client
-from ldpbeam.audit.client.draws import Counts, Plan, Read, read_histories
+from ldpbeam.audit.client.draws import DrawPlan, HistoryCounts, ReportLog, read_histories
 from ldpbeam.audit.law.pairs import model_of
 from ldpbeam.collection.collection import Collection
 from ldpbeam.protocols.history_model import Model
@@ -23,7 +23,9 @@ FALSE_ALARM = 1e-6
 """Probability that an honest client is found to violate anything, over all that one call audits."""
 
 
-def audit(client: Client, collection: Collection, plan: Plan, false_alarm: float = FALSE_ALARM) -> Outcome:
+def audit(
+    client: Client, collection: Collection, plan: DrawPlan, false_alarm: float = FALSE_ALARM
+) -> AuditOutcome:
     """Audit a client.
 
     Args:
@@ -35,7 +37,7 @@ def audit(client: Client, collection: Collection, plan: Plan, false_alarm: float
     Raises:
         NotImplementedError: the protocol's encoding has no model.
     """
-    read = Read(collection)
+    read = ReportLog(collection)
     model = model_of(collection.protocol)
     drawn = _histories if collection.participation is None else _lives
     evidence, left_out = drawn(client, collection, model, plan, read)
@@ -43,7 +45,7 @@ def audit(client: Client, collection: Collection, plan: Plan, false_alarm: float
     checks, levels = judge(
         evidence.bounds, evidence.matches, rules, false_alarm, evidence.sums, evidence.coins
     )
-    return Outcome(
+    return AuditOutcome(
         collection.name,
         collection.protocol_label,
         client.name,
@@ -56,7 +58,7 @@ def audit(client: Client, collection: Collection, plan: Plan, false_alarm: float
 
 
 def _histories(
-    client: Client, collection: Collection, model: Model, plan: Plan, read: Read
+    client: Client, collection: Collection, model: Model, plan: DrawPlan, read: ReportLog
 ) -> tuple[Evidence, list[str]]:
     """Of devices that report in every epoch that they are asked in, and what was not audited."""
     counts = read_histories(client, collection, model, plan.draws, read)
@@ -83,7 +85,7 @@ def _histories(
 
 
 def _lives(
-    client: Client, collection: Collection, model: Model, plan: Plan, read: Read
+    client: Client, collection: Collection, model: Model, plan: DrawPlan, read: ReportLog
 ) -> tuple[Evidence, list[str]]:
     """Of devices that report in a few of their epochs only, and what was not audited."""
     life = collection.participation
@@ -98,11 +100,13 @@ def _lives(
     return evidence + Evidence(matches=list(silence(lives, life)), rules=rules), [left_out]
 
 
-def _evidence(collection: Collection, model: Model, counts: Counts, held: list[Held]) -> Evidence:
+def _evidence(
+    collection: Collection, model: Model, counts: HistoryCounts, held: list[ValueReports]
+) -> Evidence:
     """Of histories about the pair, and of single reports about each value."""
     protocol = collection.protocol
     pair = [
-        Held(value, seen, ids)
+        ValueReports(value, seen, ids)
         for value, seen, ids in zip(model.pair, counts.responses, counts.first_ids, strict=True)
     ]
     both = [*pair, *held]
@@ -116,7 +120,7 @@ def _evidence(collection: Collection, model: Model, counts: Counts, held: list[H
     ) + coins_of([(one.value, one.ids) for one in both], counts.next_ids)
 
 
-def _bytes_rules(read: Read) -> list[Rule]:
+def _bytes_rules(read: ReportLog) -> list[Rule]:
     return [
         Rule(Check.BYTES, "a device reports when it is asked", read.refused, read.reports),
         Rule(

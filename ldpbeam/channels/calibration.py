@@ -34,6 +34,11 @@ def symbol_second_round(
     solves it for r2 with the integer r1. PUBLISHED is e^{ε_IRR} = (e^{ε∞+ε1} − 1)/(e^{ε∞} − e^{ε1}) (LOLOHA
     Algorithm 1, ALLOMFREE Eq. 8), the same equation at m = 2.
 
+    Args:
+        first: the permanent round.
+        epsilon_first: level of a first report, ε1.
+        calibration: how ratios are worked out.
+
     Raises:
         CollectionError: ε1 is not below ε∞.
     """
@@ -73,6 +78,11 @@ def symmetric_second_round(first: BitChannel, epsilon_first: float) -> BitChanne
 
 def half_second_round(first: BitChannel, epsilon_first: float, name: str) -> BitChannel:
     """The instantaneous round (1/2, q2) of L-OUE and L-SOUE with the smallest integer q2 that keeps ε1.
+
+    Args:
+        first: the permanent round.
+        epsilon_first: level of a first report, ε1.
+        name: of the protocol, for errors.
 
     Raises:
         CollectionError: ε1 is not below ε∞, or above what p2 = 1/2 can reach; the limit is named.

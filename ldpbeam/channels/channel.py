@@ -162,6 +162,11 @@ class BitChannel:
         """Bits 0 .. count − 1 of ``bits``, randomised with a word each in that order.
 
         The steps are the same whatever the bits are.
+
+        Args:
+            bits: integer, bit i at place i.
+            count: bits that are drawn.
+            randomness: of the device.
         """
         drawn = 0
         for first in range(0, count, _CHUNK):

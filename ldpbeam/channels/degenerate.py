@@ -71,6 +71,11 @@ def check_seeded(payloads: Bytes, limit: int, refused: CheckCode) -> Bytes:
     """Codes (n,) of payloads of an affine hash: its two words, then a symbol.
 
     ``refused`` where the symbol is not below ``limit``; else ``DEGENERATE`` where the multiplier is.
+
+    Args:
+        payloads: uint8 (n, size).
+        limit: number of symbols.
+        refused: code of a symbol that is none.
     """
     import numpy as np
 
@@ -132,7 +137,12 @@ def tail_from(bits: int, special: Fraction | None, common: Fraction, bound: Frac
 
 @lru_cache(maxsize=4096)
 def tail(bits: int, special: Fraction | None, common: Fraction, least: int) -> float:
-    """P(X >= least), X as in :func:`tail_from`, to the precision of a float."""
+    """P(X >= least), X as in :func:`tail_from`, to the precision of a float.
+
+    Args:
+        bits, special, common: as in :func:`tail_from`.
+        least: at least so many ones.
+    """
     return next((float(probability) for t, probability in _tails(bits, special, common) if t <= least), 1.0)
 
 
@@ -206,7 +216,14 @@ def count_ones(payloads: Bytes) -> Ints:
 
 
 def refuse_ones(payloads: Bytes, bits: int, admitted: tuple[int, int], codes: Bytes) -> None:
-    """Write ``DEGENERATE`` where a payload (n, w), not refused yet, has fewer or more ones than admitted."""
+    """Write ``DEGENERATE`` where a payload (n, w), not refused yet, has fewer or more ones than admitted.
+
+    Args:
+        payloads: uint8 (n, w).
+        bits: that a payload has.
+        admitted: least and most ones.
+        codes: uint8 (n,), written.
+    """
     least, most = admitted
     if least <= 0 and most >= bits:
         return  # every number of ones is admitted, as in small domains

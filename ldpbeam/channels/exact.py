@@ -96,7 +96,12 @@ def float_above(exact: Fraction) -> float:
 
 
 def largest(low: int, high: int, holds: Callable[[int], bool]) -> int | None:
-    """The largest integer in ``[low, high]`` for which a downward-closed predicate holds, or None."""
+    """The largest integer in ``[low, high]`` for which a downward-closed predicate holds, or None.
+
+    Args:
+        low, high: ends of the interval, both in it.
+        holds: the predicate.
+    """
     if not holds(low):
         return None
     while low < high:
@@ -109,6 +114,11 @@ def largest(low: int, high: int, holds: Callable[[int], bool]) -> int | None:
 
 
 def smallest(low: int, high: int, holds: Callable[[int], bool]) -> int | None:
-    """The smallest integer in ``[low, high]`` for which an upward-closed predicate holds, or None."""
+    """The smallest integer in ``[low, high]`` for which an upward-closed predicate holds, or None.
+
+    Args:
+        low, high: ends of the interval, both in it.
+        holds: the predicate.
+    """
     negated = largest(-high, -low, lambda negative: holds(-negative))
     return None if negated is None else -negated

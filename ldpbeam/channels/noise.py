@@ -49,6 +49,11 @@ class LaplaceNoise:
         weights, so a ratio is at most e^(λ·spread) e^(θ+θ'). A bit rounded by 2^−65 contributes at most
         2^−65/(p(1−p)) < 2^−62 to θ+θ' (p >= 0.26), the sign 2^−129/(P(1−P)) < 2^−127·e^λ, a digit's weight,
         a difference of two rounded tails, 2^−127·e^(λ·last). λ = (ε − η)/spread, where η is twice their sum.
+
+        Args:
+            epsilon: level.
+            spread: largest difference of two values.
+            reach: largest noise that is drawn.
         """
         bits = 0
         # The bits cover 2^bits·λ in (1, 2], so that their probabilities are far from 0.

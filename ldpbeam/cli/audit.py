@@ -9,13 +9,17 @@ import click
 
 from ldpbeam.cli.shared.console import PrintingCommand, deliver, say
 from ldpbeam.errors import LdpError, UsageError
-from ldpbeam.protocols.parameters import PARAMETER_KEYS, Kind
+from ldpbeam.protocols.parameters import PARAMETER_KEYS, ParameterKind
 
 if TYPE_CHECKING:
-    from ldpbeam.audit.checks.outcome import Outcome
+    from ldpbeam.audit.checks.outcome import AuditOutcome
     from ldpbeam.collection.collection import Collection
 
-_KINDS: dict[Kind, Any] = {Kind.LEVEL: float, Kind.NUMBER: float, Kind.INTEGER: int}
+_KINDS: dict[ParameterKind, Any] = {
+    ParameterKind.LEVEL: float,
+    ParameterKind.NUMBER: float,
+    ParameterKind.INTEGER: int,
+}
 
 
 class PrivacyViolation(LdpError):  # noqa: N818 - what it is
@@ -27,7 +31,7 @@ class PrivacyViolation(LdpError):  # noqa: N818 - what it is
 def _parameters(command: Any) -> Any:
     """An option for each key of a collection about its protocol."""
     for name, key in reversed(PARAMETER_KEYS.items()):
-        kind = click.Choice(key.choices) if key.kind is Kind.CHOICE else _KINDS[key.kind]
+        kind = click.Choice(key.choices) if key.kind is ParameterKind.CHOICE else _KINDS[key.kind]
         option = "--" + name.replace("_", "-")
         command = click.option(option, name, type=kind, help=f"With --protocol, as in a collection: {name}.")(
             command
@@ -58,8 +62,8 @@ def audit(
     """
     from ldpbeam.audit.audit import FALSE_ALARM
     from ldpbeam.audit.checks.faults import unseen, warning
-    from ldpbeam.audit.several import audit_all, tasks_for
-    from ldpbeam.audit.standard import QUICK_DRAWS
+    from ldpbeam.audit.parallel import audit_all, tasks_for
+    from ldpbeam.audit.standard_collections import QUICK_DRAWS
 
     given = {name: value for name, value in parameters.items() if value is not None}
     asked = _collections(collections, protocol, size, given, quick=quick)
@@ -96,7 +100,7 @@ def _collections(
     *,
     quick: bool,
 ) -> list[Collection]:
-    from ldpbeam.audit.standard import one_collection, standard_collections
+    from ldpbeam.audit.standard_collections import one_collection, standard_collections
     from ldpbeam.cli.shared.collections import load
 
     if protocol is None:
@@ -112,7 +116,7 @@ def _collections(
     return [one_collection(protocol, size or 10, **parameters)]
 
 
-def _print(outcome: Outcome) -> None:
+def _print(outcome: AuditOutcome) -> None:
     """A line for people, and one per violation."""
     from ldpbeam.audit.checks.outcome import Check
 
@@ -131,7 +135,7 @@ def _print(outcome: Outcome) -> None:
         say(f"  not audited: {text}")
 
 
-def _violation(outcomes: list[Outcome]) -> PrivacyViolation:
+def _violation(outcomes: list[AuditOutcome]) -> PrivacyViolation:
     first = next(outcome for outcome in outcomes if outcome.violations)
     checks = sorted({check.value for outcome in outcomes for check, _ in outcome.violations})
     return PrivacyViolation(

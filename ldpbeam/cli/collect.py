@@ -16,7 +16,7 @@ from ldpbeam.text import clean
 
 if TYPE_CHECKING:
     from ldpbeam.collection.collection import Collection
-    from ldpbeam.collector.gather import Counts
+    from ldpbeam.collector.gather import RequestCounts
     from ldpbeam.collector.store import Store
 
 
@@ -113,7 +113,7 @@ def _collect(  # noqa: PLR0913 - the options, by name
     origins: tuple[str, ...],
 ) -> int:
     from ldpbeam.cli.shared.collections import introduction, load
-    from ldpbeam.collection.distinct import require_distinct
+    from ldpbeam.collection.distinct_collections import require_distinct
     from ldpbeam.collector.server import Limits
     from ldpbeam.collector.service import serve
     from ldpbeam.collector.store import FileStore
@@ -160,7 +160,7 @@ def _listening(host: str, port: int, target: Any) -> None:
     _event("listening", host=host, port=port)
 
 
-def _stopped(counts: Counts, collections: tuple[Collection, ...]) -> None:
+def _stopped(counts: RequestCounts, collections: tuple[Collection, ...]) -> None:
     names = {collection.digest_hex: collection.name for collection in collections}
     taken, refused = sum(counts.reports.values()), sum(counts.refused.values())
     say(f"stopped: {taken:,} reports taken, {refused:,} refused")

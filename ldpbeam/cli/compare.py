@@ -17,7 +17,7 @@ from ldpbeam.cli.shared.sums import chosen, group_option, history_of_groups
 from ldpbeam.errors import UsageError
 
 if TYPE_CHECKING:
-    from ldpbeam.cli.shared.histories import Read
+    from ldpbeam.cli.shared.histories import ReadHistory
     from ldpbeam.over_time.compare import Comparison
     from ldpbeam.over_time.covariance import DrawnAnew
     from ldpbeam.over_time.results import Choice, History, Part
@@ -48,7 +48,7 @@ class EpochsOption(click.ParamType[Any]):
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _CompareOptions:
     """The options."""
 
     epochs: Epochs | None
@@ -114,7 +114,7 @@ def compare(a: Path, b: Path | None, collection_files: tuple[Path, ...], **asked
     """
     from ldpbeam.cli.shared.histories import documents, read_histories, require_suffix, write_tables
 
-    which = _Asked(**asked)
+    which = _CompareOptions(**asked)
     output = which.output
     if which.chosen and which.false_discoveries is not None:
         raise _usage(
@@ -158,7 +158,7 @@ def compare(a: Path, b: Path | None, collection_files: tuple[Path, ...], **asked
         )
 
 
-def _of_all(history: History, comparison: Comparison, which: _Asked, kind: str) -> dict[str, Any]:
+def _of_all(history: History, comparison: Comparison, which: _CompareOptions, kind: str) -> dict[str, Any]:
     """Say which of all values changed, the clearest first; gives the same for programs."""
     rate = _RATE if which.false_discoveries is None else which.false_discoveries
     moved = comparison.moved(rate).tolist()
@@ -225,7 +225,7 @@ def _usage(what: str, remedy: str, where: Path | None = None) -> UsageError:
     return UsageError("E-USAGE-COMPARE", what, where="" if where is None else str(where), remedy=remedy)
 
 
-def _one(histories: list[Read], name: str | None, attribute: str | None, where: Path) -> Read:
+def _one(histories: list[ReadHistory], name: str | None, attribute: str | None, where: Path) -> ReadHistory:
     """The attribute that was asked for; of several versions the latest, where only the name is given."""
     left = chosen(histories, name, attribute, where, "E-USAGE-COMPARE")
     if len({(one.history.key.collection, one.history.key.attribute) for one in left}) > 1:
@@ -233,7 +233,7 @@ def _one(histories: list[Read], name: str | None, attribute: str | None, where: 
     return max(left, key=lambda one: one.history.key.version)
 
 
-def _chosen(which: _Asked, *, alone: bool) -> Choice:
+def _chosen(which: _CompareOptions, *, alone: bool) -> Choice:
     """Those epochs of A that are compared."""
     if not alone:
         return _within_some(which.epochs)
@@ -261,7 +261,7 @@ def _last_two(parts: Sequence[Part]) -> Sequence[Part]:
     return parts[begin:]
 
 
-def _of_one(first: Read, which: _Asked, where: Path) -> tuple[Comparison, str]:
+def _of_one(first: ReadHistory, which: _CompareOptions, where: Path) -> tuple[Comparison, str]:
     """Two sets of epochs of one run, and a line on what was compared."""
     import numpy as np
 
@@ -286,7 +286,9 @@ def _of_one(first: Read, which: _Asked, where: Path) -> tuple[Comparison, str]:
     return comparison, f"epochs {_span(epochs)} against {_span(against)}"
 
 
-def _of_two(first: Read, second: Read, which: _Asked, places: tuple[Path, Path]) -> tuple[Comparison, str]:
+def _of_two(
+    first: ReadHistory, second: ReadHistory, which: _CompareOptions, places: tuple[Path, Path]
+) -> tuple[Comparison, str]:
     """Two runs, and a line on what was compared."""
     import numpy as np
 

@@ -51,8 +51,8 @@ def run_demo(out: Path, seed: int) -> None:
     from ldpbeam.report_page.document import write_page
     from ldpbeam.simulators.deliver.simulate import simulate
     from ldpbeam.simulators.faults import write_faults
-    from ldpbeam.simulators.population.drawn import Launch
-    from ldpbeam.simulators.words import RandomWords
+    from ldpbeam.simulators.population.synthetic_values import Launch
+    from ldpbeam.simulators.random_words import RandomWords
 
     started = time.monotonic()
     _make_room(out)

@@ -17,15 +17,15 @@ from ldpbeam.consistency import NOT_ADDED_UP
 from ldpbeam.errors import UsageError
 
 if TYPE_CHECKING:
-    from ldpbeam.cli.shared.histories import Read
+    from ldpbeam.cli.shared.histories import ReadHistory
     from ldpbeam.over_time.covariance import DrawnAnew
-    from ldpbeam.over_time.results import Results
+    from ldpbeam.over_time.results import ResultsFolder
     from ldpbeam.over_time.rollup import Place
     from ldpbeam.sums import Question
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _ExportOptions:
     """The options."""
 
     latest: bool
@@ -101,7 +101,7 @@ def export(results: Path, collection_files: tuple[Path, ...], **asked: Any) -> N
     """
     from ldpbeam.cli.shared.histories import require_suffix, show_rows, write_tables
 
-    which = _Asked(**asked)
+    which = _ExportOptions(**asked)
     question = asked_for(which.group_file, which.cumulative, which.shares, which.mean)
     require_suffix(which.output, "E-USAGE-EXPORT")
     which.require_together(summed=question is not None)
@@ -127,14 +127,14 @@ def _place(every: int | None, by: str | None) -> Place:
     return rollup.PLACES[by] if by else rollup.every(every or 1)
 
 
-def _of_values(results: Path, collection_files: tuple[Path, ...], which: _Asked) -> Iterator[Any]:
+def _of_values(results: Path, collection_files: tuple[Path, ...], which: _ExportOptions) -> Iterator[Any]:
     """One row per value."""
     if not which.rolled and not which.smoothed:
         from ldpbeam.cli.shared.histories import remark_missing
-        from ldpbeam.over_time.results import Results
+        from ldpbeam.over_time.results import ResultsFolder
 
         remark_missing(results)
-        return Results.of(results).tables()
+        return ResultsFolder.of(results).tables()
     from ldpbeam.cli.shared.histories import read_histories
 
     results_read, read = read_histories(results, collection_files)
@@ -144,7 +144,7 @@ def _of_values(results: Path, collection_files: tuple[Path, ...], which: _Asked)
 
 
 def _answers(
-    results: Path, collection_files: tuple[Path, ...], question: Question | Path, which: _Asked
+    results: Path, collection_files: tuple[Path, ...], question: Question | Path, which: _ExportOptions
 ) -> Iterator[Any]:
     """One row per group, value on a curve, quantile or mean."""
     from ldpbeam.cli.shared.histories import read_histories
@@ -157,7 +157,7 @@ def _answers(
         yield answers(read.collection, read.history, each, place, which.drawn_anew)
 
 
-def _rolled_up(histories: list[Read], place: Place, rate: DrawnAnew | None) -> Iterator[Any]:
+def _rolled_up(histories: list[ReadHistory], place: Place, rate: DrawnAnew | None) -> Iterator[Any]:
     """One row per attribute, period and value."""
     import numpy as np
     import pyarrow as pa
@@ -197,7 +197,7 @@ def _rolled_up(histories: list[Read], place: Place, rate: DrawnAnew | None) -> I
             )
 
 
-def _with_smoothed(results: Results, read: list[Read]) -> Iterator[Any]:
+def _with_smoothed(results: ResultsFolder, read: list[ReadHistory]) -> Iterator[Any]:
     """The rows of the epochs with two columns more."""
     import numpy as np
 

@@ -143,7 +143,7 @@ def _records(paths: list[Path], collections: dict[int, Collection]) -> Iterator[
     from ldpbeam.report_page.text import plural
 
     logging.basicConfig(level=logging.ERROR)
-    from ldpbeam.transforms.sources.chunks import BadSource, Table
+    from ldpbeam.transforms.sources.chunks import BadSource, ReportTable
     from ldpbeam.transforms.sources.files import ReadFiles
     from ldpbeam.wire.codec import Batch, parse
 
@@ -156,7 +156,7 @@ def _records(paths: list[Path], collections: dict[int, Collection]) -> Iterator[
                 lacks = "" if element.missing is None else f", {plural(element.missing, 'byte')} missing"
                 yield f"{element.reason.value} at position {element.place}{lacks}: {element.explanation}"
                 continue
-            if isinstance(element, Table):
+            if isinstance(element, ReportTable):
                 rows, batches = element.each(), iter(list[Batch]())
             else:
                 rows, many, malformed = parse(element.frames, element.base)

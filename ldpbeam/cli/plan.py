@@ -407,7 +407,7 @@ def _of_population(given: Asked) -> _Who:
     from ldpbeam.collection.domain import Domain
     from ldpbeam.over_time.covariance import DrawnAnew
     from ldpbeam.simulators.population.specs import population
-    from ldpbeam.simulators.words import RandomWords
+    from ldpbeam.simulators.random_words import RandomWords
 
     assert given.population is not None  # noqa: S101 - the caller's condition
     drawn = given.population.partition(":")[0] in {"syn", "zipf"}

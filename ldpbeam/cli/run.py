@@ -88,8 +88,8 @@ def run_over_files(collections: tuple[Collection, ...], values: Mapping[str, Any
         UsageError: the job cannot start.
         LdpError: it failed.
     """
-    from ldpbeam.cli.shared.outcome import summary
     from ldpbeam.cli.shared.progress import Bar
+    from ldpbeam.cli.shared.summary import summary
     from ldpbeam.job.file_times import doubtful_times
     from ldpbeam.job.inputs import find_inputs, shard_bits_for, waits_on_disk
     from ldpbeam.pipelines import run as bounded
@@ -134,7 +134,7 @@ def run_over_messages(collections: tuple[Collection, ...], values: Mapping[str, 
         UsageError: the job cannot start.
         LdpError: it failed.
     """
-    from ldpbeam.cli.shared.outcome import summary
+    from ldpbeam.cli.shared.summary import summary
     from ldpbeam.engine.run import run_local
     from ldpbeam.job.inputs import CLUSTER_SHARD_BITS, Inputs, find_inputs
     from ldpbeam.pipelines.beam_job import beam_options, dry_run

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Asked:
+class SimulateOptions:
     """What is to be simulated; each field is the option of its name."""
 
     collection_file: Path  # what the devices report for
@@ -92,10 +92,10 @@ class Asked:
 )
 def simulate(**asked: Any) -> None:
     """Write or publish the reports that a fleet of devices would send. Give --output, --topic or both."""
-    simulate_reports(Asked(**asked))
+    simulate_reports(SimulateOptions(**asked))
 
 
-def simulate_reports(asked: Asked) -> None:
+def simulate_reports(asked: SimulateOptions) -> None:
     """Simulate a fleet and write its reports, or publish them where there is a topic.
 
     Raises:
@@ -106,7 +106,7 @@ def simulate_reports(asked: Asked) -> None:
     from ldpbeam.simulators.deliver.simulate import simulate
     from ldpbeam.simulators.population.joint import Joint, joint_population
     from ldpbeam.simulators.population.specs import Panel, Population, population
-    from ldpbeam.simulators.words import RandomWords
+    from ldpbeam.simulators.random_words import RandomWords
 
     if asked.topic is not None:
         _require_publishable(asked.topic, asked.compression)

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, Literal, SupportsIndex
 
 from ldpbeam.client import order
-from ldpbeam.client.drawn import DerivedDraws, Drawn, Draws, StoredDraws
-from ldpbeam.client.folder import DeviceFolder, FolderRecords, Waiting
+from ldpbeam.client.folder import DeviceFolder, FolderRecords, WaitingReport
 from ldpbeam.client.last_report import LastReport
 from ldpbeam.client.outbox import Outbox
+from ldpbeam.client.report_draws import DerivedDraws, DrawnReport, Draws, StoredDraws
 from ldpbeam.client.spending import Costs, Spending, add_up, spent_exactly
 from ldpbeam.client.state import require_no_withdrawal
 from ldpbeam.client.storage import MemoryStorage, Records, Storage
@@ -237,7 +237,7 @@ class Device:
                 if back:
                     self._outbox.hasten(records, digest, asked, max(0, int(now)))
                 if message is not None:
-                    self._outbox.put(records, Waiting(self._due(asked, now), digest, asked), message)
+                    self._outbox.put(records, WaitingReport(self._due(asked, now), digest, asked), message)
             records.save()
         return message
 
@@ -306,7 +306,7 @@ class Device:
 
     # Draws
 
-    def _draw(self, records: Records, entry: _Entry, values: Any, epoch: int) -> Drawn:
+    def _draw(self, records: Records, entry: _Entry, values: Any, epoch: int) -> DrawnReport:
         """The report about the values, charged; noise where the budget is spent.
 
         Raises:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from ldpbeam.client.state import pack_state, unpack_state
 from ldpbeam.client.storage import Records, Storage, new_state, withdrawn_state
-from ldpbeam.durable.counter import Counter
+from ldpbeam.durable.counter import FileCounter
 from ldpbeam.durable.errors import DamageError, HeldError, VersionError
 from ldpbeam.durable.folder import make_folder, make_lasting_folder, sync_folder
 from ldpbeam.durable.lock import Lock
@@ -35,7 +35,7 @@ _STATE_KEY = 1
 _HEAD = Struct("<Q8sq")
 
 
-class Waiting(NamedTuple):
+class WaitingReport(NamedTuple):
     """A report that waits.
 
     Attributes:
@@ -74,7 +74,7 @@ class FolderRecords(Records):
         return len(self._reports)
 
     @property
-    def waiting(self) -> list[Waiting]:
+    def waiting(self) -> list[WaitingReport]:
         """The reports that wait, the first due first."""
         return sorted(_unpack(report)[0] for report in self._reports.values())
 
@@ -86,23 +86,23 @@ class FolderRecords(Records):
         """
         self._commit(self._rows, self.state)
 
-    def put(self, waiting: Waiting, report: bytes) -> None:
+    def put(self, waiting: WaitingReport, report: bytes) -> None:
         """Add a report."""
         self._reports[waiting.key] = content = _pack(waiting, report)
         self._rows.put(_OUTBOX, waiting.key, content)
 
-    def remove(self, waiting: Waiting) -> None:
+    def remove(self, waiting: WaitingReport) -> None:
         """Remove a report, where it still waits."""
         if self._reports.pop(waiting.key, None) is not None:
             self._rows.remove(_OUTBOX, waiting.key)
 
-    def postpone(self, waiting: Waiting, due: int) -> None:
+    def postpone(self, waiting: WaitingReport, due: int) -> None:
         """Give a report that waits another time."""
         _, report = _unpack(self._reports[waiting.key])
         self.put(waiting._replace(due=due), report)
 
 
-def report_of(rows: Transaction, waiting: Waiting) -> bytes | None:
+def report_of(rows: Transaction, waiting: WaitingReport) -> bytes | None:
     """The bytes of a report; None where it waits no more, or is damaged."""
     content = rows.row(_OUTBOX, waiting.key)
     return None if content is None else _unpack(content)[1]
@@ -125,7 +125,7 @@ class DeviceFolder(Storage):
                 holds the folder; this Python has no SQLite; or the disk refuses.
         """
         self._path = folder / "device.sqlite"
-        self._sentinel = Counter(sentinel or folder / "sentinel")
+        self._sentinel = FileCounter(sentinel or folder / "sentinel")
         self._lock = folder / "lock"
         with self._errors():
             self._store = RowStore(self._path, "ldpbeam device", VERSION, (_STATE, _OUTBOX))
@@ -152,7 +152,7 @@ class DeviceFolder(Storage):
         with self._opened() as rows:
             yield FolderRecords(rows, self._commit)
 
-    def read(self, waiting: Waiting) -> bytes | None:
+    def read(self, waiting: WaitingReport) -> bytes | None:
         """The bytes of a report; None where it waits no more, or is damaged.
 
         Raises:
@@ -288,10 +288,10 @@ def _of_device(error: LdpError) -> DeviceError:
     return DeviceError(error.code, error.message, where=error.where, remedy=error.remedy)
 
 
-def _pack(waiting: Waiting, report: bytes) -> bytes:
+def _pack(waiting: WaitingReport, report: bytes) -> bytes:
     return _HEAD.pack(waiting.due, bytes.fromhex(waiting.digest), waiting.epoch) + report
 
 
-def _unpack(content: bytes) -> tuple[Waiting, bytes]:
+def _unpack(content: bytes) -> tuple[WaitingReport, bytes]:
     due, digest, epoch = _HEAD.unpack_from(content)
-    return Waiting(due, digest.hex(), epoch), content[_HEAD.size :]
+    return WaitingReport(due, digest.hex(), epoch), content[_HEAD.size :]

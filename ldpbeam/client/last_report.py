@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ldpbeam.client.derived import Derivation
-from ldpbeam.client.drawn import Drawn, Draws, StoredDraws
+from ldpbeam.client.derivation import Derivation
+from ldpbeam.client.report_draws import DrawnReport, Draws, StoredDraws
 from ldpbeam.collection.collection import Collection
 from ldpbeam.wire import device_state_pb2, report_pb2
 
@@ -34,7 +34,7 @@ class LastReport:
         self._draws = draws
         self._pads = Derivation(secret, collection.full_digest, b"ldpbeam masks 1\0")
 
-    def message(self, drawn: Drawn, epoch: int) -> bytes:
+    def message(self, drawn: DrawnReport, epoch: int) -> bytes:
         """The bytes of a report that was drawn."""
         report = report_pb2.Report(
             digest=self._collection.digest, epoch=epoch, report_id=drawn.report_id, payload=drawn.payload

@@ -87,6 +87,12 @@ def require_open(epochs: Epochs, reported: Sequence[Range], epoch: int, now: flo
     By a day, when the clock is set back: whoever was ahead by less waits, and a clock that wavers takes no
     device back.
 
+    Args:
+        epochs: of the collection.
+        reported: ranges of epochs that the device has drawn a report for.
+        epoch: that a report is asked for.
+        now: seconds since 1970, by the device's clock.
+
     Raises:
         DeviceError: E-DEVICE-EPOCH.
     """
@@ -103,7 +109,13 @@ def require_open(epochs: Epochs, reported: Sequence[Range], epoch: int, now: flo
 
 
 def jump(epochs: Epochs, entry: device_state_pb2.CollectionState, epoch: int) -> float:
-    """Seconds by which an epoch is after the last one that was reported; 0 before the first report."""
+    """Seconds by which an epoch is after the last one that was reported; 0 before the first report.
+
+    Args:
+        epochs: of the collection.
+        entry: state of the collection.
+        epoch: of the new report.
+    """
     return (epoch - entry.spans[-1].last_epoch) * float(epochs.length) if entry.spans else 0.0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ldpbeam.client.folder import DeviceFolder, FolderRecords, Waiting
+from ldpbeam.client.folder import DeviceFolder, FolderRecords, WaitingReport
 
 
 class Dropped(NamedTuple):
@@ -37,7 +37,7 @@ class Outbox:
         self._folder = folder
         self._most = most
 
-    def put(self, records: FolderRecords, waiting: Waiting, report: bytes) -> None:
+    def put(self, records: FolderRecords, waiting: WaitingReport, report: bytes) -> None:
         """Add a report to a transaction, which the device saves.
 
         Args:
@@ -65,7 +65,7 @@ class Outbox:
             if one.digest == digest and one.epoch > epoch and one.due > now:
                 records.postpone(one, now)
 
-    def waiting(self) -> list[Waiting]:
+    def waiting(self) -> list[WaitingReport]:
         """All reports that wait, the first due first.
 
         Raises:
@@ -74,7 +74,7 @@ class Outbox:
         with self._folder.transaction() as records:
             return records.waiting
 
-    def read(self, waiting: Waiting) -> bytes | None:
+    def read(self, waiting: WaitingReport) -> bytes | None:
         """A report's bytes; None where another process has sent or dropped it meanwhile.
 
         Raises:
@@ -82,7 +82,7 @@ class Outbox:
         """
         return self._folder.read(waiting)
 
-    def acknowledge(self, *sent: Waiting) -> None:
+    def acknowledge(self, *sent: WaitingReport) -> None:
         """Forget reports that a collector has, or will never take.
 
         Raises:

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.request import HTTPRedirectHandler, OpenerDirector, Request, build_opener
 
-from ldpbeam.client.folder import Waiting
+from ldpbeam.client.folder import WaitingReport
 from ldpbeam.client.outbox import Outbox
 from ldpbeam.errors import DeviceError, Reason
 
@@ -114,9 +114,9 @@ class Sender:
                 break
         return self.sent - before
 
-    def _send(self, due: Sequence[Waiting]) -> bool:
+    def _send(self, due: Sequence[WaitingReport]) -> bool:
         """Send some reports, and forget those that were answered; whether to go on."""
-        answered = list[Waiting]()
+        answered = list[WaitingReport]()
         try:
             for waiting in due:
                 report = self._outbox.read(waiting)

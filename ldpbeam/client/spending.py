@@ -18,7 +18,7 @@ from struct import pack, unpack
 from typing import Any
 
 from ldpbeam.channels.exact import float_above
-from ldpbeam.client.derived import Derivation
+from ldpbeam.client.derivation import Derivation
 from ldpbeam.collection.collection import Collection
 from ldpbeam.protocols.contract import LocalProtocol
 from ldpbeam.wire import device_state_pb2
@@ -110,7 +110,7 @@ class Costs:
 
 
 @dataclass(frozen=True)
-class _Figures:
+class _GuaranteeCosts:
     """What a guarantee says about the spending of a report.
 
     Attributes:
@@ -124,11 +124,11 @@ class _Figures:
     most: Counter[float] = field(default_factory=Counter)
 
 
-_KNOWN: dict[bytes, _Figures] = {}
+_KNOWN: dict[bytes, _GuaranteeCosts] = {}
 """By digest: logarithms in 60 digits take longer than a report."""
 
 
-def _figures(collection: Collection) -> _Figures:
+def _figures(collection: Collection) -> _GuaranteeCosts:
     digest = collection.full_digest
     if digest not in _KNOWN:
         if len(_KNOWN) >= 64:
@@ -137,17 +137,17 @@ def _figures(collection: Collection) -> _Figures:
     return _KNOWN[digest]
 
 
-def _worked_out(protocol: LocalProtocol[Any]) -> _Figures:
+def _worked_out(protocol: LocalProtocol[Any]) -> _GuaranteeCosts:
     guarantee = protocol.guarantee
     if guarantee.memoised_ratio is None:
-        return _Figures(guarantee.first_report)
+        return _GuaranteeCosts(guarantee.first_report)
     # Attributes of equal domains are one and the same protocol.
     guarantees = {id(part): part.guarantee for part in protocol.parts}
     level_of = {one: figure.per_memoised_input or inf for one, figure in guarantees.items()}
     most: Counter[float] = Counter()
     for part in protocol.parts:
         most[level_of[id(part)]] += guarantees[id(part)].memoised_inputs or 0
-    return _Figures(guarantee.first_report, tuple(level_of[id(part)] for part in protocol.parts), most)
+    return _GuaranteeCosts(guarantee.first_report, tuple(level_of[id(part)] for part in protocol.parts), most)
 
 
 def spent_exactly(levels: Iterable[tuple[float, int]]) -> Fraction:

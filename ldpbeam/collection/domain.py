@@ -25,6 +25,11 @@ def require_printable(text: str, what: str, key: str) -> None:
 
     Everything else that Unicode has may stand in a collection: direction marks, joiners and signs newer than
     this program are part of how people write.
+
+    Args:
+        text: to look at.
+        what: the text is, for the error.
+        key: of the collection file, for the error.
     """
     match = _UNPRINTABLE.search(text)
     if match:

@@ -23,7 +23,7 @@ from ldpbeam.protocols import PROTOCOLS, LocalProtocol, Parameters
 from ldpbeam.protocols.attributes.allocate import ALLOCATIONS
 from ldpbeam.protocols.attributes.sample import Allomfree
 from ldpbeam.protocols.estimator import Result
-from ldpbeam.protocols.parameters import PARAMETER_KEYS, Kind, ParameterKey
+from ldpbeam.protocols.parameters import PARAMETER_KEYS, ParameterKey, ParameterKind
 
 if TYPE_CHECKING:
     import yaml
@@ -319,9 +319,9 @@ def _parameter(entry: _Entry, key: ParameterKey) -> Any:
             return key.default
         example = f"{key.word} or {key.name}: {key.example}"
         raise entry.wrong(f"must be {key.word!r} or an integer", example, whole=True)
-    if key.kind is Kind.INTEGER:
+    if key.kind is ParameterKind.INTEGER:
         return entry.integer(key.least, key.most)
-    if key.kind is Kind.CHOICE:
+    if key.kind is ParameterKind.CHOICE:
         return key.convert(entry.choice(key.choices))
     return entry.number()
 

@@ -16,7 +16,7 @@ from ldpbeam.collection.epochs import Epochs
 from ldpbeam.collection.participation import Participation
 from ldpbeam.errors import CollectionError
 from ldpbeam.protocols import Parameters
-from ldpbeam.protocols.parameters import PARAMETER_KEYS, Kind
+from ldpbeam.protocols.parameters import PARAMETER_KEYS, ParameterKind
 
 _PLAIN: dict[str, Any] = {
     "name": str,
@@ -103,9 +103,9 @@ def _parameters(record: Mapping[str, Any]) -> Parameters:
             raise ValueError("it has an unknown parameter")
         if value is None:
             parameters[name] = None
-        elif key.kind is Kind.CHOICE:
+        elif key.kind is ParameterKind.CHOICE:
             parameters[name] = key.convert(_typed(value, str, name))
-        elif key.kind is Kind.INTEGER:
+        elif key.kind is ParameterKind.INTEGER:
             parameters[name] = _typed(value, int, name)
             if not key.least <= value <= key.most and value != key.default:
                 raise ValueError(f"{name} is outside its limits")

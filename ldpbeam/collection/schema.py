@@ -16,7 +16,7 @@ from ldpbeam.collection.participation import LONGEST
 from ldpbeam.protocols import PROTOCOLS, LocalProtocol
 from ldpbeam.protocols.attributes.allocate import ALLOCATIONS
 from ldpbeam.protocols.attributes.sample import Allomfree
-from ldpbeam.protocols.parameters import PARAMETER_KEYS, Kind, ParameterKey
+from ldpbeam.protocols.parameters import PARAMETER_KEYS, ParameterKey, ParameterKind
 
 _NAME = {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$"}
 _DURATION = {
@@ -127,11 +127,11 @@ def collection_schema() -> dict[str, Any]:
 
 def _parameter(key: ParameterKey) -> dict[str, Any]:
     """How the value of a key about the protocol is written."""
-    kinds: dict[Kind, dict[str, Any]] = {
-        Kind.LEVEL: {"type": "number", "minimum": 1e-6, "maximum": 32},
-        Kind.NUMBER: {"type": "number"},
-        Kind.INTEGER: {"type": "integer", "minimum": key.least, "maximum": key.most},
-        Kind.CHOICE: {"enum": list(key.choices)},
+    kinds: dict[ParameterKind, dict[str, Any]] = {
+        ParameterKind.LEVEL: {"type": "number", "minimum": 1e-6, "maximum": 32},
+        ParameterKind.NUMBER: {"type": "number"},
+        ParameterKind.INTEGER: {"type": "integer", "minimum": key.least, "maximum": key.most},
+        ParameterKind.CHOICE: {"enum": list(key.choices)},
     }
     schema = kinds[key.kind]
     if key.default is not None:

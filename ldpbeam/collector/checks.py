@@ -37,7 +37,7 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedBodies:
     """Bodies after the checks.
 
     Attributes:
@@ -52,7 +52,7 @@ class Judged:
 _MALFORMED = Verdict(Reason.MALFORMED)
 
 
-def judge(bodies: Sequence[bytes], collections: Mapping[int, Collection]) -> Judged:
+def judge(bodies: Sequence[bytes], collections: Mapping[int, Collection]) -> JudgedBodies:
     """Check bodies, each one Report or one ReportBatch; whatever they are, nothing is raised.
 
     Args:
@@ -71,7 +71,7 @@ def judge(bodies: Sequence[bytes], collections: Mapping[int, Collection]) -> Jud
         )
         for (digest, epoch), some in parts.items()
     ]
-    return Judged(verdicts, columns)
+    return JudgedBodies(verdicts, columns)
 
 
 Parts = dict[tuple[int, int], list[tuple[np.ndarray, np.ndarray]]]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from time import monotonic
 
 from ldpbeam.collection.collection import Collection, digest_hex
-from ldpbeam.collector.checks import Judged, Verdict, judge
+from ldpbeam.collector.checks import JudgedBodies, Verdict, judge
 from ldpbeam.collector.store import Store
 from ldpbeam.errors import LdpError
 
@@ -31,7 +31,7 @@ class Unsafe(Exception):  # noqa: N818 - as above
 
 
 @dataclass
-class Counts:
+class RequestCounts:
     """What has happened since the start; nothing of a device, nor of a payload, is in it.
 
     Attributes:
@@ -76,7 +76,7 @@ class Gather:
         """Whether the last thing that the store was asked to do failed."""
         self.held = 0
         """Bytes of bodies, see :meth:`room`."""
-        self.counts = Counts()
+        self.counts = RequestCounts()
 
     @property
     def damaged(self) -> int:
@@ -125,7 +125,7 @@ class Gather:
             if not some:
                 continue
             judged = await loop.run_in_executor(self._commits, self._commit, [body for body, _ in some])
-            if isinstance(judged, Judged):
+            if isinstance(judged, JudgedBodies):
                 self._answer(judged, [answer for _, answer in some])
             else:
                 self.counts.failures += 1
@@ -147,7 +147,7 @@ class Gather:
             self._came.clear()
         return some
 
-    def _commit(self, bodies: list[bytes]) -> Judged | Exception:
+    def _commit(self, bodies: list[bytes]) -> JudgedBodies | Exception:
         """In the store's thread."""
         try:
             judged = judge(bodies, self._collections)
@@ -159,7 +159,7 @@ class Gather:
             return error
         return judged
 
-    def _answer(self, judged: Judged, answers: list[asyncio.Future[Verdict]]) -> None:
+    def _answer(self, judged: JudgedBodies, answers: list[asyncio.Future[Verdict]]) -> None:
         if judged.columns:
             self.counts.commits += 1
             self.failed = False

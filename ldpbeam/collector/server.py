@@ -13,7 +13,7 @@ from typing import Any
 
 from aiohttp import ClientPayloadError, web
 
-from ldpbeam.collector.gather import Behind, Counts, Gather, Unsafe
+from ldpbeam.collector.gather import Behind, Gather, RequestCounts, Unsafe
 from ldpbeam.errors import Reason, UsageError
 from ldpbeam.host.prometheus import CONTENT_TYPE, family, single, text
 from ldpbeam.transforms.sources.formats import SAMPLE, TAIL, unread_format
@@ -61,7 +61,7 @@ class Limits:
     origins: frozenset[str] = frozenset()
 
 
-class _Refused(Exception):  # noqa: N818 - an answer
+class _RefusedRequest(Exception):  # noqa: N818 - an answer
     def __init__(self, status: int, reason: str, retry: str = "") -> None:
         self.status, self.reason, self.retry = status, reason, retry
 
@@ -92,10 +92,10 @@ class _Full(asyncio.Protocol):
         transport.close()
 
 
-class _Server(web.Server):
+class _LimitedServer(web.Server):
     """aiohttp's, with as many connections as there may be."""
 
-    def __init__(self, handler: Any, limits: Limits, counts: Counts) -> None:
+    def __init__(self, handler: Any, limits: Limits, counts: RequestCounts) -> None:
         super().__init__(handler)
         self._limits, self._counts = limits, counts
 
@@ -160,7 +160,7 @@ class Collector:
             UsageError: nobody can listen there.
         """
         loop = asyncio.get_running_loop()
-        http = _Server(self._handle, self._limits, self.counts)
+        http = _LimitedServer(self._handle, self._limits, self.counts)
         try:
             listener = await loop.create_server(http, *address, backlog=1024, family=_family(address[0]))
         except OSError as error:
@@ -195,12 +195,12 @@ class Collector:
         methods = self._routes.get(request.path)
         try:
             if methods is None:
-                raise _Refused(404, "not_found")
+                raise _RefusedRequest(404, "not_found")
             respond = methods.get(request.method)
             if respond is None:
-                raise _Refused(405, "method")
+                raise _RefusedRequest(405, "method")
             answer = await respond(request)
-        except _Refused as refused:
+        except _RefusedRequest as refused:
             answer = _answer(refused.status, refused.reason, refused.retry)
             if not request.content.is_eof():
                 answer.force_close()
@@ -223,7 +223,7 @@ class Collector:
         if request.content_type != _TYPE or any(
             encoding != "identity" for encoding in request.headers.getall("Content-Encoding", ())
         ):
-            raise _Refused(415, "content_type")
+            raise _RefusedRequest(415, "content_type")
         length = request.content_length
         if length is not None and length > self._limits.body:
             raise self._oversize()
@@ -232,9 +232,9 @@ class Collector:
                 body = await self._body(request)
                 verdict = await self._gather.put(body)
         except Behind:
-            raise _Refused(429, "behind", _BEHIND_SECONDS) from None
+            raise _RefusedRequest(429, "behind", _BEHIND_SECONDS) from None
         except Unsafe:
-            raise _Refused(503, "unavailable", _UNSAFE_SECONDS) from None
+            raise _RefusedRequest(503, "unavailable", _UNSAFE_SECONDS) from None
         if verdict.reason is not None:
             explanation = verdict.reason.explanation
             if verdict.reason is Reason.MALFORMED:
@@ -242,9 +242,9 @@ class Collector:
             return _answer(_STATUS.get(verdict.reason, 400), verdict.reason.value, explanation=explanation)
         return web.Response(status=204, headers=_OURS)
 
-    def _oversize(self) -> _Refused:
+    def _oversize(self) -> _RefusedRequest:
         self.counts.refused["", Reason.OVERSIZE.value] += 1
-        return _Refused(413, Reason.OVERSIZE.value)
+        return _RefusedRequest(413, Reason.OVERSIZE.value)
 
     async def _body(self, request: web.BaseRequest) -> bytes:
         if request.headers.get("Expect", "").lower() == "100-continue":
@@ -259,14 +259,14 @@ class Collector:
                         raise self._oversize()
                     parts.append(part)
         except TimeoutError:
-            raise _Refused(408, "timeout") from None
+            raise _RefusedRequest(408, "timeout") from None
         except (ConnectionError, ClientPayloadError, web.RequestPayloadError):
-            raise _Refused(400, "incomplete") from None
+            raise _RefusedRequest(400, "incomplete") from None
         return b"".join(parts)
 
     async def _preflight(self, request: web.BaseRequest) -> web.Response:
         if not self._allows(request.headers.get("Origin", "")):
-            raise _Refused(403, "origin")
+            raise _RefusedRequest(403, "origin")
         allowed = {
             "Access-Control-Allow-Methods": "POST",
             "Access-Control-Allow-Headers": "content-type",
@@ -279,7 +279,7 @@ class Collector:
 
     async def _ready(self, request: web.BaseRequest) -> web.Response:
         if self._stopping or self._gather.failed:
-            raise _Refused(503, "unavailable", _UNSAFE_SECONDS)
+            raise _RefusedRequest(503, "unavailable", _UNSAFE_SECONDS)
         return web.Response(text="ready\n", headers=_OURS)
 
     async def _metrics(self, request: web.BaseRequest) -> web.Response:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collector.checks import judge
-from ldpbeam.collector.gather import Counts, Gather
+from ldpbeam.collector.gather import Gather, RequestCounts
 from ldpbeam.collector.server import Collector, Limits
 from ldpbeam.collector.store import Store
 from ldpbeam.errors import disk_errors
@@ -21,7 +21,7 @@ def serve(
     address: tuple[str, int],
     limits: Limits,
     listening: Callable[[str, int], None],
-) -> Counts:
+) -> RequestCounts:
     """Take reports until SIGTERM or SIGINT; a second signal, a second later, does what it always does.
 
     Args:
@@ -53,7 +53,7 @@ async def _serve(
     address: tuple[str, int],
     limits: Limits,
     listening: Callable[[str, int], None],
-) -> Counts:
+) -> RequestCounts:
     stopped, loop = asyncio.Event(), asyncio.get_running_loop()
     gather = Gather(store, collections, limits.waiting)
     names = {collection.digest_hex: collection.name for collection in collections.values()}

@@ -116,7 +116,13 @@ def prior_points(rows: FloatArray, noise: CountNoise) -> FloatArray:
 
 
 def posterior_means(rows: FloatArray, weights: FloatArray, noise: CountNoise) -> FloatArray:
-    """The fit, and the posterior mean of the true count of each row."""
+    """The fit, and the posterior mean of the true count of each row.
+
+    Args:
+        rows: float64 (n,), estimated counts.
+        weights: float64 (n,), values that each row stands for.
+        noise: of the counts.
+    """
     from ldpbeam.kernels import prior as kernel
 
     points = prior_points(rows, noise)

@@ -54,6 +54,11 @@ def posterior_means(counts: FloatArray, noise: CountNoise, exponent: float | Non
 
     The estimates are put in order first: the fit must not depend on how values are numbered, not
     even by rounding.
+
+    Args:
+        counts: float64 (k,), estimated.
+        noise: of the counts.
+        exponent: of the power law; None fits it.
     """
     if counts.size <= EXACT_ROWS:
         rows, multiplicity = np.unique(counts, return_counts=True)

@@ -26,7 +26,7 @@ _BLOCK = 4096
 _SIZE = 40
 
 
-class Counter:
+class FileCounter:
     """The number in a file. Its users hold a lock.
 
     Args:

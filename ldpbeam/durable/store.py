@@ -51,7 +51,7 @@ _ROOT = 0
 change touches few pages."""
 
 
-class Rows(NamedTuple):
+class TableRows(NamedTuple):
     """What a table holds.
 
     Attributes:
@@ -169,7 +169,12 @@ class RowStore:
     def sound(
         self, connection: sqlite3.Connection, first: int, last: int
     ) -> Iterator[tuple[int, bytes, bytes]]:
-        """Key, digest and content of the sound rows of the file, from one key to another."""
+        """Key, digest and content of the sound rows of the file, from one key to another.
+
+        Args:
+            connection: to the file.
+            first, last: keys, both included.
+        """
         statement = "SELECT key, digest, content FROM rows WHERE key BETWEEN ? AND ? ORDER BY key"
         for key, digest, content in connection.execute(statement, (first, last)):
             if isinstance(content, bytes) and digest == self.digest(key, content):
@@ -247,7 +252,7 @@ class Transaction:
         self._summaries = summaries
         self.counter = counter
 
-    def rows(self, table: str) -> Rows:
+    def rows(self, table: str) -> TableRows:
         """All rows of a table; in memory.
 
         Raises:
@@ -261,13 +266,13 @@ class Transaction:
         recorded = self._summaries[table]
         lost = recorded.count - there.count
         if lost == 0 and there.xor == recorded.xor:
-            return Rows(sound, 0)
+            return TableRows(sound, 0)
         if lost <= 0:
             raise DamageError(f"its table {table} is not the one that was written last")
         self.clear(table)
         for key, content in sound.items():
             self.put(table, key, content)
-        return Rows(sound, lost)
+        return TableRows(sound, lost)
 
     def row(self, table: str, key: int) -> bytes | None:
         """One row of a table; None where it is not there, or damaged: :meth:`rows` tells them apart."""
@@ -285,7 +290,13 @@ class Transaction:
         return ((digest, content) for _, digest, content in rows)
 
     def put(self, table: str, key: int, content: bytes) -> bytes:
-        """Add a row, or replace the one with this key; its digest."""
+        """Add a row, or replace the one with this key; its digest.
+
+        Args:
+            table: name.
+            key: of the row.
+            content: of the row.
+        """
         self.remove(table, key)
         key += self._store.first(table)
         digest = self._store.digest(key, content)

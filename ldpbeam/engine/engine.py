@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from ldpbeam.collection.collection import Collection
-from ldpbeam.engine.due import Due, EpochMoment
+from ldpbeam.engine.publication import Due, EpochMoment
 from ldpbeam.engine.results import publish_due
 from ldpbeam.engine.status import Status
 from ldpbeam.engine.storage.epoch_state import EpochState
-from ldpbeam.engine.storage.judged import EpochKey, Refused, Segment, judge
 from ldpbeam.engine.storage.landing import Landing
+from ldpbeam.engine.storage.segment import EpochKey, RefusedMessage, Segment, judge
 from ldpbeam.engine.storage.stream_state import StreamState
 from ldpbeam.engine.watermark import Pull, TimeKeeper, Watermark
 from ldpbeam.errors import LdpError
@@ -34,7 +34,7 @@ _TOGETHER = 64
 """Results, and bytes of their reports, that are held at once."""
 
 
-class Source(Protocol):
+class MessageSource(Protocol):
     """Where messages come from; what is not acknowledged comes again.
 
     It may also have ``connected() -> bool``: whether messages would come if there were any.
@@ -48,7 +48,7 @@ class Source(Protocol):
 
 
 @runtime_checkable
-class Files(Source, Protocol):
+class Files(MessageSource, Protocol):
     """A source that forgets nothing: the engine remembers how far each of its files was taken."""
 
     def resume(self, taken: Mapping[str, int]) -> None:
@@ -74,7 +74,7 @@ class LocalStream:
     def __init__(
         self,
         config: RunConfig,
-        source: Source,
+        source: MessageSource,
         clock: Callable[[], float] = time.time,
         wait: Callable[[], float] = time.monotonic,
         landing: Landing | None = None,
@@ -136,7 +136,7 @@ class LocalStream:
         """How many were ever landed."""
         return self._state.messages
 
-    def refused(self, number: int) -> list[Refused]:
+    def refused(self, number: int) -> list[RefusedMessage]:
         """Refused messages of a segment that no replay has admitted; none once they were removed."""
         return self._state.refused(number)
 

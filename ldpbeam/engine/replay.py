@@ -8,7 +8,7 @@ from typing import Any
 from ldpbeam.accounting import Entry, Key
 from ldpbeam.collection.collection import Collection, digest_hex
 from ldpbeam.engine.engine import LocalStream
-from ldpbeam.engine.storage.judged import Place, Segment
+from ldpbeam.engine.storage.segment import Place, Segment
 from ldpbeam.errors import Reason
 from ldpbeam.job.config import Counting, Input, RunConfig
 from ldpbeam.records.rejects import Rejects, Replayed, rejected_count
@@ -85,7 +85,7 @@ def _mended(number: int, engine: LocalStream) -> Segment | None:
 
 
 def _was(message: bytes, reason: Reason) -> Counter[tuple[Key, str]]:
-    """What a wholly refused message was booked as."""
+    """What a wholly refused message was counted as."""
     rows, batches, _ = codec.parse(codec.joined([message]))
     count = max(int(batches.ids_length[0]) >> 3, 1) if batches else 1
     digest = int(batches.digest[0]) if batches else int(rows.digest[0])

@@ -10,8 +10,8 @@ from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.timestamp import MIN_TIMESTAMP
 
 from ldpbeam.collection.collection import Collection
-from ldpbeam.engine.due import Due
-from ldpbeam.engine.storage.judged import EpochKey
+from ldpbeam.engine.publication import Due
+from ldpbeam.engine.storage.segment import EpochKey
 from ldpbeam.engine.storage.stream_state import StreamState
 from ldpbeam.epoch_result import result_of_epoch
 from ldpbeam.histogram import EpochHistogram

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
-from ldpbeam.engine.engine import LocalStream, Source
+from ldpbeam.engine.engine import LocalStream, MessageSource
 from ldpbeam.engine.sources.subscriber import Subscriber
 from ldpbeam.engine.sources.watched_folder import WatchedFolder
 from ldpbeam.engine.status import Status, serve_metrics
@@ -77,7 +77,7 @@ def run_local(
 
 
 @contextmanager
-def _source(config: RunConfig) -> Iterator[Source]:
+def _source(config: RunConfig) -> Iterator[MessageSource]:
     """What the local engine reads, for a block."""
     if config.input.watch:
         yield WatchedFolder(config.input.watch)

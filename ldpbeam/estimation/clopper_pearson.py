@@ -29,7 +29,11 @@ def lower_limits(count: Floats, n: Floats, tail: float) -> Floats:
 
 
 def upper_limits(count: Floats, n: Floats, tail: float) -> Floats:
-    """The p where P(X >= c) is 1 less the tail area; arguments as of :func:`lower_limits`."""
+    """The p where P(X >= c) is 1 less the tail area; arguments as of :func:`lower_limits`.
+
+    Args:
+        count, n, tail: as of :func:`lower_limits`.
+    """
     from scipy.special import betaincc, betainccinv
 
     return _looked_at(betainccinv, betaincc, False, count, n, tail)

@@ -123,7 +123,18 @@ def law(c: Any, n: Any, held: Any, chances: Any, mine: Any, theirs: Any) -> Any:
 
 @inlined
 def excess(c: Any, n: Any, node: Any, tie: Any, tail: Any, upper: Any, setting: Any, memory: Any) -> Any:
-    """How far the test's probability lies above its area at a node: rises with the node, 0 at the limit."""
+    """How far the test's probability lies above its area at a node: rises with the node, 0 at the limit.
+
+    Args:
+        c: reports that support the value.
+        n: reports.
+        node: supposed number of devices that hold the value.
+        tie: uniform that splits the probability of c itself.
+        tail: area on either side.
+        upper: whether the upper limit is asked for.
+        setting: probabilities of support, as :func:`law` takes them.
+        memory: scratch, as :func:`law` takes it.
+    """
     step, chances = setting
     keys, known, mine, theirs = memory
     mixed = (np.uint64(n) * np.uint64(31) + np.uint64(c)) * np.uint64(1021) + np.uint64(node)

@@ -242,6 +242,10 @@ def line_collision(q: int, r: int, g: int) -> float:
     With t and θ uniform on a circle of length 1 it is the chance that t, t + qθ and t + rθ lie in one of its
     g arcs: Σ over j of g·c(jq)·c(jr)·c(j(r−q)), where c(i) = sin(πi/g)/(πi), 1/g for i = 0, are an arc's
     Fourier coefficients.
+
+    Args:
+        q, r: integers, not 0.
+        g: number of symbols.
     """
     places = (q, r, r - q)
     terms = (prod(sin(pi * j * i / g) / (pi * j * i) for i in places) for j in range(1, _TERMS + 1))

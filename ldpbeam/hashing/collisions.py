@@ -49,7 +49,13 @@ def class_squares(tables: Iterator[Any], functions: int, weights: Floats, counte
 
 
 def class_weights(symbols: Ints, weights: Floats, g: int) -> Floats:
-    """Σ of the weights of the values of each symbol, float64 (sums, functions, g)."""
+    """Σ of the weights of the values of each symbol, float64 (sums, functions, g).
+
+    Args:
+        symbols: (functions, k), of each value under each function.
+        weights: float64 (sums, k).
+        g: number of symbols.
+    """
     sums = np.empty((len(weights), len(symbols), g))
     for row, out in zip(weights, sums, strict=True):
         collisions.class_weights(symbols, row, out)
@@ -57,14 +63,26 @@ def class_weights(symbols: Ints, weights: Floats, g: int) -> Floats:
 
 
 def by_triples(weights: Floats, pair: float, triple: float) -> Floats:
-    """Where all pairs collide with probability ``pair`` and all triples with ``triple``."""
+    """Where all pairs collide with probability ``pair`` and all triples with ``triple``.
+
+    Args:
+        weights: float64 (sums, k).
+        pair, triple: probabilities.
+    """
     whole, squares = weights.sum(axis=1, keepdims=True), (weights**2).sum(axis=1, keepdims=True)
     pairs = 2 * weights * (whole - weights) + squares - weights**2
     return np.asarray(weights**2 + pair * pairs + triple * (whole**2 - weights**2 - pairs), np.float64)
 
 
 def on_lines(weights: Floats, g: int, digits: int, pair: float, triple: float) -> Floats:
-    """Where triples on one line collide as pairs do: the linear family with g > 2."""
+    """Where triples on one line collide as pairs do: the linear family with g > 2.
+
+    Args:
+        weights: float64 (sums, k).
+        g: number of symbols.
+        digits: of a value, in base g.
+        pair, triple: probabilities.
+    """
     whole, squares = weights.sum(axis=1, keepdims=True), (weights**2).sum(axis=1, keepdims=True)
     if g**digits > LARGEST:
         # By Cauchy and Schwarz the g − 1 other points of a line weigh at most g − 1 times their squares.

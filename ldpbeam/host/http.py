@@ -18,6 +18,10 @@ def parse_address(
 ) -> tuple[str, int]:
     """``HOST:PORT``, ``:PORT`` or ``PORT``; without a host, this machine alone.
 
+    Args:
+        typed: value of the option.
+        option, code, example: for the error.
+
     Raises:
         UsageError: it is none of these.
     """
@@ -46,7 +50,14 @@ class QuietHandler(BaseHTTPRequestHandler):
     timeout = 10
 
     def send(self, code: int, content: bytes, headers: dict[str, str], *, body: bool = True) -> None:
-        """A whole answer."""
+        """A whole answer.
+
+        Args:
+            code: status.
+            content: of the body, bytes.
+            headers: besides the length of the content.
+            body: whether the content is sent; not for HEAD.
+        """
         self.send_response(code)
         for name, value in {**headers, "Content-Length": str(len(content))}.items():
             self.send_header(name, value)

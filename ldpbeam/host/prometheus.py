@@ -27,7 +27,14 @@ def family(
 
 
 def single(name: str, kind: str, meaning: str, value: float) -> list[str]:
-    """Lines of a metric without labels."""
+    """Lines of a metric without labels.
+
+    Args:
+        name: of the metric.
+        kind: ``counter`` or ``gauge``.
+        meaning: one sentence.
+        value: at the moment.
+    """
     return [*family(name, kind, meaning, ()), f"{name} {_number(value)}"]
 
 

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from ldpbeam.collection.distinct import require_distinct
-from ldpbeam.job.option import Kind, Option, Over, count, duration, flag, set_by
+from ldpbeam.collection.distinct_collections import require_distinct
+from ldpbeam.job.option import Option, OptionKind, Over, count, duration, flag, set_by
 from ldpbeam.schedule import DEFAULT_LATE_EVERY
 from ldpbeam.transforms.sinks import SINKS, Outputs
 from ldpbeam.transforms.sources import chosen_source, source_options
@@ -44,7 +44,7 @@ class Input:
     files: tuple[str, ...] = set_by(
         (),
         "Files of reports: a file, a folder or a quoted pattern; repeat it for several.",
-        kind=Kind.TEXTS,
+        kind=OptionKind.TEXTS,
         metavar="GLOB",
         names="--input",
         not_in_template="a template reads a subscription",
@@ -70,7 +70,7 @@ class Input:
         None,
         "When the files had been written; reports of epochs that had not begun are rejected. "
         "Default: each file's time.",
-        kind=Kind.INSTANT,
+        kind=OptionKind.INSTANT,
         over=Over.FILES,
     )
     read_attempts: int = count(3, "How often a file is tried that cannot be read.", over=Over.FILES)
@@ -137,20 +137,20 @@ class Counting:
     deduplicate: bool = set_by(
         True,
         "Count one report per report id, or every report as it comes.",
-        kind=Kind.FLAG,
+        kind=OptionKind.FLAG,
         names="--dedup/--no-dedup",
         shown=True,
     )
     max_error_fraction: float = set_by(
         0.1,
         "If a larger part of an epoch's records was rejected, publish no estimate for it.",
-        kind=Kind.FRACTION,
+        kind=OptionKind.FRACTION,
         shown=True,
     )
     shard_bits: int = set_by(
         0,
         "2**bits shards per epoch. Default: by the input's size; 3 on clusters.",
-        kind=Kind.COUNT,
+        kind=OptionKind.COUNT,
         least=0,
         most=8,
     )

@@ -20,6 +20,11 @@ def doubtful_times(paths: Sequence[str], collections: Sequence[Collection], now:
 
     Those from the future are named where reports of epochs are taken that have not begun ``now``, in seconds
     since 1970.
+
+    Args:
+        paths: files of this machine.
+        collections: that the run has.
+        now: seconds since 1970.
     """
     origin = min(collection.opens(0) for collection in collections)
     begun = [collection.begun(now) for collection in collections]

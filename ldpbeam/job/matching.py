@@ -68,7 +68,7 @@ def match_path(pattern: str) -> Matched:
     if "://" in pattern:
         _match_remote(pattern, matches)
     elif os.path.lexists(pattern):
-        # A link to nothing is not passed over: it is booked as a file that cannot be read.
+        # A link to nothing is not passed over: it counts as a file that cannot be read.
         if os.path.isdir(pattern):  # noqa: PTH112 - Beam paths are text
             matches.folder(pattern)
         else:

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Any
 
 
-class Kind(Enum):
+class OptionKind(Enum):
     """What the value of an option is."""
 
     TEXT = "text"
@@ -36,7 +36,7 @@ class Option:
     """An option of ``ldpbeam run``."""
 
     help: str  # for ``--help``
-    kind: Kind = Kind.TEXT  # what its value is
+    kind: OptionKind = OptionKind.TEXT  # what its value is
     metavar: str | None = None  # how the value is called there
     names: str = ""  # how the option is spelt, as click takes it; empty for the name of its field
     over: Over = Over.ALL  # what it says something about
@@ -57,20 +57,38 @@ class Option:
 
 
 def set_by(default: Any, help: str, **more: Any) -> Any:  # noqa: A002 - as click calls it
-    """A field that an option fills."""
+    """A field that an option fills.
+
+    Args:
+        default: where the option is not given.
+        help: for ``--help``.
+        **more: further fields of :class:`Option`.
+    """
     return field(default=default, metadata={"option": Option(help, **more)})
 
 
 def flag(help: str, **more: Any) -> Any:  # noqa: A002
     """A field that says yes or no."""
-    return set_by(False, help, kind=Kind.FLAG, **more)
+    return set_by(False, help, kind=OptionKind.FLAG, **more)
 
 
 def count(default: int, help: str, **more: Any) -> Any:  # noqa: A002
-    """A field for a whole number, whose default ``--help`` shows."""
-    return set_by(default, help, kind=Kind.COUNT, shown=True, **more)
+    """A field for a whole number, whose default ``--help`` shows.
+
+    Args:
+        default: where the option is not given.
+        help: for ``--help``.
+        **more: further fields of :class:`Option`.
+    """
+    return set_by(default, help, kind=OptionKind.COUNT, shown=True, **more)
 
 
 def duration(default: float | None, help: str, **more: Any) -> Any:  # noqa: A002
-    """A field for seconds, typed as a duration; ``--help`` shows a default that is not 0 or None."""
-    return set_by(default, help, kind=Kind.DURATION, metavar="DURATION", shown=bool(default), **more)
+    """A field for seconds, typed as a duration; ``--help`` shows a default that is not 0 or None.
+
+    Args:
+        default: seconds, where the option is not given; None for no such time.
+        help: for ``--help``.
+        **more: further fields of :class:`Option`.
+    """
+    return set_by(default, help, kind=OptionKind.DURATION, metavar="DURATION", shown=bool(default), **more)

@@ -4,9 +4,9 @@ A device with a memo repeats what it memoised, so errors of different epochs are
 has the formulas and their proofs.
 """
 
-from ldpbeam.over_time.combined import Combined, combined, difference, mean, trend
 from ldpbeam.over_time.covariance import DrawnAnew, MemoErrors, errors_of, memo_errors
 from ldpbeam.over_time.series import Series
+from ldpbeam.over_time.weighted_sums import Combined, combined, difference, mean, trend
 
 __all__ = [
     "Combined",

@@ -9,10 +9,10 @@ import numpy as np
 
 from ldpbeam.arrays import Flags, Floats, Ints
 from ldpbeam.estimates import CONFIDENCE
-from ldpbeam.over_time.combined import Combined, difference, mean
 from ldpbeam.over_time.covariance import DrawnAnew, MemoErrors
 from ldpbeam.over_time.series import AnySeries, joined
 from ldpbeam.over_time.significance import adjusted, normal_limit, p_values
+from ldpbeam.over_time.weighted_sums import Combined, difference, mean
 
 
 @dataclass(frozen=True, eq=False)

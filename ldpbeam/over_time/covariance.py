@@ -82,6 +82,10 @@ class MemoErrors(ABC):
         """Covariance of two epochs between which every device draws its value anew: at least, at most.
 
         ``before`` and ``after`` are shares; of some values only where their :meth:`agreement` is given.
+
+        Args:
+            before, after: shares, (..., k).
+            agreement: of the two rows, as :meth:`agreement` gives it; None where all values are there.
         """
 
     def drawn_apart(self, estimate: Floats) -> Floats:
@@ -352,7 +356,13 @@ def errors_of(collection: Collection) -> tuple[MemoErrors | None, ...]:
 
 
 def slotted_errors(estimator: PartEstimator, reports: int, of: int) -> SlottedErrors:
-    """Of an attribute that a device reports in ``reports`` of ``of`` epochs only."""
+    """Of an attribute that a device reports in ``reports`` of ``of`` epochs only.
+
+    Args:
+        estimator: of the attribute.
+        reports: epochs that a device reports in.
+        of: epochs of the collection.
+    """
     protocol = estimator.protocol
     maximum, sum_to_one = (
         (protocol.estimator.maximum, False) if isinstance(protocol, MeanProtocol) else (1, True)
@@ -364,6 +374,12 @@ def std_error_floor(errors: MemoErrors | None, frequency: Floats, n: Ints, std_e
     """√V_one: a mean over epochs does not become more certain than that while devices keep their values.
 
     At most ``std_error``; 0 where nothing is kept, NaN where nothing is known.
+
+    Args:
+        errors: of the attribute; None where nothing is drawn for life.
+        frequency: raw estimates, (..., k).
+        n: reports that speak about each value.
+        std_error: of the estimates.
     """
     if errors is None:
         return np.where(np.isnan(std_error), np.nan, 0.0)

@@ -12,7 +12,7 @@ import numpy as np
 
 from ldpbeam.arrays import Floats, Ints
 from ldpbeam.errors import UsageError
-from ldpbeam.over_time.series import HELD, AnySeries, Row, Series, series_of
+from ldpbeam.over_time.series import HELD, AnySeries, Series, SeriesRow, series_of
 from ldpbeam.table_file import published_table
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _ROWS = 1 << 16
 _NEEDED = {"digest", "epoch", "revision", "value", "n", "estimate", "std_error"}
 
 
-class Key(NamedTuple):
+class HistoryKey(NamedTuple):
     """Of which attribute a history is."""
 
     collection: str
@@ -48,7 +48,7 @@ class History:
         series: the estimates, which a temporary file holds where they are very many.
     """
 
-    key: Key
+    key: HistoryKey
     values: Ints
     labels: tuple[str, ...]
     starts: Ints
@@ -60,7 +60,7 @@ class History:
 class Part(NamedTuple):
     """The newest result of one attribute in one epoch, and the files that have it, mostly one."""
 
-    key: Key
+    key: HistoryKey
     epoch: int
     revision: int
     paths: tuple[Path, ...]
@@ -69,7 +69,7 @@ class Part(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Results:
+class ResultsFolder:
     """What a folder holds, without the numbers: they are read part by part, since a domain can be large.
 
     Attributes:
@@ -83,7 +83,7 @@ class Results:
     schema: pa.Schema
 
     @classmethod
-    def of(cls, folder: Path) -> Results:
+    def of(cls, folder: Path) -> ResultsFolder:
         """Look into every file.
 
         Raises:
@@ -91,7 +91,7 @@ class Results:
         """
         import pyarrow as pa
 
-        parts: dict[tuple[Key, int], Part] = {}
+        parts: dict[tuple[HistoryKey, int], Part] = {}
         newest: dict[tuple[str, int], int] = {}
         schemas, several = [], set()
         for path in _tables(folder):
@@ -139,7 +139,7 @@ class Results:
         Args:
             choice: which of the parts of an attribute to read; by default all of them.
         """
-        by_key: dict[Key, list[Part]] = {}
+        by_key: dict[HistoryKey, list[Part]] = {}
         for part in self.parts:
             by_key.setdefault(part.key, []).append(part)
         held = HELD
@@ -169,7 +169,7 @@ def read_results(folder: Path) -> pa.Table:
     """
     import pyarrow as pa
 
-    results = Results.of(folder)
+    results = ResultsFolder.of(folder)
     return pa.concat_tables(results.tables()).combine_chunks()
 
 
@@ -206,7 +206,7 @@ def _look_into(path: Path) -> tuple[pa.Schema, set[Part]]:
         missing = _NEEDED - set(schema.names)
         if missing:
             raise _unusable(path, f"is not a table of estimates: it has no column {min(missing)}")
-        names = [name for name in (*Key._fields, "epoch", "revision") if name in schema.names]
+        names = [name for name in (*HistoryKey._fields, "epoch", "revision") if name in schema.names]
         # Every page of these columns is read, so that a file that is cut short shows it here.
         rows = file.read(names).group_by(names).aggregate([]).to_pylist()
     except (pa.ArrowException, OSError) as error:
@@ -227,8 +227,8 @@ def _usable(metadata: Any) -> bool | None:
     return False
 
 
-def _key(row: Mapping[str, Any]) -> Key:
-    return Key(
+def _key(row: Mapping[str, Any]) -> HistoryKey:
+    return HistoryKey(
         row.get("collection") or "", row.get("version") or 0, row["digest"], row.get("attribute") or ""
     )
 
@@ -273,10 +273,10 @@ def _damaged(path: Path, error: Exception) -> UsageError:
 
 def histories(table: pa.Table) -> Iterator[History]:
     """Every attribute of every collection in a table of :func:`read_results`, in the order of their keys."""
-    names = [name for name in (*Key._fields, "epoch") if name in table.column_names]
+    names = [name for name in (*HistoryKey._fields, "epoch") if name in table.column_names]
     numbered = table.append_column("row", [np.arange(table.num_rows)])
     groups = numbered.select([*names, "row"]).group_by(names).aggregate([("row", "list")]).to_pylist()
-    places: dict[Key, dict[int, list[int]]] = {}
+    places: dict[HistoryKey, dict[int, list[int]]] = {}
     for group in groups:
         places.setdefault(_key(group), {})[group["epoch"]] = group["row_list"]
     for key in sorted(places):
@@ -288,7 +288,7 @@ _Epochs = Sequence[tuple[int, Callable[[], "pa.Table"]]]
 """Indices, and what reads the rows of each."""
 
 
-def _history(key: Key, tables: _Epochs, held: int = HELD) -> History:
+def _history(key: HistoryKey, tables: _Epochs, held: int = HELD) -> History:
     """A history of epochs; ``held`` estimates at most are held in memory."""
     (epoch, read), *others = tables
     ready = [read()]  # the first epoch, whose values all have as a rule: it is read once
@@ -305,13 +305,13 @@ class _OtherValuesError(Exception):
     """An epoch has values that were not expected."""
 
 
-def _of_values(values: Ints, key: Key, tables: _Epochs, held: int) -> History:
+def _of_values(values: Ints, key: HistoryKey, tables: _Epochs, held: int) -> History:
     """A history of epochs that have some of these values each.
 
     Raises:
         _OtherValuesError: one has others.
     """
-    reading = _Reading(values)
+    reading = _HistoryReader(values)
     epochs = np.array([epoch for epoch, _ in tables], np.int64)
     series = series_of(epochs, map(reading.row, (read() for _, read in tables)), len(values), held)
     return History(
@@ -325,7 +325,7 @@ def _of_values(values: Ints, key: Key, tables: _Epochs, held: int) -> History:
     )
 
 
-class _Reading:
+class _HistoryReader:
     """What is gathered while one epoch after the other is read.
 
     Attributes:
@@ -339,7 +339,7 @@ class _Reading:
         self._labels: list[str | None] = [None] * len(values)
         self._last: _Epoch | None = None
 
-    def row(self, table: pa.Table) -> Row:
+    def row(self, table: pa.Table) -> SeriesRow:
         """An epoch.
 
         Raises:
@@ -355,7 +355,7 @@ class _Reading:
         self.starts.append(one.start)
         self.ends.append(one.end)
         self.early.append(one.early)
-        row = Row(
+        row = SeriesRow(
             np.zeros(len(self._values), np.int64), *(np.full(len(self._values), np.nan) for _ in range(2))
         )
         for column, numbers in zip(row, (one.n, one.estimate, one.error), strict=True):

@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 
 from ldpbeam.arrays import Ints
-from ldpbeam.over_time.combined import Combined, mean
 from ldpbeam.over_time.covariance import DrawnAnew, MemoErrors
 from ldpbeam.over_time.results import History
+from ldpbeam.over_time.weighted_sums import Combined, mean
 
 Place = Callable[[int, int], int]
 """The number of the period in which an epoch lies, from its index and its start in microseconds."""
@@ -71,7 +71,13 @@ PLACES: dict[str, Place] = {"day": by_day, "week": by_week, "month": by_month}
 def roll_up(
     history: History, place: Place, errors: MemoErrors | None, rate: DrawnAnew | None = None
 ) -> Iterator[Period]:
-    """The mean of each period, in time order; parameters as of :func:`ldpbeam.over_time.combined`."""
+    """The mean of each period, in time order; parameters as of :func:`ldpbeam.over_time.combined`.
+
+    Args:
+        history: of one attribute.
+        place: maps an epoch to its period.
+        errors, rate: as of :func:`ldpbeam.over_time.combined`.
+    """
     series = history.series
     epochs, starts = series.epochs.tolist(), history.starts.tolist()
     where = np.array([place(*pair) for pair in zip(epochs, starts, strict=True)], np.int64)

@@ -108,7 +108,7 @@ class StoredSeries:
         width: its number of columns.
     """
 
-    def __init__(self, epochs: Ints, sources: Sequence[_Source], width: int) -> None:
+    def __init__(self, epochs: Ints, sources: Sequence[_RowSource], width: int) -> None:
         """Of one source per epoch; see :func:`stored` and :func:`joined`."""
         _require_rising(epochs)
         self.epochs, self.width = epochs, width
@@ -129,7 +129,7 @@ class StoredSeries:
         for some in _cut(len(self.epochs), self.width):
             yield self._read(self.epochs[some], self._sources[some], slice(0, self.width))
 
-    def _read(self, epochs: Ints, sources: Sequence[_Source], columns: slice) -> Series:
+    def _read(self, epochs: Ints, sources: Sequence[_RowSource], columns: slice) -> Series:
         n, estimate, std_error = zip(*(source.cells(columns) for source in sources), strict=True)
         return Series(epochs, np.stack(n), np.stack(estimate), np.stack(std_error))
 
@@ -137,26 +137,26 @@ class StoredSeries:
 AnySeries = Series | StoredSeries
 
 
-class Row(NamedTuple):
+class SeriesRow(NamedTuple):
     """One epoch of a series, (k,) each."""
 
     n: Ints
     estimate: Floats
     std_error: Floats
 
-    def cells(self, columns: slice) -> Row:
+    def cells(self, columns: slice) -> SeriesRow:
         """Some of its columns."""
-        return Row(self.n[columns], self.estimate[columns], self.std_error[columns])
+        return SeriesRow(self.n[columns], self.estimate[columns], self.std_error[columns])
 
 
-class _Source(Protocol):
+class _RowSource(Protocol):
     """One epoch, in memory or in a file."""
 
-    def cells(self, columns: slice) -> Row:
+    def cells(self, columns: slice) -> SeriesRow:
         """Some of its columns."""
 
 
-class _File:
+class _CellFile:
     """A temporary file of cells, row after row, which is gone when nobody reads it any more."""
 
     def __init__(self, width: int) -> None:
@@ -165,20 +165,20 @@ class _File:
         self._width = width
         weakref.finalize(self, self._file.close)
 
-    def write(self, row: int, column: int, cells: Row) -> None:
+    def write(self, row: int, column: int, cells: SeriesRow) -> None:
         """Put cells in their place."""
         packed = np.empty(len(cells.n), _CELL)
-        for name, numbers in zip(Row._fields, cells, strict=True):
+        for name, numbers in zip(SeriesRow._fields, cells, strict=True):
             packed[name] = numbers
         self._file.seek((row * self._width + column) * _CELL.itemsize)
         self._file.write(packed.data)
 
-    def read(self, row: int, columns: slice) -> Row:
+    def read(self, row: int, columns: slice) -> SeriesRow:
         """Some cells of a row."""
         self._file.seek((row * self._width + columns.start) * _CELL.itemsize)
         size = (columns.stop - columns.start) * _CELL.itemsize
         packed = np.frombuffer(self._file.read(size), _CELL)
-        return Row(*(np.ascontiguousarray(packed[name]) for name in Row._fields))
+        return SeriesRow(*(np.ascontiguousarray(packed[name]) for name in SeriesRow._fields))
 
     def series(self, epochs: Ints) -> StoredSeries:
         """Its rows as a series."""
@@ -190,16 +190,22 @@ class _File:
 class _RowOfFile:
     """One epoch in a file."""
 
-    file: _File
+    file: _CellFile
     row: int
 
-    def cells(self, columns: slice) -> Row:
+    def cells(self, columns: slice) -> SeriesRow:
         """Some of its columns."""
         return self.file.read(self.row, columns)
 
 
-def series_of(epochs: Ints, rows: Iterator[Row], width: int, held: int = HELD) -> AnySeries:
+def series_of(epochs: Ints, rows: Iterator[SeriesRow], width: int, held: int = HELD) -> AnySeries:
     """A series of one row after the other: in memory up to so many estimates, otherwise in a temporary file.
+
+    Args:
+        epochs: int64 (T,), rising.
+        rows: of each epoch one.
+        width: values of a row.
+        held: estimates that stay in memory at most.
 
     Raises:
         OSError: the file cannot be written. It lies where the environment's TMPDIR says.
@@ -210,7 +216,7 @@ def series_of(epochs: Ints, rows: Iterator[Row], width: int, held: int = HELD) -
         for place, row in enumerate(rows):
             n[place], estimate[place], std_error[place] = row
         return Series(epochs, n, estimate, std_error)
-    file = _File(width)
+    file = _CellFile(width)
     for place, row in enumerate(rows):
         file.write(place, 0, row)
     return file.series(epochs)
@@ -225,13 +231,13 @@ def of_pieces(like: AnySeries, pieces: Iterable[Series]) -> AnySeries:
     if isinstance(like, Series):
         rows = list(pieces)
         n, estimate, std_error = (
-            np.concatenate([getattr(piece, name) for piece in rows], axis=1) for name in Row._fields
+            np.concatenate([getattr(piece, name) for piece in rows], axis=1) for name in SeriesRow._fields
         )
         return replace(like, n=n, estimate=estimate, std_error=std_error)
-    file, column = _File(like.width), 0
+    file, column = _CellFile(like.width), 0
     for piece in pieces:
         for place, row in enumerate(zip(piece.n, piece.estimate, piece.std_error, strict=True)):
-            file.write(place, column, Row(*row))
+            file.write(place, column, SeriesRow(*row))
         column += piece.width
     return file.series(like.epochs)
 
@@ -242,7 +248,7 @@ def joined(first: AnySeries, second: AnySeries) -> AnySeries:
     order = np.argsort(epochs)
     if isinstance(first, Series) and isinstance(second, Series):
         n, estimate, std_error = (
-            np.concatenate([getattr(first, name), getattr(second, name)])[order] for name in Row._fields
+            np.concatenate([getattr(first, name), getattr(second, name)])[order] for name in SeriesRow._fields
         )
         basis = None
         if first.basis is not None and second.basis is not None:
@@ -252,10 +258,10 @@ def joined(first: AnySeries, second: AnySeries) -> AnySeries:
     return StoredSeries(epochs[order], [sources[place] for place in order.tolist()], first.width)
 
 
-def _sources(series: AnySeries) -> Sequence[_Source]:
+def _sources(series: AnySeries) -> Sequence[_RowSource]:
     if isinstance(series, StoredSeries):
         return series._sources
-    return [Row(*row) for row in zip(series.n, series.estimate, series.std_error, strict=True)]
+    return [SeriesRow(*row) for row in zip(series.n, series.estimate, series.std_error, strict=True)]
 
 
 def _cut(length: int, other: int) -> Iterator[slice]:

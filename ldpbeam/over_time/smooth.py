@@ -124,7 +124,7 @@ class _Levels:
 
 def _smoothed(epochs: Floats, raw: Floats, noise: Floats, known: Flags, whole: Floats) -> _Levels:
     """The level of each epoch: forward over the epochs, and backward while each epoch is combined."""
-    model = _Model(
+    model = _LevelModel(
         np.array(_SPEEDS)[:, None] * whole,
         _JUMP * whole,
         min(_JUMPS / max(float(epochs[-1] - epochs[0]), 1.0), 0.5) if len(epochs) else 0.0,
@@ -172,7 +172,7 @@ class _Level:
 
 
 @dataclass(frozen=True, eq=False)
-class _Model:
+class _LevelModel:
     """How a level moves.
 
     Attributes:

@@ -24,7 +24,7 @@ _SHOWN = 60  # characters of an integer or list that is longer
 
 
 @dataclass(frozen=True)
-class Stage:
+class ExplanationPart:
     """One part of the explanation.
 
     Attributes:
@@ -36,13 +36,13 @@ class Stage:
     lines: tuple[str, ...]
 
 
-def explained(collection: Collection, devices: int) -> tuple[Stage, ...]:
+def explained(collection: Collection, devices: int) -> tuple[ExplanationPart, ...]:
     """The five stages, and what is promised about them; errors are those of so many devices."""
     parts = list(zip(collection.histograms, collection.estimators, strict=True))
     protocols = collection.protocol.parts
     stages = [
-        Stage("1 report: what a device does", tuple(_reports(collection))),
-        Stage("2 epoch: which reports count together", tuple(_epochs(collection))),
+        ExplanationPart("1 report: what a device does", tuple(_reports(collection))),
+        ExplanationPart("2 epoch: which reports count together", tuple(_epochs(collection))),
     ]
     support, estimate = [], []
     for ((name, domain), estimator), protocol in zip(parts, protocols, strict=True):
@@ -51,12 +51,14 @@ def explained(collection: Collection, devices: int) -> tuple[Stage, ...]:
         estimate += [about + line for line in _estimate(protocol, estimator, domain.size, devices)]
     estimate += [f"with {devices:,} devices: {errors(one)}" for one in expected(collection, devices)]
     stages += [
-        Stage("3 support: what is counted", tuple(support)),
-        Stage("4 estimate: what the counts say", tuple(estimate)),
-        Stage("5 histogram: what is published beside it", tuple(_histogram(collection))),
-        Stage("what is promised to a device", (*promised(collection), shuffled_words(collection, devices))),
-        Stage("what is not", (*collection.protocol.not_hidden, OTHER_COLLECTIONS)),
-        Stage("what a forger can do", tuple(_forged(collection))),
+        ExplanationPart("3 support: what is counted", tuple(support)),
+        ExplanationPart("4 estimate: what the counts say", tuple(estimate)),
+        ExplanationPart("5 histogram: what is published beside it", tuple(_histogram(collection))),
+        ExplanationPart(
+            "what is promised to a device", (*promised(collection), shuffled_words(collection, devices))
+        ),
+        ExplanationPart("what is not", (*collection.protocol.not_hidden, OTHER_COLLECTIONS)),
+        ExplanationPart("what a forger can do", tuple(_forged(collection))),
     ]
     return tuple(stages)
 

@@ -66,7 +66,7 @@ class Frequencies(Quantity):
         return {"1/k": 1 / self.values}
 
 
-class Mean(Quantity):
+class MeanQuantity(Quantity):
     """Of a counter 0 .. m."""
 
     unit = "units of the counter"
@@ -107,5 +107,5 @@ def quantity(needs: Needs) -> Quantity:
     if isinstance(needs, FrequencyNeeds):
         return Frequencies(needs)
     if isinstance(needs, MeanNeeds):
-        return Mean(needs)
+        return MeanQuantity(needs)
     raise TypeError(f"{type(needs).__name__} is neither for frequencies nor for a mean")

@@ -109,7 +109,13 @@ class CountersGuarantee(Guarantee):
 
 
 def counters_guarantee(single: Guarantee, counters: int, limit: int) -> CountersGuarantee:
-    """The guarantee of ``counters`` equal bits about counters that add up to at most ``limit``."""
+    """The guarantee of ``counters`` equal bits about counters that add up to at most ``limit``.
+
+    Args:
+        single: guarantee of one bit.
+        counters: how many.
+        limit: largest sum of the counters.
+    """
     # Both are bounds, so a float may choose.
     if counters * single.first_report <= bounded_sum_epsilon(single.first_report):
         first = single.first_ratio**counters

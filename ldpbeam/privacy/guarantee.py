@@ -2,8 +2,9 @@
 
 A longitudinal protocol has no single ε. The first report spends at most ε1; all reports about one unchanged
 value spend at most ε∞, for ever; a device that goes through many memoised inputs spends ε∞ for each of them,
-up to a cap. The cap is about the *inputs*, which are values for some protocols only (:class:`Inputs`), and
-it compares sequences of inputs that change, and come back, at the same epochs (:mod:`ldpbeam.privacy.loss`).
+up to a cap. The cap is about the *inputs*, which are values for some protocols only
+(:class:`MemoisedInputs`), and it compares sequences of inputs that change, and come back, at the same epochs
+(:mod:`ldpbeam.privacy.loss`).
 :mod:`ldpbeam.promise.statements` says all of this to people.
 """
 
@@ -20,7 +21,7 @@ CHANGE_IS_PROVED = "Changes. Two different reports of a device prove that its va
 """Of devices that send what they memoised as it is."""
 
 
-class Inputs(Enum):
+class MemoisedInputs(Enum):
     """The things that a device memoises an answer for, by the noun that people read."""
 
     NONE = "report"
@@ -50,7 +51,7 @@ class Guarantee:
     """
 
     first_ratio: Fraction
-    inputs: Inputs
+    inputs: MemoisedInputs
     memoised_ratio: Fraction | None = None
     memoised_inputs: int | None = None
     cap: float | None = None
@@ -58,7 +59,7 @@ class Guarantee:
 
     def __post_init__(self) -> None:
         """Raises ValueError where inputs are memoised and have no name, or the other way round."""
-        if (self.memoised_ratio is None) != (self.inputs is Inputs.NONE):
+        if (self.memoised_ratio is None) != (self.inputs is MemoisedInputs.NONE):
             raise ValueError(f"a level of memoised inputs and inputs {self.inputs.name} exclude each other")
 
     def within(self, reports: int) -> Guarantee:
@@ -102,12 +103,12 @@ class Guarantee:
         nothing caps what reports tell about values.
         """
         cap = self.cap_over_inputs
-        about_values = self.inputs is Inputs.VALUES and self.cap is None
+        about_values = self.inputs is MemoisedInputs.VALUES and self.cap is None
         return {
             "first_report": self.first_report,
             "per_report": self.memoised_ratio is None,
             "per_memoised_input": self.per_memoised_input,
-            "inputs": None if self.inputs is Inputs.NONE else f"{self.inputs.value}s",
+            "inputs": None if self.inputs is MemoisedInputs.NONE else f"{self.inputs.value}s",
             "memoised_inputs": self.memoised_inputs,
             "cap_over_inputs": cap,
             "cap_over_values": cap if about_values else None,

@@ -93,6 +93,12 @@ def symbols(permanent: SymbolChannel | None, instant: SymbolChannel, reached: in
 
     A memoised answer that is another of these symbols is right as often as each of the others is sent most;
     one that is none of them favours no symbol.
+
+    Args:
+        permanent: round; None for none.
+        instant: round.
+        reached: symbols that some value has.
+        reports: of a device, 1 or more.
     """
     free = instant.size - reached
     right = largest(float(instant.own), float(instant.other), reached - 1, free, reports)
@@ -156,7 +162,13 @@ def sum_of(first: Floats, second: Floats) -> Floats:
 
 
 def steps(reports: int, sampled: Fraction, one: Fraction) -> Floats:
-    """The law of ones less zeros over the reports, from −t to t, of a bucket that each samples or not."""
+    """The law of ones less zeros over the reports, from −t to t, of a bucket that each samples or not.
+
+    Args:
+        reports: of a device.
+        sampled: P(a report has the bucket).
+        one: P(the bit is 1), if it has.
+    """
     law = np.array([float(sampled * (1 - one)), float(1 - sampled), float(sampled * one)])
     return np.maximum(np.fft.irfft(np.fft.rfft(law, 2 * reports + 1) ** reports, 2 * reports + 1), 0.0)
 

@@ -1,7 +1,8 @@
 """What t reports of a device with a memo tell together, exactly, as far as that can be enumerated.
 
-Two comparisons, both between sequences of *memoised inputs* (:class:`ldpbeam.privacy.guarantee.Inputs`:
-values for ``l_grr`` and the unary protocols, hash symbols for ``loloha``):
+Two comparisons, both between sequences of *memoised inputs*
+(:class:`~ldpbeam.privacy.guarantee.MemoisedInputs`: values for ``l_grr`` and the unary protocols, hash
+symbols for ``loloha``):
 
 - ``same_changes``: one sequence is the other one with its inputs renamed. So both change at the same epochs
   and come back to an earlier input at the same epochs. The loss tends to at most inputs × ε∞.
@@ -174,7 +175,13 @@ def _sent(losses: SymbolLosses, reports: int) -> Iterator[tuple[tuple[int, ...],
 
 
 def partitions(total: int, parts: int, largest: int | None = None) -> Iterator[tuple[int, ...]]:
-    """Decreasing positive numbers, at most ``parts`` of them, with that sum."""
+    """Decreasing positive numbers, at most ``parts`` of them, with that sum.
+
+    Args:
+        total: the sum.
+        parts: how many numbers at most.
+        largest: of the numbers; None for no limit.
+    """
     if total == 0:
         yield ()
     elif parts:

@@ -15,7 +15,7 @@ from math import inf, nextafter
 from typing import TYPE_CHECKING, Any
 
 from ldpbeam.channels.exact import log_above_power
-from ldpbeam.privacy.guarantee import Inputs
+from ldpbeam.privacy.guarantee import MemoisedInputs
 from ldpbeam.privacy.loss import CURVE_REPORTS
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Promise:
     reports: int
     of: int | None
     attributes: int
-    inputs: Inputs
+    inputs: MemoisedInputs
     first_report: float
     two_reports: float | None
     unchanged: float | None
@@ -82,6 +82,11 @@ class Promise:
     @classmethod
     def of_protocol(cls, protocol: LocalProtocol[Any], reports: int, of: int | None = None) -> Promise:
         """Of a device that makes so many reports; ``of`` as the attribute.
+
+        Args:
+            protocol: of a collection.
+            reports: of a device in its life.
+            of: epochs of the collection; None where a device reports in all of them.
 
         Raises:
             ValueError: fewer than one report.
@@ -120,7 +125,7 @@ class Promise:
     @property
     def memoised(self) -> bool:
         """Whether anything is memoised."""
-        return self.inputs is not Inputs.NONE
+        return self.inputs is not MemoisedInputs.NONE
 
     def as_record(self) -> dict[str, object]:
         """For JSON, which has no infinity: null where nothing limits a loss.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import ceil, floor, inf, log10
 
 from ldpbeam.privacy.counters import CountersGuarantee
-from ldpbeam.privacy.guarantee import Inputs
+from ldpbeam.privacy.guarantee import MemoisedInputs
 from ldpbeam.promise.promise import Guess, Promise
 
 OTHER_COLLECTIONS = (
@@ -143,12 +143,12 @@ def _inputs(promise: Promise) -> Statement:
     """What is told about memoised inputs; that is a promise about values only where the inputs are values."""
     noun, loss = promise.inputs.value, epsilon(promise.inputs_loss)
     of = "" if promise.attributes == 1 else " of each attribute"
-    held = "it held" if promise.inputs is Inputs.VALUES else "its values had"
+    held = "it held" if promise.inputs is MemoisedInputs.VALUES else "its values had"
     text = (
         f"{_these(promise)} tell at most ε = {loss} about which {noun}s{of} {held}, to somebody who knows "
         f"when each {noun} changed and came back."
     )
-    if promise.inputs is not Inputs.VALUES:
+    if promise.inputs is not MemoisedInputs.VALUES:
         text += (
             f" That is no limit for what they tell about its values: values that change at the same epochs "
             f"can have {noun}s that change at different epochs."

@@ -21,14 +21,14 @@ from ldpbeam.channels.channel import BitChannel
 from ldpbeam.channels.exact import product_of
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
 from ldpbeam.privacy.bit_loss import BitLosses
-from ldpbeam.privacy.guarantee import CHANGE_IS_PROVED, Guarantee, Inputs
+from ldpbeam.privacy.guarantee import CHANGE_IS_PROVED, Guarantee, MemoisedInputs
 from ldpbeam.protocols.bit_vector import BitVectorDevice, RandomisedBits, RandomisedBitsCounter
 from ldpbeam.protocols.contract import FrequencyProtocol
 from ldpbeam.protocols.device import Memo
 from ldpbeam.protocols.estimator import FrequencyEstimator
 from ldpbeam.protocols.forgery import Forgery
 from ldpbeam.protocols.history_model import PairModel, bit_rows, for_life, stratum_of
-from ldpbeam.protocols.law import Event, FrequencyLaw, Kinds
+from ldpbeam.protocols.law import Event, FrequencyLaw, Kinds, ShownAnswer, bit_answer, evenly_chosen
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.protocols.simulation import FleetAnswers, FleetWords, Simulation, WordPlan, WordSpec
 from ldpbeam.randomness import Randomness
@@ -431,6 +431,19 @@ class BitFlipLaw(FrequencyLaw[BucketBits]):
         for bucket in sorted({i * (b - 1) // _LOOKED_AT for i in range(_LOOKED_AT + 1)} if d < b else ()):
             yield f"bucket {bucket} is sampled", _samples(bucket), Fraction(d, b)
 
+    def shown_answers(self, value: int, most: int) -> Iterator[ShownAnswer]:
+        """A bit for each bucket that is sampled."""
+
+        def bit_of(one: int) -> Callable[[BucketBits], int | None]:
+            def bit(response: BucketBits) -> int | None:
+                asked = response.indices
+                return int(response.bits >> asked.index(one) & 1) if one in asked else None
+
+            return bit
+
+        rounds = self.device.permanent, self.device.instant
+        return (bit_answer(one, value, rounds, bit_of(one)) for one in evenly_chosen(self.domain_size, most))
+
 
 def _samples(bucket: int) -> Callable[[BucketBits], bool]:
     return lambda response: bucket in response.indices
@@ -498,8 +511,8 @@ class BitFlip(FrequencyProtocol[BucketBits], ABC):
         bit = self.channel.own / self.channel.other
         ratio = bit ** min(2, self.d)
         if self.permanent is None:
-            return Guarantee(ratio, Inputs.NONE)
-        return Guarantee(ratio, Inputs.BUCKETS, ratio, self.device.inputs)
+            return Guarantee(ratio, MemoisedInputs.NONE)
+        return Guarantee(ratio, MemoisedInputs.BUCKETS, ratio, self.device.inputs)
 
     @property
     def losses(self) -> BitLosses | None:

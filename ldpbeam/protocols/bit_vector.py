@@ -12,7 +12,7 @@ from ldpbeam.channels.degenerate import extremes, ones_admitted
 from ldpbeam.errors import InvalidPayload, Reason
 from ldpbeam.estimation.bit_counts import add_bits
 from ldpbeam.protocols.counter import Counter
-from ldpbeam.protocols.device import Device
+from ldpbeam.protocols.device import ProtocolDevice
 from ldpbeam.protocols.forgery import Forgery, SupportedLaw
 from ldpbeam.support import SupportProbabilities
 
@@ -35,7 +35,7 @@ class Vectors(ABC):
         """The least and the largest number of ones in a report."""
 
 
-class BitVectorDevice(Device[Response], ABC):
+class BitVectorDevice(ProtocolDevice[Response], ABC):
     """Reads vectors. Attributes: bits, the vectors that devices send."""
 
     bits: Vectors

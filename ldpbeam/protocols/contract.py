@@ -2,7 +2,7 @@
 
 A protocol holds six objects. Each has a documented base in a file of its own:
 
-* :class:`~ldpbeam.protocols.device.Device`: from a value to a payload, and back to a response;
+* :class:`~ldpbeam.protocols.device.ProtocolDevice`: from a value to a payload, and back to a response;
 * :class:`~ldpbeam.protocols.counter.Counter`: from columns of payloads to counts;
 * :class:`~ldpbeam.protocols.estimator.Estimator`: from counts to estimates with their errors;
 * :class:`~ldpbeam.protocols.simulation.Simulation`: the device for columns of devices;
@@ -22,9 +22,9 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from ldpbeam.privacy.guarantee import Guarantee
 from ldpbeam.privacy.loss import Losses
-from ldpbeam.protocols.complete import require_complete
+from ldpbeam.protocols.completeness import require_complete
 from ldpbeam.protocols.counter import Counter
-from ldpbeam.protocols.device import Device
+from ldpbeam.protocols.device import ProtocolDevice
 from ldpbeam.protocols.estimator import EVERYONE, Estimator, FrequencyEstimator, MeanEstimator, Result
 from ldpbeam.protocols.forgery import Forgery
 from ldpbeam.protocols.law import FrequencyLaw, Law
@@ -114,7 +114,7 @@ class LocalProtocol(ABC, Generic[Response]):
 
     @property
     @abstractmethod
-    def device(self) -> Device[Response]:
+    def device(self) -> ProtocolDevice[Response]:
         """What a device does."""
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from ldpbeam.arrays import Bytes, Ints
-from ldpbeam.protocols.complete import require_complete
+from ldpbeam.protocols.completeness import require_complete
 
 
 class Counter(ABC):

@@ -9,7 +9,7 @@ from operator import index
 from typing import Any, ClassVar, Generic, TypeVar
 
 from ldpbeam.errors import InvalidPayload, Reason
-from ldpbeam.protocols.complete import require_complete
+from ldpbeam.protocols.completeness import require_complete
 from ldpbeam.randomness import Randomness
 
 Response = TypeVar("Response")
@@ -38,7 +38,7 @@ class Memo:
         return Memo(self.seed, {**self.answers, key: answer}, self.parts)
 
 
-class Device(ABC, Generic[Response]):
+class ProtocolDevice(ABC, Generic[Response]):
     """From a value to the payload of one report, and back from a payload to a response.
 
     Class constants:

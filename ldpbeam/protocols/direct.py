@@ -13,12 +13,12 @@ from ldpbeam.arrays import Bytes, Floats, Ints, integers, read_only
 from ldpbeam.channels.calibration import symbol_second_round
 from ldpbeam.channels.channel import SymbolChannel
 from ldpbeam.errors import InvalidPayload, Reason
-from ldpbeam.privacy.guarantee import Guarantee, Inputs
+from ldpbeam.privacy.guarantee import Guarantee, MemoisedInputs
 from ldpbeam.privacy.loss import SymbolLosses
 from ldpbeam.privacy.randomiser import Randomiser, other_symbols
 from ldpbeam.protocols.contract import FrequencyProtocol
 from ldpbeam.protocols.counter import Counter
-from ldpbeam.protocols.device import Device, Memo
+from ldpbeam.protocols.device import Memo, ProtocolDevice
 from ldpbeam.protocols.estimator import FrequencyEstimator
 from ldpbeam.protocols.forgery import Forgery
 from ldpbeam.protocols.history_model import PairModel, for_life, stratum_of, symbol_rows
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class DirectDevice(Device[int]):
+class DirectDevice(ProtocolDevice[int]):
     """A response is one value; each round keeps its input or names another one."""
 
     ENCODING = "direct"
@@ -229,8 +229,8 @@ class Direct(FrequencyProtocol[int], ABC):
         support = self.estimator.support
         ratio = support.own / support.other
         if self.permanent is None:
-            return Guarantee(ratio, Inputs.NONE)
-        return Guarantee(ratio, Inputs.VALUES, self.permanent.ratio, self.domain_size)
+            return Guarantee(ratio, MemoisedInputs.NONE)
+        return Guarantee(ratio, MemoisedInputs.VALUES, self.permanent.ratio, self.domain_size)
 
     @property
     def losses(self) -> SymbolLosses | None:

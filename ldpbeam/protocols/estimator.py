@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
 from ldpbeam.arrays import Floats, Ints
-from ldpbeam.protocols.complete import require_complete
+from ldpbeam.protocols.completeness import require_complete
 from ldpbeam.protocols.counter import Counter
 from ldpbeam.support import Recurrence, SupportProbabilities
 

@@ -17,10 +17,10 @@ from ldpbeam.channels.exact import exp_below
 from ldpbeam.channels.noise import LaplaceNoise
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
 from ldpbeam.kernels.check_codes import CheckCode
-from ldpbeam.privacy.guarantee import Guarantee, Inputs
+from ldpbeam.privacy.guarantee import Guarantee, MemoisedInputs
 from ldpbeam.protocols.contract import MeanProtocol
 from ldpbeam.protocols.counter import Counter
-from ldpbeam.protocols.device import Device, Memo
+from ldpbeam.protocols.device import Memo, ProtocolDevice
 from ldpbeam.protocols.estimator import EVERYONE, MeanEstimator
 from ldpbeam.protocols.forgery import AddedNoise, Forgery
 from ldpbeam.protocols.history_model import PairModel, Row, stratum_of
@@ -43,7 +43,7 @@ RARE = Fraction(1, 1_000_000)
 
 
 @dataclass(frozen=True)
-class LaplaceDevice(Device[int]):
+class LaplaceDevice(ProtocolDevice[int]):
     """A response is the value plus noise, clamped to −B .. m+B."""
 
     ENCODING = "laplace_mean"
@@ -361,7 +361,7 @@ class LaplaceMean(MeanProtocol[int]):
     @property
     def guarantee(self) -> Guarantee:
         """e^ε: proven in ``ldpbeam.channels.noise``; these integers fall short of it by less than 1e-9."""
-        return Guarantee(exp_below(self.epsilon), Inputs.NONE)
+        return Guarantee(exp_below(self.epsilon), MemoisedInputs.NONE)
 
     @cached_property
     def device(self) -> LaplaceDevice:

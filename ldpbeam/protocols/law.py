@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Generic, TypeVar
 
+from ldpbeam.channels.channel import BitChannel
 from ldpbeam.privacy.randomiser import Randomiser
-from ldpbeam.protocols.complete import require_complete
+from ldpbeam.protocols.completeness import require_complete
 from ldpbeam.protocols.history_model import Model, Row, Stratum
 
 Response = TypeVar("Response")
@@ -22,6 +24,29 @@ Event = tuple[str, Callable[[Any], bool], Fraction]
 
 Kinds = tuple[tuple[float, float], ...]
 """For each kind of device: its probability, and P(two of its reports are equal)."""
+
+
+@dataclass(frozen=True)
+class ShownAnswer:
+    """A random answer that the reports of a device show, symbol by symbol.
+
+    Attributes:
+        name: of the answer, for people.
+        chances: P(answer), by answer.
+        rates: for each answer, P(symbol of a report).
+        memoised: whether all reports of a device show one answer; else each report has its own.
+        symbol: of a response, an index into a row of ``rates``; None where the response shows none.
+        input: the input of the answer, from a response. Only answers to equal inputs can be shared.
+        held: whether the answer is about the value that the device holds.
+    """
+
+    name: str
+    chances: tuple[float, ...]
+    rates: tuple[tuple[float, ...], ...]
+    memoised: bool
+    symbol: Callable[[Any], int | None]
+    input: Callable[[Any], Any] = lambda response: None
+    held: bool = True
 
 
 class Law(ABC, Generic[Response]):
@@ -88,6 +113,15 @@ class Law(ABC, Generic[Response]):
         """Events, visible in reports, of the draws of a device that do not depend on its value."""
         return iter(())
 
+    def shown_answers(self, value: Any, most: int) -> Iterator[ShownAnswer]:
+        """Answers that a device must not share between two collections, besides the symbols of :meth:`model`.
+
+        Args:
+            value: that the device holds.
+            most: where a device draws an answer for each value, so many values at most, evenly spread.
+        """
+        return iter(())
+
     # What a shuffler adds (docs/privacy.md)
 
     def one_epoch(self, *, renamed: bool, alone: bool) -> Randomiser | None:
@@ -110,6 +144,38 @@ class FrequencyLaw(Law[Response], ABC):
     @abstractmethod
     def supports(self, response: Response, value: int) -> bool:
         """Whether the response supports the value: the slow definition of counting."""
+
+
+def evenly_chosen(size: int, most: int) -> list[int]:
+    """At most so many of 0 .. size − 1, evenly spread, with both ends."""
+    if size <= most:
+        return list(range(size))
+    return sorted({round(i * (size - 1) / (most - 1)) for i in range(most)})
+
+
+def bit_answer(
+    about: int,
+    held: int,
+    rounds: tuple[BitChannel | None, BitChannel | None],
+    bit: Callable[[Any], int | None],
+) -> ShownAnswer:
+    """The answer about one value where a device draws a bit for each.
+
+    Args:
+        about: the value of the bit.
+        held: the value that the device holds.
+        rounds: the permanent and the instantaneous one, at least one of them.
+        bit: of a response; None where the response has none about the value.
+    """
+    permanent, instant = rounds
+    first = permanent or instant
+    assert first is not None  # noqa: S101 - every protocol has a round
+    one = float(first.own if about == held else first.other)
+    rates: tuple[tuple[float, ...], ...] = ((0.0, 1.0), (1.0, 0.0))
+    if permanent is not None and instant is not None:
+        rates = tuple((1 - float(p), float(p)) for p in (instant.own, instant.other))
+    name = f"bits of bucket {about}, {'held' if about == held else 'not held'},"
+    return ShownAnswer(name, (one, 1 - one), rates, permanent is not None, bit, held=about == held)
 
 
 def _worst(first: Row, second: Row) -> Fraction:

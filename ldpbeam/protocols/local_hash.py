@@ -15,16 +15,16 @@ from ldpbeam.channels.calibration import Calibration, symbol_second_round
 from ldpbeam.channels.channel import SymbolChannel
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
 from ldpbeam.hashing import FAMILIES, HashFamily, optimal_prime
-from ldpbeam.privacy.guarantee import Guarantee, Inputs
+from ldpbeam.privacy.guarantee import Guarantee, MemoisedInputs
 from ldpbeam.privacy.loss import SymbolLosses
 from ldpbeam.privacy.randomiser import Randomiser, other_symbols
 from ldpbeam.protocols.contract import FrequencyProtocol
 from ldpbeam.protocols.counter import Counter
-from ldpbeam.protocols.device import Device, Memo
+from ldpbeam.protocols.device import Memo, ProtocolDevice
 from ldpbeam.protocols.estimator import FrequencyEstimator
 from ldpbeam.protocols.forgery import Forgery
 from ldpbeam.protocols.history_model import PairModel, for_life, stratum_of, symbol_rows
-from ldpbeam.protocols.law import Event, FrequencyLaw, Kinds
+from ldpbeam.protocols.law import Event, FrequencyLaw, Kinds, ShownAnswer
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.protocols.simulation import FleetAnswers, FleetWords, Simulation, WordPlan, WordSpec
 from ldpbeam.randomness import Randomness
@@ -42,7 +42,7 @@ class Hashed(NamedTuple):
 
 
 @dataclass(frozen=True)
-class LocalHashDevice(Device[Hashed]):
+class LocalHashDevice(ProtocolDevice[Hashed]):
     """A hash function, drawn for life where answers are memoised, and one symbol about the value's hash."""
 
     ENCODING = "local_hash"
@@ -281,6 +281,26 @@ class LocalHashLaw(FrequencyLaw[Hashed]):
         """The function, by parts of the family that are equally likely but for one function."""
         return ((what, _seed_in(there), chance) for what, there, chance in self.device.family.seed_events())
 
+    def shown_answers(self, value: int, most: int) -> Iterator[ShownAnswer]:
+        """The memoised answer to the value's hash, whether it is that hash."""
+        permanent, instant = self.device.permanent, self.device.instant
+        if permanent is None:
+            return
+
+        def hashed(response: Hashed) -> int:
+            return self.device.family.hash(response.seed, value)
+
+        chances = float(permanent.own), float(1 - permanent.own)
+        rates = tuple((float(p), 1 - float(p)) for p in (instant.own, instant.other))
+        yield ShownAnswer(
+            "answers to one hash",
+            chances,
+            rates,
+            memoised=True,
+            symbol=lambda response: int(response.symbol != hashed(response)),
+            input=hashed,
+        )
+
     def one_epoch(self, *, renamed: bool, alone: bool) -> Randomiser | None:
         """Of two rounds, among the devices with the same function, which stands in the report."""
         ratio = self.symbol[0] / self.symbol[1]
@@ -348,8 +368,8 @@ class LocalHash(FrequencyProtocol[Hashed], ABC):
         """Composed symbol ratio for the first report; ε∞ per hash value, g of them."""
         ratio = self._symbol[0] / self._symbol[1]
         if self.permanent is None:
-            return Guarantee(ratio, Inputs.NONE)
-        return Guarantee(ratio, Inputs.SYMBOLS, self.permanent.ratio, self.g)
+            return Guarantee(ratio, MemoisedInputs.NONE)
+        return Guarantee(ratio, MemoisedInputs.SYMBOLS, self.permanent.ratio, self.g)
 
     @property
     def losses(self) -> SymbolLosses | None:

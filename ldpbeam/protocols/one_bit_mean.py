@@ -21,11 +21,11 @@ from ldpbeam.arrays import Bytes, Floats, Ints, Uints, read_only, unused_bits
 from ldpbeam.channels.channel import BitChannel
 from ldpbeam.channels.exact import exp_below
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
-from ldpbeam.privacy.guarantee import CHANGE_IS_PROVED, Guarantee, Inputs
+from ldpbeam.privacy.guarantee import CHANGE_IS_PROVED, Guarantee, MemoisedInputs
 from ldpbeam.privacy.point_loss import POINT_REPORTS, PointLosses
 from ldpbeam.protocols.contract import MeanProtocol
 from ldpbeam.protocols.counter import Counter
-from ldpbeam.protocols.device import Device, Memo
+from ldpbeam.protocols.device import Memo, ProtocolDevice
 from ldpbeam.protocols.estimator import EVERYONE, MeanEstimator
 from ldpbeam.protocols.forgery import Forgery
 from ldpbeam.protocols.history_model import PairModel, bit_rows, stratum_of
@@ -98,7 +98,7 @@ class LinearBit:
         return (words < weights).astype(np.int64)
 
 
-class OneBitDevice(Device[int], ABC):
+class OneBitDevice(ProtocolDevice[int], ABC):
     """A response is one bit; ``bit`` of a value in 0 .. m, where m is ``domain_size`` − 1."""
 
     domain_size: int
@@ -409,7 +409,7 @@ class OneBitMean(OneBit):
     @property
     def guarantee(self) -> Guarantee:
         """The ends' ratio, for every report anew."""
-        return Guarantee(self.bit.ratio, Inputs.NONE)
+        return Guarantee(self.bit.ratio, MemoisedInputs.NONE)
 
     @cached_property
     def device(self) -> FreshBitDevice:
@@ -501,7 +501,7 @@ class OneBitRRPM(OneBit):
         prints (docs/maths.md correction 6).
         """
         points = self.bit.maximum // self.segment + 1
-        return Guarantee(self.ends.own / self.ends.other, Inputs.POINTS, self.bit.ratio, points)
+        return Guarantee(self.ends.own / self.ends.other, MemoisedInputs.POINTS, self.bit.ratio, points)
 
     @property
     def losses(self) -> PointLosses:

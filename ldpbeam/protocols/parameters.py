@@ -17,7 +17,7 @@ from ldpbeam.errors import CollectionError
 from ldpbeam.hashing import FAMILIES
 
 
-class Kind(Enum):
+class ParameterKind(Enum):
     """How the value of a key is written."""
 
     LEVEL = "level"
@@ -50,7 +50,7 @@ class ParameterKey:
     """
 
     name: str
-    kind: Kind
+    kind: ParameterKind
     field: int
     default: Any
     example: str
@@ -65,21 +65,21 @@ class ParameterKey:
     @property
     def misplaced_code(self) -> str:
         """Code of the error where a protocol does not take the key."""
-        return "E-COLLECTION-EPSILON" if self.kind is Kind.LEVEL else "E-COLLECTION-VALUE"
+        return "E-COLLECTION-EPSILON" if self.kind is ParameterKind.LEVEL else "E-COLLECTION-VALUE"
 
 
 PARAMETER_KEYS: dict[str, ParameterKey] = {
     key.name: key
     for key in (
-        ParameterKey("epsilon", Kind.LEVEL, 5, None, "1.0"),
-        ParameterKey("epsilon_longitudinal", Kind.LEVEL, 6, None, "1.0"),
-        ParameterKey("epsilon_first", Kind.LEVEL, 7, None, "1.0"),
+        ParameterKey("epsilon", ParameterKind.LEVEL, 5, None, "1.0"),
+        ParameterKey("epsilon_longitudinal", ParameterKind.LEVEL, 6, None, "1.0"),
+        ParameterKey("epsilon_first", ParameterKind.LEVEL, 7, None, "1.0"),
         ParameterKey(
-            "g", Kind.INTEGER, 8, None, "2", 2, 1 << 16, word="optimal", resolved=True, harmless=True
+            "g", ParameterKind.INTEGER, 8, None, "2", 2, 1 << 16, word="optimal", resolved=True, harmless=True
         ),
         ParameterKey(
             "calibration",
-            Kind.CHOICE,
+            ParameterKind.CHOICE,
             9,
             Calibration.EXACT,
             "published",
@@ -88,18 +88,24 @@ PARAMETER_KEYS: dict[str, ParameterKey] = {
             harmless=True,
         ),
         ParameterKey(
-            "hash_family", Kind.CHOICE, 10, "linear", "affine", choices=tuple(FAMILIES), harmless=True
+            "hash_family",
+            ParameterKind.CHOICE,
+            10,
+            "linear",
+            "affine",
+            choices=tuple(FAMILIES),
+            harmless=True,
         ),
-        ParameterKey("d", Kind.INTEGER, 12, None, "1", resolved=True),
-        ParameterKey("p2", Kind.NUMBER, 13, 0.75, "0.75", resolved=True),
-        ParameterKey("q2", Kind.NUMBER, 14, 0.25, "0.25", resolved=True),
-        ParameterKey("gamma", Kind.NUMBER, 15, 0.0, "0.2", resolved=True),
-        ParameterKey("segment", Kind.INTEGER, 16, None, "3600", resolved=True),
+        ParameterKey("d", ParameterKind.INTEGER, 12, None, "1", resolved=True),
+        ParameterKey("p2", ParameterKind.NUMBER, 13, 0.75, "0.75", resolved=True),
+        ParameterKey("q2", ParameterKind.NUMBER, 14, 0.25, "0.25", resolved=True),
+        ParameterKey("gamma", ParameterKind.NUMBER, 15, 0.0, "0.2", resolved=True),
+        ParameterKey("segment", ParameterKind.INTEGER, 16, None, "3600", resolved=True),
     )
 }
 """Every key that a protocol may take, in the order of the collection file."""
 
-LEVELS = tuple(name for name, key in PARAMETER_KEYS.items() if key.kind is Kind.LEVEL)
+LEVELS = tuple(name for name, key in PARAMETER_KEYS.items() if key.kind is ParameterKind.LEVEL)
 """Names of the privacy levels."""
 
 

@@ -14,10 +14,10 @@ from ldpbeam.channels.degenerate import CELLS, add_seeds, check_seeded, is_degen
 from ldpbeam.channels.exact import exp_below
 from ldpbeam.errors import InvalidPayload, Reason
 from ldpbeam.kernels.check_codes import CheckCode
-from ldpbeam.privacy.guarantee import Guarantee, Inputs
+from ldpbeam.privacy.guarantee import Guarantee, MemoisedInputs
 from ldpbeam.protocols.contract import FrequencyProtocol
 from ldpbeam.protocols.counter import Counter
-from ldpbeam.protocols.device import Device, Memo
+from ldpbeam.protocols.device import Memo, ProtocolDevice
 from ldpbeam.protocols.estimator import FrequencyEstimator
 from ldpbeam.protocols.forgery import Forgery, widest_variance
 from ldpbeam.protocols.history_model import PairModel, bit_rows, single_stratum, stratum_of
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _HALF_WORDS = 1 << 32
 
 
-class Verdict(NamedTuple):
+class Acceptance(NamedTuple):
     """A BinFlip+ response: the seed of a public string, and whether the device accepts the string."""
 
     seed: int
@@ -41,7 +41,7 @@ class Verdict(NamedTuple):
 
 
 @dataclass(frozen=True)
-class PublicStringDevice(Device[Verdict]):
+class PublicStringDevice(ProtocolDevice[Acceptance]):
     """A fresh string, and randomised response on its bit at the value.
 
     Attributes:
@@ -70,24 +70,24 @@ class PublicStringDevice(Device[Verdict]):
         """T and the round."""
         return {"threshold": self.threshold, "permanent": None, "instant": self.instant.definition()}
 
-    def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[Verdict, Memo]:
+    def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[Acceptance, Memo]:
         """A fresh string and one bit about it."""
         a, c = ordinary(randomness.word()), randomness.word()
         seed = a | c << 64
-        return Verdict(seed, int(self.instant.draw(self.string_bit(seed, value), randomness))), memo
+        return Acceptance(seed, int(self.instant.draw(self.string_bit(seed, value), randomness))), memo
 
-    def encode(self, response: Verdict) -> bytes:
+    def encode(self, response: Acceptance) -> bytes:
         """a, c (8 bytes each, little-endian), the bit."""
         return response.seed.to_bytes(16, "little") + bytes([response.bit])
 
-    def decode(self, payload: bytes) -> Verdict:
+    def decode(self, payload: bytes) -> Acceptance:
         """The seed of the string and the bit about it."""
         self._require_length(payload)
         if payload[16] > 1:
             raise InvalidPayload(Reason.UNUSED_BITS, "the last byte is 0 or 1")
         if is_degenerate(int.from_bytes(payload[:8], "little")):
             raise InvalidPayload(Reason.DEGENERATE, "no device has a string of equal bits by so small a seed")
-        return Verdict(int.from_bytes(payload[:16], "little"), payload[16])
+        return Acceptance(int.from_bytes(payload[:16], "little"), payload[16])
 
 
 @dataclass(frozen=True)
@@ -198,7 +198,7 @@ class PublicStringSimulation(Simulation):
 
 
 @dataclass(frozen=True)
-class PublicStringLaw(FrequencyLaw[Verdict]):
+class PublicStringLaw(FrequencyLaw[Acceptance]):
     """Randomised response on one bit, given the string."""
 
     device: PublicStringDevice
@@ -208,13 +208,13 @@ class PublicStringLaw(FrequencyLaw[Verdict]):
         """Values."""
         return self.device.domain_size
 
-    def likelihood(self, response: Verdict, value: int) -> Fraction:
+    def likelihood(self, response: Acceptance, value: int) -> Fraction:
         """P(bit | value, seed)."""
         instant = self.device.instant
         one = instant.own if self.device.string_bit(response.seed, value) else instant.other
         return one if response.bit else 1 - one
 
-    def supports(self, response: Verdict, value: int) -> bool:
+    def supports(self, response: Acceptance, value: int) -> bool:
         """An accepted string supports every value whose bit is 1; a refused one supports none."""
         return bool(response.bit) and self.device.string_bit(response.seed, value)
 
@@ -232,7 +232,7 @@ class PublicStringLaw(FrequencyLaw[Verdict]):
             name = f"string {bits[0]}, {bits[1]}"
             kinds.append(stratum_of(bits, (None, rows), name, chance))
 
-        def placed(response: Verdict) -> tuple[int, int]:
+        def placed(response: Acceptance) -> tuple[int, int]:
             first, second = (self.device.string_bit(response.seed, value) for value in (v, w))
             return first | second << 1, response.bit
 
@@ -266,7 +266,7 @@ class PublicStringLaw(FrequencyLaw[Verdict]):
 
 
 @dataclass(frozen=True)
-class BinFlipPlus(FrequencyProtocol[Verdict]):
+class BinFlipPlus(FrequencyProtocol[Acceptance]):
     """Bassily and Smith's generic one-bit protocol applied to BinFlip.
 
     A public string y has independent bits, 1 with probability Q ≈ q = 1/(e^{ε/2}+1): what BinFlip sends
@@ -304,7 +304,7 @@ class BinFlipPlus(FrequencyProtocol[Verdict]):
     @property
     def guarantee(self) -> Guarantee:
         """Randomised response on one bit."""
-        return Guarantee(self.instant.own / self.instant.other, Inputs.NONE)
+        return Guarantee(self.instant.own / self.instant.other, MemoisedInputs.NONE)
 
     @cached_property
     def device(self) -> PublicStringDevice:

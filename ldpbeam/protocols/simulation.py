@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ldpbeam.arrays import Bytes, Ints, Uints
 from ldpbeam.channels.channel import BitChannel
-from ldpbeam.protocols.complete import require_complete
+from ldpbeam.protocols.completeness import require_complete
 from ldpbeam.randomness import FULL
 
 if TYPE_CHECKING:

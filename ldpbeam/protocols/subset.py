@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ldpbeam.arrays import Bytes, Floats, Ints
 from ldpbeam.channels.exact import exp_below
-from ldpbeam.privacy.guarantee import Guarantee, Inputs
+from ldpbeam.privacy.guarantee import Guarantee, MemoisedInputs
 from ldpbeam.privacy.randomiser import Randomiser
 from ldpbeam.protocols.bit_vector import BitVectorCounter, VectorDevice, Vectors
 from ldpbeam.protocols.contract import FrequencyProtocol
@@ -274,7 +274,7 @@ class Subset(FrequencyProtocol[int]):
     @property
     def guarantee(self) -> Guarantee:
         """A set with one of two values has the ratio of the law, every other set 1."""
-        return Guarantee(self.law.ratio, Inputs.NONE)
+        return Guarantee(self.law.ratio, MemoisedInputs.NONE)
 
     @cached_property
     def device(self) -> SubsetDevice:

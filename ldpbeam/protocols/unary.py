@@ -16,7 +16,7 @@ from ldpbeam.channels.channel import BitChannel, unary_ratio
 from ldpbeam.channels.exact import product_of
 from ldpbeam.errors import CollectionError
 from ldpbeam.privacy.bit_loss import BitLosses
-from ldpbeam.privacy.guarantee import Guarantee, Inputs
+from ldpbeam.privacy.guarantee import Guarantee, MemoisedInputs
 from ldpbeam.privacy.randomiser import Randomiser
 from ldpbeam.protocols.bit_vector import RandomisedBits, RandomisedBitsCounter, VectorDevice
 from ldpbeam.protocols.contract import FrequencyProtocol
@@ -24,7 +24,7 @@ from ldpbeam.protocols.device import Memo
 from ldpbeam.protocols.estimator import FrequencyEstimator
 from ldpbeam.protocols.forgery import Forgery
 from ldpbeam.protocols.history_model import PairModel, bit_rows, for_life, stratum_of
-from ldpbeam.protocols.law import FrequencyLaw, Kinds
+from ldpbeam.protocols.law import FrequencyLaw, Kinds, ShownAnswer, bit_answer, evenly_chosen
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.protocols.simulation import FleetAnswers, FleetWords, Simulation, WordPlan, WordSpec
 from ldpbeam.randomness import FULL, Randomness
@@ -179,6 +179,15 @@ class UnaryLaw(FrequencyLaw[int]):
                 kinds.append((chance * p, equal))
         return tuple(kinds)
 
+    def shown_answers(self, value: int, most: int) -> Iterator[ShownAnswer]:
+        """A bit for each value."""
+
+        def bit_of(one: int) -> Callable[[int], int]:
+            return lambda response: response >> one & 1
+
+        values, rounds = evenly_chosen(self.domain_size, most), (self.permanent, self.instant)
+        return (bit_answer(one, value, rounds, bit_of(one)) for one in values)
+
     def one_epoch(self, *, renamed: bool, alone: bool) -> Randomiser | None:
         """None where the answers of the others, which the server may know, leave too little to hide in."""
         ratio = unary_ratio(self.support.own, self.support.other)
@@ -233,9 +242,9 @@ class Unary(FrequencyProtocol[int], ABC):
         support = self.estimator.support
         ratio = unary_ratio(support.own, support.other)
         if self.permanent is None:
-            return Guarantee(ratio, Inputs.NONE)
+            return Guarantee(ratio, MemoisedInputs.NONE)
         memoised = unary_ratio(self.permanent.own, self.permanent.other)
-        return Guarantee(ratio, Inputs.VALUES, memoised, self.domain_size)
+        return Guarantee(ratio, MemoisedInputs.VALUES, memoised, self.domain_size)
 
     @property
     def losses(self) -> BitLosses | None:

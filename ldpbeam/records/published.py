@@ -99,7 +99,7 @@ def run_record(
     if archived is not None:
         total.merge(archived.account)
     accounts = accounting.accounts
-    # Only what has not finished may have read reports that it has not booked elsewhere.
+    # Only what has not finished may have read reports that of which its accounting says nothing else.
     unbalanced = [key for key, account in accounts.items() if not account.balanced] if status is None else []
     if unbalanced:
         raise LdpError(

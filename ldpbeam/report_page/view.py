@@ -87,11 +87,11 @@ class Writer:
         self.again = again
         self.form = plain if data.mean else share
         self.usable = [epoch for epoch in data.epochs if epoch.usable]
-        booked = record.accounting if record else None
+        of_run = record.accounting if record else None
         self.indicators = record.indicators if record else None
         self.stream = record is not None and record.stream is not None
-        self.accounts = [row for row in booked.epochs if row.digest == data.digest] if booked else []
-        self.rest = booked.unattributed if booked and data.alone else None
+        self.accounts = [row for row in of_run.epochs if row.digest == data.digest] if of_run else []
+        self.rest = of_run.unattributed if of_run and data.alone else None
         everything = [row.account for row in self.accounts] + ([self.rest] if self.rest else [])
         self.total = accounting.summed(everything) if everything else None
         self.withheld = self._withheld()

@@ -55,12 +55,23 @@ def crowd(randomiser: Randomiser, devices: int, delta: float = DELTA) -> int:
 
     Functions are drawn independently, so that a given one is shared by at least this many, but with a
     probability of ``delta``/200.
+
+    Args:
+        randomiser: of one report.
+        devices: that report.
+        delta: of the guarantee.
     """
     return 1 + _at_least(devices - 1, 1 / randomiser.functions, delta / 200)
 
 
 def hiding(randomiser: Randomiser, devices: int, failing: float) -> int:
-    """Of a crowd, how many others surely are of one of the three kinds, but with so small a probability."""
+    """Of a crowd, how many others surely are of one of the three kinds, but with so small a probability.
+
+    Args:
+        randomiser: of one report.
+        devices: of the crowd.
+        failing: probability.
+    """
     return _at_least(devices - 1, randomiser.chances.hiding, failing)
 
 

@@ -119,6 +119,9 @@ def cumulative_shares(
 ) -> pa.Table:
     """The share of the devices at each value or below it; parameters as of :func:`group_shares`.
 
+    Args:
+        collection, results, every, drawn_anew, attribute: as of :func:`group_shares`.
+
     Raises:
         UsageError: the values have no order (``ordered: true``), or are too many.
     """
@@ -139,6 +142,10 @@ def quantiles(
     Other parameters as of :func:`group_shares`. From ``value_low`` to ``value_high`` are the values that a
     95 % test does not reject.
 
+    Args:
+        shares: between 0 and 1.
+        collection, results, every, drawn_anew, attribute: as of :func:`group_shares`.
+
     Raises:
         UsageError: the values have no order (``ordered: true``), or are too many.
         ValueError: shares that are not between 0 and 1.
@@ -155,6 +162,9 @@ def value_mean(
     attribute: str = "",
 ) -> pa.Table:
     """The mean of the values, of buckets by their middles; parameters as of :func:`group_shares`.
+
+    Args:
+        collection, results, every, drawn_anew, attribute: as of :func:`group_shares`.
 
     Raises:
         UsageError: values that have labels, or no order (``ordered: true``).

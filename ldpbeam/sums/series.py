@@ -12,9 +12,9 @@ from ldpbeam.errors import UsageError
 from ldpbeam.over_time.results import History
 from ldpbeam.over_time.series import Series
 from ldpbeam.protocols.estimator import Result
-from ldpbeam.sums.errors import SumErrors, sum_errors
 from ldpbeam.sums.quantity import Sums
 from ldpbeam.sums.question import Question
+from ldpbeam.sums.sum_errors import SumErrors, sum_errors
 
 
 def require_frequencies(collection: Collection) -> None:
@@ -29,6 +29,11 @@ def require_frequencies(collection: Collection) -> None:
 
 def errors_of_sums(collection: Collection, attribute: str, sums: Sums) -> SumErrors:
     """How the errors of sums of an attribute go together.
+
+    Args:
+        collection: that has the attribute.
+        attribute: its name; empty for a collection of one.
+        sums: of its values.
 
     Raises:
         ValueError: no such attribute.
@@ -46,6 +51,11 @@ def summed(
 
     The errors are None where those of different epochs are independent.
 
+    Args:
+        collection: that the history is of.
+        history: of all values of an attribute.
+        question: what to add up.
+
     Raises:
         UsageError, ValueError: the question cannot be asked of the attribute.
     """
@@ -61,6 +71,11 @@ def history_of_sums(history: History, sums: Sums, errors: SumErrors) -> History:
 
     An epoch has an estimate of a sum where it has one of every value. ``n`` is the number of reports that
     speak about the attribute.
+
+    Args:
+        history: of k values.
+        sums: weights of each sum, (sums, k).
+        errors: of the sums.
     """
     made = [_rows_of_sums(block, sums, errors) for block in history.series.blocks()]
     n, estimate, std_error = (np.concatenate(column) for column in zip(*made, strict=True))

@@ -9,11 +9,11 @@ import numpy as np
 from ldpbeam.arrays import Floats
 from ldpbeam.collection.collection import Collection
 from ldpbeam.estimates import CONFIDENCE
-from ldpbeam.over_time.combined import difference
 from ldpbeam.over_time.covariance import DrawnAnew
 from ldpbeam.over_time.results import History
 from ldpbeam.over_time.rollup import Period, Place, roll_up
 from ldpbeam.over_time.significance import normal_limit
+from ldpbeam.over_time.weighted_sums import difference
 from ldpbeam.sums.quantiles import quantile
 from ldpbeam.sums.quantity import Sums
 from ldpbeam.sums.question import Cumulative, Groups, Quantiles, Question
@@ -65,7 +65,15 @@ def changes(
     sides: tuple[set[int], set[int]],
     rate: DrawnAnew | None,
 ) -> pa.Table:
-    """The means of the second side's epochs less those of the first side's, a row per group."""
+    """The means of the second side's epochs less those of the first side's, a row per group.
+
+    Args:
+        collection: that the history is of.
+        history: of all values of an attribute.
+        question: the groups.
+        sides: the epochs of either side.
+        rate: as of :func:`ldpbeam.over_time.combined`.
+    """
     import pyarrow as pa
 
     sums, history_of_groups, errors = summed(collection, history, question)

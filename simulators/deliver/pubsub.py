@@ -24,9 +24,9 @@ from ldpbeam.wire import report_pb2
 
 from ..population.joint import Joint
 from ..population.specs import Population
-from ..words import RandomWords
+from ..random_words import RandomWords
 from .files import Format, batch_message
-from .simulate import Simulation, SimulationRecord, refuse_existing, write_record
+from .simulate import PopulationEpochs, SimulationRecord, refuse_existing, write_record
 
 RECEIVED = "received"
 """The attribute that holds the simulated arrival time."""
@@ -104,7 +104,7 @@ def publish_epochs(  # noqa: PLR0913 - the options of a command, by name
             "there is nowhere to write the truth",
             remedy="Add an output directory (--output).",
         )
-    simulation = Simulation(collection, population, seed, first_epoch)
+    simulation = PopulationEpochs(collection, population, seed, first_epoch)
     if out is not None:
         # The truth would seem to be the one of those reports.
         refuse_existing(out / "reports")
@@ -153,7 +153,13 @@ def messages(
     format: Format,  # noqa: A002 - as above
     rows: int,
 ) -> Iterator[bytes]:
-    """The content of every message of an epoch: with ``batch`` all but the last hold ``rows`` reports."""
+    """The content of every message of an epoch: with ``batch`` all but the last hold ``rows`` reports.
+
+    Args:
+        batches: reports of an epoch.
+        format: of a message.
+        rows: reports of a message.
+    """
     if format == "batch":
         for batch in _regrouped(batches, rows):
             yield batch_message(batch)
@@ -166,7 +172,14 @@ def messages(
 
 
 def arrivals(random_words: RandomWords, epochs: Epochs, epoch: int, count: int) -> list[int]:
-    """Arrival times of an epoch's messages: uniform over the epoch, in order, milliseconds since 1970."""
+    """Arrival times of an epoch's messages: uniform over the epoch, in order, milliseconds since 1970.
+
+    Args:
+        random_words: of the simulation.
+        epochs: of the collection.
+        epoch: number of the epoch.
+        count: messages.
+    """
     words = random_words.words("arrival", epoch, 0, count, 1, limit=1000 * epochs.length)[:, 0]
     start = 1000 * epochs.start(epoch)
     return [start + word for word in np.sort(words).tolist()]

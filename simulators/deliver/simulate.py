@@ -124,7 +124,7 @@ def simulate(  # noqa: PLR0913 - the options of a command, by name
         ValueError: the seed is negative.
     """
     reports = out / "reports"
-    simulation = Simulation(collection, population, seed, first_epoch)
+    simulation = PopulationEpochs(collection, population, seed, first_epoch)
     try:
         report_file(reports, first_epoch, format, compression)
     except ValueError as error:
@@ -150,7 +150,7 @@ def simulate(  # noqa: PLR0913 - the options of a command, by name
     return record
 
 
-class Simulation:
+class PopulationEpochs:
     """The epochs of a population, whatever becomes of the reports. Arguments and errors as for simulate()."""
 
     def __init__(

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ..words import RandomWords
-from .contract import INDEX, Population, Request
+from ..random_words import RandomWords
+from .request import INDEX, Population, Request
 from .tables import column_names, encode, in_header, note_absent, read_columns
 
 
@@ -36,7 +36,7 @@ class _Column:
 
 
 @dataclass(frozen=True, eq=False)
-class _Table:
+class _ColumnPopulation:
     """One value per device and epoch."""
 
     domain_size: int
@@ -83,7 +83,14 @@ def csv(request: Request) -> Population:
 def column(
     request: Request, values: NDArray[np.int32], labels: tuple[str, ...] | None, permute: bool
 ) -> Population:
-    """One value per device, kept for all epochs, or dealt anew in each."""
+    """One value per device, kept for all epochs, or dealt anew in each.
+
+    Args:
+        request: for the population.
+        values: int32 (devices,).
+        labels: of the values; None where they have none.
+        permute: whether values are dealt to devices anew in each epoch.
+    """
     devices = request.at_most("devices", request.devices, values.size)
     return _Column(
         devices,
@@ -104,7 +111,7 @@ def _wide(request: Request, path: Path, names: list[str], indices: bool) -> Popu
     table = np.empty((epochs, devices), dtype=np.int32)
     for row, column in zip(table, encoded, strict=False):
         row[:] = column[:devices]
-    return _Table(request.domain.size, labels, table)
+    return _ColumnPopulation(request.domain.size, labels, table)
 
 
 def _between(request: Request, part: str, names: list[str]) -> list[str]:

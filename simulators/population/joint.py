@@ -28,10 +28,10 @@ from numpy.typing import NDArray
 
 from ldpbeam.collection.domain import Domain
 
-from ..words import RandomWords
+from ..random_words import RandomWords
 from .columns import column
-from .contract import ABSENT, INDEX, Note, Population, Request, unnoted
-from .drawn import syn, zipf
+from .request import ABSENT, INDEX, Note, Population, Request, unnoted
+from .synthetic_values import syn, zipf
 from .tables import column_names, counted, encode, in_header, read_columns
 
 JOINT_SPECS = "syn[:CHANGE], zipf:EXPONENT[:CHANGE], table:FILE[,permute], marginals:FILE"

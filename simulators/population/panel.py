@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ldpbeam.collection.epochs import instant, parse_instant
 
-from .contract import ABSENT, INDEX, Population, Request
+from .request import ABSENT, INDEX, Population, Request
 from .tables import TextColumn, column_names, counted, encode, in_header, note_absent, read_columns, recoded
 
 _SERIAL_OF_1970 = 25569

@@ -29,11 +29,11 @@ from dataclasses import replace
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
 
-from ..words import RandomWords
+from ..random_words import RandomWords
 from .columns import csv
-from .contract import ABSENT, SPECS, Note, Population, Request, unnoted
-from .drawn import syn, zipf
 from .panel import Panel, panel
+from .request import ABSENT, SPECS, Note, Population, Request, unnoted
+from .synthetic_values import syn, zipf
 
 __all__ = ["ABSENT", "SPECS", "Panel", "Population", "population"]
 

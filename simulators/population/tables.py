@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from ldpbeam.collection.domain import Domain
 from ldpbeam.csv_rows import COMMA, CsvError, CsvRows
 
-from .contract import ABSENT, INDEX, Request
+from .request import ABSENT, INDEX, Request
 
 _SHOWN = 20
 """Most column names an error lists."""
@@ -116,6 +116,12 @@ def encode(
 
     Where the columns hold ``indices``, or one of their names begins with :data:`INDEX`, the texts are those.
     Cells that hold a label that is not listed are counted in a note of the request.
+
+    Args:
+        request: for the population; gets notes.
+        path: of the file, for errors.
+        columns: as read.
+        indices: whether the texts are indices of values.
     """
     domain = request.domain
     labels = domain.labels
@@ -154,7 +160,13 @@ def encode(
 
 
 def note_absent(request: Request, path: Path, columns: Sequence[TextColumn]) -> None:
-    """Count the empty cells of the columns in a note of the request."""
+    """Count the empty cells of the columns in a note of the request.
+
+    Args:
+        request: gets the note.
+        path: of the file.
+        columns: as read.
+    """
     empty = sum(column.times([""]) for column in columns)
     if empty:
         what = "row" if len(columns) == 1 else "cell"

@@ -56,6 +56,7 @@ def wrong(change: Callable[[SupportProbabilities], SupportProbabilities]) -> Cal
     return estimate
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("some")
 def test_the_estimator_passes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert check(folder) == 0

@@ -14,7 +14,7 @@ import pytest
 from scipy.stats import binom
 
 from benchmarks import attacks
-from ldpbeam.audit.standard import one_collection
+from ldpbeam.audit.standard_collections import one_collection
 from ldpbeam.client import Device
 
 LEVELS = {"epsilon_longitudinal": 2.0, "epsilon_first": 1.0}
@@ -62,6 +62,7 @@ def test_changes_show_where_there_is_no_second_round() -> None:
     assert none < 0.5
 
 
+@pytest.mark.thorough
 def test_the_tables_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert attacks.main(["--devices", "2", "--reports", "20", "--no-peers"]) == 0
     table = capsys.readouterr().out

@@ -114,6 +114,7 @@ def test_a_drained_job_leaves_its_record_in_the_object_store(
     assert json.loads(objects["mem://bucket/results/run.json"])["accounting"]["total"]["read"] == 5
 
 
+@pytest.mark.thorough
 def test_a_path_with_brackets_is_no_pattern_in_an_object_store(
     call: Call, agreed: Path, reports: Path, objects: dict[str, bytes]
 ) -> None:

@@ -70,12 +70,12 @@ def is_the_unbounded_graph(graph: Graph) -> None:
     shard, total, others = (
         "Collect/Count/Count/CountShardOf8",
         "Collect/Count/Count/SumShardsOf8",
-        "Collect/OtherBooks/Sum/Sum",
+        "Collect/Unattributed/Sum/Sum",
     )
     assert graph.stateful() == {
         shard: ({"reports", "state", "last"}, {"shard_due": EVENT_TIME, "shard_watch": EVENT_TIME}),
         total: ({"counts", "state"}, {"epoch_due": EVENT_TIME, "epoch_watch": EVENT_TIME}),
-        others: ({"state"}, {"others_due": EVENT_TIME}),
+        others: ({"state"}, {"unattributed_due": EVENT_TIME}),
     }
     # A key that is encoded in two ways would be two keys.
     keys = {label: graph.key_coder(label) for label in (shard, total, others)}
@@ -158,7 +158,7 @@ def test_a_batch_job_groups_and_combines_in_windows_of_epochs(
     one = {label.removeprefix("Collect/Count/Count/"): urn for label, urn in urns.items()}
     wanted = {
         "Epoch/Windows": INTO,
-        "Line/Windows": INTO,
+        "EntriesByEpoch/Windows": INTO,
         "OncePerReportId/Gather": GROUP,
         "Support": COMBINE,
     }

@@ -41,12 +41,12 @@ from ldpbeam.randomness import ScriptedRandomness
 from ldpbeam.reports import ReportColumns
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.population.specs import population
-from ldpbeam.simulators.words import RandomWords
+from ldpbeam.simulators.random_words import RandomWords
 from ldpbeam.support import Support
 from ldpbeam.tables import estimates_schema
+from ldpbeam.transforms import RejectedRow, arrow_schema
 from ldpbeam.transforms.sinks.bigquery import DESCRIPTIONS
 from ldpbeam.transforms.sinks.estimates import epoch_file_name
-from ldpbeam.transforms.sinks.rejects import rejects_schema
 from ldpbeam.wire import report_pb2
 from tests.conftest import REPOSITORY
 from tests.docs import lifetime, wire
@@ -539,7 +539,7 @@ def estimates_columns() -> str:
 
 def rejects_columns() -> str:
     return _columns(
-        rejects_schema(),
+        arrow_schema(RejectedRow),
         {
             "reason": "one of the reasons below",
             "explanation": "the same as a sentence",

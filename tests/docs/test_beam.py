@@ -50,6 +50,7 @@ def as_pattern(printed: str) -> str:
     return ".*".join(map(re.escape, printed.split("…")))
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(600)
 def test_the_page_prints_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In one interpreter, as a person would type the blocks; the order of lines is Beam's."""
@@ -117,6 +118,7 @@ def test_the_collection_of_the_page_is_the_example(tmp_path: Path) -> None:
     assert on_the_page == ldpbeam.load_collection(COLLECTION)
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(600)
 def test_the_yaml_of_the_page_runs_by_its_command(tmp_path: Path) -> None:
     """Into Parquet and into JSON: every column but the times, which are text."""

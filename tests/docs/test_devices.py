@@ -63,7 +63,7 @@ def test_every_protocol_has_its_row_in_the_threat_model() -> None:
 
 
 def test_the_specification_names_every_purpose() -> None:
-    from ldpbeam.client.derived import Purpose
+    from ldpbeam.client.derivation import Purpose
 
     section = PAGE.read_text("utf-8").partition("## The derivation")[2]
     assert re.findall(r"^\| (\d) \|", section, re.MULTILINE) == [str(int(one)) for one in Purpose]

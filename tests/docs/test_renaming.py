@@ -19,7 +19,7 @@ from ldpbeam.protocols.local_hash import Hashed, LocalHash
 from ldpbeam.shuffling.randomiser import many_epochs, one_epoch
 from ldpbeam.shuffling.shuffle import central_epsilon
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
-from ldpbeam.simulators.words import RandomWords
+from ldpbeam.simulators.random_words import RandomWords
 from ldpbeam.support import Support
 from tests.conftest import REPOSITORY
 

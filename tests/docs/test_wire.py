@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from ldpbeam.client.derived import Purpose
-from ldpbeam.client.drawn import DerivedDraws
+from ldpbeam.client.derivation import Purpose
+from ldpbeam.client.report_draws import DerivedDraws
 from ldpbeam.client.sender import VERDICTS
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.device_definition import device_definition_text

@@ -10,11 +10,15 @@ import subprocess
 import sys
 import time
 import urllib.request
+from base64 import b64decode
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
+
+from apache_beam.coders import VarIntCoder
 
 from tests.conftest import REPOSITORY
 from tests.flink.fetch import flink, job_server
@@ -26,6 +30,8 @@ Found = TypeVar("Found")
 
 JAVA = ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
 """Short-lived processes: the optimising compiler would take more time than its code saves."""
+
+COUNTER = "beam:metric:user:sum_int64:v1"
 
 # Flink reflects into the JDK; the list is the one of Flink's own default configuration.
 OPEN = [
@@ -346,6 +352,16 @@ class Cluster:
     def restarts(self, job: str) -> int:
         """How often the job was started again from a checkpoint."""
         return int(self.get(f"/jobs/{job}/checkpoints")["counts"]["restored"])
+
+    def counters(self, job: str) -> dict[str, int]:
+        """Beam's counters of the namespace `ldpbeam`, as the page of the job has them among its accumulators."""
+        found: Counter[str] = Counter()
+        for accumulator in self.get(f"/jobs/{job}/accumulators")["user-task-accumulators"]:
+            if accumulator["name"] == "__metricscontainers":
+                for one in json.loads(accumulator["value"])["metrics"]["attempted"]:
+                    if one["urn"] == COUNTER and one["labels"]["NAMESPACE"] == "ldpbeam":
+                        found[one["labels"]["NAME"]] += VarIntCoder().decode(b64decode(one["payload"]))
+        return dict(found)
 
     def problems(self, job: str) -> str:
         """Why the job failed or restarted, newest first."""

@@ -1,8 +1,8 @@
 """The streaming graph itself, over reports that can be counted by a plain loop.
 
 Message i holds reports of one collection; half of them are sent again by its neighbour, and some belong to
-the first epoch though they arrive much later. Nothing lost or doubled can cancel out: the books say how many
-reports were read, counted and repeated, and these numbers are compared as well.
+the first epoch though they arrive much later. Nothing lost or doubled can cancel out: the account
+says how many reports were read, counted and repeated, and these numbers are compared as well.
 """
 
 from __future__ import annotations
@@ -29,12 +29,23 @@ from ldpbeam.pipelines.unbounded import collect_stream
 from tests.pipelines.running import collection
 from tests.reference.stream import Arrived, Model, batch_message
 
-__all__ = ["Config", "Counts", "Published", "build", "count", "expected", "message", "outcome"]
+__all__ = [
+    "Config",
+    "Counts",
+    "Published",
+    "arriving",
+    "build",
+    "count",
+    "expected",
+    "message",
+    "messages",
+    "outcome",
+]
 
 SIZE = 11
 
 Counts = dict[int, tuple[list[int], dict[str, int]]]
-"""By epoch: support of each value, and the books."""
+"""By epoch: support of each value, and the account."""
 
 
 @dataclass(frozen=True)
@@ -112,17 +123,17 @@ def expected(config: Config) -> Counts:
 
 
 def outcome(config: Config) -> Counts:
-    """The newest revision of each epoch, and its books, as published so far."""
+    """The newest revision of each epoch, and its account, as published so far."""
     found: Counts = {}
     for path in sorted(Path(config.output, "accounting").glob("*-epoch-*.json")):
         record = json.loads(path.read_text())
         if record["revisions"]:
             table = pq.read_table(Path(config.output, record["revisions"][-1]["file"]))
-            books = {
+            account = {
                 name: record["accounting"][name]
                 for name in ("read", "counted", "duplicate", "late", "pending")
             }
-            found[record["epoch"]] = (table["support"].to_pylist(), books)
+            found[record["epoch"]] = (table["support"].to_pylist(), account)
     return found
 
 
@@ -151,16 +162,22 @@ class Published:
 
 def build(pipeline: beam.Pipeline, config: Config) -> None:
     """Source and graph."""
-    count(pipeline | "Source" >> _source(config), config)
+    count(arriving(pipeline, config), config)
+
+
+def arriving(pipeline: beam.Pipeline, config: Config) -> beam.PCollection[int]:
+    """The source: numbers of messages, each at the time of its arrival."""
+    return pipeline | "Source" >> _source(config)
+
+
+def messages(numbers: beam.PCollection[int], config: Config) -> beam.PCollection[bytes]:
+    """The messages of numbers, at the same times."""
+    return numbers | "Message" >> beam.ParDo(_Send(config)).with_output_types(bytes)
 
 
 def count(numbers: beam.PCollection[int], config: Config) -> None:
     """Numbers, at the time of their arrival, as messages through the real graph."""
-    _ = (
-        numbers
-        | "Message" >> beam.ParDo(_Send(config)).with_output_types(bytes)
-        | "Collect" >> collect_stream(config.run)
-    )
+    _ = messages(numbers, config) | "Collect" >> collect_stream(config.run)
 
 
 class _Send(beam.DoFn):

@@ -62,10 +62,10 @@ def on_flink(master: str) -> list[object]:
 def results(output: Path) -> tuple[Any, Any]:
     """The estimates without their revisions and panes, and how many reports were counted."""
     table = ds.dataset(output / "estimates").to_table().drop_columns(["pane", "revision"])
-    return table.sort_by([("epoch", "ascending"), ("value", "ascending")]), books(output)
+    return table.sort_by([("epoch", "ascending"), ("value", "ascending")]), accounting(output)
 
 
-def books(output: Path) -> Any:
+def accounting(output: Path) -> Any:
     found = [json.loads(path.read_text()) for path in sorted((output / "accounting").glob("*-epoch-*.json"))]
     return [(each["epoch"], each["accounting"]["counted"]) for each in found]
 

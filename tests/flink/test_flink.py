@@ -24,7 +24,8 @@ pytestmark = [
     ),
 ]
 
-STREAMING = ["--streaming", "--parallelism=2"]
+PARALLEL = "--parallelism=2"
+STREAMING = ["--streaming", PARALLEL]
 # Checkpoints are off by default. A step of a splittable source takes a whole bundle, a second by default.
 CHECKPOINTS = ["--checkpointing_interval=1000", "--max_bundle_time_mills=100"]
 
@@ -35,14 +36,14 @@ def run(config: Config, *options: str) -> beam.runners.runner.PipelineResult:
     return pipeline.run()
 
 
-def on_cluster(job_endpoint: str, worker: Worker, name: str, *more: str) -> list[str]:
+def on_cluster(job_endpoint: str, worker: Worker, name: str, *more: str, streaming: bool = True) -> list[str]:
     return [
         "--runner=PortableRunner",
         f"--job_endpoint={job_endpoint}",
         f"--job_name={name}",
         "--environment_type=EXTERNAL",
         f"--environment_config=127.0.0.1:{worker.port}",
-        *STREAMING,
+        *(STREAMING if streaming else [PARALLEL]),
         *more,
     ]
 

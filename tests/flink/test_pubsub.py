@@ -158,6 +158,6 @@ def counted(counts: Counts) -> dict[int, tuple[list[int], int, int, int]]:
     Of the first epoch something is always pending, since it gets the message that is repeated.
     """
     return {
-        epoch: (support, books["counted"], books["late"], books["pending"] if epoch else 0)
-        for epoch, (support, books) in counts.items()
+        epoch: (support, account["counted"], account["late"], account["pending"] if epoch else 0)
+        for epoch, (support, account) in counts.items()
     }

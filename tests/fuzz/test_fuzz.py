@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ldpbeam.transforms.sources.stored import StoredFile
+from ldpbeam.transforms.sources.stored_file import StoredFile
 from tests.conftest import REPOSITORY
 from tests.fuzz.bombs import BOMBS
 from tests.ldpbeam.wire.test_codec import by_library, read_all

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from ldpbeam.audit.audit import audit
-from ldpbeam.audit.checks.outcome import Check, Outcome
-from ldpbeam.audit.client.draws import Plan
+from ldpbeam.audit.checks.outcome import AuditOutcome, Check
+from ldpbeam.audit.client.draws import DrawPlan
 from ldpbeam.audit.client.external import ExternalClient
 from ldpbeam.collection.file import load_collection
 from tests.conftest import REPOSITORY
@@ -21,7 +21,7 @@ from tests.waiting import PATIENCE
 pytestmark = pytest.mark.javascript
 
 PROGRAM = REPOSITORY / "clients" / "js" / "build" / "src" / "audit.js"
-PLAN = Plan(draws=3000, lasting=60, swept=(32, 10))
+PLAN = DrawPlan(draws=3000, lasting=60, swept=(32, 10))
 
 DOMAINS = {"l_grr": "{labels: [a, b, c, d, e, f]}", "l_osue": "{range: {max: 7, buckets: 6}}"}
 YAML = """
@@ -66,7 +66,7 @@ def defined(file: Path) -> Path:
     return output
 
 
-def audited(file: Path, definition: Path) -> Outcome:
+def audited(file: Path, definition: Path) -> AuditOutcome:
     asked = load_collection(file)
     with ExternalClient(f"node {PROGRAM} {definition}", asked) as client:
         return audit(client, asked, PLAN, 1e-9)

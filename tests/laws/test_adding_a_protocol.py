@@ -31,11 +31,11 @@ from ldpbeam.channels.channel import SymbolChannel
 from ldpbeam.cli.main import main
 from ldpbeam.collection.file import load_collection
 from ldpbeam.errors import InvalidPayload, Reason
-from ldpbeam.privacy.guarantee import Guarantee, Inputs
+from ldpbeam.privacy.guarantee import Guarantee, MemoisedInputs
 from ldpbeam.protocols import PROTOCOLS, Parameters
 from ldpbeam.protocols.contract import FrequencyProtocol
 from ldpbeam.protocols.counter import Counter
-from ldpbeam.protocols.device import Device, Memo
+from ldpbeam.protocols.device import Memo, ProtocolDevice
 from ldpbeam.protocols.direct import Direct
 from ldpbeam.protocols.estimator import FrequencyEstimator
 from ldpbeam.protocols.forgery import Forgery
@@ -76,7 +76,7 @@ class Thrifty(Direct):
 
 
 @dataclass(frozen=True)
-class VeilDevice(Device[int]):
+class VeilDevice(ProtocolDevice[int]):
     """A response is a value, or k for nothing. ``nothing`` is the weight of silence over 2**64."""
 
     ENCODING = "veil"
@@ -249,7 +249,7 @@ class Veil(FrequencyProtocol[int]):
     @property
     def guarantee(self) -> Guarantee:
         """That of the round: silence has the ratio 1."""
-        return Guarantee(self.instant.ratio, Inputs.NONE)
+        return Guarantee(self.instant.ratio, MemoisedInputs.NONE)
 
     @cached_property
     def device(self) -> VeilDevice:
@@ -319,6 +319,7 @@ def test_there_are_laws() -> None:
     assert len(found) >= 20
 
 
+@pytest.mark.thorough(but=60)
 @each
 @pytest.mark.parametrize(("law", "size"), list(laws_with_sizes()))
 def test_the_law_holds(law: Callable[[Setting], None], size: int, name: str) -> None:
@@ -406,7 +407,7 @@ def test_collection_file_simulation_and_pipeline_know_it(
         assert abs(row["estimate"] - truth[row["epoch"], row["value"]]) < bound
 
 
-@pytest.mark.parametrize("values", [5, 12])
+@pytest.mark.parametrize("values", [5, pytest.param(12, marks=pytest.mark.thorough)])
 def test_every_command_knows_the_new_encoding(
     values: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -483,7 +484,7 @@ def test_a_class_without_a_piece_is_refused(piece: str) -> None:
 
 def test_the_pieces_are_all_that_is_abstract() -> None:
     """A new abstract member of a base belongs on the page and above."""
-    bases = (Device, Counter, FrequencyEstimator, Simulation, FrequencyLaw, FrequencyProtocol)
+    bases = (ProtocolDevice, Counter, FrequencyEstimator, Simulation, FrequencyLaw, FrequencyProtocol)
     abstract = {name for base in bases for name in base.__abstractmethods__}
     constants = {"ENCODING", "ID", "NAME", "PARAMETERS", "SOURCE"}
     # FrequencyEstimator has its own estimate and consistent.

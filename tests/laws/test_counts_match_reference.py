@@ -19,7 +19,7 @@ from ldpbeam.hashing import AffineFamily, LinearFamily, is_prime, optimal_prime
 from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.protocols import LocalProtocol, Parameters, protocol
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
-from ldpbeam.simulators.words import RandomWords
+from ldpbeam.simulators.random_words import RandomWords
 from tests.reference.counting import affine_hash, count_reports, count_support, linear_hash, linear_transform
 from tests.reference.settings import FrequencySetting, frequency_settings, settings
 
@@ -40,6 +40,7 @@ def sound_payloads(built: LocalProtocol[Any], n: int, seed: int) -> np.ndarray:
     return sound
 
 
+@pytest.mark.thorough(but=16)
 @pytest.mark.parametrize("setting", frequency_settings((96,)), ids=str)
 def test_counts_equal_reference_on_two_thousand_reports(setting: FrequencySetting) -> None:
     """Bit sums, scatter, hash matching and the transform, against asking every report about every

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from ldpbeam.client.derived import Derivation, DerivedRandomness, Purpose, ReportRandomness
-from ldpbeam.client.drawn import DerivedDraws
+from ldpbeam.client.derivation import Derivation, DerivedRandomness, Purpose, ReportRandomness
+from ldpbeam.client.report_draws import DerivedDraws
 from ldpbeam.protocols import Memo
 from ldpbeam.randomness import FULL, Randomness
 from ldpbeam.wire import device_state_pb2

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ldpbeam.privacy.guarantee import Inputs
+from ldpbeam.privacy.guarantee import MemoisedInputs
 from ldpbeam.protocols import PROTOCOLS, Parameters, protocol
 from ldpbeam.protocols.attributes.allocate import ALLOCATIONS, allocate
 from ldpbeam.protocols.attributes.base import AttributeProtocol
@@ -194,7 +194,7 @@ SMALL = [setting for setting in settings((2, 3, 4)) if memoises(setting)]
 
 def times(built: Any) -> tuple[int, ...]:
     """Two and three reports; two where three take seconds."""
-    return (2,) if built.domain_size > 3 and built.guarantee.inputs is Inputs.VALUES else (2, 3)
+    return (2,) if built.domain_size > 3 and built.guarantee.inputs is MemoisedInputs.VALUES else (2, 3)
 
 
 @pytest.mark.parametrize("setting", SMALL, ids=str)
@@ -207,7 +207,7 @@ def test_renamed_inputs_lose_no_more_than_is_stated(setting: Setting) -> None:
 
 
 @pytest.mark.parametrize(
-    "setting", [s for s in SMALL if s.build().guarantee.inputs is Inputs.VALUES], ids=str
+    "setting", [s for s in SMALL if s.build().guarantee.inputs is MemoisedInputs.VALUES], ids=str
 )
 def test_renamed_values_lose_just_what_is_stated_where_values_are_memoised(setting: Setting) -> None:
     """The exhibits below show that others lose more."""
@@ -224,7 +224,7 @@ def test_any_values_lose_no_more_than_is_stated_for_any_changes(setting: Setting
         if stated is not None:
             found = worst(built, t, by_nothing)
             assert found <= stated + SLACK
-            if built.guarantee.inputs is Inputs.VALUES or stated == inf:
+            if built.guarantee.inputs is MemoisedInputs.VALUES or stated == inf:
                 assert found == pytest.approx(stated, rel=1e-11)
 
 
@@ -286,7 +286,9 @@ EXHIBITS: list[tuple[Any, Values, Values, float, float]] = [
 
 
 def test_every_protocol_with_other_inputs_than_values_has_an_exhibit() -> None:
-    other = {setting.name for setting in SMALL if setting.build().guarantee.inputs is not Inputs.VALUES}
+    other = {
+        setting.name for setting in SMALL if setting.build().guarantee.inputs is not MemoisedInputs.VALUES
+    }
     assert {built.NAME for built, *_ in EXHIBITS} == other | set(ALLOCATIONS)
 
 

@@ -29,7 +29,7 @@ from ldpbeam.protocols.device import Memo
 from ldpbeam.randomness import ScriptedRandomness
 from ldpbeam.simulators import participation as fleets
 from ldpbeam.simulators.population.specs import ABSENT
-from ldpbeam.simulators.words import RandomWords
+from ldpbeam.simulators.random_words import RandomWords
 from ldpbeam.support import SupportProbabilities
 from tests.narrow import frequencies
 from tests.reference.channels import cuts_of, outcomes

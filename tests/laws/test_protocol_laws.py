@@ -36,6 +36,7 @@ from tests.conftest import REPOSITORY
 from tests.narrow import present
 from tests.reference.channels import (
     channel,
+    enumerable,
     first_answer,
     first_rows,
     memos,
@@ -61,7 +62,7 @@ every = law(settings((2, 3, 5, 8, 9)), 3, 5)
 # Laws about own and other, and about rounds that are symbols or bits of values; means have theirs in
 # tests/ldpbeam/protocols/test_means.py.
 frequency = law(frequency_settings((2, 3, 5, 8, 9)), 3, 5)
-enumerable = law([s for s in frequency_settings((2, 3, 5, 8, 9)) if weighted_responses(s.build())[1]], 3, 5)
+listed = law([s for s in frequency_settings((2, 3, 5, 8, 9)) if enumerable(s.build())], 3, 5)
 # Trees of words grow as 25^k for two unary rounds.
 small = pytest.mark.parametrize(
     "setting",
@@ -87,11 +88,8 @@ EXACT = [
     # Reports that are numbers have theirs in tests/ldpbeam/protocols/test_means.py.
     if (tried := s.build()).forgery.added_noise is None and branches(tried) <= MOST_RUNS
 ]
-exact = pytest.mark.parametrize("setting", EXACT, ids=str)
-two_reports = pytest.mark.parametrize(
-    "setting", [s for s in EXACT if branches(s.build()) ** 2 <= 2 * MOST_RUNS], ids=str
-)
-wide = pytest.mark.parametrize("setting", settings((5, 9, 300)), ids=str)
+exact = law(EXACT, 3, 5)
+two_reports = law([s for s in EXACT if branches(s.build()) ** 2 <= 2 * MOST_RUNS], 3, 5)
 
 
 def random_payloads(built: LocalProtocol[Any], n: int, seed: int = 1) -> np.ndarray:
@@ -156,7 +154,7 @@ def test_worst_ratio_of_a_first_report_is_the_guarantee_and_below_nominal(settin
     assert built.guarantee.first_ratio <= exp_below(setting.nominal_first)
 
 
-@pytest.mark.parametrize("setting", [s for s in EXACT if two_rounds(s.build())], ids=str)
+@law([s for s in EXACT if two_rounds(s.build())], 3, 5)
 def test_permanent_round_stays_below_the_longitudinal_level(setting: Setting) -> None:
     """What is memoised about one input never spends more than ε∞, by the device's own code."""
     built = setting.build()
@@ -282,12 +280,12 @@ def test_symbol_draws_partition_the_words(keep: int, each: int, size: int) -> No
 
 def supporters(built: FrequencyProtocol[Any]) -> Iterator[list[bool]]:
     """For each value, which of the responses support it."""
-    responses, _ = weighted_responses(built)
+    responses = weighted_responses(built)
     for value in range(built.domain_size):
         yield [built.law.supports(response, value) for response, _ in responses]
 
 
-@enumerable
+@listed
 def test_own_and_other_are_the_enumerated_support_probabilities(setting: FrequencySetting) -> None:
     """(own, other) by summing the channel over the responses that support a value, for every
     pair.
@@ -302,7 +300,7 @@ def test_own_and_other_are_the_enumerated_support_probabilities(setting: Frequen
             assert probability == support.sampled * asked
 
 
-@enumerable
+@listed
 def test_the_estimator_is_unbiased_in_rational_arithmetic(setting: FrequencySetting) -> None:
     """Expected support counts of a population, debiased, are the population: no approximation
     anywhere.
@@ -380,7 +378,7 @@ def test_accumulators_take_any_layout(setting: Setting) -> None:
 def test_payloads_round_trip(setting: Setting) -> None:
     """Every response survives encode and decode, in payloads of the stated length."""
     built = setting.build()
-    responses, _ = weighted_responses(built)
+    responses = weighted_responses(built)
     payloads = {built.device.encode(response) for response, _ in responses}
     assert {len(payload) for payload in payloads} == {built.device.payload_size}
     assert len(payloads) == len(responses)

@@ -33,7 +33,7 @@ from ldpbeam.protocols.contract import MeanProtocol
 from ldpbeam.protocols.forgery import SupportedLaw
 from ldpbeam.protocols.laplace_mean import RARE, LaplaceMean
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
-from ldpbeam.simulators.words import RandomWords
+from ldpbeam.simulators.random_words import RandomWords
 from ldpbeam.support import Support
 from ldpbeam.transforms.coders import SupportCoder
 from tests.narrow import frequencies, present

@@ -19,7 +19,7 @@ from ldpbeam.report_page.document import write_page
 from ldpbeam.simulators.deliver.simulate import simulate
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.population.joint import joint_population
-from ldpbeam.simulators.words import RandomWords
+from ldpbeam.simulators.random_words import RandomWords
 from tests.narrow import frequencies, present
 from tests.pipelines.running import execute, write
 

@@ -25,7 +25,7 @@ import pytest
 import zstandard
 
 from ldpbeam.protocols import Parameters
-from ldpbeam.transforms.sources import stored
+from ldpbeam.transforms.sources import stored_file
 from ldpbeam.wire.codec import MAX_RECORD
 from ldpbeam.wire.report_pb2 import Report, ReportBatch
 from tests.pipelines.running import Done, collection, execute, frame, varint
@@ -397,7 +397,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     (base / "folder").mkdir()
     unreadable = {"a folder": base / "folder", "no file": base / "gone.pb"}
     with pytest.MonkeyPatch.context() as patch:  # nobody waits for what is no file to become one
-        patch.setattr(stored, "_FIRST_PAUSE", 0.0)
+        patch.setattr(stored_file, "_FIRST_PAUSE", 0.0)
         done = execute(AGREED, [*paths.values(), *unreadable.values()], base / "out", max_error_fraction=1.0)
     rejects: dict[str, list[dict[str, Any]]] = {}
     for row in done.rejects():

@@ -17,7 +17,7 @@ from ldpbeam.durable.document import parse_document
 from ldpbeam.engine.sources.subscriber import Message, Subscriber
 from ldpbeam.simulators.deliver.pubsub import publish_epochs
 from ldpbeam.simulators.population.specs import population
-from ldpbeam.simulators.words import RandomWords
+from ldpbeam.simulators.random_words import RandomWords
 from ldpbeam.wire import codec, report_pb2
 from tests.conftest import REPOSITORY
 from tests.pubsub.conftest import Channel, pull_all

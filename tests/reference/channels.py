@@ -25,25 +25,29 @@ Parts = list[tuple[int, int]]
 """Intervals of words, each from its first one to before the next interval's."""
 
 
+def enumerable(protocol: LocalProtocol[Any]) -> bool:
+    """Whether the protocol can list its responses."""
+    try:
+        next(iter(protocol.law.responses()))
+    except NotImplementedError:
+        return False
+    return True
+
+
 @cache
-def weighted_responses(
-    protocol: LocalProtocol[Any],
-) -> tuple[tuple[tuple[Any, Fraction], ...], bool]:
-    """Responses with the probability of the seed they carry (1 without seed), and whether that is
-    all.
+def weighted_responses(protocol: LocalProtocol[Any]) -> tuple[tuple[Any, Fraction], ...]:
+    """Responses with the probability of the seed they carry, or with 1 where they carry none.
 
     Families whose seeds cannot be enumerated are represented by fifty fixed ones.
     """
-    try:
+    if enumerable(protocol):
         found = list(protocol.law.responses())
-        complete = True
-    except NotImplementedError:
+    else:
         some = (first_reports(protocol, 0, number).law for number in range(50))
         found = list(dict.fromkeys(response for law in some for response in law))
-        complete = False
     seeds_seen = {getattr(response, "seed", None) for response in found}
     share = Fraction(1, len(seeds_seen))
-    return tuple((response, share) for response in found), complete
+    return tuple((response, share) for response in found)
 
 
 @cache
@@ -51,7 +55,7 @@ def channel(protocol: LocalProtocol[Any]) -> tuple[tuple[Fraction, ...], ...]:
     """P(response | value): one row per value, one column per weighted response, seed probability
     included.
     """
-    responses, _ = weighted_responses(protocol)
+    responses = weighted_responses(protocol)
     return tuple(
         tuple(share * protocol.law.likelihood(response, value) for response, share in responses)
         for value in range(protocol.domain_size)

@@ -1,4 +1,4 @@
-"""The simulator's random words and bits in plain Python, by the docstring of ``ldpbeam.simulators.words``."""
+"""The simulator's random words and bits in plain Python, by the docstring of ``simulators.random_words``."""
 
 from __future__ import annotations
 

@@ -265,10 +265,10 @@ def test_a_sound_tree_passes(copied: Path) -> None:
     [
         ("ldpbeam/reports", "import apache_beam as beam"),
         ("ldpbeam/reports", "def f():\n    from ldpbeam.transforms import stages"),
-        ("ldpbeam/simulators/words", "from ldpbeam.transforms.stages.reports import EpochParts"),
+        ("ldpbeam/simulators/random_words", "from ldpbeam.transforms.stages.reports import EpochParts"),
         ("ldpbeam/transforms/pubsub", "import ldpbeam.cli.main"),
         ("ldpbeam/transforms/pubsub", "from ldpbeam.simulators import fleet"),
-        ("ldpbeam/pipelines/run", "from ldpbeam.engine import due"),
+        ("ldpbeam/pipelines/run", "from ldpbeam.engine import publication"),
         ("ldpbeam/collector/topic", "from ldpbeam.engine.sources import subscriber"),
         ("ldpbeam/engine/run", "from ldpbeam.report_page import live"),
         ("ldpbeam/records/output", "from ldpbeam.pipelines import bounded"),

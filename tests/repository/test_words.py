@@ -12,13 +12,24 @@ from tests.conftest import REPOSITORY
 RETIRED = {
     "told": "published",
     "books": "accounting",
+    "booked": "accounting, account or entry",
     "draught": "batch",
     "elsewhere": "sink",
     "strange": "foreign or unknown",
     "news": "pending or unpublished",
 }
 """What was said, and what is said instead."""
-PHRASES = ("draught", "dealt anew", "the books", "its books", "is told", "are told", "MATHS")
+PHRASES = (
+    "draught",
+    "dealt anew",
+    "the books",
+    "its books",
+    "is booked",
+    "are booked",
+    "is told",
+    "are told",
+    "MATHS",
+)
 PACKAGES = ("ldpbeam", "transforms", "pipelines", "simulators")
 
 

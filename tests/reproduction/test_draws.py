@@ -10,7 +10,7 @@ from ldpbeam.channels.channel import BitChannel
 from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
 from ldpbeam.protocols.bit_flip import BitFlip
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
-from ldpbeam.simulators.words import RandomWords
+from ldpbeam.simulators.random_words import RandomWords
 from reproduction.data import Sequences
 from reproduction.draws import (
     bernoulli_words,

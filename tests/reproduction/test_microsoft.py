@@ -7,12 +7,12 @@ import pytest
 
 from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
-from ldpbeam.simulators.words import RandomWords
+from ldpbeam.simulators.random_words import RandomWords
 from reproduction import experiment
-from reproduction.contract import Settings, number
 from reproduction.microsoft import DAY, minutes, one_bit, usage
 from reproduction.microsoft_histograms import bucketed, draw, sampled_sets
 from reproduction.microsoft_privacy import pattern_supports, worst_case
+from reproduction.paper import Settings, number
 
 
 def test_the_mean_of_devices_has_the_error_that_is_drawn() -> None:

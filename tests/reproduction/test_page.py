@@ -6,7 +6,7 @@ import pytest
 
 from reproduction import EXPERIMENTS, experiment
 from reproduction.claims import command, document, rows
-from reproduction.contract import VERDICTS, Comparison, Settings
+from reproduction.paper import VERDICTS, Comparison, Settings
 from tests.conftest import REPOSITORY
 
 PAGE = (REPOSITORY / "docs" / "reproduction.md").read_text("utf-8")

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reproduction import experiment, published
-from reproduction.contract import Cell, Row, Settings, distinct, mean, number
+from reproduction import experiment, paper_numbers
 from reproduction.loloha import frequency_protocol
 from reproduction.loloha_data import errors
+from reproduction.paper import Cell, Row, Settings, distinct, mean, number
 
 
 def rows_of(name: str, settings: Settings, cells: Sequence[Cell] | None = None) -> list[Row]:
@@ -33,12 +33,12 @@ def test_every_digit_of_a_table_of_variances_is_reproduced(name: str, numbers: i
 
 
 def test_a_printed_number_agrees_with_what_rounds_to_it_or_was_cut_off() -> None:
-    number_ = published.Printed("0.0035")
+    number_ = paper_numbers.Printed("0.0035")
     assert [number_.agrees(x) for x in (0.00345, 0.00355, 0.0035999, 0.00361, 0.003449)] == [
         *(True, True, True, False, False)
     ]
-    assert published.Printed("9.1e4").agrees(91_400)
-    assert not published.Printed("9.1e4").agrees(92_100)
+    assert paper_numbers.Printed("9.1e4").agrees(91_400)
+    assert not paper_numbers.Printed("9.1e4").agrees(92_100)
 
 
 def test_a_wrong_variance_is_seen() -> None:
@@ -168,7 +168,7 @@ def bfive() -> list[Row]:
     settings = Settings(devices=200_000, epochs=3, seed=2)
     cells: list[Cell] = [
         {"protocol": name, "level": 2.5, "run": run}
-        for name in published.CONSISTENCY_PROTOCOLS
+        for name in paper_numbers.CONSISTENCY_PROTOCOLS
         for run in range(3)
     ]
     return rows_of("consistency:table2:bfive", settings, cells)
@@ -176,15 +176,15 @@ def bfive() -> list[Row]:
 
 def test_made_data_of_bfives_shape_has_its_published_errors(bfive: list[Row]) -> None:
     """Nine epochs of seven values each: errors of a mean of 63 squares, about a fifth."""
-    printed = published.CONSISTENCY_TABLE_2["bfive"]
-    for place, name in enumerate(published.CONSISTENCY_PROTOCOLS):
+    printed = paper_numbers.CONSISTENCY_TABLE_2["bfive"]
+    for place, name in enumerate(paper_numbers.CONSISTENCY_PROTOCOLS):
         for method in ("none", "norm_sub"):
             found = mean(bfive, "mse", protocol=name, method=method)
             assert 0.4 < found / printed[method][place].value < 2.0, (name, method, found)
 
 
 def test_the_degenerate_rows_are_those_of_answering_1_and_uniform(bfive: list[Row]) -> None:
-    printed = published.CONSISTENCY_TABLE_2["bfive"]
+    printed = paper_numbers.CONSISTENCY_TABLE_2["bfive"]
     ones = mean(bfive, "mse", method="(answer 1 everywhere)")
     uniform = mean(bfive, "mse", method="(answer 1/k everywhere)")
     assert printed["power"][0].value == pytest.approx(ones, abs=0.002)

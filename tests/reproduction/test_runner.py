@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from reproduction import EXPERIMENTS, experiment
 from reproduction.__main__ import reproduce
-from reproduction.contract import Comparison, Row, Settings, mean
+from reproduction.paper import Comparison, Row, Settings, mean
 from reproduction.results import write, write_page
 from reproduction.runner import Outcome, read_cell, run
 from reproduction.study import series
@@ -99,7 +99,7 @@ def test_processes_give_the_same_rows(tmp_path: Path) -> None:
 PROGRAM = """
 import sys
 from pathlib import Path
-from reproduction.contract import Settings
+from reproduction.paper import Settings
 from reproduction.runner import run
 
 if __name__ == "__main__":

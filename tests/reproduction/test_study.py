@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from reproduction.contract import Cell, Comparison, Figure, Line, Panel, Row, Settings
+from reproduction.paper import Cell, Comparison, Figure, Line, Panel, Row, Settings
 from reproduction.study import curves, panels, repeated, series, study
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from reproduction import experiment
-from reproduction.contract import Cell, Row, Settings, number
-from reproduction.through_pipeline import Held, compare, published_by_pipeline
+from reproduction.paper import Cell, Row, Settings, number
+from reproduction.through_pipeline import FixedPopulation, compare, published_by_pipeline
 
 POINTS: list[tuple[str, Cell]] = [
     ("loloha", {"method": "OLOLOHA", "level": 4.0}),
@@ -52,7 +52,7 @@ def test_the_pipeline_recovers_what_the_devices_hold() -> None:
     text = "\n".join(
         ["name: x", "domain: {size: 3}", *(f"{k}: {v}" for k, v in keys.items()), "epoch: {length: 1d}"]
     )
-    raw, consistent = published_by_pipeline(text, Held(held, 3), 3)[""]
+    raw, consistent = published_by_pipeline(text, FixedPopulation(held, 3), 3)[""]
     assert raw == pytest.approx(np.array([[0.75, 0, 0.25], [0, 1, 0]]), abs=0.03)
     assert consistent.sum(axis=1) == pytest.approx([1, 1])
 

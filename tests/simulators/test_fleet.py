@@ -21,7 +21,7 @@ from ldpbeam.protocols import PROTOCOLS
 from ldpbeam.reports import Admission, ReportColumns
 from ldpbeam.simulators.fleet import fleet_indices
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
-from ldpbeam.simulators.words import RandomWords
+from ldpbeam.simulators.random_words import RandomWords
 from ldpbeam.wire import report_pb2
 from tests.narrow import present
 

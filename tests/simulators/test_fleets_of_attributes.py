@@ -30,7 +30,7 @@ from ldpbeam.simulators.deliver.simulate import simulate
 from ldpbeam.simulators.population.joint import Joint, joint_population
 from ldpbeam.simulators.population.specs import ABSENT
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
-from ldpbeam.simulators.words import RandomWords
+from ldpbeam.simulators.random_words import RandomWords
 from tests.narrow import present
 from tests.reference.random_words import bit_words
 

@@ -17,7 +17,7 @@ from ldpbeam.randomness import ScriptedRandomness
 from ldpbeam.simulators import protocol_fleet as fleet_module
 from ldpbeam.simulators.population.specs import ABSENT
 from ldpbeam.simulators.protocol_fleet import DrawnReports, ProtocolFleet
-from ldpbeam.simulators.words import RandomWords
+from ldpbeam.simulators.random_words import RandomWords
 from tests.narrow import frequencies
 from tests.reference.random_words import bit_words
 from tests.reference.settings import Setting, settings

@@ -18,7 +18,7 @@ from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
 from ldpbeam.simulators.participation import silenced
 from ldpbeam.simulators.population.specs import ABSENT
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
-from ldpbeam.simulators.words import RandomWords
+from ldpbeam.simulators.random_words import RandomWords
 
 GROUPS, DEVICES, DOMAIN, OF = 2000, 100, 6, 5
 LIMIT = 6.2

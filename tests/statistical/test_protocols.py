@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from ldpbeam.estimates import variance
 from ldpbeam.protocols.contract import FrequencyProtocol
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
-from ldpbeam.simulators.words import RandomWords
+from ldpbeam.simulators.random_words import RandomWords
 from ldpbeam.support import SupportProbabilities
 from tests.reference.settings import Setting, settings
 

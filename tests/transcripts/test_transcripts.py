@@ -23,8 +23,21 @@ RIGHT = sorted(HERE.glob("*.txt"))
 WRONG = sorted(HERE.glob("wrong/*.txt"))
 
 
-AGAIN = {"shards_0", "shards_1", "clock_behind", "late_every", "outage_from_the_start", "two_epochs"}
-"""shards_3 in fewer parts; and, of other moments, what clock_skew, late_within and outage hold."""
+AGAIN = {
+    "shards_0",
+    "shards_3",
+    "clock_behind",
+    "late_every",
+    "outage_from_the_start",
+    "two_epochs",
+    "on_time",
+    "nothing",
+    "empty_epochs",
+    "errors_later",
+    "watermark_stall",
+}
+"""What others hold too: shards_1 in other parts; of other moments clock_skew, late_within, outage and leap;
+with less in them duplicates, malformed and too_many_errors."""
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import apache_beam as beam
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from apache_beam.io import fileio
 from apache_beam.io.gcp.pubsub import PubsubMessage
@@ -30,11 +32,12 @@ from ldpbeam.transforms import (
     FrequencyRow,
     ReadReports,
     RejectedRow,
+    Results,
     SummaryRow,
     WindowByEpoch,
+    arrow_schema,
     as_dict,
 )
-from ldpbeam.transforms.sinks.rejects import rejects_schema
 from tests.conftest import REPOSITORY
 from tests.pipelines.running import execute, write
 from tests.transforms.public import (
@@ -54,6 +57,8 @@ from tests.transforms.public import (
     pending,
     total,
 )
+
+ROWS_OF_RESULTS = (FrequencyRow, RejectedRow, AccountRow, SummaryRow)
 
 
 class Payload(NamedTuple):
@@ -470,12 +475,7 @@ def test_outputs_have_schemas() -> None:
     names = {
         pc.unique_name: components.coders[pc.coder_id].spec.urn for pc in components.pcollections.values()
     }
-    assert [one.element_type for one in found] == [
-        FrequencyRow,
-        RejectedRow,
-        AccountRow,
-        SummaryRow,
-    ]
+    assert tuple(one.element_type for one in found) == ROWS_OF_RESULTS
     rows = [urn for urn in names.values() if urn == "beam:coder:row:v1"]
     assert len(rows) >= 4
     transform = next(t for t in components.transforms.values() if t.unique_name == "FrequenciesPerEpoch")
@@ -498,15 +498,33 @@ def test_labels_are_ours_and_another_collection_adds_none() -> None:
     assert [name for name in names if set(name) & set("(<>)")] == []
 
 
-@pytest.mark.parametrize(
-    ("row", "schema"), [(FrequencyRow, estimates_schema(HOURS)), (RejectedRow, rejects_schema())]
-)
-def test_rows_have_the_columns_of_the_files(row: Any, schema: Any) -> None:
-    """Their names, their order, and which may be null."""
-    assert list(row._fields) == schema.names
-    for field in schema:
-        optional = type(None) in getattr(row.__annotations__[field.name], "__args__", ())
-        assert optional == field.nullable, field.name
+def test_rows_have_the_columns_of_the_files() -> None:
+    """Their names, their order, their types, and which may be null; pages have those of the rejected ones."""
+    assert arrow_schema(FrequencyRow) == estimates_schema(HOURS).remove_metadata()
+
+
+def test_every_output_is_written_by_its_schema(
+    whole: tuple[Path, dict[str, int], Any], tmp_path: Path
+) -> None:
+    """By Beam's sink for Parquet, nulls and times included; nobody writes a schema."""
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        for name, row in zip(Results._fields, ROWS_OF_RESULTS, strict=True):
+            rows = pipeline | f"Create{name}" >> beam.Create(elements(whole[0] / name), reshuffle=False)
+            _ = (
+                rows
+                | f"Dictionaries{name}" >> beam.Map(as_dict)
+                | f"Parquet{name}" >> beam.io.WriteToParquet(f"{tmp_path}/{name}", arrow_schema(row))
+            )
+    for name, row in zip(Results._fields, ROWS_OF_RESULTS, strict=True):
+        (path,) = tmp_path.glob(f"{name}-*")
+        table = pq.read_table(path)
+        assert table.schema == arrow_schema(row)
+        rows = [as_dict(row(*one)) for one in elements(whole[0] / name)]
+        assert bool(rows) == (name != "summaries")
+        same = pa.Table.from_pylist(rows, schema=arrow_schema(row))
+        assert sorted(map(repr, table.to_pylist())) == sorted(map(repr, same.to_pylist()))
+    with pytest.raises(TypeError, match=r"takes one of FrequencyRow, .*AccountRow, not Payload"):
+        arrow_schema(Payload)
 
 
 def test_what_is_counted_is_seen_on_the_page_of_a_runner() -> None:

@@ -20,7 +20,7 @@ from ldpbeam.collection.epochs import Epochs
 from ldpbeam.engine.sources.subscriber import Subscriber, _message, timestamp_micros
 from ldpbeam.errors import LdpError, UsageError
 from ldpbeam.simulators.deliver.pubsub import arrivals, messages
-from ldpbeam.simulators.words import RandomWords
+from ldpbeam.simulators.random_words import RandomWords
 from ldpbeam.transforms.pubsub import explain, library, require_path
 from ldpbeam.wire import report_pb2
 from tests.conftest import REPOSITORY

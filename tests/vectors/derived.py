@@ -15,8 +15,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from ldpbeam.client.derived import Derivation, Purpose
-from ldpbeam.client.drawn import DerivedDraws, Drawn
+from ldpbeam.client.derivation import Derivation, Purpose
+from ldpbeam.client.report_draws import DerivedDraws, DrawnReport
 from ldpbeam.collection.collection import Attribute, Collection
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
@@ -68,7 +68,7 @@ def collections() -> Iterator[tuple[str, Collection]]:
         yield f"{allocation}_{protocol}".rstrip("_"), made
 
 
-def report(asked: Collection, drawn: Drawn, epoch: int) -> str:
+def report(asked: Collection, drawn: DrawnReport, epoch: int) -> str:
     """The bytes of a report."""
     message = report_pb2.Report(
         digest=asked.digest, epoch=epoch, report_id=drawn.report_id, payload=drawn.payload

@@ -13,14 +13,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ldpbeam.client.drawn import DerivedDraws
+from ldpbeam.client.report_draws import DerivedDraws
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.device_definition import device_definition
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.collection.message import canonical
 from ldpbeam.collection.participation import Participation
 from ldpbeam.randomness import ScriptedRandomness
-from ldpbeam.simulators.words import RandomWords
+from ldpbeam.simulators.random_words import RandomWords
 from ldpbeam.wire import device_state_pb2
 from tests.vectors import derived
 from tests.vectors.writing import rewrite

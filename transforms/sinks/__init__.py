@@ -2,7 +2,7 @@
 
 A further sink is a module in this folder, and an entry in :data:`SINKS`. Its module defines a DoFn that takes
 a collection and a target, passes histograms on once the target has them (see
-:class:`~ldpbeam.transforms.sinks.confirmed.ConfirmedSink`), and has a static method ``check(target)``.
+:class:`~ldpbeam.transforms.sinks.confirmed_sink.ConfirmedSink`), and has a static method ``check(target)``.
 Nothing here imports Beam: the command line makes its options from this table.
 """
 

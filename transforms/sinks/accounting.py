@@ -43,7 +43,13 @@ def epoch_stem(collection: Collection, epoch: int) -> str:
 
 
 def named_stem(name: str, digest: str, epoch: int) -> str:
-    """The same, of a collection of which only the name and the digest are known."""
+    """The same, of a collection of which only the name and the digest are known.
+
+    Args:
+        name: of the collection.
+        digest: of the collection, 16 hexadecimal digits.
+        epoch: number of the epoch.
+    """
     return f"{name}-{digest}-epoch-{epoch:06d}"
 
 
@@ -138,7 +144,13 @@ class EpochAccounting:
     def of_histogram(
         cls, collection: Collection, histogram: EpochHistogram, revisions: tuple[Revision, ...]
     ) -> EpochAccounting:
-        """The accounting of an epoch whose newest result is given."""
+        """The accounting of an epoch whose newest result is given.
+
+        Args:
+            collection: of the histogram.
+            histogram: newest result.
+            revisions: all that were published, in their order.
+        """
         epoch, epochs = histogram.epoch, collection.epochs
         times = map(instant, (epochs.start(epoch), epochs.end(epoch), collection.closes(epoch)))
         of = (collection.name, collection.version, collection.digest_hex, epoch, *times, histogram.closed)
@@ -280,7 +292,13 @@ def accounting_file_name(collection: Collection, epoch: int) -> str:
 
 
 def read_epoch_accounting(output: str, collection: Collection, epoch: int) -> EpochAccounting | None:
-    """What is published about an epoch so far; None when nothing is."""
+    """What is published about an epoch so far; None when nothing is.
+
+    Args:
+        output: directory.
+        collection: of the epoch.
+        epoch: number of the epoch.
+    """
     path = FileSystems.join(output, *accounting_file_name(collection, epoch).split("/"))
     accounting = read_accounting(path) if FileSystems.exists(path) else None
     return accounting if isinstance(accounting, EpochAccounting) else None
@@ -329,6 +347,11 @@ def number_after(newest: Numbered | None, content: str, job: str) -> Numbered:
 
     An older number is never given again, though it may stand for the same: the result that a job set back
     makes in between is newer than that, and would be what readers take.
+
+    Args:
+        newest: number that was given; None for none.
+        content: digest of the result.
+        job: that gives the number.
     """
     if newest is None:
         return Numbered(0, content, job)
@@ -338,7 +361,13 @@ def number_after(newest: Numbered | None, content: str, job: str) -> Numbered:
 
 
 def newest_number(output: str, collection: Collection, epoch: int) -> Numbered | None:
-    """The newest number that was given, whether it is published or not; None when none was."""
+    """The newest number that was given, whether it is published or not; None when none was.
+
+    Args:
+        output: directory.
+        collection: of the epoch.
+        epoch: number of the epoch.
+    """
     path = FileSystems.join(output, *numbers_file_name(collection, epoch).split("/"))
     if FileSystems.exists(path):
         with FileSystems.open(path) as handle, whole_accounting(path):

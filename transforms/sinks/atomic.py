@@ -99,6 +99,13 @@ def link(output: str, name: str, target: str, content: bytes, *, sync: bool = Tr
     bytes; where that is not possible, and in object stores, the content is written once more.
 
     Without ``sync`` the name need not be on disk when this returns; :func:`sync_folder` is for later.
+
+    Args:
+        output: directory.
+        name: further name, below ``output``.
+        target: name of the published file, below ``output``.
+        content: of the published file.
+        sync: whether the name is on disk when this returns.
     """
     if "://" in output:
         publish(output, name, content)

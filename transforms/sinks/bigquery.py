@@ -22,7 +22,7 @@ from ldpbeam.errors import LdpError, UsageError, optional_module
 from ldpbeam.histogram import EpochHistogram
 from ldpbeam.tables import epoch_table
 
-from .confirmed import ConfirmedSink
+from .confirmed_sink import ConfirmedSink
 
 DESCRIPTIONS = {
     "collection": "name of the collection",

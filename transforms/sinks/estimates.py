@@ -31,7 +31,13 @@ from .file_record import FileRecord
 
 
 def epoch_file_name(collection: Collection, epoch: int, revision: int) -> str:
-    """``estimates/NAME-DIGEST-epoch-000012-r000.parquet``."""
+    """``estimates/NAME-DIGEST-epoch-000012-r000.parquet``.
+
+    Args:
+        collection: of the table.
+        epoch: number of the epoch.
+        revision: number of the result.
+    """
     return f"estimates/{epoch_stem(collection, epoch)}-r{revision:03d}.parquet"
 
 

@@ -42,6 +42,11 @@ def write_histograms(
 
     They come by the digest of their collection; all collections share the steps. So the accounting, which
     comes last, names nothing that a sink lacks, and what a crash keeps from it is published once more.
+
+    Args:
+        histograms: by the digest of their collection.
+        collections: that they are of.
+        outputs: where they go.
     """
     if outputs.job:
         number = {c.digest_hex: NumberRevisions(c, outputs) for c in collections}

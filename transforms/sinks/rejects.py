@@ -13,30 +13,26 @@ from ldpbeam.reports import LISTED, Rejection, capped
 from ldpbeam.table_file import as_parquet
 
 from ..composite import composite
-from ..rows import RejectedRow, rejection_of
+from ..rows import RejectedRow, arrow_schema, rejection_of
 from .atomic import publish
 from .file_record import FileRecord
-
-_COLUMNS = ("reason", "explanation", "source", "place", "index", "count", "digest", "epoch", "missing")
-_NUMBERS = frozenset({"place", "index", "count", "epoch", "missing"})
-_NULLABLE = frozenset({"epoch", "missing"})
-
-
-def rejects_schema() -> Any:
-    """The Arrow schema of rejects. No column ever holds a payload."""
-    kinds = [(name, pa.int64() if name in _NUMBERS else pa.string()) for name in _COLUMNS]
-    return pa.schema([pa.field(name, kind, nullable=name in _NULLABLE) for name, kind in kinds])
 
 
 def rejects_table(rejections: Iterable[Rejection]) -> Any:
     """Rows in the order of sources and places."""
     rows = sorted(rejections, key=lambda r: (r.source, r.place, r.index, r.reason.value))
     records = ({**vars(r), "reason": r.reason.value, "explanation": r.explanation} for r in rows)
-    return pa.Table.from_pylist(list(records), schema=rejects_schema())
+    return pa.Table.from_pylist(list(records), schema=arrow_schema(RejectedRow))
 
 
 def write_rejects(output: str, name: str, rejections: Iterable[Rejection]) -> FileRecord:
-    """One Parquet file ``rejects/NAME.parquet``."""
+    """One Parquet file ``rejects/NAME.parquet``.
+
+    Args:
+        output: directory.
+        name: of the file, without its ending.
+        rejections: rows.
+    """
     table = rejects_table(rejections)
     return publish(output, f"rejects/{name}.parquet", as_parquet(table), table.num_rows)
 

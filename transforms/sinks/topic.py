@@ -20,7 +20,7 @@ from ldpbeam.histogram import EpochHistogram
 from ldpbeam.tables import epoch_table
 
 from ..pubsub import library, require_path
-from .confirmed import ConfirmedSink
+from .confirmed_sink import ConfirmedSink
 
 ESTIMATES_SCHEMA = "ldpbeam.estimates/1"
 
@@ -62,6 +62,12 @@ def estimate_messages(
 
     A histogram without attributes that is not withheld gives none. ``fixed`` are the
     :func:`~ldpbeam.tables.fixed_columns` of the collection.
+
+    Args:
+        collection: of the histogram.
+        histogram: the revision.
+        fixed: the :func:`~ldpbeam.tables.fixed_columns` of the collection.
+        limit: bytes of a message.
 
     Raises:
         LdpError: a single row is larger.

@@ -32,7 +32,7 @@ class SourceOption:
 
 
 @dataclass(frozen=True)
-class Source:
+class Broker:
     """A message broker."""
 
     target: SourceOption  # the option that chooses the source, and says what to read from
@@ -74,10 +74,10 @@ def _incomplete(message: str, needed: Iterator[str]) -> UsageError:
     return UsageError("E-USAGE-SOURCE", message, remedy=f"Give {' '.join(needed)}, or leave it out.")
 
 
-SOURCES: dict[str, Source] = {
+SOURCES: dict[str, Broker] = {
     source.target.name: source
     for source in (
-        Source(
+        Broker(
             SourceOption(
                 "--subscription",
                 "projects/P/subscriptions/S",
@@ -92,7 +92,7 @@ SOURCES: dict[str, Source] = {
             ),
             "pubsub",
         ),
-        Source(
+        Broker(
             SourceOption("--kafka-topic", "TOPIC", "Kafka topic of reports, instead of files; on a cluster."),
             (
                 SourceOption("--kafka-servers", "HOST:PORT,…", "Brokers of the topic.", needed=True),
@@ -105,7 +105,7 @@ SOURCES: dict[str, Source] = {
             ),
             "kafka",
         ),
-        Source(
+        Broker(
             SourceOption(
                 "--watch",
                 "DIR",
@@ -124,7 +124,7 @@ def source_options() -> list[SourceOption]:
     return [option for source in SOURCES.values() for option in (source.target, *source.more)]
 
 
-def chosen_source(given: Mapping[str, str]) -> Source | None:
+def chosen_source(given: Mapping[str, str]) -> Broker | None:
     """The source that the options choose; None for files.
 
     Raises:

@@ -74,7 +74,7 @@ class Chunk(Piece):
 
 
 @dataclass(frozen=True, eq=False)
-class Table(Piece):
+class ReportTable(Piece):
     """Single reports that arrived as columns already (Parquet); ``written_by`` as in :class:`Chunk`."""
 
     source: str

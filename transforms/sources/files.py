@@ -23,9 +23,9 @@ from ldpbeam.errors import Reason
 from ldpbeam.kernels import framing
 from ldpbeam.wire.codec import bytes_missing, frames
 
-from .chunks import FREE_BYTES, BadSource, Chunk, Piece, ReadLimits, Table
+from .chunks import FREE_BYTES, BadSource, Chunk, Piece, ReadLimits, ReportTable
 from .formats import BY_BOTH_ENDS, GZIP, PARQUET, SAMPLE, TAIL, is_zstd, unread_format, unread_inside
-from .stored import StoredFile, printable
+from .stored_file import StoredFile, printable
 
 _CHUNK = 4 << 20
 _FED = 256  # bytes of zstd at a time: a few may stand for 30,000 times as many
@@ -57,7 +57,7 @@ class _Truncated(Exception):  # noqa: N818 - a signal inside this module
 
 
 class ReadFiles(beam.DoFn):
-    """Paths to :class:`Chunk`, :class:`Table` and :class:`BadSource`.
+    """Paths to :class:`Chunk`, :class:`ReportTable` and :class:`BadSource`.
 
     Formats are told apart by their first bytes, not by names: Parquet, gzip, zstd, those that are known and
     not read, else length-delimited messages. A path is text, the bytes of a name that no text can hold, or
@@ -67,7 +67,7 @@ class ReadFiles(beam.DoFn):
     def __init__(self, limits: ReadLimits | None = None) -> None:
         self._limits = limits or ReadLimits()
 
-    def process(self, matched: str | bytes | FileMetadata) -> Iterator[Chunk | Table | BadSource]:
+    def process(self, matched: str | bytes | FileMetadata) -> Iterator[Chunk | ReportTable | BadSource]:
         """Read one file in chunks."""
         path = matched.path if isinstance(matched, FileMetadata) else matched
         name = path.decode("utf-8", "surrogateescape") if isinstance(path, bytes) else path
@@ -80,7 +80,7 @@ class ReadFiles(beam.DoFn):
         with stored:
             yield from self._read(source, stored)
 
-    def _read(self, source: str, stored: StoredFile) -> Iterator[Chunk | Table | BadSource]:
+    def _read(self, source: str, stored: StoredFile) -> Iterator[Chunk | ReportTable | BadSource]:
         written_by = self._written_by(stored)
         allowed = FREE_BYTES + self._limits.expansion * stored.size
         try:

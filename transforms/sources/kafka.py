@@ -43,6 +43,13 @@ def read_kafka(
     the consumer group has committed.
 
     `expansion_service` is host:port; `settings` are the consumer's, over what is set here.
+
+    Args:
+        pipeline: to read in.
+        servers: bootstrap servers, host:port, separated by commas.
+        topics: to read.
+        expansion_service: host:port.
+        settings: of the consumer, over what is set here.
     """
     configuration = _Configuration(
         consumer_config={"bootstrap.servers": servers, "auto.offset.reset": "earliest", **(settings or {})},
@@ -61,7 +68,13 @@ def read_kafka(
 
 
 def read(given: Mapping[str, str], runner: str, *, portable: bool) -> beam.PTransform:
-    """The source that is asked for, see :data:`ldpbeam.transforms.sources.SOURCES`."""
+    """The source that is asked for, see :data:`ldpbeam.transforms.sources.SOURCES`.
+
+    Args:
+        given: values of options, by name.
+        runner: its name.
+        portable: whether the runner executes transforms of other languages.
+    """
     return read_kafka(given["kafka_servers"], [given["kafka_topic"]], given["kafka_expansion"])
 
 

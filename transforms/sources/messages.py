@@ -37,7 +37,14 @@ _NAMES_SHOWN = 200
 def gather_messages(
     messages: beam.PCollection[Any], source: str, *, field: str = "", arrival: bool = True
 ) -> beam.PCollection[Piece]:
-    """:class:`GatherMessages` behind any windows and triggers: neither plays a part in what follows."""
+    """:class:`GatherMessages` behind any windows and triggers: neither plays a part in what follows.
+
+    Args:
+        messages: of the source.
+        source: its name, for rejects.
+        field: that holds the message of a row; empty where an element is one.
+        arrival: whether timestamps say when messages arrived.
+    """
     if not messages.windowing.is_default():
         messages = messages | "Unwindowed" >> beam.WindowInto(GlobalWindows())
     gather = GatherMessages(source, field=field, arrival=arrival)
@@ -45,7 +52,7 @@ def gather_messages(
 
 
 @dataclass
-class _Held:
+class _WaitingMessages:
     """Messages that wait for more: their bytes, arrivals in microseconds where known, and names."""
 
     messages: list[bytes] = field(default_factory=list)
@@ -59,7 +66,7 @@ class _Held:
 
 
 @dataclass(frozen=True)
-class _Fault:
+class _MessageFault:
     """Why an element holds no message.
 
     Attributes:
@@ -89,7 +96,7 @@ class GatherMessages(beam.DoFn):
 
     def start_bundle(self) -> None:
         """Begin with nothing."""
-        self._known, self._unknown = _Held(), _Held()
+        self._known, self._unknown = _WaitingMessages(), _WaitingMessages()
         self._bad: dict[str, BadSource] = {}
 
     def process(self, message: Any, when: Any = beam.DoFn.TimestampParam) -> Iterator[Any]:
@@ -98,7 +105,7 @@ class GatherMessages(beam.DoFn):
             yield message
             return
         data, name = self._content(message)
-        if isinstance(data, _Fault):
+        if isinstance(data, _MessageFault):
             first = BadSource(self._source, Reason.MALFORMED, count=0, detail=data.explanation)
             bad = self._bad.get(data.kind, first)
             self._bad[data.kind] = replace(bad, count=bad.count + 1)
@@ -113,7 +120,7 @@ class GatherMessages(beam.DoFn):
         if len(held.messages) >= _AT_ONCE or held.size >= _BYTES_AT_ONCE:
             yield self._chunk(held)
 
-    def _content(self, message: Any) -> tuple[bytes | bytearray | memoryview | _Fault, str]:
+    def _content(self, message: Any) -> tuple[bytes | bytearray | memoryview | _MessageFault, str]:
         """The bytes of a message, or why there are none; and its name."""
         name = ""
         if self._field:
@@ -137,7 +144,7 @@ class GatherMessages(beam.DoFn):
             if held.messages:
                 yield self._chunk(held)
 
-    def _chunk(self, held: _Held) -> Any:
+    def _chunk(self, held: _WaitingMessages) -> Any:
         arrivals = np.array(held.arrivals, np.int64) if held is self._known else None
         chunk = Chunk(self._source, 0, codec.joined(held.messages), arrivals, tuple(held.names))
         held.clear()
@@ -153,23 +160,23 @@ def _names_of(element: Any) -> list[str]:
     return sorted(map(str, element)) if isinstance(element, Mapping) else []
 
 
-def _no_field(name: str, element: Any) -> _Fault:
+def _no_field(name: str, element: Any) -> _MessageFault:
     """Other elements may have other fields, which anybody may name: they are counted with this one."""
     names = ", ".join(_names_of(element))
     has = f"it has {clean(names, _NAMES_SHOWN)}" if names else f"it is {_type_of(element)} and has none"
-    return _Fault("no field", f"The element has no field {name!r}; {has}.")
+    return _MessageFault("no field", f"The element has no field {name!r}; {has}.")
 
 
-def _no_bytes(where: str, data: Any) -> _Fault:
+def _no_bytes(where: str, data: Any) -> _MessageFault:
     if data is None:
-        return _Fault("null", f"{where} is null.")
+        return _MessageFault("null", f"{where} is null.")
     remedy = "give bytes"
     if isinstance(data, str):
         remedy = "decode base64 text in front, as with base64.b64decode"
     elif _names_of(data):
         remedy = "name the field that holds the message, as with field='payload'"
     kind = _type_of(data)
-    return _Fault(kind, f"{where} is {kind} and not bytes; {remedy}.")
+    return _MessageFault(kind, f"{where} is {kind} and not bytes; {remedy}.")
 
 
 def _type_of(data: Any) -> str:

@@ -21,7 +21,7 @@ from ldpbeam.errors import Reason
 from ldpbeam.wire.codec import EvenRows, Rows
 
 from .arrow_columns import beyond_exact, epochs, even_payloads, payloads, words
-from .chunks import BadSource, Table
+from .chunks import BadSource, ReportTable
 from .parquet_headers import (
     BYTES_AT_ONCE,
     ROWS_AT_ONCE,
@@ -34,7 +34,7 @@ from .parquet_headers import (
     row_groups,
 )
 from .report_columns import Layout, WrongColumns, layout_of
-from .stored import StoredFile
+from .stored_file import StoredFile
 
 _ROW = 24  # bytes of a row beside its payload
 _STORED_ROW = 8  # a report id is random, so no sound file takes fewer bytes for a row
@@ -55,7 +55,7 @@ _NO_NUMBER = (
 
 
 @dataclass
-class _Reading:
+class _Progress:
     """How far the reading of a file is."""
 
     source: str  # the file
@@ -89,7 +89,7 @@ class _Reading:
 
 def read_tables(
     source: str, stored: StoredFile, allowed: int, written_by: Written | None, folders: Mapping[str, str]
-) -> Iterator[Table | BadSource]:
+) -> Iterator[ReportTable | BadSource]:
     """Rows of a file with the columns digest, epoch, report_id and payload.
 
     What is missing is rejected as ``corrupt_file``: of a row group, what most of its counts of rows say, less
@@ -107,7 +107,7 @@ def read_tables(
     Raises:
         OSError: the file cannot be read.
     """
-    reading = _Reading(source, allowed, written_by, max(stored.size // _STORED_ROW, 1), stored.size)
+    reading = _Progress(source, allowed, written_by, max(stored.size // _STORED_ROW, 1), stored.size)
     try:
         readers = _Readers(stored)
     except TooLarge:
@@ -128,8 +128,8 @@ def read_tables(
 
 
 def _read_groups(
-    readers: _Readers, stored: StoredFile, layout: Layout, claimed: int, reading: _Reading
-) -> Iterator[Table | BadSource]:
+    readers: _Readers, stored: StoredFile, layout: Layout, claimed: int, reading: _Progress
+) -> Iterator[ReportTable | BadSource]:
     """The rows of all row groups, and what is missing of the rows that the footer claims."""
     groups = enumerate(row_groups(footer(stored)))
     while True:
@@ -220,8 +220,8 @@ def _read_group(
     number: int,
     group: RowGroup,
     layout: Layout,
-    reading: _Reading,
-) -> Iterator[Table | BadSource]:
+    reading: _Progress,
+) -> Iterator[ReportTable | BadSource]:
     """The rows of one row group, and what is missing of them."""
     trouble, detail = None, ""
     claims = group.claims
@@ -298,7 +298,7 @@ def _number_columns(batch: Any, layout: Layout) -> tuple[Any, Any, Any, Any]:
     return columns["digest"], columns["epoch"], columns["report_id"], sound
 
 
-def _even_tables(rows: EvenRows, reading: _Reading) -> Iterator[Table]:
+def _even_tables(rows: EvenRows, reading: _Progress) -> Iterator[ReportTable]:
     """Rows as tables of a bearable size."""
     n, width = rows.payloads.shape
     reading.done += n
@@ -307,10 +307,10 @@ def _even_tables(rows: EvenRows, reading: _Reading) -> Iterator[Table]:
     for first in range(0, n, step):
         some = slice(first, first + step)
         columns = rows.digest[some], rows.epoch[some], rows.report_id[some], rows.payloads[some]
-        yield Table(reading.source, EvenRows(*columns, rows.first + first), reading.written_by)
+        yield ReportTable(reading.source, EvenRows(*columns, rows.first + first), reading.written_by)
 
 
-def _tables(batch: Any, layout: Layout, reading: _Reading) -> Iterator[Table | BadSource]:
+def _tables(batch: Any, layout: Layout, reading: _Progress) -> Iterator[ReportTable | BadSource]:
     """A record batch as tables of a bearable size; rows with a null, or without a number, are refused."""
     n = batch.num_rows
     if not n:
@@ -358,4 +358,4 @@ def _tables(batch: Any, layout: Layout, reading: _Reading) -> Iterator[Table | B
             place=begun + sound_rows[first:last],
         )
         first = last
-        yield Table(reading.source, rows, reading.written_by)
+        yield ReportTable(reading.source, rows, reading.written_by)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from ldpbeam.wire.codec import MAX_RECORD
 
-from .stored import StoredFile
+from .stored_file import StoredFile
 
 COLUMNS = ("digest", "epoch", "report_id", "payload")
 """The columns of a report."""
@@ -292,6 +292,11 @@ def page_headers(
 
     A page without a size is the last one; one that would end behind ``end`` has no compressed size. A header
     has ``longest`` bytes at most.
+
+    Args:
+        stored: the file.
+        at, end: positions, bytes.
+        longest: header, bytes.
 
     Raises:
         ValueError: what follows is no header.

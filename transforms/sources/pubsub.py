@@ -21,6 +21,12 @@ def read_pubsub(
     The timestamp is that of publication, or what a collector wrote into an attribute. A message is
     acknowledged once a checkpoint holds it, so a job that recovers has it in its state or gets it again.
     Where these overlap, a message comes twice; its reports then count once, by their ids, and as duplicates.
+
+    Args:
+        pipeline: to read in.
+        subscription: its whole name.
+        expansion_service: host:port.
+        timestamp_attribute: attribute with the arrival; empty for the time of publication.
     """
     configuration: dict[str, object] = {"subscription": subscription, "with_attributes": False}
     if timestamp_attribute:
@@ -31,6 +37,11 @@ def read_pubsub(
 
 def read(given: Mapping[str, str], runner: str, *, portable: bool) -> beam.PTransform:
     """The source that is asked for, see :data:`ldpbeam.transforms.sources.SOURCES`.
+
+    Args:
+        given: values of options, by name.
+        runner: its name.
+        portable: whether the runner executes transforms of other languages.
 
     Raises:
         UsageError: the runner needs an expansion service, and none is given.

@@ -76,5 +76,5 @@ def join_accounting(
     epochs: Mapping[str, Epochs],
 ) -> beam.PCollection[tuple[str, CountedEpoch]]:
     """Counts of epochs, with the entries of these epochs out of all there are."""
-    own = entries | "Entries" >> entries_by_epoch() | "Line" >> window_by_epoch(epochs, EpochEntry)
-    return {"support": support, "entries": own} | "Books" >> sum_by_epoch()
+    own = entries | "Entries" >> entries_by_epoch() | "EntriesByEpoch" >> window_by_epoch(epochs, EpochEntry)
+    return {"support": support, "entries": own} | "Accounts" >> sum_by_epoch()

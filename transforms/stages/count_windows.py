@@ -15,8 +15,8 @@ from ..composite import composite
 from ..rows import RejectedRow
 from .accounting import entries_without_epoch, join_accounting
 from .counts_on_disk import CountWithSpill
+from .epoch_limit import EpochLimit, largest_epochs
 from .epochs import once_per_report_id, window_by_epoch
-from .left_out import LeftOut, largest_epochs
 from .reports import ACCOUNTING, EpochParts
 from .spill import Spill
 from .support import CountSupportOfEach
@@ -49,21 +49,21 @@ def count_windows(
     """
     epochs = {c.digest_hex: c.epochs for c in collections}
     entries = inputs["entries"]
-    left_out = LeftOut(collections, largest_epochs(entries, how.max_epochs))
+    epoch_limit = EpochLimit(collections, largest_epochs(entries, how.max_epochs))
     of_no_epoch = entries | "WithoutEpoch" >> entries_without_epoch()
     columns = inputs["columns"] | "Epoch" >> window_by_epoch(epochs)
     if how.shard_bits is not None:
         single = columns | "OncePerReportId" >> once_per_report_id(how.shard_bits, how.spill)
         repeats = single[ACCOUNTING] | "Repeats" >> beam.WindowInto(GlobalWindows())
         # Columns have waited for all epochs to be known anyway; not even a table of counts is made of more.
-        columns = left_out.without(single.columns, EpochParts, "Columns", windowed=True)
-        entries = (entries, repeats) | "Booked" >> beam.Flatten().with_output_types(Entry)
+        columns = epoch_limit.without(single.columns, EpochParts, "Columns", windowed=True)
+        entries = (entries, repeats) | "AllEntries" >> beam.Flatten().with_output_types(Entry)
     support = columns | "Support" >> beam.CombinePerKey(counter(collections, how.spill))
     counted = join_accounting(support, entries, epochs)
-    counted = left_out.without(counted, tuple[str, CountedEpoch], "Epochs")
-    rejected = left_out.rejections | "LeftOut" >> beam.Flatten().with_output_types(RejectedRow)
-    others = (of_no_epoch, *left_out.entries) | "Others" >> beam.Flatten().with_output_types(Entry)
-    return {"counted": counted, "rejected": rejected, "entries": others}
+    counted = epoch_limit.without(counted, tuple[str, CountedEpoch], "Epochs")
+    rejected = epoch_limit.rejections | "LeftOut" >> beam.Flatten().with_output_types(RejectedRow)
+    uncounted = (of_no_epoch, *epoch_limit.entries) | "Uncounted" >> beam.Flatten().with_output_types(Entry)
+    return {"counted": counted, "rejected": rejected, "entries": uncounted}
 
 
 def counter(collections: Sequence[Collection], spill: Spill | None) -> beam.CombineFn:

@@ -22,10 +22,10 @@ from apache_beam import coders
 
 from ldpbeam.errors import LdpError, disk_errors
 from ldpbeam.reports import Parts
-from ldpbeam.support import Counter, Support, UncountedReports
+from ldpbeam.support import Support, SupportCounter, UncountedReports
 
 from ..coders import OptionalSupportCoder
-from ..sources.stored import printable
+from ..sources.stored_file import printable
 from .support import Accumulated, CountSupportOfEach
 
 _CODER = OptionalSupportCoder()
@@ -68,7 +68,7 @@ class CountsOnDisk:
             raise self._changed()
         return value
 
-    def counted(self, protocol: Counter) -> Support:
+    def counted(self, protocol: SupportCounter) -> Support:
         """The support that it is.
 
         Raises:
@@ -86,7 +86,7 @@ class CountsOnDisk:
         )
 
 
-class Waiting:
+class WaitingCount:
     """The accumulator of one key: in memory, or on disk, or nothing yet.
 
     Attributes:
@@ -112,21 +112,21 @@ class Waiting:
 class WaitingCoder(coders.Coder):
     """A mark, and then where an accumulator is, or what :class:`OptionalSupportCoder` makes of it."""
 
-    def encode(self, value: Waiting) -> bytes:
+    def encode(self, value: WaitingCount) -> bytes:
         """Bytes of either."""
         where = value.counts
         if isinstance(where, CountsOnDisk):
             return _PLACE.pack(True, where.reports, where.checksum) + os.fsencode(where.path)
         return _IN_PLACE + _CODER.encode(where)
 
-    def decode(self, encoded: bytes) -> Waiting:
+    def decode(self, encoded: bytes) -> WaitingCount:
         """The same."""
         if encoded.startswith(_IN_PLACE):
-            return Waiting(_CODER.decode(encoded[len(_IN_PLACE) :]))
+            return WaitingCount(_CODER.decode(encoded[len(_IN_PLACE) :]))
         _, reports, checksum = _PLACE.unpack_from(encoded)
-        return Waiting(CountsOnDisk(os.fsdecode(encoded[_PLACE.size :]), reports, checksum))
+        return WaitingCount(CountsOnDisk(os.fsdecode(encoded[_PLACE.size :]), reports, checksum))
 
-    def estimate_size(self, value: Waiting) -> int:
+    def estimate_size(self, value: WaitingCount) -> int:
         """Bytes of either, without encoding it."""
         where = value.counts
         if isinstance(where, CountsOnDisk):
@@ -150,14 +150,14 @@ class CountWithSpill(beam.CombineFn):
     def __init__(self, count: CountSupportOfEach, folder: str) -> None:
         """``folder`` is local, made when it is needed; whoever runs the pipeline removes it."""
         self._count, self._folder = count, folder
-        self._sizes: dict[Waiting, int] = {}  # bytes of each; what was used last comes last
+        self._sizes: dict[WaitingCount, int] = {}  # bytes of each; what was used last comes last
         self._bytes = 0
 
-    def create_accumulator(self, *_: object) -> Waiting:
+    def create_accumulator(self, *_: object) -> WaitingCount:
         """Nothing."""
-        return Waiting(self._count.create_accumulator())
+        return WaitingCount(self._count.create_accumulator())
 
-    def add_input(self, waiting: Waiting, parts: Parts, *_: object) -> Waiting:
+    def add_input(self, waiting: WaitingCount, parts: Parts, *_: object) -> WaitingCount:
         """Count batches; the accumulator that was used longest ago goes to disk where there are too many.
 
         Raises:
@@ -178,7 +178,7 @@ class CountWithSpill(beam.CombineFn):
             oldest.own = True
         return waiting
 
-    def compact(self, waiting: Waiting, *_: object) -> Waiting:
+    def compact(self, waiting: WaitingCount, *_: object) -> WaitingCount:
         """The same on disk, unless it is small.
 
         Raises:
@@ -188,7 +188,7 @@ class CountWithSpill(beam.CombineFn):
         waiting.own = False
         return waiting
 
-    def merge_accumulators(self, accumulators: Iterable[Waiting], *_: object) -> Waiting:
+    def merge_accumulators(self, accumulators: Iterable[WaitingCount], *_: object) -> WaitingCount:
         """The sum, in a fresh accumulator, on disk unless it is small; one that is alone is its own sum.
 
         Raises:
@@ -196,11 +196,11 @@ class CountWithSpill(beam.CombineFn):
         """
         some = [each for each in accumulators if each.counts is not None]
         if len(some) == 1 and isinstance(some[0].counts, CountsOnDisk):
-            return Waiting(some[0].counts)
+            return WaitingCount(some[0].counts)
         # One after the other: there are two in memory at a time.
-        return self.compact(Waiting(self._count.merge_accumulators(each.read() for each in some)))
+        return self.compact(WaitingCount(self._count.merge_accumulators(each.read() for each in some)))
 
-    def extract_output(self, waiting: Waiting, *_: object) -> Accumulated | CountsOnDisk | None:
+    def extract_output(self, waiting: WaitingCount, *_: object) -> Accumulated | CountsOnDisk | None:
         """The accumulator, or where it is; the next stage turns it into support per value.
 
         Raises:
@@ -213,10 +213,10 @@ class CountWithSpill(beam.CombineFn):
         """Places of files, and small accumulators as they are."""
         return WaitingCoder()
 
-    def _let_go(self, waiting: Waiting) -> None:
+    def _let_go(self, waiting: WaitingCount) -> None:
         self._bytes -= self._sizes.pop(waiting, 0)
 
-    def _to_disk(self, waiting: Waiting) -> None:
+    def _to_disk(self, waiting: WaitingCount) -> None:
         self._let_go(waiting)
         counts = waiting.counts
         if not (counts is None or isinstance(counts, CountsOnDisk) or _size(counts) < _SMALL):

@@ -27,7 +27,7 @@ from ldpbeam.wire.codec import EvenRows
 from ..coders import register_coders
 from ..metrics import count_entries
 from ..rows import RejectedRow, rejected_row
-from ..sources.chunks import BadSource, Chunk, Table
+from ..sources.chunks import BadSource, Chunk, ReportTable
 
 _LOG = logging.getLogger(__name__)
 
@@ -72,16 +72,16 @@ class AdmitPieces(beam.DoFn):
         """Begin with no record."""
         self._read = self._admitted = 0
 
-    def process(self, element: Chunk | Table | BadSource) -> Iterator[beam.pvalue.TaggedOutput]:
+    def process(self, element: Chunk | ReportTable | BadSource) -> Iterator[beam.pvalue.TaggedOutput]:
         """Judge everything in one element."""
         written_by = getattr(element, "written_by", None)
         done = Admission(written_by=written_by, part=_part_of(element))
         if isinstance(element, BadSource):
             where = element.source, element.place, element.count
             done.reject_source(element.reason, *where, element.missing, element.detail)
-        elif isinstance(element, Table) and isinstance(element.rows, EvenRows):
+        elif isinstance(element, ReportTable) and isinstance(element.rows, EvenRows):
             admit_even_rows(element.rows, self._collections, element.source, done)
-        elif isinstance(element, Table):
+        elif isinstance(element, ReportTable):
             admit_rows(element.each(), self._collections, element.source, done)
         else:
             rest = (element.source, done, element.base, element.arrivals)
@@ -117,7 +117,7 @@ class AdmitPieces(beam.DoFn):
             yield beam.pvalue.TaggedOutput(ACCOUNTING, entry)
 
 
-def _part_of(element: Chunk | Table | BadSource) -> FilePart | None:
+def _part_of(element: Chunk | ReportTable | BadSource) -> FilePart | None:
     """What of a file a chunk's buffer is, where its bytes are those of a file."""
     if not isinstance(element, Chunk) or element.file is None:
         return None

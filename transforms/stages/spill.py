@@ -31,7 +31,7 @@ from ldpbeam.file_version import FileVersion
 from ldpbeam.reports import ReportColumns
 
 from ..coders import ReportColumnsCoder
-from ..sources.stored import printable
+from ..sources.stored_file import printable
 from .reports import EpochKey, EpochParts
 
 _PLACES = struct.Struct("<QqQQQ")
@@ -266,7 +266,7 @@ class ShardWithSpill(beam.DoFn):
             self._descriptor = None
 
 
-class _Block(NamedTuple):
+class _ReportBlock(NamedTuple):
     """Reports that are read together.
 
     Attributes:
@@ -365,16 +365,16 @@ class Gathered:
                 on_disk.append(_places(one))
         on_disk.sort(key=_first)
         self._reader = _Reader()
-        self._blocks: list[_Block] = []
+        self._blocks: list[_ReportBlock] = []
         self._left_out: Bytes | None = None  # a bit for each report
         end = 0
         for columns in in_memory:
             begin, end = end, end + len(columns)
-            self._blocks.append(_Block(begin, end, columns))
+            self._blocks.append(_ReportBlock(begin, end, columns))
         for places in on_disk:
             for parts in _together(places.table[:, 3]):
                 begin, end = end, end + int(places.table[parts, 3].sum())
-                self._blocks.append(_Block(begin, end, (places, parts)))
+                self._blocks.append(_ReportBlock(begin, end, (places, parts)))
         self._size = end
 
     def __enter__(self) -> Gathered:
@@ -418,7 +418,7 @@ class Gathered:
             if rows.size < block.end - block.begin:
                 yield without(self._columns(block), rows)
 
-    def _left_out_of(self, block: _Block) -> Ints:
+    def _left_out_of(self, block: _ReportBlock) -> Ints:
         """int64 (m,), ascending: which reports of a block are left out."""
         if self._left_out is None:
             return np.empty(0, np.int64)
@@ -442,7 +442,7 @@ class Gathered:
                 parts.append(payloads[rows[first:last] - block.begin])
         return np.concatenate(parts)
 
-    def _columns(self, block: _Block) -> ReportColumns:
+    def _columns(self, block: _ReportBlock) -> ReportColumns:
         held = block.held
         if isinstance(held, ReportColumns):
             return held

@@ -20,7 +20,7 @@ from ldpbeam.support import Support
 
 from ..coders import ReportColumnsCoder, SupportCoder
 from ..metrics import count_reports
-from .distinct import DistinctSample
+from .distinct_sample import DistinctSample
 from .state import NEVER, Schedules, ShardCount, ShardKey, Update, counters, read_state, wake_up, write_state
 
 FORGET_AFTER = 31 * 86400 * 1_000_000

@@ -26,7 +26,7 @@ _MOMENT = 1_000  # Beam's clocks tick in milliseconds
 
 
 @dataclass(frozen=True)
-class EpochState:
+class SummedEpoch:
     """What is known about an epoch besides the counts of its shards."""
 
     revision: int = 0  # number of the next result
@@ -55,11 +55,11 @@ class EpochState:
         aside = ("read", "repeated")
         return self.entries["read"] - sum(n for what, n in self.entries.items() if what not in aside)
 
-    def with_entry(self, what: str, count: int) -> EpochState:
+    def with_entry(self, what: str, count: int) -> SummedEpoch:
         """An entry of the accounting came."""
         return replace(self, entries=self.entries + Counter({what: count}), unpublished=True)
 
-    def with_count(self, count: ShardCount) -> EpochState:
+    def with_count(self, count: ShardCount) -> SummedEpoch:
         """The count of a shard came."""
         return replace(self, counts={**self.counts, count.shard: count.due}, unpublished=True)
 
@@ -91,7 +91,7 @@ class EpochState:
 
     def with_result(
         self, total: Support, repeats: int, conflicting: int, now: int, pane: str
-    ) -> tuple[EpochState, Support | None]:
+    ) -> tuple[SummedEpoch, Support | None]:
         """All shards were added up; the support is given back if there is a result to publish.
 
         At its end an epoch has a result even if a provisional one has said it all.
@@ -160,7 +160,7 @@ class SumShards(beam.DoFn):
         schedule = self._schedules.get(digest)
         if schedule is None:
             return  # of a collection that an update of the job has removed
-        known = read_state(state, EpochState)
+        known = read_state(state, SummedEpoch)
         if isinstance(item, bytes):
             count = ShardCount.unpack(item)
             if count.due <= known.counts.get(count.shard, NEVER):
@@ -192,7 +192,7 @@ class SumShards(beam.DoFn):
             LdpError: the state was written by another version of the code.
         """
         digest, epoch = key
-        known, schedule = read_state(state, EpochState), self._schedules.get(digest)
+        known, schedule = read_state(state, SummedEpoch), self._schedules.get(digest)
         if schedule is None:
             counts.clear()
             state.clear()
@@ -225,8 +225,8 @@ class SumShards(beam.DoFn):
             _wake_up(schedule, following, due, watch)
 
     def _next_result(
-        self, schedule: Schedule, key: EpochKey, known: EpochState, now: int, counts: Any
-    ) -> tuple[EpochState, Support | None]:
+        self, schedule: Schedule, key: EpochKey, known: SummedEpoch, now: int, counts: Any
+    ) -> tuple[SummedEpoch, Support | None]:
         """The state once everything is published that is due by ``now``, and the support if that is new."""
         digest, epoch = key
         complete = known.is_complete(self._shards, schedule.close(epoch), now)

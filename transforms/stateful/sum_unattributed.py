@@ -39,7 +39,7 @@ def sum_unattributed(entries: beam.PCollection[Entry], every: int) -> beam.PColl
     """
     return (
         entries
-        | "Others" >> beam.FlatMap(_unattributed).with_output_types(tuple[str, tuple[str, int]])
+        | "ByDigest" >> beam.FlatMap(_unattributed).with_output_types(tuple[str, tuple[str, int]])
         | "Sum" >> beam.ParDo(SumUnattributed(every)).with_output_types(Unattributed)
     )
 
@@ -54,7 +54,7 @@ class SumUnattributed(beam.DoFn):
     """Adds up what comes, and publishes it at the next due time."""
 
     STATE = ReadModifyWriteStateSpec("state", BytesCoder())
-    DUE = TimerSpec("others_due", TimeDomain.WATERMARK)
+    DUE = TimerSpec("unattributed_due", TimeDomain.WATERMARK)
 
     def __init__(self, every: int) -> None:
         """``every`` is in seconds of event time."""

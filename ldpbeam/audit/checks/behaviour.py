@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from ldpbeam.audit.checks.evidence import agreements, cell_probability, equal_probability
 from ldpbeam.audit.checks.outcome import Check, Match, Rule
-from ldpbeam.audit.client.clients import Client, History
-from ldpbeam.audit.client.draws import Plan, Read, all_cells, epochs_for, patterns_of
+from ldpbeam.audit.client.clients import Client, ClientHistory
+from ldpbeam.audit.client.draws import DrawPlan, ReportLog, all_cells, epochs_for, patterns_of
 from ldpbeam.collection.collection import Collection
 from ldpbeam.protocols.history_model import Model
 
@@ -54,7 +54,7 @@ def manners(client: Client, collection: Collection, model: Model) -> list[Rule]:
 
 
 def reopened(
-    client: Client, collection: Collection, model: Model, devices: int, read: Read
+    client: Client, collection: Collection, model: Model, devices: int, read: ReportLog
 ) -> tuple[list[Match], list[Rule]]:
     """Devices that are opened again after every report: their histories have the law of all others."""
     still = patterns_of(model, collection.epochs.count)[0]
@@ -93,7 +93,7 @@ def reopened(
 
 
 def forks(
-    client: Client, collection: Collection, model: Model, plan: Plan, read: Read
+    client: Client, collection: Collection, model: Model, plan: DrawPlan, read: ReportLog
 ) -> tuple[list[Match], list[Rule]]:
     """Processes that fork with the same devices: one report of each, and noise of their own for new ones."""
     epoch = 1 if collection.epochs.count > 1 else 0
@@ -104,7 +104,7 @@ def forks(
 
     def drawn() -> Drawn:
         same = [device.report(model.pair[number % 2], epoch) for number, device in enumerate(lasting)]
-        fresh = client.reports([History([model.pair[0]], [0])] * plan.forked)
+        fresh = client.reports([ClientHistory([model.pair[0]], [0])] * plan.forked)
         return same, [message for (message,) in fresh]
 
     children = [_in_child(drawn) for _ in range(_CHILDREN)]

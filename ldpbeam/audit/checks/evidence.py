@@ -10,7 +10,7 @@ from math import inf, prod
 from typing import Any, NamedTuple
 
 from ldpbeam.audit.checks.outcome import Bound, Check, Match, Rule
-from ldpbeam.audit.client.draws import Cell, Counts, all_cells
+from ldpbeam.audit.client.draws import Cell, HistoryCounts, all_cells
 from ldpbeam.audit.law.bound import expected_bound
 from ldpbeam.privacy.loss import Losses, SeveralLosses
 from ldpbeam.protocols.contract import LocalProtocol
@@ -38,12 +38,12 @@ def equal_probability(model: Model, pattern: Pattern) -> Fraction:
 # Levels
 
 
-def bounds_of(protocol: LocalProtocol[Any], model: Model, counts: Counts) -> list[Bound]:
+def bounds_of(protocol: LocalProtocol[Any], model: Model, counts: HistoryCounts) -> list[Bound]:
     """Of one report, and of the sequences; each with the best event that theory knows, in both directions."""
     return [*_single(protocol, model, counts), *_sequences(protocol, model, counts)]
 
 
-def _single(protocol: LocalProtocol[Any], model: Model, counts: Counts) -> Iterator[Bound]:
+def _single(protocol: LocalProtocol[Any], model: Model, counts: HistoryCounts) -> Iterator[Bound]:
     level = protocol.guarantee.first_report
     cells = tuple(_as_cells(first) for first in counts.firsts)
     for one, other in ((0, 1), (1, 0)):
@@ -60,7 +60,7 @@ def _ordinal(value: int) -> str:
     return ("first", "second")[value]
 
 
-def _sequences(protocol: LocalProtocol[Any], model: Model, counts: Counts) -> Iterator[Bound]:
+def _sequences(protocol: LocalProtocol[Any], model: Model, counts: HistoryCounts) -> Iterator[Bound]:
     length = len(counts.patterns[0])
     if length == 1:
         return
@@ -185,7 +185,7 @@ def _any_limit(protocol: LocalProtocol[Any], reports: int) -> float:
 # Matches
 
 
-def matches_of(model: Model, counts: Counts) -> list[Match]:
+def matches_of(model: Model, counts: HistoryCounts) -> list[Match]:
     """Single reports, sequences, and neighbouring devices, against their exact probabilities."""
     matches = []
     for value, seen in enumerate(counts.firsts):
@@ -222,7 +222,7 @@ def agreements(model: Model, pattern: Pattern, seen: Counter[Cell]) -> Iterator[
         yield Match(Check.SEQUENCE_MATCH, what, sum(seen[cell] for cell in cells), total, p)
 
 
-def rules_of(counts: Counts) -> list[Rule]:
+def rules_of(counts: HistoryCounts) -> list[Rule]:
     """What a device draws for life stays the same."""
     what = "what a device draws for life (hash function, buckets, attribute) stays the same"
     return [Rule(Check.LASTING, what, counts.changed, counts.devices)]

@@ -18,10 +18,10 @@ from fractions import Fraction
 from math import comb
 from typing import Any
 
-from ldpbeam.audit.checks.held import Held
+from ldpbeam.audit.checks.held_values import ValueReports
 from ldpbeam.audit.checks.outcome import Check, Match, Rule
-from ldpbeam.audit.client.clients import Client, History
-from ldpbeam.audit.client.draws import Counts, Read, count_histories, patterns_of
+from ldpbeam.audit.client.clients import Client, ClientHistory
+from ldpbeam.audit.client.draws import HistoryCounts, ReportLog, count_histories, patterns_of
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.participation import Participation
 from ldpbeam.protocols.history_model import Model, Pattern
@@ -61,7 +61,7 @@ class Lives:
         pairs, alike: neighbouring devices, and those that reported in the same epochs.
     """
 
-    counts: Counts
+    counts: HistoryCounts
     lives: int = 0
     other: int = 0
     held: Counter[tuple[int, int]] = field(default_factory=Counter)
@@ -69,7 +69,7 @@ class Lives:
     both: dict[int, list[int]] = field(default_factory=lambda: {0: [0, 0], 1: [0, 0]})
     pairs: int = 0
     alike: int = 0
-    rotating: list[Held] = field(default_factory=list)
+    rotating: list[ValueReports] = field(default_factory=list)
     turns: int = 0
     turned: Counter[tuple[int, int]] = field(default_factory=Counter)
 
@@ -89,7 +89,7 @@ def turns_of(participation: Participation, draws: int, values: int) -> int:
 
 
 def read_lives(
-    client: Client, collection: Collection, model: Model, draws: int, values: Sequence[Any], read: Read
+    client: Client, collection: Collection, model: Model, draws: int, values: Sequence[Any], read: ReportLog
 ) -> Lives:
     """Lives of new devices: of the pair, and of each value in turn."""
     lives = _pair_lives(client, collection, model, draws, read)
@@ -98,17 +98,17 @@ def read_lives(
 
 
 def _rotating_lives(
-    client: Client, collection: Collection, draws: int, values: Sequence[Any], read: Read, lives: Lives
+    client: Client, collection: Collection, draws: int, values: Sequence[Any], read: ReportLog, lives: Lives
 ) -> None:
     """Lives in which a device holds one value, each in turn."""
     life = collection.participation
     assert life is not None  # noqa: S101 - the caller's condition
-    lives.rotating = [Held(value) for value in values]
+    lives.rotating = [ValueReports(value) for value in values]
     lives.turns = turns_of(life, draws, len(values))
     total, seen_epochs = lives.turns * len(values), set(watched(life.of))
     for start in range(0, total, _BATCH):
         numbers = [number % len(values) for number in range(start, min(start + _BATCH, total))]
-        asked = [History([values[number]] * life.of, range(life.of)) for number in numbers]
+        asked = [ClientHistory([values[number]] * life.of, range(life.of)) for number in numbers]
         for number, messages in zip(numbers, client.reports(asked), strict=True):
             own = [epoch for epoch, message in enumerate(messages) if message is not None]
             lives.lives += 1
@@ -123,20 +123,20 @@ def _rotating_lives(
                         held.responses[known[0]] += 1
 
 
-def _pair_lives(client: Client, collection: Collection, model: Model, draws: int, read: Read) -> Lives:
+def _pair_lives(client: Client, collection: Collection, model: Model, draws: int, read: ReportLog) -> Lives:
     """Lives of new devices: a third hold each value for good, a third one or the other in every epoch."""
     life = collection.participation
     assert life is not None  # noqa: S101 - the caller's condition
     patterns = patterns_of(model, life.reports)
-    lives = Lives(Counts(patterns, {pattern: Counter() for pattern in patterns}))
+    lives = Lives(HistoryCounts(patterns, {pattern: Counter() for pattern in patterns}))
     memoised = model.memoised
     coins = random.Random(1)  # noqa: S311 - which values are asked about is no secret, and the same every time
     total, length = lives_of(life, draws), len(patterns[0])
     seen_epochs = watched(life.of)
     for start in range(0, total, _BATCH):
         held = [_values(number, life.of, coins) for number in range(start, min(start + _BATCH, total))]
-        asked = [History([model.pair[value] for value in values], range(life.of)) for values in held]
-        made: dict[Pattern, list[tuple[History, list[bytes | None]]]] = {one: [] for one in patterns}
+        asked = [ClientHistory([model.pair[value] for value in values], range(life.of)) for values in held]
+        made: dict[Pattern, list[tuple[ClientHistory, list[bytes | None]]]] = {one: [] for one in patterns}
         before: tuple[int, ...] | None = None
         for number, (values, messages) in enumerate(zip(held, client.reports(asked), strict=True)):
             own = tuple(epoch for epoch, message in enumerate(messages) if message is not None)
@@ -155,7 +155,7 @@ def _pair_lives(client: Client, collection: Collection, model: Model, draws: int
             pattern = tuple(values[epoch] for epoch in own[:length])
             counted = length if pattern in made else 0
             if counted:
-                history = History([model.pair[value] for value in pattern], own[:length])
+                history = ClientHistory([model.pair[value] for value in pattern], own[:length])
                 made[pattern].append((history, [messages[epoch] for epoch in own[:length]]))
             # The others are read too: their bytes follow the same rules.
             for epoch in own[counted:]:

@@ -13,12 +13,12 @@ from itertools import chain
 from typing import Any
 
 from ldpbeam.audit.checks.evidence import cell_probability
-from ldpbeam.audit.checks.held import own_events
+from ldpbeam.audit.checks.held_values import own_events
 from ldpbeam.audit.checks.outcome import Check, Evidence, Match, Rule
 from ldpbeam.audit.checks.replay import looked_at, replays
-from ldpbeam.audit.client.clients import Client, History
-from ldpbeam.audit.client.draws import Plan, Read, all_cells
-from ldpbeam.audit.law.blocks import Blocks, View, sized, views_of
+from ldpbeam.audit.client.clients import Client, ClientHistory
+from ldpbeam.audit.client.draws import DrawPlan, ReportLog, all_cells
+from ldpbeam.audit.law.blocks import Blocks, ModelView, sized, views_of
 from ldpbeam.audit.law.pairs import model_of, pair_with
 from ldpbeam.collection.collection import Collection
 from ldpbeam.protocols.contract import LocalProtocol
@@ -33,7 +33,9 @@ _JUMP = 300 * 86400
 """Seconds that devices with a changing value are silent at most: some clients refuse to report after more."""
 
 
-def still_lives(client: Client, collection: Collection, model: Model, plan: Plan, read: Read) -> Evidence:
+def still_lives(
+    client: Client, collection: Collection, model: Model, plan: DrawPlan, read: ReportLog
+) -> Evidence:
     """Devices that hold the second value of the pair in every epoch of a long life."""
     devices, epochs = plan.swept[0], range(min(plan.swept[1], collection.epochs.count))
     value = model.pair[1]
@@ -43,7 +45,7 @@ def still_lives(client: Client, collection: Collection, model: Model, plan: Plan
     keys: list[list[list[Hashable]]] = [[] for _ in looked]
     bits: list[list[list[bool]]] = [[] for _ in memos]
     changed = lived = 0
-    for responses in _lives(client, [History([value] * len(epochs), epochs)] * devices, read):
+    for responses in _lives(client, [ClientHistory([value] * len(epochs), epochs)] * devices, read):
         for epoch, response in zip(epochs, responses, strict=True):
             if response is not None:
                 seen[epoch][model.place(response)] += 1
@@ -67,7 +69,7 @@ def still_lives(client: Client, collection: Collection, model: Model, plan: Plan
     return evidence
 
 
-def _lives(client: Client, asked: Sequence[History], read: Read) -> Iterator[list[Any]]:
+def _lives(client: Client, asked: Sequence[ClientHistory], read: ReportLog) -> Iterator[list[Any]]:
     """Responses of each device; None in place of one that is none."""
     for start in range(0, len(asked), _BATCH):
         some = asked[start : start + _BATCH]
@@ -92,7 +94,7 @@ def _epochs(model: Model, seen: Sequence[Counter[tuple[int, int]]]) -> Iterator[
             yield Match(Check.EPOCHS, what, counts[stratum, symbol], sum(counts.values()), p)
 
 
-def _memo_blocks(view: View, values: Sequence[int], devices: int, most: int) -> list[Blocks]:
+def _memo_blocks(view: ModelView, values: Sequence[int], devices: int, most: int) -> list[Blocks]:
     if not any(stratum.memoised for stratum in view.strata) or not most:
         return []
     return sized(view, values, devices, most, memoised=True)
@@ -125,7 +127,7 @@ def _memo_matches(memos: Sequence[Blocks], bits: Sequence[Sequence[Sequence[bool
 
 
 def every_memo(
-    client: Client, collection: Collection, plan: Plan, held: Sequence[Any], read: Read
+    client: Client, collection: Collection, plan: DrawPlan, held: Sequence[Any], read: ReportLog
 ) -> Evidence:
     """Devices that hold one value, each in turn, for two blocks of reports: its answer is kept."""
     protocol, devices = collection.protocol, plan.remembering
@@ -138,7 +140,7 @@ def every_memo(
         memos = [one for view in views_of(model) for one in _memo_blocks(view, (1,), devices, most)]
         epochs = range(2 * max((blocks.size for blocks in memos), default=1))
         looked, agreed, ones = Counter[int](), Counter[int](), Counter[int]()
-        for responses in _lives(client, [History([value] * len(epochs), epochs)] * devices, read):
+        for responses in _lives(client, [ClientHistory([value] * len(epochs), epochs)] * devices, read):
             if None in responses:
                 continue
             lived += 1
@@ -162,7 +164,7 @@ def every_memo(
 
 
 def changing_lives(
-    client: Client, collection: Collection, model: Model, plan: Plan, held: Sequence[Any], read: Read
+    client: Client, collection: Collection, model: Model, plan: DrawPlan, held: Sequence[Any], read: ReportLog
 ) -> Evidence:
     """Devices that go back and forth in the pair, then hold every other value once, and then as at first.
 
@@ -188,7 +190,7 @@ def changing_lives(
     for number in range(devices):
         turned = [*others[number % max(1, len(others)) :], *others[: number % max(1, len(others))]]
         values = [*[*model.pair] * turns, *turned, *[*model.pair] * size]
-        asked.append(History(values, epochs))
+        asked.append(ClientHistory(values, epochs))
     seen = _Changing(collection.protocol, model, pairs, (turns, size))
     for history, responses in zip(asked, _lives(client, asked, read), strict=True):
         seen.add(history, responses)
@@ -217,7 +219,7 @@ class _Changing:
         self._chances: dict[tuple[Any, int], Fraction] = {}
         self.changed = self.lived = 0
 
-    def add(self, history: History, responses: Sequence[Any]) -> None:
+    def add(self, history: ClientHistory, responses: Sequence[Any]) -> None:
         """One device."""
         if any(response is None for response in responses):
             return

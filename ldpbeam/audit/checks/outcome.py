@@ -104,7 +104,7 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class Sum:
+class EventSum:
     """A number of events in devices whose events depend on each other: a two-sided test by Chernoff's bound.
 
     Attributes:
@@ -157,7 +157,7 @@ class Evidence:
 
     bounds: Sequence[Bound] = ()
     matches: Sequence[Match] = ()
-    sums: Sequence[Sum] = ()
+    sums: Sequence[EventSum] = ()
     coins: Sequence[Coins] = ()
     rules: Sequence[Rule] = ()
 
@@ -194,7 +194,7 @@ class LevelBound:
 
 
 @dataclass
-class Judged:
+class CheckResult:
     """One check.
 
     Attributes:
@@ -209,7 +209,7 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class AuditOutcome:
     """The audit of one client for one collection.
 
     Attributes:
@@ -228,7 +228,7 @@ class Outcome:
     client: str
     reports: int
     false_alarm: float
-    checks: tuple[Judged, ...]
+    checks: tuple[CheckResult, ...]
     levels: tuple[LevelBound, ...]
     left_out: tuple[str, ...] = ()
 
@@ -278,9 +278,9 @@ def judge(
     matches: Sequence[Match],
     rules: Sequence[Rule],
     false_alarm: float,
-    sums: Sequence[Sum] = (),
+    sums: Sequence[EventSum] = (),
     coins: Sequence[Coins] = (),
-) -> tuple[tuple[Judged, ...], tuple[LevelBound, ...]]:
+) -> tuple[tuple[CheckResult, ...], tuple[LevelBound, ...]]:
     """The verdict on each check.
 
     What chance makes of the rules is taken off the false alarms. Half of the rest is shared equally by the
@@ -288,10 +288,10 @@ def judge(
     since they are so many. How many tests there are follows from the collection, the plan, and what devices
     draw without a look at their values.
     """
-    by_check: dict[Check, Judged] = {}
+    by_check: dict[Check, CheckResult] = {}
 
-    def of(check: Check) -> Judged:
-        return by_check.setdefault(check, Judged(check))
+    def of(check: Check) -> CheckResult:
+        return by_check.setdefault(check, CheckResult(check))
 
     for rule in rules:
         of(rule.check).tests += 1
@@ -306,7 +306,7 @@ def judge(
                 f"{level.what}: the level is at least {level.bound:.4f}, and at most {level.level:.4f} is "
                 "promised"
             )
-    tests: list[Match | Sum] = [*matches, *sums]
+    tests: list[Match | EventSum] = [*matches, *sums]
     share = (half * (1 - _IDS) if coins else half) / max(1, len(tests))
     for test, value in zip(tests, _values(matches, sums), strict=True):
         of(test.check).tests += 1
@@ -332,7 +332,7 @@ def _level(bound: Bound, share: float) -> LevelBound:
     return LevelBound(bound.check, bound.what, low, bound.exact, bound.level)
 
 
-def _values(matches: Sequence[Match], sums: Sequence[Sum]) -> list[float]:
+def _values(matches: Sequence[Match], sums: Sequence[EventSum]) -> list[float]:
     """P-values of matches, then of sums."""
     import numpy as np
 
@@ -344,7 +344,7 @@ def _values(matches: Sequence[Match], sums: Sequence[Sum]) -> list[float]:
     return values + [chernoff(one.count, one.devices, one.trials, one.law) for one in sums]
 
 
-def _refuted(test: Match | Sum, value: float) -> str:
+def _refuted(test: Match | EventSum, value: float) -> str:
     if isinstance(test, Match):
         trials, expected = test.trials, float(test.probability) * test.trials
     else:

@@ -11,8 +11,8 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from ldpbeam.audit.checks.outcome import Check, Match, Sum
-from ldpbeam.audit.law.blocks import View, views_of
+from ldpbeam.audit.checks.outcome import Check, EventSum, Match
+from ldpbeam.audit.law.blocks import ModelView, views_of
 from ldpbeam.protocols.contract import LocalProtocol
 from ldpbeam.protocols.history_model import Model
 from ldpbeam.protocols.law import Kinds
@@ -71,7 +71,7 @@ def _response_about(protocol: LocalProtocol[Any], index: int) -> Callable[[Any],
     return lambda response: protocol.device.responses_by_attribute(response)[index]
 
 
-def _equal_symbols(view: View) -> Kinds:
+def _equal_symbols(view: ModelView) -> Kinds:
     kinds = []
     for stratum in view.strata:
         share = float(stratum.probability)
@@ -86,7 +86,7 @@ def _equal_symbols(view: View) -> Kinds:
     return tuple(kinds)
 
 
-def replays(looked: Looked, keys: Sequence[Sequence[Hashable]]) -> tuple[list[Match], list[Sum]]:
+def replays(looked: Looked, keys: Sequence[Sequence[Hashable]]) -> tuple[list[Match], list[EventSum]]:
     """Tests for each report of a life, over devices, and for all reports at once.
 
     Args:
@@ -109,5 +109,5 @@ def replays(looked: Looked, keys: Sequence[Sequence[Hashable]]) -> tuple[list[Ma
             chosen = [i for i in range(length - lag) if i >= offset and (i - offset) % (2 * lag) < lag]
             count = sum(counts[i] for i in chosen)
             text = f"{looked.name}reports are the same as the one {lag} before, from {offset} on"
-            sums.append(Sum(Check.REPLAY, text, count, len(keys), len(chosen), looked.kinds))
+            sums.append(EventSum(Check.REPLAY, text, count, len(keys), len(chosen), looked.kinds))
     return matches, sums

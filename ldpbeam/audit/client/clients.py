@@ -15,7 +15,7 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.values import Index
 
 
-class History(NamedTuple):
+class ClientHistory(NamedTuple):
     """What a device that never reported is to report, one after the other: indices, or tuples of them."""
 
     values: Sequence[Any]
@@ -46,7 +46,7 @@ class Client(ABC):
     forks = False
 
     @abstractmethod
-    def reports(self, histories: Sequence[History]) -> list[list[bytes | None]]:
+    def reports(self, histories: Sequence[ClientHistory]) -> list[list[bytes | None]]:
         """The reports of new devices, one per history; None where a device refuses."""
 
     @abstractmethod
@@ -54,7 +54,7 @@ class Client(ABC):
         """A new device that lasts."""
 
     def for_two(
-        self, other: Collection, histories: Sequence[History]
+        self, other: Collection, histories: Sequence[ClientHistory]
     ) -> list[tuple[list[bytes | None], list[bytes | None]]] | None:
         """Reports of new devices, a history each, that report to this collection and to another one in turn.
 
@@ -113,7 +113,7 @@ class PythonClient(Client):
         # Forked processes count on from the same number, and their devices are to be others.
         return self._folder / f"{os.getpid()}-{self._made}"
 
-    def reports(self, histories: Sequence[History]) -> list[list[bytes | None]]:
+    def reports(self, histories: Sequence[ClientHistory]) -> list[list[bytes | None]]:
         """One device after the other."""
         sent = []
         for values, epochs in histories:
@@ -123,10 +123,10 @@ class PythonClient(Client):
 
     def device(self) -> LastingDevice:
         """With a state of its own."""
-        return _Lasting(self._maker, self._collection, self._new_folder())
+        return _PythonDevice(self._maker, self._collection, self._new_folder())
 
     def for_two(
-        self, other: Collection, histories: Sequence[History]
+        self, other: Collection, histories: Sequence[ClientHistory]
     ) -> list[tuple[list[bytes | None], list[bytes | None]]]:
         """Both from one folder."""
         sent = []
@@ -141,7 +141,7 @@ class PythonClient(Client):
         return sent
 
 
-class _Lasting(LastingDevice):
+class _PythonDevice(LastingDevice):
     def __init__(self, maker: Maker, collection: Collection, folder: Path) -> None:
         self._maker, self._collection, self._folder = maker, collection, folder
         self.reopen()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
-from ldpbeam.audit.client.clients import Client, History
+from ldpbeam.audit.client.clients import Client, ClientHistory
 from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import InvalidPayload
 from ldpbeam.protocols.history_model import Model, Pattern
@@ -31,7 +31,7 @@ Cell = tuple[int, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
-class Plan:
+class DrawPlan:
     """How much is drawn.
 
     Attributes:
@@ -59,7 +59,7 @@ class Plan:
         return max(self.held, 2 * self.draws // max(1, values))
 
 
-def plan_of(draws: int, *, slow: bool = False) -> Plan:
+def plan_of(draws: int, *, slow: bool = False) -> DrawPlan:
     """What goes with that many draws; docs/audit.md says from how many on which fault is seen.
 
     Args:
@@ -68,7 +68,7 @@ def plan_of(draws: int, *, slow: bool = False) -> Plan:
     """
     few = draws < _FEW
     if slow:
-        return Plan(
+        return DrawPlan(
             draws,
             lasting=min(1000, max(100, draws // 10)),
             swept=(128, min(2000, max(40, draws // 20))),
@@ -77,7 +77,7 @@ def plan_of(draws: int, *, slow: bool = False) -> Plan:
             held=48,
             remembering=0 if few else min(128, draws // 300),
         )
-    return Plan(
+    return DrawPlan(
         draws,
         lasting=min(2000, max(200, draws // 25)),
         swept=(128, min(2000, max(120, draws // 60))),
@@ -100,7 +100,7 @@ def patterns_of(model: Model, count: int) -> tuple[Pattern, ...]:
     return ((0, 0), (1, 1), (0, 1), (1, 0)) if length == 2 else ((0,), (1,))
 
 
-class Read:
+class ReportLog:
     """What the bytes of reports say, and every rule that they break."""
 
     def __init__(self, collection: Collection) -> None:
@@ -141,7 +141,7 @@ class Read:
 
 
 @dataclass
-class Counts:
+class HistoryCounts:
     """What histories of one client were, by pattern.
 
     Attributes:
@@ -184,14 +184,16 @@ def epochs_for(number: int, reports: int, count: int) -> tuple[int, ...]:
     return tuple(start + gap * i for i in range(reports))
 
 
-def read_histories(client: Client, collection: Collection, model: Model, draws: int, read: Read) -> Counts:
+def read_histories(
+    client: Client, collection: Collection, model: Model, draws: int, read: ReportLog
+) -> HistoryCounts:
     """Histories of new devices, until each of the two values was asked about often enough.
 
     Where nothing is memoised a device goes through a pattern many times: its reports are independent. Else it
     goes through it once.
     """
     patterns = patterns_of(model, collection.epochs.count)
-    counts = Counts(patterns, {pattern: Counter() for pattern in patterns})
+    counts = HistoryCounts(patterns, {pattern: Counter() for pattern in patterns})
     memoised = model.memoised
     length, blocks = len(patterns[0]), 1
     if not memoised and not _for_life(model):
@@ -203,7 +205,7 @@ def read_histories(client: Client, collection: Collection, model: Model, draws: 
         size += size % 2
         for pattern in patterns:
             asked = [
-                History(
+                ClientHistory(
                     [model.pair[value] for value in pattern] * blocks,
                     epochs_for(start + i, length * blocks, collection.epochs.count),
                 )
@@ -220,11 +222,11 @@ def _for_life(model: Model) -> bool:
 
 
 def count_histories(
-    counts: Counts,
+    counts: HistoryCounts,
     pattern: Pattern,
     model: Model,
-    read: Read,
-    histories: Sequence[tuple[History, Sequence[bytes | None]]],
+    read: ReportLog,
+    histories: Sequence[tuple[ClientHistory, Sequence[bytes | None]]],
     *,
     memoised: bool,
 ) -> None:
@@ -251,7 +253,7 @@ def count_histories(
 
 
 def _cell(
-    counts: Counts,
+    counts: HistoryCounts,
     pattern: Pattern,
     model: Model,
     responses: Sequence[tuple[Any, int] | None],

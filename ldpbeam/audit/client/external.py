@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from ldpbeam.audit.client.clients import Client, History, LastingDevice
+from ldpbeam.audit.client.clients import Client, ClientHistory, LastingDevice
 from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import UsageError
 
@@ -71,7 +71,7 @@ class ExternalClient(Client):
             self._process.wait()
         self._process.stdout.close()
 
-    def reports(self, histories: Sequence[History]) -> list[list[bytes | None]]:
+    def reports(self, histories: Sequence[ClientHistory]) -> list[list[bytes | None]]:
         """Every history is a new device's."""
         lines = []
         for values, epochs in histories:
@@ -83,7 +83,7 @@ class ExternalClient(Client):
     def device(self) -> LastingDevice:
         """The next number."""
         self._devices += 1
-        return _Lasting(self, self._devices)
+        return _LastingProcess(self, self._devices)
 
     def line(self, number: int, value: Any, epoch: int) -> str:
         """The question for a report; several attributes' values are joined by commas."""
@@ -150,7 +150,7 @@ class ExternalClient(Client):
         return _trouble(self.name, f"ended with exit code {self._process.poll()} before it had answered")
 
 
-class _Lasting(LastingDevice):
+class _LastingProcess(LastingDevice):
     def __init__(self, client: ExternalClient, number: int) -> None:
         self._client, self._number = client, number
 

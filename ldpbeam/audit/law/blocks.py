@@ -29,7 +29,7 @@ _SUBSETS = 4
 """Symbols up to which all sets of them are tried."""
 
 
-class View(NamedTuple):
+class ModelView(NamedTuple):
     """One attribute's part of a model, or all of a model that is not several at once.
 
     Attributes:
@@ -43,14 +43,14 @@ class View(NamedTuple):
     place: Callable[[Any], tuple[int, int]]
 
 
-def views_of(model: Model) -> Iterator[View]:
+def views_of(model: Model) -> Iterator[ModelView]:
     """Attributes that are reported together are looked at one by one."""
     if not isinstance(model, ProductModel):
         strata = model.strata
-        yield View("", [one for one in strata if isinstance(one, Stratum)], model.place)
+        yield ModelView("", [one for one in strata if isinstance(one, Stratum)], model.place)
         return
     for position, part in zip(model.positions, model.models, strict=True):
-        yield View(f"attribute {position}, ", part.strata, _within(model, part, position))
+        yield ModelView(f"attribute {position}, ", part.strata, _within(model, part, position))
 
 
 def _within(model: ProductModel, part: PairModel, position: int) -> Callable[[Any], tuple[int, int]]:
@@ -137,7 +137,7 @@ class Blocks:
         ones: P(the bit of a block is 1).
     """
 
-    def __init__(self, view: View, value: int, size: int, *, memoised: bool) -> None:
+    def __init__(self, view: ModelView, value: int, size: int, *, memoised: bool) -> None:
         """``memoised`` as :func:`decide` has it."""
         self.view, self.size, self.value = view, size, value
         self._rules = [_rule(stratum, value, size, memoised=memoised) for stratum in view.strata]
@@ -172,7 +172,7 @@ def _rule(stratum: Stratum, value: int, size: int, *, memoised: bool) -> Decisio
     return decide(answers, rates, size, memoised=memoised)
 
 
-def sized(view: View, values: Sequence[int], devices: int, most: int, *, memoised: bool) -> list[Blocks]:
+def sized(view: ModelView, values: Sequence[int], devices: int, most: int, *, memoised: bool) -> list[Blocks]:
     """Blocks about each value, of the shortest size that tells enough.
 
     Args:

@@ -18,7 +18,7 @@ from ldpbeam.collection.domain import Domain
 from ldpbeam.durable.file import PUBLIC, replacing
 from ldpbeam.errors import UsageError
 from ldpbeam.over_time.covariance import MemoErrors, errors_of
-from ldpbeam.over_time.results import Choice, History, Results
+from ldpbeam.over_time.results import Choice, History, ResultsFolder
 from ldpbeam.records.run_record import RUN_RECORD, RunRecord, read_record
 from ldpbeam.text import clean
 
@@ -29,7 +29,7 @@ _GROUP = 1 << 18
 
 
 @dataclass(frozen=True, eq=False)
-class Read:
+class ReadHistory:
     """An attribute of a run.
 
     Attributes:
@@ -50,7 +50,7 @@ class Read:
 
 def read_histories(
     results: Path, collection_files: Iterable[Path], choice: Choice | None = None
-) -> tuple[Results, list[Read]]:
+) -> tuple[ResultsFolder, list[ReadHistory]]:
     """A run's newest results, and its attributes one by one, with those epochs that are chosen.
 
     Raises:
@@ -58,7 +58,7 @@ def read_histories(
     """
     from ldpbeam.cli.shared.collections import load
 
-    parts = Results.of(results)
+    parts = ResultsFolder.of(results)
     given = [load(path) for path in collection_files]
     known = {one.digest_hex: one for one in (*_recorded(results), *given)}
     return parts, [_read(known, one, results) for one in parts.histories(choice)]
@@ -108,7 +108,7 @@ def _epoch_of(stem: str) -> tuple[str, int]:
     return whose.rpartition("-")[2], int(epoch)
 
 
-def _read(known: dict[str, Collection], history: History, results: Path) -> Read:
+def _read(known: dict[str, Collection], history: History, results: Path) -> ReadHistory:
     key = history.key
     collection = known.get(key.digest)
     if collection is None:
@@ -127,7 +127,7 @@ def _read(known: dict[str, Collection], history: History, results: Path) -> Read
             where=str(results),
             remedy="Give the directory that was --output of a run.",
         )
-    return Read(history, collection, errors_of(collection)[names.index(key.attribute)])
+    return ReadHistory(history, collection, errors_of(collection)[names.index(key.attribute)])
 
 
 def require_suffix(output: Path | None, code: str) -> None:
@@ -148,14 +148,14 @@ def write_tables(tables: Iterable[Any], output: Path) -> tuple[int, list[str]]:
     """
     output.parent.mkdir(parents=True, exist_ok=True)
     rows, names = 0, list[str]()
-    with replacing(output, PUBLIC) as file, closing(_Writer(file, output.suffix)) as writer:
+    with replacing(output, PUBLIC) as file, closing(_TableWriter(file, output.suffix)) as writer:
         for table in _some_at_once(tables):
             writer.write(table)
             rows, names = rows + table.num_rows, table.column_names
     return rows, names
 
 
-class _Writer:
+class _TableWriter:
     """A file that tables are written to, one after the other."""
 
     def __init__(self, file: IO[bytes], suffix: str) -> None:

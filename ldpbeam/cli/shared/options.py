@@ -12,7 +12,7 @@ from click.core import ParameterSource
 
 from ldpbeam.errors import UsageError
 from ldpbeam.job.config import options
-from ldpbeam.job.option import Kind, Option, Over
+from ldpbeam.job.option import Option, OptionKind, Over
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -73,16 +73,16 @@ def run_options(command: Command) -> Command:
 def _click_option(name: str, option: Option, default: Any) -> Callable[[Command], Command]:
     from ldpbeam.collection.epochs import duration
 
-    kinds: dict[Kind, dict[str, Any]] = {
-        Kind.TEXTS: {"multiple": True},
-        Kind.FLAG: {"is_flag": True},
-        Kind.COUNT: {"type": click.IntRange(option.least, option.most)},
-        Kind.FRACTION: {"type": click.FloatRange(0, 1)},
-        Kind.INSTANT: {"type": InstantOption()},
+    kinds: dict[OptionKind, dict[str, Any]] = {
+        OptionKind.TEXTS: {"multiple": True},
+        OptionKind.FLAG: {"is_flag": True},
+        OptionKind.COUNT: {"type": click.IntRange(option.least, option.most)},
+        OptionKind.FRACTION: {"type": click.FloatRange(0, 1)},
+        OptionKind.INSTANT: {"type": InstantOption()},
     }
     more = kinds.get(option.kind, {})
     if option.shown:
-        shown = duration(default) if option.kind is Kind.DURATION else default
+        shown = duration(default) if option.kind is OptionKind.DURATION else default
         more |= {"default": shown, "show_default": True}
     return click.option(
         option.spelt(name), name, metavar=option.metavar, required=option.required, help=option.help, **more
@@ -109,7 +109,9 @@ def given(context: click.Context, over: Collection[Over]) -> dict[str, Any]:
             spelt = option.spelt(name)
             raise UsageError("E-USAGE-OPTION", f"{spelt} is for {what}", remedy=f"Leave it out, or {remedy}")
         if value is not None and option.over in about:
-            values[name] = _seconds(option.spelt(name), value) if option.kind is Kind.DURATION else value
+            values[name] = (
+                _seconds(option.spelt(name), value) if option.kind is OptionKind.DURATION else value
+            )
     return values
 
 

@@ -12,7 +12,7 @@ from ldpbeam.errors import UsageError
 from ldpbeam.text import clean
 
 if TYPE_CHECKING:
-    from ldpbeam.cli.shared.histories import Read
+    from ldpbeam.cli.shared.histories import ReadHistory
     from ldpbeam.sums import Question
 
 Command = Callable[..., Any]
@@ -87,7 +87,7 @@ def asked_for(
     return Cumulative() if cumulative else Mean() if mean else None
 
 
-def grouped(read: Read, path: Path, *, remark: bool = True) -> Question:
+def grouped(read: ReadHistory, path: Path, *, remark: bool = True) -> Question:
     """The groups of a file for an attribute, with a remark where they overlap."""
     from ldpbeam.sums import Groups, read_groups
     from ldpbeam.sums.group_file import shared_values
@@ -100,7 +100,7 @@ def grouped(read: Read, path: Path, *, remark: bool = True) -> Question:
     return Groups(groups)
 
 
-def history_of_groups(read: Read, path: Path, *, remark: bool = True) -> Read:
+def history_of_groups(read: ReadHistory, path: Path, *, remark: bool = True) -> ReadHistory:
     """An attribute with a column per group of a file in the place of one per value."""
     from dataclasses import replace
 
@@ -113,12 +113,12 @@ def history_of_groups(read: Read, path: Path, *, remark: bool = True) -> Read:
 
 
 def chosen(
-    histories: list[Read],
+    histories: list[ReadHistory],
     name: str | None,
     attribute: str | None,
     results: Path,
     code: str = "E-USAGE-EXPORT",
-) -> list[Read]:
+) -> list[ReadHistory]:
     """The attributes that were named.
 
     Raises:
@@ -138,8 +138,8 @@ def chosen(
 
 
 def with_question(
-    histories: list[Read], question: Question | Path, results: Path
-) -> list[tuple[Read, Question]]:
+    histories: list[ReadHistory], question: Question | Path, results: Path
+) -> list[tuple[ReadHistory, Question]]:
     """Attributes with what is asked of them; those that cannot be asked are left out where others can.
 
     Raises:

@@ -49,7 +49,7 @@ class FileRecordMessage:
 
 
 @dataclass
-class _File:
+class _UnfinishedFile:
     """A file that is not taken whole: its length, when it was written, and how far it was taken."""
 
     path: Path
@@ -90,7 +90,7 @@ class WatchedFolder:
         self._taken: dict[str, int] = {}
         self._whole: set[str] = set()
         self._there: set[str] = set()
-        self._waiting: dict[str, _File] = {}
+        self._waiting: dict[str, _UnfinishedFile] = {}
         self._missing_from = 0
         self._readable = True
         self._scanned = False
@@ -152,7 +152,7 @@ class WatchedFolder:
             return
         self._missing_from, self._readable, self._scanned = missing_from, True, True
         self._there.clear()
-        files: dict[str, _File] = {}
+        files: dict[str, _UnfinishedFile] = {}
         for folder, names in listed:
             for plain in names:
                 if plain.startswith(".") or not plain.endswith(REPORT_SUFFIX):
@@ -164,7 +164,7 @@ class WatchedFolder:
         self._whole &= self._there
         self._waiting = dict(sorted(files.items(), key=lambda item: (item[0].rpartition("/")[2], item[0])))
 
-    def _look(self, path: Path, name: str) -> _File | None:
+    def _look(self, path: Path, name: str) -> _UnfinishedFile | None:
         """A file that is not taken whole."""
         try:
             about = path.stat()
@@ -174,7 +174,7 @@ class WatchedFolder:
         if not stat.S_ISREG(about.st_mode) or at >= about.st_size:
             self._whole.add(name)
             return None
-        return _File(path, about.st_size, about.st_mtime_ns // 1000, at)
+        return _UnfinishedFile(path, about.st_size, about.st_mtime_ns // 1000, at)
 
     def _records(self, limit_messages: int, limit_bytes: int) -> Iterator[FileRecordMessage]:
         """Records of waiting files within the limits."""
@@ -192,7 +192,7 @@ class WatchedFolder:
                 self._whole.add(name)
                 del self._waiting[name]
 
-    def _next_records(self, file: _File) -> list[tuple[bytes, int]]:
+    def _next_records(self, file: _UnfinishedFile) -> list[tuple[bytes, int]]:
         """Some records of a file from where it was taken to, and where each ends; never none."""
         for wanted in (_READ_BYTES, codec.MAX_RECORD + 16):
             try:
@@ -220,7 +220,7 @@ class WatchedFolder:
                 return records
         return [(b"", file.size)]
 
-    def _message(self, name: str, file: _File, data: bytes, end: int) -> FileRecordMessage:
+    def _message(self, name: str, file: _UnfinishedFile, data: bytes, end: int) -> FileRecordMessage:
         try:
             arrival = report_pb2.ReportBatch.FromString(data).arrival
         except DecodeError:

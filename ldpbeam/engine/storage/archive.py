@@ -18,8 +18,8 @@ from typing import Any
 from ldpbeam.accounting import Account
 from ldpbeam.collection.epochs import parse_instant
 from ldpbeam.durable.store import Transaction
-from ldpbeam.engine.storage.judged import EpochKey
 from ldpbeam.engine.storage.landing import ARCHIVE, SUMS, Landing
+from ldpbeam.engine.storage.segment import EpochKey
 from ldpbeam.records.run_record import Archived
 from ldpbeam.transforms.sinks.accounting import EpochAccounting
 
@@ -34,7 +34,7 @@ _Records = dict[int, dict[str, Any]]
 
 
 @dataclass
-class _Block:
+class _SumsBlock:
     """The head of a row: its sums, without its epochs."""
 
     key: int  # of the row
@@ -44,7 +44,7 @@ class _Block:
     closes: int = 0  # when the last of them closed, seconds since 1970
 
     @classmethod
-    def of(cls, key: int, records: Iterable[Mapping[str, Any]]) -> _Block:
+    def of(cls, key: int, records: Iterable[Mapping[str, Any]]) -> _SumsBlock:
         """Sums over the epochs of a row."""
         block = cls(key)
         for record in records:
@@ -56,7 +56,7 @@ class _Block:
 
 
 @dataclass
-class _Sum:
+class _ArchivedSum:
     """The sum over epochs whose own accounting is no longer kept."""
 
     key: int  # of the row
@@ -75,17 +75,19 @@ class Archive:
     def __init__(self, landing: Landing, rows: Mapping[str, Mapping[int, bytes]]) -> None:
         """Read the heads of the rows; epochs are read at their first use."""
         self._landing = landing
-        self._blocks: dict[tuple[str, int], _Block] = {}
-        self._sums: dict[str, _Sum] = {}
+        self._blocks: dict[tuple[str, int], _SumsBlock] = {}
+        self._sums: dict[str, _ArchivedSum] = {}
         self._held: dict[tuple[str, int], _Records] = {}
         for key, content in rows[ARCHIVE].items():
             head = json.loads(content[_LENGTH.size :][: _LENGTH.unpack_from(content)[0]])
             account = Account.from_record(head["accounting"])
-            block = _Block(key, head["epochs"], head["withheld"], account, head["closes"])
+            block = _SumsBlock(key, head["epochs"], head["withheld"], account, head["closes"])
             self._blocks[head["digest"], head["block"]] = block
         for key, content in rows[SUMS].items():
             line = json.loads(content)
-            self._sums[line["digest"]] = _Sum(key, line["through"], Account.from_record(line["accounting"]))
+            self._sums[line["digest"]] = _ArchivedSum(
+                key, line["through"], Account.from_record(line["accounting"])
+            )
 
     # --- looking
 
@@ -195,7 +197,7 @@ class Archive:
             digest, _ = place
             known = self._sums.get(digest)
             if known is None:
-                known, key = _Sum(key), key + 1
+                known, key = _ArchivedSum(key), key + 1
                 self._sums[digest] = known
             known.account.merge(self._blocks[place].account)
             known.through = max(known.through, *self._read(rows, place))
@@ -223,7 +225,7 @@ class Archive:
         return {record["epoch"]: record for record in map(json.loads, lines)}
 
     def _write(self, rows: Transaction, place: tuple[str, int], key: int, records: _Records) -> None:
-        block = _Block.of(key, records.values())
+        block = _SumsBlock.of(key, records.values())
         head = {
             "digest": place[0],
             "block": place[1],

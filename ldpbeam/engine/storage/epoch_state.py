@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ldpbeam.accounting import CONFLICTING, Account
-from ldpbeam.engine.storage.judged import EpochKey
 from ldpbeam.engine.storage.landing import Group
+from ldpbeam.engine.storage.segment import EpochKey
 from ldpbeam.errors import Reason
 from ldpbeam.transforms.sinks.accounting import EpochAccounting, Numbered, UnattributedAccounting
 from ldpbeam.transforms.sinks.file_record import FileRecord

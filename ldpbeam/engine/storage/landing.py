@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ldpbeam.durable.counter import Counter
+from ldpbeam.durable.counter import FileCounter
 from ldpbeam.durable.errors import DamageError, HeldError, VersionError
 from ldpbeam.durable.folder import make_folder, make_lasting_folder, sync_folder
 from ldpbeam.durable.lock import Lock
@@ -211,7 +211,7 @@ class Landing:
         self._output = output
         self.path = Path(output, FOLDER, "engine.sqlite")
         self._lock = Lock(self.path.with_name("lock"))
-        self._sentinel = Counter(self.path.with_name("sentinel"))
+        self._sentinel = FileCounter(self.path.with_name("sentinel"))
         self._store = RowStore(self.path, "ldpbeam engine", VERSION, (*TABLES, _CONTENT))
         self._changes = 0
 

@@ -20,9 +20,9 @@ from ldpbeam.durable.store import Transaction
 from ldpbeam.engine.storage import landing as tables
 from ldpbeam.engine.storage.archive import Archive
 from ldpbeam.engine.storage.epoch_state import EpochState, UnattributedState
-from ldpbeam.engine.storage.judged import EpochKey, Refused, Segment
 from ldpbeam.engine.storage.landing import Group, Landing
-from ldpbeam.engine.storage.refused import RefusedMessages
+from ldpbeam.engine.storage.refused_messages import RefusedMessages
+from ldpbeam.engine.storage.segment import EpochKey, RefusedMessage, Segment
 from ldpbeam.records.run_record import Archived
 from ldpbeam.reports import ReportColumns
 from ldpbeam.schedule import Schedule
@@ -161,7 +161,7 @@ class StreamState:
                 if key in self.landed
             }
 
-    def refused(self, number: int) -> list[Refused]:
+    def refused(self, number: int) -> list[RefusedMessage]:
         """Refused messages of a segment that no replay has admitted; none once they were removed.
 
         Raises:

@@ -12,11 +12,11 @@ from math import fsum, inf, nextafter, prod
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from ldpbeam.arrays import Floats, Ints
-from ldpbeam.privacy.guarantee import Guarantee, Inputs
+from ldpbeam.privacy.guarantee import Guarantee, MemoisedInputs
 from ldpbeam.privacy.loss import SeveralLosses
 from ldpbeam.protocols.contract import LocalProtocol
 from ldpbeam.protocols.counter import Counter
-from ldpbeam.protocols.device import Device
+from ldpbeam.protocols.device import ProtocolDevice
 from ldpbeam.protocols.estimator import EVERYONE, Estimator, Result
 from ldpbeam.protocols.forgery import Forgery
 from ldpbeam.protocols.history_model import PairModel
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 Response = TypeVar("Response")
 
 
-class AttributesDevice(Device[Response], ABC):
+class AttributesDevice(ProtocolDevice[Response], ABC):
     """Reports attributes by their own devices. Attributes: devices, one of each attribute."""
 
-    devices: tuple[Device[Any], ...]
+    devices: tuple[ProtocolDevice[Any], ...]
 
     @property
     def domain_size(self) -> int:  # type: ignore[override]
@@ -235,11 +235,11 @@ class AttributeProtocol(LocalProtocol[Response], ABC):
         memoised = [part.memoised_ratio for part in parts if part.memoised_ratio is not None]
         once = prod(first, start=Fraction(1)) if self.TOGETHER else max(first)
         if len(memoised) < len(parts):
-            return Guarantee(once, Inputs.NONE)
+            return Guarantee(once, MemoisedInputs.NONE)
         inputs = [part.memoised_inputs for part in parts if part.memoised_inputs is not None]
         caps = [part.cap_over_inputs for part in parts if part.cap_over_inputs is not None]
         kinds = {part.inputs for part in parts}
-        kind = kinds.pop() if len(kinds) == 1 else Inputs.MIXED
+        kind = kinds.pop() if len(kinds) == 1 else MemoisedInputs.MIXED
         capped = len(caps) == len(parts)
         if self.TOGETHER:
             cap = nextafter(fsum(caps), inf) if capped else None

@@ -19,7 +19,7 @@ from ldpbeam.protocols.attributes.base import (
     part_model,
 )
 from ldpbeam.protocols.counter import Counter
-from ldpbeam.protocols.device import Device, Memo
+from ldpbeam.protocols.device import Memo, ProtocolDevice
 from ldpbeam.protocols.estimator import Result
 from ldpbeam.protocols.history_model import SampledModel
 from ldpbeam.protocols.law import Law
@@ -43,7 +43,7 @@ class SampleDevice(AttributesDevice[AttributeResponse]):
 
     ENCODING = "sample"
 
-    devices: tuple[Device[Any], ...]
+    devices: tuple[ProtocolDevice[Any], ...]
 
     @property
     def payload_bits(self) -> int:

@@ -21,7 +21,7 @@ from ldpbeam.protocols.attributes.base import (
     slices,
 )
 from ldpbeam.protocols.counter import Counter
-from ldpbeam.protocols.device import Device, Memo
+from ldpbeam.protocols.device import Memo, ProtocolDevice
 from ldpbeam.protocols.history_model import ProductModel
 from ldpbeam.protocols.law import Law
 from ldpbeam.protocols.simulation import FleetAnswers, FleetWords, Simulation, WordPlan, WordSpec
@@ -34,7 +34,7 @@ class SplitDevice(AttributesDevice[tuple[Any, ...]]):
 
     ENCODING = "split"
 
-    devices: tuple[Device[Any], ...]
+    devices: tuple[ProtocolDevice[Any], ...]
 
     @property
     def payload_size(self) -> int:

@@ -18,7 +18,7 @@ from typing import Any
 
 from ldpbeam.collection.epochs import duration
 from ldpbeam.job.config import options as declared
-from ldpbeam.job.option import Kind, Option
+from ldpbeam.job.option import Option, OptionKind
 from ldpbeam.transforms.sinks import SINKS
 
 FOLDER = Path(__file__).parent
@@ -75,7 +75,7 @@ _IMAGE = {
 """An option of Beam."""
 
 
-_COLLECTION = Option("", kind=Kind.TEXTS, metavar="FILE", names="--collection", required=True)
+_COLLECTION = Option("", kind=OptionKind.TEXTS, metavar="FILE", names="--collection", required=True)
 """Of each command that reads collections; all other options are declared with the values of a run."""
 
 
@@ -106,8 +106,8 @@ def _parameter(name: str, option: Option, default: Any) -> dict[str, object]:
     kind, pattern = _values(option)
     text = _HELP.get(name) or option.help
     if option.shown:
-        shown = duration(default) if option.kind is Kind.DURATION else default
-        text = f"{text} Default: {str(shown).lower() if option.kind is Kind.FLAG else shown}."
+        shown = duration(default) if option.kind is OptionKind.DURATION else default
+        text = f"{text} Default: {str(shown).lower() if option.kind is OptionKind.FLAG else shown}."
     return {
         "name": name,
         "label": name.replace("_", " ").capitalize(),
@@ -120,13 +120,13 @@ def _parameter(name: str, option: Option, default: Any) -> dict[str, object]:
 
 def _values(option: Option) -> tuple[str, str]:
     """Type of a parameter, and the pattern of its values."""
-    if option.kind is Kind.FLAG:
+    if option.kind is OptionKind.FLAG:
         return "BOOLEAN", "^(true|false)$"
-    if option.kind is Kind.TEXTS:
+    if option.kind is OptionKind.TEXTS:
         return "TEXT", r"^[^,\s]+(,[^,\s]+)*$"
-    if option.kind is Kind.COUNT and option.most is not None:
+    if option.kind is OptionKind.COUNT and option.most is not None:
         return "TEXT", f"^({'|'.join(map(str, range(option.least, option.most + 1)))})$"
-    if option.kind is Kind.FRACTION:
+    if option.kind is OptionKind.FRACTION:
         return "TEXT", r"^(0(\.\d+)?|1(\.0+)?)$"
     return _BY_METAVAR.get(option.metavar or "", ("TEXT", ""))
 
@@ -149,9 +149,9 @@ def arguments(given: Sequence[str], folder: Path) -> list[str]:
             continue
         option, _ = known[name]
         spelt, _, off = option.spelt(name).partition("/")
-        if option.kind is Kind.FLAG:
+        if option.kind is OptionKind.FLAG:
             ours += [spelt] if value.lower() != "false" else [off] if off else []
-        elif option.kind is Kind.TEXTS:
+        elif option.kind is OptionKind.TEXTS:
             ours += [f"{spelt}={_local(part, folder)}" for part in value.split(",")]
         elif value:
             ours.append(f"{spelt}={value}")

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from ldpbeam.audit.audit import audit
-from ldpbeam.audit.checks.outcome import Check, Outcome
+from ldpbeam.audit.checks.outcome import AuditOutcome, Check
 from ldpbeam.audit.client.clients import Maker, Memoised, PythonClient
-from ldpbeam.audit.client.draws import Plan
+from ldpbeam.audit.client.draws import DrawPlan
 from tests.conftest import FALSE_ALARM_SUITE
 from tests.ldpbeam.audit.bugs import Planted
 from tests.ldpbeam.audit.collections import COLLECTIONS
@@ -26,11 +26,11 @@ pytestmark = pytest.mark.thorough
 FALSE_ALARM = 1e-9
 assert FALSE_ALARM * 3 * len(COLLECTIONS) < FALSE_ALARM_SUITE
 
-SMALL = Plan(draws=3000, lasting=150, swept=(96, 100), forked=32, pairs=64)
-FEW = Plan(draws=1500, lasting=60, swept=(96, 20), forked=32, pairs=64)
+SMALL = DrawPlan(draws=3000, lasting=150, swept=(96, 100), forked=32, pairs=64)
+FEW = DrawPlan(draws=1500, lasting=60, swept=(96, 20), forked=32, pairs=64)
 
 
-def audited(maker: Maker, name: str, folder: Path, plan: Plan = SMALL) -> Outcome:
+def audited(maker: Maker, name: str, folder: Path, plan: DrawPlan = SMALL) -> AuditOutcome:
     collection = COLLECTIONS[name]
     return audit(PythonClient(collection, maker, folder), collection, plan, FALSE_ALARM)
 
@@ -71,5 +71,5 @@ def test_the_device_passes(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["grr", "l_osue", "loloha_affine", "dbitflip_pm", "sample", "together"])
 def test_the_device_that_derives_passes(name: str, tmp_path: Path) -> None:
     """Permanent answers and noise from a secret in a folder."""
-    few = Plan(draws=300, lasting=40, swept=(16, 10), forked=16, pairs=32)
+    few = DrawPlan(draws=300, lasting=40, swept=(16, 10), forked=16, pairs=32)
     assert audited(Memoised("derived"), name, tmp_path, few).violations == []

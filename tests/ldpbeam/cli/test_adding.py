@@ -24,7 +24,7 @@ from ldpbeam.cli.shared.options import given, run_options
 from ldpbeam.errors import UsageError
 from ldpbeam.job import config
 from ldpbeam.job.config import Input, RunConfig
-from ldpbeam.job.option import Kind, Option, Over
+from ldpbeam.job.option import Option, OptionKind, Over
 from ldpbeam.pipelines import beam_job
 from ldpbeam.transforms.sinks import Outputs
 from tests.pipelines.running import collection
@@ -80,7 +80,7 @@ def test_every_module_beside_the_group_is_a_command() -> None:
 
 
 TOY = Option(
-    "Do nothing for this long.", kind=Kind.DURATION, metavar="DURATION", shown=True, over=Over.MESSAGES
+    "Do nothing for this long.", kind=OptionKind.DURATION, metavar="DURATION", shown=True, over=Over.MESSAGES
 )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ldpbeam.audit.standard import standard_collections
+from ldpbeam.audit.standard_collections import standard_collections
 from ldpbeam.protocols import PROTOCOLS
 from ldpbeam.protocols.attributes.allocate import ALLOCATIONS
 from tests.conftest import REPOSITORY

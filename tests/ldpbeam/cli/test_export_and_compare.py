@@ -15,11 +15,11 @@ import pytest
 import ldpbeam
 from ldpbeam.cli.shared.histories import harmless
 from ldpbeam.over_time import DrawnAnew, difference, errors_of, mean
-from ldpbeam.over_time.combined import Combined
 from ldpbeam.over_time.compare import Comparison, chosen_changes
 from ldpbeam.over_time.results import histories
 from ldpbeam.over_time.significance import p_values
 from ldpbeam.over_time.smooth import smooth
+from ldpbeam.over_time.weighted_sums import Combined
 from tests.conftest import REPOSITORY
 from tests.ldpbeam.cli.calling import call, rows
 

@@ -12,7 +12,7 @@ import pytest
 from ldpbeam.cli.inspect import inspect_lines
 from ldpbeam.cli.run import run_over_files
 from ldpbeam.cli.shared.views import view_of
-from ldpbeam.cli.simulate import Asked, simulate_reports
+from ldpbeam.cli.simulate import SimulateOptions, simulate_reports
 from ldpbeam.collection.file import load_collection
 from ldpbeam.durable.document import document
 from ldpbeam.errors import CollectionError, UsageError
@@ -34,7 +34,9 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A collection, its simulation with the truth, and a run over it with one broken file."""
     base = tmp_path_factory.mktemp("inspect")
     (base / "screens.yaml").write_text(YAML)
-    simulate_reports(Asked(base / "screens.yaml", "zipf:1.1", DEVICES, EPOCHS, base / "sim", truth=True))
+    simulate_reports(
+        SimulateOptions(base / "screens.yaml", "zipf:1.1", DEVICES, EPOCHS, base / "sim", truth=True)
+    )
     (base / "broken.pb").write_bytes(b"\x01\xff")
     inputs = (str(base / "sim"), str(base / "broken.pb"))
     asked = {"files": inputs, "output": str(base / "out")}

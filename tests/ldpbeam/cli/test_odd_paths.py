@@ -36,7 +36,7 @@ def accounting(output: Path) -> dict[str, int]:
     return total
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("name", "relative"),
     [("a[1]", False), ("a[1]", True), *zip(list(DECOYS)[1:], [True, False, True], strict=True)],
@@ -83,7 +83,7 @@ def test_all_commands_take_the_path_as_it_is(
         ]
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["de[mo]", "d*"])
 def test_a_demonstration_takes_its_folder_as_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str

@@ -37,7 +37,7 @@ from ldpbeam.cli import run as running
 from ldpbeam.cli.main import cli
 from ldpbeam.collection.collection import Collection
 from ldpbeam.transforms.sources import files as source_files
-from ldpbeam.transforms.sources.stored import StoredFile
+from ldpbeam.transforms.sources.stored_file import StoredFile
 from ldpbeam.wire import codec, report_pb2
 from tests.conftest import REPOSITORY
 from tests.ldpbeam.collector.serving import TYPE
@@ -473,8 +473,26 @@ BASES = {
 }  # fmt: skip
 
 
+EVERYWHERE = {
+    ("run", "--collection"),
+    ("run", "--input"),
+    ("run", "--output"),
+    ("run", "--overwrite"),
+    ("report", "--page"),
+    ("simulate", "--collection"),
+    ("simulate", "--population"),
+    ("simulate", "--output"),
+}
+"""Options without which the tests of other files would fail."""
+
+
 @pytest.mark.parametrize(
-    ("command", "option"), [(command, option) for command, some in EFFECTS.items() for option in some]
+    ("command", "option"),
+    [
+        pytest.param(command, option, marks=[pytest.mark.thorough] if (command, option) in EVERYWHERE else [])
+        for command, some in EFFECTS.items()
+        for option in some
+    ],
 )
 def test_an_option_has_its_effect(site: Path, tmp_path: Path, command: str, option: str) -> None:
     effect = EFFECTS[command][option]
@@ -786,7 +804,7 @@ def audited(line: str, site: Path, folder: Path) -> Any:
         asked.extend(tasks)
         return []
 
-    with mock.patch("ldpbeam.audit.several.audit_all", none):
+    with mock.patch("ldpbeam.audit.parallel.audit_all", none):
         assert ended(line, site, folder).code == 0
     return asked
 
@@ -816,6 +834,7 @@ def test_draws_and_clients_of_an_audit(site: Path, tmp_path: Path) -> None:
 # --- the demonstration, small, and the papers, of which only what would be computed is looked at
 
 
+@pytest.mark.thorough
 def test_the_options_of_the_demonstration(site: Path, tmp_path: Path) -> None:
     found = {}
     with mock.patch.object(demonstration, "_DEVICES", 3000), mock.patch.object(demonstration, "_EPOCHS", 2):
@@ -1043,7 +1062,10 @@ ALL = {
 """A line of each command that ends soon."""
 
 
-@pytest.mark.parametrize("command", ALL)
+@pytest.mark.parametrize(
+    "command",
+    [pytest.param(one, marks=[pytest.mark.thorough] if one == "replay" else []) for one in ALL],
+)
 def test_quiet_and_json(site: Path, tmp_path: Path, command: str) -> None:
     if command == "replay":
         first = RUN.replace("one.yaml", "two.yaml").replace("{t}", str(tmp_path))

@@ -114,6 +114,7 @@ def test_compressed_files_are_read_or_named(here: Path) -> None:
     assert said.count("in/a.pb.bz2: The file is bzip2, which is not read; decompress it first (bunzip2)") == 1
 
 
+@pytest.mark.thorough
 def test_a_quoted_relative_pattern_is_matched(here: Path) -> None:
     for day in ("day-1", "day-2"):
         Path(day).mkdir()

@@ -391,10 +391,10 @@ def test_a_pattern_without_quotes_is_understood(
 @pytest.fixture(scope="session")
 def simulated(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The output of the command simulate, with the truth beside the reports."""
-    from ldpbeam.cli.simulate import Asked, simulate_reports
+    from ldpbeam.cli.simulate import SimulateOptions, simulate_reports
 
     out = tmp_path_factory.mktemp("simulated") / "s"
-    simulate_reports(Asked(site / "minutes.yaml", "zipf:1.1", 200, 2, out, truth=True))
+    simulate_reports(SimulateOptions(site / "minutes.yaml", "zipf:1.1", 200, 2, out, truth=True))
     return out
 
 
@@ -484,7 +484,7 @@ def test_a_stream_that_counted_nothing_is_no_success(
 ) -> None:
     """The record of a stream that was all late has exit code 5, and the cause is named."""
     from ldpbeam.accounting import Accounting
-    from ldpbeam.cli.shared.outcome import why_nothing
+    from ldpbeam.cli.shared.summary import why_nothing
     from ldpbeam.records.published import run_record
     from ldpbeam.records.run_record import StreamRecord
 

@@ -183,7 +183,7 @@ def test_a_journal_of_a_kill_takes_the_change_back(home: Path) -> None:
         assert set(files_of(home)) == {DATABASE, SENTINEL, LOCK}
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("scene", SCENES)
 def test_flipped_bits_of_every_file_are_noticed_or_harmless(scene: str, home: Path) -> None:
     for name in (DATABASE, SENTINEL) if scene == "at rest" else (DATABASE, JOURNAL):

@@ -46,6 +46,7 @@ def value_of(asked: Collection, number: int) -> Any:
     return [number % 3 for _ in asked.histograms]
 
 
+@pytest.mark.thorough(but=44)
 @memos
 @pytest.mark.parametrize("asked", every_kind(), ids=label)
 def test_every_report_is_admitted_and_the_same_when_asked_again(

@@ -11,7 +11,7 @@ import pytest
 
 from ldpbeam.client import Device, order
 from ldpbeam.client.device import Policy
-from ldpbeam.client.drawn import StoredDraws
+from ldpbeam.client.report_draws import StoredDraws
 from ldpbeam.client.storage import MemoryStorage
 from ldpbeam.errors import DeviceError
 from ldpbeam.wire import device_state_pb2

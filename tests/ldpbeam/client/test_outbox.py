@@ -15,7 +15,7 @@ from urllib.request import OpenerDirector
 
 import pytest
 
-from ldpbeam.client import Device, Outbox, Waiting
+from ldpbeam.client import Device, Outbox, WaitingReport
 from ldpbeam.client.folder import DeviceFolder
 from ldpbeam.client.sender import Sender
 from ldpbeam.errors import DeviceError
@@ -134,9 +134,9 @@ def test_what_was_made_ahead_of_time_is_due_once_the_device_goes_back(
     now[0] = 10 * 86400.0
     device.report(2)
     assert device.outbox.waiting() == [
-        Waiting(864000, loloha().digest_hex, 2400),
-        Waiting(864000 + 2700, loloha().digest_hex, 240),
-        Waiting(8640000 + 2700, unary().digest_hex, 2400),
+        WaitingReport(864000, loloha().digest_hex, 2400),
+        WaitingReport(864000 + 2700, loloha().digest_hex, 240),
+        WaitingReport(8640000 + 2700, unary().digest_hex, 2400),
     ]
     assert device.outbox.read(device.outbox.waiting()[0]) == early
     for hour in (500, 242):  # ahead again, and back: what is due already stays due when it was
@@ -215,7 +215,7 @@ def test_a_spread_is_no_negative_time(spread: float, tmp_path: Path) -> None:
 def test_a_report_about_an_epoch_that_has_ended_is_due_at_once(tmp_path: Path) -> None:
     device = Device.open(loloha(), tmp_path, clock=lambda: 10 * 3600.0)
     device.report(1, 3)
-    assert device.outbox.waiting() == [Waiting(36000, loloha().digest_hex, 3)]
+    assert device.outbox.waiting() == [WaitingReport(36000, loloha().digest_hex, 3)]
 
 
 # --- the sender
@@ -583,7 +583,7 @@ def test_reports_are_forgotten_together_once_they_are_answered(
     changes: list[int] = []
     acknowledge = Outbox.acknowledge
 
-    def counted(box: Outbox, *sent: Waiting) -> None:
+    def counted(box: Outbox, *sent: WaitingReport) -> None:
         changes.append(len(sent))
         acknowledge(box, *sent)
 

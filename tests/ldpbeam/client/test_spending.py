@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ldpbeam.client import Device
-from ldpbeam.client.derived import Derivation, DerivedRandomness, Purpose
+from ldpbeam.client.derivation import Derivation, DerivedRandomness, Purpose
 from ldpbeam.client.spending import MOST_MARKS, Costs, spent_exactly
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Domain
@@ -179,6 +179,7 @@ def test_a_server_that_raises_the_version_spends_no_more_than_the_budget(tmp_pat
 NOISY = [asked for asked in every_kind() if asked.protocol.guarantee.memoised_ratio is not None]
 
 
+@pytest.mark.thorough(but=26)
 @memos
 @pytest.mark.parametrize("asked", NOISY, ids=label)
 def test_noise_at_the_cap_depends_on_no_value(asked: Collection, memo: Any, tmp_path: Path) -> None:

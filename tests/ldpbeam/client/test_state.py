@@ -17,7 +17,7 @@ from ldpbeam.client import folder as folder_module
 from ldpbeam.client.folder import DeviceFolder
 from ldpbeam.client.state import memo_message, memo_of
 from ldpbeam.durable import store
-from ldpbeam.durable.counter import Counter
+from ldpbeam.durable.counter import FileCounter
 from ldpbeam.durable.folder import sync_folder
 from ldpbeam.durable.lock import Lock
 from ldpbeam.errors import DeviceError
@@ -303,12 +303,12 @@ def test_what_another_process_wrote_is_made_durable_before_it_is_handed_out(
 ) -> None:
     """A process may end between its change and the sentinel's; the next one must not rely on it before."""
     device = Device.open(loloha(), tmp_path)
-    number = Counter(tmp_path / "sentinel").read()
+    number = FileCounter(tmp_path / "sentinel").read()
     with monkeypatch.context() as patch:
-        patch.setattr(Counter, "write", interrupt)
+        patch.setattr(FileCounter, "write", interrupt)
         with pytest.raises(KeyboardInterrupt):
             device.report(1, 0)
-    assert Counter(tmp_path / "sentinel").read() == number
+    assert FileCounter(tmp_path / "sentinel").read() == number
     synced: list[Path] = []
 
     def syncing(folder: Path) -> None:
@@ -318,7 +318,7 @@ def test_what_another_process_wrote_is_made_durable_before_it_is_handed_out(
     monkeypatch.setattr(folder_module, "sync_folder", syncing)
     (waiting,) = device.outbox.waiting()
     assert synced == [tmp_path]
-    assert Counter(tmp_path / "sentinel").read() == present(number) + 1
+    assert FileCounter(tmp_path / "sentinel").read() == present(number) + 1
     assert device.report(2, 0) == device.outbox.read(waiting)
     assert synced == [tmp_path]  # once is enough
 

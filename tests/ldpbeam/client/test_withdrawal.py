@@ -12,7 +12,7 @@ import pytest
 from ldpbeam.client import Device
 from ldpbeam.client.sender import Sender
 from ldpbeam.client.state import pack_state, unpack_state
-from ldpbeam.durable.counter import Counter
+from ldpbeam.durable.counter import FileCounter
 from ldpbeam.durable.errors import DamageError
 from ldpbeam.durable.store import RowStore, Transaction
 from ldpbeam.errors import DeviceError
@@ -179,7 +179,7 @@ def test_a_disk_that_refuses_leaves_the_device_as_it_was_or_withdrawn(
     assert rows_in(tmp_path) == before
     assert device.report(2, 1) is not None
     with monkeypatch.context() as patch:
-        patch.setattr(Counter, "write", refused)
+        patch.setattr(FileCounter, "write", refused)
         with pytest.raises(DeviceError, match="E-DISK-FULL"):
             device.withdraw()
     refuses(lambda: device.report(1, 2))

@@ -11,8 +11,10 @@ import pytest
 
 from ldpbeam.admission import ReportColumns
 from ldpbeam.collector import gather as module
+from ldpbeam.collector.checks import Verdict
 from ldpbeam.collector.gather import Gather
 from ldpbeam.collector.store import FileStore
+from ldpbeam.errors import Reason
 from tests.ldpbeam.collector.serving import ONE, names, report
 
 
@@ -51,6 +53,30 @@ def test_a_commit_ends_with_the_body_that_reaches_its_bytes(tmp_path: Path) -> N
     with mock.patch.object(module, "_TOGETHER_BYTES", 2 * len(report(1)) - 1):
         assert committed(tmp_path, [report(i) for i in range(1, 6)]) == [2, 2, 1]
     assert names(tmp_path) == list(range(1, 6))
+
+
+def test_who_no_longer_waits_for_an_answer_takes_nobody_elses(tmp_path: Path) -> None:
+    """A connection ends while its body is being committed: the report is safe, and the others hear theirs."""
+    store = FileStore(tmp_path, 3600.0, 1 << 24)
+    store.open()
+
+    async def run() -> list[Verdict]:
+        gather = Gather(store, {ONE.digest: ONE}, 1 << 20)
+        putting = [asyncio.ensure_future(gather.put(body)) for body in (report(1), report(2), b"\xff")]
+        await asyncio.sleep(0)
+        putting[0].cancel()
+        await asyncio.sleep(0)
+        running = asyncio.ensure_future(gather.run())
+        verdicts = await asyncio.gather(*putting[1:])
+        gather.stop()
+        await running
+        assert gather.counts.reports.total() == 2
+        assert gather.counts.refused == {("", "malformed"): 1}
+        return verdicts
+
+    assert [verdict.reason for verdict in asyncio.run(run())] == [None, Reason.MALFORMED]
+    store.close()
+    assert names(tmp_path) == [1, 2]
 
 
 @pytest.mark.parametrize("later", [False, True])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import grpc
 import numpy as np
@@ -72,3 +73,14 @@ def test_what_the_broker_does_not_confirm_is_not_safe(
     held = [report_pb2.ReportBatch.FromString(message.data) for message in topic.messages]
     assert {name for many in held for name in many.report_ids} == set(range(5))
     assert len(held) <= 2
+
+
+def test_without_credentials_it_does_not_open(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It says so before it takes a report."""
+    monkeypatch.delenv("PUBSUB_EMULATOR_HOST", raising=False)
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "none.json"))
+    store = TopicStore(TOPIC)
+    with pytest.raises(LdpError, match="no valid credentials") as caught:
+        store.open()
+    assert caught.value.code == "E-PUBSUB-CREDENTIALS"
+    store.close()

@@ -59,7 +59,7 @@ def test_accuracy_is_the_documented_one(n: int, channel: tuple[float, float]) ->
             np.testing.assert_allclose(fast, slow, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("n", [10_000, 40_000])
+@pytest.mark.parametrize("n", [10_000, pytest.param(40_000, marks=pytest.mark.thorough)])
 def test_where_noise_is_wide_there_is_no_half_count(n: int) -> None:
     noise = CountNoise.of(Noise(n, 0.62, 0.2, False))
     std = np.sqrt(noise.floor)

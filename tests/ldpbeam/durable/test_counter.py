@@ -7,27 +7,27 @@ from pathlib import Path
 
 import pytest
 
-from ldpbeam.durable.counter import Counter
+from ldpbeam.durable.counter import FileCounter
 from ldpbeam.durable.errors import DamageError
 
 
 def test_numbers_come_back_in_other_objects(tmp_path: Path) -> None:
     path = tmp_path / "counter"
-    assert Counter(path).read() is None
-    Counter(path).write(7)
+    assert FileCounter(path).read() is None
+    FileCounter(path).write(7)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     for number in (8, 9, 12, 1 << 63):
-        counter = Counter(path)
+        counter = FileCounter(path)
         assert counter.read() is not None
         counter.write(number)
-        assert counter.read() == Counter(path).read() == number
+        assert counter.read() == FileCounter(path).read() == number
         assert path.stat().st_size == 8192
 
 
 def test_a_write_that_was_cut_off_leaves_the_number_before(tmp_path: Path) -> None:
     """Any beginning of the block that it writes, or rubbish in it."""
     path = tmp_path / "counter"
-    counter = Counter(path)
+    counter = FileCounter(path)
     counter.write(41)
     before = path.read_bytes()
     counter.write(42)
@@ -37,16 +37,16 @@ def test_a_write_that_was_cut_off_leaves_the_number_before(tmp_path: Path) -> No
     assert max(changed) // 4096 == min(changed) // 4096, "one block alone"
     for size in range(8192):
         path.write_bytes(after[:size] + before[size:])
-        assert Counter(path).read() in (41, 42)
+        assert FileCounter(path).read() in (41, 42)
     block = min(changed) // 4096 * 4096
     path.write_bytes(before[:block] + bytes([255]) * 4096 + before[block + 4096 :])
-    assert Counter(path).read() == 41
-    again = Counter(path)
+    assert FileCounter(path).read() == 41
+    again = FileCounter(path)
     again.read()
     again.write(42)  # over the rubbish, and not over the number that is left
-    assert Counter(path).read() == 42
+    assert FileCounter(path).read() == 42
     path.write_bytes(path.read_bytes().replace((42).to_bytes(8, "little"), bytes(8)))
-    assert Counter(path).read() == 41
+    assert FileCounter(path).read() == 41
 
 
 def test_a_file_without_a_number_is_damaged(tmp_path: Path) -> None:
@@ -54,14 +54,14 @@ def test_a_file_without_a_number_is_damaged(tmp_path: Path) -> None:
     for content in (b"", bytes(8192), b"x" * 8192, (5).to_bytes(8, "little")):
         path.write_bytes(content)
         with pytest.raises(DamageError, match="two places"):
-            Counter(path).read()
+            FileCounter(path).read()
 
 
 def test_a_link_is_not_followed(tmp_path: Path) -> None:
-    Counter(tmp_path / "other").write(3)
+    FileCounter(tmp_path / "other").write(3)
     (tmp_path / "counter").symlink_to(tmp_path / "other")
     before = (tmp_path / "other").read_bytes()
-    for act in (Counter(tmp_path / "counter").read, lambda: Counter(tmp_path / "counter").write(9)):
+    for act in (FileCounter(tmp_path / "counter").read, lambda: FileCounter(tmp_path / "counter").write(9)):
         with pytest.raises(OSError, match="no file"):
             act()
     assert (tmp_path / "other").read_bytes() == before

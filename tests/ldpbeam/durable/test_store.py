@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import random
+import shutil
 import sqlite3
 import stat
 from contextlib import closing
@@ -114,6 +115,39 @@ def test_what_fails_is_undone(tmp_path: Path) -> None:
     with new.creation() as rows:
         rows.commit()
     assert new.exists()
+
+
+def left_at(moment: str, folder: Path) -> RowStore:
+    """What a machine without power leaves while a store is made, or changed by more than fits in memory."""
+    (folder / "left").mkdir()
+    store = RowStore(folder / "store", "a test", 3, ("one", "two"))
+    if moment == "changed":
+        store = made(folder / "store")
+    block = store.creation() if moment == "made" else store.transaction()
+    with block as rows:
+        rows.put("one", 5, b"another")
+        rows.put("two", 0, bytes(8 << 20))
+        for name in ("store", "store-journal"):
+            shutil.copy(folder / name, folder / "left" / name)
+    assert (folder / "left" / "store").stat().st_size > 1 << 20, "some of it is in the file already"
+    return RowStore(folder / "left" / "store", "a test", 3, ("one", "two"))
+
+
+@pytest.mark.parametrize("moment", ["made", "changed"])
+def test_a_store_that_was_being_made_is_none_and_one_that_was_being_changed_is_as_before(
+    moment: str, tmp_path: Path
+) -> None:
+    left = left_at(moment, tmp_path)
+    assert left.exists() == (moment == "changed")
+    if moment == "changed":
+        with left.transaction() as rows:
+            assert rows.rows("one") == ({5: b"five"}, 0)
+    else:
+        with left.creation() as rows:
+            rows.put("one", 1, b"new")
+            rows.commit()
+        with left.transaction() as rows:
+            assert rows.rows("one") == ({1: b"new"}, 0)
 
 
 def test_the_journal_of_a_store_that_is_gone_is_not_played_back(tmp_path: Path) -> None:

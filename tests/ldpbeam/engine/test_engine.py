@@ -17,8 +17,8 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.engine import engine as local
 from ldpbeam.engine.engine import LocalStream
-from ldpbeam.engine.storage.judged import judge
 from ldpbeam.engine.storage.landing import TABLES, Landing
+from ldpbeam.engine.storage.segment import judge
 from ldpbeam.errors import LdpError
 from ldpbeam.job.config import RunConfig
 from ldpbeam.wire import report_pb2

@@ -15,10 +15,10 @@ import pytest
 
 from ldpbeam.accounting import Account, Publication
 from ldpbeam.collection.collection import digest_hex
-from ldpbeam.engine.due import Due
+from ldpbeam.engine.publication import Due
 from ldpbeam.engine.results import publish_due
-from ldpbeam.engine.storage.judged import judge
 from ldpbeam.engine.storage.landing import Landing
+from ldpbeam.engine.storage.segment import judge
 from ldpbeam.engine.storage.stream_state import StreamState
 from ldpbeam.errors import LdpError
 from ldpbeam.job.config import RunConfig

@@ -42,8 +42,8 @@ from ldpbeam.dedup import keep_one_per_id
 from ldpbeam.durable import file
 from ldpbeam.engine import engine as local
 from ldpbeam.engine import results
-from ldpbeam.engine.due import Due
 from ldpbeam.engine.engine import LocalStream
+from ldpbeam.engine.publication import Due
 from ldpbeam.engine.storage.archive import Archive
 from ldpbeam.engine.storage.epoch_state import EpochState
 from ldpbeam.engine.storage.stream_state import StreamState
@@ -621,7 +621,7 @@ def publish_with_beam(config: RunConfig, state: StreamState, due: Sequence[Due])
             }
             _ = (
                 inputs
-                | "Books" >> sum_by_epoch()
+                | "Accounts" >> sum_by_epoch()
                 | "Which" >> beam.Map(lambda it, given: (it[0], replace(it[1], **given[it[1].epoch])), given)
                 | "Estimate" >> beam.ParDo(EstimateEpochs([agreed], config.counting.max_error_fraction))
                 | "Histogram" >> beam.Values()

@@ -50,6 +50,7 @@ def test_a_command_collects_rarely_and_leaves_nothing_to_its_end() -> None:
     assert at_the_end
 
 
+@pytest.mark.thorough
 def test_a_run_collects_as_usual_what_it_makes(tmp_path: Path) -> None:
     agreed = REPOSITORY / "examples" / "minutes_in_app.yaml"
     made = ["--population", "syn", "--devices", "50", "--epochs", "1", "--output", str(tmp_path)]

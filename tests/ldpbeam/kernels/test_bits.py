@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ldpbeam.channels.channel import BitChannel
 from ldpbeam.kernels import bits as kernels
-from ldpbeam.simulators.words import RandomWords
+from ldpbeam.simulators.random_words import RandomWords
 from tests.reference.random_words import FULL, bit_words, randomised
 
 WIDTH = 4

@@ -15,13 +15,13 @@ from ldpbeam.collection.file import parse_collection
 from ldpbeam.estimates import nearest_shares
 from ldpbeam.over_time import results as results_module
 from ldpbeam.over_time import series as series_module
-from ldpbeam.over_time.combined import Combined, combined, difference, mean, trend
 from ldpbeam.over_time.compare import compare_epochs, together
 from ldpbeam.over_time.covariance import DrawnAnew, MemoErrors, errors_of
-from ldpbeam.over_time.results import Results, histories
+from ldpbeam.over_time.results import ResultsFolder, histories
 from ldpbeam.over_time.rollup import every, roll_up
-from ldpbeam.over_time.series import AnySeries, Row, Series, StoredSeries, series_of
+from ldpbeam.over_time.series import AnySeries, Series, SeriesRow, StoredSeries, series_of
 from ldpbeam.over_time.smooth import smooth
+from ldpbeam.over_time.weighted_sums import Combined, combined, difference, mean, trend
 from ldpbeam.sums import Groups
 from ldpbeam.sums.tables import answers
 
@@ -52,7 +52,7 @@ def made_up(seed: int = 3, epochs: np.ndarray = EPOCHS, k: int = K) -> Series:
 
 
 def in_file(series: Series) -> StoredSeries:
-    rows = (Row(*row) for row in zip(series.n, series.estimate, series.std_error, strict=True))
+    rows = (SeriesRow(*row) for row in zip(series.n, series.estimate, series.std_error, strict=True))
     made = series_of(series.epochs, rows, series.width, held=0)
     assert isinstance(made, StoredSeries)
     return made
@@ -75,6 +75,7 @@ QUESTIONS: dict[str, Callable[[AnySeries, MemoErrors | None, DrawnAnew | None], 
 }
 
 
+@pytest.mark.thorough(but=6)
 @pytest.mark.parametrize("name", list(COLLECTIONS))
 @pytest.mark.parametrize("question", list(QUESTIONS))
 def test_sums_over_epochs_are_the_same_in_pieces(
@@ -115,7 +116,7 @@ def test_the_smoother_is_the_same_in_pieces(name: str, monkeypatch: pytest.Monke
 def _in_memory(series: AnySeries) -> tuple[Series]:
     blocks = list(series.blocks())
     n, estimate, std_error = (
-        np.concatenate([getattr(block, part) for block in blocks]) for part in Row._fields
+        np.concatenate([getattr(block, part) for block in blocks]) for part in SeriesRow._fields
     )
     return (Series(series.epochs, n, estimate, std_error),)
 
@@ -148,7 +149,7 @@ def test_rows_blocks_and_pieces_of_a_file_are_those_of_memory(cells: int) -> Non
     some = np.array([True, False, True, True, False, True, True])
     for stored, held in ((in_file(series), series), (in_file(series).rows(some), series.rows(some))):
         (read,) = _in_memory(stored)
-        for part in ("epochs", *Row._fields):
+        for part in ("epochs", *SeriesRow._fields):
             np.testing.assert_array_equal(getattr(read, part), getattr(held, part))
         pieces = list(stored.pieces())
         assert all(piece.estimate.size <= max(cells, len(piece.epochs)) for piece in pieces)
@@ -201,7 +202,7 @@ def test_a_folder_is_read_alike_into_memory_and_into_a_file(
     collection, folder = run
     (wanted,) = histories(ldpbeam.read(folder))
     monkeypatch.setattr(results_module, "HELD", held)
-    (found,) = Results.of(folder).histories()
+    (found,) = ResultsFolder.of(folder).histories()
     assert isinstance(found.series, StoredSeries if held == 0 else Series)
     assert found.labels == wanted.labels == tuple(f"value-{place}" for place in range(K))
     np.testing.assert_array_equal(found.starts, wanted.starts)
@@ -216,7 +217,7 @@ def test_a_folder_is_read_alike_into_memory_and_into_a_file(
 
 def test_reports_of_an_epoch_without_an_estimate_are_not_behind_a_mean(run: tuple[Collection, Path]) -> None:
     collection, folder = run
-    (history,) = Results.of(folder).histories()
+    (history,) = ResultsFolder.of(folder).histories()
     assert isinstance(history.series, Series)
     history.series.estimate[1, 4] = np.nan
     (period,) = roll_up(history, every(7), errors_of(collection)[0])
@@ -229,9 +230,9 @@ def test_sums_of_values_are_the_same_from_a_file(
 ) -> None:
     """Sums are products of matrices, whose last bit depends on how many rows there are."""
     collection, folder = run
-    (wanted,) = Results.of(folder).histories()
+    (wanted,) = ResultsFolder.of(folder).histories()
     monkeypatch.setattr(results_module, "HELD", 0)
-    (found,) = Results.of(folder).histories()
+    (found,) = ResultsFolder.of(folder).histories()
     question = Groups({"few": [0, 1, 2], "rest": list(range(3, K))})
     first = answers(collection, wanted, question, every(4), rate)
     monkeypatch.setattr(series_module, "CELLS", 2 * K)
@@ -254,5 +255,5 @@ def test_attributes_share_the_memory_that_may_be_held(
     reports = ldpbeam.simulate(collection, ldpbeam.Index(np.zeros((500, 2), np.int64)), seed=1)
     pq.write_table(ldpbeam.estimate(collection, reports), tmp_path / "0.parquet")
     monkeypatch.setattr(results_module, "HELD", 4)
-    kinds = [type(one.series) for one in Results.of(tmp_path).histories()]
+    kinds = [type(one.series) for one in ResultsFolder.of(tmp_path).histories()]
     assert kinds == [Series, StoredSeries]

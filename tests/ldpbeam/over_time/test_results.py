@@ -20,7 +20,7 @@ from ldpbeam.over_time import DrawnAnew, Series, errors_of, mean
 from ldpbeam.over_time import results as results_module
 from ldpbeam.over_time import smooth as smoothing
 from ldpbeam.over_time.compare import compare_epochs, compare_runs, together
-from ldpbeam.over_time.results import History, Part, Results, histories
+from ldpbeam.over_time.results import History, Part, ResultsFolder, histories
 from ldpbeam.over_time.rollup import PLACES, every, roll_up
 from ldpbeam.over_time.significance import adjusted, normal_limit, p_values
 from ldpbeam.over_time.smooth import smooth
@@ -149,7 +149,7 @@ def same(one: History, other: History) -> bool:
 def test_parts_are_read_one_by_one_and_are_the_whole(results: Path, tmp_path: Path) -> None:
     """Series of the files are those of the whole table; files of several epochs, mixed, too."""
     table = ldpbeam.read(results)
-    (found,) = Results.of(results).histories()
+    (found,) = ResultsFolder.of(results).histories()
     assert same(found, only(table))
     mixed = table.take(np.random.default_rng(3).permutation(table.num_rows))
     half = table.num_rows // 2
@@ -160,7 +160,7 @@ def test_parts_are_read_one_by_one_and_are_the_whole(results: Path, tmp_path: Pa
     whole.mkdir()
     pq.write_table(mixed, whole / "all.parquet")
     assert ldpbeam.read(whole).equals(table)
-    (again,) = Results.of(whole).histories()
+    (again,) = ResultsFolder.of(whole).histories()
     assert same(again, found)
     last = mixed.filter(pa.compute.equal(mixed["epoch"], 9)).sort_by([("value", "descending")])
     backwards = only(last)
@@ -178,13 +178,18 @@ def test_only_the_parts_that_are_chosen_are_read(results: Path, monkeypatch: pyt
         yield from plain(part, among_others)
 
     monkeypatch.setattr(results_module, "_rows_of", watched)
-    (found,) = Results.of(results).histories(lambda parts: [p for p in parts if p.epoch in {2, 30}])
+    (found,) = ResultsFolder.of(results).histories(lambda parts: [p for p in parts if p.epoch in {2, 30}])
     assert read == [2, 30]
     assert found.series.epochs.tolist() == [2, 30]
-    assert all(part.usable for part in Results.of(results).parts)
+    assert all(part.usable for part in ResultsFolder.of(results).parts)
     # Tables come some thousands of rows at a time, whatever a file holds.
     monkeypatch.setattr(results_module, "_ROWS", 3)
-    assert [t.num_rows for t in Results.of(results).tables(Results.of(results).parts[:2])] == [3, 1, 3, 1]
+    assert [t.num_rows for t in ResultsFolder.of(results).tables(ResultsFolder.of(results).parts[:2])] == [
+        3,
+        1,
+        3,
+        1,
+    ]
 
 
 def test_whether_there_is_an_estimate_is_known_without_reading(
@@ -196,9 +201,9 @@ def test_whether_there_is_an_estimate_is_known_without_reading(
         table = table.set_column(place, table.schema.field(name), pa.nulls(4, pa.float64()))
     pq.write_table(table, tmp_path / "none.parquet")
     pq.write_table(estimates(collection, 2), tmp_path / "some.parquet")
-    assert [part.usable for part in Results.of(tmp_path).parts] == [False, True]
+    assert [part.usable for part in ResultsFolder.of(tmp_path).parts] == [False, True]
     pq.write_table(estimates(collection, 2), tmp_path / "some.parquet", write_statistics=False)
-    assert [part.usable for part in Results.of(tmp_path).parts] == [False, None]
+    assert [part.usable for part in ResultsFolder.of(tmp_path).parts] == [False, None]
 
 
 def test_roll_ups_by_number_week_and_month(results: Path, collection: Collection) -> None:

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from ldpbeam.channels.exact import log_above
-from ldpbeam.privacy.guarantee import Guarantee, Inputs
+from ldpbeam.privacy.guarantee import Guarantee, MemoisedInputs
 from ldpbeam.privacy.ledger import Ledger, fleet_ledger, remaining, total_cap, total_spent
 from ldpbeam.protocols import Parameters, protocol
 from ldpbeam.randomness import Randomness, ScriptedRandomness
 from ldpbeam.simulators.population.specs import ABSENT
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
-from ldpbeam.simulators.words import RandomWords
+from ldpbeam.simulators.random_words import RandomWords
 from tests.reference.channels import memo_key
 from tests.reference.settings import settings
 
@@ -66,7 +66,7 @@ def test_one_round_protocols_spend_with_every_report() -> None:
 
 
 def test_what_is_spent_is_rounded_up_and_what_remains_down() -> None:
-    guarantee = Guarantee(Fraction(2), Inputs.VALUES, Fraction(3), 5)
+    guarantee = Guarantee(Fraction(2), MemoisedInputs.VALUES, Fraction(3), 5)
     ledger = Ledger(guarantee).spend("a").spend("b").spend("a")
     assert ledger.spent == log_above(Fraction(9))
     assert Fraction(ledger.spent) + Fraction(ledger.remaining(4.0)) <= 4
@@ -78,8 +78,8 @@ def test_what_is_spent_is_rounded_up_and_what_remains_down() -> None:
 def test_collections_and_versions_add_up() -> None:
     """A new version has a memo of its own: the same input is spent again."""
     first, second = (
-        Guarantee(Fraction(2), Inputs.VALUES, Fraction(3), 5),
-        Guarantee(Fraction(2), Inputs.VALUES, Fraction(7), 2),
+        Guarantee(Fraction(2), MemoisedInputs.VALUES, Fraction(3), 5),
+        Guarantee(Fraction(2), MemoisedInputs.VALUES, Fraction(7), 2),
     )
     ledgers = [Ledger(first).spend(1), Ledger(first).spend(1), Ledger(second).spend(1)]
     assert total_spent(ledgers) >= log_above(Fraction(3)) * 2 + log_above(Fraction(7))
@@ -88,11 +88,11 @@ def test_collections_and_versions_add_up() -> None:
     assert remaining(ledgers, 10.0) == pytest.approx(10 - log(63), abs=1e-14)
     assert total_spent([]) == 0.0
     assert total_spent(ledgers[:1]) == ledgers[0].spent
-    assert total_cap([*ledgers, Ledger(Guarantee(Fraction(2), Inputs.NONE))]) == inf
+    assert total_cap([*ledgers, Ledger(Guarantee(Fraction(2), MemoisedInputs.NONE))]) == inf
 
 
 def test_a_ledger_neither_prints_its_inputs_nor_takes_more_than_there_are() -> None:
-    ledger = Ledger(Guarantee(Fraction(2), Inputs.VALUES, Fraction(3), 2)).spend(771)
+    ledger = Ledger(Guarantee(Fraction(2), MemoisedInputs.VALUES, Fraction(3), 2)).spend(771)
     assert "771" not in repr(ledger)
     with pytest.raises(ValueError, match="3 memoised inputs are more than the 2"):
         ledger.spend(1).spend(2)

@@ -142,6 +142,7 @@ SYMBOL_CASES = [
 ]
 
 
+@pytest.mark.thorough(but=4)
 @pytest.mark.parametrize(("name", "size", "inputs", "reports", "more"), SYMBOL_CASES)
 def test_symbol_losses_are_those_of_all_memos_sequences_and_reports(
     name: str, size: int, inputs: int, reports: int, more: dict[str, object]
@@ -214,6 +215,7 @@ def worst_of_all_bit_reports(losses: BitLosses, size: int, reports: int) -> Frac
     return found
 
 
+@pytest.mark.thorough(but=15)
 @pytest.mark.parametrize("name", ["l_sue", "l_osue", "l_oue", "l_soue", "rappor"])
 @pytest.mark.parametrize(("size", "reports"), [(2, 2), (2, 3), (2, 4), (3, 2), (3, 3), (4, 2)])
 def test_any_change_losses_of_unary_protocols_are_those_of_all_reports(

@@ -20,7 +20,7 @@ from ldpbeam.protocols.public_string import BinFlipPlus
 from ldpbeam.protocols.subset import Subset
 from ldpbeam.protocols.unary import Unary
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
-from ldpbeam.simulators.words import RandomWords
+from ldpbeam.simulators.random_words import RandomWords
 from tests.narrow import present
 from tests.reference.settings import Setting, frequency_settings
 

@@ -30,7 +30,7 @@ from ldpbeam.protocols.bit_flip import BitFlip, BucketBits
 from ldpbeam.protocols.public_string import BinFlipPlus
 from ldpbeam.randomness import FULL, Randomness, ScriptedRandomness
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
-from ldpbeam.simulators.words import RandomWords
+from ldpbeam.simulators.random_words import RandomWords
 from tests.conftest import FALSE_ALARM_SUITE, REPOSITORY
 from tests.reference.channels import cuts_of, outcomes, worst_ratio
 
@@ -345,6 +345,7 @@ CHECKED = [
 ]
 
 
+@pytest.mark.thorough(but=12)
 @pytest.mark.parametrize("b,d,epsilon", CHECKED)
 def test_one_wrong_report_is_found_wherever_it_stands(b: int, d: int, epsilon: float) -> None:
     """In the first and the last report of every piece that is checked at once, and beside them.
@@ -384,6 +385,7 @@ def test_one_wrong_report_is_found_wherever_it_stands(b: int, d: int, epsilon: f
     assert set(seen) == expected
 
 
+@pytest.mark.thorough(but=12)
 @pytest.mark.parametrize("b,d,epsilon", CHECKED)
 def test_many_wrong_reports_have_the_codes_of_the_decoder(b: int, d: int, epsilon: float) -> None:
     """Reports of every fault at random places, beginnings of the whole, and none at all."""

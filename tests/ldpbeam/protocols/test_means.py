@@ -33,7 +33,7 @@ from ldpbeam.randomness import FULL, Randomness, ScriptedRandomness
 from ldpbeam.simulators.deliver.simulate import simulate
 from ldpbeam.simulators.population.specs import population
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
-from ldpbeam.simulators.words import RandomWords
+from ldpbeam.simulators.random_words import RandomWords
 from tests.conftest import FALSE_ALARM_SUITE
 from tests.narrow import of_kind, present
 from tests.pipelines.running import execute
@@ -724,6 +724,7 @@ def test_whole_numbers_are_exact() -> None:
 # --- end to end
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("name", "chosen"),
     [

@@ -14,7 +14,7 @@ from ldpbeam.collection.file import parse_collection
 from ldpbeam.errors import CollectionError
 from ldpbeam.protocols import PROTOCOLS, LocalProtocol, Parameters
 from ldpbeam.protocols.attributes.allocate import ALLOCATIONS
-from ldpbeam.protocols.parameters import LEVELS, PARAMETER_KEYS, Kind
+from ldpbeam.protocols.parameters import LEVELS, PARAMETER_KEYS, ParameterKind
 from ldpbeam.wire import collection_pb2
 from tests.conftest import REPOSITORY
 from tests.reference.settings import Setting, settings
@@ -51,7 +51,7 @@ def test_what_a_protocol_takes_stands_in_the_table(kind: type[LocalProtocol[Any]
     for name in kind.PARAMETERS:
         assert PARAMETER_KEYS[name].default is None
     for name in kind.OPTIONAL:
-        assert PARAMETER_KEYS[name].kind is not Kind.LEVEL
+        assert PARAMETER_KEYS[name].kind is not ParameterKind.LEVEL
 
 
 @pytest.mark.parametrize("setting", list(settings((9,))), ids=str)
@@ -67,7 +67,12 @@ def test_what_a_protocol_resolves_stands_in_the_table(setting: Setting) -> None:
 def test_the_page_has_every_key_as_the_table_has_it() -> None:
     page = (REPOSITORY / "docs" / "collections.md").read_text("utf-8")
     rows = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", page.split("### `domain`")[0], re.MULTILINE))
-    kinds = {Kind.LEVEL: "number", Kind.NUMBER: "number", Kind.INTEGER: "integer", Kind.CHOICE: "text"}
+    kinds = {
+        ParameterKind.LEVEL: "number",
+        ParameterKind.NUMBER: "number",
+        ParameterKind.INTEGER: "integer",
+        ParameterKind.CHOICE: "text",
+    }
     for name, key in PARAMETER_KEYS.items():
         written, default, rule, example = rows[name].split(" | ")
         assert written == (f"`{key.word}` or integer" if key.word else kinds[key.kind])

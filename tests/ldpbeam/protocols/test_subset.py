@@ -15,7 +15,7 @@ from ldpbeam.protocols import PROTOCOLS, Parameters, protocol
 from ldpbeam.protocols.subset import Subset
 from ldpbeam.randomness import FULL
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
-from ldpbeam.simulators.words import RandomWords
+from ldpbeam.simulators.random_words import RandomWords
 from tests.conftest import FALSE_ALARM_SUITE
 
 LEVELS = (0.1, 0.5, 1.0, 2.0, 3.0, 5.0)

@@ -20,7 +20,7 @@ from ldpbeam.protocols.estimator import EVERYONE
 from ldpbeam.protocols.local_hash import LocalHash
 from ldpbeam.protocols.part_estimator import PartEstimator
 from ldpbeam.protocols.sum_laws import HashedSymbol
-from ldpbeam.sums.errors import Drawing, SumErrors, sum_errors
+from ldpbeam.sums.sum_errors import DrawingError, SumErrors, sum_errors
 from tests.ldpbeam.over_time import test_covariance as memo
 
 ONE, TWO = Parameters(epsilon=1.0), Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0)
@@ -450,7 +450,7 @@ def test_estimates_that_do_not_add_up_to_one() -> None:
         law = built.estimator.sum_law(weights(4))
         assert law.noise(frequency + 0.02) == pytest.approx(law.noise(frequency))
         assert law.noise(frequency) == pytest.approx(law.conditional @ frequency)
-        drawn = Drawing(weights(4), 0.0, 1.0)
+        drawn = DrawingError(weights(4), 0.0, 1.0)
         mean = weights(4) @ frequency
         assert drawn.of_weights(frequency + 0.02) == pytest.approx(weights(4) ** 2 @ frequency - mean**2)
         # Beyond any fleet it ends at what a fleet can have.

@@ -183,11 +183,17 @@ def test_what_looks_like_an_entry_inside_a_damaged_one_breaks_nothing() -> None:
     """Devices choose ids and payloads: an entry in a payload may be read, but only if a run could read it."""
     one = columns(range(3))
     misfit = report_pb2.ReportBatch(digest=1, count=2, report_ids=[1, 2], payloads=b"xyz")
+    nobody = report_pb2.ReportBatch(digest=1, payloads=b"xy")
+    endless = report_pb2.ReportBatch(digest=1, count=1 << 61)  # 8 times that is 0 in 64 bits
+    more = report_pb2.ReportBatch(digest=1, count=2, report_ids=[1], payloads=b"x")
     for inner, readable in (
         (journal.entry(7, [one]), True),
         (journal._framed_entry(7, b"no batches at all"), False),
         (journal._framed_entry(7, codec.framed(report_pb2.ReportBatch(count=3).SerializeToString())), False),
         (journal._framed_entry(7, codec.framed(report_pb2.ReportBatch(digest=1).SerializeToString())), False),
+        (journal._framed_entry(7, codec.framed(nobody.SerializeToString())), False),
+        (journal._framed_entry(7, codec.framed(endless.SerializeToString())), False),
+        (journal._framed_entry(7, codec.framed(more.SerializeToString())), False),
         (journal._framed_entry(7, codec.framed(misfit.SerializeToString())), False),
         (journal._framed_entry(7, codec.framed(report_pb2.Report(payload=b"x").SerializeToString())), False),
     ):
@@ -199,6 +205,22 @@ def test_what_looks_like_an_entry_inside_a_damaged_one_breaks_nothing() -> None:
         assert found.whole[-1][0] == 6
         assert len(found.whole) == 1 + readable
         assert journal.file_content(found.whole)
+
+
+def test_behind_damage_each_entry_must_be_readable_and_not_the_first_alone() -> None:
+    """In a damaged entry stand two that a device chose, one behind the other; a run could read the first."""
+    one = columns(range(3))
+    first = journal.entry(7, [one])
+    payload = first + journal._framed_entry(8, b"no batches at all")
+    outer = journal.entry(
+        5, [ReportColumns(DIGEST, 0, np.array([9], np.uint64), np.array([[*payload]], np.uint8))]
+    )
+    assert payload in outer
+    content = outer[:8] + bytes([outer[8] ^ 1]) + outer[9:]  # another length
+    found = journal.read_entries(content + journal.entry(6, [one]))
+    assert [second for second, _ in found.whole] == [7, 6]
+    assert found.damaged == len(content) - len(first)
+    assert journal.file_content(found.whole)
 
 
 def test_a_damaged_length_does_not_take_the_search_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -354,7 +354,7 @@ def test_latest_is_the_newest_revision_of_each_epoch(done: Path) -> None:
 # --- disks
 
 
-@pytest.mark.thorough(but=3)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("number", "code"),
     [(errno.ENOSPC, "E-DISK-FULL"), (errno.EDQUOT, "E-DISK-FULL"), (errno.EROFS, "E-DISK-DENIED")],
@@ -410,6 +410,7 @@ def test_a_page_that_cannot_be_written_leaves_nothing(done: Path, monkeypatch: p
 # --- the end of the calendar
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("lateness", [0, 2 * 86400, (1 << 32) - 1])
 def test_the_last_planned_epoch_can_be_counted(tmp_path: Path, lateness: int) -> None:
     """Its close would lie in the year 10000; a report of it is counted like any other."""

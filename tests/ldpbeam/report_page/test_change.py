@@ -26,7 +26,7 @@ from ldpbeam.protocols.part_estimator import PartEstimator
 from ldpbeam.report_page.estimates import Snapshot
 from ldpbeam.report_page.significance import FALSE_ALARM, Standing, changed, discoveries
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
-from ldpbeam.simulators.words import RandomWords
+from ldpbeam.simulators.random_words import RandomWords
 
 Deal = Callable[[np.ndarray, int, int, np.random.Generator], np.ndarray]
 

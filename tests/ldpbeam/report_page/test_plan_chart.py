@@ -23,7 +23,13 @@ NEEDS = [
 _SVG = "{http://www.w3.org/2000/svg}"
 
 
-@pytest.fixture(scope="module", params=NEEDS, ids=["frequencies", "mean"])
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(NEEDS[0], id="frequencies"),
+        pytest.param(NEEDS[1], id="mean", marks=pytest.mark.thorough),
+    ],
+)
 def plan(request: pytest.FixtureRequest) -> Plan:
     return make_plan(request.param)
 
@@ -95,6 +101,7 @@ def test_the_chart_names_what_it_shows(plan: Plan, drawn: str) -> None:
     assert "http" not in drawn.replace("http://www.w3.org/2000/svg", "")
 
 
+@pytest.mark.thorough
 def test_where_nothing_is_possible_the_chart_is_empty() -> None:
     """Lines are left out that miss a need other than the error; there may be none."""
     plan = make_plan(replace(NEEDS[0], values=360, bits=1))

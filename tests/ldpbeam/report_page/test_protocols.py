@@ -39,7 +39,7 @@ from ldpbeam.simulators.deliver.simulate import simulate
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.population.joint import joint_population
 from ldpbeam.simulators.population.specs import population
-from ldpbeam.simulators.words import RandomWords
+from ldpbeam.simulators.random_words import RandomWords
 from tests.ldpbeam.report_page.reader import Reader, harmless
 from tests.narrow import present
 from tests.pipelines.running import execute, write

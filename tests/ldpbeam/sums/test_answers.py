@@ -24,10 +24,10 @@ from ldpbeam.over_time.series import Series
 from ldpbeam.protocols import Parameters, protocol
 from ldpbeam.protocols.part_estimator import PartEstimator
 from ldpbeam.sums import Cumulative, Groups, Mean, Quantiles
-from ldpbeam.sums.errors import sum_errors
 from ldpbeam.sums.quantiles import isotonic, quantile
 from ldpbeam.sums.quantity import MOST_STEPS, cumulative, of_groups, of_mean
 from ldpbeam.sums.series import errors_of_sums, history_of_sums
+from ldpbeam.sums.sum_errors import sum_errors
 from tests.conftest import FALSE_ALARM_SUITE, REPOSITORY
 from tests.narrow import of_kind
 
@@ -402,7 +402,7 @@ def test_what_cannot_be_pooled() -> None:
     assert {(row["estimate"], row["ci_low"], row["collections"]) for row in rows} == {(None, None, 1)}
 
 
-@pytest.mark.parametrize("module", ["ldpbeam.sums.front", "ldpbeam.sums.pooled"])
+@pytest.mark.parametrize("module", ["ldpbeam.sums.front", "ldpbeam.sums.pooling"])
 def test_docstrings_hold(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(REPOSITORY)
     found = doctest.testmod(importlib.import_module(module))

@@ -12,8 +12,8 @@ from ldpbeam.over_time import DrawnAnew, Series, difference, mean
 from ldpbeam.protocols import Parameters, protocol
 from ldpbeam.protocols.part_estimator import PartEstimator
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
-from ldpbeam.simulators.words import RandomWords
-from ldpbeam.sums.errors import SumErrors, sum_errors
+from ldpbeam.simulators.random_words import RandomWords
+from ldpbeam.sums.sum_errors import SumErrors, sum_errors
 from tests.conftest import FALSE_ALARM_SUITE
 
 Z = norm.ppf(0.975)

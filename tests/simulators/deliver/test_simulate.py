@@ -23,7 +23,7 @@ from ldpbeam.simulators.deliver.files import FORMATS, Format
 from ldpbeam.simulators.deliver.simulate import simulate
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.population.specs import ABSENT, Population, population
-from ldpbeam.simulators.words import RandomWords
+from ldpbeam.simulators.random_words import RandomWords
 from ldpbeam.wire import codec
 from tests.narrow import present
 

@@ -20,7 +20,7 @@ from ldpbeam.collection.epochs import Epochs, parse_duration, parse_instant
 from ldpbeam.simulators.population.panel import epoch_of_text
 from ldpbeam.simulators.population.specs import Panel, Population, population
 from ldpbeam.simulators.population.tables import read_columns
-from ldpbeam.simulators.words import RandomWords
+from ldpbeam.simulators.random_words import RandomWords
 from tests.reference import values as reference
 
 FALSE_ALARM = 1e-9

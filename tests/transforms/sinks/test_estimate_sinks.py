@@ -38,7 +38,7 @@ from ldpbeam.histogram import TOO_MANY_ERRORS, EpochHistogram, estimate_epoch, m
 from ldpbeam.pipelines.deploy.bigquery import FOLDER, generated
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.population.joint import joint_population
-from ldpbeam.simulators.words import RandomWords
+from ldpbeam.simulators.random_words import RandomWords
 from ldpbeam.support import Support
 from ldpbeam.tables import epoch_table, estimates_schema, fixed_columns
 from ldpbeam.transforms.sinks import Outputs

@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ldpbeam.reports import Admission, admit_rows
-from ldpbeam.transforms.sources.chunks import BadSource, Chunk, ReadLimits, Table
+from ldpbeam.transforms.sources.chunks import BadSource, Chunk, ReadLimits, ReportTable
 from ldpbeam.transforms.sources.files import ReadFiles
 from ldpbeam.transforms.sources.parquet import believed
 from ldpbeam.transforms.stages.reports import ACCOUNTING, REJECTED, AdmitPieces
@@ -199,7 +199,7 @@ def test_rows_of_a_table_keep_their_places(tmp_path: Path) -> None:
     done = Admission()
     bad = []
     for element in ReadFiles().process(str(tmp_path / "in")):
-        if isinstance(element, Table):
+        if isinstance(element, ReportTable):
             admit_rows(of_kind(Rows, element.rows), {AGREED.digest: AGREED}, element.source, done)
         else:
             assert isinstance(element, BadSource)
@@ -220,7 +220,7 @@ def test_rows_beside_nulls_are_the_ones_that_were_sent(tmp_path: Path, missing: 
     }
     pq.write_table(pa.table(columns), tmp_path / "in")
     (rows,) = (
-        of_kind(Rows, e.rows) for e in ReadFiles().process(str(tmp_path / "in")) if isinstance(e, Table)
+        of_kind(Rows, e.rows) for e in ReadFiles().process(str(tmp_path / "in")) if isinstance(e, ReportTable)
     )
     kept = [i for i in range(6) if i not in missing]
     assert rows.place.tolist() == rows.epoch.tolist() == kept
@@ -249,9 +249,9 @@ def test_a_bomb_is_cut_at_the_ratio(tmp_path: Path) -> None:
 
 def test_what_is_no_regular_file_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pipe, a socket, a device, a folder, a link to nothing: one record each, at once."""
-    from ldpbeam.transforms.sources import stored
+    from ldpbeam.transforms.sources import stored_file
 
-    monkeypatch.setattr(stored, "_FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(stored_file, "_FIRST_PAUSE", 0.0)
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "nothing").symlink_to(tmp_path / "gone")
     with socket.socket(socket.AF_UNIX) as listening:
@@ -266,21 +266,21 @@ def test_a_storage_that_fails_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     """Two failures in a row are nothing; a third is a file that cannot be read, not one that is damaged."""
-    from ldpbeam.transforms.sources import stored
+    from ldpbeam.transforms.sources import stored_file
 
     path = tmp_path / "in"
     path.write_bytes(valid(kind))
     wanted = read(path)
     failures = iter([True, True, False] * 1000)
-    real = stored.StoredFile._here
+    real = stored_file.StoredFile._here
 
-    def failing(self: stored.StoredFile) -> object:
+    def failing(self: stored_file.StoredFile) -> object:
         if next(failures):
             raise OSError(5, "Input/output error")
         return real(self)
 
-    monkeypatch.setattr(stored, "_FIRST_PAUSE", 0.0)
-    monkeypatch.setattr(stored.StoredFile, "_here", failing)
+    monkeypatch.setattr(stored_file, "_FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(stored_file.StoredFile, "_here", failing)
     assert read(path) == wanted
     failures = iter([False] * 2 + [True] * 1000)
     assert read(path)[1]["unreadable_file"] == 1
@@ -289,7 +289,7 @@ def test_a_storage_that_fails_is_tried_again(
 
 def test_a_store_that_gives_a_little_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory is filled all the same; where it fails halfway, it is filled anew from where that began."""
-    from ldpbeam.transforms.sources import stored
+    from ldpbeam.transforms.sources import stored_file
 
     class Little(BytesIO):
         calls = 0
@@ -300,11 +300,11 @@ def test_a_store_that_gives_a_little_at_a_time(tmp_path: Path, monkeypatch: pyte
                 raise OSError(5, "Input/output error")
             return super().readinto(memoryview(buffer)[:7])
 
-    monkeypatch.setattr(stored, "_FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(stored_file, "_FIRST_PAUSE", 0.0)
     path, content = tmp_path / "in", bytes(range(100))
     path.write_bytes(content)
     monkeypatch.setattr(FileSystems, "open", lambda *_, **__: Little(content))
-    with stored.StoredFile(str(path), 2) as file:
+    with stored_file.StoredFile(str(path), 2) as file:
         file.seek(3)
         buffer = bytearray(90)
         assert file.readinto(buffer) == 90

@@ -16,7 +16,7 @@ import pytest
 from ldpbeam.reports import Admission, Written, admit_even_rows, admit_rows
 from ldpbeam.transforms.sources import parquet
 from ldpbeam.transforms.sources.arrow_columns import even_payloads
-from ldpbeam.transforms.sources.chunks import BadSource, Table
+from ldpbeam.transforms.sources.chunks import BadSource, ReportTable
 from ldpbeam.transforms.sources.files import ReadFiles
 from ldpbeam.transforms.sources.parquet_headers import (
     TooLarge,
@@ -26,7 +26,7 @@ from ldpbeam.transforms.sources.parquet_headers import (
     pages_of,
     row_groups,
 )
-from ldpbeam.transforms.sources.stored import StoredFile
+from ldpbeam.transforms.sources.stored_file import StoredFile
 from ldpbeam.wire.codec import EvenRows
 from tests.reference import parquet_headers as slow
 from tests.transforms.sources.test_files import AGREED, WIDTH, mutated
@@ -191,7 +191,7 @@ def everything(path: Path, allowed: int | None = None) -> list[Any]:
     else:
         elements = parquet.read_tables(str(path), StoredFile(str(path), 1), allowed, None, {})
     for element in elements:
-        if isinstance(element, Table):
+        if isinstance(element, ReportTable):
             rows = element.each()
             for i in range(rows.digest.size):
                 at, length = rows.payload_at[i], rows.payload_length[i]

@@ -16,7 +16,7 @@ from pyarrow.parquet import encryption
 
 from ldpbeam.errors import Reason
 from ldpbeam.transforms.sources import parquet
-from ldpbeam.transforms.sources.chunks import BadSource, Table
+from ldpbeam.transforms.sources.chunks import BadSource, ReportTable
 from ldpbeam.transforms.sources.files import ReadFiles
 from ldpbeam.transforms.sources.report_columns import in_folders
 from tests.reference import report_columns as slow
@@ -158,7 +158,7 @@ def test_rows_are_those_of_the_reference(tmp_path: Path, seed: int) -> None:
     assert sum(one.count for one in bad) == expected.count(None)
 
 
-def table(**changed: Any) -> pa.Table:
+def table(**changed: Any) -> pa.ReportTable:
     """Three sound rows, apart from the columns given; without those that are None."""
     columns = {
         "digest": pa.array([1, 2, 3], pa.uint64()),
@@ -169,7 +169,7 @@ def table(**changed: Any) -> pa.Table:
     return pa.table({name: column for name, column in columns.items() if column is not None})
 
 
-WRONG: dict[str, tuple[Callable[[], pa.Table], str]] = {
+WRONG: dict[str, tuple[Callable[[], pa.ReportTable], str]] = {
     "capitals": (
         lambda: table().rename_columns(["Digest", "EPOCH", "ReportId", "pay-load"]),
         "must be called",
@@ -203,7 +203,9 @@ WRONG: dict[str, tuple[Callable[[], pa.Table], str]] = {
     ),
     "missing": (lambda: table(digest=None), "there is no column digest"),
     "twice": (
-        lambda: pa.Table.from_arrays([*table().columns, table()["epoch"]], [*table().column_names, "epoch"]),
+        lambda: pa.ReportTable.from_arrays(
+            [*table().columns, table()["epoch"]], [*table().column_names, "epoch"]
+        ),
         "epoch is there 2 times",
     ),
     "digits lost": (lambda: table(digest=pa.array([1.0, 2.0**53, 3.0])), "digest is DOUBLE"),
@@ -325,7 +327,9 @@ def test_decimals_may_be_bytes_of_any_length(
     # Each row may have the longest value of the dictionary, so few are decoded together.
     monkeypatch.setattr(parquet, "BYTES_AT_ONCE", 1000)
     sizes = [
-        len(one.rows.digest) for one in ReadFiles().process(str(tmp_path / "in")) if isinstance(one, Table)
+        len(one.rows.digest)
+        for one in ReadFiles().process(str(tmp_path / "in"))
+        if isinstance(one, ReportTable)
     ]
     assert (max(sizes) < 20) == dictionary
     assert sum(sizes) == count - 40

@@ -27,7 +27,7 @@ from ldpbeam.simulators.deliver.files import write_reports
 from ldpbeam.support import Support, UncountedReports
 from ldpbeam.transforms.stages import counts_on_disk
 from ldpbeam.transforms.stages.count_windows import counter
-from ldpbeam.transforms.stages.counts_on_disk import CountsOnDisk, CountWithSpill, Waiting, WaitingCoder
+from ldpbeam.transforms.stages.counts_on_disk import CountsOnDisk, CountWithSpill, WaitingCoder, WaitingCount
 from ldpbeam.transforms.stages.support import CountCollection, CountSupportOfEach
 from tests.pipelines.running import collection, execute
 
@@ -60,7 +60,7 @@ def with_spill(folder: Path, *collections: Collection) -> CountWithSpill:
     return CountWithSpill(CountSupportOfEach(collections), str(folder))
 
 
-def travelled(waiting: Waiting) -> Waiting:
+def travelled(waiting: WaitingCount) -> WaitingCount:
     coder = WaitingCoder()
     return coder.decode(coder.encode(waiting))
 
@@ -75,7 +75,7 @@ def test_the_place_of_counts_travels_in_their_stead(tmp_path: Path) -> None:
     batch = values(WIDE, 50, 1)
     waiting = count.compact(count.add_input(count.create_accumulator(), Parts([batch])))
     assert len(coder.encode(waiting)) == coder.estimate_size(waiting) < 300
-    merged = count.merge_accumulators([Waiting(), travelled(waiting), Waiting()])
+    merged = count.merge_accumulators([WaitingCount(), travelled(waiting), WaitingCount()])
     output = count.extract_output(merged)
     assert isinstance(output, CountsOnDisk)
     assert len(pickle.dumps(output)) < 500
@@ -94,12 +94,12 @@ def test_small_accumulators_and_none_are_in_no_file(tmp_path: Path) -> None:
     assert travelled(count.compact(empty)).counts is None
     assert coder.estimate_size(empty) == len(coder.encode(empty)) == 1
     assert count.merge_accumulators([]).counts is None
-    assert count.merge_accumulators([empty, Waiting()]).counts is None
+    assert count.merge_accumulators([empty, WaitingCount()]).counts is None
     assert count.extract_output(empty) is None
     batch = values(few, 0, 1)
     waiting = travelled(count.compact(count.add_input(empty, Parts([batch]))))
     assert coder.estimate_size(waiting) >= len(coder.encode(waiting))
-    assert count.extract_output(count.merge_accumulators([waiting, Waiting()])) == counted(few, [batch])
+    assert count.extract_output(count.merge_accumulators([waiting, WaitingCount()])) == counted(few, [batch])
     assert not (tmp_path / "new").exists()
 
 
@@ -125,7 +125,7 @@ def test_order_room_and_merges_do_not_matter(
         patched.setattr("ldpbeam.support.LARGE_TABLE", 1 << 17)
         count = with_spill(folder, WIDE, HASHED)
         batches = [values(agreed, n, seed) for seed, (_, n) in enumerate(sizes)]
-        table: dict[int, Waiting] = {}
+        table: dict[int, WaitingCount] = {}
         for (key, _), batch in zip(sizes, batches, strict=True):
             waiting = table.pop(key, None) or count.create_accumulator()
             table[key] = count.add_input(waiting, Parts([batch]))
@@ -298,7 +298,7 @@ def test_no_table_of_counts_is_sent_between_steps(
     sent: list[int] = []
     encode, reduce = WaitingCoder.encode, Support.__reduce__
 
-    def encoded(coder: WaitingCoder, waiting: Waiting) -> bytes:
+    def encoded(coder: WaitingCoder, waiting: WaitingCount) -> bytes:
         found = encode(coder, waiting)
         sent.append(len(found))
         return found
@@ -323,7 +323,7 @@ def test_files_of_counts_go_with_a_run_that_fails(tmp_path: Path, monkeypatch: p
     extract = CountWithSpill.extract_output
     taken: list[Path] = []
 
-    def and_then(count: CountWithSpill, waiting: Waiting) -> Any:
+    def and_then(count: CountWithSpill, waiting: WaitingCount) -> Any:
         found = extract(count, waiting)
         assert isinstance(found, CountsOnDisk)
         taken.append(Path(found.path))

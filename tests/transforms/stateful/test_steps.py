@@ -37,7 +37,7 @@ from ldpbeam.transforms.coders import ReportColumnsCoder, SupportCoder
 from ldpbeam.transforms.stateful import count_shard
 from ldpbeam.transforms.stateful.count_shard import FORGET_AFTER, CountShard, ShardState
 from ldpbeam.transforms.stateful.state import ShardCount, read_state, write_state
-from ldpbeam.transforms.stateful.sum_shards import EpochState, SumShards
+from ldpbeam.transforms.stateful.sum_shards import SummedEpoch, SumShards
 from tests.conftest import REPOSITORY
 from tests.narrow import present
 from tests.pipelines.running import collection, execute, fleet, found_support, with_duplicates, write
@@ -944,7 +944,7 @@ def test_other_shards_or_parts_do_not_find_the_state_of_these() -> None:
         }
 
     shared = steps() & steps(shard_bits=2) | steps() & steps(deduplicate=False)
-    assert shared == {"Collect/OtherBooks/Sum/Sum"}
+    assert shared == {"Collect/Unattributed/Sum/Sum"}
 
 
 def test_another_collection_leaves_state_as_it_is() -> None:
@@ -991,7 +991,7 @@ def test_state_is_read_by_name() -> None:
     cells = Cells()
     cells.state.write(b'{"version": 2, "counted_at": 5, "later": [1]}')
     assert read_state(cells.state, ShardState) == ShardState(counted_at=5)
-    for kept in (ShardState(1, 2, True, 3, 4, 5), EpochState(counts={3: 4}, entries=Counter(a=1))):
+    for kept in (ShardState(1, 2, True, 3, 4, 5), SummedEpoch(counts={3: 4}, entries=Counter(a=1))):
         write_state(cells.state, kept)
         assert read_state(cells.state, type(kept)) == kept
 

@@ -13,10 +13,10 @@ import pytest
 
 from ldpbeam.audit.audit import audit
 from ldpbeam.audit.checks.faults import FAULTS, MEASURED, Fault, unseen, warning
-from ldpbeam.audit.checks.outcome import Outcome
+from ldpbeam.audit.checks.outcome import AuditOutcome
 from ldpbeam.audit.client.clients import PythonClient
 from ldpbeam.audit.client.draws import plan_of
-from ldpbeam.audit.standard import QUICK_DRAWS, one_collection
+from ldpbeam.audit.standard_collections import QUICK_DRAWS, one_collection
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.collection.participation import Participation
@@ -33,7 +33,7 @@ def collection(fault: str, protocol: str) -> Collection:
     return replace(found, participation=Participation(1, 8), epochs=Epochs(86400, 0, 8))
 
 
-def audited(kind: type[Plain], asked: Collection, draws: int, folder: Path) -> Outcome:
+def audited(kind: type[Plain], asked: Collection, draws: int, folder: Path) -> AuditOutcome:
     return audit(PythonClient(asked, PlainMaker(kind), folder), asked, plan_of(draws))
 
 

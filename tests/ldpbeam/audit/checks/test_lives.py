@@ -10,9 +10,9 @@ import pytest
 
 from ldpbeam.audit.audit import audit
 from ldpbeam.audit.checks.lives import lives_of
-from ldpbeam.audit.checks.outcome import Check, Outcome
+from ldpbeam.audit.checks.outcome import AuditOutcome, Check
 from ldpbeam.audit.client.clients import Maker, Memoised, PythonClient
-from ldpbeam.audit.client.draws import Plan
+from ldpbeam.audit.client.draws import DrawPlan
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
@@ -33,8 +33,8 @@ GRR = few("grr", 2, 5, epsilon=1.0)
 LGRR = few("l_grr", 2, 5, epsilon_longitudinal=3.0, epsilon_first=2.5)
 
 
-def audited(maker: Maker, collection: Collection, folder: Path, draws: int = 1000) -> Outcome:
-    return audit(PythonClient(collection, maker, folder), collection, Plan(draws), FALSE_ALARM)
+def audited(maker: Maker, collection: Collection, folder: Path, draws: int = 1000) -> AuditOutcome:
+    return audit(PythonClient(collection, maker, folder), collection, DrawPlan(draws), FALSE_ALARM)
 
 
 class Few(Small):
@@ -148,7 +148,7 @@ BUGS = [
 ]
 
 
-@pytest.mark.thorough(but=3)
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize(
     ("kind", "collection", "checks", "said"), BUGS, ids=lambda one: getattr(one, "__name__", "")
 )

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from ldpbeam.audit.audit import audit
-from ldpbeam.audit.checks.outcome import Check, Outcome
-from ldpbeam.audit.client.clients import History
-from ldpbeam.audit.client.draws import Plan
+from ldpbeam.audit.checks.outcome import AuditOutcome, Check
+from ldpbeam.audit.client.clients import ClientHistory
+from ldpbeam.audit.client.draws import DrawPlan
 from ldpbeam.audit.client.external import ExternalClient
 from ldpbeam.collection.file import load_collection, parse_collection
 from ldpbeam.errors import UsageError
 from tests.conftest import REPOSITORY
 
-PLAN = Plan(draws=1200, lasting=60, swept=(32, 10))
+PLAN = DrawPlan(draws=1200, lasting=60, swept=(32, 10))
 
 ONE = """
 name: asked
@@ -49,12 +49,14 @@ def command(file: Path, broken: str = "") -> str:
     return f"{sys.executable} {REPOSITORY}/tests/ldpbeam/audit/line_client.py {file} {broken}"
 
 
-def audited(file: Path, broken: str = "") -> Outcome:
+def audited(file: Path, broken: str = "") -> AuditOutcome:
     with ExternalClient(command(file, broken), load_collection(file)) as client:
         return audit(client, load_collection(file), PLAN, 1e-9)
 
 
-@pytest.mark.parametrize("text", [ONE, SEVERAL], ids=["one", "several"])
+@pytest.mark.parametrize(
+    "text", [pytest.param(ONE, id="one"), pytest.param(SEVERAL, id="several", marks=pytest.mark.thorough)]
+)
 def test_an_honest_client_passes(file: Path, text: str) -> None:
     file.write_text(text)
     outcome = audited(file)
@@ -66,6 +68,7 @@ def test_an_honest_client_passes(file: Path, text: str) -> None:
     assert len(outcome.left_out) == 2
 
 
+@pytest.mark.thorough
 def test_a_client_that_reports_another_value_is_found(file: Path) -> None:
     assert Check.MATCH in audited(file, "truth").failed
 
@@ -91,9 +94,9 @@ def test_a_client_that_cannot_be_audited_is_an_error(file: Path, broken: str, sa
 
 def test_a_client_that_hangs_is_ended(file: Path) -> None:
     with ExternalClient(command(file, "hangs"), load_collection(file), patience=20.0) as client:
-        client._patience = 0.5 if client.reports([History([1], [0])])[0][0] else 0.0
+        client._patience = 0.5 if client.reports([ClientHistory([1], [0])])[0][0] else 0.0
         with pytest.raises(UsageError, match="has not answered for"):
-            client.reports([History([1], [0])])
+            client.reports([ClientHistory([1], [0])])
 
 
 @pytest.mark.parametrize("wrong", ["no-such-program-anywhere", "", "'unbalanced"])
@@ -106,6 +109,6 @@ def test_a_command_that_cannot_be_started_is_an_error(wrong: str) -> None:
 def test_many_lines_at_once_do_not_block(file: Path) -> None:
     """More than pipes hold, in both directions."""
     with ExternalClient(command(file), load_collection(file)) as client:
-        answers = client.reports([History([1] * 400, range(400))] * 60)
+        answers = client.reports([ClientHistory([1] * 400, range(400))] * 60)
     assert len(answers) == 60
     assert all(message is not None for row in answers for message in row)

@@ -13,7 +13,7 @@ from scipy.stats import binom
 from ldpbeam.audit.audit import audit
 from ldpbeam.audit.checks.outcome import Bound, Check, Match, Rule, judge
 from ldpbeam.audit.client.clients import Memoised, PythonClient
-from ldpbeam.audit.client.draws import Plan
+from ldpbeam.audit.client.draws import DrawPlan
 from ldpbeam.audit.law.bound import least_bound, level_bound, lower_limit, two_sided, upper_limit
 from tests.ldpbeam.audit.collections import of
 from tests.narrow import present
@@ -80,7 +80,7 @@ def test_bounds_reach_98_percent_at_a_million_draws_and_more() -> None:
 def test_a_drawn_bound_is_at_least_what_theory_gives(tmp_path: Path) -> None:
     """For the number of draws of this test; missed with a probability of 1e-9 per bound."""
     collection = of("grr", size=2)
-    plan = Plan(draws=20_000, lasting=20, swept=(4, 4), forked=8, pairs=8)
+    plan = DrawPlan(draws=20_000, lasting=20, swept=(4, 4), forked=8, pairs=8)
     found = audit(PythonClient(collection, Memoised("stored"), tmp_path), collection, plan, 1e-9)
     support = present(collection.protocol.estimator.support)
     p, q = float(support.own), float(support.other)

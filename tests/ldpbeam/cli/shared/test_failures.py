@@ -105,6 +105,7 @@ def test_the_cause_is_looked_for() -> None:
     assert found.code == "E-DISK-FAILED"
 
 
+@pytest.mark.thorough
 def test_an_expansion_service_that_is_not_there(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "ldpbeam", "run", "--runner", "FlinkRunner", "--dry_run"]
     command += ["--collection", str(REPOSITORY / "examples" / "minutes_in_app.yaml"), "--output", "o"]

@@ -22,9 +22,9 @@ from ldpbeam.collection.epochs import Epochs
 from ldpbeam.durable.store import RowStore, Transaction
 from ldpbeam.engine.engine import LocalStream
 from ldpbeam.engine.storage import landing as module
-from ldpbeam.engine.storage import refused as blocks
-from ldpbeam.engine.storage.judged import Segment, judge
+from ldpbeam.engine.storage import refused_messages
 from ldpbeam.engine.storage.landing import Landing
+from ldpbeam.engine.storage.segment import Segment, judge
 from ldpbeam.engine.storage.stream_state import StreamState
 from ldpbeam.errors import LdpError, Reason
 from ldpbeam.job.config import RunConfig
@@ -200,7 +200,7 @@ def test_large_rows_stay_as_they_are(output: Path) -> None:
 def test_refused_messages_of_many_segments_lie_together(output: Path) -> None:
     """In blocks that are bounded in rows, bytes and time; each goes once its last segment is old."""
     minute = 60 * 1_000_000
-    with mock.patch.object(blocks, "_ROWS", 3), mock.patch.object(blocks, "_BYTES", 2000):
+    with mock.patch.object(refused_messages, "_ROWS", 3), mock.patch.object(refused_messages, "_BYTES", 2000):
         known = state(output)
         for n, watermark in enumerate((0, 0, 0, 0, 5, 11, 12, 12)):
             known.land(segment(b"junk" if n < 6 else bytes(2500), watermark=watermark * minute))
@@ -219,7 +219,7 @@ def test_refused_messages_of_many_segments_lie_together(output: Path) -> None:
 
     assert left(-1) == [1, 3, 5, 7, 9, 11, 13, 15]
     assert left(4) == [7, 9, 11, 13, 15]
-    with mock.patch.object(blocks, "AT_ONCE", 1000), mock.patch.object(module, "AT_ONCE", 1000):
+    with mock.patch.object(refused_messages, "AT_ONCE", 1000), mock.patch.object(module, "AT_ONCE", 1000):
         assert left(12) == [15]  # in parts: the rest goes with the next change
         assert left(12) == []
     assert not reading.kept(output, reading.REFUSED)
@@ -466,7 +466,7 @@ def changed(path: Path, step: int) -> Iterator[bytes]:
         yield content[: bit >> 3] + bytes([content[bit >> 3] ^ 1 << (bit & 7)]) + content[(bit >> 3) + 1 :]
 
 
-@steps(97, thorough=1)
+@steps(293, thorough=1)
 @pytest.mark.parametrize("name", ["engine.sqlite", "sentinel"])
 def test_every_flipped_bit_is_noticed_or_harmless(small: Path, tmp_path: Path, name: str, step: int) -> None:
     whole, left = said(small), tmp_path / "left"
@@ -566,7 +566,7 @@ def killed(small: Path) -> list[dict[str, bytes]]:
     return moments
 
 
-@steps(97, thorough=1)
+@steps(997, thorough=1)
 def test_damage_of_a_hot_journal_is_noticed_or_harmless(
     small: Path, killed: list[dict[str, bytes]], step: int
 ) -> None:
@@ -613,7 +613,7 @@ def test_a_journal_that_comes_back_takes_no_acknowledged_change_with_it(
     assert tally.keys() <= CODES | {"same"}, tally
 
 
-@steps(997, thorough=11)
+@steps(3989, thorough=11)
 def test_damage_between_an_acknowledgement_and_the_next_change_is_noticed_or_harmless(
     small: Path, step: int
 ) -> None:

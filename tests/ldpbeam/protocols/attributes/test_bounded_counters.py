@@ -37,7 +37,7 @@ from ldpbeam.simulators.deliver.simulate import simulate
 from ldpbeam.simulators.population.joint import Joint, joint_population
 from ldpbeam.simulators.population.specs import ABSENT
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
-from ldpbeam.simulators.words import RandomWords
+from ldpbeam.simulators.random_words import RandomWords
 from tests.conftest import FALSE_ALARM_SUITE
 from tests.narrow import of_kind
 from tests.pipelines.running import execute

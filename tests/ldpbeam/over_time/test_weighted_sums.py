@@ -34,7 +34,7 @@ from ldpbeam.protocols import Parameters, protocol
 from ldpbeam.protocols.part_estimator import PartEstimator
 from ldpbeam.simulators.participation import silenced
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
-from ldpbeam.simulators.words import RandomWords
+from ldpbeam.simulators.random_words import RandomWords
 from tests.conftest import REPOSITORY
 from tests.narrow import present
 
@@ -320,6 +320,7 @@ def test_devices_that_report_in_some_epochs_only() -> None:
     assert 0.6 < np.mean(np.square(misses)) < 1.4
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("name", "levels", "reports", "of"),
     [

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from ldpbeam.arrays import Uints
-from ldpbeam.transforms.stateful import distinct
-from ldpbeam.transforms.stateful.distinct import SIZE, DistinctSample
+from ldpbeam.transforms.stateful import distinct_sample
+from ldpbeam.transforms.stateful.distinct_sample import SIZE, DistinctSample
 
 
 def ids(count: int, seed: int = 1) -> Uints:
@@ -41,9 +41,9 @@ def test_the_estimate_is_near(count: int) -> None:
 
 def test_the_sample_is_what_it_says() -> None:
     """Brute force, over parts whose ends fall within blocks and on them."""
-    names = ids(3 * distinct._BLOCK + 5)
-    sample = taken([names[:7], names[7 : distinct._BLOCK], names[distinct._BLOCK :]])
-    mixed = [name * int(distinct._ODD) % 2**64 for name in names.tolist()]
+    names = ids(3 * distinct_sample._BLOCK + 5)
+    sample = taken([names[:7], names[7 : distinct_sample._BLOCK], names[distinct_sample._BLOCK :]])
+    mixed = [name * int(distinct_sample._ODD) % 2**64 for name in names.tolist()]
     assert sample.names == sorted(m for m in mixed if m >> (64 - sample.bits) == 0)
     assert sample == taken([names])
 

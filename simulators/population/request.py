@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
 
-from ..words import RandomWords
+from ..random_words import RandomWords
 
 ABSENT = -1
 """Stands in place of the value of a device that takes no part in an epoch."""
@@ -99,13 +99,26 @@ class Request:
         return number
 
     def at_most(self, name: str, number: int | None, there: int) -> int:
-        """A number that the data bounds."""
+        """A number that the data bounds.
+
+        Args:
+            name: of the number, for the error.
+            number: asked for; None for as many as there are.
+            there: how many the data has.
+        """
         if number is not None and number > there:
             raise self.bad(f"{number} {name} asked for, the file has {there}", f"ask for at most {there}")
         return there if number is None else number
 
     def number(self, what: str, text: str, within: Callable[[float], bool], range_: str) -> float:
-        """A numeric parameter."""
+        """A numeric parameter.
+
+        Args:
+            what: the number is, for the error.
+            text: as typed.
+            within: whether a number is allowed.
+            range_: allowed numbers, for the error.
+        """
         try:
             number = float(text if text.isascii() else "nan")
         except ValueError:

@@ -70,6 +70,11 @@ def write_unattributed(
 
     One file per digest and job, ``accounting/other-DIGEST-JOB.json`` (``other-unknown-…`` without a digest),
     rewritten at most once in ``every`` seconds of arrival time.
+
+    Args:
+        entries: of the accounting.
+        outputs: where they go.
+        every: seconds of arrival time between two writings.
     """
     return entries | "Sum" >> sum_unattributed(every) | "Write" >> beam.Map(_write, outputs)
 

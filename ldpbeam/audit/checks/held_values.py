@@ -12,12 +12,12 @@ from fractions import Fraction
 from typing import Any
 
 from ldpbeam.audit.checks.outcome import Check, Match
-from ldpbeam.audit.client.clients import Client, History
-from ldpbeam.audit.client.draws import Read, epochs_for
+from ldpbeam.audit.client.clients import Client, ClientHistory
+from ldpbeam.audit.client.draws import ReportLog, epochs_for
 from ldpbeam.collection.collection import Collection
 from ldpbeam.protocols.contract import FrequencyProtocol, LocalProtocol
 from ldpbeam.protocols.history_model import Model
-from ldpbeam.protocols.law import Event
+from ldpbeam.protocols.law import Event, evenly_chosen
 
 _TARGETS = 16
 """Values of an attribute whose support is counted, besides the held one and its neighbours."""
@@ -31,13 +31,6 @@ _PARTS = 8
 _BATCH = 512
 
 
-def spread(size: int, most: int) -> list[int]:
-    """At most so many of 0 .. size − 1, evenly spread, with both ends."""
-    if size <= most:
-        return list(range(size))
-    return sorted({round(i * (size - 1) / (most - 1)) for i in range(most)})
-
-
 def held_values(protocol: LocalProtocol[Any]) -> list[Any]:
     """Every value up to :data:`MOST_HELD`, in their order; of several attributes one of each at once."""
     parts = protocol.parts
@@ -48,10 +41,12 @@ def held_values(protocol: LocalProtocol[Any]) -> list[Any]:
         alone = [
             tuple(value if i == index else 0 for i in range(len(parts)))
             for index in range(min(len(parts), _PARTS))
-            for value in spread(min(most, parts[index].domain_size - 1) + 1, MOST_HELD // len(parts) + 2)[1:]
+            for value in evenly_chosen(
+                min(most, parts[index].domain_size - 1) + 1, MOST_HELD // len(parts) + 2
+            )[1:]
         ]
         return list(dict.fromkeys([tuple(0 for _ in parts), tuple(share for _ in parts), *alone]))
-    columns = [spread(part.domain_size, MOST_HELD) for part in parts]
+    columns = [evenly_chosen(part.domain_size, MOST_HELD) for part in parts]
     if len(parts) == 1:
         return list(columns[0])
     longest = max(map(len, columns))
@@ -59,7 +54,7 @@ def held_values(protocol: LocalProtocol[Any]) -> list[Any]:
 
 
 @dataclass
-class Held:
+class ValueReports:
     """Reports about one value, each of another device.
 
     Attributes:
@@ -74,15 +69,17 @@ class Held:
 
 
 def read_held(
-    client: Client, collection: Collection, values: Sequence[Any], devices: int, read: Read
-) -> list[Held]:
+    client: Client, collection: Collection, values: Sequence[Any], devices: int, read: ReportLog
+) -> list[ValueReports]:
     """Reports of new devices, one each, so many about each of the values; values take turns."""
-    groups = [Held(value) for value in values]
+    groups = [ValueReports(value) for value in values]
     total, count = devices * len(values), collection.epochs.count
     for start in range(0, total, _BATCH):
         numbers = range(start, min(start + _BATCH, total))
         # The same epochs for all values.
-        asked = [History([values[i % len(values)]], epochs_for(i // len(values), 1, count)) for i in numbers]
+        asked = [
+            ClientHistory([values[i % len(values)]], epochs_for(i // len(values), 1, count)) for i in numbers
+        ]
         for i, history, (message,) in zip(numbers, asked, client.reports(asked), strict=True):
             known = read.response(message, history.epochs[0])
             if known is not None:
@@ -135,7 +132,7 @@ def _events(part: LocalProtocol[Any], held: int) -> Iterator[Event]:
     if isinstance(part, FrequencyProtocol):
         support = part.estimator.support
         near = {value for value in (held - 1, held, held + 1) if 0 <= value < part.domain_size}
-        for value in sorted({*spread(part.domain_size, _TARGETS), *near}):
+        for value in sorted({*evenly_chosen(part.domain_size, _TARGETS), *near}):
             p = support.sampled * (support.own if value == held else support.other)
             yield f"value {value} is supported", _supports(part, value), p
     elif part.forgery.ends is not None:

@@ -22,7 +22,7 @@ from ldpbeam.protocols.sum_laws import KnownValue, SumLaw
 
 
 @dataclass(frozen=True, eq=False)
-class Drawing:
+class DrawingError:
     """What drawing devices, and the values that each speaks about, adds to the variance of sums.
 
     Per report it is ``alone``·Σ w²·f(1−f) + ``together``·Var(w), Var(w) being that of the weight of a device.
@@ -122,9 +122,9 @@ class SumErrors(MemoErrors):
         return self.protocol.estimator.sum_law(self.weights)
 
     @cached_property
-    def _drawn(self) -> Drawing:
+    def _drawn(self) -> DrawingError:
         asked, both = map(float, self.protocol.estimator.asked)
-        return Drawing(self.weights, 1 / asked - both, both - self.share * self.present)
+        return DrawingError(self.weights, 1 / asked - both, both - self.share * self.present)
 
     def variance(self, frequency: Floats, n: Ints) -> Floats:
         """Of estimates of the sums, float64 (T, sums).
@@ -156,12 +156,12 @@ class SumErrors(MemoErrors):
         return self.protocol.estimator.lasting is None and self.share == 1 and self.again == 1
 
     @cached_property
-    def _floor_laws(self) -> tuple[SumLaw, Drawing]:
+    def _floor_laws(self) -> tuple[SumLaw, DrawingError]:
         """The law of what is kept, and what drawing for life adds."""
         if self.protocol.estimator.lasting is None:
-            return KnownValue(self.weights), Drawing(self.weights, 0.0, 1 - self.share)
+            return KnownValue(self.weights), DrawingError(self.weights, 0.0, 1 - self.share)
         asked, both = map(float, self.protocol.estimator.asked)
-        drawn = Drawing(self.weights, 1 / asked - both, both - self.share)
+        drawn = DrawingError(self.weights, 1 / asked - both, both - self.share)
         return self.protocol.estimator.sum_law(self.weights, lasting=True), drawn
 
     @property
@@ -209,7 +209,13 @@ class SumErrors(MemoErrors):
 def sum_errors(
     estimator: PartEstimator, weights: Floats, participation: tuple[int, int] | None = None
 ) -> SumErrors:
-    """Of an attribute; ``participation`` is m and T where a device reports in m of T epochs only."""
+    """Of an attribute; ``participation`` is m and T where a device reports in m of T epochs only.
+
+    Args:
+        estimator: of the attribute.
+        weights: float64 (sums, k).
+        participation: m and T where a device reports in m of T epochs only; None for all.
+    """
     protocol = estimator.protocol
     assert isinstance(protocol, FrequencyProtocol)  # noqa: S101 - a mean has no values to add up
     again = 1.0

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 
 from ldpbeam.audit.audit import FALSE_ALARM, audit
-from ldpbeam.audit.checks.outcome import Outcome
+from ldpbeam.audit.checks.outcome import AuditOutcome
 from ldpbeam.audit.client.clients import Memoised, PythonClient, scratch
 from ldpbeam.audit.client.draws import plan_of
 from ldpbeam.audit.client.external import ExternalClient
@@ -37,7 +37,7 @@ class Task:
     client: str
     external: bool = False
 
-    def run(self, false_alarm: float) -> Outcome:
+    def run(self, false_alarm: float) -> AuditOutcome:
         """Audit; what is drawn is forgotten afterwards."""
         plan = plan_of(self.draws, slow=self.client == DERIVED)
         if self.external:
@@ -59,7 +59,7 @@ def tasks_for(collections: Sequence[Collection], draws: int, command: str | None
     ]
 
 
-def audit_all(tasks: Sequence[Task]) -> Iterator[Outcome]:
+def audit_all(tasks: Sequence[Task]) -> Iterator[AuditOutcome]:
     """Outcomes in the order of the tasks, each as soon as it is known; false alarms are shared equally."""
     share = FALSE_ALARM / len(tasks)
     workers = min(2, os.cpu_count() or 1, len(tasks))
@@ -71,5 +71,5 @@ def audit_all(tasks: Sequence[Task]) -> Iterator[Outcome]:
         yield from pool.map(_run, tasks, [share] * len(tasks))
 
 
-def _run(task: Task, share: float) -> Outcome:
+def _run(task: Task, share: float) -> AuditOutcome:
     return task.run(share)

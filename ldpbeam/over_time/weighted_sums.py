@@ -198,7 +198,11 @@ def _ratio(part: Floats, whole: Floats) -> Floats:
 
 
 def mean(series: AnySeries, errors: MemoErrors | None, rate: DrawnAnew | None = None) -> Combined:
-    """The mean over the epochs that have an estimate of the value."""
+    """The mean over the epochs that have an estimate of the value.
+
+    Args:
+        series, errors, rate: as of :func:`combined`.
+    """
     return _by_pieces(series, lambda piece: (_shares(piece.known), np.False_), errors, rate)
 
 
@@ -226,7 +230,11 @@ def difference(
 
 
 def trend(series: AnySeries, errors: MemoErrors | None, rate: DrawnAnew | None = None) -> Combined:
-    """The slope of the least-squares line, per epoch; NaN where fewer than two epochs have an estimate."""
+    """The slope of the least-squares line, per epoch; NaN where fewer than two epochs have an estimate.
+
+    Args:
+        series, errors, rate: as of :func:`combined`.
+    """
 
     def weigh(piece: Series) -> tuple[Floats, Flags]:
         known = piece.known

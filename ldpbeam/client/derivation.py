@@ -78,12 +78,22 @@ class Derivation:
         self._label = label + digest
 
     def key(self, purpose: int, part: int, number: int) -> bytes:
-        """The key of a stream; ``number`` is an input or an epoch, taken modulo 2**64."""
+        """The key of a stream; ``number`` is an input or an epoch, taken modulo 2**64.
+
+        Args:
+            purpose: a :class:`Purpose`.
+            part: position of the attribute.
+            number: an input or an epoch, taken modulo 2**64.
+        """
         label = self._label + pack("<BIQ", purpose, part, number % FULL)
         return hmac.digest(self._secret, label, "sha256")
 
     def stream(self, purpose: int, part: int, number: int) -> DerivedWords:
-        """A stream from its first word on."""
+        """A stream from its first word on.
+
+        Args:
+            purpose, part, number: as of :meth:`key`.
+        """
         return DerivedWords(self.key(purpose, part, number))
 
 

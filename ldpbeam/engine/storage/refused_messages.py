@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from struct import Struct
 
 from ldpbeam.durable.store import Transaction
-from ldpbeam.engine.storage.judged import Place, Refused, Segment
 from ldpbeam.engine.storage.landing import AT_ONCE, REFUSED, Group
+from ldpbeam.engine.storage.segment import Place, RefusedMessage, Segment
 from ldpbeam.errors import Reason
 
 _ROWS, _BYTES, _MICROS = 256, 4 << 20, 600 * 1_000_000
@@ -24,7 +24,7 @@ _LENGTH = Struct("<I")
 
 
 @dataclass
-class _Block:
+class _MessageBlock:
     """Refused messages of segments that were landed one after the other."""
 
     group: Group  # each row has the messages of one segment
@@ -43,7 +43,7 @@ class _Block:
         rows.put(REFUSED, self.group.number, json.dumps(content).encode())
 
     @classmethod
-    def unpack(cls, content: bytes) -> _Block:
+    def unpack(cls, content: bytes) -> _MessageBlock:
         """The block that :meth:`put` wrote."""
         begin, end, group, numbers = json.loads(content)
         return cls(Group.from_record(group), begin, end, numbers)
@@ -52,21 +52,21 @@ class _Block:
 class RefusedMessages:
     """All refused messages that are still kept, by the number of their segment."""
 
-    def __init__(self, blocks: Iterable[_Block] = ()) -> None:
+    def __init__(self, blocks: Iterable[_MessageBlock] = ()) -> None:
         self._blocks = list(blocks)
         """In the order of their segments."""
 
     @classmethod
     def unpack(cls, contents: Iterable[bytes]) -> RefusedMessages:
         """From the rows of the small table, in the order of their keys."""
-        return cls(map(_Block.unpack, contents))
+        return cls(map(_MessageBlock.unpack, contents))
 
     def __contains__(self, number: object) -> bool:
         """Whether a block has a row for the segment: of refused messages, or empty after a replay."""
         assert isinstance(number, int)  # noqa: S101 - of a segment
         return self._find(number) is not None
 
-    def read(self, rows: Transaction, number: int) -> list[Refused]:
+    def read(self, rows: Transaction, number: int) -> list[RefusedMessage]:
         """The refused messages of a segment that no replay has admitted; none for an unknown segment.
 
         Args:
@@ -100,7 +100,7 @@ class RefusedMessages:
         # Not the watermark alone: messages after an outage would be removed as soon as it has passed them.
         time = max(segment.watermark, segment.now)
         if not self._blocks or not self._blocks[-1].has_room(time):
-            self._blocks.append(_Block(Group(new_key()), time))
+            self._blocks.append(_MessageBlock(Group(new_key()), time))
         block = self._blocks[-1]
         block.group.add(rows, _pack(segment.refused))
         block.numbers.append(number)
@@ -140,13 +140,13 @@ class RefusedMessages:
             rows.remove(REFUSED, block.group.number)
             del self._blocks[0]
 
-    def _find(self, number: int) -> _Block | None:
+    def _find(self, number: int) -> _MessageBlock | None:
         place = bisect_right(self._blocks, number, key=lambda block: block.numbers[0])
         block = self._blocks[place - 1] if place else None
         return block if block is not None and number in block.numbers else None
 
 
-def _pack(refused: Iterable[Refused]) -> bytes:
+def _pack(refused: Iterable[RefusedMessage]) -> bytes:
     listing: list[tuple[int, int, int, str]] = []
     content: list[bytes] = []
     offset = 0
@@ -158,10 +158,10 @@ def _pack(refused: Iterable[Refused]) -> bytes:
     return b"".join([_LENGTH.pack(len(head)), head, *content])
 
 
-def _unpack(content: bytes) -> list[Refused]:
+def _unpack(content: bytes) -> list[RefusedMessage]:
     begin = _LENGTH.size + _LENGTH.unpack_from(content)[0]
     refused = []
     for place, offset, length, reason in json.loads(content[_LENGTH.size : begin]):
         message = content[begin + offset : begin + offset + length]
-        refused.append(Refused(place, Reason(reason), message))
+        refused.append(RefusedMessage(place, Reason(reason), message))
     return refused

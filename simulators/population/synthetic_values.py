@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..words import RandomWords
-from .contract import Population, Request
+from ..random_words import RandomWords
+from .request import Population, Request
 
 _CHANGE = 0.25
 """Probability that a device draws a new value in an epoch (LOLOHA, section 5.1)."""
@@ -18,7 +18,7 @@ _PRESENT = 0.97
 
 
 @dataclass(frozen=True, eq=False)
-class _Drawn:
+class _LawPopulation:
     """Values from a law: a start, then in each epoch a new draw with probability ``change``."""
 
     devices: int
@@ -66,7 +66,7 @@ def zipf(request: Request) -> Population:
 
 
 def _drawn(request: Request, cumulative: NDArray[np.float64] | None, change: str) -> Population:
-    return _Drawn(
+    return _LawPopulation(
         request.needed("devices", request.devices),
         request.needed("epochs", request.epochs),
         request.domain.size,

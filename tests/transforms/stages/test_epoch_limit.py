@@ -19,7 +19,7 @@ from ldpbeam.reports import LISTED, Parts, Rejection, ReportColumns, capped
 from ldpbeam.support import Support
 from ldpbeam.transforms.rows import rejection_of
 from ldpbeam.transforms.sinks.rejects import _CappedByReason
-from ldpbeam.transforms.stages.left_out import LeaveOutEpochs, LeftOut, largest_epochs
+from ldpbeam.transforms.stages.epoch_limit import EpochLimit, LimitEpochs, largest_epochs
 from ldpbeam.transforms.stages.reports import ACCOUNTING, REJECTED
 from tests.pipelines.running import collection
 
@@ -42,7 +42,7 @@ def counted(epoch: int, support: Support | None = None) -> tuple[str, CountedEpo
 def given(found: Any, kept: Any) -> tuple[list[Any], list[Any], list[Any]]:
     """Main output, entries, rejections."""
     main, entries, rejections = [], [], []
-    for output in LeaveOutEpochs([AGREED]).process(found, (None, kept)):
+    for output in LimitEpochs([AGREED]).process(found, (None, kept)):
         if not isinstance(output, beam.pvalue.TaggedOutput):
             main.append(output)
         elif output.tag == ACCOUNTING:
@@ -119,7 +119,7 @@ def test_a_run_without_records_keeps_what_comes(limit: int) -> None:
     """No record names an epoch, so nothing says which are the largest."""
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
         read = pipeline | "Entries" >> beam.Create([(((DIGEST, None), "read"), 3)], reshuffle=False)
-        left_out = LeftOut([AGREED], largest_epochs(read, limit))
+        left_out = EpochLimit([AGREED], largest_epochs(read, limit))
         numbers = pipeline | "Epochs" >> beam.Create([counted(5)], reshuffle=False)
         passed = left_out.without(numbers, tuple[str, CountedEpoch], "Epochs")
         assert_that(passed | beam.Map(lambda pair: pair[1].epoch), equal_to([5]))

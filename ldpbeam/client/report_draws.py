@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ldpbeam.client.derived import WHOLE, Derivation, DerivedRandomness, Purpose, ReportRandomness
+from ldpbeam.client.derivation import WHOLE, Derivation, DerivedRandomness, Purpose, ReportRandomness
 from ldpbeam.client.state import memo_message, memo_of
 from ldpbeam.collection.collection import Collection
 from ldpbeam.protocols.contract import LocalProtocol
@@ -15,7 +15,7 @@ from ldpbeam.randomness import FULL, Randomness, SystemRandomness
 from ldpbeam.wire import device_state_pb2
 
 
-class Drawn(NamedTuple):
+class DrawnReport(NamedTuple):
     """A report that has been drawn and has not left.
 
     Attributes:
@@ -42,11 +42,17 @@ class Draws(ABC):
         self._participation = collection.participation
 
     @abstractmethod
-    def report(self, values: Any, epoch: int, memo: device_state_pb2.DeviceMemo) -> Drawn:
-        """A report about values that the protocol has let through."""
+    def report(self, values: Any, epoch: int, memo: device_state_pb2.DeviceMemo) -> DrawnReport:
+        """A report about values that the protocol has let through.
+
+        Args:
+            values: the device's value; of several attributes a sequence of them.
+            epoch: of the report.
+            memo: as the state has it; it is not changed.
+        """
 
     @abstractmethod
-    def noise(self, epoch: int, memo: device_state_pb2.DeviceMemo) -> Drawn:
+    def noise(self, epoch: int, memo: device_state_pb2.DeviceMemo) -> DrawnReport:
         """A report that depends on no value that the device ever held.
 
         It is what a device would send that never reported and holds uniformly drawn values, with the hash
@@ -81,16 +87,16 @@ class DerivedDraws(Draws):
             words = self._derivation.stream(Purpose.PARTICIPATION, 0, 0)
             self._epochs = frozenset(self._participation.chosen(words))
 
-    def report(self, values: Any, epoch: int, memo: device_state_pb2.DeviceMemo) -> Drawn:
+    def report(self, values: Any, epoch: int, memo: device_state_pb2.DeviceMemo) -> DrawnReport:
         """Nothing has to be kept."""
         words = ReportRandomness(self._derivation, epoch, self._root)
         response, _ = self._protocol.device.privatize(values, self._memo, words)
-        return Drawn(self._protocol.device.encode(response), self._report_id(epoch), words.inputs)
+        return DrawnReport(self._protocol.device.encode(response), self._report_id(epoch), words.inputs)
 
-    def noise(self, epoch: int, memo: device_state_pb2.DeviceMemo) -> Drawn:
+    def noise(self, epoch: int, memo: device_state_pb2.DeviceMemo) -> DrawnReport:
         """From a stream that no value chooses."""
         words = DerivedRandomness(self._derivation, Purpose.NOISE, epoch, self._root)
-        return Drawn(_noise(self._protocol, self._memo, words), self._report_id(epoch), noise=True)
+        return DrawnReport(_noise(self._protocol, self._memo, words), self._report_id(epoch), noise=True)
 
     def share(self, epoch: int) -> int:
         """The same for an epoch, however often it is asked for."""
@@ -120,17 +126,21 @@ class StoredDraws(Draws):
         """The memo of a device that never reported."""
         return memo_message(self._protocol.device.new_memo(self._system))
 
-    def report(self, values: Any, epoch: int, memo: device_state_pb2.DeviceMemo) -> Drawn:
+    def report(self, values: Any, epoch: int, memo: device_state_pb2.DeviceMemo) -> DrawnReport:
         """The memo has to be kept, where something new was memoised."""
         words = _RecordedRandomness(self._system, 0, [])
         before = memo_of(memo)
         response, after = self._protocol.device.privatize(values, before, words)
         new_memo = None if after is before else memo_message(after)
-        return Drawn(self._protocol.device.encode(response), self._system.word(), words.inputs, new_memo)
+        return DrawnReport(
+            self._protocol.device.encode(response), self._system.word(), words.inputs, new_memo
+        )
 
-    def noise(self, epoch: int, memo: device_state_pb2.DeviceMemo) -> Drawn:
+    def noise(self, epoch: int, memo: device_state_pb2.DeviceMemo) -> DrawnReport:
         """Nothing of it is kept, and nothing that was kept is used but what was drawn without a value."""
-        return Drawn(_noise(self._protocol, memo_of(memo), self._system), self._system.word(), noise=True)
+        return DrawnReport(
+            _noise(self._protocol, memo_of(memo), self._system), self._system.word(), noise=True
+        )
 
     def share(self, epoch: int) -> int:
         """Fresh."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ldpbeam.accounting import REPLAY, Account, Publication
 from ldpbeam.engine.storage.epoch_state import EpochState
-from ldpbeam.engine.storage.judged import EpochKey
+from ldpbeam.engine.storage.segment import EpochKey
 from ldpbeam.schedule import Schedule
 
 _MICROS = 1_000_000

@@ -9,7 +9,7 @@ import pytest
 
 from ldpbeam.accounting import EARLY, LATE, ON_TIME, REPLAY, Account, Publication
 from ldpbeam.collection.epochs import Epochs
-from ldpbeam.engine.due import EpochMoment
+from ldpbeam.engine.publication import EpochMoment
 from ldpbeam.engine.storage.epoch_state import EpochState
 from ldpbeam.engine.storage.landing import Group
 from ldpbeam.schedule import Schedule

@@ -107,6 +107,13 @@ class RandomWords:
         """:meth:`words` of one step of a protocol: (rows, ``spec.count``).
 
         Words whose limits rise are streams of their own: word i has the purpose ``purpose.i``.
+
+        Args:
+            purpose: of the step.
+            epoch: number of the epoch.
+            first: index of the first device.
+            rows: devices.
+            spec: the words that the step takes, and their limits.
         """
         if not spec.rising:
             return self.words(purpose, epoch, first, rows, spec.count, spec.limit)

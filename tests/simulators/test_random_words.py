@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ldpbeam.kernels.philox import product
-from ldpbeam.simulators.words import RandomWords
+from ldpbeam.simulators.random_words import RandomWords
 from tests.reference.random_words import FULL, documented
 
 FALSE_ALARM = 1e-9

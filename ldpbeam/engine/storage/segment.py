@@ -21,7 +21,7 @@ Place = tuple[int, int]
 """Of a refused message: number of its segment, and its byte offset among the refused messages of it."""
 
 
-class Refused(NamedTuple):
+class RefusedMessage(NamedTuple):
     """A message with a report that was not admitted.
 
     Attributes:
@@ -61,7 +61,7 @@ class Segment:
     unstamped: int = 0
     entries: tuple[Entry, ...] = ()
     admitted: tuple[Parts, ...] = ()
-    refused: tuple[Refused, ...] = ()
+    refused: tuple[RefusedMessage, ...] = ()
     rejections: tuple[Rejection, ...] = ()
     taken: tuple[tuple[str, int], ...] = ()
     replayed: frozenset[Place] = frozenset()
@@ -113,7 +113,7 @@ def _leave_closed(admission: Admission, closed: Container[EpochKey]) -> None:
 
 def _refused(
     messages: Sequence[bytes], frames: codec.Frames, admission: Admission
-) -> tuple[tuple[Refused, ...], tuple[Rejection, ...]]:
+) -> tuple[tuple[RefusedMessage, ...], tuple[Rejection, ...]]:
     """Messages with a rejection, one after the other, and the rejections with places among them."""
     if not admission.rejections:
         return (), ()
@@ -129,6 +129,8 @@ def _refused(
     for index in sorted(reasons):
         end += len(codec.framed(messages[index]))
         begins[index] = end - len(messages[index])
-    refused = tuple(Refused(begins[index], reasons[index], messages[index]) for index in sorted(reasons))
+    refused = tuple(
+        RefusedMessage(begins[index], reasons[index], messages[index]) for index in sorted(reasons)
+    )
     moved = tuple(replace(r, place=begins[int(index_of(r.place))]) for r in admission.rejections)
     return refused, moved

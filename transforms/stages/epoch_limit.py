@@ -22,14 +22,14 @@ from ..metrics import count_reports
 from ..rows import RejectedRow, rejected_row
 from .reports import ACCOUNTING, REJECTED, EpochParts
 
-KeptEpochs = Mapping[str, frozenset[int]]
+LargestEpochs = Mapping[str, frozenset[int]]
 """The epochs that a run has, by digest; collections with no more than it may have are not in it."""
 
-_Kept = tuple[None, KeptEpochs]
-"""The same under the one key there is."""
+_Keyed = tuple[None, LargestEpochs]
+"""The largest epochs under the only key, None, which CombinePerKey needs."""
 
 _Read = tuple[None, tuple[str, int, int]]
-"""Digest, epoch, and how many records were read of it, likewise."""
+"""Digest, epoch, and how many records were read of it, under the key None."""
 
 _Sizes = Counter[tuple[str, int]]
 
@@ -37,10 +37,10 @@ _LEFT_OUT = f"rejected.{Reason.TOO_MANY_EPOCHS.value}"
 """The entry of reports whose epoch is left out."""
 
 
-def largest_epochs(entries: beam.PCollection[Entry], limit: int) -> beam.PCollection[_Kept]:
+def largest_epochs(entries: beam.PCollection[Entry], limit: int) -> beam.PCollection[_Keyed]:
     """Which epochs a run has: of each collection those with the most records, of equal ones the earliest.
 
-    One element, or none where no record names an epoch; :class:`LeftOut` takes it.
+    One element, or none where no record names an epoch; :class:`EpochLimit` takes it.
     """
     read = entries | "EpochsRead" >> beam.FlatMap(_by_epoch).with_output_types(_Read)
     return read | "LargestEpochs" >> beam.CombinePerKey(_Largest(limit))
@@ -71,7 +71,7 @@ class _Largest(beam.CombineFn):
             total.update(sizes)
         return total
 
-    def extract_output(self, sizes: _Sizes) -> KeptEpochs:
+    def extract_output(self, sizes: _Sizes) -> LargestEpochs:
         by_digest: dict[str, list[tuple[int, int]]] = {}
         for (digest, epoch), count in sizes.items():
             by_digest.setdefault(digest, []).append((-count, epoch))
@@ -82,20 +82,20 @@ class _Largest(beam.CombineFn):
         }
 
 
-class LeaveOutEpochs(beam.DoFn):
+class LimitEpochs(beam.DoFn):
     """Columns, or counted epochs by the digest of their collection, of the epochs that a run has.
 
     Outputs: the same; entries under :data:`ACCOUNTING`, and rejections of one source, which stands for all
-    that is left out, under :data:`REJECTED`. Columns that are left out are booked where they leave. A counted
-    epoch gives what is in its account, but for what was counted, which is booked where it is published: so a
-    result that gets lost in between is noticed. The account of an epoch that is left out becomes a part of
-    its collection's.
+    that is left out, under :data:`REJECTED`. Columns that are left out have their entries where they leave. A
+    counted epoch gives what is in its account, but for what was counted, whose entry comes where it is
+    published: so a result that gets lost in between is noticed. The account of an epoch that is left out
+    becomes a part of its collection's.
     """
 
     def __init__(self, collections: Sequence[Collection]) -> None:
         self._sources = {c.digest_hex: f"epochs of {c.name}" for c in collections}
 
-    def process(self, element: EpochParts | tuple[str, CountedEpoch], largest: _Kept) -> Iterator[Any]:
+    def process(self, element: EpochParts | tuple[str, CountedEpoch], largest: _Keyed) -> Iterator[Any]:
         """Pass on, or reject."""
         (where, what), (_, by_digest) = element, largest
         if isinstance(what, CountedEpoch):
@@ -130,7 +130,7 @@ def _entries(key: Key, entries: Mapping[str, int]) -> Iterator[beam.pvalue.Tagge
         yield beam.pvalue.TaggedOutput(ACCOUNTING, entry)
 
 
-class LeftOut:
+class EpochLimit:
     """Leaves epochs of some collections out, at several places of the graph, and gathers what that yields.
 
     Attributes:
@@ -138,10 +138,10 @@ class LeftOut:
         rejections: likewise.
     """
 
-    def __init__(self, collections: Sequence[Collection], largest: beam.PCollection[_Kept]) -> None:
+    def __init__(self, collections: Sequence[Collection], largest: beam.PCollection[_Keyed]) -> None:
         """``largest`` is of :func:`largest_epochs`."""
         self._collections = collections
-        self._kept = beam.pvalue.AsSingleton(largest, default_value=(None, {}))
+        self._largest = beam.pvalue.AsSingleton(largest, default_value=(None, {}))
         self.entries: list[beam.PCollection[Entry]] = []
         self.rejections: list[beam.PCollection[RejectedRow]] = []
 
@@ -152,13 +152,13 @@ class LeftOut:
 
         What is ``windowed`` stays in its windows; entries and rejections are gathered without them.
         """
-        leave_out = beam.ParDo(LeaveOutEpochs(self._collections), self._kept)
+        leave_out = beam.ParDo(LimitEpochs(self._collections), self._largest)
         typed = leave_out.with_output_types(kind, **{ACCOUNTING: Entry, REJECTED: RejectedRow})
-        chosen = elements | f"Kept{of}" >> typed.with_outputs(ACCOUNTING, REJECTED, main="kept")
+        chosen = elements | f"Kept{of}" >> typed.with_outputs(ACCOUNTING, REJECTED, main="within")
         entries, rejections = chosen[ACCOUNTING], chosen[REJECTED]
         if windowed:
             entries = entries | f"LeftOut{of}" >> beam.WindowInto(GlobalWindows())
             rejections = rejections | f"Rejected{of}" >> beam.WindowInto(GlobalWindows())
         self.entries.append(entries)
         self.rejections.append(rejections)
-        return chosen.kept
+        return chosen.within

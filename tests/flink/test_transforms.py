@@ -1,0 +1,177 @@
+"""The public transform in somebody's own pipeline on Flink: a batch, and a stream of which a part is killed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+
+import ldpbeam
+from ldpbeam.reports import ReportColumns
+from ldpbeam.transforms import AccountRow, FrequenciesPerEpoch, FrequencyRow, as_dict
+from ldpbeam.wire import report_pb2
+from tests.flink.cluster import Cluster, Worker, until
+from tests.flink.graph import Config, expected, live
+from tests.flink.stream import arriving, message, messages
+from tests.flink.test_flink import CHECKPOINTS, on_cluster
+from tests.transforms.public import (
+    BOTH,
+    JUNK,
+    MESSAGES,
+    counters,
+    elements,
+    in_order,
+    keep,
+    newest,
+    pending,
+    total,
+)
+from tests.transforms.public import expected as rows_of_the_driver
+from tests.waiting import PATIENCE
+
+pytestmark = [
+    pytest.mark.flink,
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+Row = dict[str, Any]
+
+
+def keep_all(found: Any, folder: Path) -> None:
+    """Every output in a file of its own, which pools of workers on this machine append to."""
+    folder.mkdir()
+    for name, output in found._asdict().items():
+        keep(output, folder / name, name)
+
+
+@pytest.mark.timeout(PATIENCE)
+def test_a_batch_gives_the_rows_of_the_driver(
+    cluster: Cluster, job_endpoint: str, worker: Worker, tmp_path: Path
+) -> None:
+    """With accounts and rejected rows; Beam's counters say the same, to the program and on Flink's page."""
+    options = PipelineOptions(on_cluster(job_endpoint, worker, "public-batch", streaming=False))
+    with beam.Pipeline(options=options) as pipeline:
+        sent = pipeline | beam.Create([*MESSAGES, *JUNK])
+        keep_all(sent | FrequenciesPerEpoch(BOTH).with_outputs(), tmp_path / "kept")
+    kept = tmp_path / "kept"
+    assert in_order(map(as_dict, elements(kept / "frequencies"))) == rows_of_the_driver()
+    accounts = newest(elements(kept / "accounts"))
+    assert {pending(account) for account in accounts.values()} == {0}
+    assert [row.reason for row in elements(kept / "rejected")] == ["malformed"] * len(JUNK)
+    counted = total(accounts.values())
+    found = counters(pipeline.result)
+    for what, records in counted.items():
+        if what != "counted":
+            assert found[f"reports_{what.replace('.', '_')}"] == records, what
+    assert found["results"] == 5
+    assert cluster.counters(cluster.job("public-batch")) == found
+
+
+def reports_of(config: Config) -> list[ReportColumns]:
+    """All reports that the messages of a configuration hold."""
+    found = []
+    for number in range(config.blocks):
+        batch = report_pb2.ReportBatch.FromString(message(config, number))
+        payloads = np.frombuffer(batch.payloads, np.uint8).reshape(batch.count, -1)
+        ids = np.array(batch.report_ids, np.uint64)
+        found.append(ReportColumns(batch.digest, batch.epoch, ids, payloads))
+    return found
+
+
+def plain(row: Row) -> Row:
+    """What does not depend on how many results an epoch had before."""
+    return {name: value for name, value in row.items() if name not in {"revision", "pane"}}
+
+
+def newest_rows(rows: list[FrequencyRow]) -> list[Row]:
+    """Of each value the row with the most reports, and of these the one with the highest revision."""
+    found: dict[tuple[int, int], FrequencyRow] = {}
+    for row in sorted(rows, key=lambda row: (row.n, row.revision)):
+        found[row.epoch, row.value] = row
+    return [plain(as_dict(found[key])) for key in sorted(found)]
+
+
+Accounts = dict[int | None, dict[str, int]]
+"""By epoch: records, by what became of them."""
+
+
+def accounts_of(rows: list[AccountRow]) -> Accounts:
+    """Of each number the largest: all of them only grow."""
+    found: Accounts = {}
+    for row in rows:
+        account = found.setdefault(row.epoch, {})
+        account[row.what] = max(account.get(row.what, 0), row.records)
+    return found
+
+
+def expected_accounts(config: Config) -> Accounts:
+    """By a plain loop."""
+    return {
+        epoch: {what: records for what, records in account.items() if records}
+        for epoch, (_, account) in expected(config).items()
+    }
+
+
+@pytest.mark.timeout(4 * PATIENCE)
+def test_a_stream_goes_on_when_a_task_manager_is_killed(
+    cluster: Cluster, job_endpoint: str, worker: Worker, tmp_path: Path
+) -> None:
+    """Rows and accounts are those of a plain loop, and stay; the counters are on Flink's page."""
+    config, kept = live(tmp_path / "out"), tmp_path / "kept"
+    wanted = list(map(plain, ldpbeam.estimate(config.agreed, reports_of(config)).to_pylist()))
+    options = PipelineOptions(on_cluster(job_endpoint, worker, "public-stream", *CHECKPOINTS))
+    pipeline = beam.Pipeline(options=options)
+    sent = messages(arriving(pipeline, config), config)
+    counted = sent | FrequenciesPerEpoch(config.agreed, shards=4, late_every="5s").with_outputs()
+    keep_all(counted, kept)
+    pipeline.run()
+    job = cluster.job("public-stream")
+
+    def goes_on(checkpoints: int) -> None:
+        """Several checkpoints complete from now on, the job running."""
+        goal = cluster.checkpoints(job) + checkpoints
+        until(f"{goal} checkpoints", lambda: cluster.checkpoints(job) >= goal or None)
+
+    def complete() -> bool:
+        rows, accounts = elements(kept / "frequencies"), elements(kept / "accounts")
+        return newest_rows(rows) == wanted and accounts_of(accounts) == expected_accounts(config)
+
+    goes_on(2)
+    assert not complete(), "the job was over before anything was killed"
+    cluster.kill_manager(job)
+    cluster.add_manager()
+    until("a restart", lambda: cluster.restarts(job) >= 1 or None)
+    print("restarted", __import__("time").ctime())
+    try:
+        until("the rows", complete)
+    except TimeoutError:
+        pytest.fail(f"{newest_rows(elements(kept / 'frequencies'))}\n{cluster.problems(job)}")
+    goes_on(3)
+    assert complete()
+    import json
+
+    Path("/tmp/acc.json").write_text(json.dumps(cluster.get(f"/jobs/{job}/accumulators")))
+    for i in range(3):
+        import time
+
+        out = {}
+        for v in cluster.get(f"/jobs/{job}")["vertices"]:
+            out[v["name"][:80]] = (
+                [m["id"] for m in cluster.get(f"/jobs/{job}/vertices/{v['id']}/subtasks/metrics")],
+                [m["id"] for m in cluster.get(f"/jobs/{job}/vertices/{v['id']}/metrics")],
+                cluster.get(f"/jobs/{job}/vertices/{v['id']}/accumulators"),
+            )
+        Path(f"/tmp/met{i}.json").write_text(json.dumps(out))
+        time.sleep(6)
+    import collections
+
+    seen = collections.defaultdict(set)
+    for row in elements(kept / "frequencies"):
+        seen[row.epoch, row.revision, row.value].add(row)
+    print("doubled", len(seen), sum(len(x) > 1 for x in seen.values()), max(k[1] for k in seen))
+    cluster.cancel(job)
