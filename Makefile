@@ -196,7 +196,7 @@ newest: ## a quick half of the tests on Python 3.13, where it is installed, in a
 	    exec $(MAKE) test VENV=.venv-$(NEWEST) PYTHON="$$candidate" TESTS="$(HALF)"; fi; \
 	done; echo "LEFT OUT: make newest, since Python $(NEWEST) is not installed."
 
-browser: $(STAMP) chromium js-build ## the tests that look at pages in Chromium
+browser: $(STAMP) chromium js-build axe ## the tests that look at pages in Chromium
 	@$(PYTEST) -m browser
 
 notebooks: $(STAMP) $(NOTEBOOKS_STAMP) ## execute the notebooks of docs/notebooks, and compare their outputs

@@ -1,8 +1,8 @@
 """Hooks of the site (mkdocs.yml): pages that are not Markdown in docs/, and links that leave it.
 
-Pages are written for a reader of the repository. So a link to a page outside docs/ leads to a copy of it in the
-site, a link to any other file of the repository to a copy of the file below ``files/``, and a link to a folder
-is its text. A link to what does not exist stays as it is, and the build ends with a warning about it.
+Pages are written for a reader of the repository. So a link to a page outside docs/ leads to a copy of it in
+the site, a link to any other file of the repository to a copy of the file below ``files/``, and a link to a
+folder is its text. A link to what does not exist stays as it is, and the build ends with a warning about it.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def _api() -> str:
     """The public names of each module, from its ``__all__``."""
     import ast
 
-    lines = ["# Python reference", "", "Every public name, with its docstring. [python.md](python.md) is the guide."]
+    lines = ["# Python reference", "", "Every public name. [python.md](python.md) is the guide."]
     for title, module in MODULES:
         tree = ast.parse((ROOT / module.replace(".", "/") / "__init__.py").read_text("utf-8"))
         (names,) = (

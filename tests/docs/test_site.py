@@ -19,7 +19,7 @@ pytestmark = pytest.mark.site
 SITE = REPOSITORY / "site"
 LOADED = {"script": "src", "img": "src", "source": "src", "iframe": "src", "video": "src", "object": "data"}
 """Attributes whose address a browser fetches by itself; those of ``link`` are looked at apart."""
-FETCHED = {"stylesheet", "icon", "preload", "preconnect", "prefetch", "dns-prefetch", "modulepreload", "manifest"}
+FETCHED = {"stylesheet", "icon", "preload", "preconnect", "prefetch", "modulepreload", "manifest"}
 FROM_ELSEWHERE = re.compile(r"""(?:url\(\s*['"]?|@import\s+['"])((?:https?:)?//[^'")\s]+)""")
 IN_SCRIPTS = re.compile(r"""["'`](https?://[\w.-]+(?:/[\w@.-]+)*)""")
 NEVER_FETCHED = {
