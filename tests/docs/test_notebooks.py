@@ -76,7 +76,7 @@ def test_it_is_python_alone(notebook: Path) -> None:
 @pytest.mark.notebooks
 def test_the_outputs_are_those_of_today(notebook: Path, tmp_path: Path) -> None:
     made = tmp_path / notebook.name
-    command = [ENVIRONMENT / "bin" / "python", "-m", "tests.docs.execute", notebook, made]
+    command = [str(ENVIRONMENT / "bin" / "python"), "-m", "tests.docs.execute", str(notebook), str(made)]
     done = subprocess.run(
         command, cwd=REPOSITORY, capture_output=True, text=True, timeout=4 * PATIENCE, check=False
     )

@@ -16,7 +16,7 @@ from unittest import mock
 import pytest
 import yaml
 
-from ldpbeam.collector.gather import Counts
+from ldpbeam.collector.gather import RequestCounts
 from ldpbeam.collector.server import Collector, Limits
 from ldpbeam.engine.status import Status
 from tests.conftest import REPOSITORY
@@ -34,7 +34,7 @@ Metrics = dict[str, set[str]]
 
 def answered() -> Metrics:
     """What both endpoints answer, with their labels."""
-    counts = Counts()
+    counts = RequestCounts()
     counts.reports["0123456789abcdef"] += 1
     counts.refused["0123456789abcdef", "malformed"] += 1
     counts.answers[204] += 1
