@@ -5,6 +5,10 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DEMO_STAMP := $(VENV)/.installed-demo
 BENCH_STAMP := $(VENV)/.installed-bench
+NOTEBOOKS := $(VENV)-notebooks
+NOTEBOOKS_STAMP := $(NOTEBOOKS)/.installed
+DOCS := $(VENV)-docs
+DOCS_STAMP := $(DOCS)/.installed
 PROTOC := $(BIN)/python -m grpc_tools.protoc -I proto
 PROTOS := $(sort $(wildcard proto/ldpbeam/wire/*.proto))
 DEMO_OUT ?= demo-output
@@ -28,7 +32,7 @@ MAKEFLAGS += --no-print-directory
 # Compiled modules are kept, also where the caller's shell says not to: the suites start hundreds of interpreters.
 unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help .venv demo reproduce test test-all check format-check lint types format proto proto-check \
-	newest browser chromium lock sbom package bench-accuracy bench-over-time bench-peers bench-throughput clean
+	newest browser chromium notebooks notebooks-write docs lock sbom package bench-accuracy bench-over-time bench-peers bench-throughput clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z.-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -86,6 +90,19 @@ $(BENCH_STAMP): $(STAMP)
 	@$(UV) -c requirements/all.txt -e '.[bench]'
 	@touch $@
 
+# Jupyter, beside what a user of notebooks has; the project itself is the checkout.
+$(NOTEBOOKS_STAMP): $(STAMP) requirements/notebooks.txt requirements/user.txt
+	@$(BIN)/python -m venv --without-pip $(NOTEBOOKS)
+	@$(BIN)/uv pip install --quiet --system-certs --python $(NOTEBOOKS)/bin/python --require-hashes -r requirements/user.txt -r requirements/notebooks.txt
+	@$(BIN)/uv pip install --quiet --python $(NOTEBOOKS)/bin/python --no-deps --no-build-isolation -e .
+	@touch $@
+
+# What builds the site; it reads the source and does not import it.
+$(DOCS_STAMP): $(STAMP) requirements/docs.txt
+	@$(BIN)/python -m venv --without-pip $(DOCS)
+	@$(BIN)/uv pip install --quiet --system-certs --python $(DOCS)/bin/python --require-hashes -r requirements/docs.txt
+	@touch $@
+
 # Resolved for every declared Python at once, outside the working environment: no leftover slips into the
 # pins, and it works while pyproject.toml and the lock contradict each other, which is when it is needed.
 # all.txt is the lock; the others are parts of it, resolved with its versions.
@@ -101,10 +118,11 @@ lock: ## resolve the newest allowed versions again and write requirements/
 	$(COMPILE) -c "$$tmp/all.txt" --extra page --extra collect --no-emit-package ldpbeam pyproject.toml "$$tmp/installer.in" > "$$tmp/user.txt"; \
 	$(COMPILE) -c "$$tmp/all.txt" --extra gcp --no-emit-package ldpbeam pyproject.toml "$$tmp/installer.in" > "$$tmp/gcp.txt"; \
 	printf 'cyclonedx-bom\npip-licenses\n' > "$$tmp/sbom.in"; \
-	$(COMPILE) -c "$$tmp/all.txt" "$$tmp/sbom.in" > "$$tmp/sbom.txt"; \
 	printf 'build\ncheck-wheel-contents\nsetuptools>=77\ntwine\n' > "$$tmp/package.in"; \
-	$(COMPILE) -c "$$tmp/all.txt" "$$tmp/package.in" > "$$tmp/package.txt"; \
-	for name in all user gcp sbom package installer; do \
+	printf 'nbclient\nnbformat\nipykernel\n' > "$$tmp/notebooks.in"; \
+	printf 'mkdocs-material\nmkdocstrings-python\n' > "$$tmp/docs.in"; \
+	for name in sbom package notebooks docs; do $(COMPILE) -c "$$tmp/all.txt" "$$tmp/$$name.in" > "$$tmp/$$name.txt"; done; \
+	for name in all user gcp sbom package notebooks docs installer; do \
 	  { echo "# Exact versions and hashes for every declared version of Python. Written by 'make lock'; edit pyproject.toml."; \
 	    cat "$$tmp/$$name.txt"; } > requirements/$$name.txt; \
 	done
@@ -190,8 +208,19 @@ newest: ## a quick half of the tests on Python 3.13, where it is installed, in a
 	    exec $(MAKE) test VENV=.venv-$(NEWEST) PYTHON="$$candidate" TESTS="$(HALF)"; fi; \
 	done; echo "LEFT OUT: make newest, since Python $(NEWEST) is not installed."
 
-browser: $(STAMP) chromium js-build ## the tests that look at pages in Chromium
+browser: $(STAMP) chromium js-build axe ## the tests that look at pages in Chromium
 	@$(PYTEST) -m browser
+
+notebooks: $(STAMP) $(NOTEBOOKS_STAMP) ## execute the notebooks of docs/notebooks, and compare their outputs
+	@$(PYTEST) -m notebooks tests/docs/test_notebooks.py
+
+docs: $(STAMP) $(DOCS_STAMP) ## build the site (site/index.html); a warning or a dead link is an error
+	@$(BIN)/python -m tests.docs.options > $(DOCS)/options.md
+	@NO_MKDOCS_2_WARNING=1 LDPBEAM_OPTIONS=$(DOCS)/options.md $(DOCS)/bin/mkdocs build --quiet --strict --clean
+	@$(PYTEST) -m site tests/docs/test_site.py
+
+notebooks-write: $(NOTEBOOKS_STAMP) ## execute the notebooks, and keep what they put out
+	@for each in docs/notebooks/*.ipynb; do $(NOTEBOOKS)/bin/python -m tests.docs.execute $$each $$each || exit; done
 
 chromium:
 	@if ! command -v chromium >/dev/null; then \
@@ -228,7 +257,7 @@ bench-throughput: $(STAMP) ## the pipeline against a plain loop without Beam
 	$(BIN)/python benchmarks/throughput.py
 
 clean: ## remove the environment, caches and demo output
-	rm -rf $(VENV) .venv-$(NEWEST) .venv-package $(DEMO_OUT) $(REPRODUCTION_OUT) build ldpbeam.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(NOTEBOOKS) $(DOCS) .venv-$(NEWEST) .venv-package site $(DEMO_OUT) $(REPRODUCTION_OUT) build ldpbeam.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --- suites with parts of their own

@@ -31,7 +31,7 @@
     said.setAttribute("role", "status");
     const head = make("tr"), body = make("tbody");
     const table = make("table", {}, make("thead", {}, head), body);
-    const scroll = make("div", { className: "scroll", tabIndex: 0 }, table);
+    const scroll = make("div", { className: "scroll", tabIndex: 0, role: "group", ariaLabel: "Any epoch" }, table);
     place.append(
       make("p", { className: "controls" }, make("label", {}, "Epoch ", select), make("label", {}, "Filter ", filter), save),
       said, scroll);
@@ -66,18 +66,22 @@
       if (truth >= 0 && !Number.isNaN(row[2 + truth])) path("truth", `M${x(row[2 + truth])} 1v12`);
       return svg;
     };
+    // Made once: a button that is replaced while it is used takes the keyboard's place on the page with it.
+    const heads = names.map((name, i) => {
+      const button = make("button", { type: "button", textContent: name });
+      button.addEventListener("click", () => { falling = order === i ? !falling : i > 1; order = i; draw(); });
+      return make("th", { scope: "col", className: i < 2 ? "t" : "" }, button);
+    });
+    head.append(...heads, make("th", { scope: "col", className: "t", textContent: "drawn to one scale" }));
     const draw = () => {
       collect();
       const epoch = epochs[select.value];
       const ends = rows.filter((row) => !Number.isNaN(row[2])).flatMap((row) => [row[2] - row[3], row[2] + row[3]]);
       const low = ends.reduce((a, b) => Math.min(a, b), 0), high = ends.reduce((a, b) => Math.max(a, b), 0);
-      head.replaceChildren(...names.map((name, i) => {
-        const button = make("button", { type: "button", textContent: name });
-        button.addEventListener("click", () => { falling = order === i ? !falling : i > 1; order = i; draw(); });
-        const cell = make("th", { scope: "col", className: i < 2 ? "t" : "" }, button);
+      for (const [i, cell] of heads.entries()) {
         if (order === i) cell.setAttribute("aria-sort", falling ? "descending" : "ascending");
-        return cell;
-      }), make("th", { scope: "col", className: "t", textContent: "drawn to one scale" }));
+        else cell.removeAttribute("aria-sort");
+      }
       body.replaceChildren(...rows.slice(0, LIMIT).map((row) => make("tr", {}, ...row.map((cell, i) =>
         make("td", { className: i < 2 ? "t" : "" },
           i < 2 ? make("bdi", { textContent: cell }) : number(cell, epoch.unit) + (about.percent && !Number.isNaN(cell) ? " %" : ""))),

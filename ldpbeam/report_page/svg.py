@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 _ELEMENTS = {"svg", "g", "path", "rect", "line", "text", "tspan", "circle", "defs", "clipPath"}
 _ATTRIBUTES = {
-    *("viewBox", "width", "height", "transform", "opacity", "clip-path", "id", "aria-label"),
+    *("viewBox", "width", "height", "transform", "opacity", "clip-path", "id"),
     *("d", "x", "y", "x1", "y1", "x2", "y2", "cx", "cy", "r"),
     *("fill", "fill-opacity", "stroke", "stroke-opacity", "stroke-width", "stroke-dasharray"),
     *("stroke-linecap", "stroke-linejoin", "stroke-miterlimit"),
@@ -34,6 +34,9 @@ _IDLE = {
 }
 _ID = re.compile(r"url\(#([\w-]+)\)")
 _ROLE = "aria-roledescription"
+_SAYS = "data-says"
+"""What a mark says under a pointer. To a screen reader a chart is one picture, whose marks have no names; the
+numbers are in the table below it."""
 
 
 def document(chart: alt.LayerChart | alt.VConcatChart, summary: str, name: str) -> str:
@@ -81,8 +84,8 @@ def _rewrite(element: ElementTree.Element, name: str, seen: dict[str, str]) -> N
         for key, value in element.attrib.items()
         if key in _ATTRIBUTES and (key, value) not in _IDLE
     }
-    if element.get(_ROLE, "axis") in _NOT_MARKS:
-        attributes.pop("aria-label", None)
+    if element.get(_ROLE, "axis") not in _NOT_MARKS and (says := element.get("aria-label")) is not None:
+        attributes[_SAYS] = says
     if "id" in attributes:
         attributes["id"] = renamed(attributes["id"])
     if "clip-path" in attributes:
@@ -107,8 +110,6 @@ def _empty(element: ElementTree.Element) -> bool:
     if element.tag == "path":
         path: Any = element.get("d", "")
         return not path or (
-            element.get("fill") is None
-            and element.get("stroke") is None
-            and element.get("aria-label") is None
+            element.get("fill") is None and element.get("stroke") is None and element.get(_SAYS) is None
         )
     return element.tag == "g" and len(element) == 0

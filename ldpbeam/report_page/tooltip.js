@@ -3,9 +3,9 @@
   const tip = document.getElementById("tip");
   const hide = () => { tip.hidden = true; };
   const show = (event) => {
-    const mark = event.target.closest("svg.chart [aria-label]");
+    const mark = event.target.closest("svg.chart [data-says]");
     if (!mark) { hide(); return; }
-    tip.textContent = mark.getAttribute("aria-label");
+    tip.textContent = mark.dataset.says;
     tip.hidden = false;
     const room = document.documentElement.clientWidth - tip.offsetWidth - 8;
     tip.style.left = Math.max(8, Math.min(event.clientX + 14, room)) + "px";

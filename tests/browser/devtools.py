@@ -73,28 +73,65 @@ class Visitor:
 
     async def evaluate(self, url: str, expression: str) -> Any:
         """Open a page and give what an expression, or its promise, comes to in it; then close the page."""
+        async with self.page(url) as page:
+            return await page.value(expression)
+
+    @asynccontextmanager
+    async def page(
+        self, url: str, width: int = 1280, media: str = "screen", scheme: str = "light"
+    ) -> AsyncIterator[Page]:
+        """Open a page until the block ends.
+
+        Args:
+            url: of the page.
+            width: of the window, in CSS pixels.
+            media: ``screen`` or ``print``.
+            scheme: ``light`` or ``dark``.
+        """
         ask = self._browser.ask
         target = (await ask("Target.createTarget", url="about:blank", browserContextId=self._context))[
             "targetId"
         ]
         session = (await ask("Target.attachToTarget", targetId=target, flatten=True))["sessionId"]
+        page = Page(self._browser, session)
         try:
             await ask("Page.enable", session)
+            size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+            await ask("Emulation.setDeviceMetricsOverride", session, **size)
+            features = [{"name": "prefers-color-scheme", "value": scheme}]
+            await ask("Emulation.setEmulatedMedia", session, media=media, features=features)
             await ask("Page.navigate", session, url=url)
             # Elements are there once a page is read; before that, it may still be the empty one.
-            while await self._value(session, "document.readyState != 'loading' && location.href") != url:
+            while await page.value("document.readyState != 'loading' && location.href") != url:
                 await asyncio.sleep(0.01)
-            return await self._value(session, expression)
+            yield page
         finally:
             await ask("Target.closeTarget", targetId=target)
 
-    async def _value(self, session: str, expression: str) -> Any:
+
+class Page:
+    """A page that is open."""
+
+    def __init__(self, browser: Browser, session: str) -> None:
+        self._browser = browser
+        self._session = session
+
+    async def value(self, expression: str) -> Any:
+        """What an expression, or its promise, comes to."""
         done = await self._browser.ask(
-            "Runtime.evaluate", session, expression=expression, awaitPromise=True, returnByValue=True
+            "Runtime.evaluate", self._session, expression=expression, awaitPromise=True, returnByValue=True
         )
         if "exceptionDetails" in done:
             raise BrowserError(json.dumps(done["exceptionDetails"]))
         return done["result"].get("value")
+
+    async def press(self, key: str) -> None:
+        """Press a key and let it go, as a person does: Tab, Enter or ArrowRight."""
+        codes = {"Tab": 9, "Enter": 13, "ArrowRight": 39}
+        pressed = {"key": key, "code": key, "windowsVirtualKeyCode": codes[key]}
+        text = {"text": "\r"} if key == "Enter" else {}
+        await self._browser.ask("Input.dispatchKeyEvent", self._session, type="keyDown", **pressed, **text)
+        await self._browser.ask("Input.dispatchKeyEvent", self._session, type="keyUp", **pressed)
 
 
 @asynccontextmanager

@@ -39,9 +39,9 @@ class Block:
 
 
 def complete(command: str) -> bool:
-    """Whether bash would not wait for more."""
+    """Whether bash would not wait for more; of a here-document without its end it warns only."""
     done = subprocess.run(["bash", "-n", "-c", command], capture_output=True, check=False)
-    return done.returncode == 0 and not command.endswith("\\")
+    return done.returncode == 0 and not done.stderr and not command.endswith("\\")
 
 
 def commands(block: str) -> Iterator[str]:
@@ -246,12 +246,13 @@ def test_the_figure_of_the_readme_can_be_made_again(
 
 def test_blocks_and_their_parts_are_found() -> None:
     page = (
-        'a\n```sh\nfalse  # exit code 1\npython -c "\nprint(1)\n"\necho a \\\n  b\n```\n\n```text\nx\n```\n'
+        'a\n```sh\nfalse  # exit code 1\npython -c "\nprint(1)\n"\necho a \\\n  b\ncat <<END\nc\nEND\n'
+        "```\n\n```text\nx\n```\n"
         "```yaml\nname: x\n```\n```sh\ntrue\n```\n"
     )
     first, second = blocks(page)
-    assert [expected_code(command) for command in first.commands] == [1, 0, 0]
-    assert first.commands[1:] == ('python -c "\nprint(1)\n"', "echo a \\\n  b")
+    assert [expected_code(command) for command in first.commands] == [1, 0, 0, 0]
+    assert first.commands[1:] == ('python -c "\nprint(1)\n"', "echo a \\\n  b", "cat <<END\nc\nEND")
     assert first.shown == "x\n"
     assert (second.commands, second.shown) == (("true",), None)
 

@@ -30,9 +30,9 @@ echo "======= 1 passed in 0.01s ======="
 # What a slow machine makes after the checks, one after the other.
 IN_TURN = [
     *["prism", "examples", "schedules", "crash-collector", "crash-devices"],
-    *["js", "pubsub", "browser", "flink"],
+    *["js", "pubsub", "browser", "docs", "notebooks", "flink"],
 ]
-INTEGRATION = {"js", "prism", "examples", "browser", "pubsub", "flink"}
+INTEGRATION = {"js", "prism", "examples", "browser", "docs", "notebooks", "pubsub", "flink"}
 CRASHES = set(IN_TURN) - INTEGRATION
 
 

@@ -38,7 +38,7 @@ frame.addEventListener("load", () => {{
   const page = frame.contentDocument, view = frame.contentWindow;
   const shown = [...page.querySelectorAll("svg.chart")].filter(
     (chart) => chart.getBoundingClientRect().width > 100);
-  const mark = shown[0].querySelector("[aria-label]");
+  const mark = shown[0].querySelector("[data-says]");
   mark.dispatchEvent(new view.PointerEvent("pointermove", {{bubbles: true}}));
   const tip = page.getElementById("tip");
   document.body.dataset.found = JSON.stringify({{

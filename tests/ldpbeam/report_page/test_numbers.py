@@ -78,7 +78,7 @@ class Page:
     @cached_property
     def labels(self) -> list[str]:
         """The texts of charts and of their marks, in order."""
-        return [unescape(one) for one in re.findall(r'aria-label="([^"]*)"', self.html)]
+        return [unescape(one) for one in re.findall(r'(?:aria-label|data-says)="([^"]*)"', self.html)]
 
     @cached_property
     def text(self) -> str:

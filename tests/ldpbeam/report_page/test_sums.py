@@ -71,7 +71,7 @@ def test_a_curve_of_values_in_order(tmp_path: Path) -> None:
     curve = ldpbeam.cumulative_shares(collection, table).to_pylist()
     reader = page(output)
     labels = [
-        a["aria-label"] or "" for _, a in reader.elements if (a.get("aria-label") or "").startswith("up to")
+        a["data-says"] or "" for _, a in reader.elements if (a.get("data-says") or "").startswith("up to")
     ]
     assert len(labels) == len(curve) == 12
     for said, row in zip(labels, curve, strict=True):
