@@ -214,9 +214,10 @@ browser: $(STAMP) chromium js-build axe ## the tests that look at pages in Chrom
 notebooks: $(STAMP) $(NOTEBOOKS_STAMP) ## execute the notebooks of docs/notebooks, and compare their outputs
 	@$(PYTEST) -m notebooks tests/docs/test_notebooks.py
 
+# Not with --quiet, which also keeps warnings from being counted.
 docs: $(STAMP) $(DOCS_STAMP) ## build the site (site/index.html); a warning or a dead link is an error
 	@$(BIN)/python -m tests.docs.options > $(DOCS)/options.md
-	@NO_MKDOCS_2_WARNING=1 LDPBEAM_OPTIONS=$(DOCS)/options.md $(DOCS)/bin/mkdocs build --quiet --strict --clean
+	@NO_MKDOCS_2_WARNING=1 LDPBEAM_OPTIONS=$(DOCS)/options.md $(DOCS)/bin/mkdocs build --strict --clean
 	@$(PYTEST) -m site tests/docs/test_site.py
 
 notebooks-write: $(NOTEBOOKS_STAMP) ## execute the notebooks, and keep what they put out
