@@ -115,9 +115,11 @@ def test_runs_over_files_do_not_warn_of_lateness() -> None:
     assert not any(one.code == "W-COLLECTION-LATENESS" for one in warnings_about(parse_collection(DAILY)))
 
 
-SHOWN = (path for path in REPOSITORY.glob("examples/**/*.yaml") if path.parent.name != "beam")
+SHOWN = (
+    path for path in REPOSITORY.glob("examples/**/*.yaml") if path.parent.name not in {"beam", "monitoring"}
+)
 YAML = [*SHOWN, REPOSITORY / "ldpbeam" / "cli" / "demo.yaml"]
-"""The collections that we show; examples/beam has a pipeline in YAML."""
+"""The collections that we show; examples/beam has a pipeline in YAML, examples/monitoring rules."""
 
 
 @pytest.mark.parametrize("path", YAML, ids=lambda one: one.stem)

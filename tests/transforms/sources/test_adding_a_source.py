@@ -39,7 +39,7 @@ def read(given: Mapping[str, str], runner: str, *, portable: bool) -> beam.PTran
     return beam.Create(messages, reshuffle=False)
 '''
 ENTRY = (
-    'Source(SourceOption("--spool-file", "PATH", "Messages in a file."), '
+    'Broker(SourceOption("--spool-file", "PATH", "Messages in a file."), '
     '(SourceOption("--spool-lines", "N", "How many of them.", needed=True),), "spool")'
 )
 START = f"""
@@ -48,7 +48,7 @@ module = types.ModuleType("ldpbeam.transforms.sources.spool")
 sys.modules[module.__name__] = module
 exec(compile({MODULE!r}, "spool.py", "exec"), module.__dict__)
 from ldpbeam.transforms import sources
-from ldpbeam.transforms.sources import Source, SourceOption
+from ldpbeam.transforms.sources import Broker, SourceOption
 entry = {ENTRY}
 sources.SOURCES[entry.target.name] = entry
 """

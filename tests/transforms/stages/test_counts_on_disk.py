@@ -133,7 +133,7 @@ def test_order_room_and_merges_do_not_matter(
             on_disk = [w for w in table.values() if isinstance(w.counts, CountsOnDisk)]
             assert len(files(folder)) == len(on_disk)
         parts = [travelled(count.compact(waiting)) for waiting in table.values()]
-        assert not count._kept
+        assert not count._sizes
         assert count._bytes == 0
         draw.shuffle(parts)
         wanted = counted(agreed, batches)
