@@ -96,7 +96,7 @@ class DirectMemo:
 
 
 class FleetMemo:
-    """Permanent answers by 64-bit key; what ``ldpbeam.protocols.contract.FleetAnswers`` asks for.
+    """Permanent answers by 64-bit key; what ``ldpbeam.protocols.simulation.FleetAnswers`` asks for.
 
     Keys lie in an open-addressing table that is at most half full, answers in the order of their
     arrival in one array; both double when full. A key costs 32 to 64 bytes besides its answer.
