@@ -107,10 +107,11 @@ def compare(a: Path, b: Path | None, collection_files: tuple[Path, ...], **asked
     """Say which values changed from A to B: epochs of one run, two runs, or two versions of a collection.
 
     With A alone, its last epoch is compared with the one before, or the epochs of --against with those of
-    --epochs. With A and B, means over all epochs are compared, or over those of --epochs and --against. The
-    tests take into account that devices repeat what they memoised. With --group, shares of groups are
-    compared in place of single values, all at one false-discovery rate. With --value, the answer is about
-    that value or group alone, with its own p-value.
+    --epochs. With A and B, means over all epochs are compared, or over those of --epochs and --against. Of
+    a folder that holds several versions of a collection the newest is compared. The tests take into account
+    that devices repeat what they memoised. With --group, shares of groups are compared in place of single
+    values, all at one false-discovery rate. With --value, the answer is about that value or group alone,
+    with its own p-value.
     """
     from ldpbeam.cli.shared.histories import documents, read_histories, require_suffix, write_tables
 
