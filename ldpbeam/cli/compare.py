@@ -15,6 +15,7 @@ from ldpbeam.cli.shared.options import collections_option
 from ldpbeam.cli.shared.rate import drawn_anew_option
 from ldpbeam.cli.shared.sums import chosen, group_option, history_of_groups
 from ldpbeam.errors import UsageError
+from ldpbeam.text import clean
 
 if TYPE_CHECKING:
     from ldpbeam.cli.shared.histories import ReadHistory
@@ -284,7 +285,8 @@ def _of_one(first: ReadHistory, which: _CompareOptions, where: Path) -> tuple[Co
     comparison = compare_epochs(
         series.rows(either), before[either], after[either], first.errors, which.drawn_anew
     )
-    return comparison, f"epochs {_span(epochs)} against {_span(against)}"
+    earlier = ", which are earlier" if against[1] < epochs[0] else ""
+    return comparison, f"epochs {_span(epochs)} against {_span(against)}{earlier}"
 
 
 def _of_two(
@@ -327,6 +329,15 @@ def _within(epochs: Any, span: Epochs, where: Path) -> Any:
     if not chosen.any():
         raise _usage(
             f"there is no result of epochs {_span(span)}", "ldpbeam inspect names the epochs.", where
+        )
+    missing = span[1] - span[0] + 1 - int(chosen.sum())
+    if missing:
+        have = [int(epoch) for epoch in epochs[chosen]]
+        some = ", ".join(map(str, have[:8])) + (", …" if len(have) > 8 else "")
+        click.echo(
+            f"ldpbeam: {clean(str(where))}: of epochs {_span(span)} {missing:,} have no result; "
+            f"compared is what there is: {some}. [W-RESULTS-EPOCHS]",
+            err=True,
         )
     return chosen
 
