@@ -1,0 +1,133 @@
+"""Local hashing over a domain that has an order: reports tell of runs of values (``hash_family: interval``).
+
+The channel, the memo, the losses and the calibration are those of :mod:`ldpbeam.protocols.local_hash`. Only
+the counts mean something else: the distribution over the domain, not single values.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from ldpbeam.arrays import Floats, Ints
+from ldpbeam.hashing import IntervalFamily
+from ldpbeam.protocols.contract import DistributionProtocol
+from ldpbeam.protocols.estimator import EVERYONE, DistributionEstimator
+from ldpbeam.protocols.forgery import Forgery
+from ldpbeam.protocols.hashed import Hashed, HashedLaw, HashedProtocol, one_round, two_rounds
+from ldpbeam.protocols.parameters import Parameters
+from ldpbeam.support import SupportProbabilities
+
+if TYPE_CHECKING:
+    from ldpbeam.estimates import Estimates
+
+
+@dataclass(frozen=True)
+class IntervalEstimator(DistributionEstimator):
+    """From reports by function and run to the distribution.
+
+    Attributes:
+        family: of the functions; ``family.cells(counts)`` are the reports, ``family.bounds()`` the runs.
+        symbol: (own, other) over runs, both rounds composed.
+        memoised: likewise of the permanent round alone; None where devices keep nothing for life.
+    """
+
+    family: IntervalFamily
+    symbol: tuple[Fraction, Fraction]
+    memoised: tuple[Fraction, Fraction] | None
+
+    @property
+    def size(self) -> int:  # type: ignore[override]
+        """Values."""
+        return self.family.domain_size
+
+    def estimate(
+        self, counts: Ints, reports: int, ties: Floats | None = None, share: Fraction = EVERYONE
+    ) -> Estimates:
+        """Not yet."""
+        raise NotImplementedError
+
+    def consistent(self, method: str, estimates: Estimates) -> Floats:
+        """Not yet."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class IntervalHashLaw(HashedLaw):
+    """Of functions that tell distant values apart more often than near ones."""
+
+    def guess_from_functions(self, reports: int) -> float:
+        """Not yet."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class IntervalHash(HashedProtocol, DistributionProtocol[Hashed], ABC):
+    """Functions that cut the domain into runs."""
+
+    family: IntervalFamily
+
+    @cached_property
+    def estimator(self) -> IntervalEstimator:
+        """Of the family and the rounds."""
+        permanent = self.permanent
+        memoised = None if permanent is None else (permanent.own, permanent.other)
+        return IntervalEstimator(self.family, self.symbol, memoised)
+
+    @property
+    def forgery(self) -> Forgery:
+        """Where all values of the devices lie in a run, and where none does."""
+        return Forgery(ends=SupportProbabilities(*self.symbol))
+
+    @cached_property
+    def law(self) -> IntervalHashLaw:
+        """Of its device."""
+        return IntervalHashLaw(self.device, self.symbol)
+
+
+class IntervalBLH(IntervalHash):
+    """:class:`ldpbeam.protocols.local_hash.BLH` over two runs."""
+
+    ID = 4
+    NAME = "blh"
+    PARAMETERS = ("epsilon",)
+    OPTIONAL = ("hash_family",)
+    SOURCE = "made for this library: docs/maths.md section 3"
+
+    @classmethod
+    def from_parameters(cls, domain_size: int, parameters: Parameters) -> IntervalBLH:
+        """GRR(ε) over two runs."""
+        return cls(domain_size, *one_round(domain_size, parameters, 2))  # type: ignore[arg-type]
+
+
+class IntervalOLH(IntervalHash):
+    """:class:`ldpbeam.protocols.local_hash.OLH` over runs."""
+
+    ID = 5
+    NAME = "olh"
+    PARAMETERS = ("epsilon",)
+    OPTIONAL = ("hash_family", "g")
+    SOURCE = "made for this library: docs/maths.md section 3"
+
+    @classmethod
+    def from_parameters(cls, domain_size: int, parameters: Parameters) -> IntervalOLH:
+        """GRR(ε) over g runs."""
+        return cls(domain_size, *one_round(domain_size, parameters))  # type: ignore[arg-type]
+
+
+class IntervalLOLOHA(IntervalHash):
+    """:class:`ldpbeam.protocols.local_hash.LOLOHA` over runs."""
+
+    ID = 11
+    NAME = "loloha"
+    PARAMETERS = ("epsilon_longitudinal", "epsilon_first")
+    OPTIONAL = ("g", "calibration", "hash_family")
+    SOURCE = "made for this library: docs/maths.md section 3"
+
+    @classmethod
+    def from_parameters(cls, domain_size: int, parameters: Parameters) -> IntervalLOLOHA:
+        """Permanent GRR(ε∞) over g runs, second round calibrated to ε1."""
+        return cls(domain_size, *two_rounds(domain_size, parameters))  # type: ignore[arg-type]
