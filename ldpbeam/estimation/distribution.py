@@ -1,10 +1,10 @@
 """The distribution of an ordered domain from reports that name runs: a posterior with honest limits.
 
 The counts' likelihood is taken as normal in the histogram, with the information of the chances that the
-histogram before gave, from an even one on (iteratively reweighted least squares; Fisher, 1925). The prior is a
-random walk: the difference of neighbouring frequencies is normal with variance 1/λ. Values with a spike of
-their own, the *atoms*, are left out of it; of the two ends, all four answers to whether they are atoms are
-mixed by what the counts say of them. λ is the one of greatest likelihood (docs/maths.md has the formulas).
+histogram before gave, from an even one on (iteratively reweighted least squares). The prior is a random walk:
+the difference of neighbouring frequencies is normal with variance 1/λ. Values with a spike of their own, the
+*atoms*, are left out of it; of the two ends, all four answers to whether they are atoms are mixed by what the
+counts say of them. λ is the one of greatest likelihood (docs/maths.md has the formulas).
 
 The estimate is the posterior mean. A learned λ alone must not be trusted with limits: a small sample of a
 staircase looks smooth. So limits come from a posterior that allows ten times the learned variance, and always
@@ -47,11 +47,14 @@ MORE = 10.0
 _WANDERS = np.geomspace(0.02, 2000.0, 81)
 """The scales that are tried, as changes of the density over an eighth of the domain."""
 
+_ROUNDING = 1e-12
+"""The part of its diagonal that is added to the information."""
+
 _PASSES = 3
 """Of the information: the third changes limits by less than a hundredth of their width."""
 
 _EVEN = 0.1
-"""The part of an even histogram in the one that the information is taken at, so that no chance is too sure."""
+"""The part of an even histogram in the one that the information is taken at: no chance is then too sure."""
 
 _ATOM = 1.0
 """The precision of the share of an atom beforehand: any share is likely enough. ln 1 = 0 adds nothing to a
@@ -114,8 +117,8 @@ class ExpectedErrors:
     Attributes:
         cumulative: of a cumulative share, the largest over all places.
         at_median: of the share below the middle of the domain.
-        quantile: of the median as a part of the domain's length. Elsewhere, and for other densities, it is the
-            error of the share divided by the density.
+        quantile: of the median as a part of the domain's length. Elsewhere, and for other densities, it is
+            the error of the share divided by the density.
         mean: of the mean, as a part of the domain's length.
     """
 
@@ -131,7 +134,8 @@ class WalkPosterior:
 
     Attributes:
         runs: of the functions.
-        atoms: values that many devices may share, such as "none" or "8 hours"; the two ends need not be named.
+        atoms: values that many devices may share, such as "none" or "8 hours"; the two ends need not be
+            named.
     """
 
     runs: Runs
@@ -230,7 +234,9 @@ class WalkPosterior:
         beyond = (table - sizes * runs.chances(runs.even_shares)) / chances
         weighted_sum(self._slopes, beyond.ravel(), score)
         spikes = len(self._spikes)
-        information[range(spikes), range(spikes)] += _ATOM**-2
+        information[range(spikes), range(spikes)] += _ATOM
+        # Positive definite also where very many reports drown the prior, and rounding what they do not tell.
+        information[range(d), range(d)] *= 1 + _ROUNDING
         fits = []
         for choice in choices:
             kept = np.flatnonzero([*choice, *[True] * (d - len(choice))])

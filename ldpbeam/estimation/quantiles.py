@@ -31,10 +31,11 @@ def quantile(
     """The first value at or below which a share of the devices lies, with confidence limits.
 
     The estimate is read off a curve that rises, such as the :func:`isotonic` one, since noise makes an
-    unbiased curve fall in places. The limits need no such repair. Value x is the quantile where F(x − 1) < share <= F(x). It is
-    rejected where F(x) is surely below the share or F(x − 1) surely above it: ``limit`` standard errors, so
-    that the true value is rejected no more often than a normal variable lies beyond ±limit. The limits are
-    the least and the largest value that is not rejected; an estimate that lies outside widens them.
+    unbiased curve fall in places. The limits need no such repair. Value x is the quantile where
+    F(x − 1) < share <= F(x). It is rejected where F(x) is surely below the share or F(x − 1) surely above it:
+    ``limit`` standard errors, so that the true value is rejected no more often than a normal variable lies
+    beyond ±limit. The limits are the least and the largest value that is not rejected; an estimate that lies
+    outside widens them.
 
     Args:
         rising: float64 (k,), estimates of F(x) that rise; the last is 1.

@@ -7,8 +7,9 @@ taken off instead, so only what it does not explain is left (the difference esti
 Wretman, Model Assisted Survey Sampling, 1992, chapter 6). It need not be right for that: the numbers keep
 their expectation.
 
-Values that no function tells apart count as the middle of theirs. There are such values from k = 64(g − 1) + 2
-on; the mean is then off by half of the distance between two neighbouring cuts at the very most.
+Values that no function tells apart count as the middle of theirs. There are such values where the domain has
+more than all functions have cuts; the mean is then off by half of the distance between two neighbouring cuts
+at the very most.
 """
 
 from __future__ import annotations

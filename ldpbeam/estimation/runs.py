@@ -4,8 +4,8 @@ A hash function cuts the values 0 .. k−1 into g runs, and a device answers by 
 holds its value. So the chance of the answer y to function s is other + (own − other)·f(run), where f(run) is
 the share of the devices in that run: everything that an epoch's counts tell follows from these.
 
-A histogram is written as 1/k + Σ θ·basis: cosines, which are smooth, and one spike for each atom. Every member
-of the basis sums to 0. Sums of cosines over a run have a closed form, and the random walk's penalty
+A histogram is written as 1/k + Σ θ·basis: cosines, which are smooth, and one spike for each atom. Every
+member of the basis sums to 0. Sums of cosines over a run have a closed form, and the random walk's penalty
 Σ (f_v − f_{v−1})² is a diagonal in them.
 """
 

@@ -74,7 +74,7 @@ def _mixed(
 def _fit(
     information: Floats, score: Floats, spikes: list[int], k: int
 ) -> tuple[float, tuple[Floats, Floats], tuple[Floats, Floats]]:
-    """Of these atoms: the best likelihood, and (curve, variance) at the learned scale and at that of limits."""
+    """Of these atoms: the best likelihood; (curve, variance) at the learned scale and at that of limits."""
     walk = np.diff(np.eye(k), axis=0)
     smooth = null_space(np.ones((1, k)))
     whole = np.hstack([smooth, np.eye(k)[:, spikes] - 1 / k])

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass
+from itertools import pairwise
 from math import exp
 
 import numpy as np
@@ -16,9 +17,9 @@ from scipy.stats import binom, chi2
 from ldpbeam.arrays import Floats, Ints
 from ldpbeam.estimation.distribution import WalkPosterior
 from ldpbeam.estimation.runs import Runs
+from ldpbeam.hashing.interval import FUNCTIONS, IntervalFamily
 from tests.reference.distribution import estimate
 
-FUNCTIONS = 64
 FALSE_ALARM = 1e-6
 """Of each test against fleets, where errors are as they say."""
 
@@ -29,17 +30,9 @@ def channel(epsilon: float, g: int) -> tuple[float, float]:
     return exp(epsilon) * other, other
 
 
-def cuts(k: int, g: int, functions: int = FUNCTIONS) -> Ints:
-    """Runs as even as can be, from another place for each function."""
-    s, i = np.arange(functions)[:, None], np.arange(g - 1)[None]
-    inner = -(-(2 * (i * functions + (19 * s + 7 * s * i) % functions) + 1) * k // (2 * (g - 1) * functions))
-    ends = np.zeros((functions, 1), np.int64), np.full((functions, 1), k)
-    return np.hstack([ends[0], np.sort(inner, axis=1), ends[1]])
-
-
 def model(k: int, g: int, epsilon: float, atoms: tuple[int, ...] = ()) -> WalkPosterior:
-    """Of runs as even as can be."""
-    return WalkPosterior(Runs(cuts(k, g), *channel(epsilon, g)), atoms)
+    """Of the runs of the family."""
+    return WalkPosterior(Runs(IntervalFamily(g, k).bounds(), *channel(epsilon, g)), atoms)
 
 
 def reported(rng: np.random.Generator, values: Ints, of: WalkPosterior) -> Ints:
@@ -133,7 +126,8 @@ rng = np.random.default_rng(8)
 for k in (100, 400):
     built = model(k, 4, 1.0)
     found = built.estimate(reported(rng, values_of(hump(rng, 5000), k), built))
-    numbers = np.concatenate([found.cumulative, found.centre, found.std_error, [found.mean, found.mean_std_error]])
+    means = [found.mean, found.mean_std_error]
+    numbers = np.concatenate([found.cumulative, found.centre, found.std_error, means])
     print(numbers.tobytes().hex())
 """
 
@@ -163,9 +157,7 @@ def test_values_that_no_function_tells_apart_are_the_middle_of_theirs() -> None:
     built = model(400, 2, 1.0)
     expected = (answers(built) * built.mean.numbers[None]).sum(axis=(1, 2))
     cut = np.unique(built.runs.bounds)
-    middles = np.concatenate(
-        [np.full(b - a, (a + b - 1) / 2) for a, b in zip(cut[:-1], cut[1:], strict=True)]
-    )
+    middles = np.concatenate([np.full(b - a, (a + b - 1) / 2) for a, b in pairwise(cut)])
     assert expected == pytest.approx(middles, abs=1e-7)
     assert np.abs(middles - np.arange(400)).max() <= 400 / 64 / 2
 
@@ -262,7 +254,7 @@ def test_limits_hold_the_estimate_and_quantiles_theirs() -> None:
             assert first <= place <= last
             assert found.cumulative[place] >= share and (place == 0 or found.cumulative[place - 1] < share)
             inside = np.flatnonzero((low <= share) & (share <= high))
-            assert inside.size == 0 or first <= inside[0] and inside[-1] <= last
+            assert inside.size == 0 or (first <= inside[0] and inside[-1] <= last)
 
 
 @pytest.mark.parametrize("k, g", [(2, 2), (3, 3), (8, 8), (64, 4), (200, 2)])
@@ -278,7 +270,7 @@ def test_strange_counts_have_a_result(k: int, g: int, kind: str) -> None:
     elif kind == "function":
         counts[:g] = np.arange(g)
     else:
-        counts[:] = 10**12
+        counts[:] = 10**10
     found = built.estimate(counts)
     numbers = np.concatenate([found.cumulative, found.centre, found.std_error, [found.mean]])
     assert np.isfinite(numbers).all() and found.mean_std_error > 0
