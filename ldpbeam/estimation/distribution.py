@@ -92,6 +92,13 @@ class Distribution:
         low = np.minimum(np.clip(self.centre - reach, 0.0, 1.0), self.cumulative)
         return low, np.maximum(np.clip(self.centre + reach, 0.0, 1.0), self.cumulative)
 
+    def mean_limits(self, confidence: float = CONFIDENCE) -> tuple[float, float]:
+        """Limits of the mean, in places; they end at the first and the last value, or at the mean beyond."""
+        reach = _reach(confidence) * self.mean_std_error
+        last = float(self.cumulative.size - 1)
+        low, high = max(self.mean - reach, 0.0), min(self.mean + reach, last)
+        return min(low, self.mean), max(high, self.mean)
+
     def quantile(self, share: float, confidence: float = CONFIDENCE) -> tuple[int, int, int]:
         """The first value at or below which a share of the devices lies, and its limits, in places.
 

@@ -170,3 +170,12 @@ class DistributionEstimator(Estimator, ABC):
     support = None
     lasting = None
     recurrence = NO_RECURRENCE
+
+    @abstractmethod
+    def estimate_with(self, counts: Ints, reports: int, share: Fraction, atoms: tuple[int, ...]) -> Estimates:
+        """As :meth:`estimate`, of a domain some of whose values many devices may share.
+
+        Args:
+            counts, reports, share: as of :meth:`estimate`.
+            atoms: places of these values.
+        """

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from ldpbeam.arrays import Floats, Ints
@@ -23,6 +23,7 @@ from ldpbeam.support import SupportProbabilities
 
 if TYPE_CHECKING:
     from ldpbeam.estimates import Estimates
+    from ldpbeam.estimation.distribution import WalkPosterior
 
 
 @dataclass(frozen=True)
@@ -47,12 +48,42 @@ class IntervalEstimator(DistributionEstimator):
     def estimate(
         self, counts: Ints, reports: int, ties: Floats | None = None, share: Fraction = EVERYONE
     ) -> Estimates:
-        """Not yet."""
-        raise NotImplementedError
+        """The distribution; single values have no estimate."""
+        return self.estimate_with(counts, reports, share, ())
+
+    def estimate_with(self, counts: Ints, reports: int, share: Fraction, atoms: tuple[int, ...]) -> Estimates:
+        """See :meth:`DistributionEstimator.estimate_with`."""
+        import numpy as np
+
+        from ldpbeam.estimates import Estimates
+
+        n = np.full(self.size, reports, np.int64)
+        nothing = np.full((6, self.size), np.nan)
+        found = self.posterior(atoms).estimate(counts, float(share))
+        return Estimates(n, self.family.support_counts(counts), nothing, found)
+
+    def posterior(self, atoms: tuple[int, ...] = ()) -> WalkPosterior:
+        """What makes a distribution of counts, and says before any how far off it will be.
+
+        Args:
+            atoms: values that many devices may share.
+        """
+        own, other = self.symbol
+        return _posterior(self.family, float(own), float(other), atoms)
 
     def consistent(self, method: str, estimates: Estimates) -> Floats:
-        """Not yet."""
-        raise NotImplementedError
+        """The shares of single values in the distribution, which no method needs to change."""
+        assert estimates.distribution is not None  # noqa: S101 - there are reports
+        return estimates.distribution.frequency
+
+
+@lru_cache(maxsize=8)
+def _posterior(family: IntervalFamily, own: float, other: float, atoms: tuple[int, ...]) -> WalkPosterior:
+    """Held, since what does not depend on counts takes longer than all that does."""
+    from ldpbeam.estimation.distribution import WalkPosterior
+    from ldpbeam.estimation.runs import Runs
+
+    return WalkPosterior(Runs(family.bounds(), own, other), atoms)
 
 
 @dataclass(frozen=True)
