@@ -123,7 +123,7 @@ class CountSupport(OfCollections):
                 "CountSupport counts epochs itself, and its input is in windows or has a trigger",
                 remedy="Put AdmitReports right in front, or count with WindowByEpoch and CountSupport.Fn.",
             )
-        inputs = {"columns": columns, "entries": entries}
+        inputs = (columns, entries)
         if self._stream if self._stream is not None else not columns.is_bounded:
             schedules = {c.digest_hex: Schedule(c, self._early, self._late) for c in self.collections}
             counted = inputs | "Count" >> count_epochs(schedules, self._bits, self._deduplicate)
@@ -137,8 +137,8 @@ class CountSupport(OfCollections):
                 remedy="Leave it out, or read from an unbounded source.",
             )
         how = Windowed(self._bits if self._deduplicate else None, self._max_epochs, self._spill)
-        outputs = inputs | "Count" >> count_windows(self.collections, how)
-        all_rejected = (rejected, outputs["rejected"]) | "Rejected" >> beam.Flatten().with_output_types(
+        windows = inputs | "Count" >> count_windows(self.collections, how)
+        all_rejected = (rejected, windows.rejected) | "Rejected" >> beam.Flatten().with_output_types(
             RejectedRow
         )
-        return Counted(outputs["counted"], all_rejected, outputs["entries"])
+        return Counted(windows.counted, all_rejected, windows.entries)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ldpbeam.cli.shared.console import Mode, PrintingCommand, deliver, mode, say
+from ldpbeam.cli.shared.console import Mode, PrintingCommand, complain, deliver, mode, say
 from ldpbeam.cli.shared.options import collections_option
 from ldpbeam.cli.shared.rate import drawn_anew_option
 from ldpbeam.cli.shared.sums import chosen, group_option, history_of_groups
@@ -107,10 +107,11 @@ def compare(a: Path, b: Path | None, collection_files: tuple[Path, ...], **asked
     """Say which values changed from A to B: epochs of one run, two runs, or two versions of a collection.
 
     With A alone, its last epoch is compared with the one before, or the epochs of --against with those of
-    --epochs. With A and B, means over all epochs are compared, or over those of --epochs and --against. The
-    tests take into account that devices repeat what they memoised. With --group, shares of groups are
-    compared in place of single values, all at one false-discovery rate. With --value, the answer is about
-    that value or group alone, with its own p-value.
+    --epochs. With A and B, means over all epochs are compared, or over those of --epochs and --against. Of
+    a folder that holds several versions of a collection the newest is compared. The tests take into account
+    that devices repeat what they memoised. With --group, shares of groups are compared in place of single
+    values, all at one false-discovery rate. With --value, the answer is about that value or group alone,
+    with its own p-value.
     """
     from ldpbeam.cli.shared.histories import documents, read_histories, require_suffix, write_tables
 
@@ -283,7 +284,8 @@ def _of_one(first: ReadHistory, which: _CompareOptions, where: Path) -> tuple[Co
     comparison = compare_epochs(
         series.rows(either), before[either], after[either], first.errors, which.drawn_anew
     )
-    return comparison, f"epochs {_span(epochs)} against {_span(against)}"
+    earlier = ", which are earlier" if against[1] < epochs[0] else ""
+    return comparison, f"epochs {_span(epochs)} against {_span(against)}{earlier}"
 
 
 def _of_two(
@@ -326,6 +328,14 @@ def _within(epochs: Any, span: Epochs, where: Path) -> Any:
     if not chosen.any():
         raise _usage(
             f"there is no result of epochs {_span(span)}", "ldpbeam inspect names the epochs.", where
+        )
+    missing = span[1] - span[0] + 1 - int(chosen.sum())
+    if missing:
+        have = [int(epoch) for epoch in epochs[chosen]]
+        some = ", ".join(map(str, have[:8])) + (", …" if len(have) > 8 else "")
+        complain(
+            f"{where}: of epochs {_span(span)} {missing:,} have no result; "
+            f"compared is what there is: {some}. [W-RESULTS-EPOCHS]"
         )
     return chosen
 

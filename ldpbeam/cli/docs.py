@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def docs(name: str | None, browser: bool) -> None:
     """Show a page of the documentation; without a name, list all pages.
 
-    A terminal shows it page by page. A pipe or a file gets its Markdown.
+    In a terminal the page appears in a pager. A pipe or a file gets its Markdown.
     """
     from ldpbeam.cli.shared.pages import page, pages
 
@@ -53,7 +53,7 @@ def _show(shown: Page) -> None:
 
 
 def _open(name: str) -> None:
-    """Write all pages, so that links work, into a folder that the browser may read after this process."""
+    """Write all pages, so that links work, into a folder that outlives this process."""
     from ldpbeam.cli.shared.pages import write_html
 
     folder = Path(tempfile.mkdtemp(prefix="ldpbeam-docs-"))

@@ -20,13 +20,14 @@ if TYPE_CHECKING:
     from ldpbeam.planning.plan import Plan
 
 _LARGEST_TRIAL = 100_000  # devices that the suggested simulation has
-_VALUES = "labels with commas (red, green, blue); how many values there are (40); or of a counter 0..MAX"
+_VALUES = "labels with commas (red, green, blue); how many values there are (40); or 0..MAX for a counter"
+_DOMAIN = "In place of --values: a text with a label per line, or a collection (.yaml) with the values."
 _LEVEL = 2.0
 
 
 @dataclass(frozen=True)
 class _Asked:
-    """What the values are, and whether their mean is asked for."""
+    """The values, and whether their mean is asked for."""
 
     domain: Domain
     mean: bool
@@ -61,11 +62,11 @@ class _ValuesOption(click.ParamType[_Asked]):
 
 @click.command(cls=PrintingCommand)
 @click.argument("file", type=click.Path(path_type=Path), default=Path("collection.yaml"))
-@click.option("--values", type=_ValuesOption(), metavar="VALUES", help=f"What a device can hold: {_VALUES}.")
 @click.option(
-    "--domain", type=click.Path(path_type=Path), metavar="FILE", help="The same as a text, a label per line."
+    "--values", type=_ValuesOption(), metavar="VALUES", help=f"The values that a device can hold: {_VALUES}."
 )
-@click.option("--devices", type=click.IntRange(1), metavar="N", help="Devices that are there in an epoch.")
+@click.option("--domain", type=click.Path(path_type=Path), metavar="FILE", help=_DOMAIN)
+@click.option("--devices", type=click.IntRange(1), metavar="N", help="Devices that report in an epoch.")
 @click.option(
     "--epsilon-longitudinal",
     "level",
@@ -78,26 +79,28 @@ class _ValuesOption(click.ParamType[_Asked]):
     default="1d",
     show_default=True,
     metavar="DURATION",
-    help="How often a device reports.",
+    help="Length of an epoch, in which a device reports once.",
 )
-@click.option("--epochs", type=click.IntRange(1), default=30, show_default=True, help="For how many epochs.")
+@click.option(
+    "--epochs", type=click.IntRange(1), default=30, show_default=True, help="How many epochs are planned."
+)
 @click.option(
     "--start",
     type=InstantOption(dates=True),
-    help="Start of the first epoch; a date is midnight UTC. Default: the next one.",
+    help="Start of the first epoch; a date is midnight UTC. Default: the next midnight UTC.",
 )
-@click.option("--name", help="Name of the collection. Default: that of the file.")
+@click.option("--name", help="Name of the collection. Default: the name of FILE without its suffix.")
 def init(file: Path, **asked: Any) -> None:
-    """Write a first collection to FILE (collection.yaml), and say what to do next.
+    """Write a first collection to FILE (collection.yaml), and print the next two commands.
 
-    In a terminal it asks three questions: which values a device can hold, how many devices report, and how
-    much their reports may tell. Options answer without a question:
+    In a terminal init asks three questions: which values a device can hold, how many devices report, and how
+    much all reports about one value may tell. An option answers its question:
 
     \b
       ldpbeam init --values "red, green, blue" --devices 20000
 
-    ldpbeam plan chooses the protocol, and offers more: limits for a whole life, an error to reach, a table.
-    FILE must not exist.
+    The protocol is the one that ldpbeam plan recommends. ldpbeam plan takes more limits: for all reports of a
+    device, for the error, for the bits of a report. FILE must not exist.
     """
     write_first(file, **asked)
 

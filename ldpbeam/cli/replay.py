@@ -11,6 +11,7 @@ import click
 
 from ldpbeam.cli.shared.console import PrintingCommand, deliver, say
 from ldpbeam.cli.shared.options import collections_option
+from ldpbeam.errors import Reason
 
 if TYPE_CHECKING:
     from ldpbeam.collection.collection import Collection
@@ -34,6 +35,9 @@ def replay(rejects: Path, collection_files: tuple[Path, ...]) -> None:
     for name, epoch, revision in done.revised:
         say(f"{name}, epoch {epoch}: revision {revision}")
     say(f"rejected before {done.before:,}, now {done.after:,}")
+    unknown = done.record.accounting.total.rejected.get(Reason.UNKNOWN_COLLECTION.value, 0)
+    if unknown:
+        say(f"{unknown:,} are of a collection that was not given: --collection FILE adds it")
     say(done.record.accounting.total.identity)
     deliver(done.record.as_record())
     sys.exit(done.record.exit_code)

@@ -293,7 +293,7 @@ class Collector:
             (
                 "reports_taken",
                 "Reports that are safe, by collection; re-sent ones again.",
-                [(self._named(digest), n) for digest, n in sorted(counts.reports.items())],
+                [(self._named(digest), counts.reports.get(digest, 0)) for digest in sorted(self._names)],
             ),
             (
                 "reports_refused",

@@ -120,7 +120,7 @@ def _require_own(output: str) -> None:
     if "://" in output:
         raise UsageError(
             "E-USAGE-OUTPUT",
-            f"the local engine keeps its memory in a local directory, not in {output}",
+            f"the local engine keeps its state in a local directory, not in {output}",
             remedy="Give a local directory to --output, or run on a cluster with --runner.",
         )
     folder = Path(output)

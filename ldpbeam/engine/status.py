@@ -42,7 +42,7 @@ class Status:
         "clock_ahead_seconds", "gauge", "Seconds by which the clock is not believed.", 0.0
     )
     rejected: dict[str, int] = field(default_factory=dict)  # by reason
-    connected: bool = True  # whether the broker answers
+    connected: bool = True  # whether the broker answers, or the watched folder can be read
 
     def as_record(self) -> dict[str, Any]:
         """For a line of JSON."""
@@ -56,7 +56,7 @@ class Status:
                 lines += single(about["name"], about["kind"], about["meaning"], getattr(self, each.name))
         refused = [({"reason": reason}, n) for reason, n in sorted(self.rejected.items())]
         lines += family("ldpbeam_reports_rejected", "gauge", "Reports refused, by reason.", refused)
-        lines += single("ldpbeam_connected", "gauge", "Whether the broker answers.", int(self.connected))
+        lines += single("ldpbeam_connected", "gauge", "Whether the source can be read.", int(self.connected))
         return text(lines)
 
 

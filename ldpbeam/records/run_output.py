@@ -99,7 +99,7 @@ def run_record(
     if archived is not None:
         total.merge(archived.account)
     accounts = accounting.accounts
-    # Only what has not finished may have read reports that of which its accounting says nothing else.
+    # Only a run that has not finished may have read reports that are in no other entry of its accounting.
     unbalanced = [key for key, account in accounts.items() if not account.balanced] if status is None else []
     if unbalanced:
         raise LdpError(

@@ -51,7 +51,9 @@ def pooled(tables: Sequence[pa.Table]) -> pa.Table:
 
     Returns:
         A row for each period and group: ``collections`` (how many have an estimate), ``n``, ``estimate``,
-        ``std_error``, ``std_error_floor``, ``ci_low``, ``ci_high``; null where one of them has no estimate.
+        ``std_error``, ``std_error_floor``, ``ci_low``, ``ci_high``. A collection without a row of a period
+        counts for nothing there: nothing was counted of it, as before a version is rolled out. Numbers are
+        null where a collection has a row without an estimate, such as one of too few reports.
 
     Raises:
         ValueError: no tables, tables of other questions, or one collection twice.
@@ -78,7 +80,7 @@ def pooled(tables: Sequence[pa.Table]) -> pa.Table:
         known = [part for part in parts if part["estimate"] is not None]
         n = np.array([part["n"] for part in known], np.float64)
         numbers: list[float | None] = [None] * 3
-        if len(known) == len(tables):
+        if len(known) == len(parts):
             share = n / n.sum()
             estimate, *errors = (np.array([part[name] for part in known]) for name in _NUMBERS[1:])
             numbers = [float(share @ estimate), *(float(np.sqrt(share**2 @ one**2)) for one in errors)]

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpbeam.collection.epochs import instant, parse_instant
+from ldpbeam.collection.epochs import Epochs, instant, parse_instant
 
 from .request import ABSENT, INDEX, Population, Request
 from .tables import TextColumn, column_names, counted, encode, in_header, note_absent, read_columns, recoded
@@ -166,12 +166,14 @@ def _epoch_indices(request: Request, path: Path, column: TextColumn) -> list[int
         else:
             epoch = calendar.index(number)
         if epoch < 0 or (calendar is not None and not calendar.contains(epoch)):
-            planned = f"0 .. {calendar.count - 1}" if calendar is not None else "0 or more"
-            begins = "" if calendar is None or is_index else f", which begin at {instant(calendar.origin)}"
-            remedy = "correct the column" if is_index else "set epoch.origin of the collection, or the column"
-            raise fail(text, f"epoch {epoch} is none of the planned epochs {planned}{begins}; {remedy}")
+            raise fail(text, _unplanned(epoch, calendar, column, is_index=is_index))
         epochs.append(epoch)
     first = min(epochs)
+    if kinds == {True} and first == 1:
+        request.note(
+            f"{path}: column {column.name!r} begins with 1, and epochs count from 0: nothing is reported in "
+            "epoch 0; if the column counts from 1, subtract 1 from it"
+        )
     if (
         calendar is not None
         and kinds == {True}
@@ -190,6 +192,19 @@ def _epoch_indices(request: Request, path: Path, column: TextColumn) -> list[int
             f"would be {day} as a spreadsheet's number of a day"
         )
     return epochs
+
+
+def _unplanned(epoch: int, calendar: Epochs | None, column: TextColumn, *, is_index: bool) -> str:
+    """Why an epoch has no place, and what to do."""
+    planned = "0 or more" if calendar is None else f"0 .. {calendar.count - 1}"
+    begins = "" if calendar is None or is_index else f", which begin at {instant(calendar.origin)}"
+    if not is_index:
+        remedy = "set epoch.origin of the collection, or the column"
+    elif calendar is not None and epoch == calendar.count and "0" not in column.texts:
+        remedy = "epochs count from 0: if the column counts from 1, subtract 1 from it"
+    else:
+        remedy = "correct the column"
+    return f"epoch {epoch} is none of the planned epochs {planned}{begins}; {remedy}"
 
 
 def epoch_of_text(text: str) -> tuple[int, bool]:

@@ -41,16 +41,18 @@ def _of_no_epoch(entry: Entry) -> bool:
 
 
 @composite
-def sum_by_epoch(inputs: dict[str, beam.PCollection]) -> beam.PCollection[tuple[str, CountedEpoch]]:
+def sum_by_epoch(
+    inputs: tuple[beam.PCollection, beam.PCollection],
+) -> beam.PCollection[tuple[str, CountedEpoch]]:
     """Counts and entries of a bounded input, brought together once per epoch.
 
-    Takes ``{"support": ((digest, epoch), Support), "entries": ((digest, epoch), (what, n))}``, both in the
-    windows of their epochs; gives counted epochs by the digest of their collection, which need no windows
-    any more. An epoch of which nothing was admitted has no support, and an account all the same.
+    Takes ((digest, epoch), Support) and ((digest, epoch), (what, n)), both in the windows of their epochs;
+    gives counted epochs by the digest of their collection, which need no windows any more. An epoch of which
+    nothing was admitted has no support, and an account all the same.
     """
     # The type says how keys are encoded: by the same coder on both sides of the grouping, in any language.
     both = beam.Flatten().with_output_types(tuple[EpochKey, Any])
-    together = (inputs["support"], inputs["entries"]) | "Both" >> both
+    together = inputs | "Both" >> both
     counted = together | "Epochs" >> beam.GroupByKey() | "Sum" >> beam.Map(_counted_epoch)
     return counted | "Whole" >> beam.WindowInto(GlobalWindows())
 
@@ -77,4 +79,4 @@ def join_accounting(
 ) -> beam.PCollection[tuple[str, CountedEpoch]]:
     """Counts of epochs, with the entries of these epochs out of all there are."""
     own = entries | "Entries" >> entries_by_epoch() | "EntriesByEpoch" >> window_by_epoch(epochs, EpochEntry)
-    return {"support": support, "entries": own} | "Accounts" >> sum_by_epoch()
+    return (support, own) | "Accounts" >> sum_by_epoch()

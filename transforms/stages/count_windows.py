@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import apache_beam as beam
 from apache_beam.transforms.window import GlobalWindows
@@ -37,21 +38,36 @@ class Windowed:
     spill: Spill | None = None
 
 
+class CountedWindows(NamedTuple):
+    """What :func:`count_windows` gives.
+
+    Attributes:
+        counted: :class:`CountedEpoch` by the digest of its collection.
+        rejected: rows of the records of epochs that were left out.
+        entries: of the accounting, of all records that are not in ``counted``.
+    """
+
+    counted: beam.PCollection
+    rejected: beam.PCollection
+    entries: beam.PCollection
+
+
 @composite
 def count_windows(
-    inputs: Mapping[str, beam.PCollection], collections: Sequence[Collection], how: Windowed
-) -> dict[str, beam.PCollection]:
+    inputs: tuple[beam.PCollection, beam.PCollection], collections: Sequence[Collection], how: Windowed
+) -> CountedWindows:
     """Columns and entries of all collections to counted epochs, each once.
 
-    Takes ``{"columns": EpochParts, "entries": Entry}``; gives ``counted``, :class:`CountedEpoch` by the
-    digest of its collection, what was left out as ``rejected`` rows, and the ``entries`` of the accounting of
-    all but what was counted.
+    Args:
+        inputs: columns of reports, EpochParts; entries of the accounting, Entry.
+        collections: all whose reports may come.
+        how: whether repeats count, how many epochs there may be, and where things wait.
     """
+    columns, entries = inputs
     epochs = {c.digest_hex: c.epochs for c in collections}
-    entries = inputs["entries"]
     epoch_limit = EpochLimit(collections, largest_epochs(entries, how.max_epochs))
     of_no_epoch = entries | "WithoutEpoch" >> entries_without_epoch()
-    columns = inputs["columns"] | "Epoch" >> window_by_epoch(epochs)
+    columns = columns | "Epoch" >> window_by_epoch(epochs)
     if how.shard_bits is not None:
         single = columns | "OncePerReportId" >> once_per_report_id(how.shard_bits, how.spill)
         repeats = single[ACCOUNTING] | "Repeats" >> beam.WindowInto(GlobalWindows())
@@ -63,7 +79,7 @@ def count_windows(
     counted = epoch_limit.without(counted, tuple[str, CountedEpoch], "Epochs")
     rejected = epoch_limit.rejections | "LeftOut" >> beam.Flatten().with_output_types(RejectedRow)
     uncounted = (of_no_epoch, *epoch_limit.entries) | "Uncounted" >> beam.Flatten().with_output_types(Entry)
-    return {"counted": counted, "rejected": rejected, "entries": uncounted}
+    return CountedWindows(counted, rejected, uncounted)
 
 
 def counter(collections: Sequence[Collection], spill: Spill | None) -> beam.CombineFn:

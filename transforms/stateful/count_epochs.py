@@ -20,20 +20,30 @@ from .sum_shards import SumShards
 
 @composite
 def count_epochs(
-    inputs: dict[str, beam.PCollection], schedules: Schedules, shard_bits: int, deduplicate: bool
+    inputs: tuple[beam.PCollection, beam.PCollection],
+    schedules: Schedules,
+    shard_bits: int,
+    deduplicate: bool,
 ) -> beam.PCollection[tuple[str, CountedEpoch]]:
     """Columns and entries of all collections to results, revision by revision: two steps with state.
 
-    Takes ``{"columns": EpochParts, "entries": Entry}``, gives :class:`CountedEpoch` by the digest of its
-    collection. There are 2**shard_bits shards per epoch; one without
-    de-duplication, where nothing but counts is kept.
+    Args:
+        inputs: columns of reports, EpochParts; entries of the accounting, Entry.
+        schedules: of each collection, by its digest: when its epochs have results.
+        shard_bits: there are 2**shard_bits shards per epoch.
+        deduplicate: whether one report per report id counts. If not, an epoch has one shard, which holds
+            nothing but counts.
+
+    Returns:
+        :class:`CountedEpoch` by the digest of its collection.
     """
+    columns, records = inputs
     if deduplicate:
         bits, kind = shard_bits, f"Of{1 << shard_bits}"
-        parts = inputs["columns"] | "ShardById" >> beam.ParDo(SplitByShard(bits))
+        parts = columns | "ShardById" >> beam.ParDo(SplitByShard(bits))
     else:
         bits, kind = 0, "OfCounts"
-        parts = inputs["columns"] | "CountBeforeShuffle" >> beam.ParDo(CountBeforeShuffle(schedules))
+        parts = columns | "CountBeforeShuffle" >> beam.ParDo(CountBeforeShuffle(schedules))
     counted = (
         parts
         | "ByShard" >> beam.Map(_same).with_output_types(tuple[ShardKey, bytes])
@@ -41,7 +51,7 @@ def count_epochs(
         | f"CountShard{kind}" >> beam.ParDo(CountShard(schedules, deduplicate=deduplicate))
         | "ByEpoch" >> beam.Map(_same).with_output_types(tuple[EpochKey, Any])
     )
-    entries = inputs["entries"] | "Entries" >> entries_by_epoch()
+    entries = records | "Entries" >> entries_by_epoch()
     total = beam.ParDo(SumShards(schedules, 1 << bits)).with_output_types(tuple[str, CountedEpoch])
     return (
         (counted, entries)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -135,12 +136,19 @@ def _run(path: Path, limit: int) -> View:
     ]
     if unattributed.read:
         lines.append(f"  {unattributed.read:,} of them belong to no known collection and epoch")
-    epochs = record.accounting.epochs
+    names = Counter(one.name for one in record.collections)
+    versions = {one.digest: one.version for one in record.collections if names[one.name] > 1}
+    epochs = sorted(
+        record.accounting.epochs, key=lambda row: (row.epoch_start or "", versions.get(row.digest, 0))
+    )
     shown = epochs[-limit:]
     if len(shown) < len(epochs):
         lines.append(f"{len(epochs):,} epochs, the last {len(shown)} of them:")
     lines += [
-        f"  {row.collection} epoch {row.epoch} ({row.epoch_start}): {row.account.counted:,} counted"
+        f"  {row.collection}"
+        + (f" version {versions[row.digest]}" if row.digest in versions else "")
+        + f" epoch {row.epoch} ({row.epoch_start}): {row.account.counted:,} counted"
+        + (f", {row.account.pending:,} pending" if row.account.pending else "")
         + (f", withheld: {row.withheld}" if row.withheld else "")
         for row in shown
     ]

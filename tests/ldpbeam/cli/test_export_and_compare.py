@@ -251,6 +251,43 @@ def test_what_cannot_work_is_refused(results: Path, asked: tuple[object, ...], c
 
 
 @pytest.mark.parametrize(
+    ("before", "after", "sentence"),
+    [
+        ("0..3", "4..8", ""),
+        (
+            "7..9",
+            "0..3",
+            "of epochs 7..9 1 have no result; compared is what there is: 7, 8. [W-RESULTS-EPOCHS]",
+        ),
+        (
+            "0..3",
+            "8..20",
+            "of epochs 8..20 12 have no result; compared is what there is: 8. [W-RESULTS-EPOCHS]",
+        ),
+        (
+            "0..0",
+            "1..99",
+            "of epochs 1..99 91 have no result; compared is what there is: 1, 2, 3, 4, 5, 6, 7, 8.",
+        ),
+    ],
+)
+def test_epochs_without_a_result_are_named(results: Path, before: str, after: str, sentence: str) -> None:
+    asked = ("compare", results, "--collection", FILE, "--epochs", before, "--against", after)
+    done = call(*asked)
+    assert done.exit_code == 0
+    assert done.stderr.count("W-RESULTS-EPOCHS") == bool(sentence)
+    assert sentence in done.stderr
+
+
+def test_a_comparison_with_earlier_epochs_says_so(results: Path) -> None:
+    """What rose is higher in the epochs named second, and these come first in time."""
+    asked = ("compare", results, "--collection", FILE)
+    backwards = call(*asked, "--epochs", "7..8", "--against", "0..6").stdout
+    assert "epochs 7..8 against 0..6, which are earlier" in backwards
+    assert "earlier" not in call(*asked, "--epochs", "0..6", "--against", "7..8").stdout
+
+
+@pytest.mark.parametrize(
     ("rate", "warned"),
     [("0", False), ("0..0.774", False), ("0.774", True), ("0.5..0.774", True), ("1", True)],
 )

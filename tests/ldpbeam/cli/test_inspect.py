@@ -70,6 +70,24 @@ def test_the_results_of_a_run(base: Path, name: str) -> None:
     assert f"ldpbeam report {base / 'out'}" in lines[-1]
 
 
+def test_two_versions_are_told_apart_and_epochs_follow_the_time(tmp_path: Path) -> None:
+    """Whatever the order of their digests."""
+    collections, inputs = [], []
+    for version in (1, 2, 3):
+        file = tmp_path / f"{version}.yaml"
+        file.write_text(YAML.replace("name: screens", f"name: app\nversion: {version}"))
+        simulate_reports(SimulateOptions(file, "zipf:1.1", 30, 2, tmp_path / f"sim-{version}"))
+        collections.append(load_collection(file))
+        inputs.append(str(tmp_path / f"sim-{version}"))
+    run_over_files(tuple(collections), {"files": tuple(inputs), "output": str(tmp_path / "out")})
+    _, lines = shown(tmp_path / "out", 10)
+    assert [line for line in lines if line.startswith("  app")] == [
+        f"  app version {version} epoch {epoch} (2026-01-01T0{epoch}:00:00Z): 30 counted"
+        for epoch in (0, 1)
+        for version in (1, 2, 3)
+    ]
+
+
 def test_estimates_one_table_and_all(base: Path) -> None:
     """What all rows share, which columns tell them apart, and where the rows are to be had."""
     tables = sorted((base / "out" / "estimates").iterdir())

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 
 from ldpbeam.admission import ReportColumns
+from ldpbeam.cli.main import cli
 from ldpbeam.cli.replay import replay_rejects as replay
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import Epochs
@@ -85,6 +87,16 @@ def test_a_forgotten_collection(tmp_path: Path) -> None:
     whole = execute((ONE, TWO), tmp_path / "in", tmp_path / "whole")
     assert after == whole.files()
     assert replay(tmp_path / "out" / "rejects", (ONE, TWO)).revised == ()
+
+
+def test_a_replay_without_the_missing_file_says_what_it_lacks(tmp_path: Path) -> None:
+    write(tmp_path / "in", ONE, fleet(ONE), prefix="one-")
+    write(tmp_path / "in", TWO, fleet(TWO), prefix="two-")
+    first = execute(ONE, tmp_path / "in", tmp_path / "out")
+    unknown = first.total["rejected"]["unknown_collection"]
+    done = CliRunner().invoke(cli, ["replay", str(tmp_path / "out" / "rejects")])
+    assert f"rejected before {unknown:,}, now {unknown:,}" in done.stdout
+    assert f"{unknown:,} are of a collection that was not given: --collection FILE adds it" in done.stdout
 
 
 def test_a_mended_file_gives_a_further_revision(tmp_path: Path) -> None:

@@ -365,6 +365,8 @@ def test_pages_of_other_origins_may_send_only_where_that_is_asked_for(tmp_path: 
 
 def test_the_metrics_are_what_a_scraper_reads(tmp_path: Path) -> None:
     with folder(tmp_path) as served:
+        # A rule that divides by what was taken has something to divide by, also where all is refused.
+        assert served.metric("reports_taken_total", collection="one", digest=ONE.digest_hex) == 0
         served.post(report(1))
         served.post(batch(range(5)))
         served.post(b"")

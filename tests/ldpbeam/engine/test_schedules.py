@@ -609,16 +609,14 @@ def publish_with_beam(config: RunConfig, state: StreamState, due: Sequence[Due])
                 | "Epoch" >> window_by_epoch(epochs)
                 | "OncePerReportId" >> once_per_report_id(2)
             )
-            booked = (
+            records = (
                 pipeline | "Entries" >> beam.Create(entries, reshuffle=False).with_output_types(Entry),
                 single[ACCOUNTING] | "Repeats" >> beam.WindowInto(GlobalWindows()),
-            ) | "Booked" >> beam.Flatten()
-            inputs = {
-                "support": single.columns | "Support" >> beam.CombinePerKey(CountSupportOfEach([agreed])),
-                "entries": booked
-                | "Own" >> entries_by_epoch()
-                | "Windows" >> window_by_epoch(epochs, EpochEntry),
-            }
+            ) | "AllEntries" >> beam.Flatten()
+            inputs = (
+                single.columns | "Support" >> beam.CombinePerKey(CountSupportOfEach([agreed])),
+                records | "Own" >> entries_by_epoch() | "Windows" >> window_by_epoch(epochs, EpochEntry),
+            )
             _ = (
                 inputs
                 | "Accounts" >> sum_by_epoch()

@@ -5,6 +5,7 @@ Harmless means that a reader gets what was written. docs/outputs.md lists the fi
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -25,7 +26,9 @@ from tests.ldpbeam.collector.serving import report
 from tests.pipelines.running import frame
 
 STEP = 97
-"""Bits from one that is flipped to the next, where not all are."""
+"""Bits from one that is flipped to the next, and bytes from one length to the next, in `make test`."""
+EVERY = int(os.environ.get("FLIP_STEP", "11"))
+"""The same in `make check`; with FLIP_STEP=1 every bit and every length."""
 PARTS = ("run.json", "accounting", "estimates", "latest", "rejects")
 
 
@@ -85,7 +88,7 @@ def flipped(content: bytes, step: int) -> Iterator[bytes]:
         yield bytes(changed)
 
 
-@pytest.mark.parametrize("step", [STEP, pytest.param(1, marks=pytest.mark.thorough, id="every bit")])
+@pytest.mark.parametrize("step", [STEP, pytest.param(EVERY, marks=pytest.mark.thorough, id="more bits")])
 @pytest.mark.parametrize("part", PARTS)
 def test_flipped_bits_of_every_file_are_noticed_or_harmless(part: str, step: int, done: Path) -> None:
     path = one_of(done, part)
@@ -94,7 +97,7 @@ def test_flipped_bits_of_every_file_are_noticed_or_harmless(part: str, step: int
     assert found["noticed"] > 0.7 * found.total()  # what is left: layout, and the mark before a checksum
 
 
-@pytest.mark.parametrize("step", [STEP, pytest.param(1, marks=pytest.mark.thorough, id="every byte")])
+@pytest.mark.parametrize("step", [STEP, pytest.param(EVERY, marks=pytest.mark.thorough, id="more lengths")])
 @pytest.mark.parametrize("part", PARTS)
 def test_a_file_that_is_cut_anywhere_is_noticed_or_harmless(part: str, step: int, done: Path) -> None:
     path = one_of(done, part)

@@ -388,6 +388,19 @@ def test_pooled_shares_weigh_by_reports() -> None:
     assert alone["std_error"] == pytest.approx(parts[0]["std_error"])
 
 
+def test_a_version_counts_for_nothing_in_epochs_that_it_has_no_row_of() -> None:
+    """As before it is rolled out, and after the old one is gone."""
+    _, (old, new) = versions(1000, 500)
+    old, new = old.slice(0, 2), new.slice(2)  # epochs 0, and 1
+    rows = ldpbeam.pooled([old, new]).to_pylist()
+    assert [(row["epoch"], row["n"], row["collections"]) for row in rows] == [
+        (0, 1000, 1), (0, 1000, 1), (1, 500, 1), (1, 500, 1),
+    ]  # fmt: skip
+    for row, alone in zip(rows, [*old.to_pylist(), *new.to_pylist()], strict=True):
+        assert row["estimate"] == pytest.approx(alone["estimate"])
+        assert row["std_error"] == pytest.approx(alone["std_error"])
+
+
 def test_what_cannot_be_pooled() -> None:
     _, tables = versions(1000, 500)
     with pytest.raises(ValueError, match="no table"):

@@ -572,6 +572,24 @@ def test_days_that_a_spreadsheet_numbered(
     assert (people.epochs, len(notes)) == (2, bool(said))
 
 
+@pytest.mark.parametrize(
+    ("weeks", "planned", "noticed"),
+    [("12", 3, True), ("12", 2, False), ("012", 3, False), ("2", 3, False), ("0", 3, False)],
+)
+def test_a_column_that_counts_from_one_is_noticed(
+    tmp_path: Path, weeks: str, planned: int, noticed: bool
+) -> None:
+    """Epochs count from 0. The last week has no place, or nothing lies in the first epoch."""
+    calendar = Epochs(604_800, parse_instant("2026-01-05T00:00:00Z"), planned)
+    file = write(tmp_path / "p.csv", "d,e,v", *(f"1,{week},0" for week in weeks))
+    if planned == 2:
+        with pytest.raises(ValueError, match="if the column counts from 1, subtract 1 from it"):
+            noted(f"panel:{file}:d,e,v", 2, calendar=calendar)
+        return
+    notes = noted(f"panel:{file}:d,e,v", 2, calendar=calendar)[1]
+    assert sum("column 'e' begins with 1, and epochs count from 0" in note for note in notes) == noticed
+
+
 # --- What other programs write
 
 

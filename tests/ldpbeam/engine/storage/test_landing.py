@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sqlite3
 from collections import Counter
@@ -454,9 +455,10 @@ def outcome(folder: Path, whole: Any) -> str:
 
 
 def steps(some: int, *, thorough: int) -> pytest.MarkDecorator:
-    """One of so many places is tried; in `make check` one of ``thorough``, which takes its time."""
+    """One of so many places is tried; in `make check` one of 11 times ``thorough``; FLIP_STEP=1: all."""
     marks = [pytest.mark.thorough, pytest.mark.timeout(7200)]
-    return pytest.mark.parametrize("step", [some, pytest.param(thorough, marks=marks)])
+    every = thorough * int(os.environ.get("FLIP_STEP", "11"))
+    return pytest.mark.parametrize("step", [some, pytest.param(every, marks=marks)])
 
 
 def changed(path: Path, step: int) -> Iterator[bytes]:
