@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from ldpbeam.consistency._simplex import project
 from ldpbeam.consistency.base import FloatArray, Method, Noise, checked, uniform
@@ -90,11 +91,13 @@ def shrunk(differences: FloatArray, variances: FloatArray, independent: float) -
     if not noisy.any():
         return differences
     sizes = np.abs(differences[noisy]) / np.sqrt(variances[noisy])
-    rows, repeats = binned(sizes)
-    largest = 2.0 * np.log2(max(float(rows[-1]), 1.0)) + 1.0
+    row = row_of(sizes)
+    repeats = np.bincount(row)
+    held = np.flatnonzero(repeats)
+    repeats, rows = repeats[held], np.bincount(row, sizes)[held] / repeats[held]
+    largest = 2.0 * np.log2(max(float(np.max(sizes)), 1.0)) + 1.0
     variance = np.concatenate([[0.0], 2.0 ** np.arange(np.log2(SMALLEST), largest)])
-    logs = -0.5 * (np.square(rows)[:, None] / (1.0 + variance) + np.log1p(variance))
-    likelihood = np.exp(logs - np.max(logs, axis=1, keepdims=True))
+    likelihood = likelihoods(rows, variance)
     # A difference of zero that is certain: only a prior of variance 0 explains it.
     none = np.eye(1, variance.size)
     weights = np.concatenate([[WEIGHT_OF_NONE], repeats * (independent / sizes.size)])
@@ -105,18 +108,32 @@ def shrunk(differences: FloatArray, variances: FloatArray, independent: float) -
     )
     prior = np.full(variance.size, 1.0 / variance.size)
     kernel.fit(band, transposed(band, variance.size), weights / float(np.sum(weights)), prior, ROUNDS)
+    # Between the ends of its row, never towards a row far away.
+    ends = end_of(np.union1d(held, held + 1))
+    likelihood = likelihoods(ends, variance)
     share = likelihood @ (prior * (variance / (1.0 + variance))) / (likelihood @ prior)
     result = differences.copy()
-    result[noisy] *= np.interp(sizes, rows, share)
+    result[noisy] *= np.interp(sizes, ends, share)
     return result
 
 
-def binned(sizes: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Rows in ascending order, and how many sizes each stands for; few, however many sizes there are."""
+def likelihoods(sizes: FloatArray, variance: FloatArray) -> FloatArray:
+    """Of each size under each variance of the prior, float64 (sizes, variances); a size's largest is 1."""
+    logs = -0.5 * (np.square(sizes)[:, None] / (1.0 + variance) + np.log1p(variance))
+    return np.asarray(np.exp(logs - np.max(logs, axis=1, keepdims=True)), np.float64)
+
+
+def row_of(sizes: FloatArray) -> npt.NDArray[np.int64]:
+    """The number of each size's row; rows are few, however many sizes there are."""
     fine = np.floor(sizes * STEPS)
     coarse = np.floor(FINE * STEPS + STEPS * np.log2(np.maximum(sizes, FINE) / FINE))
-    _, row, repeats = np.unique(np.where(sizes < FINE, fine, coarse), return_inverse=True, return_counts=True)
-    return np.bincount(row, sizes) / repeats, repeats.astype(np.float64)
+    return np.where(sizes < FINE, fine, coarse).astype(np.int64)
+
+
+def end_of(row: npt.NDArray[np.int64]) -> FloatArray:
+    """The lower end of each row, which is the upper end of the one before it."""
+    beyond = np.maximum(row - FINE * STEPS, 0.0)
+    return np.asarray(np.minimum(row / STEPS, FINE) * 2.0 ** (beyond / STEPS), np.float64)
 
 
 ORDERED = Method(
