@@ -135,6 +135,8 @@ class Collection:
         object.__setattr__(self, "protocol", self._built())
         if not self.consistency:
             object.__setattr__(self, "consistency", self._default_consistency())
+        elif self.protocol.estimator.result is Result.DISTRIBUTION:
+            self._require_ordered()
         elif self.consistency == "ordered":
             self._require_order()
 
@@ -169,12 +171,24 @@ class Collection:
 
     def _default_consistency(self) -> str:
         """The method with the least error, by what docs/consistency.md found (docs/decisions/0023, 0049)."""
+        if self.protocol.estimator.result is Result.DISTRIBUTION:
+            return "ordered"
         domains = [domain for _, domain in self.histograms]
         least = min(domain.size for domain in domains)
         if self.protocol.estimator.result is not Result.FREQUENCIES or least < MANY_VALUES:
             return "norm_sub"
         in_order = least >= MANY_IN_ORDER and all(domain.has_order for domain in domains)
         return "ordered" if in_order else "bayes"
+
+    def _require_ordered(self) -> None:
+        """Raises CollectionError for a method that a distribution does not need: it is consistent as it is."""
+        if self.consistency != "ordered":
+            raise CollectionError(
+                "E-COLLECTION-CONSISTENCY",
+                f"hash_family interval estimates the whole distribution, which {self.consistency} cannot change",
+                key="consistency",
+                remedy="Remove consistency, or write consistency: ordered.",
+            )
 
     def _require_order(self) -> None:
         """Raises CollectionError where neighbours mean nothing: of a mean, or of values in no order."""
@@ -236,9 +250,10 @@ class Collection:
     def estimators(self) -> tuple[PartEstimator, ...]:
         """One per attribute, which knows that an epoch's reports are those of a part of the devices."""
         parts = part_estimators(self.protocol)
-        if self.participation is None:
-            return parts
-        return tuple(replace(part, present=self.share) for part in parts)
+        return tuple(
+            replace(part, present=self.share, atoms=domain.atoms)
+            for part, (_, domain) in zip(parts, self.histograms, strict=True)
+        )
 
     @cached_property
     def guarantee(self) -> Guarantee:
