@@ -151,6 +151,7 @@ class Collection:
                 )
             built = protocol(self.protocol_name, self.domain.size, self.parameters)
             _require_numbers(built, self.domain, "domain")
+            _require_order(built, self.domain)
             return built
         for attribute in self.attributes:
             _require_name(attribute.name, "attributes must be named by", "age", "attributes")
@@ -167,6 +168,7 @@ class Collection:
         several = allocate(self.allocation, self.protocol_name or None, sizes, self.parameters)
         for attribute, part in zip(self.attributes, several.parts, strict=True):
             _require_numbers(part, attribute.domain, "protocol")
+            _require_order(part, attribute.domain, f" of attribute {attribute.name}")
         return several
 
     def _default_consistency(self) -> str:
@@ -420,6 +422,16 @@ def _require_numbers(built: LocalProtocol[Any], domain: Domain, key: str) -> Non
             f"protocol {built.NAME} takes the mean of numbers, which labels and buckets are not",
             key=key,
             remedy="Write domain: {range: {max: 86400}} or {size: 360}, or choose another protocol.",
+        )
+
+
+def _require_order(built: LocalProtocol[Any], domain: Domain, about: str = "") -> None:
+    if built.estimator.result is Result.DISTRIBUTION and not domain.has_order:
+        raise CollectionError(
+            "E-COLLECTION-DOMAIN",
+            f"hash_family interval cuts values into runs of neighbours, and those{about} have no order",
+            key="hash_family",
+            remedy="Write ordered: true into the domain if its order means something, or remove hash_family.",
         )
 
 

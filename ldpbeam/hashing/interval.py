@@ -100,8 +100,8 @@ class IntervalFamily(HashFamily):
         """Others have it, and its runs are public."""
         return (
             "Which run of values a device is in: many reports about one value tell it, below or above each "
-            f"of the cuts of the device's hash function. Every report shows the function, one of {FUNCTIONS}; "
-            "all devices with the same one look alike."
+            f"of the cuts of the device's hash function. The function, one of {FUNCTIONS}, is in every "
+            "report; all devices with the same one look alike."
         )
 
     @property
@@ -120,6 +120,16 @@ class IntervalFamily(HashFamily):
         numbers = [sum(low < high for low, high in pairwise(ends)) for ends in self._runs]
         return {number: numbers.count(number) / FUNCTIONS for number in sorted(set(numbers))}
 
+    def information(self, own: float, other: float) -> float:
+        """Mutual information between a value, all alike, and its report by such a channel, in nats.
+
+        H(report | function) less H(report | function, value), where the latter is that of randomised response
+        over g symbols.
+        """
+        lengths = (high - low for ends in self._runs for low, high in pairwise(ends))
+        chances = (other + (own - other) * length / self.domain_size for length in lengths)
+        return sum(map(_surprise, chances)) / FUNCTIONS - _surprise(own) - (self.g - 1) * _surprise(other)
+
     def seed_events(self) -> Iterator[tuple[str, Callable[[int], bool], Fraction]]:
         """Groups of neighbouring seeds."""
         each = FUNCTIONS // _GROUPS
@@ -137,7 +147,7 @@ class IntervalFamily(HashFamily):
         return words[0] % FUNCTIONS
 
     def hash(self, seed: int, value: int) -> int:
-        """See the class. Always all cuts: a loop that stopped at the value's run would show it by its time."""
+        """See the class. Always all cuts: a loop that stops at the value's run would show it by its time."""
         return sum(self._cut(seed, index) <= value for index in range(self.g - 1))
 
     def definition(self) -> dict[str, Any]:
@@ -247,8 +257,7 @@ def _bounds(family: IntervalFamily) -> Ints:
 def optimal_runs(domain_size: int, epsilon_first: float) -> int:
     """The g under which the first report tells the server most, over all values alike, within ε1.
 
-    That is the largest mutual information between a uniform value and its report: H(report | function) less
-    H(report | function, value), where the latter is that of randomised response over g symbols.
+    See :meth:`IntervalFamily.information`.
 
     Args:
         domain_size: k.
@@ -257,12 +266,7 @@ def optimal_runs(domain_size: int, epsilon_first: float) -> int:
 
     def information(g: int) -> float:
         ratio = exp(epsilon_first)
-        own, other = ratio / (ratio + g - 1), 1 / (ratio + g - 1)
-        run_lengths = [
-            high - low for ends in IntervalFamily(g, domain_size)._runs for low, high in pairwise(ends)
-        ]
-        chances = (other + (own - other) * length / domain_size for length in run_lengths)
-        return sum(map(_surprise, chances)) / FUNCTIONS - _surprise(own) - (g - 1) * _surprise(other)
+        return IntervalFamily(g, domain_size).information(ratio / (ratio + g - 1), 1 / (ratio + g - 1))
 
     return max(range(2, min(domain_size, _MOST_RUNS) + 1), key=lambda g: (information(g), -g))
 

@@ -352,6 +352,11 @@ class HashedProtocol(LocalProtocol[Hashed], ABC):
         return SymbolLosses(min(self.g, self.domain_size), self.permanent, self.instant)
 
     @property
+    @abstractmethod
+    def relative_error(self) -> float:
+        """The standard error of what is estimated, up to a factor that is the same for every g."""
+
+    @property
     def not_hidden(self) -> tuple[str, ...]:
         """A hash function that is kept is in every report."""
         if self.permanent is None:

@@ -6,6 +6,7 @@ from abc import ABC
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
+from math import sqrt
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from ldpbeam.arrays import Floats
@@ -105,6 +106,11 @@ class LocalHash(HashedProtocol, FrequencyProtocol[Hashed], ABC):
             composed=self.symbol[1],
             memoised=None if permanent is None else permanent.other,
         )
+
+    @property
+    def relative_error(self) -> float:
+        """Of a rare value, from one report."""
+        return sqrt(float(self.estimator.support.floor))
 
     def _recurrence(self, p: float, q: float) -> Recurrence:
         """Two values with one hash have one answer.
