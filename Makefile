@@ -90,17 +90,19 @@ $(BENCH_STAMP): $(STAMP)
 	@$(UV) -c requirements/all.txt -e '.[bench]'
 	@touch $@
 
+# An environment of tools beside .venv: $(call TOOLS,folder,locks of requirements/).
+TOOLS = $(BIN)/python -m venv --without-pip $(1) && $(BIN)/uv pip install --quiet --system-certs \
+  --python $(1)/bin/python --require-hashes $(foreach name,$(2),-r requirements/$(name).txt)
+
 # Jupyter, beside what a user of notebooks has; the project itself is the checkout.
 $(NOTEBOOKS_STAMP): $(STAMP) requirements/notebooks.txt requirements/user.txt
-	@$(BIN)/python -m venv --without-pip $(NOTEBOOKS)
-	@$(BIN)/uv pip install --quiet --system-certs --python $(NOTEBOOKS)/bin/python --require-hashes -r requirements/user.txt -r requirements/notebooks.txt
+	@$(call TOOLS,$(NOTEBOOKS),user notebooks)
 	@$(BIN)/uv pip install --quiet --python $(NOTEBOOKS)/bin/python --no-deps --no-build-isolation -e .
 	@touch $@
 
 # What builds the site; it reads the source and does not import it.
 $(DOCS_STAMP): $(STAMP) requirements/docs.txt
-	@$(BIN)/python -m venv --without-pip $(DOCS)
-	@$(BIN)/uv pip install --quiet --system-certs --python $(DOCS)/bin/python --require-hashes -r requirements/docs.txt
+	@$(call TOOLS,$(DOCS),docs)
 	@touch $@
 
 # Resolved for every declared Python at once, outside the working environment: no leftover slips into the
@@ -131,9 +133,7 @@ lock: ## resolve the newest allowed versions again and write requirements/
 # jsonschema, which Altair imports, would read a grammar at each start, which takes a second.
 sbom: $(STAMP) ## list all that an installation brings (dist/sbom.cdx.json), and its licences
 	@set -e; tmp=$$(mktemp -d); trap 'rm -rf "$$tmp"' EXIT; mkdir -p dist; \
-	for name in venv tools; do $(BIN)/python -m venv --without-pip "$$tmp/$$name"; done; \
-	$(BIN)/uv pip install --quiet --system-certs --python "$$tmp/tools/bin/python" --require-hashes -r requirements/sbom.txt; \
-	$(BIN)/uv pip install --quiet --system-certs --python "$$tmp/venv/bin/python" --require-hashes -r requirements/user.txt -r requirements/gcp.txt; \
+	$(call TOOLS,"$$tmp/tools",sbom); $(call TOOLS,"$$tmp/venv",user gcp); \
 	$(BIN)/uv pip install --quiet --python "$$tmp/venv/bin/python" --no-deps .; \
 	$(BIN)/uv pip uninstall --quiet --python "$$tmp/venv/bin/python" uv setuptools; \
 	"$$tmp/tools/bin/cyclonedx-py" environment --pyproject pyproject.toml --output-reproducible --output-file dist/sbom.cdx.json "$$tmp/venv/bin/python"; \
@@ -148,8 +148,7 @@ package: $(STAMP) .venv-package/.installed ## build wheel and sdist into dist/, 
 	@$(BIN)/python -m tests.repository.package $(PACKAGE_TOOLS)
 
 .venv-package/.installed: $(STAMP) requirements/package.txt
-	@test -x $(PACKAGE_TOOLS) || $(BIN)/python -m venv --without-pip .venv-package
-	@$(BIN)/uv pip install --quiet --system-certs --python $(PACKAGE_TOOLS) --require-hashes -r requirements/package.txt
+	@$(call TOOLS,.venv-package,package)
 	@touch $@
 
 # --- for users

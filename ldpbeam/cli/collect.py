@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ldpbeam.cli.shared.console import Mode, PrintingCommand, mode, say
+from ldpbeam.cli.shared.console import Mode, PrintingCommand, complain, mode, say
 from ldpbeam.cli.shared.options import DurationOption, collections_option
 from ldpbeam.errors import LdpError, UsageError
-from ldpbeam.text import clean
 
 if TYPE_CHECKING:
     from ldpbeam.collection.collection import Collection
@@ -149,7 +148,7 @@ def _collect(  # noqa: PLR0913 - the options, by name
 
 
 def _notice(error: LdpError) -> None:
-    click.echo(clean(f"ldpbeam: {error}"), err=True)
+    complain(str(error))
     _event("notice", code=error.code, text=str(error))
 
 

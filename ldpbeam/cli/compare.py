@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ldpbeam.cli.shared.console import Mode, PrintingCommand, deliver, mode, say
+from ldpbeam.cli.shared.console import Mode, PrintingCommand, complain, deliver, mode, say
 from ldpbeam.cli.shared.options import collections_option
 from ldpbeam.cli.shared.rate import drawn_anew_option
 from ldpbeam.cli.shared.sums import chosen, group_option, history_of_groups
 from ldpbeam.errors import UsageError
-from ldpbeam.text import clean
 
 if TYPE_CHECKING:
     from ldpbeam.cli.shared.histories import ReadHistory
@@ -334,10 +333,9 @@ def _within(epochs: Any, span: Epochs, where: Path) -> Any:
     if missing:
         have = [int(epoch) for epoch in epochs[chosen]]
         some = ", ".join(map(str, have[:8])) + (", …" if len(have) > 8 else "")
-        click.echo(
-            f"ldpbeam: {clean(str(where))}: of epochs {_span(span)} {missing:,} have no result; "
-            f"compared is what there is: {some}. [W-RESULTS-EPOCHS]",
-            err=True,
+        complain(
+            f"{where}: of epochs {_span(span)} {missing:,} have no result; "
+            f"compared is what there is: {some}. [W-RESULTS-EPOCHS]"
         )
     return chosen
 

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import click
 
-from ldpbeam.cli.shared.console import PrintingCommand, deliver, say
+from ldpbeam.cli.shared.console import PrintingCommand, complain, deliver, say
 from ldpbeam.cli.shared.sums import group_option
 from ldpbeam.errors import UsageError
-from ldpbeam.text import clean
 
 
 @click.command(cls=PrintingCommand)
@@ -33,9 +32,7 @@ def report(output: Path, page: Path | None, truth: Path | None, group_file: Path
     problems: list[str] = []
     written = write_page(output, page or output / "index.html", truth, group_file, problems.append)
     for problem in problems:
-        click.echo(
-            clean(f"ldpbeam: {output}: {problem} The page shows the rest. [W-REPORT-DAMAGED]"), err=True
-        )
+        complain(f"{output}: {problem} The page shows the rest. [W-REPORT-DAMAGED]")
     say(f"open {written}")
     deliver({"page": str(written), "problems": problems})
 

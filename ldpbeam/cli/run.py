@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ldpbeam.cli.shared.console import Mode, PrintingCommand, deliver, mode, say
+from ldpbeam.cli.shared.console import Mode, PrintingCommand, complain, deliver, mode, say
 from ldpbeam.cli.shared.options import collections_option, given, run_options
 from ldpbeam.errors import UsageError
 from ldpbeam.job.config import RunConfig, resolve_runner
 from ldpbeam.job.option import Over
-from ldpbeam.text import clean
 from ldpbeam.transforms.sources import chosen_source, source_options
 
 if TYPE_CHECKING:
@@ -100,7 +99,7 @@ def run_over_files(collections: tuple[Collection, ...], values: Mapping[str, Any
     config = _config(collections, inputs, {"shard_bits": shard_bits_for(inputs.size, held=held), **values})
     if config.input.not_after is None:
         for line in doubtful_times(inputs.paths, collections, int(time.time())):
-            click.echo(clean(f"ldpbeam: {line}"), err=True)
+            complain(line)
     if not config.job.starts:
         say(dry_run(bounded.build(config), config))
         return 0

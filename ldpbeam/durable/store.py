@@ -40,7 +40,8 @@ _WAIT = 5.0
 """Seconds to wait for another program that reads the file, such as one that copies it."""
 
 _HEAD = Struct("<HQ")
-_SUMMARY = Struct("<Q32s")
+_DIGEST = 32  # bytes of a SHA-256
+_SUMMARY = Struct(f"<Q{_DIGEST}s")
 
 _KEY_BITS = 56
 KEYS = 1 << _KEY_BITS
@@ -305,15 +306,22 @@ class Transaction:
         return digest
 
     def remove(self, table: str, key: int) -> bytes | None:
-        """Remove a row, where it is there; the digest that it had."""
+        """Remove a row, where it is there; the digest that it had.
+
+        Raises:
+            DamageError: its digest is none, but of another type or length.
+        """
         self._begin()
         key += self._store.first(table)
         there = self._connection.execute("SELECT digest FROM rows WHERE key = ?", (key,)).fetchone()
         if there is None:
             return None
+        (digest,) = there
+        if not isinstance(digest, bytes) or len(digest) != _DIGEST:
+            raise DamageError(f"a row of its table {table} has no digest")
         self._connection.execute("DELETE FROM rows WHERE key = ?", (key,))
-        self._summaries[table].change(-1, there[0])
-        return bytes(there[0])
+        self._summaries[table].change(-1, digest)
+        return digest
 
     def clear(self, table: str) -> None:
         """Remove all rows of a table, sound or not."""
@@ -323,11 +331,17 @@ class Transaction:
         self._summaries[table] = Summary()
 
     def commit(self) -> None:
-        """Change the rows; on disk when this returns. What is put in later needs a commit of its own."""
+        """Change the rows; on disk when this returns. What is put in later needs a commit of its own.
+
+        Raises:
+            DamageError: more rows were removed than were ever put in, so damage had added some.
+        """
         self._begin()
+        if any(one.count < 0 for one in self._summaries.values()):
+            raise DamageError("it holds rows that nobody wrote")
         self.counter += 1
         content = _HEAD.pack(self._store.version, self.counter) + b"".join(
-            _SUMMARY.pack(one.count, one.xor.to_bytes(32, "little")) for one in self._summaries.values()
+            _SUMMARY.pack(one.count, one.xor.to_bytes(_DIGEST, "little")) for one in self._summaries.values()
         )
         row = (_ROOT, self._store.digest(_ROOT, content), content)
         self._connection.execute("INSERT OR REPLACE INTO rows VALUES (?, ?, ?)", row)

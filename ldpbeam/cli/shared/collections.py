@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-import click
-
+from ldpbeam.cli.shared.console import complain
 from ldpbeam.collection.advice import Advice, warnings_about
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import load_collection
 from ldpbeam.promise.statements import in_short
-from ldpbeam.text import clean
 
 
 def load(path: Path) -> Collection:
@@ -19,10 +17,10 @@ def load(path: Path) -> Collection:
     collection = load_collection(path)
     for key in collection.ignored:
         text = (
-            f"ldpbeam: {path}: {key} has no effect on {collection.protocol_label}. Remove it, or choose a "
+            f"{path}: {key} has no effect on {collection.protocol_label}. Remove it, or choose a "
             "protocol that takes it. [W-COLLECTION-IGNORED]"
         )
-        click.echo(clean(text), err=True)
+        complain(text)
     warn(path, warnings_about(collection))
     return collection
 
@@ -30,7 +28,7 @@ def load(path: Path) -> Collection:
 def warn(path: Path, advice: Iterable[Advice]) -> None:
     """Warnings about the collection of a file, a line each."""
     for warning in advice:
-        click.echo(clean(f"ldpbeam: {warning.in_file(str(path))}"), err=True)
+        complain(warning.in_file(str(path)))
 
 
 def introduction(collection: Collection) -> str:

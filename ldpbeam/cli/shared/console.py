@@ -38,6 +38,11 @@ def say(line: str) -> None:
         click.echo(clean(line))
 
 
+def complain(text: str) -> None:
+    """A warning or an error of the program, a line on standard error; made safe as by :func:`say`."""
+    click.echo(clean(f"ldpbeam: {text}"), err=True)
+
+
 def deliver(document: Any) -> None:
     """The result of the command for programs: one JSON document, where ``--json`` was given."""
     if _mode is Mode.JSON:

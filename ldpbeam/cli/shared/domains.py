@@ -32,7 +32,7 @@ def read_domain(path: Path) -> tuple[Domain, bool]:
             raise UsageError(
                 "E-USAGE-PLAN",
                 f"{path} asks for several attributes",
-                remedy="Plan one attribute at a time, with --values N or --mean MAX.",
+                remedy="Take one attribute at a time: --values says which values it has.",
             )
         return collection.domain, collection.protocol.estimator.result is Result.MEAN
     try:

@@ -12,7 +12,7 @@ from typing import IO, Any
 
 import click
 
-from ldpbeam.cli.shared.console import Mode, mode
+from ldpbeam.cli.shared.console import Mode, complain, mode
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Domain
 from ldpbeam.durable.file import PUBLIC, replacing
@@ -20,7 +20,6 @@ from ldpbeam.errors import UsageError
 from ldpbeam.over_time.covariance import MemoErrors, errors_of
 from ldpbeam.over_time.results import Choice, History, ResultsFolder
 from ldpbeam.records.run_record import RUN_RECORD, RunRecord, read_record
-from ldpbeam.text import clean
 
 SUFFIXES = (".csv", ".parquet")
 
@@ -99,7 +98,7 @@ def remark_missing(results: Path, record: RunRecord | None = None) -> None:
     if missing:
         first = f"{missing[0]}.parquet"
         text = f"{place}: {len(missing)} of its tables are missing, the first is {first}"
-        click.echo(clean(f"ldpbeam: {text}; their epochs are left out. [W-RESULTS-MISSING]"), err=True)
+        complain(f"{text}; their epochs are left out. [W-RESULTS-MISSING]")
 
 
 def _epoch_of(stem: str) -> tuple[str, int]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from ldpbeam.cli.shared.console import deliver, say
+from ldpbeam.cli.shared.console import complain, deliver, say
 from ldpbeam.collection.epochs import instant
 from ldpbeam.errors import Reason
 from ldpbeam.job.file_times import REMEDY, earliest_time
@@ -39,7 +39,7 @@ def summary(record: RunRecord, output: str) -> None:
     if rejected:
         click.echo(clean(f"  where and why: ldpbeam inspect {output.rstrip('/')}/rejects"), err=True)
     for line in (*_cut_off(record, output), *_gaps(record)):
-        click.echo(clean(f"ldpbeam: {line}"), err=True)
+        complain(line)
     nothing = why_nothing(record, details)
     if nothing is not None:
         click.echo(f"ldpbeam: {nothing} [E-RUN-NOTHING]", err=True)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ldpbeam.cli.shared.console import complain
 from ldpbeam.errors import UsageError
-from ldpbeam.text import clean
 
 if TYPE_CHECKING:
     from ldpbeam.cli.shared.histories import ReadHistory
@@ -96,7 +96,7 @@ def grouped(read: ReadHistory, path: Path, *, remark: bool = True) -> Question:
     both = shared_values(groups)
     if both is not None and remark:
         text = f"groups {both[0]!r} and {both[1]!r} of {path} have values in common: shares do not add up"
-        click.echo(clean(f"ldpbeam: {text}. [W-GROUPS-OVERLAP]"), err=True)
+        complain(f"{text}. [W-GROUPS-OVERLAP]")
     return Groups(groups)
 
 

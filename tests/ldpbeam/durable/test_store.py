@@ -133,6 +133,28 @@ def left_at(moment: str, folder: Path) -> RowStore:
     return RowStore(folder / "left" / "store", "a test", 3, ("one", "two"))
 
 
+@pytest.mark.parametrize("digest", [b"", b"x" * 31, b"x" * 33, "x" * 32, 7, 0.5])
+def test_a_row_whose_digest_is_none_is_damage_when_it_is_replaced(digest: object, tmp_path: Path) -> None:
+    """Also one that is longer, which no sum of digests has room for."""
+    store = made(tmp_path / "store")
+    changed(tmp_path / "store", "UPDATE rows SET digest = ? WHERE key % 16777216 = 5", digest)
+    with store.transaction() as rows, pytest.raises(DamageError, match="no digest"):
+        rows.put("one", 5, b"new")
+    with store.transaction() as rows, pytest.raises(DamageError, match="no digest"):
+        rows.remove("one", 5)
+
+
+def test_a_row_that_damage_added_cannot_be_taken_out_of_nothing(tmp_path: Path) -> None:
+    store = made(tmp_path / "store")
+    added = "INSERT INTO rows SELECT key + 1, digest, content FROM rows WHERE key % 16777216 = 5"
+    changed(tmp_path / "store", added)
+    with store.transaction() as rows:
+        rows.remove("one", 5)
+        rows.remove("one", 6)
+        with pytest.raises(DamageError, match="nobody wrote"):
+            rows.commit()
+
+
 @pytest.mark.parametrize("moment", ["made", "changed"])
 def test_a_store_that_was_being_made_is_none_and_one_that_was_being_changed_is_as_before(
     moment: str, tmp_path: Path
