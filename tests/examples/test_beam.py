@@ -93,6 +93,7 @@ def yaml_gives(
     assert [json.loads(line)["reason"] for line in rejected] == ["malformed"]
 
 
+@pytest.mark.thorough
 def test_yaml(sent: ReportColumns, tmp_path: Path) -> None:
     """With the transform in the process of Beam's program; rejected rows go to their own output."""
     yaml_gives(sent, REPOSITORY / "examples" / "beam" / "frequencies.yaml", tmp_path)

@@ -127,6 +127,7 @@ class Whole(beam.PTransform):
         return self._source(begin.pipeline, self._files) | FrequenciesPerEpoch(BOTH, **self._options)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("deduplicate", [True, False])
 def test_every_kind_of_input_gives_the_rows_of_the_driver(
     files: Path, tmp_path: Path, deduplicate: bool

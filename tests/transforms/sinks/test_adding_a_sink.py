@@ -95,6 +95,7 @@ def ended(folder: Path) -> dict[str, Ended]:
     return run_commands(START, commands)
 
 
+@pytest.mark.thorough
 def test_every_revision_reaches_it_before_the_accounting_is_written(
     ended: dict[str, Ended], folder: Path
 ) -> None:

@@ -91,6 +91,7 @@ def ended(folder: Path) -> dict[str, Ended]:
     return run_commands(START, commands)
 
 
+@pytest.mark.thorough
 def test_its_messages_are_counted(ended: dict[str, Ended], folder: Path) -> None:
     assert ended["run"].code == 0, ended["run"].err
     record = json.loads((folder / "out" / "run.json").read_text())
