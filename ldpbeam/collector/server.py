@@ -13,6 +13,7 @@ from typing import Any
 
 from aiohttp import ClientPayloadError, web
 
+from ldpbeam.collector.checks import REASONS_OF_A_COLLECTION, REASONS_WITHOUT_COLLECTION
 from ldpbeam.collector.gather import Behind, Gather, RequestCounts, Unsafe
 from ldpbeam.errors import Reason, UsageError
 from ldpbeam.host.prometheus import CONTENT_TYPE, family, single, text
@@ -298,7 +299,7 @@ class Collector:
             (
                 "reports_refused",
                 "Reports refused, by collection and reason.",
-                [({**self._named(d), "reason": r}, n) for (d, r), n in sorted(counts.refused.items())],
+                [({**self._named(d), "reason": r}, n) for (d, r), n in sorted(self._refused().items())],
             ),
             (
                 "answers",
@@ -315,6 +316,12 @@ class Collector:
             lines += single(f"ldpbeam_collector_{name}_total", "counter", meaning, value)
         lines += single("ldpbeam_collector_held_bytes", "gauge", "Bodies read or waiting.", self._gather.held)
         return text(lines)
+
+    def _refused(self) -> dict[tuple[str, str], int]:
+        """Every pair of a collection and a reason from 0 on: Prometheus does not see a series' first jump."""
+        none = {("", reason.value): 0 for reason in REASONS_WITHOUT_COLLECTION}
+        each = {(digest, reason.value): 0 for digest in self._names for reason in REASONS_OF_A_COLLECTION}
+        return {**none, **each, **self.counts.refused}
 
     def _named(self, digest: str) -> dict[str, str]:
         return {"collection": self._names.get(digest, ""), "digest": digest}
