@@ -34,6 +34,8 @@ _ANSWER_SECONDS = 10.0
 """How long a client may take for its answer once the collector is told to stop."""
 _STATUS = {Reason.UNKNOWN_COLLECTION: 404, Reason.OVERSIZE: 413}
 """Of what is refused for its content; 400 for all else."""
+_NONE_YET = dict.fromkeys((204, 429, 503), 0)
+"""Answers that alerts look at; each is a series from the start, as of reports refused."""
 _FULL = (
     b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\nRetry-After: "
     + _UNSAFE_SECONDS.encode()
@@ -304,7 +306,7 @@ class Collector:
             (
                 "answers",
                 "Answers, by status.",
-                [({"status": str(status)}, n) for status, n in sorted(counts.answers.items())],
+                [({"status": str(code)}, n) for code, n in sorted((_NONE_YET | counts.answers).items())],
             ),
         ):
             lines += family(f"ldpbeam_collector_{name}_total", "counter", meaning, samples)
