@@ -134,7 +134,8 @@ class FrequenciesPerEpoch(OfCollections):
             raise UsageError(
                 "E-USAGE-TRANSFORM",
                 "rejected rows go to one place: to an output, to a handler, or to the name in error_handling",
-                remedy="Choose one of with_outputs(), with_error_handler() and error_handling.",
+                remedy="Choose one of with_outputs(), with_error_handler() and error_handling. For a handler "
+                "beside all outputs, take with_outputs() and handler.add_error_pcollection(found.rejected).",
             )
         counted = messages | "Admit" >> self._admit | "Count" >> self._count
         estimated = counted | "Frequencies" >> self._estimate
