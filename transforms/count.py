@@ -111,7 +111,12 @@ class CountSupport(OfCollections):
         self._max_epochs = at_least_one("max_epochs", max_epochs)
         self._spill, self._stream = _spill, _stream
 
-    def expand(self, admitted: Any) -> Any:  # noqa: D102 - Beam's
+    def expand(self, admitted: Any) -> Any:
+        """Count what was admitted.
+
+        Raises:
+            UsageError: the input is in windows, or an option for streams is given over bounded input.
+        """
         columns, rejected, entries = Admitted(*admitted)
         if not columns.windowing.is_default():
             raise UsageError(

@@ -129,7 +129,12 @@ class FrequenciesPerEpoch(OfCollections):
         self._handler = handler
         return self
 
-    def expand(self, messages: Any) -> Any:  # noqa: D102 - Beam's
+    def expand(self, messages: Any) -> Any:
+        """Join the stages.
+
+        Raises:
+            UsageError: rejected rows are asked for in several ways.
+        """
         if (self._handler is not None) + self._all + bool(self._rejected_name) > 1:
             raise UsageError(
                 "E-USAGE-TRANSFORM",

@@ -109,6 +109,7 @@ class Device:
             DeviceError: the state is lost, damaged, older than it was or of another version, or was kept with
                 the other ``memo``; the person has withdrawn; another process holds the folder for long; this
                 Python has no SQLite; the disk is full or refuses.
+            ValueError: ``budget``, ``at_cap``, ``memo`` or ``spread`` is none of the values above.
         """
         if budget is not None and not 0 < budget < inf:
             raise ValueError("a budget is a positive number, or None")
