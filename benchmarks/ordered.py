@@ -1,6 +1,9 @@
 """Which histogram of values in an order has the least error.
 
     python benchmarks/ordered.py [--data ../shared/data] [--full] [--seed S]
+    python benchmarks/ordered.py --two-rounds
+    python benchmarks/ordered.py --coverage [--fleets 400]
+    python benchmarks/ordered.py --figure FILE.svg
 
 A cell is a histogram over k values in their order, a level ε and a number of devices. Made histograms are
 bimodal, a spike with a tail, uniform, stairs, Beta(1/2, 1/2), a triangle, a saw, two blocks, log-normal; the
@@ -9,12 +12,19 @@ and a weight of a survey, cut into k runs (DB_MT). Each cell is simulated severa
 fleet's own histogram.
 
 An entry of ESTIMATORS answers a fleet's reports with one or several histograms, which share their draws.
-`oue` or `grr`, whichever has the lower variance, is made consistent by several methods here.
+`oue` or `grr`, whichever has the lower variance, is made consistent by several methods; `interval` is `olh`
+with `hash_family: interval`, whose reports tell of runs of values, without declared atoms.
 
 Three errors: Wasserstein (W1, the mean difference of the cumulative shares, as a share of the domain),
 Kolmogorov (KS, the largest one), and the mean squared error of single values. Prints, as Markdown, geometric
 means of the errors relative to those of `bayes`, by k and number of devices and by histogram, and the cells
-in which `ordered` has more error than the better one of `norm_sub` and `bayes`.
+in which `ordered` has more error than the better one of `norm_sub` and `bayes`, and `interval` more than the
+best of these three.
+
+--two-rounds compares `loloha` with this family to `l_osue`: ε∞ = 2 and ε1 = 1, k = 64, 10,000 devices.
+--coverage says how often 95 % limits of `interval` hold the fleet's own cumulative shares (the mean over all
+places, and the lowest place) and its own mean, in many fleets of each histogram.
+--figure draws the cumulative shares of one fleet: true, by `interval` with its limits, and by `bayes`.
 """
 
 from __future__ import annotations
@@ -35,7 +45,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.consistency import geometric, supports
 from ldpbeam.consistency import consistent
 from ldpbeam.consistency.base import FloatArray, Noise
+from ldpbeam.estimation.distribution import Distribution
+from ldpbeam.hashing.interval import IntervalFamily
 from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
+from ldpbeam.protocols.interval_hash import IntervalEstimator
 
 SIZES = (64, 256, 1024)
 FULL_SIZES = (32, 64, 128, 256, 512, 1024)
@@ -50,6 +63,14 @@ OTHERS = ("norm_sub", "bayes")
 """Without `ordered` a collection would have one of these."""
 MUCH = 1.1
 """How many times the error of the better one of the others is a loss; less may be chance."""
+TOO_MUCH = 1.3
+"""How many times the error of the best of the others `interval` may have."""
+
+ATOM = 0.02
+"""Hours a week that a larger part of the people work are declared."""
+
+RUNS_BESIDE = ("norm_sub", "ordered", "interval")
+"""Methods in the tables about reports that tell of runs."""
 
 Estimator = Callable[[np.ndarray[Any, Any], float, np.random.Generator], dict[str, FloatArray]]
 """Of (devices at each value, ε, random generator): the histograms by their names, float64 (k,)."""
@@ -68,7 +89,43 @@ def counted(held: np.ndarray[Any, Any], level: float, draw: np.random.Generator)
     return {name: consistent(name, estimates, noise) for name in METHODS}
 
 
-ESTIMATORS: tuple[Estimator, ...] = (counted,)
+def reported_runs(
+    held: np.ndarray[Any, Any], of: IntervalEstimator, draw: np.random.Generator
+) -> np.ndarray[Any, Any]:
+    """Counts of one report of each device, (functions·g,)."""
+    bounds, g = of.family.bounds(), of.family.g
+    drawn = draw.multinomial(held, np.full(len(bounds), 1 / len(bounds))).T  # devices by function and value
+    below = np.concatenate([np.zeros((len(bounds), 1), np.int64), np.cumsum(drawn, axis=1)], axis=1)
+    in_run = np.diff(np.take_along_axis(below, bounds, axis=1), axis=1)
+    own, other = map(float, of.symbol)
+    answers = np.zeros_like(in_run)
+    for run in range(g):
+        chances = np.full(g, other)
+        chances[run] = own
+        answers += draw.multinomial(in_run[:, run], chances / chances.sum())
+    return answers.ravel()
+
+
+def distribution(
+    held: np.ndarray[Any, Any], of: IntervalEstimator, draw: np.random.Generator, atoms: tuple[int, ...] = ()
+) -> Distribution:
+    """What the server makes of these reports."""
+    return of.posterior(atoms).estimate(reported_runs(held, of, draw))
+
+
+def estimator_of(name: str, k: int, **parameters: Any) -> IntervalEstimator:
+    """Of a protocol with the interval family."""
+    built = protocol(name, k, Parameters(hash_family=IntervalFamily.NAME, **parameters))
+    assert isinstance(built.estimator, IntervalEstimator)
+    return built.estimator
+
+
+def interval(held: np.ndarray[Any, Any], level: float, draw: np.random.Generator) -> dict[str, FloatArray]:
+    """The histogram of `olh` with the interval family, g optimal."""
+    return {"interval": distribution(held, estimator_of("olh", held.size, epsilon=level), draw).frequency}
+
+
+ESTIMATORS: tuple[Estimator, ...] = (counted, interval)
 
 
 @dataclass(frozen=True)
@@ -161,10 +218,20 @@ def cells(data: Path, seed: int, *, full: bool) -> Iterator[Cell]:
                 yield measured(shape, truth, level, devices, rounds, seed)
 
 
-def table(found: list[Cell], heads: tuple[str, ...], group: Callable[[Cell], tuple[str, ...]]) -> list[str]:
-    """Geometric means of the errors relative to BASE, one row for a group of cells."""
-    names = list(dict.fromkeys(name for name, _ in found[0].error))
-    shown = [name for name in names if name != BASE]
+def table(
+    found: list[Cell],
+    heads: tuple[str, ...],
+    group: Callable[[Cell], tuple[str, ...]],
+    shown: tuple[str, ...] = ("none", "norm_sub", "ordered"),
+) -> list[str]:
+    """Geometric means of the errors relative to BASE, one row for a group of cells.
+
+    Args:
+        found: cells.
+        heads: of the columns that name the group.
+        group: of a cell.
+        shown: methods that have columns.
+    """
     columns = [f"{kind} `{name}`" for kind in ERRORS for name in shown]
     lines = [f"| {' | '.join([*heads, 'cells', *columns])} |"]
     lines.append("| --- " * (len(heads) + 1 + len(columns)) + "|")
@@ -178,8 +245,15 @@ def table(found: list[Cell], heads: tuple[str, ...], group: Callable[[Cell], tup
     return lines
 
 
-def losses(found: list[Cell]) -> list[str]:
-    """By k and number of devices: in how many cells `ordered` loses by each error, and the worst ratio."""
+def losses(found: list[Cell], method: str, others: tuple[str, ...], much: float) -> list[str]:
+    """By k and number of devices: in how many cells a method loses by each error, and the worst ratio.
+
+    Args:
+        found: cells.
+        method: that is looked at.
+        others: of which the best one is compared.
+        much: the ratio beyond which a cell is lost.
+    """
     heads = [f"{kind}: cells lost | worst" for kind in ERRORS]
     lines = [f"| k | devices | cells | {' | '.join(heads)} |", "| --- " * (3 + 2 * len(ERRORS)) + "|"]
     groups: dict[tuple[str, int], list[Cell]] = defaultdict(list)
@@ -188,9 +262,9 @@ def losses(found: list[Cell]) -> list[str]:
     for (size, devices), some in groups.items():
         row = [size, f"{devices:,}", str(len(some))]
         for kind in ERRORS:
-            worst = max(some, key=lambda cell: cell.ratio("ordered", kind, OTHERS))
-            ratio = worst.ratio("ordered", kind, OTHERS)
-            lost = sum(cell.ratio("ordered", kind, OTHERS) > MUCH for cell in some)
+            worst = max(some, key=lambda cell: cell.ratio(method, kind, others))
+            ratio = worst.ratio(method, kind, others)
+            lost = sum(cell.ratio(method, kind, others) > much for cell in some)
             row += [str(lost), f"{ratio:.2f}: {worst.shape}, ε = {worst.level:g}" if lost else "–"]
         lines.append(f"| {' | '.join(row)} |")
     return lines
@@ -201,24 +275,155 @@ def size_of(cell: Cell) -> str:
     return "74, 96" if cell.shape.startswith("Adult") else f"{cell.k:,}"
 
 
+def lost_shares(found: list[Cell], method: str, others: tuple[str, ...], much: float) -> str:
+    """In how large a part of the cells a method loses, by each error."""
+    lost = {kind: sum(cell.ratio(method, kind, others) > much for cell in found) for kind in ERRORS}
+    return ", ".join(f"{kind} in {100 * number / len(found):.0f} %" for kind, number in lost.items())
+
+
 def report(found: list[Cell]) -> list[str]:
     """All tables."""
-    lost = {
-        kind: sum(cell.ratio("ordered", kind, OTHERS) > MUCH for cell in found) / len(found)
-        for kind in ERRORS
-    }
-    shares = ", ".join(f"{kind} in {100 * share:.0f} %" for kind, share in lost.items())
+    shares = lost_shares(found, "ordered", OTHERS, MUCH)
+    times = 1 / geometric([one.ratio("interval", "W1") for one in found])
+    interval_shares = lost_shares(found, "interval", (*OTHERS, "ordered"), TOO_MUCH)
+    by_size = ("k", "devices"), lambda cell: (size_of(cell), f"{cell.devices:,}")
+    by_shape = ("histogram",), lambda cell: (cell.shape,)
     return [
-        *table(found, ("k", "devices"), lambda cell: (size_of(cell), f"{cell.devices:,}")),
+        *table(found, *by_size),
         "",
         *table(found, ("ε",), lambda cell: (f"{cell.level:g}",)),
         "",
-        *table(found, ("histogram",), lambda cell: (cell.shape,)),
+        *table(found, *by_shape),
         "",
         f"Of {len(found):,} cells `ordered` loses by {shares}.",
         "",
-        *losses(found),
+        *losses(found, "ordered", OTHERS, MUCH),
+        "",
+        *table(found, *by_size, RUNS_BESIDE),
+        "",
+        *table(found, *by_shape, RUNS_BESIDE),
+        "",
+        f"`{BASE}` has {times:.2f} times the W1 of `interval`.",
+        f"Beyond {TOO_MUCH:g} times the error of the best of the others `interval` is by {interval_shares}.",
+        "",
+        *losses(found, "interval", (*OTHERS, "ordered"), TOO_MUCH),
     ]
+
+
+# --- two rounds
+
+
+def two_rounds(seed: int, fleets: int) -> list[str]:
+    """W1·10⁴ of `loloha` by runs and of `l_osue`, and how many times as large the latter is."""
+    k, devices = 64, 10_000
+    levels: dict[str, Any] = {"epsilon_longitudinal": 2.0, "epsilon_first": 1.0}
+    unary = protocol("l_osue", k, Parameters(**levels))
+    assert isinstance(unary, FrequencyProtocol)
+    chances = unary.estimator.support
+    noise = Noise(devices, float(chances.own), float(chances.other), unary.estimator.EXCLUSIVE)
+    of = {name: estimator_of("loloha", k, g=g, **levels) for name, g in (("g optimal", None), ("g = 2", 2))}
+    lines = ["| histogram | `l_osue`, `bayes` | `ordered` | g optimal | times | g = 2 | times |"]
+    lines.append("| --- " * 7 + "|")
+    ratios: dict[str, list[float]] = defaultdict(list)
+    for shape, truth in shapes(k, np.random.default_rng([seed, k])).items():
+        error: dict[str, float] = defaultdict(float)
+        for number in range(fleets):
+            draw = np.random.default_rng([seed, number, *shape.encode()])
+            held = draw.multinomial(devices, truth)
+            estimates = (supports(unary, held, draw) / devices - noise.other) / noise.gap
+            found = {name: consistent(name, estimates, noise) for name in ("bayes", "ordered")}
+            found |= {name: distribution(held, one, draw).frequency for name, one in of.items()}
+            for name, histogram in found.items():
+                error[name] += float(np.abs(np.cumsum(histogram - held / devices)).mean()) / fleets
+        for name in of:
+            ratios[name].append(error["bayes"] / error[name])
+        cells = [f"{1e4 * error[name]:.0f}" for name in ("bayes", "ordered")]
+        for name in of:
+            cells += [f"{1e4 * error[name]:.0f}", f"{ratios[name][-1]:.2f}"]
+        lines.append(f"| {' | '.join([shape, *cells])} |")
+    means = [f" | {geometric(some):.2f}" for some in ratios.values()]
+    return [*lines, f"| geometric mean | | |{' |'.join(means)} |"]
+
+
+# --- coverage
+
+
+def coverage(data: Path, seed: int, fleets: int) -> list[str]:
+    """How often limits hold the fleet's own shares and mean."""
+    lines = ["| k, ε, devices | histogram | shares: mean | lowest place | mean | width of a share |"]
+    lines.append("| --- " * 6 + "|")
+    lowest: list[float] = []
+    for k, level, devices in ((64, 1.0, 10_000), (64, 1.0, 1_000), (256, 2.0, 100_000), (64, 0.5, 10_000)):
+        settings = [*shapes(k, np.random.default_rng([seed, k])).items(), *real(data, (k,))]
+        for shape, truth in settings:
+            # Round hours a week, such as 40, are atoms that a collection would declare.
+            atoms = tuple(np.flatnonzero(truth > ATOM).tolist()) if shape == "Adult hours" else ()
+            of = estimator_of("olh", truth.size, epsilon=level)
+            holds, held_mean, width = np.zeros(truth.size), 0, 0.0
+            for number in range(fleets):
+                draw = np.random.default_rng([seed, k, round(10 * level), devices, number, *shape.encode()])
+                held = draw.multinomial(devices, truth)
+                found = distribution(held, of, draw, atoms)
+                low, high = found.limits()
+                share = np.cumsum(held) / devices
+                holds += (low - 1e-9 <= share) & (share <= high + 1e-9)
+                lower, upper = found.mean_limits()
+                held_mean += int(lower <= held @ np.arange(truth.size) / devices <= upper)
+                width += float((high - low)[:-1].mean())
+            inner = holds[:-1] / fleets
+            lowest.append(float(inner.mean()))
+            numbers = (inner.mean(), inner.min(), held_mean / fleets, width / fleets)
+            row = [f"{truth.size}, {level:g}, {devices:,}", shape, *(f"{one:.3f}" for one in numbers)]
+            lines.append(f"| {' | '.join(row)} |")
+    return [*lines, "", f"Lowest mean over places: {min(lowest):.3f}"]
+
+
+# --- a picture
+
+
+def figure(seed: int) -> str:
+    """An SVG of one fleet: a spike with a tail, k = 256, ε = 1, 10,000 devices."""
+    import altair as alt
+
+    from ldpbeam.report_page.svg import document
+
+    k, level, devices, draw = 256, 1.0, 10_000, np.random.default_rng(seed)
+    held = draw.multinomial(devices, shapes(k, np.random.default_rng([seed, k]))["spike"])
+    found = distribution(held, estimator_of("olh", k, epsilon=level), draw)
+    low, high = found.limits()
+    curves = {
+        "true": np.cumsum(held) / devices,
+        "interval, with 95 % limits": found.cumulative,
+        "oue and bayes": np.cumsum(counted(held, level, draw)["bayes"]),
+    }
+    rows = [
+        {"value": value, "share": float(share), "curve": name}
+        for name, curve in curves.items()
+        for value, share in enumerate(curve)
+    ]
+    limits = [
+        {"value": value, "low": float(ends[0]), "high": float(ends[1])}
+        for value, ends in enumerate(zip(low, high, strict=True))
+    ]
+    colours = alt.Scale(domain=list(curves), range=["#D55E00", "#0072B2", "#7a7a7a"])
+    whole = alt.Scale(domain=[0, 1])
+    share = alt.Y("share:Q", title="share of the devices at the value or below", scale=whole)
+    across = alt.X("value:Q", title="value", scale=alt.Scale(domain=[0, k - 1]))
+    band = (
+        alt.Chart(alt.InlineData(values=limits))
+        .mark_area(opacity=0.2, color="#0072B2")
+        .encode(across, y="low:Q", y2="high:Q")
+    )
+    lines = (
+        alt.Chart(alt.InlineData(values=rows))
+        .mark_line(strokeWidth=1.5, interpolate="step-after")
+        .encode(across, share, alt.Color("curve:N", scale=colours, title=None))
+    )
+    return document(
+        alt.layer(band, lines).properties(width=560, height=300),
+        "Cumulative shares of one fleet: true, estimated from runs with limits, and from single values",
+        "ordered",
+    )
 
 
 def main() -> None:
@@ -227,8 +432,23 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="folder of real data")
     parser.add_argument("--full", action="store_true", help="more sizes and rounds")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--two-rounds", action="store_true", help="l_osue and loloha at ε∞ = 2, ε1 = 1")
+    parser.add_argument("--coverage", action="store_true", help="how often limits hold the truth")
+    parser.add_argument(
+        "--fleets", type=int, default=400, help="of each histogram, where limits are looked at"
+    )
+    parser.add_argument("--figure", type=Path, metavar="FILE", help="draw one fleet, as SVG")
     given = parser.parse_args()
-    print(*report(list(cells(given.data, given.seed, full=given.full))), sep="\n")
+    if given.figure is not None:
+        given.figure.write_text(figure(given.seed), "utf-8")
+        lines = [f"{given.figure} is written"]
+    elif given.two_rounds:
+        lines = two_rounds(given.seed, max(1, given.fleets // 20))
+    elif given.coverage:
+        lines = coverage(given.data, given.seed, given.fleets)
+    else:
+        lines = report(list(cells(given.data, given.seed, full=given.full)))
+    print(*lines, sep="\n")
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ def test_a_further_estimator_changes_no_other(monkeypatch: pytest.MonkeyPatch) -
     both = cell("beta", 64, 1.0, 1000)
     assert {key: both.error[key] for key in alone.error} == alone.error
     assert both.error["other", "W1"] > 0
-    assert "W1 `other`" in benchmark.table([both], ("k",), lambda _: ("64",))[0]
+    assert "W1 `other`" in benchmark.table([both], ("k",), lambda _: ("64",), ("other",))[0]
 
 
 def test_a_loss_is_against_the_better_one_of_the_others() -> None:
@@ -53,10 +53,10 @@ def test_a_loss_is_against_the_better_one_of_the_others() -> None:
         for name, value in (("norm_sub", 1.0), ("bayes", 2.0), ("ordered", 1.5))
         for kind in benchmark.ERRORS
     }
-    lines = benchmark.losses([benchmark.Cell(64, "saw", 1.0, 1000, error)])
+    lines = benchmark.losses([benchmark.Cell(64, "saw", 1.0, 1000, error)], "ordered", benchmark.OTHERS, 1.1)
     assert lines[-1].split(" | ")[3:5] == ["1", "1.50: saw, ε = 1"]
     error |= {("ordered", kind): 1.05 for kind in benchmark.ERRORS}
-    lines = benchmark.losses([benchmark.Cell(64, "saw", 1.0, 1000, error)])
+    lines = benchmark.losses([benchmark.Cell(64, "saw", 1.0, 1000, error)], "ordered", benchmark.OTHERS, 1.1)
     assert lines[-1].split(" | ")[3:5] == ["0", "–"]
 
 
@@ -78,3 +78,25 @@ def test_the_page_has_a_row_of_a_histogram_as_it_comes_out() -> None:
     (printed,) = [line for line in PAGE.splitlines() if line.startswith("| uniform | 48 ")]
     numbers = [[float(text) for text in line.split("|")[2:-1]] for line in (row, printed)]
     assert numbers[0] == pytest.approx(numbers[1], abs=0.011, rel=0.001)
+
+
+def test_runs_are_reported_as_often_as_the_channel_says() -> None:
+    """Sums over fleets of one value: 64 functions and 4 runs, each within 6.5 deviations (2e-8 in all)."""
+    of = benchmark.estimator_of("olh", 64, epsilon=1.0)
+    held = np.zeros(64, np.int64)
+    held[37] = 640_000
+    counts = benchmark.reported_runs(held, of, np.random.default_rng(1)).reshape(64, -1)
+    inside = (of.family.bounds()[:, :-1] <= 37) & (of.family.bounds()[:, 1:] > 37)
+    own, other = map(float, of.symbol)
+    chances = np.where(inside, own, other) / 64
+    assert np.all(np.abs(counts - 640_000 * chances) < 6.5 * np.sqrt(640_000 * chances))
+    wrong = np.where(inside, own + 0.05, other) / 64
+    assert not np.all(np.abs(counts - 640_000 * wrong) < 6.5 * np.sqrt(640_000 * wrong))
+
+
+def test_tables_of_two_rounds_and_of_coverage_have_a_row_for_each_histogram(tmp_path: Path) -> None:
+    rows = benchmark.two_rounds(1, 1)
+    assert len(rows) == 2 + 9 + 1
+    assert float(rows[-1].split("|")[5]) > 2
+    rows = benchmark.coverage(tmp_path, 1, 2)
+    assert len(rows) == 2 + 4 * 9 + 2
