@@ -124,9 +124,7 @@ def support_of(built: LocalProtocol[Any]) -> SupportProbabilities | None:
     return built.forgery.ends
 
 
-def results(
-    built: LocalProtocol[Any], payloads: list[bytes]
-) -> tuple[list[int], list[float | None] | None]:
+def results(built: LocalProtocol[Any], payloads: list[bytes]) -> tuple[list[int], list[float | None] | None]:
     """What is counted for each row, and the estimates; None where no report sampled the value.
 
     A distribution is no sum over reports, and has no estimates of single values: None for all of them.
