@@ -21,12 +21,14 @@ class Moves(NamedTuple):
     Attributes:
         share: a cumulative share at the worst place, by a report of the worst function.
         share_of_all: the same on average over the functions, each with its worst run.
-        mean: the mean of the values, over k − 1.
+        mean: the mean of the values, over k − 1, by a report of the worst function.
+        mean_of_all: the same on average over the functions, each with its worst run.
     """
 
     share: float
     share_of_all: float
     mean: float
+    mean_of_all: float
 
 
 def moves(size: int, g: int, epsilon: float, reports: int) -> Moves:
@@ -48,5 +50,6 @@ def moves(size: int, g: int, epsilon: float, reports: int) -> Moves:
     whole = spread.sum(axis=1)
     moved = reports * (spread - np.outer(whole, whole) / whole.sum()) @ score
     shares = np.abs(np.cumsum(moved, axis=0)[:-1]).reshape(size - 1, FUNCTIONS, g)
-    mean = np.abs(np.arange(size) @ moved).max() / (size - 1)
-    return Moves(float(shares.max()), float(shares.max(axis=2).mean(axis=1).max()), float(mean))
+    means = np.abs(np.arange(size) @ moved).reshape(FUNCTIONS, g).max(axis=1) / (size - 1)
+    each = shares.max(axis=2).mean(axis=1)
+    return Moves(float(shares.max()), float(each.max()), float(means.max()), float(means.mean()))
