@@ -155,8 +155,7 @@ def followed(collection: Collection, which: int, rows: Sequence[Mapping[str, Any
     stored = rows[chosen]
     if collection.protocol.estimator.result is Result.DISTRIBUTION:
         raise _unknown(
-            f"{collection.name} has distributions, which follow from the counts of runs, and not from those of a "
-            "row",
+            f"{collection.name} has distributions: they follow from counts of runs, not from those of a row",
             "ldpbeam explain COLLECTION says how they are made; ldpbeam replay counts again.",
         )
     if stored["estimate"] is None:

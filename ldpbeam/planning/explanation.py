@@ -179,7 +179,7 @@ def _estimate(
             "the share of the devices up to each value, with limits: the posterior of a density that walks at "
             "random from value to value, as far as the counts teach"
         )
-        yield "single values have no estimate; the mean, without a bias, and quantiles have a table of their own"
+        yield "no estimates of single values; the mean and quantiles have a table of their own"
         return
     if protocol.estimator.result is Result.MEAN or support is None:
         yield "the mean of the reports, with what the noise does to it taken out; in the units of the values"
@@ -212,7 +212,7 @@ def _histogram(collection: Collection) -> Iterator[str]:
     least = collection.min_reports
     few = "no report" if least == 1 else f"fewer than {least:,} reports"
     if collection.protocol.estimator.result is Result.DISTRIBUTION:
-        yield "shares of single values follow from the distribution: none is negative, and they add up to 1"
+        yield "the distribution gives shares of single values: none is negative, and they add up to 1"
         yield f"an epoch with {few} has no distribution"
         return
     method = METHODS[collection.consistency]
