@@ -176,10 +176,10 @@ def _estimate(
     support = estimator.support
     if protocol.estimator.result is Result.DISTRIBUTION:
         yield (
-            "the share of the devices up to each value, with limits: the posterior of a density that walks at "
-            "random from value to value, as far as the counts teach"
+            "the share of the devices up to each value, with limits: the posterior of a density that walks "
+            "at random from value to value, as far as the counts teach"
         )
-        yield "no estimates of single values; the mean and quantiles have a table of their own"
+        yield "single values have no estimate; mean and quantiles have their own table"
         return
     if protocol.estimator.result is Result.MEAN or support is None:
         yield "the mean of the reports, with what the noise does to it taken out; in the units of the values"
