@@ -419,8 +419,9 @@ def figure(seed: int) -> str:
         .mark_line(strokeWidth=1.5, interpolate="step-after")
         .encode(across, share, alt.Color("curve:N", scale=colours, title=None))
     )
+    both = alt.LayerChart(layer=[band, lines])
     return document(
-        alt.layer(band, lines).properties(width=560, height=300),
+        both.properties(width=560, height=300),
         "Cumulative shares of one fleet: true, estimated from runs with limits, and from single values",
         "ordered",
     )

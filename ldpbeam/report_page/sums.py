@@ -102,6 +102,8 @@ def added_up(data: CollectionData, asked: SumsAsked, detail: Detail, name: str) 
         name: a prefix of element ids, unique on the page.
     """
     collection, snapshot = asked.collections.get(data.digest), data.last
+    if data.distribution:
+        return None  # the curve is the result itself
     if collection is None or snapshot is None or data.mean or not np.isfinite(snapshot.estimate).all():
         return None
     domain = dict(collection.histograms).get(data.histogram.attribute)

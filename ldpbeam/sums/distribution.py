@@ -31,6 +31,22 @@ def is_distribution(collection: Collection) -> bool:
     return collection.protocol.estimator.result is Result.DISTRIBUTION
 
 
+def curve_quantile(shares: Floats, low: Floats, high: Floats, part: float) -> tuple[int, int, int]:
+    """The first value at or below which a part of the devices lies, and its limits, as places.
+
+    A value is left out where the share up to it is surely too small, or the one below it surely too large.
+
+    Args:
+        shares: float64 (k,), up to each value; the last is 1.
+        low, high: float64 (k,), their limits, which hold them.
+        part: between 0 and 1.
+    """
+    place = min(int(np.searchsorted(shares, part)), shares.size - 1)
+    below = np.concatenate([[0.0], low[:-1]])
+    left = np.flatnonzero((high >= part) & (below <= part))
+    return place, int(left[0]), int(left[-1])
+
+
 @dataclass(frozen=True, eq=False)
 class Curve:
     """The cumulative shares of one attribute in one epoch, with 95 % limits; NaN where there are none.
@@ -68,10 +84,7 @@ class Curve:
 
     def quantile(self, share: float) -> tuple[int, int, int]:
         """The first value at or below which a share of the devices lies, and its 95 % limits, as places."""
-        place = min(int(np.searchsorted(self.shares, share)), self.shares.size - 1)
-        below = np.concatenate([[0.0], self.low[:-1]])
-        left = np.flatnonzero((self.high >= share) & (below <= share))
-        return place, int(left[0]), int(left[-1])
+        return curve_quantile(self.shares, self.low, self.high, share)
 
 
 def answers_of_distribution(

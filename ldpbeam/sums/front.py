@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ldpbeam.collection.collection import Collection
@@ -12,6 +14,7 @@ from ldpbeam.over_time.results import History, histories
 from ldpbeam.over_time.rollup import PLACES, Place
 from ldpbeam.over_time.rollup import every as every_epochs
 from ldpbeam.sums.distribution import answers_of_distribution, is_distribution, no_single_values
+from ldpbeam.sums.distribution import read_summaries as read_tables_of_summaries
 from ldpbeam.sums.question import Cumulative, Groups, Mean, Quantiles, Question
 from ldpbeam.sums.tables import answers, changes
 
@@ -171,6 +174,27 @@ def value_mean(
         UsageError: values that have labels, or no order (``ordered: true``).
     """
     return _answered(collection, results, Mean(), every, drawn_anew, attribute)
+
+
+def read_summaries(results: str | PathLike[str]) -> pa.Table:
+    """Mean and quantiles of every epoch that a run has published, of collections that give a distribution.
+
+        >>> try:
+        ...     read_summaries("no-such-folder")
+        ... except UsageError as error:
+        ...     print(error.message)
+        no-such-folder holds no summaries
+
+    Args:
+        results: the directory that was ``--output`` of a run.
+
+    Returns:
+        A row for each collection, attribute, epoch and statistic; docs/outputs.md explains the columns.
+
+    Raises:
+        UsageError: no summaries are there, or damaged ones.
+    """
+    return read_tables_of_summaries(Path(results))
 
 
 def _answered(
