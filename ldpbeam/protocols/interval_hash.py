@@ -85,6 +85,12 @@ class IntervalHash(HashedProtocol, DistributionProtocol[Hashed], ABC):
         memoised = None if permanent is None else (permanent.own, permanent.other)
         return IntervalEstimator(self.family, self.symbol, memoised)
 
+    def supported(self, value: int, held: int) -> Fraction:
+        """By the report of the held value's run, where it holds both, or by that of another run."""
+        own, other = self.symbol
+        together = self.family.collides(value, held)
+        return together * own + (1 - together) * other
+
     @property
     def forgery(self) -> Forgery:
         """Of a run, and of the numbers of all runs.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-import jsonschema
 import pytest
 
 import ldpbeam
@@ -14,6 +13,8 @@ from ldpbeam.collection.schema import collection_schema
 from ldpbeam.errors import CollectionError
 from ldpbeam.planning.collection_check import change
 from tests.narrow import present
+
+jsonschema = pytest.importorskip("jsonschema")  # comes with Beam
 
 RANGE = "{range: {max: 1440, buckets: 360}, atoms: [480, 0]}"
 
