@@ -10,7 +10,6 @@ from abc import ABC
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from math import sqrt
 from typing import TYPE_CHECKING
 
 from ldpbeam.arrays import Floats, Ints
@@ -103,10 +102,10 @@ class IntervalHash(HashedProtocol, DistributionProtocol[Hashed], ABC):
         return Forgery(ends=SupportProbabilities(own, other), run_ends=SupportProbabilities(last, first))
 
     @property
-    def relative_error(self) -> float:
-        """By the information of a report, which is about the square of the distance that it can tell."""
+    def worth(self) -> float:
+        """The information of a report about a value, all alike."""
         own, other = map(float, self.symbol)
-        return 1 / sqrt(self.family.information(own, other))
+        return self.family.information(own, other)
 
     @cached_property
     def law(self) -> IntervalHashLaw:
