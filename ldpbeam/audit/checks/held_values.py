@@ -15,7 +15,7 @@ from ldpbeam.audit.checks.outcome import Check, Match
 from ldpbeam.audit.client.clients import Client, ClientHistory
 from ldpbeam.audit.client.draws import ReportLog, epochs_for
 from ldpbeam.collection.collection import Collection
-from ldpbeam.protocols.contract import FrequencyProtocol, LocalProtocol
+from ldpbeam.protocols.contract import LocalProtocol, SupportProtocol
 from ldpbeam.protocols.history_model import Model
 from ldpbeam.protocols.law import Event, evenly_chosen
 
@@ -115,12 +115,8 @@ def own_events(
     for index, about in protocol.device.responses_by_attribute(response).items():
         if index < _PARTS:
             part, own = protocol.parts[index], mine[index]
-            if isinstance(part, FrequencyProtocol):
-                yield (
-                    index,
-                    part.law.supports(about, own),
-                    part.estimator.support.sampled * part.estimator.support.own,
-                )
+            if isinstance(part, SupportProtocol):
+                yield index, part.law.supports(about, own), part.supported(own, own)
             elif part.forgery.ends is not None:
                 yield index, bool(about), part.law.likelihood(1, own)
 
@@ -147,12 +143,10 @@ def support_matches(
 
 
 def _events(part: LocalProtocol[Any], held: int) -> Iterator[Event]:
-    if isinstance(part, FrequencyProtocol):
-        support = part.estimator.support
+    if isinstance(part, SupportProtocol):
         near = {value for value in (held - 1, held, held + 1) if 0 <= value < part.domain_size}
         for value in sorted({*evenly_chosen(part.domain_size, _TARGETS), *near}):
-            p = support.sampled * (support.own if value == held else support.other)
-            yield f"value {value} is supported", _supports(part, value), p
+            yield f"value {value} is supported", _supports(part, value), part.supported(value, held)
     elif part.forgery.ends is not None:
         yield "the bit is 1", bool, part.law.likelihood(1, held)
     else:
@@ -167,5 +161,5 @@ def _placed(model: Model, symbol: int) -> Callable[[Any], bool]:
     return lambda response: model.place(response) == (0, symbol)
 
 
-def _supports(part: FrequencyProtocol[Any], value: int) -> Callable[[Any], bool]:
+def _supports(part: SupportProtocol[Any], value: int) -> Callable[[Any], bool]:
     return lambda response: part.law.supports(response, value)

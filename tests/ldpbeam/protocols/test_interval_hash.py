@@ -21,14 +21,14 @@ from ldpbeam.wire import report_pb2
 from tests.narrow import of_kind, present
 from tests.reference.runs import moves
 
-ONE, TWO = {"epsilon": 1.0}, {"epsilon_longitudinal": 2.0, "epsilon_first": 1.0}
+ONE: dict[str, Any] = {"epsilon": 1.0}
+TWO: dict[str, Any] = {"epsilon_longitudinal": 2.0, "epsilon_first": 1.0}
 
 
 def made(name: str, size: int, **more: Any) -> IntervalHash:
-    levels = {"epsilon": 1.0} if name != "loloha" else TWO
-    return of_kind(
-        IntervalHash, protocol(name, size, Parameters(hash_family="interval", **{**levels, **more}))
-    )
+    levels = TWO if name == "loloha" else ONE
+    built = protocol(name, size, Parameters(hash_family="interval", **{**levels, **more}))
+    return of_kind(IntervalHash, built)  # type: ignore[type-abstract]
 
 
 def hashed(built: IntervalHash) -> list[tuple[int, ...]]:
@@ -51,7 +51,7 @@ def test_each_name_has_a_protocol_over_runs(name: str) -> None:
         linear.PARAMETERS,
         linear.OPTIONAL,
     )
-    other = of_kind(LocalHash, linear)
+    other = of_kind(LocalHash, linear)  # type: ignore[type-abstract]
     assert (built.instant, built.permanent, built.guarantee) == (
         other.instant,
         other.permanent,
@@ -219,7 +219,7 @@ def test_a_device_reports_a_run(name: str) -> None:
     )
     levels = "epsilon: 32\n" if name == "olh" else "epsilon_longitudinal: 32\nepsilon_first: 31\n"
     agreed = ldpbeam.parse_collection(text + levels + "g: 60\nepoch: {length: 1d}")
-    built = of_kind(IntervalHash, agreed.protocol)
+    built = of_kind(IntervalHash, agreed.protocol)  # type: ignore[type-abstract]
     report = ldpbeam.Device.ephemeral(agreed).report(480, epoch=0)
     counts = np.zeros(built.counter.counts_length, np.int64)
     payload = np.frombuffer(report_pb2.Report.FromString(present(report)).payload, np.uint8)[None]
