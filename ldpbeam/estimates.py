@@ -16,12 +16,15 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from math import ceil, floor, sqrt
 from statistics import NormalDist
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ldpbeam.arrays import Floats, Ints
 from ldpbeam.support import SupportProbabilities
+
+if TYPE_CHECKING:
+    from ldpbeam.estimation.distribution import Distribution
 
 Chances = tuple[float, float, float, float]
 """As of :attr:`ldpbeam.support.SupportProbabilities.chances`."""
@@ -56,6 +59,8 @@ class Estimates:
         n: int64, reports behind each row.
         support: int64, support counts.
         numbers: float64 (6, k), everything that follows from them, in the order of the properties.
+        distribution: of a protocol that tells the distribution over an ordered domain and nothing of single
+            values: then ``numbers`` are NaN. None for all other protocols, and without a report.
 
     A row without a report has NaN in ``numbers``; sinks write null.
     """
@@ -63,6 +68,7 @@ class Estimates:
     n: Ints
     support: Ints
     numbers: Floats
+    distribution: Distribution | None = None
 
     @property
     def frequency(self) -> Floats:

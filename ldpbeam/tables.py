@@ -16,11 +16,17 @@ from ldpbeam.arrays import Floats
 from ldpbeam.collection.collection import Collection
 from ldpbeam.histogram import EpochHistogram
 from ldpbeam.over_time.covariance import errors_of, std_error_floor
+from ldpbeam.protocols.estimator import Result
+
+CUMULATIVE = ("cumulative", "cumulative_ci_low", "cumulative_ci_high")
+"""Columns that only results of the kind ``distribution`` have."""
 
 
 def estimates_schema(collection: Collection) -> Any:
     """The Arrow schema of estimates, with the collection and its privacy figures as metadata."""
     import pyarrow as pa
+
+    distribution = collection.protocol.estimator.result is Result.DISTRIBUTION
 
     record = collection.as_record()
     guarantee = collection.protocol.guarantee
@@ -54,6 +60,7 @@ def estimates_schema(collection: Collection) -> Any:
             pa.field("method", pa.string(), nullable=False),
             pa.field("pane", pa.string(), nullable=False),
             pa.field("status", pa.string(), nullable=False),
+            *(pa.field(name, pa.float64()) for name in CUMULATIVE if distribution),
         ],
         metadata,
     )
@@ -123,6 +130,16 @@ def epoch_table(collection: Collection, histogram: EpochHistogram, fixed: dict[s
     def instants(seconds: int) -> Any:
         return pa.array(np.full(sum(sizes), seconds * 1_000_000)).cast(pa.timestamp("us", "UTC"))
 
+    def cumulative() -> dict[str, Any]:
+        columns: list[list[Floats]] = [[], [], []]
+        for one, size in zip(histogram.attributes, sizes, strict=True):
+            known = one.estimates.distribution if one.estimates else None
+            unknown = [np.full(size, np.nan)] * len(CUMULATIVE)
+            found = unknown if known is None else (known.cumulative, *known.limits())
+            for column, part in zip(columns, found, strict=True):
+                column.append(part)
+        return dict(zip(CUMULATIVE, map(numbers, map(np.concatenate, columns)), strict=True))
+
     states = [
         pa.repeat(pa.scalar(one.status, pa.string()), size)
         for one, size in zip(histogram.attributes, sizes, strict=True)
@@ -151,6 +168,7 @@ def epoch_table(collection: Collection, histogram: EpochHistogram, fixed: dict[s
         "method": repeated(collection.consistency, pa.string()),
         "pane": repeated(histogram.pane, pa.string()),
         "status": pa.concat_arrays(states),
+        **(cumulative() if CUMULATIVE[0] in fixed["schema"].names else {}),
     }
     return pa.table(columns, schema=fixed["schema"])
 

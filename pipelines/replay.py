@@ -37,7 +37,7 @@ from ldpbeam.transforms.sinks.accounting import (
     write_accounting,
 )
 from ldpbeam.transforms.sinks.atomic import link, publish, refuse_writing, remove
-from ldpbeam.transforms.sinks.estimates import epoch_file_name, latest_file_name
+from ldpbeam.transforms.sinks.estimates import epoch_file_name, latest_file_name, summaries_file_name
 from ldpbeam.transforms.sinks.file_record import FileRecord
 
 from .run import run
@@ -145,18 +145,27 @@ def _take_over(
             pane = REPLAY if latest else result.pane
             made = None
             if result.table:
-                table = _table(scratch / result.table.path)
-                table = _with(table, revision=pa.scalar(number, pa.int32()), pane=pa.scalar(pane))
-                table_name = epoch_file_name(collection, epoch, number)
-                made = publish(str(output), table_name, as_parquet(table), table.num_rows)
+                name = epoch_file_name(collection, epoch, number)
+                made = _take_table(scratch / result.table.path, output, name, number, pane)
+                summaries = summaries_file_name(collection, epoch)
+                if (scratch / summaries).exists():
+                    _take_table(scratch / summaries, output, summaries, number, pane)
             published.append(replace(result, number=number, pane=pane, table=made))
             revised.append((collection.name, epoch, number))
         if published:
             _show_latest(output, latest_file_name(collection, epoch), published[-1].table)
+            if published[-1].table is None:
+                remove(str(output), summaries_file_name(collection, epoch))
         accounting = replace(new, revisions=tuple(published))
         files += [write_accounting(str(output), accounting), *accounting.tables]
     files += _exchange_rejects(scratch / "rejects", output)
     return revised, sorted(files, key=lambda file: file.path)
+
+
+def _take_table(path: Path, output: Path, name: str, number: int, pane: str) -> FileRecord:
+    """Publish a table under the number and the pane that it has here."""
+    table = _with(_table(path), revision=pa.scalar(number, pa.int32()), pane=pa.scalar(pane))
+    return publish(str(output), name, as_parquet(table), table.num_rows)
 
 
 def _show_latest(output: Path, name: str, table: FileRecord | None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from ldpbeam.protocols import FrequencyProtocol
+from ldpbeam.protocols.contract import DistributionProtocol
 
 Value = TypeVar("Value")
 Kind = TypeVar("Kind")
@@ -20,6 +21,12 @@ def of_kind(kind: type[Kind], value: object) -> Kind:
     """A value that is an instance of a class."""
     assert isinstance(value, kind), f"{value!r} is no {kind.__name__}"
     return value
+
+
+def supporting(protocol: object) -> FrequencyProtocol[Any] | DistributionProtocol[Any]:
+    """A protocol whose reports support values, whatever it estimates from them."""
+    assert isinstance(protocol, FrequencyProtocol | DistributionProtocol)
+    return protocol
 
 
 def frequencies(protocol: object) -> FrequencyProtocol[Any]:

@@ -9,12 +9,14 @@ from typing import Any, Literal, NamedTuple
 import apache_beam as beam
 
 from ldpbeam.accounting import CountedEpoch
+from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import UsageError
 from ldpbeam.histogram import EpochHistogram
+from ldpbeam.summaries import has_summaries, summary_table
 
 from .arguments import Collections, OfCollections, fraction
 from .count import Counted
-from .rows import AccountRow, FrequencyRow, SummaryRow, account_rows, frequency_rows
+from .rows import AccountRow, FrequencyRow, SummaryRow, account_rows, frequency_rows, summary_rows
 from .stages.estimate import EstimateEpochs, TablesOfEpochs, counted_pane
 from .window import refuse_discarding
 
@@ -26,7 +28,8 @@ class Estimated(NamedTuple):
         frequencies: a :class:`~ldpbeam.transforms.FrequencyRow` for each value of an epoch, or a
             ``pyarrow.Table`` for each epoch.
         accounts: :class:`~ldpbeam.transforms.AccountRow` of epochs.
-        summaries: :class:`~ldpbeam.transforms.SummaryRow` of epochs.
+        summaries: :class:`~ldpbeam.transforms.SummaryRow` of epochs, of collections that give a
+            distribution (``hash_family: interval``).
     """
 
     frequencies: Any
@@ -89,7 +92,8 @@ class EstimateFrequencies(OfCollections):
             frequencies = frequencies | "Rows" >> beam.FlatMap(frequency_rows).with_output_types(FrequencyRow)
         names = {digest: one.name for digest, one in self.by_digest.items()}
         accounts = beam.FlatMap(partial(_account_rows, names)).with_output_types(AccountRow)
-        summaries = beam.FlatMap(_summary_rows).with_output_types(SummaryRow)
+        of_epoch = partial(_summary_rows, {d: one for d, one in self.by_digest.items() if has_summaries(one)})
+        summaries = beam.FlatMap(of_epoch).with_output_types(SummaryRow)
         return Estimated(frequencies, epochs | "Accounts" >> accounts, histograms | "Summaries" >> summaries)
 
 
@@ -98,6 +102,11 @@ def _account_rows(names: dict[str, str], pair: tuple[str, CountedEpoch]) -> Iter
     return account_rows(names[digest], digest, one.epoch, one.revision, one.sequence, one.account)
 
 
-def _summary_rows(_: tuple[str, EpochHistogram]) -> Iterable[SummaryRow]:
-    """None: a histogram has no summaries of ordered domains yet."""
-    return ()
+def _summary_rows(
+    collections: dict[str, Collection], pair: tuple[str, EpochHistogram]
+) -> Iterable[SummaryRow]:
+    """Of an epoch, where its collection has any."""
+    digest, histogram = pair
+    if digest not in collections:
+        return ()
+    return summary_rows(summary_table(collections[digest], histogram))

@@ -28,7 +28,8 @@ class Results(NamedTuple):
         rejected: :class:`~ldpbeam.transforms.RejectedRow`, of the rejected records without conflicting ones.
         accounts: :class:`~ldpbeam.transforms.AccountRow`, how many records were read, counted, late,
             duplicate and rejected.
-        summaries: :class:`~ldpbeam.transforms.SummaryRow`, of ordered domains.
+        summaries: :class:`~ldpbeam.transforms.SummaryRow`, means and quantiles of collections that give a
+            distribution (``hash_family: interval``); none of others.
     """
 
     frequencies: Any

@@ -22,7 +22,10 @@ from ldpbeam.reports import Rejection
 
 
 class FrequencyRow(NamedTuple):
-    """The frequency of one value in one epoch; docs/outputs.md explains the columns."""
+    """The frequency of one value in one epoch; docs/outputs.md explains the columns.
+
+    The last three are None unless the collection's result is a distribution.
+    """
 
     collection: str
     version: int
@@ -47,18 +50,24 @@ class FrequencyRow(NamedTuple):
     method: str
     pane: str
     status: str
+    cumulative: Optional[float]
+    cumulative_ci_low: Optional[float]
+    cumulative_ci_high: Optional[float]
 
 
 class SummaryRow(NamedTuple):
-    """A mean or a quantile over the ordered values of one epoch.
+    """A mean or a quantile over the ordered values of one epoch, of collections that give a distribution.
 
     Attributes:
         collection, version, digest, epoch, epoch_start, epoch_end, revision, attribute, n: as in
             :class:`FrequencyRow`.
         statistic: ``mean`` or ``quantile``.
         share: of a quantile, the share of the devices at or below it; None for a mean.
-        estimate: the mean, or the quantile as a number.
+        estimate: the mean, or the quantile as a number; None where values are labels.
+        std_error: of a mean; None for a quantile.
         ci_low, ci_high: ends of its 95 % interval.
+        label, label_low, label_high: of a quantile, the value and the ends of its interval as people read
+            them.
         pane, status: as in :class:`FrequencyRow`.
     """
 
@@ -74,8 +83,12 @@ class SummaryRow(NamedTuple):
     statistic: str
     share: Optional[float]
     estimate: Optional[float]
+    std_error: Optional[float]
     ci_low: Optional[float]
     ci_high: Optional[float]
+    label: Optional[str]
+    label_low: Optional[str]
+    label_high: Optional[str]
     pane: str
     status: str
 
@@ -195,11 +208,25 @@ def _plain(value: Any) -> Any:
 
 def frequency_rows(table: Any) -> Iterable[FrequencyRow]:
     """The rows of an epoch's table, see :func:`ldpbeam.tables.epoch_table`."""
+    return _rows(FrequencyRow, table)
+
+
+def summary_rows(table: Any) -> Iterable[SummaryRow]:
+    """The rows of an epoch's summaries, see :func:`ldpbeam.summaries.summary_table`."""
+    return _rows(SummaryRow, table)
+
+
+def _rows(kind: Any, table: Any) -> Iterable[Any]:
+    """Rows with the fields of their kind, None for those that the table lacks."""
     columns = [
-        _timestamps(column) if name.startswith("epoch_") else column.to_pylist()
-        for name, column in zip(table.column_names, table.columns, strict=True)
+        [None] * table.num_rows
+        if name not in table.column_names
+        else _timestamps(table[name])
+        if name.startswith("epoch_")
+        else table[name].to_pylist()
+        for name in kind._fields
     ]
-    return map(FrequencyRow._make, zip(*columns, strict=True))
+    return map(kind._make, zip(*columns, strict=True))
 
 
 def _timestamps(column: Any) -> list[Timestamp]:

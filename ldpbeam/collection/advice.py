@@ -10,6 +10,7 @@ from typing import Any
 from ldpbeam.collection.collection import Collection
 from ldpbeam.promise.poisoning import leverage
 from ldpbeam.protocols import LocalProtocol
+from ldpbeam.protocols.hashed import HashedProtocol
 from ldpbeam.protocols.part_estimator import part_estimators
 from ldpbeam.support import SupportProbabilities
 
@@ -80,12 +81,12 @@ def warnings_about(collection: Collection) -> tuple[Advice, ...]:
 
 def _about_hash(collection: Collection, kind: LocalProtocol[Any], about: str) -> Iterator[Advice]:
     g = collection.parameters.g
-    if g is None or "g" not in kind.OPTIONAL:
+    if g is None or not isinstance(kind, HashedProtocol) or "g" not in kind.OPTIONAL:
         return
     best = type(kind).from_parameters(kind.domain_size, replace(collection.parameters, g=None))
     optimal, memoised = int(best.resolved_parameters()["g"]), kind.guarantee.memoised_ratio is not None
-    assert kind.estimator.support is not None and best.estimator.support is not None  # noqa: S101 - hashes count values
-    times = sqrt(float(kind.estimator.support.floor) / float(best.estimator.support.floor))
+    assert isinstance(best, HashedProtocol)  # noqa: S101 - of the same kind
+    times = kind.relative_error / best.relative_error
     # Below the optimum a two-round protocol trades errors for a smaller cap, which may well be meant.
     if times > _DEARER and (g > optimal or not memoised):
         side = "above" if g > optimal else "below"

@@ -135,6 +135,8 @@ class Collection:
         object.__setattr__(self, "protocol", self._built())
         if not self.consistency:
             object.__setattr__(self, "consistency", self._default_consistency())
+        elif self.protocol.estimator.result is Result.DISTRIBUTION:
+            self._require_ordered()
         elif self.consistency == "ordered":
             self._require_order()
 
@@ -149,6 +151,7 @@ class Collection:
                 )
             built = protocol(self.protocol_name, self.domain.size, self.parameters)
             _require_numbers(built, self.domain, "domain")
+            _require_order(built, self.domain)
             return built
         for attribute in self.attributes:
             _require_name(attribute.name, "attributes must be named by", "age", "attributes")
@@ -165,16 +168,29 @@ class Collection:
         several = allocate(self.allocation, self.protocol_name or None, sizes, self.parameters)
         for attribute, part in zip(self.attributes, several.parts, strict=True):
             _require_numbers(part, attribute.domain, "protocol")
+            _require_order(part, attribute.domain, f" of attribute {attribute.name}")
         return several
 
     def _default_consistency(self) -> str:
         """The method with the least error, by what docs/consistency.md found (docs/decisions/0023, 0049)."""
+        if self.protocol.estimator.result is Result.DISTRIBUTION:
+            return "ordered"
         domains = [domain for _, domain in self.histograms]
         least = min(domain.size for domain in domains)
         if self.protocol.estimator.result is not Result.FREQUENCIES or least < MANY_VALUES:
             return "norm_sub"
         in_order = least >= MANY_IN_ORDER and all(domain.has_order for domain in domains)
         return "ordered" if in_order else "bayes"
+
+    def _require_ordered(self) -> None:
+        """Raises CollectionError for a method that a distribution does not need: it is consistent as it is."""
+        if self.consistency != "ordered":
+            raise CollectionError(
+                "E-COLLECTION-CONSISTENCY",
+                f"hash_family interval estimates the whole distribution, which {self.consistency} cannot change",
+                key="consistency",
+                remedy="Remove consistency, or write consistency: ordered.",
+            )
 
     def _require_order(self) -> None:
         """Raises CollectionError where neighbours mean nothing: of a mean, or of values in no order."""
@@ -236,9 +252,10 @@ class Collection:
     def estimators(self) -> tuple[PartEstimator, ...]:
         """One per attribute, which knows that an epoch's reports are those of a part of the devices."""
         parts = part_estimators(self.protocol)
-        if self.participation is None:
-            return parts
-        return tuple(replace(part, present=self.share) for part in parts)
+        return tuple(
+            replace(part, present=self.share, atoms=domain.atoms)
+            for part, (_, domain) in zip(parts, self.histograms, strict=True)
+        )
 
     @cached_property
     def guarantee(self) -> Guarantee:
@@ -405,6 +422,16 @@ def _require_numbers(built: LocalProtocol[Any], domain: Domain, key: str) -> Non
             f"protocol {built.NAME} takes the mean of numbers, which labels and buckets are not",
             key=key,
             remedy="Write domain: {range: {max: 86400}} or {size: 360}, or choose another protocol.",
+        )
+
+
+def _require_order(built: LocalProtocol[Any], domain: Domain, about: str = "") -> None:
+    if built.estimator.result is Result.DISTRIBUTION and not domain.has_order:
+        raise CollectionError(
+            "E-COLLECTION-DOMAIN",
+            f"hash_family interval cuts values into runs of neighbours, and those{about} have no order",
+            key="hash_family",
+            remedy="Write ordered: true into the domain if its order means something, or remove hash_family.",
         )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from decimal import Context, Decimal, Inexact
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 from math import floor, isfinite
 
 from ldpbeam.collection.number import exact_number
@@ -53,6 +54,8 @@ class Domain:
         other: the value, one of those with labels, that a device reports for a label that is not listed.
         ordered: whether the values are in an order that means something. Devices need not know: it is not
             part of the digest, and two domains that differ in it only are equal.
+        atoms: values, ascending, that may be far more frequent than their neighbours. Only the server uses
+            them; as ``ordered`` they are not part of the digest.
     """
 
     size: int
@@ -60,6 +63,7 @@ class Domain:
     maximum: float | None = None
     other: int | None = None
     ordered: bool = field(default=False, compare=False)
+    atoms: tuple[int, ...] = field(default=(), compare=False)
     _positions: dict[str, int] = field(init=False, repr=False, compare=False, hash=False)
 
     def __post_init__(self) -> None:
@@ -104,7 +108,35 @@ class Domain:
                 key="domain",
                 remedy="Add a label for it, such as none of these.",
             )
+        if self.atoms:
+            self._require_atoms()
         object.__setattr__(self, "_positions", {label: i for i, label in enumerate(names)})
+
+    def _require_atoms(self) -> None:
+        """Refuse atoms without an order, outside the domain, twice, or not ascending."""
+        if not self.has_order:
+            raise CollectionError(
+                "E-COLLECTION-DOMAIN",
+                "atoms are for values in order, and these have none",
+                key="domain",
+                remedy="Write ordered: true if the order of the values means something, or remove atoms.",
+            )
+        repeated = [first for first, second in pairwise(self.atoms) if first == second]
+        if repeated:
+            raise CollectionError(
+                "E-COLLECTION-DOMAIN",
+                f"atoms name the value {self.label(repeated[0])} more than once",
+                key="domain",
+                remedy="Name each atom once; numbers of a range are one value if one bucket holds them.",
+            )
+        ascending = list(self.atoms) == sorted(self.atoms)
+        if not ascending or not 0 <= self.atoms[0] <= self.atoms[-1] < self.size:
+            raise CollectionError(
+                "E-COLLECTION-DOMAIN",
+                f"atoms must be ascending values of the domain, 0 .. {self.size - 1}",
+                key="domain",
+                remedy="Write for example atoms: [0].",
+            )
 
     @property
     def whole(self) -> bool:
@@ -163,6 +195,26 @@ class Domain:
         if number.denominator != 1 or not 0 <= number < self.size:
             raise ValueError(f"not one of the whole numbers 0 to {self.size - 1}")
         return number.numerator
+
+    def index_of_atom(self, text: str) -> int:
+        """The index of a value that the collection file names: a listed label, or a number of the domain.
+
+        Raises:
+            ValueError: a label that is not listed, or a number outside the range or the size. The text says
+                what is expected.
+        """
+        if self.labels is not None:
+            place = self.place_of(text)
+            if place is None:
+                raise ValueError("none of the labels")
+            return place
+        try:
+            number = exact_number(text)
+        except ValueError:
+            raise ValueError("no number") from None
+        if self.maximum is not None and not 0 <= number <= exact_number(self.maximum):
+            raise ValueError(f"outside the range, 0 .. {self.maximum:g}")
+        return self.index_of_number(number)
 
     def label(self, value: int) -> str:
         """The name of a value for people: its label, its bucket's bounds, or its index."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from ldpbeam.collection.domain import MAX_DOMAIN, Attribute, Domain
 from ldpbeam.collection.epochs import DEFAULT_COUNT, Epochs, parse_duration, parse_instant
 from ldpbeam.collection.participation import Participation
 from ldpbeam.errors import CollectionError
+from ldpbeam.hashing import IntervalFamily
 from ldpbeam.protocols import PROTOCOLS, LocalProtocol, Parameters
 from ldpbeam.protocols.attributes.allocate import ALLOCATIONS
 from ldpbeam.protocols.attributes.sample import Allomfree
@@ -267,6 +268,10 @@ def _collection(entries: dict[str, _Entry], where: str) -> Collection:
     domain, mean = None, kind.RESULT is Result.MEAN
     if not allocation:
         domain = _domain(_required(entries, "domain", where, "domain: {size: 360}"), where, mean=mean)
+    attributes = _attributes(entries["attributes"], where, mean=mean) if allocation else ()
+    domains = [domain] if domain else [attribute.domain for attribute in attributes]
+    if any(one.atoms for one in domains) and not _over_runs(kind, parameters):
+        ignored += ("atoms",)
     participation = given("participation", lambda entry: _participation(entry, where), None)
     planned = DEFAULT_COUNT if participation is None else participation.of
     epochs = _epochs(_required(entries, "epoch", where, "epoch: {length: 6h}"), where, planned)
@@ -284,10 +289,15 @@ def _collection(entries: dict[str, _Entry], where: str) -> Collection:
         min_reports=given("min_reports", lambda entry: entry.integer(1), 1),
         future_tolerance=given("future_tolerance", lambda entry: entry.parsed(parse_duration), None),
         retired=given("retired", lambda entry: entry.parsed(parse_instant), None),
-        attributes=_attributes(entries["attributes"], where, mean=mean) if allocation else (),
+        attributes=attributes,
         allocation=allocation,
         participation=participation,
     )
+
+
+def _over_runs(kind: type[LocalProtocol[Any]], parameters: Parameters) -> bool:
+    """Whether the protocol estimates a distribution, which is what atoms are for."""
+    return "hash_family" in kind.OPTIONAL and parameters.hash_family == IntervalFamily.NAME
 
 
 def _parameters(
@@ -370,9 +380,13 @@ def _attributes(entry: _Entry, where: str, *, mean: bool) -> tuple[Attribute, ..
 
 
 def _domain(entry: _Entry, where: str, *, mean: bool = False) -> Domain:
-    keys = _mapping(entry.mapping(), ("size", "labels", "other", "range", "ordered"), where, "domain")
-    other = keys.pop("other", None)
+    keys = _mapping(
+        entry.mapping(), ("size", "labels", "other", "range", "ordered", "atoms"), where, "domain"
+    )
+    other, atoms = keys.pop("other", None), keys.pop("atoms", None)
     ordered = _ordered(keys.pop("ordered", None), mean=mean)
+    if atoms and mean:
+        raise atoms.fail("are for distributions", "Remove atoms.", "E-COLLECTION-DOMAIN")
     if len(keys) != 1:
         raise entry.fail(
             "must have exactly one of size, labels, range",
@@ -382,13 +396,13 @@ def _domain(entry: _Entry, where: str, *, mean: bool = False) -> Domain:
     if other and "labels" not in keys:
         raise other.fail("is for labels", "Remove it, or list labels.", "E-COLLECTION-DOMAIN")
     if "size" in keys:
-        return Domain(keys["size"].integer(2, MAX_DOMAIN), ordered=ordered)
+        return _with_atoms(Domain(keys["size"].integer(2, MAX_DOMAIN), ordered=ordered), atoms)
     if "labels" in keys:
         labels = keys["labels"].labels()
         if other and other.label() not in labels:
             raise other.fail("is none of the labels", "Add it to labels.", "E-COLLECTION-DOMAIN")
         at = labels.index(other.label()) if other else None
-        return Domain(len(labels), tuple(labels), other=at, ordered=ordered)
+        return _with_atoms(Domain(len(labels), tuple(labels), other=at, ordered=ordered), atoms)
     bounds = _mapping(keys["range"].mapping(), ("max", "buckets"), where, "domain.range")
     top = _required(bounds, "max", entry.where, "max: 86400").number()
     if mean:
@@ -401,7 +415,28 @@ def _domain(entry: _Entry, where: str, *, mean: bool = False) -> Domain:
         last = bounds["max"].integer(1, MAX_DOMAIN - 1)
         return Domain(last + 1, None, float(last))
     buckets = _required(bounds, "buckets", entry.where, "buckets: 32").integer(2, MAX_DOMAIN)
-    return Domain(buckets, None, top, ordered=ordered)
+    return _with_atoms(Domain(buckets, None, top, ordered=ordered), atoms)
+
+
+def _with_atoms(domain: Domain, entry: _Entry | None) -> Domain:
+    """The domain with the values that the entry names: labels, or numbers in the units of the domain."""
+    if entry is None:
+        return domain
+    example = "Write for example atoms: [0, 480], numbers of the range, or labels where the domain has them."
+    if not syntax.is_list(entry.node) or not entry.node.value:
+        raise entry.fail("must be a list of values", example, "E-COLLECTION-DOMAIN")
+    places = []
+    for node in entry.node.value:
+        if not isinstance(node.value, str):
+            raise entry.fail("must be a list of values", example, "E-COLLECTION-DOMAIN")
+        try:
+            places.append(domain.index_of_atom(node.value))
+        except ValueError as error:
+            raise entry.fail(f"has {syntax.shown(node)}, {error}", example, "E-COLLECTION-DOMAIN") from None
+    try:
+        return replace(domain, atoms=tuple(sorted(places)))
+    except CollectionError as error:
+        raise error.at(entry.where) from None
 
 
 def _ordered(entry: _Entry | None, *, mean: bool) -> bool:

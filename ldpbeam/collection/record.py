@@ -123,7 +123,8 @@ def _domain_record(domain: Domain) -> dict[str, Any]:
     labels = None if domain.labels is None else list(domain.labels)
     other = {} if domain.other is None else {"other": domain.other}
     ordered = {"ordered": True} if domain.ordered else {}
-    return {"size": domain.size, "labels": labels, "maximum": domain.maximum, **other, **ordered}
+    atoms = {"atoms": list(domain.atoms)} if domain.atoms else {}
+    return {"size": domain.size, "labels": labels, "maximum": domain.maximum, **other, **ordered, **atoms}
 
 
 def _domain(record: Mapping[str, Any]) -> Domain:
@@ -137,6 +138,7 @@ def _domain(record: Mapping[str, Any]) -> Domain:
         _typed(record["maximum"], int | float | None, "maximum"),
         _typed(record.get("other"), int | None, "other"),
         _typed(record.get("ordered", False), bool, "ordered"),
+        tuple(_typed(atom, int, "an atom") for atom in _typed(record.get("atoms", []), list, "atoms")),
     )
 
 

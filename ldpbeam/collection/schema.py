@@ -42,6 +42,14 @@ def collection_schema() -> dict[str, Any]:
             "labels": {"type": "array", "items": _LABEL, "minItems": 2, "uniqueItems": True},
             "other": _LABEL,
             "ordered": {"type": "boolean", "description": "Whether the order of the values means something."},
+            "atoms": {
+                "type": "array",
+                "items": _LABEL,
+                "minItems": 1,
+                "uniqueItems": True,
+                "description": "Labels or numbers that may be far more frequent than values near them; "
+                "for hash_family: interval.",
+            },
             "range": {
                 "type": "object",
                 "properties": {

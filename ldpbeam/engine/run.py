@@ -20,7 +20,9 @@ from ldpbeam.job.config import RunConfig
 from ldpbeam.records.output import unusable
 from ldpbeam.records.run_record import RUN_RECORD, RunRecord
 
-_OWN = frozenset({"estimates", "latest", "rejects", "accounting", "landing", RUN_RECORD, "index.html"})
+_OWN = frozenset(
+    {"estimates", "latest", "summaries", "rejects", "accounting", "landing", RUN_RECORD, "index.html"}
+)
 """What the local engine keeps in its output directory, and the page beside it."""
 
 Progress = Callable[[str, RunRecord, Status], None]

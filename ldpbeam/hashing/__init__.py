@@ -1,14 +1,30 @@
 """The hash families of local hashing, in one explicit table.
 
-Privacy never depends on the hash. What the estimator needs is the exact probability ``collision`` that two
-different values share a hash; with it, P(support | another value) = c·own + (1 − c)(1 − own)/(g − 1).
+Privacy never depends on the hash. Of a universal family the estimator needs the exact probability
+``collision`` that two different values share a hash; with it, P(support | another value) =
+c·own + (1 − c)(1 − own)/(g − 1). Of the interval family it needs the runs of values that every function has.
 """
 
 from ldpbeam.hashing.affine import AffineFamily
-from ldpbeam.hashing.base import HashFamily
+from ldpbeam.hashing.base import HashFamily, UniversalFamily
+from ldpbeam.hashing.interval import IntervalFamily, optimal_runs
 from ldpbeam.hashing.linear import LinearFamily, is_prime, optimal_prime
 
-__all__ = ["FAMILIES", "AffineFamily", "HashFamily", "LinearFamily", "is_prime", "optimal_prime"]
+__all__ = [
+    "FAMILIES",
+    "AffineFamily",
+    "HashFamily",
+    "IntervalFamily",
+    "LinearFamily",
+    "UniversalFamily",
+    "is_prime",
+    "optimal_prime",
+    "optimal_runs",
+]
 
-FAMILIES: dict[str, type[HashFamily]] = {"affine": AffineFamily, "linear": LinearFamily}
+FAMILIES: dict[str, type[HashFamily]] = {
+    "affine": AffineFamily,
+    "linear": LinearFamily,
+    "interval": IntervalFamily,
+}
 """Hash families by the name that a collection file uses."""

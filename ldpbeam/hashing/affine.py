@@ -12,7 +12,7 @@ from typing import ClassVar
 from ldpbeam.arrays import Bytes, Floats, Ints, Uints, read_only
 from ldpbeam.channels.degenerate import CELLS, add_seeds, check_seeded, is_degenerate, ordinary, ordinary_many
 from ldpbeam.errors import CollectionError, Reason
-from ldpbeam.hashing.base import MOST_CELLS, HashFamily
+from ldpbeam.hashing.base import MOST_CELLS, UniversalFamily
 from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.randomness import FULL
 
@@ -36,7 +36,7 @@ def _has_bits(shift: int, number: int) -> Callable[[int], bool]:
 
 
 @dataclass(frozen=True)
-class AffineFamily(HashFamily):
+class AffineFamily(UniversalFamily):
     """H(v) = floor(((a·v + c) mod 2**64 >> 32)·g / 2**32), a and c uniform 64-bit words; any g.
 
     The upper half of a·v + c is pairwise independent over 32-bit values (Dietzfelbinger 1996), so the

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ldpbeam.arrays import Bytes, Floats, Ints, Uints
 from ldpbeam.errors import Reason
@@ -30,15 +30,14 @@ class HashFamily(ABC):
     g: int
     domain_size: int
 
-    @property
     @abstractmethod
-    def collision(self) -> Fraction:
-        """P(H(v) = H(w)) for v ≠ w over a uniform seed, exact."""
+    def collides(self, v: int, w: int) -> Fraction:
+        """P(H(v) = H(w)) over a uniform seed, exact; 1 for v = w."""
 
     @property
     @abstractmethod
-    def collision_of_three(self) -> tuple[float, float]:
-        """P(H(u) = H(v) = H(w)) for three different values: on average over values, and at least."""
+    def least_collision(self) -> Fraction:
+        """The least P(H(v) = H(w)) of all pairs of values."""
 
     @property
     @abstractmethod
@@ -59,18 +58,13 @@ class HashFamily(ABC):
         return None
 
     @property
+    @abstractmethod
     def reached(self) -> dict[int, float]:
         """How many symbols a function reaches from all values, with the probability of each number.
 
-        Here two numbers that give no less than the truth. Each of k − 1 values collides with the first one
-        with probability c, so k − (k−1)c symbols at most are reached on average, and never more than g. The
-        sum of largest likelihoods over a set of symbols grows with the set, and by less with each further
-        symbol.
+        Or numbers that give no less than the truth: the sum of largest likelihoods over a set of symbols
+        grows with the set, and by less with each further symbol.
         """
-        k = self.domain_size
-        most = min(float(self.g), k - (k - 1) * float(self.collision))
-        whole = int(most)
-        return {whole: 1 - (most - whole), whole + 1: most - whole} if most > whole else {whole: 1.0}
 
     @abstractmethod
     def seed_events(self) -> Iterator[tuple[str, Callable[[int], bool], Fraction]]:
@@ -90,7 +84,7 @@ class HashFamily(ABC):
         """H(value) in [0, g) for this seed."""
 
     @abstractmethod
-    def definition(self) -> dict[str, int | str]:
+    def definition(self) -> dict[str, Any]:
         """What a device in another language needs, all integers worked out."""
 
     @property
@@ -136,11 +130,6 @@ class HashFamily(ABC):
         """A ``CheckCode`` per payload, uint8 (n,), that agrees with :meth:`decode`."""
 
     @property
-    @abstractmethod
-    def largest_class(self) -> int:
-        """Values that one function maps to the same symbol at most."""
-
-    @property
     def signs_length(self) -> int:
         """Cells that seeds are counted in where the accumulator does not count them."""
         return 0
@@ -164,6 +153,50 @@ class HashFamily(ABC):
     @abstractmethod
     def steps(self, reports: float) -> float:
         """Additions or comparisons that so many reports take, and reading the accumulator once."""
+
+
+class UniversalFamily(HashFamily, ABC):
+    """A family under which all pairs of different values collide with one probability.
+
+    Every value is then supported by the devices that hold another one with the same chance, whatever they
+    hold: frequencies are estimated value by value (docs/maths.md section 3).
+    """
+
+    @property
+    @abstractmethod
+    def collision(self) -> Fraction:
+        """P(H(v) = H(w)) for v ≠ w over a uniform seed, exact."""
+
+    @property
+    @abstractmethod
+    def collision_of_three(self) -> tuple[float, float]:
+        """P(H(u) = H(v) = H(w)) for three different values: on average over values, and at least."""
+
+    def collides(self, v: int, w: int) -> Fraction:
+        """One probability for all pairs."""
+        return Fraction(1) if v == w else self.collision
+
+    @property
+    def least_collision(self) -> Fraction:
+        """That of every pair."""
+        return self.collision
+
+    @property
+    @abstractmethod
+    def largest_class(self) -> int:
+        """Values that one function maps to the same symbol at most."""
+
+    @property
+    def reached(self) -> dict[int, float]:
+        """Two numbers that give no less than the truth.
+
+        Each of k − 1 values collides with the first one with probability c, so k − (k−1)c symbols at most are
+        reached on average, and never more than g.
+        """
+        k = self.domain_size
+        most = min(float(self.g), k - (k - 1) * float(self.collision))
+        whole = int(most)
+        return {whole: 1 - (most - whole), whole + 1: most - whole} if most > whole else {whole: 1.0}
 
     # Sums over several values
 

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from ldpbeam.arrays import Bytes, Floats, Ints, Uints
 from ldpbeam.errors import CollectionError, Reason
-from ldpbeam.hashing.base import MOST_CELLS, HashFamily
+from ldpbeam.hashing.base import MOST_CELLS, UniversalFamily
 from ldpbeam.randomness import FULL
 
 _MAX_OPTIMAL = 1 << 12  # beyond it the lifetime cap g·ε∞ is out of proportion
@@ -32,7 +32,7 @@ _WIDE = 32
 
 
 @dataclass(frozen=True)
-class LinearFamily(HashFamily):
+class LinearFamily(UniversalFamily):
     """H(v) = ⟨s, v⟩ mod g over base-g digits, s any non-zero vector of m digits, g prime, g^m ≥ k.
 
     A payload is the one integer (s − 1)·g + y: the cell of the server's table that the report adds one to,

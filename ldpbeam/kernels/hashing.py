@@ -1,4 +1,4 @@
-"""Kernels of the two hash families (docs/maths.md section 3)."""
+"""Kernels of the hash families (docs/maths.md section 3)."""
 
 from __future__ import annotations
 
@@ -200,6 +200,24 @@ def hash_linear(seeds: Any, values: Any, g: Any) -> Ints:
             total += (s - s_rest * base) * (v - v_rest * base)
             s, v = s_rest, v_rest
         out[i] = np.int64(total - product(inverse, total)[0] * base)
+    return out
+
+
+@kernel
+def hash_interval(seeds: Any, values: Any, bounds: Any) -> Ints:
+    """How many of the inner ends of runs, bounds[seeds[i], 1 .. g − 1], are at most values[i]: int64 (n,).
+
+    Args:
+        seeds: uint64 (n,), below the number of functions.
+        values: int64 (n,).
+        bounds: int64 (functions, g + 1), rows ascending.
+    """
+    out = np.empty(values.size, np.int64)
+    for i in range(values.size):
+        ends, below = bounds[seeds[i]], np.int64(0)
+        for y in range(1, ends.size - 1):
+            below += np.int64(ends[y] <= values[i])
+        out[i] = below
     return out
 
 

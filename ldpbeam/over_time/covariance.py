@@ -16,7 +16,7 @@ from ldpbeam.arrays import Floats, Ints
 from ldpbeam.collection.collection import Collection
 from ldpbeam.estimates import share_levels, support_variance, variance
 from ldpbeam.over_time.series import AnySeries
-from ldpbeam.protocols.contract import FrequencyProtocol, MeanProtocol
+from ldpbeam.protocols.contract import DistributionProtocol, FrequencyProtocol, MeanProtocol
 from ldpbeam.protocols.estimator import EVERYONE
 from ldpbeam.protocols.part_estimator import PartEstimator
 from ldpbeam.support import Recurrence, SupportProbabilities
@@ -257,11 +257,13 @@ class MeanErrors(MemoErrors):
 def memo_errors(estimator: PartEstimator) -> MemoErrors | None:
     """Of an attribute that every device reports in every epoch; None where errors are independent."""
     protocol, share = estimator.protocol, estimator.share
+    if isinstance(protocol, DistributionProtocol):
+        return None  # single values have no estimate, so none that could have an error
     if isinstance(protocol, MeanProtocol):
         if protocol.estimator.lasting_ends is None and share == EVERYONE:
             return None
         return MeanErrors(protocol.estimator.maximum, protocol.estimator.lasting_ends, float(share))
-    assert isinstance(protocol, FrequencyProtocol)  # noqa: S101 - there is no third kind
+    assert isinstance(protocol, FrequencyProtocol)  # noqa: S101 - there is no fourth kind
     lasting = estimator.lasting
     return None if lasting is None else FrequencyErrors(lasting, protocol)
 

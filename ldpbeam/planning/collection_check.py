@@ -219,8 +219,11 @@ def change(old: Collection, new: Collection) -> Change:
         was, now = before.get(key), after.get(key)
         if was != now:
             (server if key in SERVER_FIELDS else devices).append(f"{key}: {_written(was)} → {_written(now)}")
-    was, now = _in_order(old), _in_order(new)
-    server += [f"ordered: {was[name]} → {now[name]}" for name in was if was[name] != now.get(name, was[name])]
+    for key, written in (("ordered", _in_order), ("atoms", _atoms)):
+        was, now = written(old), written(new)
+        server += [
+            f"{key}: {was[name]} → {now[name]}" for name in was if was[name] != now.get(name, was[name])
+        ]
     return Change(tuple(devices), tuple(server))
 
 
@@ -228,6 +231,14 @@ def _in_order(collection: Collection) -> dict[str, str]:
     """What the file says about the order of the values of each attribute, which is in no message."""
     return {
         name: " ".join(filter(None, (name, str(domain.ordered).lower())))
+        for name, domain in collection.histograms
+    }
+
+
+def _atoms(collection: Collection) -> dict[str, str]:
+    """The atoms of each attribute by their labels, which are in no message either."""
+    return {
+        name: " ".join(filter(None, (name, ", ".join(map(domain.label, domain.atoms)) or "none")))
         for name, domain in collection.histograms
     }
 

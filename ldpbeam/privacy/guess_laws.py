@@ -13,7 +13,7 @@ from math import ceil, exp, lgamma, log, log1p, pi, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpbeam.arrays import Floats
+from ldpbeam.arrays import Floats, Ints
 from ldpbeam.channels.channel import SymbolChannel
 
 NOTHING = -45.0
@@ -217,3 +217,44 @@ def quadrature(degree: int) -> tuple[Floats, Floats]:
         slope = count * (before - x * value) / (1 - x * x)
         x = x - value / slope
     return (1 + x) / 2, 1 / ((1 - x * x) * slope * slope)
+
+
+_DEVICES, _TOGETHER = 1 << 12, 1 << 8
+"""Simulated devices of :func:`from_cuts`, and how many of them at a time."""
+
+
+def from_cuts(bounds: Ints, own: float, other: float, reports: int) -> float:
+    """P(the best guess of a value is right), from reports that each have a function that cuts the domain.
+
+    The mean of the largest posterior over 4,096 simulated devices, whose values are spread evenly. The
+    likelihood of a value is own/other to the power of the number of reports whose run holds it: a report adds
+    1 where its run begins and takes it away where the run ends.
+
+    Args:
+        bounds: int64 (functions, g + 1), the ends of the runs.
+        own, other: P(the run of the value) and P(each other run) of a report.
+        reports: of each device.
+    """
+    functions, g = bounds.shape[0], bounds.shape[1] - 1
+    size = int(bounds[0, -1])
+    places, ends = np.unique(bounds, return_inverse=True)
+    ends, widths = ends.reshape(bounds.shape), np.diff(places)
+    # The same chances for every value: of the number of the report's run after that of the value's run.
+    chances = np.full((functions, g), other / functions)
+    chances[:, 0] = own / functions
+    generator = np.random.Generator(np.random.Philox(key=np.array([0x6C6470, 0x63757473], np.uint64)))
+    values = (2 * np.arange(_DEVICES) + 1) * size // (2 * _DEVICES)
+    right = 0.0
+    for first in range(0, _DEVICES, _TOGETHER):
+        held = values[first : first + _TOGETHER]
+        drawn = generator.multinomial(reports, chances.reshape(-1) / chances.sum(), _TOGETHER)
+        hashed = (bounds[None, :, 1:-1] <= held[:, None, None]).sum(axis=2)
+        turned = (np.arange(g) - hashed[:, :, None]) % g
+        told = np.take_along_axis(drawn.reshape(-1, functions, g), turned, axis=2)
+        supports = np.zeros((places.size, _TOGETHER))
+        np.add.at(supports, ends[:, :-1].reshape(-1), told.reshape(_TOGETHER, -1).T)
+        np.subtract.at(supports, ends[:, 1:].reshape(-1), told.reshape(_TOGETHER, -1).T)
+        supports = np.cumsum(supports, axis=0)[:-1]
+        likelihoods = np.exp(log(own / other) * (supports - supports.max(axis=0)))
+        right += float((1 / (widths @ likelihoods)).sum())
+    return right / _DEVICES

@@ -23,6 +23,9 @@ TARGETS = 10
 class Leverage:
     """What one forged report among n moves an estimate by, in units of 1/n (of m/n for a mean of 0 .. m).
 
+    Of a distribution, the mean of the values 0 .. m from the mean number of the reported run: the estimate by
+    the counts of all functions at least squares moves by no more (docs/poisoning.md).
+
     Attributes:
         one_value: one frequency, or the mean, at most upwards.
         one_value_down: the same at most downwards; positive.
@@ -58,11 +61,9 @@ def leverage(protocol: LocalProtocol[Any], sampled: Fraction = Fraction(1)) -> L
         hit = min(targets, protocol.forgery.most_supported)
         ten = hit * up - (min(targets, protocol.forgery.asked_about) - hit) * down
         return Leverage(float(up), float(down), float(ten), protocol.forgery.most_supported)
-    if protocol.forgery.ends is not None:
-        up, down = (
-            (1 - protocol.forgery.ends.other) / protocol.forgery.ends.gap,
-            protocol.forgery.ends.other / protocol.forgery.ends.gap,
-        )
+    ends = protocol.forgery.run_ends or protocol.forgery.ends
+    if ends is not None:
+        up, down = (1 - ends.other) / ends.gap, ends.other / ends.gap
     elif noise is not None:
         down = Fraction(noise.margin, noise.maximum)
         up = 1 + down

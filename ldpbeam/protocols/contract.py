@@ -25,7 +25,14 @@ from ldpbeam.privacy.loss import Losses
 from ldpbeam.protocols.completeness import require_complete
 from ldpbeam.protocols.counter import Counter
 from ldpbeam.protocols.device import ProtocolDevice
-from ldpbeam.protocols.estimator import EVERYONE, Estimator, FrequencyEstimator, MeanEstimator, Result
+from ldpbeam.protocols.estimator import (
+    EVERYONE,
+    DistributionEstimator,
+    Estimator,
+    FrequencyEstimator,
+    MeanEstimator,
+    Result,
+)
 from ldpbeam.protocols.forgery import Forgery
 from ldpbeam.protocols.law import FrequencyLaw, Law
 from ldpbeam.protocols.parameters import PARAMETER_KEYS, Parameters
@@ -180,3 +187,19 @@ class MeanProtocol(LocalProtocol[Response], ABC):
     @abstractmethod
     def estimator(self) -> MeanEstimator:
         """The mean."""
+
+
+class DistributionProtocol(LocalProtocol[Response], ABC):
+    """A protocol over a domain that has an order, whose result is the distribution of the values."""
+
+    RESULT = Result.DISTRIBUTION
+
+    @property
+    @abstractmethod
+    def estimator(self) -> DistributionEstimator:
+        """The distribution."""
+
+    @property
+    @abstractmethod
+    def law(self) -> FrequencyLaw[Response]:
+        """The exact probabilities of reports, and which values lie in their runs."""

@@ -31,6 +31,8 @@ class Result(Enum):
     """One frequency for each value of the domain."""
     MEAN = "mean"
     """One mean, in the units of the values."""
+    DISTRIBUTION = "distribution"
+    """The share of the devices up to each value of a domain that has an order."""
 
 
 class Estimator(ABC):
@@ -159,3 +161,21 @@ class MeanEstimator(Estimator, ABC):
         if method == "none":
             return estimates.frequency.copy()
         return np.clip(estimates.frequency, 0.0, float(self.maximum))
+
+
+class DistributionEstimator(Estimator, ABC):
+    """The distribution over a domain that has an order; single values are not estimated."""
+
+    result = Result.DISTRIBUTION
+    support = None
+    lasting = None
+    recurrence = NO_RECURRENCE
+
+    @abstractmethod
+    def estimate_with(self, counts: Ints, reports: int, share: Fraction, atoms: tuple[int, ...]) -> Estimates:
+        """As :meth:`estimate`, of a domain some of whose values many devices may share.
+
+        Args:
+            counts, reports, share: as of :meth:`estimate`.
+            atoms: places of these values.
+        """

@@ -1,149 +1,26 @@
-"""Local hashing: a report is a hash function and one randomised symbol (BLH, OLH, LOLOHA)."""
+"""Local hashing whose counts say how frequent each value is (BLH, OLH, LOLOHA)."""
 
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from math import exp, sqrt
-from typing import TYPE_CHECKING, Any, NamedTuple
+from math import sqrt
+from typing import TYPE_CHECKING, ClassVar, Self
 
-from ldpbeam.arrays import Bytes, Floats, Ints, read_only
-from ldpbeam.channels.calibration import Calibration, symbol_second_round
-from ldpbeam.channels.channel import SymbolChannel
-from ldpbeam.errors import CollectionError, InvalidPayload, Reason
-from ldpbeam.hashing import FAMILIES, HashFamily, optimal_prime
-from ldpbeam.privacy.guarantee import Guarantee, MemoisedInputs
-from ldpbeam.privacy.loss import SymbolLosses
-from ldpbeam.privacy.randomiser import Randomiser, other_symbols
+from ldpbeam.arrays import Floats
+from ldpbeam.hashing import UniversalFamily
 from ldpbeam.protocols.contract import FrequencyProtocol
-from ldpbeam.protocols.counter import Counter
-from ldpbeam.protocols.device import Memo, ProtocolDevice
 from ldpbeam.protocols.estimator import FrequencyEstimator
 from ldpbeam.protocols.forgery import Forgery
-from ldpbeam.protocols.history_model import PairModel, for_life, stratum_of, symbol_rows
-from ldpbeam.protocols.law import Event, FrequencyLaw, Kinds, ShownAnswer
+from ldpbeam.protocols.hashed import Hashed, HashedLaw, HashedProtocol, HashRounds, one_round, two_rounds
+from ldpbeam.protocols.interval_hash import IntervalBLH, IntervalHash, IntervalLOLOHA, IntervalOLH
 from ldpbeam.protocols.parameters import Parameters
-from ldpbeam.protocols.simulation import FleetAnswers, FleetWords, Simulation, WordPlan, WordSpec
-from ldpbeam.randomness import Randomness
 from ldpbeam.support import Recurrence, SupportProbabilities
 
 if TYPE_CHECKING:
     from ldpbeam.protocols.sum_laws import SumLaw
-
-
-class Hashed(NamedTuple):
-    """A local-hash response: which hash function, and the symbol it claims for the value."""
-
-    seed: int
-    symbol: int
-
-
-@dataclass(frozen=True)
-class LocalHashDevice(ProtocolDevice[Hashed]):
-    """A hash function, drawn for life where answers are memoised, and one symbol about the value's hash."""
-
-    ENCODING = "local_hash"
-
-    domain_size: int
-    family: HashFamily
-    instant: SymbolChannel
-    permanent: SymbolChannel | None
-
-    @property
-    def payload_bits(self) -> int:
-        """Seed and symbol."""
-        return self.family.payload_bits
-
-    @property
-    def functions_for_life(self) -> int | None:
-        """Those of the family, where a device keeps one."""
-        return None if self.permanent is None else self.family.functions
-
-    def new_memo(self, randomness: Randomness) -> Memo:
-        """A device draws its hash function once."""
-        return Memo() if self.permanent is None else Memo(self._draw_seed(randomness))
-
-    def _draw_seed(self, randomness: Randomness) -> int:
-        limit = self.family.word_limit
-        return self.family.seed([randomness.word(limit) for _ in range(self.family.SEED_WORDS)])
-
-    def definition(self) -> dict[str, Any]:
-        """The hash family and both rounds."""
-        return {
-            "hash": self.family.definition(),
-            "permanent": None if self.permanent is None else self.permanent.definition(),
-            "instant": self.instant.definition(),
-        }
-
-    def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[Hashed, Memo]:
-        """The device's hash function and one symbol."""
-        if self.permanent is None:
-            seed = self._draw_seed(randomness)
-            hashed = self.family.hash(seed, value)
-            return Hashed(seed, self.instant.draw(hashed, randomness)), memo
-        if memo.seed is None:
-            raise ValueError("a device with a hash function for life needs the memo made by new_memo")
-        hashed = self.family.hash(memo.seed, value)
-        seed = memo.seed
-        drawn = self.permanent.draw(hashed, randomness.permanent(hashed))
-        answer, memo = self._memoised(memo, hashed, drawn)
-        return Hashed(seed, self.instant.draw(answer, randomness)), memo
-
-    def encode(self, response: Hashed) -> bytes:
-        """As the family packs it."""
-        return self.family.encode(*response)
-
-    def decode(self, payload: bytes) -> Hashed:
-        """Seed and symbol."""
-        self._require_length(payload)
-        decoded = self.family.decode(payload)
-        if isinstance(decoded, Reason):
-            raise InvalidPayload(decoded, f"no seed and symbol of the {self.family.NAME} family")
-        return Hashed(*decoded)
-
-
-@dataclass(frozen=True)
-class LocalHashCounter(Counter):
-    """As the hash family counts."""
-
-    family: HashFamily
-
-    @property
-    def counts_length(self) -> int:
-        """Cells of the family's accumulator."""
-        return self.family.counts_length
-
-    @property
-    def signs_length(self) -> int:
-        """Cells that seeds are counted in, where the accumulator does not count them."""
-        return self.family.signs_length
-
-    def check(self, payloads: Bytes) -> Bytes:
-        """Symbols and seeds that do not exist."""
-        return self.family.check(read_only(payloads))
-
-    def add(self, payloads: Bytes, counts: Ints) -> None:
-        """Hash matching, or one increment in the linear family's table."""
-        self.family.add_support(read_only(payloads), counts)
-
-    def add_signs(self, payloads: Bytes, signs: Ints) -> None:
-        """Count the seeds."""
-        self.family.add_signs(payloads, signs)
-
-    def support_counts(self, counts: Ints) -> Ints:
-        """Reports that support each value."""
-        return self.family.support_counts(counts)
-
-    def seed_cells(self, counts: Ints, signs: Ints) -> tuple[Ints, float]:
-        """Seeds, or classes of them."""
-        return self.family.seed_cells(counts, signs), 1.0
-
-    def steps(self, reports: float) -> float:
-        """As the family counts."""
-        return self.family.steps(reports)
 
 
 @dataclass(frozen=True)
@@ -156,7 +33,7 @@ class LocalHashEstimator(FrequencyEstimator):
         memoised: likewise of the permanent round.
     """
 
-    family: HashFamily = field(kw_only=True)
+    family: UniversalFamily = field(kw_only=True)
     composed: Fraction = field(kw_only=True)
     memoised: Fraction | None = field(kw_only=True)
 
@@ -172,232 +49,45 @@ class LocalHashEstimator(FrequencyEstimator):
 
 
 @dataclass(frozen=True)
-class LocalHashSimulation(Simulation):
-    """Words of a function, and one for each round of each device."""
-
-    device: LocalHashDevice
-
-    @cached_property
-    def word_plan(self) -> WordPlan:
-        """Those of the family's seed, drawn once for life where answers are memoised; one per round."""
-        family, permanent = self.device.family, self.device.permanent
-        seed = WordSpec(family.SEED_WORDS, family.word_limit)
-        once = None if permanent is None else WordSpec(1, permanent.total)
-        return WordPlan(WordSpec(1, self.device.instant.total), once, seed, seed_per_report=once is None)
-
-    def privatize(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
-        """See :class:`Simulation`; the memo key is device·g + hash."""
-        (instant, once, seed, _), family = self.word_plan, self.device.family
-        assert seed is not None  # noqa: S101 - of every plan of these
-        seeds = family.seed_columns(words.seed(seed))
-        hashed = family.hash_many(seeds, values)
-        answers, permanent = hashed, self.device.permanent
-        if permanent is not None and once is not None:
-
-            def draw(rows: Ints) -> Ints:
-                return permanent.draw_many(hashed[rows], words.permanent(once)[rows, 0])
-
-            answers = memo.recall(devices * family.g + hashed, draw)
-        drawn = self.device.instant.draw_many(answers, words.instant(instant)[:, 0])
-        return family.pack(seeds, drawn)
-
-
-@dataclass(frozen=True)
-class LocalHashLaw(FrequencyLaw[Hashed]):
-    """Randomised response on the hash of the value, given the function.
+class LocalHashLaw(HashedLaw):
+    """Of functions that tell any two values apart as often as any others.
 
     Attributes:
-        device: its rounds.
-        symbol: (own, other) over symbols, both rounds composed.
         support: (own, other) over values.
     """
 
-    device: LocalHashDevice
-    symbol: tuple[Fraction, Fraction]
     support: SupportProbabilities
 
-    @property
-    def domain_size(self) -> int:  # type: ignore[override]
-        """Values."""
-        return self.device.domain_size
+    def guess_from_functions(self, reports: int) -> float:
+        """The value that most reports support, as if the numbers of the others were independent."""
+        from ldpbeam.privacy.guess_laws import binomial, highest
 
-    def likelihood(self, response: Hashed, value: int) -> Fraction:
-        """P(symbol | value, seed)."""
-        own, lie = self.symbol
-        return own if self.supports(response, value) else lie
-
-    def supports(self, response: Hashed, value: int) -> bool:
-        """A report supports every value that its function maps to its symbol."""
-        return self.device.family.hash(response.seed, value) == response.symbol
-
-    def responses(self) -> Iterator[Hashed]:
-        """All seeds and symbols, for families with few seeds."""
-        family = self.device.family
-        return (Hashed(s, y) for s in family.seeds() for y in range(family.g))
-
-    def model(self, pair: tuple[int, int]) -> PairModel:
-        """Whether the function separates the values; then the hash of the first, the second, and others."""
-        (v, w), device, family = pair, self.device, self.device.family
-
-        def placed(response: Hashed) -> tuple[int, int]:
-            first, second = family.hash(response.seed, v), family.hash(response.seed, w)
-            if first == second:
-                return 1, 0 if response.symbol == first else 1
-            return 0, 0 if response.symbol == first else 1 if response.symbol == second else 2
-
-        apart, same = ((symbol_rows(device.permanent, n), symbol_rows(device.instant, n)) for n in (2, 1))
-        c = family.collision
-        kinds = (
-            stratum_of((0, 1), apart, "separated", 1 - c),
-            stratum_of((0, 0), same, "not separated", c, one_input=True),
-        )
-        drawn = Fraction(1, family.functions)
-        return for_life(PairModel(pair, placed, kinds, lambda response: response.seed, drawn))
-
-    def best_guess(self, reports: int) -> float:
-        """One function for all reports, or one report; else the value that most reports support."""
-        from ldpbeam.privacy.guess_laws import binomial, highest, symbols
-
-        k, permanent = self.domain_size, self.device.permanent
-        if permanent is None and reports > 1:
-            own, other = (binomial(reports, p) for p in (self.support.own, self.support.other))
-            return highest(own, other, k)
-        reached = self.device.family.reached.items()
-        return sum(share * symbols(permanent, self.device.instant, r, reports) for r, share in reached) / k
-
-    def guess_is_exact(self, reports: int) -> bool:
-        """Of linear functions, unless there are several. What others reach is known on average only."""
-        linear = self.device.family.classes is not None
-        return linear and (reports == 1 or self.device.permanent is not None)
-
-    def equal_responses(self, value: Any) -> Kinds:
-        """The same function, and two outputs of the second round for one answer."""
-        same = self.device.instant.same_twice
-        if self.device.permanent is None:
-            same /= self.device.family.functions
-        return ((1.0, float(same)),)
-
-    def drawn(self) -> Iterator[Event]:
-        """The function, by parts of the family that are equally likely but for one function."""
-        return ((what, _seed_in(there), chance) for what, there, chance in self.device.family.seed_events())
-
-    def shown_answers(self, value: int, most: int) -> Iterator[ShownAnswer]:
-        """The memoised answer to the value's hash, whether it is that hash."""
-        permanent, instant = self.device.permanent, self.device.instant
-        if permanent is None:
-            return
-
-        def hashed(response: Hashed) -> int:
-            return self.device.family.hash(response.seed, value)
-
-        chances = float(permanent.own), float(1 - permanent.own)
-        rates = tuple((float(p), 1 - float(p)) for p in (instant.own, instant.other))
-        yield ShownAnswer(
-            "answers to one hash",
-            chances,
-            rates,
-            memoised=True,
-            symbol=lambda response: int(response.symbol != hashed(response)),
-            input=hashed,
-        )
-
-    def one_epoch(self, *, renamed: bool, alone: bool) -> Randomiser | None:
-        """Of two rounds, among the devices with the same function, which stands in the report."""
-        ratio = self.symbol[0] / self.symbol[1]
-        if alone or self.device.permanent is None:
-            return Randomiser(ratio, self.support.gap)
-        functions = self._crowds(renamed=renamed)
-        if functions is None:
-            return None
-        own, other = self.symbol
-        return Randomiser(ratio, own - other, functions, other_symbols(self.device.instant))
-
-    def many_epochs(self, *, renamed: bool) -> Randomiser | None:
-        """Given the memoised answer, each report is a fresh second round."""
-        first, instant = self.one_epoch(renamed=renamed, alone=False), self.device.instant
-        if first is None or self.device.permanent is None:
-            return first
-        return replace(first, ratio=instant.ratio, distance=instant.own - instant.other)
-
-    def _crowds(self, *, renamed: bool) -> int | None:
-        """Functions by which devices are told apart; None where no two devices share one."""
-        family = self.device.family
-        return family.classes if renamed else family.functions if family.classes is not None else None
-
-
-def _seed_in(there: Callable[[int], bool]) -> Callable[[Any], bool]:
-    return lambda response: there(response.seed)
+        own, other = (binomial(reports, p) for p in (self.support.own, self.support.other))
+        return highest(own, other, self.domain_size)
 
 
 @dataclass(frozen=True)
-class LocalHash(FrequencyProtocol[Hashed], ABC):
-    """Randomised response on the hash of the value.
+class LocalHash(HashedProtocol, FrequencyProtocol[Hashed], ABC):
+    """Functions under which all pairs of values collide as often: counts say how frequent each value is.
 
-    Attributes:
-        domain_size: k.
-        family: the hash family with its g.
-        instant: the round drawn for every report, over g symbols.
-        permanent: the memoised round, over g symbols; None for one-round protocols, whose seed is fresh
-            in every report.
+    Class constants:
+        OVER_RUNS: the protocol of the same name with ``hash_family: interval``.
     """
 
-    domain_size: int
-    family: HashFamily
-    instant: SymbolChannel
-    permanent: SymbolChannel | None = None
+    OVER_RUNS: ClassVar[type[IntervalHash]]
 
-    @property
-    def g(self) -> int:
-        """Symbols of a hash."""
-        return self.family.g
+    family: UniversalFamily
 
-    @cached_property
-    def _symbol(self) -> tuple[Fraction, Fraction]:
-        """(own, other) over symbols, both rounds composed."""
-        if self.permanent is None:
-            return self.instant.own, self.instant.other
-        return self.permanent.then(self.instant)
+    @classmethod
+    def _of_rounds(cls, domain_size: int, rounds: HashRounds) -> Self | IntervalHash:
+        if isinstance(rounds.family, UniversalFamily):
+            return cls(domain_size, *rounds)  # type: ignore[arg-type]
+        return cls.OVER_RUNS(domain_size, *rounds)  # type: ignore[arg-type]
 
     def _supported(self, own: Fraction, lie: Fraction) -> SupportProbabilities:
         """other = c·own + (1 − c)·lie: another value is supported where it collides, or by a lie."""
         collision = self.family.collision
         return SupportProbabilities(own, collision * own + (1 - collision) * lie)
-
-    @cached_property
-    def guarantee(self) -> Guarantee:
-        """Composed symbol ratio for the first report; ε∞ per hash value, g of them."""
-        ratio = self._symbol[0] / self._symbol[1]
-        if self.permanent is None:
-            return Guarantee(ratio, MemoisedInputs.NONE)
-        return Guarantee(ratio, MemoisedInputs.SYMBOLS, self.permanent.ratio, self.g)
-
-    @property
-    def losses(self) -> SymbolLosses | None:
-        """Inputs are the hash symbols that the values can reach under one function."""
-        if self.permanent is None:
-            return None
-        return SymbolLosses(min(self.g, self.domain_size), self.permanent, self.instant)
-
-    @property
-    def not_hidden(self) -> tuple[str, ...]:
-        """A hash function that is kept is in every report."""
-        if self.permanent is None:
-            return super().not_hidden
-        return (self.family.linkability, *super().not_hidden)
-
-    def resolved_parameters(self) -> dict[str, int | float | str]:
-        """The resolved g."""
-        return {"g": self.g}
-
-    @cached_property
-    def device(self) -> LocalHashDevice:
-        """Its family and rounds."""
-        return LocalHashDevice(self.domain_size, self.family, self.instant, self.permanent)
-
-    @cached_property
-    def counter(self) -> LocalHashCounter:
-        """Of the family."""
-        return LocalHashCounter(self.family)
 
     @cached_property
     def estimator(self) -> LocalHashEstimator:
@@ -409,13 +99,18 @@ class LocalHash(FrequencyProtocol[Hashed], ABC):
         return LocalHashEstimator(
             self.counter,
             self.domain_size,
-            self._supported(*self._symbol),
+            self._supported(*self.symbol),
             lasting,
             recurrence,
             family=self.family,
-            composed=self._symbol[1],
+            composed=self.symbol[1],
             memoised=None if permanent is None else permanent.other,
         )
+
+    @property
+    def relative_error(self) -> float:
+        """Of a rare value, from one report."""
+        return sqrt(float(self.estimator.support.floor))
 
     def _recurrence(self, p: float, q: float) -> Recurrence:
         """Two values with one hash have one answer.
@@ -432,11 +127,6 @@ class LocalHash(FrequencyProtocol[Hashed], ABC):
         # 1 − 2q is not negative, as q is at most 1/2.
         return Recurrence(c * p * (1 - p), apart(average), apart(least))
 
-    @cached_property
-    def simulation(self) -> LocalHashSimulation:
-        """Of its device."""
-        return LocalHashSimulation(self.device)
-
     @property
     def forgery(self) -> Forgery:
         """The variance of the number of values that a report supports, from what is known of pairs of values.
@@ -447,7 +137,7 @@ class LocalHash(FrequencyProtocol[Hashed], ABC):
         is at most the largest class.
         """
         k, c, most = self.domain_size, float(self.family.collision), self.family.largest_class
-        (own, lie), support = map(float, self._symbol), self.estimator.support
+        (own, lie), support = map(float, self.symbol), self.estimator.support
         mean = float(support.own + (k - 1) * support.other)
         pairs = k + k * (k - 1) * c
         with_own = (1 + (k - 1) * c) * most
@@ -458,45 +148,7 @@ class LocalHash(FrequencyProtocol[Hashed], ABC):
     @cached_property
     def law(self) -> LocalHashLaw:
         """Of its device."""
-        return LocalHashLaw(self.device, self._symbol, self.estimator.support)
-
-
-def _family(name: str, g: int, domain_size: int) -> HashFamily:
-    if name not in FAMILIES:
-        raise CollectionError(
-            "E-COLLECTION-HASH",
-            f"hash_family {name!r} does not exist",
-            key="hash_family",
-            remedy=f"Use one of: {', '.join(FAMILIES)}.",
-        )
-    return FAMILIES[name](g, domain_size)
-
-
-def optimal_g(
-    domain_size: int,
-    epsilon_first: float,
-    hash_family: str = "affine",
-    epsilon_longitudinal: float | None = None,
-) -> int:
-    """The g of least V* for local hashing whose first report spends ε1.
-
-    Args:
-        domain_size: k; matters to the linear family only.
-        epsilon_first: ε1 (ε for one-round protocols).
-        hash_family: ``linear`` searches primes; ``affine`` rounds e^{ε1} + 1 to the nearest integer.
-        epsilon_longitudinal: ε∞ when the *published* calibration of LOLOHA is used: LOLOHA Eq. (6).
-    """
-    if epsilon_longitudinal is not None:
-        a, b = exp(epsilon_longitudinal), exp(epsilon_first)
-        root = sqrt(a**4 - 14 * a**2 + 12 * a * b * (1 - a * b) + 12 * a**3 * b + 1)
-        return 1 + max(1, _nearest((1 - a**2 + root) / (6 * (a - b))))
-    if hash_family == "linear":
-        return optimal_prime(domain_size, epsilon_first)
-    return min(max(2, _nearest(exp(min(epsilon_first, 12.0)) + 1)), 1 << 16)
-
-
-def _nearest(number: float) -> int:
-    return int(number + 0.5)
+        return LocalHashLaw(self.device, self.symbol, self.estimator.support)
 
 
 class BLH(LocalHash):
@@ -507,12 +159,12 @@ class BLH(LocalHash):
     PARAMETERS = ("epsilon",)
     OPTIONAL = ("hash_family",)
     SOURCE = "LOLOHA section 2.3.2"
+    OVER_RUNS = IntervalBLH
 
     @classmethod
-    def from_parameters(cls, domain_size: int, parameters: Parameters) -> BLH:
+    def from_parameters(cls, domain_size: int, parameters: Parameters) -> BLH | IntervalHash:
         """GRR(ε) over two symbols."""
-        channel = SymbolChannel.from_epsilon(2, parameters.level("epsilon"))
-        return cls(domain_size, _family(parameters.hash_family, 2, domain_size), channel)
+        return cls._of_rounds(domain_size, one_round(domain_size, parameters, 2))
 
 
 class OLH(LocalHash):
@@ -523,14 +175,12 @@ class OLH(LocalHash):
     PARAMETERS = ("epsilon",)
     OPTIONAL = ("hash_family", "g")
     SOURCE = "LOLOHA section 2.3.2"
+    OVER_RUNS = IntervalOLH
 
     @classmethod
-    def from_parameters(cls, domain_size: int, parameters: Parameters) -> OLH:
-        """GRR(ε) over g symbols, g = round(e^ε + 1) or the best prime."""
-        epsilon = parameters.level("epsilon")
-        g = parameters.g or optimal_g(domain_size, epsilon, parameters.hash_family)
-        family = _family(parameters.hash_family, g, domain_size)
-        return cls(domain_size, family, SymbolChannel.from_epsilon(g, epsilon))
+    def from_parameters(cls, domain_size: int, parameters: Parameters) -> OLH | IntervalHash:
+        """GRR(ε) over g symbols, see :func:`ldpbeam.protocols.hashed.optimal_g`."""
+        return cls._of_rounds(domain_size, one_round(domain_size, parameters))
 
 
 class LOLOHA(LocalHash):
@@ -544,21 +194,9 @@ class LOLOHA(LocalHash):
     PARAMETERS = ("epsilon_longitudinal", "epsilon_first")
     OPTIONAL = ("g", "calibration", "hash_family")
     SOURCE = "LOLOHA Algorithm 1; exact calibration: ldpbeam docs maths, correction 1"
+    OVER_RUNS = IntervalLOLOHA
 
     @classmethod
-    def from_parameters(cls, domain_size: int, parameters: Parameters) -> LOLOHA:
+    def from_parameters(cls, domain_size: int, parameters: Parameters) -> LOLOHA | IntervalHash:
         """Permanent GRR(ε∞) over g symbols, second round calibrated to ε1."""
-        longitudinal = parameters.level("epsilon_longitudinal")
-        first = parameters.level("epsilon_first")
-        if first >= longitudinal:
-            # The same complaint whatever g is, before g is derived from the levels.
-            symbol_second_round(SymbolChannel.from_epsilon(2, longitudinal), first, parameters.calibration)
-        name = parameters.hash_family
-        g = parameters.g
-        if g is None:
-            published = parameters.calibration is Calibration.PUBLISHED and name == "affine"
-            g = optimal_g(domain_size, first, name, longitudinal if published else None)
-        family = _family(name, g, domain_size)
-        permanent = SymbolChannel.from_epsilon(g, longitudinal)
-        second = symbol_second_round(permanent, first, parameters.calibration)
-        return cls(domain_size, family, second, permanent)
+        return cls._of_rounds(domain_size, two_rounds(domain_size, parameters))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ldpbeam.arrays import Floats, Ints
 from ldpbeam.protocols.contract import LocalProtocol
-from ldpbeam.protocols.estimator import EVERYONE
+from ldpbeam.protocols.estimator import EVERYONE, DistributionEstimator
 from ldpbeam.support import SupportProbabilities
 
 if TYPE_CHECKING:
@@ -23,11 +23,13 @@ class PartEstimator:
         protocol: of the attribute.
         share: of the population, drawn at random for life, that reports the attribute.
         present: share of the population, drawn at random for each epoch, that reports at all.
+        atoms: places of values that many devices may share; a distribution takes note of them.
     """
 
     protocol: LocalProtocol[Any]
     share: Fraction = EVERYONE
     present: Fraction = EVERYONE
+    atoms: tuple[int, ...] = ()
 
     @property
     def support(self) -> SupportProbabilities | None:
@@ -56,9 +58,12 @@ class PartEstimator:
         """
         from ldpbeam.estimates import Estimates
 
+        estimator, share = self.protocol.estimator, self.share * self.present
         if not reports:
-            return Estimates.unknown(self.protocol.estimator.size)
-        return self.protocol.estimator.estimate(counts, reports, ties, self.share * self.present)
+            return Estimates.unknown(estimator.size)
+        if isinstance(estimator, DistributionEstimator):
+            return estimator.estimate_with(counts, reports, share, self.atoms)
+        return estimator.estimate(counts, reports, ties, share)
 
     def consistent(self, method: str, estimates: Estimates) -> Floats:
         """As :meth:`ldpbeam.protocols.estimator.Estimator.consistent`; NaN without a report."""

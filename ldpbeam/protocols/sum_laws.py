@@ -16,7 +16,7 @@ import numpy as np
 from ldpbeam.arrays import Floats, Ints
 
 if TYPE_CHECKING:
-    from ldpbeam.hashing.base import HashFamily
+    from ldpbeam.hashing.base import UniversalFamily
 
 _WORK = 1 << 33
 """Multiplications up to which the least covariance is looked for among all pairs of values."""
@@ -179,7 +179,7 @@ class HashedSymbol(SumLaw):
     own: float
     other: float
     lie: float
-    family: HashFamily
+    family: UniversalFamily
 
     @cached_property
     def _squares(self) -> Floats:

@@ -15,6 +15,7 @@ from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.record import collection_of
 from ldpbeam.errors import CollectionError, UsageError
 from ldpbeam.estimates import CONFIDENCE
+from ldpbeam.estimation.quantiles import isotonic, quantile
 from ldpbeam.over_time.significance import normal_limit
 from ldpbeam.records.run_record import RunRecord
 from ldpbeam.report_page import charts
@@ -23,7 +24,6 @@ from ldpbeam.report_page.estimates import Floats, Snapshot
 from ldpbeam.report_page.parts import Detail, Figure, Key, Table, shortened
 from ldpbeam.report_page.text import LABEL_LIMIT, count, plural, share
 from ldpbeam.sums.group_file import read_groups, shared_values
-from ldpbeam.sums.quantiles import quantile
 from ldpbeam.sums.quantity import Sums, cumulative, of_groups
 from ldpbeam.sums.series import errors_of_sums
 from ldpbeam.text import clean
@@ -204,7 +204,8 @@ class _Drawing:
             text += f" ± {share(z * scale, scale)}" if scale else ""
             row = self._row(text, float(estimate[at]), together * scale, float(truth[at]))
             rows.append({**row, "place": int(self.snapshot.values[at])})
-        marks = [(part, *quantile(estimate, error, part, z)) for part in QUANTILES]
+        rising = isotonic(estimate)
+        marks = [(part, *quantile(rising, estimate, error, part, z)) for part in QUANTILES]
         labels = self.snapshot.labels
         _, middle, low, high = marks[2]
         sentence = (

@@ -9,12 +9,12 @@ import numpy as np
 from ldpbeam.arrays import Floats
 from ldpbeam.collection.collection import Collection
 from ldpbeam.estimates import CONFIDENCE
+from ldpbeam.estimation.quantiles import isotonic, quantile
 from ldpbeam.over_time.covariance import DrawnAnew
 from ldpbeam.over_time.results import History
 from ldpbeam.over_time.rollup import Period, Place, roll_up
 from ldpbeam.over_time.significance import normal_limit
 from ldpbeam.over_time.weighted_sums import difference
-from ldpbeam.sums.quantiles import quantile
 from ldpbeam.sums.quantity import Sums
 from ldpbeam.sums.question import Cumulative, Groups, Quantiles, Question
 from ldpbeam.sums.series import summed
@@ -160,8 +160,10 @@ def _quantiles(question: Quantiles, sums: Sums, curve: Floats, std_error: Floats
 
     known = bool(np.isfinite(curve).all())
     z = normal_limit(CONFIDENCE)
+    rising = isotonic(curve) if known else curve
     places: list[tuple[int | None, ...]] = [
-        quantile(curve, std_error, share, z) if known else (None, None, None) for share in question.shares
+        quantile(rising, curve, std_error, share, z) if known else (None, None, None)
+        for share in question.shares
     ]
     columns: dict[str, Any] = {"quantile": pa.array(question.shares, pa.float64())}
     for number, name in enumerate(("", "_low", "_high")):

@@ -15,13 +15,22 @@ from hypothesis import strategies as st
 
 from ldpbeam.arrays import read_only
 from ldpbeam.errors import CollectionError
-from ldpbeam.hashing import AffineFamily, LinearFamily, is_prime, optimal_prime
+from ldpbeam.hashing import AffineFamily, IntervalFamily, LinearFamily, is_prime, optimal_prime, optimal_runs
 from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.protocols import LocalProtocol, Parameters, protocol
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.random_words import RandomWords
-from tests.reference.counting import affine_hash, count_reports, count_support, linear_hash, linear_transform
-from tests.reference.settings import FrequencySetting, frequency_settings, settings
+from tests.narrow import supporting
+from tests.reference.counting import (
+    affine_hash,
+    count_reports,
+    count_support,
+    cuts,
+    interval_hash,
+    linear_hash,
+    linear_transform,
+)
+from tests.reference.settings import Setting, settings, supporting_settings
 
 
 def sound_payloads(built: LocalProtocol[Any], n: int, seed: int) -> np.ndarray:
@@ -41,12 +50,12 @@ def sound_payloads(built: LocalProtocol[Any], n: int, seed: int) -> np.ndarray:
 
 
 @pytest.mark.thorough(but=16)
-@pytest.mark.parametrize("setting", frequency_settings((96,)), ids=str)
-def test_counts_equal_reference_on_two_thousand_reports(setting: FrequencySetting) -> None:
+@pytest.mark.parametrize("setting", supporting_settings((96,)), ids=str)
+def test_counts_equal_reference_on_two_thousand_reports(setting: Setting) -> None:
     """Bit sums, scatter, hash matching and the transform, against asking every report about every
     value.
     """
-    built = setting.build()
+    built = supporting(setting.build())
     payloads = sound_payloads(built, 2000, 7)
     assert len(payloads) == 2000
     counts = np.zeros(built.counter.counts_length, np.int64)
@@ -61,10 +70,10 @@ def test_counts_equal_reference_on_two_thousand_reports(setting: FrequencySettin
 
 
 @pytest.mark.thorough(sizes=(3, 7, 8))
-@pytest.mark.parametrize("setting", frequency_settings((2, 3, 7, 8, 9, 17)), ids=str)
-def test_counts_equal_reference_on_few_reports(setting: FrequencySetting) -> None:
+@pytest.mark.parametrize("setting", supporting_settings((2, 3, 7, 8, 9, 17)), ids=str)
+def test_counts_equal_reference_on_few_reports(setting: Setting) -> None:
     """The same for domains around byte edges, no reports, one report and repeats of it."""
-    built = setting.build()
+    built = supporting(setting.build())
 
     @hypothesis_settings(max_examples=10)
     @given(st.integers(0, 2**32), st.integers(0, 12), st.integers(0, 3))
@@ -381,3 +390,85 @@ def test_increments_in_order_are_those_in_any_order(g: int, size: int, n: int) -
     expected = counts + np.bincount(cells, minlength=family.counts_length)
     family.add_support(read_only(payloads), counts)
     assert np.array_equal(counts, expected)
+
+
+# --- runs of values
+
+
+@pytest.mark.parametrize(
+    ("g", "size"), [(2, 2), (2, 3), (3, 3), (3, 4), (5, 12), (4, 64), (16, 360), (64, 64), (64, 1000)]
+)
+def test_runs_and_hashes_equal_reference(g: int, size: int) -> None:
+    """Cuts, hashes one by one and in columns, and the values that a cell supports."""
+    family = IntervalFamily(g, size)
+    bounds = family.bounds()
+    assert bounds.tolist() == [[0, *cuts(seed, g, size), size] for seed in family.seeds()]
+    assert (np.diff(bounds, axis=1) >= 0).all()
+    for seed in family.seeds():
+        expected = [interval_hash(seed, v, g, size) for v in range(size)]
+        assert [family.hash(seed, v) for v in range(size)] == expected
+        assert family.hash_many(np.full(size, seed, np.uint64), np.arange(size)).tolist() == expected
+        # Every function separates the first value from the last.
+        assert (expected[0], expected[-1]) == (0, g - 1)
+    counts = np.random.default_rng(g * size).integers(-50, 10**12, family.counts_length)
+    table = counts.reshape(64, g)
+    supported = [sum(int(table[s, family.hash(s, v)]) for s in family.seeds()) for v in range(size)]
+    assert family.support_counts(counts).tolist() == supported
+
+
+@pytest.mark.parametrize(("g", "size"), [(2, 2), (2, 7), (3, 3), (3, 9), (4, 33), (7, 20)])
+def test_pairs_collide_as_often_as_functions_say(g: int, size: int) -> None:
+    """For every pair of values, by asking every function; likewise the numbers of runs with a value."""
+    family = IntervalFamily(g, size)
+    hashed = [[interval_hash(seed, v, g, size) for v in range(size)] for seed in range(64)]
+    for v, w in product(range(size), repeat=2):
+        same = Fraction(sum(row[v] == row[w] for row in hashed), 64)
+        assert family.collides(v, w) == same
+        assert family.least_collision <= same
+    assert family.least_collision == family.collides(0, size - 1)
+    numbers = [len(set(row)) for row in hashed]
+    assert family.reached == {n: numbers.count(n) / 64 for n in set(numbers)}
+
+
+def test_as_many_runs_as_values_is_randomised_response() -> None:
+    """Every run holds one value, whatever the function."""
+    for size in (2, 3, 10, 64):
+        assert IntervalFamily(size, size).bounds().tolist() == [list(range(size + 1))] * 64
+    for g in (1, 4, 65):
+        with pytest.raises(CollectionError, match="the numbers of runs"):
+            IntervalFamily(g, 3 if g == 4 else 100)
+
+
+def test_cuts_are_everywhere_as_often_and_independent_of_each_other() -> None:
+    """Each cut takes the 64 places of its part once; of two cuts, boxes of places hold what they should.
+
+    A box of 8 × 8 places of two cuts holds one of the 64 functions on average, and 8 where the cuts move
+    together, as with one multiplier. Of neighbouring cuts it holds 4 at most, and 2 at least with three others.
+    """
+    g, part = 17, 64
+    bounds = IntervalFamily(g, 16 * part + 1).bounds()[:, 1:-1]
+    offsets = bounds - 1 - part * np.arange(g - 1)
+    assert (np.sort(offsets, axis=0) == np.arange(part)[:, None]).all()
+    for first, second in zip(offsets.T, offsets.T[1:], strict=False):
+        boxes = np.zeros((8, 8), int)
+        np.add.at(boxes, (first // 8, second // 8), 1)
+        assert boxes.max() <= 4
+        assert (boxes[::2, ::2] + boxes[1::2, ::2] + boxes[::2, 1::2] + boxes[1::2, 1::2]).min() >= 2
+
+
+@pytest.mark.parametrize(("epsilon", "best"), [(0.5, 3), (1.0, 4), (2.0, 6), (4.0, 19)])
+@pytest.mark.parametrize("size", [64, 360, 1024])
+def test_the_optimal_number_of_runs_tells_most(epsilon: float, best: int, size: int) -> None:
+    """By the entropies of the joint law of a uniform value and its report, for every g up to 64."""
+
+    def information(g: int) -> float:
+        own = np.exp(epsilon) / (np.exp(epsilon) + g - 1)
+        lengths = np.diff([[0, *cuts(seed, g, size), size] for seed in range(64)], axis=1)
+        other = (1 - own) / (g - 1)
+        told = lengths / size * own + (1 - lengths / size) * other
+        given = own * np.log(own) + (g - 1) * other * np.log(other)
+        return float(given - (told * np.log(told)).sum(axis=1).mean())
+
+    found = optimal_runs(size, epsilon)
+    assert information(found) == pytest.approx(max(information(g) for g in range(2, 65)))
+    assert abs(found - best) <= (epsilon == 4.0)

@@ -8,12 +8,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from math import ceil
 from typing import Any
 
 from ldpbeam.protocols import FrequencyProtocol
+from ldpbeam.protocols.contract import DistributionProtocol
+
+Supporting = FrequencyProtocol[Any] | DistributionProtocol[Any]
+"""A protocol whose reports support values."""
 
 
-def count_support(protocol: FrequencyProtocol[Any], payloads: Iterable[bytes]) -> list[int]:
+def count_support(protocol: Supporting, payloads: Iterable[bytes]) -> list[int]:
     """Support of every value: ask every report about every value, and equal ones once for all of them."""
     counts, supports = [0] * protocol.domain_size, protocol.law.supports
     for payload, times in Counter(payloads).items():
@@ -24,7 +30,7 @@ def count_support(protocol: FrequencyProtocol[Any], payloads: Iterable[bytes]) -
     return counts
 
 
-def count_reports(protocol: FrequencyProtocol[Any], payloads: Iterable[bytes]) -> list[int]:
+def count_reports(protocol: Supporting, payloads: Iterable[bytes]) -> list[int]:
     """Reports behind every value: all, or those that sampled it."""
     everyone = range(protocol.domain_size)
     counts = [0] * protocol.domain_size
@@ -65,3 +71,18 @@ def affine_hash(a: int, c: int, value: int, g: int, bits: int = 64) -> int:
     half = bits // 2
     upper = ((a * value + c) & ((1 << bits) - 1)) >> half
     return upper * g >> half
+
+
+def cuts(seed: int, g: int, size: int) -> list[int]:
+    """Where the function ``seed`` of the interval family cuts 0 .. size − 1: before each of these values.
+
+    In rational numbers: cut i lies at the share (i + (11^i·seed mod 64 + 1/2)/64)/(g − 1) of the size − 1
+    places between values, and the place that holds it is the cut.
+    """
+    shares = (i + (Fraction(11**i * seed % 64) + Fraction(1, 2)) / 64 for i in range(g - 1))
+    return [ceil(share / (g - 1) * (size - 1)) for share in shares]
+
+
+def interval_hash(seed: int, value: int, g: int, size: int) -> int:
+    """How many cuts are at most the value."""
+    return sum(cut <= value for cut in cuts(seed, g, size))

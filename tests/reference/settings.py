@@ -12,8 +12,9 @@ from itertools import product
 from typing import Any, TypedDict
 
 from ldpbeam.channels.calibration import Calibration
-from ldpbeam.hashing import FAMILIES
+from ldpbeam.hashing import FAMILIES, IntervalFamily
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, LocalProtocol, Parameters
+from ldpbeam.protocols.contract import DistributionProtocol
 from tests.narrow import frequencies
 
 
@@ -99,6 +100,12 @@ class FrequencySetting(Setting):
         return frequencies(super().build())
 
 
+def supporting_settings(sizes: tuple[int, ...], **levels: float) -> list[Setting]:
+    """Those of all protocols whose reports support values, also of those that estimate a distribution."""
+    built = ((s, s.build()) for s in settings(sizes, **levels))
+    return [s for s, one in built if isinstance(one, FrequencyProtocol | DistributionProtocol)]
+
+
 def choices(kind: type[LocalProtocol[Any]], size: int) -> Iterator[dict[str, Any]]:
     """Every combination of what the protocol lets a collection of that many values choose."""
     unknown = set(kind.PARAMETERS) - set(LEVELS) - set(SIZED) | set(kind.OPTIONAL) - set(CHOICES)
@@ -108,8 +115,12 @@ def choices(kind: type[LocalProtocol[Any]], size: int) -> Iterator[dict[str, Any
     for values in product(*options.values()):
         chosen = dict(zip(options, values, strict=True))
         # A given g does not meet the calibration anywhere: once is enough.
-        if chosen.get("g") is None or chosen.get("calibration") is not Calibration.PUBLISHED:
-            yield chosen
+        if chosen.get("g") is not None and chosen.get("calibration") is Calibration.PUBLISHED:
+            continue
+        # No more runs than values.
+        if chosen.get("hash_family") == IntervalFamily.NAME and (chosen.get("g") or 2) > size:
+            continue
+        yield chosen
 
 
 def levels_of(kind: type[LocalProtocol[Any]], **levels: float) -> dict[str, Any]:
@@ -136,7 +147,7 @@ def frequency_settings(sizes: tuple[int, ...], **levels: float) -> list[Frequenc
     return [
         FrequencySetting(s.name, s.domain_size, s.parameters)
         for s in settings(sizes, **levels)
-        if issubclass(s.kind, FrequencyProtocol)
+        if isinstance(s.build(), FrequencyProtocol)
     ]
 
 

@@ -48,6 +48,9 @@ DESCRIPTIONS = {
     "method": "that method",
     "pane": "`early` (provisional), `on_time`, `late` (with reports that came after the end) or `replay`",
     "status": "`ok`, or `insufficient_reports`: fewer than `min_reports`, estimates are null",
+    "cumulative": "share of the devices at the value or below it; rises to 1",
+    "cumulative_ci_low": "lower end of the 95 % interval of that share",
+    "cumulative_ci_high": "its upper end",
 }
 """What each column of the estimates means, for whoever describes them."""
 

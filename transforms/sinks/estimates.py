@@ -15,6 +15,7 @@ import apache_beam as beam
 from ldpbeam.accounting import Entry
 from ldpbeam.collection.collection import Collection
 from ldpbeam.histogram import EpochHistogram
+from ldpbeam.summaries import has_summaries, summary_table
 from ldpbeam.table_file import as_parquet
 from ldpbeam.tables import epoch_table, fixed_columns
 
@@ -41,6 +42,11 @@ def epoch_file_name(collection: Collection, epoch: int, revision: int) -> str:
     return f"estimates/{epoch_stem(collection, epoch)}-r{revision:03d}.parquet"
 
 
+def summaries_file_name(collection: Collection, epoch: int) -> str:
+    """``summaries/NAME-DIGEST-epoch-000012.parquet``: mean and quantiles of an epoch's newest revision."""
+    return f"summaries/{epoch_stem(collection, epoch)}.parquet"
+
+
 def latest_file_name(collection: Collection, epoch: int) -> str:
     """``latest/NAME-DIGEST-epoch-000012.parquet``: the newest revision of an epoch."""
     return f"latest/{epoch_stem(collection, epoch)}.parquet"
@@ -60,7 +66,8 @@ class EpochFiles:
 
     In an unbounded job an epoch is written again and again; its accounting keeps every revision.
     ``latest/`` has the newest one of each epoch: it changes from one whole table to the next, just before the
-    accounting names it, so that it is never behind; an epoch whose newest result is withheld has none.
+    accounting names it, so that it is never behind; an epoch whose newest result is withheld has none. So has
+    ``summaries/`` the mean and the quantiles, where the collection gives a distribution.
     """
 
     def __init__(self, collection: Collection, output: str, job: str = "") -> None:
@@ -70,6 +77,7 @@ class EpochFiles:
         self._job = job
         self._fixed = fixed_columns(collection)
         self._names = [name for name, _ in collection.histograms]
+        self._summaries = has_summaries(collection)
 
     def write(self, histogram: EpochHistogram) -> list[FileRecord | PublishedIndicators | Entry]:
         """Write a table, unless only the accounting has changed, then the accounting.
@@ -115,6 +123,8 @@ class EpochFiles:
                 table = self._write_table(histogram, newest)
             elif known and newest:
                 remove(self._output, latest_file_name(self._collection, histogram.epoch))
+                if self._summaries:
+                    remove(self._output, summaries_file_name(self._collection, histogram.epoch))
             published[histogram.revision] = self._revision(histogram, table)
         revisions = tuple(published[number] for number in sorted(published))
         return table, EpochAccounting.of_histogram(self._collection, histogram, revisions)
@@ -137,6 +147,10 @@ class EpochFiles:
         content = as_parquet(table)
         name = epoch_file_name(self._collection, histogram.epoch, histogram.revision)
         made = publish(self._output, name, content, table.num_rows)
+        if newest and self._summaries:
+            summaries = summary_table(self._collection, histogram)
+            place = summaries_file_name(self._collection, histogram.epoch)
+            publish(self._output, place, as_parquet(summaries), summaries.num_rows)
         if newest:
             latest = latest_file_name(self._collection, histogram.epoch)
             # A run over files forces the folder to disk once, before its record.

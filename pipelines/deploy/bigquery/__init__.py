@@ -18,12 +18,13 @@ FOLDER = Path(__file__).parent
 
 _ANY = """\
 name: any
-domain: {size: 2}
-protocol: grr
+domain: {size: 2, ordered: true}
+protocol: olh
+hash_family: interval
 epsilon: 1.0
 epoch: {length: 1d}
 """
-"""A collection; the columns of all are the same."""
+"""A collection whose estimates have every column that there is."""
 
 _LISTED = re.compile(r"(?<=\nSELECT\n  )[a-z_,\s]+(?=\nFROM ranked\n)")
 """The columns that the view lists; everything else in latest.sql is written by hand."""

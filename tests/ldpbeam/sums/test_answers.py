@@ -18,13 +18,13 @@ import ldpbeam
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.record import collection_of, definition
 from ldpbeam.errors import CollectionError, UsageError
+from ldpbeam.estimation.quantiles import isotonic, quantile
 from ldpbeam.over_time import DrawnAnew, difference
 from ldpbeam.over_time.results import histories
 from ldpbeam.over_time.series import Series
 from ldpbeam.protocols import Parameters, protocol
 from ldpbeam.protocols.part_estimator import PartEstimator
 from ldpbeam.sums import Cumulative, Groups, Mean, Quantiles
-from ldpbeam.sums.quantiles import isotonic, quantile
 from ldpbeam.sums.quantity import MOST_STEPS, cumulative, of_groups, of_mean
 from ldpbeam.sums.series import errors_of_sums, history_of_sums
 from ldpbeam.sums.sum_errors import sum_errors
@@ -128,7 +128,9 @@ def test_the_nearest_rising_curve(curve: list[float]) -> None:
 
 def test_quantiles_of_a_known_curve() -> None:
     curve, none = np.array([0.1, 0.4, 0.4, 0.9, 1.0]), np.zeros(5)
-    assert [quantile(curve, none, share, Z)[0] for share in (0.05, 0.1, 0.25, 0.5, 0.9, 0.95)] == [
+    assert [
+        quantile(isotonic(curve), curve, none, share, Z)[0] for share in (0.05, 0.1, 0.25, 0.5, 0.9, 0.95)
+    ] == [
         0,
         0,
         1,
@@ -136,13 +138,27 @@ def test_quantiles_of_a_known_curve() -> None:
         3,
         4,
     ]
-    assert quantile(curve, none, 0.5, Z) == (3, 3, 3)
+    assert quantile(isotonic(curve), curve, none, 0.5, Z) == (3, 3, 3)
     error = np.array([0.05, 0.06, 0.06, 0.02, 0.0])
     # F(1) = 0.4 ± 0.12 may reach a half, F(2) may exceed it; F(0) may not, F(3) surely does.
-    assert quantile(curve, error, 0.5, Z) == (3, 1, 3)
+    assert quantile(isotonic(curve), curve, error, 0.5, Z) == (3, 1, 3)
     # A first crossing by chance is none: the curve falls below a half again.
-    assert quantile(np.array([0.6, 0.2, 0.3, 1.0]), np.full(4, 1e-9), 0.5, Z)[0] == 3
-    assert quantile(np.array([-0.1, 0.3, 0.2, 1.0]), np.full(4, 1e-9), 0.25, Z)[0] == 1
+    assert (
+        quantile(
+            isotonic(np.array([0.6, 0.2, 0.3, 1.0])), np.array([0.6, 0.2, 0.3, 1.0]), np.full(4, 1e-9), 0.5, Z
+        )[0]
+        == 3
+    )
+    assert (
+        quantile(
+            isotonic(np.array([-0.1, 0.3, 0.2, 1.0])),
+            np.array([-0.1, 0.3, 0.2, 1.0]),
+            np.full(4, 1e-9),
+            0.25,
+            Z,
+        )[0]
+        == 1
+    )
 
 
 def test_limits_of_quantiles_hold_the_true_one() -> None:
@@ -168,7 +184,7 @@ def test_limits_of_quantiles_hold_the_true_one() -> None:
     held = np.zeros(len(shares))
     for curve, spread in zip(sums.estimate(frequency), error, strict=True):
         for at, share in enumerate(shares):
-            found, low, high = quantile(curve, spread, share, Z)
+            found, low, high = quantile(isotonic(curve), curve, spread, share, Z)
             assert low <= found <= high
             held[at] += low <= true[at] <= high
     least = binom.ppf(FALSE_ALARM_SUITE / 300, fleets, 0.95)

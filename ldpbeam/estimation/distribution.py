@@ -1,0 +1,312 @@
+"""The distribution of an ordered domain from reports that name runs: a posterior with honest limits.
+
+The counts' likelihood is taken as normal in the histogram, with the information of the chances that the
+histogram before gave, from an even one on (iteratively reweighted least squares). The prior is a random walk:
+the difference of neighbouring frequencies is normal with variance 1/λ. Values with a spike of their own, the
+*atoms*, are left out of it; of the two ends, all four answers to whether they are atoms are mixed by what the
+counts say of them. λ is the one of greatest likelihood (docs/maths.md has the formulas).
+
+The estimate is the posterior mean. A learned λ alone must not be trusted with limits: a small sample of a
+staircase looks smooth. So limits come from a posterior that allows ten times the learned variance, and always
+that the density wanders by :data:`WANDER` over an eighth of the domain.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from statistics import NormalDist
+
+import numpy as np
+
+from ldpbeam.arrays import Floats, Ints
+from ldpbeam.estimates import CONFIDENCE
+from ldpbeam.estimation.posterior import (
+    applied,
+    eliminate,
+    gram,
+    inverse_root,
+    log_likelihoods,
+    outer,
+    squares,
+    tridiagonal,
+    weighted_sum,
+)
+from ldpbeam.estimation.quantiles import isotonic, quantile
+from ldpbeam.estimation.run_mean import RunMean
+from ldpbeam.estimation.runs import Runs
+
+WANDER = 4.0
+"""The standard deviation of the change of the density over an eighth of the domain that limits always allow;
+an even density is 1."""
+
+MORE = 10.0
+"""How many times the learned variance of the walk limits allow."""
+
+_WANDERS = np.geomspace(0.02, 2000.0, 81)
+"""The scales that are tried, as changes of the density over an eighth of the domain."""
+
+_ROUNDING = 1e-12
+"""The part of its diagonal that is added to the information."""
+
+_PASSES = 3
+"""Of the information: the third changes limits by less than a hundredth of their width."""
+
+_EVEN = 0.1
+"""The part of an even histogram in the one that the information is taken at: no chance is then too sure."""
+
+_ATOM = 1.0
+"""The precision of the share of an atom beforehand: any share is likely enough. ln 1 = 0 adds nothing to a
+likelihood."""
+
+
+@dataclass(frozen=True, eq=False)
+class Distribution:
+    """What one epoch says about an ordered domain; arrays have an entry per value.
+
+    Attributes:
+        n: reports.
+        cumulative: float64 (k,), the share of the devices at each value or below it: rising, the last is 1.
+        centre: float64 (k,), the middle of the limits of that share; it may fall, or leave [0, 1].
+        std_error: float64 (k,), the standard deviation that belongs to ``centre``; 0 at the last value.
+        mean: in places 0 .. k − 1 of the domain, unbiased.
+        mean_std_error: of it, for a fixed fleet.
+    """
+
+    n: int
+    cumulative: Floats
+    centre: Floats
+    std_error: Floats
+    mean: float
+    mean_std_error: float
+
+    @property
+    def frequency(self) -> Floats:
+        """The histogram, float64 (k,): at least 0, and it adds up to 1."""
+        return np.diff(self.cumulative, prepend=0.0)
+
+    def limits(self, confidence: float = CONFIDENCE) -> tuple[Floats, Floats]:
+        """Limits of each cumulative share by itself, float64 (k,) twice; they hold the estimate."""
+        reach = _reach(confidence) * self.std_error
+        low = np.minimum(np.clip(self.centre - reach, 0.0, 1.0), self.cumulative)
+        return low, np.maximum(np.clip(self.centre + reach, 0.0, 1.0), self.cumulative)
+
+    def mean_limits(self, confidence: float = CONFIDENCE) -> tuple[float, float]:
+        """Limits of the mean, in places; they end at the first and the last value, or at the mean beyond."""
+        reach = _reach(confidence) * self.mean_std_error
+        last = float(self.cumulative.size - 1)
+        low, high = max(self.mean - reach, 0.0), min(self.mean + reach, last)
+        return min(low, self.mean), max(high, self.mean)
+
+    def quantile(self, share: float, confidence: float = CONFIDENCE) -> tuple[int, int, int]:
+        """The first value at or below which a share of the devices lies, and its limits, in places.
+
+        A value is within the limits unless the share at it is surely too small, or the share below it surely
+        too large.
+
+        Args:
+            share: between 0 and 1.
+            confidence: of the limits.
+        """
+        return quantile(self.cumulative, self.centre, self.std_error, share, _reach(confidence))
+
+
+def _reach(confidence: float) -> float:
+    """Standard errors to either side."""
+    return NormalDist().inv_cdf(0.5 + confidence / 2)
+
+
+@dataclass(frozen=True)
+class ExpectedErrors:
+    """Standard errors before any report, where all values are equally frequent.
+
+    Attributes:
+        cumulative: of a cumulative share, the largest over all places.
+        at_median: of the share below the middle of the domain.
+        quantile: of the median as a part of the domain's length. Elsewhere, and for other densities, it is
+            the error of the share divided by the density.
+        mean: of the mean, as a part of the domain's length.
+    """
+
+    cumulative: float
+    at_median: float
+    quantile: float
+    mean: float
+
+
+@dataclass(frozen=True, eq=False)
+class WalkPosterior:
+    """From counts of runs to the distribution.
+
+    Attributes:
+        runs: of the functions.
+        atoms: values that many devices may share, such as "none" or "8 hours"; the two ends need not be
+            named.
+    """
+
+    runs: Runs
+    atoms: tuple[int, ...] = ()
+
+    @cached_property
+    def mean(self) -> RunMean:
+        """Of the same runs."""
+        return RunMean(self.runs)
+
+    @cached_property
+    def _ends(self) -> tuple[int, ...]:
+        """The ends that may turn out to be atoms."""
+        return tuple(sorted({0, self.runs.domain_size - 1} - set(self.atoms)))
+
+    @cached_property
+    def _slopes(self) -> Floats:
+        return self.runs.of_runs(self._spikes)
+
+    @property
+    def _spikes(self) -> tuple[int, ...]:
+        return (*self._ends, *self.atoms)
+
+    @cached_property
+    def _scales(self) -> Floats:
+        """λ of each wander c: k³/(8c²)."""
+        return np.asarray(self.runs.domain_size**3 / (8 * _WANDERS**2), np.float64)
+
+    def estimate(self, counts: Ints, share: float = 1.0) -> Distribution:
+        """The distribution.
+
+        Limits of cumulative shares include the drawing of the devices from a population that is far larger.
+        For the fleet itself they are a little wide, the more so the higher ε is.
+
+        Args:
+            counts: int64 (functions·g,), reports of each function and run; at least one report.
+            share: of the population, drawn at random, that reports; it matters to the error of the mean.
+        """
+        runs = self.runs
+        table = counts.reshape(runs.functions, runs.g)
+        shares = runs.even_shares
+        every = ((True,) * len(self._ends),)
+        for _ in range(_PASSES - 1):
+            learned, _ = self._mixed(table, shares, every)
+            frequency = np.maximum(np.diff(self._curve(learned[0])), 0.0)
+            frequency *= (1 - _EVEN) / frequency.sum()
+            whole = np.concatenate([[0.0], np.cumsum(frequency + _EVEN / runs.domain_size)])
+            shares = runs.shares(whole)
+        choices = tuple(product((False, True), repeat=len(self._ends)))
+        (learned, _), (centre, covariance) = self._mixed(table, shares, choices)
+        rising = np.clip(isotonic(self._curve(learned)[1:-1]), 0.0, 1.0)
+        cumulative = np.concatenate([rising, [1.0]])
+        mean, mean_std_error = self.mean.estimate(table, np.concatenate([[0.0], cumulative]), share)
+        middle, variance = self._curve(centre)[1:], self._variance(covariance)[1:]
+        middle[-1], variance[-1] = 1.0, 0.0
+        std_error = np.sqrt(np.maximum(variance, 0.0))
+        return Distribution(int(table.sum()), cumulative, middle, std_error, mean, mean_std_error)
+
+    def expected_errors(self, n: int, share: float = 1.0) -> ExpectedErrors:
+        """Standard errors of so many reports, no atoms, all values equally frequent.
+
+        Args:
+            n: reports, at least 1; the same number of each function.
+            share: of the population, drawn at random, that reports.
+        """
+        runs, ends = self.runs, len(self._spikes)
+        information = np.zeros((runs.smooth, runs.smooth))
+        weights = n / (runs.functions * runs.chances(runs.even_shares))
+        gram(np.ascontiguousarray(self._slopes[:, ends:]), weights.ravel(), information)
+        information[np.diag_indices(runs.smooth)] += runs.domain_size**3 / (8 * WANDER**2) * runs.roughness
+        root, covariance = np.zeros_like(information), np.zeros((ends + runs.smooth,) * 2)
+        inverse_root(information, root)
+        covariance[ends:, ends:] = outer(root)
+        curve = np.sqrt(np.maximum(self._variance(covariance), 0.0))
+        median = float(curve[runs.domain_size // 2])
+        length = runs.domain_size
+        even = (length**2 - 1) / 12
+        mean = np.sqrt((self.mean.even_variance - share * even) / n) / length
+        return ExpectedErrors(float(curve.max()), median, median, float(mean))
+
+    def _mixed(
+        self, table: Ints, shares: Floats, choices: tuple[tuple[bool, ...], ...]
+    ) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
+        """Mean and covariance of θ at the learned scale, and at that of limits.
+
+        Args:
+            table: int64 (functions, g), counts.
+            shares: (functions, g), of runs: where the information is taken.
+            choices: which ends are atoms, each possibility; they are mixed by their likelihoods.
+        """
+        runs, d = self.runs, self._slopes.shape[1]
+        chances = runs.chances(shares)
+        sizes = table.sum(axis=1, keepdims=True)
+        information, score = np.zeros((d, d)), np.zeros(d)
+        gram(self._slopes, (sizes / chances).ravel(), information)
+        beyond = (table - sizes * runs.chances(runs.even_shares)) / chances
+        weighted_sum(self._slopes, beyond.ravel(), score)
+        spikes = len(self._spikes)
+        information[range(spikes), range(spikes)] += _ATOM
+        # Positive definite also where very many reports drown the prior, and rounding what they do not tell.
+        information[range(d), range(d)] *= 1 + _ROUNDING
+        fits = []
+        for choice in choices:
+            kept = np.flatnonzero([*choice, *[True] * (d - len(choice))])
+            fits.append((kept, self._profile(information[np.ix_(kept, kept)], score[kept])))
+        likelihoods = np.array([found.max() for _, found in fits])
+        weights = np.exp(likelihoods - likelihoods.max())
+        weights /= weights.sum()
+        floor = runs.domain_size**3 / (8 * WANDER**2)
+        learned = [float(self._scales[found.argmax()]) for _, found in fits]
+        cautious = [min(scale / MORE, floor) for scale in learned]
+        kept = [one for one, _ in fits]
+        return (
+            self._mixture(information, score, kept, learned, weights),
+            self._mixture(information, score, kept, cautious, weights),
+        )
+
+    def _profile(self, information: Floats, score: Floats) -> Floats:
+        """The likelihood of each scale, up to what all of them have in common; spikes stand first."""
+        d = self.runs.smooth
+        spikes = score.size - d
+        log_determinant, square = eliminate(information, score, spikes)
+        # In units in which the penalty is λ itself; its own determinant is the same for all ends.
+        unit = np.sqrt(self.runs.roughness)
+        matrix = information[spikes:, spikes:] / unit / unit[:, None]
+        vector = score[spikes:] / unit
+        diagonal, beside, found = np.zeros(d), np.zeros(d), np.zeros(self._scales.size)
+        tridiagonal(matrix, vector, diagonal, beside)
+        log_likelihoods(diagonal, beside, vector, self._scales, found)
+        return found + (square - log_determinant) / 2
+
+    def _mixture(
+        self, information: Floats, score: Floats, kept: list[Ints], scales: list[float], weights: Floats
+    ) -> tuple[Floats, Floats]:
+        """Mean and covariance of θ over posteriors of several scales, each of some members of the basis."""
+        size, smooth = score.size, self.runs.smooth
+        means, covariance = np.zeros((len(kept), size)), np.zeros((size, size))
+        for mean, places, scale, weight in zip(means, kept, scales, weights, strict=True):
+            matrix = information[np.ix_(places, places)]
+            matrix[range(-smooth, 0), range(-smooth, 0)] += scale * self.runs.roughness
+            root, found = np.zeros_like(matrix), np.zeros(places.size)
+            inverse_root(matrix, root)
+            applied(root, score[places], found)
+            mean[places] = found
+            covariance[np.ix_(places, places)] += weight * outer(root)
+        middle = np.zeros(size)
+        weighted_sum(means, weights, middle)
+        gram(means - middle, weights, covariance)
+        return middle, covariance
+
+    def _curve(self, theta: Floats) -> Floats:
+        """The shares below the edges 0 .. k, float64 (k + 1,)."""
+        curve = np.arange(self.runs.domain_size + 1) / self.runs.domain_size
+        for edges in self.runs.blocks():
+            along = np.zeros(edges.size)
+            weighted_sum(self.runs.below(edges, self._spikes).T, theta, along)
+            curve[edges] += along
+        return curve
+
+    def _variance(self, covariance: Floats) -> Floats:
+        """The variances of these shares, float64 (k + 1,)."""
+        variance = np.zeros(self.runs.domain_size + 1)
+        for edges in self.runs.blocks():
+            along = np.zeros(edges.size)
+            squares(self.runs.below(edges, self._spikes), covariance, along)
+            variance[edges] = along
+        return variance

@@ -1,0 +1,101 @@
+"""The mean of an ordered domain from reports that name runs: without a prior, so without a bias.
+
+Every report counts as a number m(s, y), chosen so that its expectation is the device's value, whatever that
+is, and so that its variance is least where all values are equally frequent (weighted least squares). With 64
+functions, crowds of different size would add to the error; what the histogram says of each crowd's mean is
+taken off instead, so only what it does not explain is left (the difference estimator: Särndal, Swensson and
+Wretman, Model Assisted Survey Sampling, 1992, chapter 6). It need not be right for that: the numbers keep
+their expectation.
+
+Values that no function tells apart count as the middle of theirs. There are such values where the domain has
+more than all functions have cuts; the mean is then off by half of the distance between two neighbouring cuts
+at the very most.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ldpbeam.arrays import Floats, Ints
+from ldpbeam.estimation.posterior import applied, inverse_root
+from ldpbeam.estimation.runs import Runs
+
+
+@dataclass(frozen=True, eq=False)
+class RunMean:
+    """Means from counts of runs, in places 0 .. k − 1 of the domain."""
+
+    runs: Runs
+
+    @cached_property
+    def _cuts(self) -> Ints:
+        """Places where some function cuts, in rising order."""
+        inner = np.unique(self.runs.bounds[:, 1:-1])
+        return inner[(inner > 0) & (inner < self.runs.domain_size)]
+
+    @cached_property
+    def _rises(self) -> Floats:
+        """How much a share below each cut takes off the mean: the distance of the middles beside it."""
+        edges = np.concatenate([[0], self._cuts, [self.runs.domain_size]])
+        return np.asarray(np.diff((edges[:-1] + edges[1:] - 1) / 2), np.float64)
+
+    @cached_property
+    def _solution(self) -> tuple[Floats, float]:
+        """A⁻¹w at each cut, and wᵀA⁻¹w: the variance of one report, all values equally frequent."""
+        runs, cuts = self.runs, self._cuts
+        ends = np.searchsorted(cuts, runs.bounds)  # the edges 0 and k have a share that is known
+        known = (runs.bounds == 0) | (runs.bounds == runs.domain_size)
+        weights = runs.gap**2 / (runs.functions * runs.chances(runs.even_shares))
+        information = np.zeros((cuts.size, cuts.size))
+        for low, high in zip(range(runs.g), range(1, runs.g + 1), strict=True):
+            for i, j, sign in ((low, low, 1), (high, high, 1), (low, high, -1), (high, low, -1)):
+                at = ~(known[:, i] | known[:, j])
+                np.add.at(information, (ends[at, i], ends[at, j]), sign * weights[at, low])
+        root, found = np.zeros_like(information), np.zeros(cuts.size)
+        inverse_root(information, root)
+        applied(root, -self._rises, found)
+        return found, float((-self._rises * found).sum())
+
+    @cached_property
+    def numbers(self) -> Floats:
+        """m(s, y), float64 (functions, g)."""
+        runs, (found, _) = self.runs, self._solution
+        full = np.zeros(runs.domain_size + 1)
+        full[self._cuts] = found
+        steps = np.diff(full[runs.bounds], axis=1) * runs.gap / runs.chances(runs.even_shares)
+        return np.asarray((runs.domain_size - 1) / 2 + steps, np.float64)
+
+    @property
+    def even_variance(self) -> float:
+        """The variance of one report where all values are equally frequent, their drawing included."""
+        return self._solution[1]
+
+    def estimate(self, counts: Ints, cumulative: Floats, share: float) -> tuple[float, float]:
+        """The mean and its standard error.
+
+        The error is that of a fixed fleet, from the devices' randomness and the functions that they drew; of
+        a share of the fleet, with the drawing of that share.
+
+        Args:
+            counts: int64 (functions, g), at least one report.
+            cumulative: float64 (k + 1,), the shares below the edges, as estimated from the same counts.
+            share: of the population, drawn at random, that reports.
+        """
+        runs, numbers, n = self.runs, self.numbers, int(counts.sum())
+        shares = runs.shares(cumulative)
+        expected = (runs.chances(shares) * numbers).sum(axis=1)
+        apart = numbers - expected[:, None]
+        mean = float(expected.mean() + (counts * apart).sum() / n)
+        values, frequency = np.arange(runs.domain_size), np.diff(cumulative)
+        middle = (values * frequency).sum()
+        drawn = float(((values - middle) ** 2 * frequency).sum())
+        # All that a device draws; never less than what is drawn once its function is known.
+        total, squared = numbers.sum(axis=1, keepdims=True), (numbers**2).sum(axis=1, keepdims=True)
+        first = runs.gap * numbers + runs.other * total
+        second = runs.gap * numbers**2 + runs.other * squared
+        least = float((shares * (second - first**2)).sum() / runs.functions)
+        seen = float((counts * apart**2).sum() / n)
+        return mean, float(np.sqrt(max(seen - drawn, least) + (1 - share) * drawn) / np.sqrt(n))

@@ -1,0 +1,112 @@
+"""What a report says that names a run of an ordered domain: the cells of its counts, as sums of values.
+
+A hash function cuts the values 0 .. k−1 into g runs, and a device answers by randomised response which run
+holds its value. So the chance of the answer y to function s is other + (own − other)·f(run), where f(run) is
+the share of the devices in that run: everything that an epoch's counts tell follows from these.
+
+A histogram is written as 1/k + Σ θ·basis: cosines, which are smooth, and one spike for each atom. Every
+member of the basis sums to 0. Sums of cosines over a run have a closed form, and the random walk's penalty
+Σ (f_v − f_{v−1})² is a diagonal in them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ldpbeam.arrays import Floats, Ints
+
+EVERY_COSINE = 128
+"""Up to so many values the basis has all k − 1 cosines, and so every histogram."""
+
+COSINES = 96
+"""As many it has of more values: what is left out varies within k/96 values."""
+
+_BLOCK = 1 << 12
+"""Edges whose basis is made at once."""
+
+
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """The runs of all functions, and the chances of the answers.
+
+    Attributes:
+        bounds: int64 (functions, g + 1), where runs begin and end: run y of function s holds the values from
+            bounds[s, y] up to bounds[s, y + 1], the latter not among them.
+        own: P(a report names the run that holds its device's value), all rounds composed.
+        other: P(it names a given other run).
+    """
+
+    bounds: Ints
+    own: float
+    other: float
+
+    @property
+    def functions(self) -> int:
+        """S."""
+        return int(self.bounds.shape[0])
+
+    @property
+    def g(self) -> int:
+        """Runs of a function."""
+        return int(self.bounds.shape[1]) - 1
+
+    @property
+    def domain_size(self) -> int:
+        """k."""
+        return int(self.bounds[0, -1])
+
+    @property
+    def gap(self) -> float:
+        """own − other."""
+        return self.own - self.other
+
+    def chances(self, shares: Floats) -> Floats:
+        """P(answer | function), of shares of runs, of their shape."""
+        return np.asarray(self.other + self.gap * shares, np.float64)
+
+    def shares(self, cumulative: Floats) -> Floats:
+        """f(run), float64 (functions, g), of the shares below the edges 0 .. k, float64 (k + 1,)."""
+        return np.asarray(np.diff(cumulative[self.bounds], axis=1), np.float64)
+
+    @cached_property
+    def even_shares(self) -> Floats:
+        """f(run) where all values are equally frequent, float64 (functions, g)."""
+        return np.asarray(np.diff(self.bounds, axis=1) / self.domain_size, np.float64)
+
+    @property
+    def smooth(self) -> int:
+        """How many cosines the basis has."""
+        return self.domain_size - 1 if self.domain_size <= EVERY_COSINE else COSINES
+
+    @cached_property
+    def roughness(self) -> Floats:
+        """Σ (f_v − f_{v−1})² of each cosine, float64 (smooth,)."""
+        turns = np.pi * np.arange(1, self.smooth + 1) / self.domain_size
+        return np.asarray(4 * np.sin(turns / 2) ** 2, np.float64)
+
+    def below(self, edges: Ints, atoms: tuple[int, ...]) -> Floats:
+        """Sums of the basis over the values below edges, float64 (*edges, atoms + smooth).
+
+        Args:
+            edges: int64, of any shape, 0 .. k.
+            atoms: values; their spikes come first.
+        """
+        k = self.domain_size
+        turns = np.pi * np.arange(1, self.smooth + 1) / k
+        # Σ_{v<t} cos(jπ(v + ½)/k) = sin(jπt/k) / (2 sin(jπ/(2k))); √(2/k) makes the cosines orthonormal.
+        cosines = np.sin(edges[..., None] * turns) / (np.sqrt(2 * k) * np.sin(turns / 2))
+        spikes = (edges[..., None] > np.array(atoms, np.int64)) - edges[..., None] / k
+        return np.concatenate([spikes, cosines], axis=-1)
+
+    def blocks(self) -> list[Ints]:
+        """The edges 0 .. k in parts, whose basis fits memory however large the domain."""
+        edges = np.arange(self.domain_size + 1)
+        return np.split(edges, range(_BLOCK, self.domain_size + 1, _BLOCK))
+
+    def of_runs(self, atoms: tuple[int, ...]) -> Floats:
+        """The slope of each cell's chance in θ, float64 (functions·g, atoms + smooth)."""
+        sums = np.diff(self.below(self.bounds, atoms), axis=1)
+        return np.ascontiguousarray(self.gap * sums.reshape(self.functions * self.g, -1))

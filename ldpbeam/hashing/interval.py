@@ -1,0 +1,275 @@
+"""The interval family: a function cuts a domain that has an order into g runs of neighbouring values.
+
+A report then says of a run of values that the device's value may lie in it, where other families say it of a
+scattered set. What many reports say of runs is a distribution with its quantiles and its mean; it says little
+of single values (docs/maths.md section 3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from itertools import pairwise
+from math import exp, log
+from typing import Any, ClassVar
+
+from ldpbeam.arrays import Bytes, Ints, Uints, read_only
+from ldpbeam.errors import CollectionError, Reason
+from ldpbeam.hashing.base import HashFamily
+from ldpbeam.randomness import FULL
+
+FUNCTIONS = 64
+"""Functions of the family, S: the error of a cumulative share is within 0.3 % of that of 4,096 random ones.
+
+A power of two, so that an odd multiple of a seed, mod S, takes each number once.
+"""
+_MULTIPLIER = 11
+"""Its powers mod S place the cuts: 16 different ones, each cut's place independent of its neighbours'."""
+_MOST_RUNS = 64
+_GROUPS = 16
+"""Groups of functions that audits look at."""
+
+
+@dataclass(frozen=True)
+class IntervalFamily(HashFamily):
+    """H(v) = how many of g − 1 cuts lie at or below v; the domain has an order.
+
+    A cut c, 1 .. k − 1, lies between the values c − 1 and c. Cut i of the function s lies in the i-th of
+    g − 1 equal parts of these places, at its share ((11^i·s mod S) + 1/2)/S: so cuts are in ascending order,
+    each is everywhere in its part equally often, and two of them hardly depend on each other. Two cuts of a
+    function may fall on one place in a small domain; the run between them has no value.
+
+    A payload is the one integer s·g + y: the cell of the server's table that the report adds one to.
+    """
+
+    NAME: ClassVar[str] = "interval"
+    SEED_WORDS: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        """Raises CollectionError for more runs than values, or than 64."""
+        most = min(self.domain_size, _MOST_RUNS)
+        if not 2 <= self.g <= most:
+            raise CollectionError(
+                "E-COLLECTION-G",
+                f"g = {self.g} is not in 2 .. {most}, the numbers of runs that the interval family cuts "
+                f"{self.domain_size} values into",
+                key="g",
+                remedy="Use g: optimal, or g: 2 for the smallest lifetime cap.",
+            )
+
+    @cached_property
+    def multipliers(self) -> tuple[int, ...]:
+        """11^i mod S for every cut i."""
+        return tuple(pow(_MULTIPLIER, i, FUNCTIONS) for i in range(self.g - 1))
+
+    def _cut(self, seed: int, index: int) -> int:
+        """⌈(2·(i·S + 11^i·s mod S) + 1)·(k − 1) / (2·(g − 1)·S)⌉."""
+        place = index * FUNCTIONS + self.multipliers[index] * seed % FUNCTIONS
+        return -(-(2 * place + 1) * (self.domain_size - 1) // (2 * (self.g - 1) * FUNCTIONS))
+
+    @cached_property
+    def _runs(self) -> tuple[tuple[int, ...], ...]:
+        """The ends of the runs of every function: 0, the cuts, k."""
+        return tuple(
+            (0, *(self._cut(seed, index) for index in range(self.g - 1)), self.domain_size)
+            for seed in range(FUNCTIONS)
+        )
+
+    def bounds(self) -> Ints:
+        """Ends of the runs, int64 (S, g + 1): run y of function s holds bounds[s, y] .. bounds[s, y + 1] − 1.
+
+        Column 0 is 0 and the last one k; no row descends.
+        """
+        return _bounds(self)
+
+    def collides(self, v: int, w: int) -> Fraction:
+        """The share of the functions without a cut between the values."""
+        low, high = sorted((v, w))
+        apart = sum(any(low < cut <= high for cut in ends[1:-1]) for ends in self._runs)
+        return Fraction(FUNCTIONS - apart, FUNCTIONS)
+
+    @property
+    def least_collision(self) -> Fraction:
+        """The first and the last value never do: every cut lies between them."""
+        return Fraction(0)
+
+    @property
+    def linkability(self) -> str:
+        """Others have it, and its runs are public."""
+        return (
+            "Which run of values a device is in: many reports about one value tell it, below or above each "
+            f"of the cuts of the device's hash function. The function, one of {FUNCTIONS}, is in every "
+            "report; all devices with the same one look alike."
+        )
+
+    @property
+    def functions(self) -> int:
+        """S."""
+        return FUNCTIONS
+
+    @property
+    def classes(self) -> int:
+        """S: no function is another one with its runs renamed, but where both have the same cuts."""
+        return FUNCTIONS
+
+    @property
+    def reached(self) -> dict[int, float]:
+        """How many runs of each function hold a value, exactly."""
+        numbers = [sum(low < high for low, high in pairwise(ends)) for ends in self._runs]
+        return {number: numbers.count(number) / FUNCTIONS for number in sorted(set(numbers))}
+
+    def information(self, own: float, other: float) -> float:
+        """Mutual information between a value, all alike, and its report by such a channel, in nats.
+
+        H(report | function) less H(report | function, value), where the latter is that of randomised response
+        over g symbols.
+        """
+        lengths = (high - low for ends in self._runs for low, high in pairwise(ends))
+        chances = (other + (own - other) * length / self.domain_size for length in lengths)
+        return sum(map(_surprise, chances)) / FUNCTIONS - _surprise(own) - (self.g - 1) * _surprise(other)
+
+    def seed_events(self) -> Iterator[tuple[str, Callable[[int], bool], Fraction]]:
+        """Groups of neighbouring seeds."""
+        each = FUNCTIONS // _GROUPS
+        for first in range(0, FUNCTIONS, each):
+            seeds = range(first, first + each)
+            yield f"function {first} .. {first + each - 1}", seeds.__contains__, Fraction(1, _GROUPS)
+
+    @property
+    def word_limit(self) -> int:
+        """S divides 2**64: a seed word may be any 64-bit word."""
+        return FULL
+
+    def seed(self, words: list[int]) -> int:
+        """Word mod S."""
+        return words[0] % FUNCTIONS
+
+    def hash(self, seed: int, value: int) -> int:
+        """See the class. Always all cuts: a loop that stops at the value's run would show it by its time."""
+        return sum(self._cut(seed, index) <= value for index in range(self.g - 1))
+
+    def definition(self) -> dict[str, Any]:
+        """The number of functions, and what each cut multiplies the seed by."""
+        return {
+            "family": self.NAME,
+            "g": self.g,
+            "functions": FUNCTIONS,
+            "multipliers": list(self.multipliers),
+        }
+
+    @property
+    def payload_bits(self) -> int:
+        """Bits of the largest cell index."""
+        return (self.counts_length - 1).bit_length()
+
+    @property
+    def _size(self) -> int:
+        return (self.payload_bits + 7) // 8
+
+    def encode(self, seed: int, symbol: int) -> bytes:
+        """s·g + y, little-endian."""
+        return (seed * self.g + symbol).to_bytes(self._size, "little")
+
+    def decode(self, payload: bytes) -> tuple[int, int] | Reason:
+        """Cells beyond the table do not exist."""
+        cell = int.from_bytes(payload, "little")
+        return divmod(cell, self.g) if cell < self.counts_length else Reason.VALUE_OUT_OF_RANGE
+
+    def seeds(self) -> Iterator[int]:
+        """Every seed, 0 .. S − 1."""
+        return iter(range(FUNCTIONS))
+
+    @property
+    def counts_length(self) -> int:
+        """Cells of T[s, y]."""
+        return FUNCTIONS * self.g
+
+    def seed_columns(self, words: Uints) -> Uints:
+        """One seed per device, uint64 (n,)."""
+        import numpy as np
+
+        seeds: Uints = words[:, 0] % np.uint64(FUNCTIONS)
+        return seeds
+
+    def hash_many(self, seeds: Uints, values: Ints) -> Ints:
+        """See the class; seeds (n,)."""
+        from ldpbeam.kernels import hashing
+
+        hashed: Ints = hashing.hash_interval(seeds, values, self.bounds())
+        return hashed
+
+    def pack(self, seeds: Uints, symbols: Ints) -> Bytes:
+        """The cell of each report."""
+        import numpy as np
+
+        from ldpbeam.kernels import symbols as kernels
+
+        cells = seeds * np.uint64(self.g) + symbols.astype(np.uint64)
+        payloads: Bytes = kernels.pack(cells, self._size)
+        return payloads
+
+    def check(self, payloads: Bytes) -> Bytes:
+        """Cells beyond the table do not exist."""
+        from ldpbeam.kernels import symbols
+
+        return symbols.check_below(payloads, self.counts_length)
+
+    def seed_cells(self, counts: Ints, signs: Ints) -> Ints:
+        """Every seed: the rows of the table."""
+        drawn: Ints = self.cells(counts).sum(axis=1)
+        return drawn
+
+    def add_support(self, payloads: Bytes, counts: Ints) -> None:
+        """One increment per report."""
+        from ldpbeam.kernels import symbols
+
+        symbols.add_at(payloads, counts)
+
+    def cells(self, counts: Ints) -> Ints:
+        """The accumulator as a table, int64 (S, g): reports of each function and run."""
+        return counts.reshape(FUNCTIONS, self.g)
+
+    def support_counts(self, counts: Ints) -> Ints:
+        """Reports whose run holds the value: what begins at it less what ends there, summed up to it."""
+        import numpy as np
+
+        table, bounds = self.cells(counts), self.bounds()
+        steps = np.zeros(self.domain_size + 1, np.int64)
+        np.add.at(steps, bounds[:, :-1], table)
+        np.subtract.at(steps, bounds[:, 1:], table)
+        return np.cumsum(steps[:-1])
+
+    def steps(self, reports: float) -> float:
+        """One per report, and the runs of every function once."""
+        return reports + 2 * self.counts_length + self.domain_size
+
+
+@lru_cache(maxsize=8)
+def _bounds(family: IntervalFamily) -> Ints:
+    import numpy as np
+
+    return read_only(np.array(family._runs, np.int64))
+
+
+@lru_cache(maxsize=256)
+def optimal_runs(domain_size: int, epsilon_first: float) -> int:
+    """The g under which the first report tells the server most, over all values alike, within ε1.
+
+    See :meth:`IntervalFamily.information`.
+
+    Args:
+        domain_size: k.
+        epsilon_first: ε1 (ε for one-round protocols).
+    """
+
+    def information(g: int) -> float:
+        ratio = exp(epsilon_first)
+        return IntervalFamily(g, domain_size).information(ratio / (ratio + g - 1), 1 / (ratio + g - 1))
+
+    return max(range(2, min(domain_size, _MOST_RUNS) + 1), key=lambda g: (information(g), -g))
+
+
+def _surprise(chance: float) -> float:
+    return -chance * log(chance)

@@ -1,0 +1,457 @@
+"""Local hashing: a report is a hash function and one randomised symbol about the value's hash.
+
+This is what all hash families have in common: devices, counts, fleets, laws and guarantees. What the server
+makes of the counts depends on the family: frequencies of values (:mod:`ldpbeam.protocols.local_hash`), or the
+distribution over a domain that has an order (:mod:`ldpbeam.protocols.interval_hash`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from math import exp, sqrt
+from typing import Any, NamedTuple
+
+from ldpbeam.arrays import Bytes, Ints, read_only
+from ldpbeam.channels.calibration import Calibration, symbol_second_round
+from ldpbeam.channels.channel import SymbolChannel
+from ldpbeam.errors import CollectionError, InvalidPayload, Reason
+from ldpbeam.hashing import FAMILIES, HashFamily, optimal_prime, optimal_runs
+from ldpbeam.privacy.guarantee import Guarantee, MemoisedInputs
+from ldpbeam.privacy.loss import SymbolLosses
+from ldpbeam.privacy.randomiser import Randomiser, other_symbols
+from ldpbeam.protocols.contract import LocalProtocol
+from ldpbeam.protocols.counter import Counter
+from ldpbeam.protocols.device import Memo, ProtocolDevice
+from ldpbeam.protocols.history_model import PairModel, for_life, stratum_of, symbol_rows
+from ldpbeam.protocols.law import Event, FrequencyLaw, Kinds, ShownAnswer
+from ldpbeam.protocols.parameters import Parameters
+from ldpbeam.protocols.simulation import FleetAnswers, FleetWords, Simulation, WordPlan, WordSpec
+from ldpbeam.randomness import Randomness
+
+
+class Hashed(NamedTuple):
+    """A local-hash response: which hash function, and the symbol it claims for the value."""
+
+    seed: int
+    symbol: int
+
+
+@dataclass(frozen=True)
+class LocalHashDevice(ProtocolDevice[Hashed]):
+    """A hash function, drawn for life where answers are memoised, and one symbol about the value's hash."""
+
+    ENCODING = "local_hash"
+
+    domain_size: int
+    family: HashFamily
+    instant: SymbolChannel
+    permanent: SymbolChannel | None
+
+    @property
+    def payload_bits(self) -> int:
+        """Seed and symbol."""
+        return self.family.payload_bits
+
+    @property
+    def functions_for_life(self) -> int | None:
+        """Those of the family, where a device keeps one."""
+        return None if self.permanent is None else self.family.functions
+
+    def new_memo(self, randomness: Randomness) -> Memo:
+        """A device draws its hash function once."""
+        return Memo() if self.permanent is None else Memo(self._draw_seed(randomness))
+
+    def _draw_seed(self, randomness: Randomness) -> int:
+        limit = self.family.word_limit
+        return self.family.seed([randomness.word(limit) for _ in range(self.family.SEED_WORDS)])
+
+    def definition(self) -> dict[str, Any]:
+        """The hash family and both rounds."""
+        return {
+            "hash": self.family.definition(),
+            "permanent": None if self.permanent is None else self.permanent.definition(),
+            "instant": self.instant.definition(),
+        }
+
+    def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[Hashed, Memo]:
+        """The device's hash function and one symbol."""
+        if self.permanent is None:
+            seed = self._draw_seed(randomness)
+            hashed = self.family.hash(seed, value)
+            return Hashed(seed, self.instant.draw(hashed, randomness)), memo
+        if memo.seed is None:
+            raise ValueError("a device with a hash function for life needs the memo made by new_memo")
+        hashed = self.family.hash(memo.seed, value)
+        seed = memo.seed
+        drawn = self.permanent.draw(hashed, randomness.permanent(hashed))
+        answer, memo = self._memoised(memo, hashed, drawn)
+        return Hashed(seed, self.instant.draw(answer, randomness)), memo
+
+    def encode(self, response: Hashed) -> bytes:
+        """As the family packs it."""
+        return self.family.encode(*response)
+
+    def decode(self, payload: bytes) -> Hashed:
+        """Seed and symbol."""
+        self._require_length(payload)
+        decoded = self.family.decode(payload)
+        if isinstance(decoded, Reason):
+            raise InvalidPayload(decoded, f"no seed and symbol of the {self.family.NAME} family")
+        return Hashed(*decoded)
+
+
+@dataclass(frozen=True)
+class LocalHashCounter(Counter):
+    """As the hash family counts."""
+
+    family: HashFamily
+
+    @property
+    def counts_length(self) -> int:
+        """Cells of the family's accumulator."""
+        return self.family.counts_length
+
+    @property
+    def signs_length(self) -> int:
+        """Cells that seeds are counted in, where the accumulator does not count them."""
+        return self.family.signs_length
+
+    def check(self, payloads: Bytes) -> Bytes:
+        """Symbols and seeds that do not exist."""
+        return self.family.check(read_only(payloads))
+
+    def add(self, payloads: Bytes, counts: Ints) -> None:
+        """Hash matching, or one increment in the linear family's table."""
+        self.family.add_support(read_only(payloads), counts)
+
+    def add_signs(self, payloads: Bytes, signs: Ints) -> None:
+        """Count the seeds."""
+        self.family.add_signs(payloads, signs)
+
+    def support_counts(self, counts: Ints) -> Ints:
+        """Reports that support each value."""
+        return self.family.support_counts(counts)
+
+    def seed_cells(self, counts: Ints, signs: Ints) -> tuple[Ints, float]:
+        """Seeds, or classes of them."""
+        return self.family.seed_cells(counts, signs), 1.0
+
+    def steps(self, reports: float) -> float:
+        """As the family counts."""
+        return self.family.steps(reports)
+
+
+@dataclass(frozen=True)
+class LocalHashSimulation(Simulation):
+    """Words of a function, and one for each round of each device."""
+
+    device: LocalHashDevice
+
+    @cached_property
+    def word_plan(self) -> WordPlan:
+        """Those of the family's seed, drawn once for life where answers are memoised; one per round."""
+        family, permanent = self.device.family, self.device.permanent
+        seed = WordSpec(family.SEED_WORDS, family.word_limit)
+        once = None if permanent is None else WordSpec(1, permanent.total)
+        return WordPlan(WordSpec(1, self.device.instant.total), once, seed, seed_per_report=once is None)
+
+    def privatize(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
+        """See :class:`Simulation`; the memo key is device·g + hash."""
+        (instant, once, seed, _), family = self.word_plan, self.device.family
+        assert seed is not None  # noqa: S101 - of every plan of these
+        seeds = family.seed_columns(words.seed(seed))
+        hashed = family.hash_many(seeds, values)
+        answers, permanent = hashed, self.device.permanent
+        if permanent is not None and once is not None:
+
+            def draw(rows: Ints) -> Ints:
+                return permanent.draw_many(hashed[rows], words.permanent(once)[rows, 0])
+
+            answers = memo.recall(devices * family.g + hashed, draw)
+        drawn = self.device.instant.draw_many(answers, words.instant(instant)[:, 0])
+        return family.pack(seeds, drawn)
+
+
+@dataclass(frozen=True)
+class HashedLaw(FrequencyLaw[Hashed], ABC):
+    """Randomised response on the hash of the value, given the function.
+
+    Attributes:
+        device: its rounds.
+        symbol: (own, other) over symbols, both rounds composed.
+    """
+
+    device: LocalHashDevice
+    symbol: tuple[Fraction, Fraction]
+
+    @property
+    def domain_size(self) -> int:  # type: ignore[override]
+        """Values."""
+        return self.device.domain_size
+
+    def likelihood(self, response: Hashed, value: int) -> Fraction:
+        """P(symbol | value, seed)."""
+        own, lie = self.symbol
+        return own if self.supports(response, value) else lie
+
+    def supports(self, response: Hashed, value: int) -> bool:
+        """A report supports every value that its function maps to its symbol."""
+        return self.device.family.hash(response.seed, value) == response.symbol
+
+    def responses(self) -> Iterator[Hashed]:
+        """All seeds and symbols, for families with few seeds."""
+        family = self.device.family
+        return (Hashed(s, y) for s in family.seeds() for y in range(family.g))
+
+    def model(self, pair: tuple[int, int]) -> PairModel:
+        """Whether the function separates the values; then the hash of the first, the second, and others."""
+        (v, w), device, family = pair, self.device, self.device.family
+
+        def placed(response: Hashed) -> tuple[int, int]:
+            first, second = family.hash(response.seed, v), family.hash(response.seed, w)
+            if first == second:
+                return 1, 0 if response.symbol == first else 1
+            return 0, 0 if response.symbol == first else 1 if response.symbol == second else 2
+
+        apart, same = ((symbol_rows(device.permanent, n), symbol_rows(device.instant, n)) for n in (2, 1))
+        c = family.collides(v, w)
+        kinds = (
+            stratum_of((0, 1), apart, "separated", 1 - c),
+            stratum_of((0, 0), same, "not separated", c, one_input=True),
+        )
+        drawn = Fraction(1, family.functions)
+        return for_life(PairModel(pair, placed, kinds, lambda response: response.seed, drawn))
+
+    def best_guess(self, reports: int) -> float:
+        """One function for all reports, or one report; else as :meth:`guess_from_functions`."""
+        from ldpbeam.privacy.guess_laws import symbols
+
+        permanent, family = self.device.permanent, self.device.family
+        if permanent is None and reports > 1:
+            return self.guess_from_functions(reports)
+        right = (
+            share * symbols(permanent, self.device.instant, r, reports) for r, share in family.reached.items()
+        )
+        return sum(right) / self.domain_size
+
+    @abstractmethod
+    def guess_from_functions(self, reports: int) -> float:
+        """:meth:`best_guess` of two or more reports, each with a function of its own."""
+
+    def guess_is_exact(self, reports: int) -> bool:
+        """Of a family with few functions, unless a device shows several: what others reach is a bound."""
+        few = self.device.family.classes is not None
+        return few and (reports == 1 or self.device.permanent is not None)
+
+    def equal_responses(self, value: Any) -> Kinds:
+        """The same function, and two outputs of the second round for one answer."""
+        same = self.device.instant.same_twice
+        if self.device.permanent is None:
+            same /= self.device.family.functions
+        return ((1.0, float(same)),)
+
+    def drawn(self) -> Iterator[Event]:
+        """The function, by parts of the family that are equally likely but for one function."""
+        return ((what, _seed_in(there), chance) for what, there, chance in self.device.family.seed_events())
+
+    def shown_answers(self, value: int, most: int) -> Iterator[ShownAnswer]:
+        """The memoised answer to the value's hash, whether it is that hash."""
+        permanent, instant = self.device.permanent, self.device.instant
+        if permanent is None:
+            return
+
+        def hashed(response: Hashed) -> int:
+            return self.device.family.hash(response.seed, value)
+
+        chances = float(permanent.own), float(1 - permanent.own)
+        rates = tuple((float(p), 1 - float(p)) for p in (instant.own, instant.other))
+        yield ShownAnswer(
+            "answers to one hash",
+            chances,
+            rates,
+            memoised=True,
+            symbol=lambda response: int(response.symbol != hashed(response)),
+            input=hashed,
+        )
+
+    def one_epoch(self, *, renamed: bool, alone: bool) -> Randomiser | None:
+        """Of two rounds, among the devices with the same function, which stands in the report."""
+        ratio = self.symbol[0] / self.symbol[1]
+        own, other = self.symbol
+        if alone or self.device.permanent is None:
+            # Of the two values that functions separate most often.
+            return Randomiser(ratio, (1 - self.device.family.least_collision) * (own - other))
+        functions = self._crowds(renamed=renamed)
+        if functions is None:
+            return None
+        return Randomiser(ratio, own - other, functions, other_symbols(self.device.instant))
+
+    def many_epochs(self, *, renamed: bool) -> Randomiser | None:
+        """Given the memoised answer, each report is a fresh second round."""
+        first, instant = self.one_epoch(renamed=renamed, alone=False), self.device.instant
+        if first is None or self.device.permanent is None:
+            return first
+        return replace(first, ratio=instant.ratio, distance=instant.own - instant.other)
+
+    def _crowds(self, *, renamed: bool) -> int | None:
+        """Functions by which devices are told apart; None where no two devices share one."""
+        family = self.device.family
+        return family.classes if renamed else family.functions if family.classes is not None else None
+
+
+def _seed_in(there: Callable[[int], bool]) -> Callable[[Any], bool]:
+    return lambda response: there(response.seed)
+
+
+@dataclass(frozen=True)
+class HashedProtocol(LocalProtocol[Hashed], ABC):
+    """Randomised response on the hash of the value.
+
+    Attributes:
+        domain_size: k.
+        family: the hash family with its g.
+        instant: the round drawn for every report, over g symbols.
+        permanent: the memoised round, over g symbols; None for one-round protocols, whose seed is fresh
+            in every report.
+    """
+
+    domain_size: int
+    family: HashFamily
+    instant: SymbolChannel
+    permanent: SymbolChannel | None = None
+
+    @property
+    def g(self) -> int:
+        """Symbols of a hash."""
+        return self.family.g
+
+    @cached_property
+    def symbol(self) -> tuple[Fraction, Fraction]:
+        """(own, other) over symbols, both rounds composed."""
+        if self.permanent is None:
+            return self.instant.own, self.instant.other
+        return self.permanent.then(self.instant)
+
+    @cached_property
+    def guarantee(self) -> Guarantee:
+        """Composed symbol ratio for the first report; ε∞ per hash value, g of them."""
+        ratio = self.symbol[0] / self.symbol[1]
+        if self.permanent is None:
+            return Guarantee(ratio, MemoisedInputs.NONE)
+        return Guarantee(ratio, MemoisedInputs.SYMBOLS, self.permanent.ratio, self.g)
+
+    @property
+    def losses(self) -> SymbolLosses | None:
+        """Inputs are the hash symbols that the values can reach under one function."""
+        if self.permanent is None:
+            return None
+        return SymbolLosses(min(self.g, self.domain_size), self.permanent, self.instant)
+
+    @property
+    @abstractmethod
+    def relative_error(self) -> float:
+        """The standard error of what is estimated, up to a factor that is the same for every g."""
+
+    @property
+    def not_hidden(self) -> tuple[str, ...]:
+        """A hash function that is kept is in every report."""
+        if self.permanent is None:
+            return super().not_hidden
+        return (self.family.linkability, *super().not_hidden)
+
+    def resolved_parameters(self) -> dict[str, int | float | str]:
+        """The resolved g."""
+        return {"g": self.g}
+
+    @cached_property
+    def device(self) -> LocalHashDevice:
+        """Its family and rounds."""
+        return LocalHashDevice(self.domain_size, self.family, self.instant, self.permanent)
+
+    @cached_property
+    def counter(self) -> LocalHashCounter:
+        """Of the family."""
+        return LocalHashCounter(self.family)
+
+    @cached_property
+    def simulation(self) -> LocalHashSimulation:
+        """Of its device."""
+        return LocalHashSimulation(self.device)
+
+
+def _hash_family(name: str, g: int, domain_size: int) -> HashFamily:
+    if name not in FAMILIES:
+        raise CollectionError(
+            "E-COLLECTION-HASH",
+            f"hash_family {name!r} does not exist",
+            key="hash_family",
+            remedy=f"Use one of: {', '.join(FAMILIES)}.",
+        )
+    return FAMILIES[name](g, domain_size)
+
+
+def optimal_g(
+    domain_size: int,
+    epsilon_first: float,
+    hash_family: str = "affine",
+    epsilon_longitudinal: float | None = None,
+) -> int:
+    """The best g for local hashing whose first report spends ε1: of least V*, or of most information.
+
+    Args:
+        domain_size: k; does not matter to the affine family.
+        epsilon_first: ε1 (ε for one-round protocols).
+        hash_family: ``linear`` searches primes; ``affine`` rounds e^{ε1} + 1 to the nearest integer;
+            ``interval`` takes the g of :func:`ldpbeam.hashing.interval.optimal_runs`.
+        epsilon_longitudinal: ε∞ when the *published* calibration of LOLOHA is used: LOLOHA Eq. (6).
+    """
+    if epsilon_longitudinal is not None:
+        a, b = exp(epsilon_longitudinal), exp(epsilon_first)
+        root = sqrt(a**4 - 14 * a**2 + 12 * a * b * (1 - a * b) + 12 * a**3 * b + 1)
+        return 1 + max(1, _nearest((1 - a**2 + root) / (6 * (a - b))))
+    if hash_family == "linear":
+        return optimal_prime(domain_size, epsilon_first)
+    if hash_family == "interval":
+        return optimal_runs(domain_size, epsilon_first)
+    return min(max(2, _nearest(exp(min(epsilon_first, 12.0)) + 1)), 1 << 16)
+
+
+def _nearest(number: float) -> int:
+    return int(number + 0.5)
+
+
+class HashRounds(NamedTuple):
+    """What the levels of a collection make of a protocol, in the order of its fields."""
+
+    family: HashFamily
+    instant: SymbolChannel
+    permanent: SymbolChannel | None = None
+
+
+def one_round(domain_size: int, parameters: Parameters, g: int | None = None) -> HashRounds:
+    """GRR(ε) over g symbols: as many as the protocol says, or the collection, or the best number."""
+    epsilon = parameters.level("epsilon")
+    g = g or parameters.g or optimal_g(domain_size, epsilon, parameters.hash_family)
+    family = _hash_family(parameters.hash_family, g, domain_size)
+    return HashRounds(family, SymbolChannel.from_epsilon(g, epsilon))
+
+
+def two_rounds(domain_size: int, parameters: Parameters) -> HashRounds:
+    """Permanent GRR(ε∞) over g symbols, second round calibrated to ε1."""
+    longitudinal = parameters.level("epsilon_longitudinal")
+    first = parameters.level("epsilon_first")
+    if first >= longitudinal:
+        # The same complaint whatever g is, before g is derived from the levels.
+        symbol_second_round(SymbolChannel.from_epsilon(2, longitudinal), first, parameters.calibration)
+    name = parameters.hash_family
+    g = parameters.g
+    if g is None:
+        published = parameters.calibration is Calibration.PUBLISHED and name == "affine"
+        g = optimal_g(domain_size, first, name, longitudinal if published else None)
+    family = _hash_family(name, g, domain_size)
+    permanent = SymbolChannel.from_epsilon(g, longitudinal)
+    return HashRounds(family, symbol_second_round(permanent, first, parameters.calibration), permanent)

@@ -1,0 +1,184 @@
+"""Local hashing over a domain that has an order: reports tell of runs of values (``hash_family: interval``).
+
+The channel, the memo, the losses and the calibration are those of :mod:`ldpbeam.protocols.local_hash`. Only
+the counts mean something else: the distribution over the domain, not single values.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from math import sqrt
+from typing import TYPE_CHECKING
+
+from ldpbeam.arrays import Floats, Ints
+from ldpbeam.hashing import IntervalFamily
+from ldpbeam.protocols.contract import DistributionProtocol
+from ldpbeam.protocols.estimator import EVERYONE, DistributionEstimator
+from ldpbeam.protocols.forgery import Forgery
+from ldpbeam.protocols.hashed import Hashed, HashedLaw, HashedProtocol, one_round, two_rounds
+from ldpbeam.protocols.parameters import Parameters
+from ldpbeam.support import SupportProbabilities
+
+if TYPE_CHECKING:
+    from ldpbeam.estimates import Estimates
+    from ldpbeam.estimation.distribution import WalkPosterior
+
+
+@dataclass(frozen=True)
+class IntervalEstimator(DistributionEstimator):
+    """From reports by function and run to the distribution.
+
+    Attributes:
+        family: of the functions; ``family.cells(counts)`` are the reports, ``family.bounds()`` the runs.
+        symbol: (own, other) over runs, both rounds composed.
+        memoised: likewise of the permanent round alone; None where devices keep nothing for life.
+    """
+
+    family: IntervalFamily
+    symbol: tuple[Fraction, Fraction]
+    memoised: tuple[Fraction, Fraction] | None
+
+    @property
+    def size(self) -> int:  # type: ignore[override]
+        """Values."""
+        return self.family.domain_size
+
+    def estimate(
+        self, counts: Ints, reports: int, ties: Floats | None = None, share: Fraction = EVERYONE
+    ) -> Estimates:
+        """The distribution; single values have no estimate."""
+        return self.estimate_with(counts, reports, share, ())
+
+    def estimate_with(self, counts: Ints, reports: int, share: Fraction, atoms: tuple[int, ...]) -> Estimates:
+        """See :meth:`DistributionEstimator.estimate_with`."""
+        import numpy as np
+
+        from ldpbeam.estimates import Estimates
+
+        n = np.full(self.size, reports, np.int64)
+        nothing = np.full((6, self.size), np.nan)
+        found = self.posterior(atoms).estimate(counts, float(share))
+        return Estimates(n, self.family.support_counts(counts), nothing, found)
+
+    def posterior(self, atoms: tuple[int, ...] = ()) -> WalkPosterior:
+        """What makes a distribution of counts, and says before any how far off it will be.
+
+        Args:
+            atoms: values that many devices may share.
+        """
+        own, other = self.symbol
+        return _posterior(self.family, float(own), float(other), atoms)
+
+    def consistent(self, method: str, estimates: Estimates) -> Floats:
+        """The shares of single values in the distribution, which no method needs to change."""
+        assert estimates.distribution is not None  # noqa: S101 - there are reports
+        return estimates.distribution.frequency
+
+
+@lru_cache(maxsize=8)
+def _posterior(family: IntervalFamily, own: float, other: float, atoms: tuple[int, ...]) -> WalkPosterior:
+    """Held, since what does not depend on counts takes longer than all that does."""
+    from ldpbeam.estimation.distribution import WalkPosterior
+    from ldpbeam.estimation.runs import Runs
+
+    return WalkPosterior(Runs(family.bounds(), own, other), atoms)
+
+
+@dataclass(frozen=True)
+class IntervalHashLaw(HashedLaw):
+    """Of functions that tell distant values apart more often than near ones."""
+
+    def guess_from_functions(self, reports: int) -> float:
+        """The mean largest posterior of a value over 4,096 simulated devices, always the same ones.
+
+        Their values are spread evenly over the domain. The standard error is at most 1/128.
+        """
+        from ldpbeam.privacy.guess_laws import from_cuts
+
+        family, (own, other) = self.device.family, self.symbol
+        assert isinstance(family, IntervalFamily)  # noqa: S101 - of every such device
+        return from_cuts(family.bounds(), float(own), float(other), reports)
+
+
+@dataclass(frozen=True)
+class IntervalHash(HashedProtocol, DistributionProtocol[Hashed], ABC):
+    """Functions that cut the domain into runs."""
+
+    family: IntervalFamily
+
+    @cached_property
+    def estimator(self) -> IntervalEstimator:
+        """Of the family and the rounds."""
+        permanent = self.permanent
+        memoised = None if permanent is None else (permanent.own, permanent.other)
+        return IntervalEstimator(self.family, self.symbol, memoised)
+
+    @property
+    def forgery(self) -> Forgery:
+        """Of a run, and of the numbers of all runs.
+
+        A device with the last value answers g − 1 with probability own, and each other number with ``other``:
+        Σ of y·P(y) is (g − 1)·(own + other·(g − 2)/2). With the first value it is (g − 1)·other·g/2.
+        """
+        own, other = self.symbol
+        last, first = own + other * Fraction(self.g - 2, 2), other * Fraction(self.g, 2)
+        return Forgery(ends=SupportProbabilities(own, other), run_ends=SupportProbabilities(last, first))
+
+    @property
+    def relative_error(self) -> float:
+        """By the information of a report, which is about the square of the distance that it can tell."""
+        own, other = map(float, self.symbol)
+        return 1 / sqrt(self.family.information(own, other))
+
+    @cached_property
+    def law(self) -> IntervalHashLaw:
+        """Of its device."""
+        return IntervalHashLaw(self.device, self.symbol)
+
+
+class IntervalBLH(IntervalHash):
+    """:class:`ldpbeam.protocols.local_hash.BLH` over two runs."""
+
+    ID = 4
+    NAME = "blh"
+    PARAMETERS = ("epsilon",)
+    OPTIONAL = ("hash_family",)
+    SOURCE = "made for this library: docs/maths.md section 3"
+
+    @classmethod
+    def from_parameters(cls, domain_size: int, parameters: Parameters) -> IntervalBLH:
+        """GRR(ε) over two runs."""
+        return cls(domain_size, *one_round(domain_size, parameters, 2))  # type: ignore[arg-type]
+
+
+class IntervalOLH(IntervalHash):
+    """:class:`ldpbeam.protocols.local_hash.OLH` over runs."""
+
+    ID = 5
+    NAME = "olh"
+    PARAMETERS = ("epsilon",)
+    OPTIONAL = ("hash_family", "g")
+    SOURCE = "made for this library: docs/maths.md section 3"
+
+    @classmethod
+    def from_parameters(cls, domain_size: int, parameters: Parameters) -> IntervalOLH:
+        """GRR(ε) over g runs."""
+        return cls(domain_size, *one_round(domain_size, parameters))  # type: ignore[arg-type]
+
+
+class IntervalLOLOHA(IntervalHash):
+    """:class:`ldpbeam.protocols.local_hash.LOLOHA` over runs."""
+
+    ID = 11
+    NAME = "loloha"
+    PARAMETERS = ("epsilon_longitudinal", "epsilon_first")
+    OPTIONAL = ("g", "calibration", "hash_family")
+    SOURCE = "made for this library: docs/maths.md section 3"
+
+    @classmethod
+    def from_parameters(cls, domain_size: int, parameters: Parameters) -> IntervalLOLOHA:
+        """Permanent GRR(ε∞) over g runs, second round calibrated to ε1."""
+        return cls(domain_size, *two_rounds(domain_size, parameters))  # type: ignore[arg-type]

@@ -1,0 +1,139 @@
+"""The mean and quantiles of an ordered domain, epoch by epoch: a table beside that of the values.
+
+Only protocols whose result is a distribution have them: these follow from an epoch's counts, which the rows of
+the values do not have. For other protocols `ldpbeam export --mean` and `--quantile` add up the raw estimates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.domain import Domain
+from ldpbeam.estimation.distribution import Distribution
+from ldpbeam.histogram import AttributeHistogram, EpochHistogram
+from ldpbeam.protocols.estimator import Result
+
+SHARES = (0.25, 0.5, 0.75, 0.9)
+"""Of the devices, at or below the quantiles."""
+
+DESCRIPTIONS = {
+    "statistic": "`mean` or `quantile`",
+    "share": "of a quantile, the share of the devices at or below it; null for a mean",
+    "estimate": "the mean, or the quantile, in the units of the domain; of buckets the mean takes the "
+    "middles, and a quantile lies as far in its bucket as the share does; null where values are labels",
+    "std_error": "of a mean, for the fleet that reported; null for a quantile, whose limits need not be even",
+    "ci_low": "lower end of the 95 % interval; of a quantile the lower edge of `label_low`",
+    "ci_high": "its upper end; of a quantile in buckets the upper edge of `label_high`",
+    "label": "of a quantile, the value that it is, as people read it; null for a mean",
+    "label_low": "of a quantile, the least value that a 95 % test does not reject",
+    "label_high": "the largest such value",
+}
+"""What the columns mean that the table of estimates lacks, or has for something else."""
+
+
+def has_summaries(collection: Collection) -> bool:
+    """Whether epochs of the collection have a mean and quantiles of their own."""
+    return collection.protocol.estimator.result is Result.DISTRIBUTION
+
+
+def summaries_schema() -> Any:
+    """The Arrow schema of summaries, the same for all collections."""
+    import pyarrow as pa
+
+    return pa.schema(
+        [
+            pa.field("collection", pa.string(), nullable=False),
+            pa.field("version", pa.int64(), nullable=False),
+            pa.field("digest", pa.string(), nullable=False),
+            pa.field("epoch", pa.int64(), nullable=False),
+            pa.field("epoch_start", pa.timestamp("us", "UTC"), nullable=False),
+            pa.field("epoch_end", pa.timestamp("us", "UTC"), nullable=False),
+            pa.field("revision", pa.int32(), nullable=False),
+            pa.field("attribute", pa.string(), nullable=False),
+            pa.field("n", pa.int64(), nullable=False),
+            pa.field("statistic", pa.string(), nullable=False),
+            pa.field("share", pa.float64()),
+            pa.field("estimate", pa.float64()),
+            pa.field("std_error", pa.float64()),
+            pa.field("ci_low", pa.float64()),
+            pa.field("ci_high", pa.float64()),
+            pa.field("label", pa.string()),
+            pa.field("label_low", pa.string()),
+            pa.field("label_high", pa.string()),
+            pa.field("pane", pa.string(), nullable=False),
+            pa.field("status", pa.string(), nullable=False),
+        ]
+    )
+
+
+def summary_table(collection: Collection, histogram: EpochHistogram) -> Any:
+    """Of one epoch: for each attribute a row with its mean and one with each quantile.
+
+    Args:
+        collection: one that :func:`has_summaries`.
+        histogram: of it; without attributes there are no rows.
+    """
+    import pyarrow as pa
+
+    schema, epochs, epoch = summaries_schema(), collection.epochs, histogram.epoch
+    same = {
+        "collection": collection.name,
+        "version": collection.version,
+        "digest": collection.digest_hex,
+        "epoch": epoch,
+        "epoch_start": epochs.start(epoch) * 1_000_000,
+        "epoch_end": epochs.end(epoch) * 1_000_000,
+        "revision": histogram.revision,
+        "pane": histogram.pane,
+    }
+    rows = []
+    for (name, domain), one in zip(collection.histograms, histogram.attributes, strict=False):
+        of = {**same, "attribute": name, "n": one.reports, "status": one.status}
+        rows += [{**of, **statistic} for statistic in _statistics(domain, one)]
+    return pa.Table.from_pylist(rows, schema)
+
+
+def _statistics(domain: Domain, one: AttributeHistogram) -> Iterator[dict[str, Any]]:
+    """The columns of each row that are its own; those that are not known are left out."""
+    found = one.estimates.distribution if one.estimates is not None else None
+    yield {"statistic": "mean", **(_mean(domain, found) if found else {})}
+    for share in SHARES:
+        quantile = _quantile(domain, found, share) if found else {}
+        yield {"statistic": "quantile", "share": share, **quantile}
+
+
+def _mean(domain: Domain, found: Distribution) -> dict[str, float]:
+    if domain.labels is not None:
+        return {}
+    length = 1.0 if _is_number(domain) else 1 / float(domain.scale)
+    middle = 0.0 if _is_number(domain) else 0.5
+    low, high = found.mean_limits()
+    return {
+        "estimate": (found.mean + middle) * length,
+        "std_error": found.mean_std_error * length,
+        "ci_low": (low + middle) * length,
+        "ci_high": (high + middle) * length,
+    }
+
+
+def _quantile(domain: Domain, found: Distribution, share: float) -> dict[str, Any]:
+    place, low, high = found.quantile(share)
+    named = {
+        name: domain.label(at) for name, at in (("label", place), ("label_low", low), ("label_high", high))
+    }
+    if domain.labels is not None:
+        return named
+    if _is_number(domain):
+        return {"estimate": float(place), "ci_low": float(low), "ci_high": float(high), **named}
+    length = 1 / float(domain.scale)
+    below = float(found.cumulative[place - 1]) if place else 0.0
+    inside = (share - below) / (float(found.cumulative[place]) - below)
+    ends = {"estimate": place + inside, "ci_low": low, "ci_high": high + 1}
+    return {**{name: at * length for name, at in ends.items()}, **named}
+
+
+def _is_number(domain: Domain) -> bool:
+    """Whether the place of a value is the number that it stands for."""
+    return domain.maximum is None or domain.whole
