@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from ldpbeam.errors import UsageError
 if TYPE_CHECKING:
     from ldpbeam.collection.domain import Domain
     from ldpbeam.over_time.covariance import DrawnAnew
-    from ldpbeam.planning.needs import Needs
+    from ldpbeam.planning.needs import Needs, Ordered
     from ldpbeam.planning.plan import Plan, Row
 
 
@@ -76,6 +76,12 @@ class _ErrorOption(click.ParamType[tuple[float, bool]]):
     help="The values: a collection (.yaml; of a mean it asks for a mean), or a text with a label per line.",
 )
 @click.option(
+    "--ordered",
+    is_flag=True,
+    help="The values are in an order, and their distribution is asked for: cumulative shares, with "
+    "--target-quantile-error a quantile, with --target-mean-error the mean.",
+)
+@click.option(
     "--population",
     metavar="SPEC",
     help="Who is asked, as simulate takes it: csv:FILE:COLUMN …; with --values or --mean also zipf:1.1, syn.",
@@ -120,6 +126,21 @@ class _ErrorOption(click.ParamType[tuple[float, bool]]):
     help="Half-width of the 95 % interval of an epoch: percentage points; of a mean units of the counter, "
     "or per cent of its range where it ends in %.",
 )
+@click.option(
+    "--target-quantile-error",
+    "target_quantile",
+    type=_ErrorOption(),
+    metavar="ERROR",
+    help="Half-width of the 95 % interval of a quantile of values in an order: units of the values, or per "
+    "cent of their range where it ends in %.",
+)
+@click.option(
+    "--target-mean-error",
+    "target_mean",
+    type=_ErrorOption(),
+    metavar="ERROR",
+    help="The same of the mean of values in an order.",
+)
 @click.option("--bits", type=click.IntRange(1), help="The most bits that a report may have.")
 @click.option("--rows", type=click.IntRange(1), default=12, show_default=True, help="Rows of the table.")
 @click.option("--columns", is_flag=True, help="Say what the table's columns are.")
@@ -152,6 +173,11 @@ def plan(**asked: Any) -> None:
     \b
       ldpbeam plan --mean 86400 --devices 2000000 --epochs 30 --target-error 60 --lifetime-epsilon 2
 
+    "The median of minutes per day, of 360, within 10 minutes" is
+
+    \b
+      ldpbeam plan --values 360 --ordered --target-quantile-error 10 --devices 100000 --epochs 30
+
     ldpbeam docs planning says how to read the answer.
     """
     plan_collection(PlanOptions(**asked))
@@ -169,6 +195,7 @@ class PlanOptions:
     values: int | None
     maximum: int | None  # of a counter whose mean is asked for
     domain: Path | None
+    ordered: bool
     population: str | None
     devices: int | None
     epochs: int
@@ -179,6 +206,8 @@ class PlanOptions:
     cap_of: str  # "changes" or "inputs"
     lifetime: float | None
     target: tuple[float, bool] | None  # a number, and whether it ended in %
+    target_quantile: tuple[float, bool] | None
+    target_mean: tuple[float, bool] | None
     bits: int | None
     rows: int
     columns: bool
@@ -215,6 +244,8 @@ def plan_collection(given: PlanOptions) -> None:
     from ldpbeam.planning.plan import make_plan
 
     who = _who(given)
+    if given.ordered and not who.domain.has_order:
+        who = replace(who, domain=replace(who.domain, ordered=True))
     devices = given.devices or who.devices
     if devices is None:
         raise _incomplete("how many devices report is not known", "Add --devices N.")
@@ -242,7 +273,7 @@ def plan_collection(given: PlanOptions) -> None:
 
 
 def _needs(given: PlanOptions, who: _Who, devices: int) -> Needs:
-    from ldpbeam.planning.needs import FrequencyNeeds, MeanNeeds
+    from ldpbeam.planning.needs import FrequencyNeeds, MeanNeeds, OrderedNeeds
 
     rate = who.drawn_anew if given.drawn_anew is None else given.drawn_anew
     inputs_cap = given.cap if given.cap_of == "inputs" else None
@@ -250,17 +281,76 @@ def _needs(given: PlanOptions, who: _Who, devices: int) -> Needs:
         one for one in (given.lifetime, given.cap if given.cap_of == "changes" else None) if one is not None
     ]
     lifetime = min(whatever, default=None)
-    limits = (rate, given.longitudinal, given.first, inputs_cap, lifetime, _target(given, who))
-    asked_for = (who.domain.size, devices, given.epochs, *limits, given.bits)
-    return MeanNeeds(*asked_for) if who.mean else FrequencyNeeds(*asked_for, who.frequencies)
+    limits = (rate, given.longitudinal, given.first, inputs_cap, lifetime)
+    asked_for = (who.domain.size, devices, given.epochs, *limits)
+    ordered = _ordered(given, who)
+    if ordered is not None:
+        return OrderedNeeds(
+            *asked_for, _target(*ordered, who), given.bits, ordered[0], _length_of(who.domain)
+        )
+    target = _target(None, given.target, who)
+    if who.mean:
+        return MeanNeeds(*asked_for, target, given.bits)
+    return FrequencyNeeds(*asked_for, target, given.bits, who.frequencies)
 
 
-def _target(given: PlanOptions, who: _Who) -> float | None:
-    """The error that is wanted, in the unit of the needs: a frequency, or units of the counter."""
-    if given.target is None:
+def _ordered(given: PlanOptions, who: _Who) -> tuple[Ordered, tuple[float, bool] | None] | None:
+    """What is asked of values in an order, with its target; None where single values or a mean are planned.
+
+    Raises:
+        UsageError: several targets, or values in no order, or with labels where a unit is needed.
+    """
+    from ldpbeam.planning.needs import Ordered
+
+    targets = {
+        "--target-error": (Ordered.SHARE, given.target),
+        "--target-quantile-error": (Ordered.QUANTILE, given.target_quantile),
+        "--target-mean-error": (Ordered.MEAN, given.target_mean),
+    }
+    named = [option for option, (_, target) in targets.items() if target is not None]
+    if len(named) > 1:
+        raise _incomplete(f"{' and '.join(named)} ask for different things", "Plan for one at a time.")
+    of_order = bool(named) and named[0] != "--target-error"
+    if not given.ordered and not of_order:
         return None
-    number, percent = given.target
-    if not who.mean:
+    option = named[0] if of_order else "--ordered"
+    if who.mean:
+        raise _incomplete(
+            f"{option} is for the distribution of values, and a collection of a mean is planned",
+            "Give --values N or --domain FILE in the place of --mean, or leave the option out.",
+        )
+    if not given.ordered and not who.domain.has_order:
+        raise _incomplete(
+            f"{option} needs values in an order, and nothing says that these are",
+            "Add --ordered, or write ordered: true into the domain of the file.",
+        )
+    asked, target = targets[named[0]] if named else (Ordered.SHARE, None)
+    if asked is not Ordered.SHARE and who.domain.labels is not None and not (target or (0, False))[1]:
+        raise _incomplete(
+            f"the values are labels, which have no unit that {option} could be in",
+            f"Write the error in per cent of their number, as {option} 2%.",
+        )
+    if asked is Ordered.MEAN and who.domain.labels is not None:
+        raise _incomplete(
+            "labels are names, also where they look like numbers, so they have no mean",
+            "Plan for --target-quantile-error in per cent, or for a range of numbers.",
+        )
+    return asked, target
+
+
+def _length_of(domain: Domain) -> float:
+    """Of the domain, in the unit of its values."""
+    return float(domain.size) if domain.maximum is None or domain.whole else domain.maximum
+
+
+def _target(asked: Ordered | None, target: tuple[float, bool] | None, who: _Who) -> float | None:
+    """The error that is wanted, in the unit of the needs: a share, or units of the values."""
+    from ldpbeam.planning.needs import Ordered
+
+    if target is None:
+        return None
+    number, percent = target
+    if asked is Ordered.SHARE or (asked is None and not who.mean):
         if percent:
             raise _incomplete(
                 "the target error of frequencies is in percentage points, and per cent of a frequency is not "
@@ -268,7 +358,8 @@ def _target(given: PlanOptions, who: _Who) -> float | None:
                 f"Write --target-error {number:g}.",
             )
         return number / 100
-    return number / 100 * (who.domain.size - 1) if percent else number
+    length = float(who.domain.size - 1) if who.mean else _length_of(who.domain)
+    return number / 100 * length if percent else number
 
 
 def _chosen(made: Plan, number: int | None) -> Row | None:
@@ -309,7 +400,7 @@ _LIMITS = (
 
 
 def _document(made: Plan) -> dict[str, object]:
-    from ldpbeam.planning.needs import FrequencyNeeds, MeanNeeds
+    from ldpbeam.planning.needs import FrequencyNeeds, MeanNeeds, OrderedNeeds
     from ldpbeam.planning.plan import devices_needed, epochs_possible
     from ldpbeam.planning.sentences import recommendation
 
@@ -319,6 +410,7 @@ def _document(made: Plan) -> dict[str, object]:
     return {
         "schema": "ldpbeam.plan/1",
         **({"result": needs.RESULT.value} if isinstance(needs, MeanNeeds) else {}),
+        **({"asked": needs.asked.value, "length": needs.length} if isinstance(needs, OrderedNeeds) else {}),
         "needs": about
         | {name: getattr(needs, name) for name in _LIMITS}
         | {"drawn_anew": needs.drawn_anew and [needs.drawn_anew.least, needs.drawn_anew.most]},

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import duration, instant, parse_duration
-from ldpbeam.planning.needs import Needs
+from ldpbeam.planning.needs import Needs, OrderedNeeds
 from ldpbeam.planning.plan import Row, least_reports
 from ldpbeam.protocols.estimator import Result
 from ldpbeam.protocols.parameters import PARAMETER_KEYS
@@ -16,6 +16,7 @@ _WHY = {
     Result.FREQUENCIES: "Of fewer reports the estimates would be further from the truth than 1/k for every "
     "value.",
     Result.MEAN: "Of fewer reports the interval could be wider than the whole range.",
+    Result.DISTRIBUTION: "Of fewer reports the interval would be wider than the whole range.",
 }
 """Why a collection needs so many reports."""
 
@@ -67,7 +68,7 @@ def collection_text(row: Row, needs: Needs, particulars: Particulars) -> str:
     lines += [
         "# Devices send a report at once (spread=0), and again when they next run where that failed.",
         f"allowed_lateness: {duration(late)}",
-        f"# {_WHY[needs.RESULT]}",
+        f"# {_WHY[Result.DISTRIBUTION if isinstance(needs, OrderedNeeds) else needs.RESULT]}",
         f"min_reports: {least_reports(row, needs)}",
     ]
     return "\n".join(lines) + "\n"
@@ -76,9 +77,16 @@ def collection_text(row: Row, needs: Needs, particulars: Particulars) -> str:
 def _domain(domain: Domain, *, mean: bool) -> str:
     if domain.whole and mean:
         return f"{{range: {{max: {domain.size - 1}}}}}"
-    if domain.labels is None:
-        return f"{{size: {domain.size}}}"
-    # A JSON string is a YAML one; keys such as yes and 1.0 stay texts.
-    labels = ", ".join(json.dumps(label, ensure_ascii=True) for label in domain.labels)
-    other = "" if domain.other is None else f", other: {json.dumps(domain.labels[domain.other])}"
-    return f"{{labels: [{labels}]{other}}}"
+    keys = [f"size: {domain.size}"]
+    if domain.maximum is not None:
+        end = int(domain.maximum) if domain.maximum.is_integer() else domain.maximum
+        keys = [f"range: {{max: {end}, buckets: {domain.size}}}"]
+    elif domain.labels is not None:
+        # A JSON string is a YAML one; keys such as yes and 1.0 stay texts.
+        labels = ", ".join(json.dumps(label, ensure_ascii=True) for label in domain.labels)
+        keys = [f"labels: [{labels}]"]
+        if domain.other is not None:
+            keys.append(f"other: {json.dumps(domain.labels[domain.other])}")
+    if domain.ordered:
+        keys.append("ordered: true")
+    return f"{{{', '.join(keys)}}}"

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-from ldpbeam.planning.needs import FrequencyNeeds, MeanNeeds, Needs
+from ldpbeam.planning.needs import FrequencyNeeds, MeanNeeds, Needs, OrderedNeeds
+from ldpbeam.planning.ordered_errors import ordered_error
 from ldpbeam.planning.repeats import Repeats
 from ldpbeam.planning.settings import Setting
 from ldpbeam.planning.spread import WIDE, Spread, Widths, mean_error
@@ -25,12 +26,12 @@ class Figures:
     """What is known of a setting.
 
     Errors are in the unit of the needs: of frequencies a share of 1 (0.01 is one percentage point), of a mean
-    the units of its counter. Losses are ε.
+    the units of its counter, of values in an order either. Losses are ε.
 
     Attributes:
         std_error: of one epoch. Of frequencies the root mean square over all values, which does not depend on
             their frequencies, except for what drawing the devices adds, taken at its most. Of a mean the
-            largest over all populations.
+            largest over all populations. Of values in an order that of equally frequent ones.
         half_width: of the 95 % interval of one epoch, for the value whose interval is widest.
         least_change: smallest change of that value from one epoch to the next that differs from none in 95
             of 100 cases.
@@ -40,14 +41,14 @@ class Figures:
             value, or the range of a mean. From 1 on an epoch is not worth collecting.
         bits: payload of a report.
         promise: what all reports of a device tell.
-        fake_device: what one forged report moves an estimate by, at most.
+        fake_device: what one forged report moves an estimate by, at most; of values in an order None.
         widest_frequency: of frequencies, that of the value with the widest interval.
         even_half_width: of frequencies, half-width for a value of frequency 1/k.
         rare_error: of frequencies, standard error of a value that nobody holds.
         least_frequency: of frequencies, the smallest that differs from zero in 95 of 100 epochs.
-        server_steps: of frequencies, additions or comparisons that counting an epoch takes.
+        server_steps: of frequencies and distributions, additions or comparisons that counting an epoch takes.
         sharing: devices that have the same hash function; None where a function is not kept for life.
-        of_range: of a mean, ``half_width`` over the end of its range.
+        of_range: of a mean or a quantile, ``half_width`` over the length of the range.
     """
 
     std_error: float
@@ -58,7 +59,7 @@ class Figures:
     against_nothing: float
     bits: int
     promise: Promise
-    fake_device: float
+    fake_device: float | None
     widest_frequency: float | None = None
     even_half_width: float | None = None
     rare_error: float | None = None
@@ -84,7 +85,7 @@ def figures(setting: Setting, needs: Needs) -> Figures:
     """All figures of one setting.
 
     Raises:
-        TypeError: the needs are neither for frequencies nor for a mean.
+        TypeError: the needs are of no kind that there is.
     """
     protocol, devices = setting.protocol, needs.devices
     own: dict[str, Any]
@@ -108,8 +109,17 @@ def figures(setting: Setting, needs: Needs) -> Figures:
         half_width, unit = WIDE * error, float(needs.maximum)
         repeats = Repeats.of_mean(setting, needs, error**2 * devices * float(setting.share))
         nothing, own = unit / (2 * WIDE), {"of_range": half_width / unit}
+    elif isinstance(needs, OrderedNeeds):
+        error = typical = ordered_error(protocol, needs, devices, setting.share)
+        half_width, unit = WIDE * error, needs.whole
+        repeats, nothing = Repeats.of_ordered(setting, needs), unit / (2 * WIDE)
+        own = {
+            "of_range": half_width / unit,
+            "server_steps": protocol.counter.steps(devices * float(setting.share)),
+            "sharing": _sharing(setting, needs),
+        }
     else:
-        raise TypeError(f"{type(needs).__name__} is neither for frequencies nor for a mean")
+        raise TypeError(f"{type(needs).__name__} is of no kind that has figures")
 
     def mean(epochs: int) -> float:
         """Half-width of a mean over epochs; over one epoch it is that of the epoch."""
@@ -127,7 +137,10 @@ def figures(setting: Setting, needs: Needs) -> Figures:
         promise=Promise.of_protocol(
             protocol, setting.reports, setting.epochs if setting.participates else None
         ),
-        fake_device=leverage(protocol, setting.share).one_value * unit / devices,
+        # What a forged report does to a sum of frequencies, or to a distribution, is not worked out.
+        fake_device=None
+        if isinstance(needs, OrderedNeeds)
+        else leverage(protocol, setting.share).one_value * unit / devices,
         **own,
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from enum import Enum
 from functools import cached_property, lru_cache
 from math import sqrt
 from typing import ClassVar, Self
@@ -153,6 +154,47 @@ class MeanNeeds(Needs):
         return (
             f"the target error of a mean is in the units of the counter and must lie between 0 and "
             f"{self.maximum:,}, the end of its range (or 0% and 100% of that)"
+        )
+
+
+class Ordered(Enum):
+    """What is asked of the distribution of values in an order."""
+
+    SHARE = "cumulative share"
+    """The share of the devices at or below a value."""
+    QUANTILE = "quantile"
+    """The value at or below which a share of the devices lies."""
+    MEAN = "mean"
+    """The mean of the values."""
+
+
+@dataclass(frozen=True)
+class OrderedNeeds(Needs):
+    """The distribution of values in an order.
+
+    Attributes:
+        asked: what the error is of.
+        length: of the domain in the unit of its values: k, or the end of a range; a quantile and a mean have
+            this unit.
+    """
+
+    RESULT = Result.FREQUENCIES
+
+    asked: Ordered = Ordered.SHARE
+    length: float = 1.0
+
+    @property
+    def whole(self) -> float:
+        """1 of a share, else the length of the domain."""
+        return 1.0 if self.asked is Ordered.SHARE else self.length
+
+    @property
+    def _target_range(self) -> str:
+        if self.asked is Ordered.SHARE:
+            return super()._target_range
+        return (
+            f"the target error of a {self.asked.value} is in the units of the values and must lie between 0 "
+            f"and {self.length:,g}, the length of the domain (or 0% and 100% of that)"
         )
 
 

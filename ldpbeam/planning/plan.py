@@ -10,7 +10,8 @@ from math import ceil, inf
 from typing import Any
 
 from ldpbeam.planning.figures import Figures, figures
-from ldpbeam.planning.needs import FREE_LEVELS, USUAL_LEVEL, FrequencyNeeds, Needs
+from ldpbeam.planning.needs import FREE_LEVELS, USUAL_LEVEL, FrequencyNeeds, Needs, OrderedNeeds
+from ldpbeam.planning.ordered_errors import ordered_error
 from ldpbeam.planning.quantity import quantity
 from ldpbeam.planning.settings import Setting, settings
 from ldpbeam.planning.shuffler import Shuffled
@@ -261,6 +262,8 @@ def _half_width(row: Row, needs: Needs, devices: int, epochs: int) -> float:
     if isinstance(needs, FrequencyNeeds):
         assert isinstance(setting.protocol, FrequencyProtocol)  # noqa: S101 - the needs are for frequencies
         return Widths.of(setting.protocol.estimator.support.among(share), devices, needs.shares).half_width
+    if isinstance(needs, OrderedNeeds):
+        return WIDE * ordered_error(setting.protocol, needs, devices, share)
     return WIDE * mean_error(PartEstimator(setting.protocol, present=share), devices)
 
 

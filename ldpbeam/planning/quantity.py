@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from ldpbeam.planning.error_sentences import points
-from ldpbeam.planning.needs import FrequencyNeeds, MeanNeeds, Needs
+from ldpbeam.planning.needs import FrequencyNeeds, MeanNeeds, Needs, Ordered, OrderedNeeds
 
 
 class Quantity(ABC):
@@ -44,7 +44,7 @@ class Frequencies(Quantity):
     unit = "points"
     scale = 100.0
 
-    def __init__(self, needs: FrequencyNeeds) -> None:
+    def __init__(self, needs: FrequencyNeeds | OrderedNeeds) -> None:
         self.values = needs.values
 
     @property
@@ -66,19 +66,13 @@ class Frequencies(Quantity):
         return {"1/k": 1 / self.values}
 
 
-class MeanQuantity(Quantity):
-    """Of a counter 0 .. m."""
+class Place(Quantity, ABC):
+    """A place in a range of numbers."""
 
-    unit = "units of the counter"
     scale = 1.0
 
-    def __init__(self, needs: MeanNeeds) -> None:
-        self.maximum = needs.maximum
-
-    @property
-    def subject(self) -> str:
-        """The range."""
-        return f"the mean of 0 .. {self.maximum:,}"
+    def __init__(self, length: float) -> None:
+        self.length = length
 
     def number(self, error: float) -> str:
         """Three digits, and all of those before the point."""
@@ -90,12 +84,55 @@ class MeanQuantity(Quantity):
 
     def part(self, error: float) -> str:
         """In per cent of the range."""
-        return points(error / self.maximum)
+        return points(error / self.length)
 
     @property
     def levels(self) -> dict[str, float]:
         """An interval that holds the whole range."""
-        return {"half of the range": self.maximum / 2}
+        return {"half of the range": self.length / 2}
+
+
+class MeanQuantity(Place):
+    """Of a counter 0 .. m."""
+
+    unit = "units of the counter"
+
+    def __init__(self, needs: MeanNeeds) -> None:
+        super().__init__(needs.maximum)
+
+    @property
+    def subject(self) -> str:
+        """The range."""
+        return f"the mean of 0 .. {self.length:,.0f}"
+
+
+class OrderedPlace(Place):
+    """A quantile or a mean of values in an order."""
+
+    unit = "units of the values"
+
+    def __init__(self, needs: OrderedNeeds) -> None:
+        super().__init__(needs.length)
+        self.values, self.asked = needs.values, needs.asked
+
+    @property
+    def subject(self) -> str:
+        """How many values, and what of them."""
+        return f"the {self.asked.value} of {self.values:,} values in order"
+
+
+class CumulativeShare(Frequencies):
+    """Of values in an order."""
+
+    @property
+    def subject(self) -> str:
+        """How many values, and what of them."""
+        return f"cumulative shares of {self.values:,} values in order"
+
+    @property
+    def levels(self) -> dict[str, float]:
+        """An interval that holds every share."""
+        return {"half of all": 0.5}
 
 
 def quantity(needs: Needs) -> Quantity:
@@ -108,4 +145,6 @@ def quantity(needs: Needs) -> Quantity:
         return Frequencies(needs)
     if isinstance(needs, MeanNeeds):
         return MeanQuantity(needs)
-    raise TypeError(f"{type(needs).__name__} is neither for frequencies nor for a mean")
+    if isinstance(needs, OrderedNeeds):
+        return CumulativeShare(needs) if needs.asked is Ordered.SHARE else OrderedPlace(needs)
+    raise TypeError(f"{type(needs).__name__} is for no quantity that there is")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from math import sqrt
 from typing import Self
 
@@ -11,10 +12,12 @@ import numpy as np
 from ldpbeam.arrays import Floats
 from ldpbeam.estimates import variance
 from ldpbeam.over_time.covariance import DrawnAnew, MemoErrors, memo_errors, slotted_errors
-from ldpbeam.planning.needs import FrequencyNeeds, MeanNeeds
+from ldpbeam.planning.needs import FrequencyNeeds, MeanNeeds, OrderedNeeds
+from ldpbeam.planning.ordered_errors import errors_of_sum, even, lasting_part
 from ldpbeam.planning.settings import Setting
 from ldpbeam.planning.spread import BEYOND, WIDE
 from ldpbeam.protocols import FrequencyProtocol
+from ldpbeam.protocols.interval_hash import IntervalHash
 from ldpbeam.protocols.part_estimator import PartEstimator
 
 
@@ -65,6 +68,27 @@ class Repeats:
         """
         middle = np.array([needs.maximum / 2])
         return cls._of(_errors(setting), middle, whole, middle, needs.drawn_anew, 0)
+
+    @classmethod
+    def of_ordered(cls, setting: Setting, needs: OrderedNeeds) -> Self:
+        """Of a sum of frequencies, or of a distribution from runs, where all values are equally frequent.
+
+        Of runs nothing is known but the part that repeats where nobody changes: no covariance is farther
+        from 0 (Cauchy and Schwarz).
+        """
+        protocol = setting.protocol
+        if isinstance(protocol, IntervalHash):
+            again = Fraction(setting.reports - 1, max(setting.epochs - 1, 1)) if setting.participates else 1
+            most = float(again) * lasting_part(protocol, needs, needs.devices, setting.share)
+            return cls(most, most, most, -most, most, needs.drawn_anew)
+        assert isinstance(protocol, FrequencyProtocol)  # noqa: S101 - there is no third kind
+        few = (setting.reports, setting.epochs) if setting.participates else None
+        errors = errors_of_sum(protocol, setting.share, needs.asked, few)
+        counts = np.ones((1, needs.values), np.int64)
+        whole = float((errors.variance(even(needs)[None], counts) * errors.reports(counts))[0, 0])
+        return cls._of(
+            None if errors.independent else errors, even(needs), whole, even(needs), needs.drawn_anew, 0
+        )
 
     @classmethod
     def _of(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ldpbeam.over_time.covariance import DrawnAnew
 from ldpbeam.planning.error_sentences import RANKED, interval
-from ldpbeam.planning.needs import FrequencyNeeds, Needs
+from ldpbeam.planning.needs import FrequencyNeeds, Needs, Ordered, OrderedNeeds
 from ldpbeam.planning.plan import ALIKE, Plan, Row, devices_needed, epochs_possible, loss_order
 from ldpbeam.planning.quantity import quantity
 from ldpbeam.planning.settings import total_budget
@@ -64,6 +64,8 @@ def recommendation(plan: Plan) -> Iterator[str]:
 def interval_words(row: Row, needs: Needs) -> str:
     """The half-widths of the intervals that a run will publish for an epoch."""
     figures = row.figures
+    if isinstance(needs, OrderedNeeds):
+        return f"±{quantity(needs).error(figures.half_width)} (95 %) for {_ORDERED[needs.asked]}"
     if (
         not isinstance(needs, FrequencyNeeds)
         or figures.even_half_width is None
@@ -74,6 +76,13 @@ def interval_words(row: Row, needs: Needs) -> str:
     return interval(
         about, figures.widest_frequency, figures.half_width, needs.values, figures.even_half_width
     )
+
+
+_ORDERED = {
+    Ordered.SHARE: "the share of the devices in the lower half of the values",
+    Ordered.QUANTILE: "the median",
+    Ordered.MEAN: "the mean",
+}
 
 
 def described(row: Row) -> str:
@@ -150,6 +159,14 @@ def _worth(plan: Plan, row: Row) -> Iterator[str]:
             f"Not worth collecting for single epochs: {than}, without any device, "
             f"has an error {1 / figures.against_nothing:.2g} times as large (of {of})."
         )
+    elif isinstance(needs, OrderedNeeds):
+        yield from _about_order(row, needs)
+        if figures.against_nothing < 1:
+            return
+        yield (
+            "Not worth collecting for single epochs: that it lies in its range is known without any device, "
+            "and ± two standard errors are no narrower."
+        )
     elif figures.against_nothing < 1:
         yield "No population makes the interval wider than that."
         return
@@ -160,6 +177,21 @@ def _worth(plan: Plan, row: Row) -> Iterator[str]:
         )
     if figures.mean_30 < figures.half_width / figures.against_nothing:
         yield f"A mean of 30 epochs is worth it: ±{quantity(needs).error(figures.mean_30)}."
+
+
+def _about_order(row: Row, needs: OrderedNeeds) -> Iterator[str]:
+    """What the errors are about, and what the recommendation does not tell."""
+    yield "That is where all values are equally frequent."
+    if needs.asked is Ordered.QUANTILE:
+        yield (
+            "Where values are twice as frequent as that, a quantile has half of this error; where they are "
+            "half as frequent, twice as much."
+        )
+    if row.setting.parameters.hash_family == "interval":
+        yield (
+            "Reports name runs of values, so no single value is estimated. For single values plan without "
+            "--ordered."
+        )
 
 
 def _promise(row: Row) -> Iterator[str]:

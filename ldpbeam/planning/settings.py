@@ -12,11 +12,11 @@ from typing import Any
 from ldpbeam.channels.calibration import Calibration
 from ldpbeam.collection.participation import LONGEST
 from ldpbeam.errors import CollectionError
-from ldpbeam.planning.needs import LEAST_LEVEL, MOST_LEVEL, Needs
+from ldpbeam.planning.needs import LEAST_LEVEL, MOST_LEVEL, Needs, OrderedNeeds
 from ldpbeam.promise.promise import EXACT_REPORTS, Promise
 from ldpbeam.protocols import PROTOCOLS, LocalProtocol, Parameters
 
-_SYMBOLS = {"linear": (2, 3, 5, 7, 11), "affine": (2, 3, 4, 6, 8, 12)}
+_SYMBOLS = {"linear": (2, 3, 5, 7, 11), "affine": (2, 3, 4, 6, 8, 12), "interval": (2, 3, 4, 6, 8, 12)}
 """Symbols of a hash that are tried where a cap says what g of them may cost together."""
 
 _SAMPLED = (1, 4, 16)
@@ -266,6 +266,10 @@ def _options(kind: type[LocalProtocol[Any]], needs: Needs) -> Iterator[Parameter
         return
     families = ("linear", "affine") if "hash_family" in kind.OPTIONAL else ("linear",)
     calibrations = tuple(Calibration) if "calibration" in kind.OPTIONAL else (Calibration.EXACT,)
+    if isinstance(needs, OrderedNeeds):
+        # The papers have no distributions to reproduce; sums err by affine hashing as by linear hashing.
+        families = ("linear", "interval") if "hash_family" in kind.OPTIONAL else ("linear",)
+        calibrations = (Calibration.EXACT,)
     for family in families:
         symbols: tuple[int | None, ...] = (None,)
         if "g" in kind.OPTIONAL and "epsilon_longitudinal" in kind.PARAMETERS:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from ldpbeam.planning.error_sentences import points
-from ldpbeam.planning.needs import FrequencyNeeds, Needs
+from ldpbeam.planning.needs import FrequencyNeeds, MeanNeeds, Needs, Ordered, OrderedNeeds
 from ldpbeam.planning.plan import Row
 from ldpbeam.planning.quantity import quantity
 from ldpbeam.promise.statements import epsilon
@@ -22,25 +22,34 @@ class Column(NamedTuple):
 
 def columns(needs: Needs) -> tuple[Column, ...]:
     """All columns of a table for these needs."""
-    frequencies, about = isinstance(needs, FrequencyNeeds), quantity(needs)
-    unit, where = about.unit, "of that value" if frequencies else "for the worst population"
+    about, mean = quantity(needs), isinstance(needs, MeanNeeds)
+    unit, where = about.unit, _WHERE.get(type(needs), "")
 
     def error(name: str, field: str, meaning: str) -> Column:
         """A figure in the unit of the needs."""
         return Column(name, f"{meaning}, {unit}", lambda _, row: about.number(getattr(row.figures, field)))
 
+    half_width = "half-width of the interval of one epoch for "
+    more: tuple[Column, ...]
+    if isinstance(needs, OrderedNeeds):
+        half_width += _ORDERED[needs.asked]
+        more = () if needs.asked is Ordered.SHARE else _RANGE
+    else:
+        half_width += _HALF_WIDTH[not mean]
+        more = _RANGE if mean else _WORTH
+    fake = "how far one forged report moves " + _MOVED[not mean]
     return (
         Column("", "number in this table", lambda number, _: str(number)),
-        Column("setting", _SETTING[frequencies], lambda _, row: row.setting.label),
+        Column("setting", _SETTING[not mean], lambda _, row: row.setting.label),
         Column("ε", "per report, or ε∞/ε1 where answers are memoised", lambda _, row: _levels(row)),
-        error("± 95 %", "half_width", _HALF_WIDTH[frequencies]),
-        *(_WORTH if frequencies else _RANGE),
-        error("change", "least_change", f"smallest change between two epochs told from none {where}"),
-        error("±7", "mean_7", f"half-width for the mean of 7 epochs (or of all, if they are fewer) {where}"),
+        error("± 95 %", "half_width", half_width),
+        *more,
+        error("change", "least_change", f"smallest change between two epochs told from none{where}"),
+        error("±7", "mean_7", f"half-width for the mean of 7 epochs (or of all, if they are fewer){where}"),
         error("±30", "mean_30", "the same for the mean of 30 epochs"),
         *_LOSSES,
-        *(_COSTS if frequencies else ()),
-        error("1 fake", "fake_device", f"how far one forged report moves {_MOVED[frequencies]}, at most"),
+        *(() if mean else _COSTS),
+        *(() if isinstance(needs, OrderedNeeds) else (error("1 fake", "fake_device", f"{fake}, at most"),)),
         Column(
             "misses",
             "needs that are not met; change: two reports prove that a value changed",
@@ -49,15 +58,20 @@ def columns(needs: Needs) -> tuple[Column, ...]:
     )
 
 
+_WHERE = {FrequencyNeeds: " of that value", MeanNeeds: " for the worst population"}
+_ORDERED = {
+    Ordered.SHARE: "the share of the devices in the lower half of the values, all values equally frequent",
+    Ordered.QUANTILE: "the median, all values equally frequent",
+    Ordered.MEAN: "the mean, all values equally frequent",
+}
 _SETTING = (
     "protocol; segment: distance of the points that values are rounded to, else the whole range; gamma: the "
     "chance that a report flips its bit; (m of T): a device reports in m of its T epochs",
     "protocol; g symbols, d buckets; (m of T): a device reports in m of its T epochs",
 )
 _HALF_WIDTH = (
-    "half-width of the interval of one epoch for the worst population",
-    "half-width of the interval of one epoch for the value whose interval is widest: of the given "
-    "frequencies, else of frequencies that fall like 1/rank",
+    "the worst population",
+    "the value whose interval is widest: of the given frequencies, else of frequencies that fall like 1/rank",
 )
 _MOVED = ("the mean", "a frequency")
 _WORTH = (

@@ -142,7 +142,7 @@ def test_no_reports(name: str, exclusive: bool) -> None:
         np.testing.assert_array_equal(result, np.zeros(4))
 
 
-@pytest.mark.parametrize("name", ["mle_apx", "mle", "power"])
+@pytest.mark.parametrize("name", ["mle_apx", "mle", "power", "ordered"])
 def test_methods_that_model_counts_take_the_nearest_possible_one(name: str) -> None:
     noise = Noise(1000, 0.5, 0.1, False)  # counts of 0 and 1000 are estimates of -0.25 and 2.25
     impossible = np.array([-40.0, 7.0, 5.0, 0.2])

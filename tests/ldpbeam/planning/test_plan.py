@@ -161,7 +161,7 @@ def test_participation_costs_t_over_m_of_the_devices() -> None:
     assert third.std_error**2 == pytest.approx(4 * whole.std_error**2 + drawn)
     assert third.promise.any_loss == pytest.approx(3.0)
     assert third.promise.any_exact
-    assert third.fake_device == pytest.approx(4 * whole.fake_device)
+    assert third.fake_device == pytest.approx(4 * present(whole.fake_device))
     assert third.mean_7 == pytest.approx(third.half_width / sqrt(7), rel=2e-3)
 
 

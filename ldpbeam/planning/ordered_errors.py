@@ -1,0 +1,100 @@
+"""How far off the distribution of values in an order is, before there is any report.
+
+All values are taken as equally frequent: nobody knows yet where they lie close together. Of a quantile that
+is the median: its error is that of the share at or below it over the density there, which is 1/length.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from functools import lru_cache
+from math import sqrt
+from typing import Any
+
+import numpy as np
+
+from ldpbeam.arrays import Floats
+from ldpbeam.planning.needs import Ordered, OrderedNeeds
+from ldpbeam.protocols import FrequencyProtocol, LocalProtocol
+from ldpbeam.protocols.interval_hash import IntervalEstimator, IntervalHash
+from ldpbeam.protocols.part_estimator import PartEstimator
+from ldpbeam.sums.sum_errors import SumErrors, sum_errors
+
+
+def ordered_error(protocol: LocalProtocol[Any], needs: OrderedNeeds, devices: int, share: Fraction) -> float:
+    """The standard error of one epoch, in the unit of the needs.
+
+    Of a protocol with frequencies that of a sum of raw ones, as ``export`` has it (docs/groups.md).
+
+    Args:
+        protocol: that is planned.
+        needs: what is asked of the distribution.
+        devices: of the whole fleet.
+        share: of them, drawn at random for each epoch, that report.
+
+    Raises:
+        TypeError: the protocol yields neither frequencies nor a distribution.
+    """
+    reports = max(1, round(devices * share))
+    if isinstance(protocol, IntervalHash):
+        return _of_runs(protocol.estimator, needs, reports, share)
+    if not isinstance(protocol, FrequencyProtocol):
+        raise TypeError(f"{protocol.NAME} tells nothing of a distribution")
+    errors = errors_of_sum(protocol, share, needs.asked)
+    counts = np.full((1, needs.values), max(1, round(reports * protocol.estimator.asked[0])))
+    return _in_unit(needs) * sqrt(float(errors.variance(even(needs)[None], counts)[0, 0]))
+
+
+def lasting_part(protocol: IntervalHash, needs: OrderedNeeds, devices: int, share: Fraction) -> float:
+    """The part of the variance of one epoch that the permanent round causes; 0 where there is none.
+
+    Of as many reports whose second round adds nothing. It repeats while devices keep their runs.
+
+    Args:
+        protocol, needs, devices, share: as of :func:`ordered_error`.
+    """
+    estimator = protocol.estimator
+    if estimator.memoised is None:
+        return 0.0
+    reports, alone = max(1, round(devices * share)), replace(estimator, symbol=estimator.memoised)
+    whole, lasting = (_of_runs(one, needs, reports, share) for one in (estimator, alone))
+    return min(1.0, (lasting / whole) ** 2)
+
+
+def errors_of_sum(
+    protocol: FrequencyProtocol[Any],
+    share: Fraction,
+    asked: Ordered,
+    participation: tuple[int, int] | None = None,
+) -> SumErrors:
+    """Of the sum that is asked for: the share below the middle of the domain, or the mean in places."""
+    return _errors_of_sum(protocol, share, asked is Ordered.MEAN, participation)
+
+
+@lru_cache(maxsize=256)
+def _errors_of_sum(
+    protocol: FrequencyProtocol[Any], share: Fraction, mean: bool, participation: tuple[int, int] | None
+) -> SumErrors:
+    places = np.arange(protocol.domain_size, dtype=np.float64)
+    weights = places if mean else (places < protocol.domain_size // 2).astype(np.float64)
+    return sum_errors(PartEstimator(protocol, present=share), (weights - weights.mean())[None], participation)
+
+
+def even(needs: OrderedNeeds) -> Floats:
+    """Frequencies that are all alike, float64 (k,)."""
+    return np.full(needs.values, 1 / needs.values)
+
+
+def _in_unit(needs: OrderedNeeds) -> float:
+    """What an error of a share, or of a mean in places, is in the unit of the needs."""
+    if needs.asked is Ordered.SHARE:
+        return 1.0
+    return needs.length if needs.asked is Ordered.QUANTILE else needs.length / needs.values
+
+
+def _of_runs(estimator: IntervalEstimator, needs: OrderedNeeds, reports: int, share: Fraction) -> float:
+    errors = estimator.posterior().expected_errors(reports, float(share))
+    if needs.asked is Ordered.SHARE:
+        return errors.at_median
+    return needs.length * (errors.quantile if needs.asked is Ordered.QUANTILE else errors.mean)

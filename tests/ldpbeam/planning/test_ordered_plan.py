@@ -1,0 +1,253 @@
+"""What a plan of values in an order says, against formulas written out here, and simulated epochs."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from math import sqrt
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from ldpbeam.cli.main import cli
+from ldpbeam.collection.domain import Domain
+from ldpbeam.collection.file import load_collection, parse_collection
+from ldpbeam.errors import UsageError
+from ldpbeam.over_time import DrawnAnew
+from ldpbeam.planning.collection_text import Particulars, collection_text
+from ldpbeam.planning.needs import FrequencyNeeds, Ordered, OrderedNeeds
+from ldpbeam.planning.ordered_errors import lasting_part, ordered_error
+from ldpbeam.planning.plan import devices_needed, make_plan, rows_of
+from ldpbeam.planning.sentences import asked, interval_words, recommendation
+from ldpbeam.planning.spread import WIDE
+from ldpbeam.planning.table import columns, table
+from ldpbeam.protocols import Parameters, protocol
+from ldpbeam.protocols.interval_hash import IntervalHash, IntervalLOLOHA, IntervalOLH
+from tests.narrow import of_kind, present
+
+ALL = Fraction(1)
+_TWO_RUNS = Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0, hash_family="interval", g=2)
+RUNS = of_kind(IntervalLOLOHA, protocol("loloha", 36, _TWO_RUNS))
+
+
+def needs(
+    what: Ordered, values: int = 36, length: float = 36.0, devices: int = 20_000, **more: object
+) -> OrderedNeeds:
+    return OrderedNeeds(values, devices, 30, asked=what, length=length, **more)  # type: ignore[arg-type]
+
+
+def test_a_share_of_unary_encoding_is_the_formula_of_groups() -> None:
+    """Weights ±1/2: bits are independent, and the device's own bit has another variance."""
+    one = protocol("oue", 36, Parameters(epsilon=1.0))
+    own, other = (float(getattr(present(one.estimator.support), name)) for name in ("own", "other"))
+    bits = 36 * other * (1 - other) + own * (1 - own) - other * (1 - other)
+    variance = bits / 4 / (20_000 * (own - other) ** 2)
+    assert ordered_error(one, needs(Ordered.SHARE), 20_000, ALL) == pytest.approx(sqrt(variance))
+    # The density is 1/length.
+    error = ordered_error(one, needs(Ordered.QUANTILE, length=90.0), 20_000, ALL)
+    assert error == pytest.approx(90 * sqrt(variance))
+
+
+@pytest.mark.parametrize("share", [ALL, Fraction(1, 4)])
+def test_a_mean_of_direct_encoding_is_as_simulated(share: Fraction) -> None:
+    """Of 4,000 epochs. The error of a standard error is a part 1/√8000: five of these are 5.6 %.
+
+    Another seed would fail in one of 1.7 million cases.
+    """
+    k, devices, epochs = 10, 400, 4_000
+    one = protocol("grr", k, Parameters(epsilon=1.0))
+    support = present(one.estimator.support)
+    own, other = float(support.own), float(support.other)
+    random = np.random.default_rng(5)
+    held = np.repeat(np.arange(k), devices // k)
+    found = np.empty(epochs)
+    for epoch in range(epochs):
+        some = held if share == 1 else random.permutation(held)[: int(devices * share)]
+        lies = (some + random.integers(1, k, some.size)) % k
+        answers = np.where(random.random(some.size) < own, some, lies)
+        places = answers - (k - 1) / 2
+        found[epoch] = places.mean() / (own - other) + (k - 1) / 2
+    expected = ordered_error(one, needs(Ordered.MEAN, k, 50.0, devices), devices, share)
+    assert expected == pytest.approx(50 / k * found.std(ddof=1), rel=0.056)
+
+
+@pytest.mark.parametrize("what", Ordered)
+def test_errors_of_runs_are_those_that_the_estimator_expects(what: Ordered) -> None:
+    expected = RUNS.estimator.posterior().expected_errors(5_000, 0.25)
+    in_unit = {
+        Ordered.SHARE: expected.at_median,
+        Ordered.QUANTILE: 90 * expected.quantile,
+        Ordered.MEAN: 90 * expected.mean,
+    }
+    found = ordered_error(RUNS, needs(what, length=90.0), 20_000, Fraction(1, 4))
+    assert found == pytest.approx(in_unit[what])
+
+
+def test_what_devices_keep_repeats() -> None:
+    """With the permanent round alone a report tells more; without a memo nothing repeats."""
+    part = lasting_part(RUNS, needs(Ordered.MEAN), 20_000, ALL)
+    memoised = present(RUNS.estimator.memoised)
+    # A cut at a random place x: the number of the answer has the variance D(1 − D)/gap², D = other + gap·x,
+    # in the mean 1/(4·gap²) − 1/12. Of that the drawing of the device, 1/12, is none of the noise.
+    kept, whole = (1 / (4 * float(own - other) ** 2) - 1 / 6 for own, other in (memoised, RUNS.symbol))
+    assert part == pytest.approx(kept / whole, rel=0.05)
+    fresh = of_kind(IntervalOLH, protocol("olh", 36, Parameters(epsilon=1.0, hash_family="interval")))
+    assert lasting_part(fresh, needs(Ordered.MEAN), 20_000, ALL) == 0
+
+
+@pytest.mark.parametrize("rate", [None, DrawnAnew(0, 0), DrawnAnew(0.2, 0.2)])
+@pytest.mark.parametrize("what", Ordered)
+def test_means_of_epochs_lie_between_what_repeats_and_what_does_not(
+    what: Ordered, rate: DrawnAnew | None
+) -> None:
+    asked_for = needs(what, longitudinal=2.0, first=1.0, drawn_anew=rate)
+    for row in rows_of(asked_for):
+        figures = row.figures
+        assert figures.half_width == pytest.approx(WIDE * figures.std_error)
+        assert figures.half_width / sqrt(30) <= figures.mean_30 * (1 + 1e-9), row.setting.label
+        assert figures.mean_30 <= figures.mean_7 <= figures.half_width * (1 + 1e-9), row.setting.label
+        assert figures.fake_device is None
+        if isinstance(row.setting.protocol, IntervalHash) and not row.setting.participates:
+            part = lasting_part(row.setting.protocol, asked_for, 20_000, ALL)
+            # Whoever keeps runs, or may: all of it repeats.
+            assert figures.mean_30 == pytest.approx(figures.half_width * sqrt(part + (1 - part) / 30))
+            widest = 1 + part if rate is None or rate.most else 1 - part
+            most = 2 * (1.959963985 + 1.644853627) ** 2 * figures.std_error**2 * widest
+            assert figures.least_change <= sqrt(most) * (1 + 1e-6)
+            if rate is None or rate.most == 0:
+                assert figures.least_change == pytest.approx(sqrt(most))
+
+
+def test_runs_are_recommended_for_what_an_order_is_for_and_never_for_single_values() -> None:
+    for what in Ordered:
+        best = present(make_plan(needs(what, 360, 360.0, longitudinal=2.0, first=1.0)).recommended)
+        assert isinstance(best.setting.protocol, IntervalHash), what
+    labels = [row.setting.label for row in rows_of(FrequencyNeeds(360, 20_000, 30, None, 2.0, 1.0))]
+    assert not any("interval" in label for label in labels)
+
+
+def test_more_devices_meet_the_target() -> None:
+    plan = make_plan(needs(Ordered.QUANTILE, target=0.5, longitudinal=2.0))
+    enough = present(devices_needed(plan))
+    row = present(plan.recommended)
+    for devices, meets in ((enough, True), (enough - 1, False)):
+        error = ordered_error(row.setting.protocol, needs(Ordered.QUANTILE), devices, row.setting.share)
+        assert (WIDE * error <= 0.5) == meets
+
+
+@pytest.mark.parametrize("what", Ordered)
+def test_words_and_table(what: Ordered) -> None:
+    plan = make_plan(needs(what, 360, 1440.0, longitudinal=2.0))
+    row = present(plan.recommended)
+    unit = " points" if what is Ordered.SHARE else " % of the range)"
+    assert unit in interval_words(row, plan.needs)
+    assert "360 values in order" in asked(plan.needs)
+    words = " ".join(recommendation(plan))
+    assert "where all values are equally frequent" in words
+    assert "no single value is estimated" in words
+    assert ("twice as frequent" in words) == (what is Ordered.QUANTILE)
+    names = [one.name for one in columns(plan.needs)]
+    assert "1 fake" not in names
+    assert ("% range" in names) == (what is not Ordered.SHARE)
+    head, first = list(table([(1, row)], plan.needs))
+    assert head.split()[0] == "setting"
+    assert "loloha" in first or "olh" in first
+
+
+@pytest.mark.parametrize(
+    ("what", "target", "text"),
+    [
+        (Ordered.SHARE, 1.0, "100 percentage points"),
+        (Ordered.QUANTILE, 90.0, "of a quantile is in the units"),
+    ],
+)
+def test_targets_beyond_the_domain_are_refused(what: Ordered, target: float, text: str) -> None:
+    with pytest.raises(UsageError, match=text):
+        needs(what, length=90.0, target=target)
+
+
+@pytest.mark.parametrize(
+    "domain",
+    [
+        Domain(36, ordered=True),
+        Domain(36, maximum=1440.0),
+        Domain(36, maximum=0.5, ordered=True),
+        Domain(36, tuple(f"step {step}" for step in range(36)), ordered=True),
+    ],
+)
+def test_a_written_collection_has_the_order(domain: Domain) -> None:
+    asked_for = needs(Ordered.SHARE, longitudinal=2.0)
+    row = present(make_plan(asked_for).recommended)
+    made = parse_collection(collection_text(row, asked_for, Particulars("a", domain, "1d", 0)))
+    assert made.domain == domain
+    assert present(made.domain).ordered == domain.ordered
+    assert made.protocol == row.setting.protocol
+
+
+# --- the command
+
+
+LIMITS = ["--devices", "20000", "--epochs", "7", "--epsilon-longitudinal", "2", "--json"]
+
+
+def plan(*arguments: object) -> dict[str, object]:
+    done = CliRunner().invoke(
+        cli,
+        ["plan", *LIMITS, *map(str, arguments)],
+        catch_exceptions=False,
+    )
+    assert done.exit_code == 0, done.output
+    found: dict[str, object] = json.loads(done.stdout)
+    return found
+
+
+def test_the_command_plans_in_the_unit_of_the_values(tmp_path: Path) -> None:
+    target = tmp_path / "planned.yaml"
+    found = plan("--values", 36, "--ordered", "--target-quantile-error", "10%", "--output", target)
+    assert (found["asked"], found["length"]) == ("quantile", 36)
+    assert found["needs"]["target"] == pytest.approx(3.6)  # type: ignore[index]
+    made = load_collection(target)
+    assert present(made.domain).ordered
+    assert made.consistency == "ordered"
+    # A range has its own unit, and needs no further word.
+    file = tmp_path / "range.yaml"
+    file.write_text(
+        "name: a\nprotocol: grr\nepsilon: 1.0\nepoch: {length: 1d}\n"
+        "domain: {range: {max: 1440, buckets: 36}}\n"
+    )
+    found = plan("--domain", file, "--target-mean-error", "144")
+    assert (found["asked"], found["length"]) == ("mean", 1440)
+    assert found["needs"]["target"] == pytest.approx(144)  # type: ignore[index]
+    found = plan("--domain", file, "--ordered", "--target-error", 3)
+    assert (found["asked"], found["needs"]["target"]) == ("cumulative share", 0.03)  # type: ignore[index]
+    assert "asked" not in plan("--domain", file, "--target-error", 3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("--values", 36, "--target-quantile-error", 2), "--target-quantile-error needs values in an order"),
+        (("--values", 36, "--target-mean-error", 2), "--target-mean-error needs values in an order"),
+        (("--mean", 36, "--ordered"), "--ordered is for the distribution of values"),
+        (("--mean", 36, "--target-quantile-error", 2), "--target-quantile-error is for the distribution"),
+        (("--values", 36, "--ordered", "--target-error", 2, "--target-mean-error", 2), "ask for different"),
+        (("--values", 36, "--ordered", "--target-error", "2%"), "is in percentage points"),
+        (("--domain", "LABELS", "--ordered", "--target-quantile-error", 2), "labels, which have no unit"),
+        (("--domain", "LABELS", "--ordered", "--target-mean-error", "2%"), "so they have no mean"),
+        (("--values", 36, "--ordered", "--target-quantile-error", 36), "must lie between 0 and 36"),
+    ],
+)
+def test_what_goes_together_with_no_order_is_refused(
+    arguments: tuple[object, ...], why: str, tmp_path: Path
+) -> None:
+    labels = tmp_path / "labels.txt"
+    labels.write_text("never\nseldom\ndaily\n")
+    given = [str(labels) if one == "LABELS" else str(one) for one in arguments]
+    refused = CliRunner().invoke(cli, ["plan", "--devices", "100", *given])
+    error = refused.exception
+    assert isinstance(error, UsageError)
+    assert why in str(error)
+    assert error.code == "E-USAGE-PLAN"
+    assert "\n" not in str(error)
