@@ -296,7 +296,7 @@ class WalkPosterior:
         diagonal, beside, found = np.zeros(d), np.zeros(d), np.zeros(self._scales.size)
         tridiagonal(matrix, vector, diagonal, beside)
         log_likelihoods(diagonal, beside, vector, self._scales, found)
-        return found + (square - log_determinant) / 2
+        return np.asarray(found + (square - log_determinant) / 2, np.float64)
 
     def _posterior(
         self, information: Floats, score: Floats, kept: Ints, scale: float
