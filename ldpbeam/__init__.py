@@ -32,7 +32,14 @@ if TYPE_CHECKING:
     from ldpbeam.protocols import Parameters, protocol
     from ldpbeam.reports import Admission, ReportColumns
     from ldpbeam.simulators.fleet import Fleet, Values
-    from ldpbeam.sums.front import cumulative_shares, group_changes, group_shares, quantiles, value_mean
+    from ldpbeam.sums.front import (
+        cumulative_shares,
+        group_changes,
+        group_shares,
+        quantiles,
+        read_summaries,
+        value_mean,
+    )
     from ldpbeam.sums.pooling import pooled
 
 __version__ = "0.2.0.dev0"
@@ -59,6 +66,7 @@ _HOMES = {
     "protocol": "ldpbeam.protocols",
     "quantiles": "ldpbeam.sums.front",
     "result_of_epoch": "ldpbeam.epoch_result",
+    "read_summaries": "ldpbeam.sums.front",
     "value_mean": "ldpbeam.sums.front",
 }
 """Public names that are defined elsewhere, and the modules that define them."""
@@ -82,6 +90,7 @@ __all__ = [
     "protocol",
     "quantiles",
     "read",
+    "read_summaries",
     "result_of_epoch",
     "simulate",
     "value_mean",

@@ -1,7 +1,7 @@
 """The mean and quantiles of an ordered domain, epoch by epoch: a table beside that of the values.
 
-Only protocols whose result is a distribution have them: these follow from an epoch's counts, which the rows of
-the values do not have. For other protocols `ldpbeam export --mean` and `--quantile` add up the raw estimates.
+Only protocols whose result is a distribution have them: these follow from an epoch's counts, which the rows
+of the values do not have. For other protocols `ldpbeam export --mean` and `--quantile` add up raw estimates.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import numpy as np
 
 from ldpbeam.channels.calibration import Calibration
 from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
-from ldpbeam.protocols.local_hash import optimal_g
+from ldpbeam.protocols.hashed import optimal_g
 from reproduction import paper_numbers
 from reproduction.paper import Comparison, Figure, Line, Panel, Row, distinct, mean
 from reproduction.study import panels, series, study

@@ -20,6 +20,8 @@ _VARIANTS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("blh", {"hash_family": "affine"}),
     ("loloha", {"hash_family": "affine"}),
     ("loloha", {"g": 2}),
+    ("olh", {"hash_family": "interval"}),
+    ("loloha", {"hash_family": "interval"}),
     ("one_bit_rrpm", {"gamma": 0.2}),
 )
 _SEVERAL = (

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ldpbeam.cli.shared.histories import ReadHistory
     from ldpbeam.over_time.compare import Comparison
     from ldpbeam.over_time.covariance import DrawnAnew
-    from ldpbeam.over_time.results import Choice, History, Part
+    from ldpbeam.over_time.results import Choice, History, Part, ResultsFolder
 
     Epochs = tuple[int, int]
 
@@ -112,8 +112,11 @@ def compare(a: Path, b: Path | None, collection_files: tuple[Path, ...], **asked
     that devices repeat what they memoised. With --group, shares of groups are compared in place of single
     values, all at one false-discovery rate. With --value, the answer is about that value or group alone,
     with its own p-value.
+
+    Of a collection with hash_family interval the quartiles of two epochs are compared.
     """
     from ldpbeam.cli.shared.histories import documents, read_histories, require_suffix, write_tables
+    from ldpbeam.sums.distribution import is_distribution
 
     which = _CompareOptions(**asked)
     output = which.output
@@ -124,8 +127,11 @@ def compare(a: Path, b: Path | None, collection_files: tuple[Path, ...], **asked
         )
     require_suffix(output, "E-USAGE-COMPARE")
     # Only what is compared is read: of a large domain an epoch takes much memory.
-    _, histories = read_histories(a, collection_files, _chosen(which, alone=b is None))
+    folder, histories = read_histories(a, collection_files, _chosen(which, alone=b is None))
     first = _one(histories, which.name, which.attribute, a)
+    if is_distribution(first.collection):
+        _of_distributions(folder, first, collection_files, which, (a, b))
+        return
     attribute = first.history.key.attribute
     kind = "values" if which.group_file is None else "groups"
     if which.group_file is not None:
@@ -157,6 +163,46 @@ def compare(a: Path, b: Path | None, collection_files: tuple[Path, ...], **asked
                 "rows": documents(table),
             }
         )
+
+
+def _of_distributions(
+    folder: ResultsFolder,
+    first: ReadHistory,
+    collection_files: tuple[Path, ...],
+    which: _CompareOptions,
+    places: tuple[Path, Path | None],
+) -> None:
+    """The quartiles in place of values."""
+    from ldpbeam.cli.shared.histories import read_histories
+    from ldpbeam.cli.shared.quartiles import compare_distributions
+
+    a, b = places
+    unfit = [
+        name
+        for name, given in {
+            "--group": which.group_file,
+            "--value": which.chosen,
+            "--false-discoveries": which.false_discoveries,
+            "--drawn-anew": which.drawn_anew,
+        }.items()
+        if given
+    ]
+    if unfit:
+        raise _usage(
+            f"{first.collection.name} has distributions, whose quartiles are compared, and {unfit[0]} is for "
+            "single values",
+            f"Leave out {unfit[0]}.",
+            a,
+        )
+    second = None
+    if b is not None:
+        other, histories = read_histories(b, collection_files, _within_some(which.against))
+        second = other, _one(histories, which.name, first.history.key.attribute, b), which.against, b
+    elif which.against is not None and which.epochs is not None:
+        second = folder, first, which.against, a
+    elif (which.epochs is None) != (which.against is None):
+        raise _usage("--epochs and --against belong together", "Give both, or neither.", a)
+    compare_distributions((folder, first, which.epochs, a), second, which.output)
 
 
 def _of_all(history: History, comparison: Comparison, which: _CompareOptions, kind: str) -> dict[str, Any]:

@@ -138,6 +138,7 @@ def _of_values(results: Path, collection_files: tuple[Path, ...], which: _Export
     from ldpbeam.cli.shared.histories import read_histories
 
     results_read, read = read_histories(results, collection_files)
+    _require_single_values(read)
     if which.rolled:
         return _rolled_up(read, _place(which.every, which.by), which.drawn_anew)
     return _with_smoothed(results_read, read)
@@ -147,14 +148,36 @@ def _answers(
     results: Path, collection_files: tuple[Path, ...], question: Question | Path, which: _ExportOptions
 ) -> Iterator[Any]:
     """One row per group, value on a curve, quantile or mean."""
-    from ldpbeam.cli.shared.histories import read_histories
-    from ldpbeam.sums import answers
+    import pyarrow as pa
 
-    _, histories = read_histories(results, collection_files)
+    from ldpbeam.cli.shared.histories import read_histories
+    from ldpbeam.sums import Mean, answers
+    from ldpbeam.sums.distribution import answers_of_distribution, is_distribution, read_summaries
+
+    results_read, histories = read_histories(results, collection_files)
     asked = with_question(chosen(histories, which.name, which.attribute, results), question, results)
     place = _place(which.every, which.by) if which.rolled else None
+    if place is not None:
+        _require_single_values([read for read, _ in asked])
+    summaries = None
     for read, each in asked:
+        if is_distribution(read.collection):
+            if summaries is None and isinstance(each, Mean):
+                summaries = read_summaries(results)
+            parts = [part for part in results_read.parts if part.key == read.history.key]
+            epochs = (pa.concat_tables(results_read.tables([part])) for part in parts)
+            yield from answers_of_distribution(read.collection, epochs, each, summaries)
+            continue
         yield answers(read.collection, read.history, each, place, which.drawn_anew)
+
+
+def _require_single_values(histories: list[ReadHistory]) -> None:
+    """Raise UsageError where one of the collections has no estimates of single values."""
+    from ldpbeam.sums.distribution import is_distribution, no_single_values
+
+    for read in histories:
+        if is_distribution(read.collection):
+            raise no_single_values(read.collection)
 
 
 def _rolled_up(histories: list[ReadHistory], place: Place, rate: DrawnAnew | None) -> Iterator[Any]:

@@ -183,11 +183,11 @@ class Collection:
         return "ordered" if in_order else "bayes"
 
     def _require_ordered(self) -> None:
-        """Raises CollectionError for a method that a distribution does not need: it is consistent as it is."""
+        """Raises CollectionError for another method: a distribution is consistent as it is."""
         if self.consistency != "ordered":
             raise CollectionError(
                 "E-COLLECTION-CONSISTENCY",
-                f"hash_family interval estimates the whole distribution, which {self.consistency} cannot change",
+                f"hash_family interval estimates a whole distribution, not values for {self.consistency}",
                 key="consistency",
                 remedy="Remove consistency, or write consistency: ordered.",
             )

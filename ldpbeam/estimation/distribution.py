@@ -6,9 +6,10 @@ the difference of neighbouring frequencies is normal with variance 1/λ. Values 
 *atoms*, are left out of it; of the two ends, all four answers to whether they are atoms are mixed by what the
 counts say of them. λ is the one of greatest likelihood (docs/maths.md has the formulas).
 
-The estimate is the posterior mean. A learned λ alone must not be trusted with limits: a small sample of a
-staircase looks smooth. So limits come from a posterior that allows ten times the learned variance, and always
-that the density wanders by :data:`WANDER` over an eighth of the domain.
+The estimate is the posterior mean. What was learned must not be trusted alone with limits: few reports of a
+staircase look smooth, and a twentieth of the devices at one end does not show. So limits come from a
+posterior in which both ends are atoms, and that allows ten times the learned variance and always that the
+density wanders by :data:`WANDER` over an eighth of the domain.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ class Distribution:
     @property
     def frequency(self) -> Floats:
         """The histogram, float64 (k,): at least 0, and it adds up to 1."""
-        return np.diff(self.cumulative, prepend=0.0)
+        return np.asarray(np.diff(self.cumulative, prepend=0.0), np.float64)
 
     def limits(self, confidence: float = CONFIDENCE) -> tuple[Floats, Floats]:
         """Limits of each cumulative share by itself, float64 (k,) twice; they hold the estimate."""
@@ -110,6 +111,24 @@ class Distribution:
             confidence: of the limits.
         """
         return quantile(self.cumulative, self.centre, self.std_error, share, _reach(confidence))
+
+
+@dataclass(frozen=True, eq=False)
+class _Fit:
+    """Of some members of the basis: the best likelihood of a scale, that scale, and the mean of θ at it."""
+
+    likelihood: float
+    scale: float
+    middle: Floats
+
+
+def _mixed(fits: list[_Fit]) -> Floats:
+    """The mean of θ over fits, by their likelihoods."""
+    likelihoods = np.array([fit.likelihood for fit in fits])
+    weights = np.exp(likelihoods - likelihoods.max())
+    mixed = np.zeros_like(fits[0].middle)
+    weighted_sum(np.array([fit.middle for fit in fits]), weights / weights.sum(), mixed)
+    return mixed
 
 
 def _reach(confidence: float) -> float:
@@ -171,6 +190,22 @@ class WalkPosterior:
         """λ of each wander c: k³/(8c²)."""
         return np.asarray(self.runs.domain_size**3 / (8 * _WANDERS**2), np.float64)
 
+    @cached_property
+    def _choices(self) -> tuple[Ints, ...]:
+        """The members of the basis, for each answer to whether ends are atoms; those with all stand last."""
+        others = [True] * (len(self.atoms) + self.runs.smooth)
+        answers = product((False, True), repeat=len(self._ends))
+        return tuple(np.flatnonzero([*ends, *others]) for ends in answers)
+
+    @property
+    def _every(self) -> Ints:
+        return self._choices[-1]
+
+    @property
+    def _floor(self) -> float:
+        """The largest λ of limits."""
+        return float(self.runs.domain_size**3 / (8 * WANDER**2))
+
     def estimate(self, counts: Ints, share: float = 1.0) -> Distribution:
         """The distribution.
 
@@ -184,19 +219,20 @@ class WalkPosterior:
         runs = self.runs
         table = counts.reshape(runs.functions, runs.g)
         shares = runs.even_shares
-        every = ((True,) * len(self._ends),)
         for _ in range(_PASSES - 1):
-            learned, _ = self._mixed(table, shares, every)
-            frequency = np.maximum(np.diff(self._curve(learned[0])), 0.0)
+            fit = self._fit(*self._linear(table, shares), self._every)
+            frequency = np.maximum(np.diff(self._curve(fit.middle)), 0.0)
             frequency *= (1 - _EVEN) / frequency.sum()
             whole = np.concatenate([[0.0], np.cumsum(frequency + _EVEN / runs.domain_size)])
             shares = runs.shares(whole)
-        choices = tuple(product((False, True), repeat=len(self._ends)))
-        (learned, _), (centre, covariance) = self._mixed(table, shares, choices)
-        rising = np.clip(isotonic(self._curve(learned)[1:-1]), 0.0, 1.0)
+        information, score = self._linear(table, shares)
+        fits = [self._fit(information, score, kept) for kept in self._choices]
+        rising = np.clip(isotonic(self._curve(_mixed(fits))[1:-1]), 0.0, 1.0)
         cumulative = np.concatenate([rising, [1.0]])
         mean, mean_std_error = self.mean.estimate(table, np.concatenate([[0.0], cumulative]), share)
-        middle, variance = self._curve(centre)[1:], self._variance(covariance)[1:]
+        scale = min(fits[-1].scale / MORE, self._floor)
+        centre, root = self._posterior(information, score, self._every, scale)
+        middle, variance = self._curve(centre)[1:], self._variance(outer(root))[1:]
         middle[-1], variance[-1] = 1.0, 0.0
         std_error = np.sqrt(np.maximum(variance, 0.0))
         return Distribution(int(table.sum()), cumulative, middle, std_error, mean, mean_std_error)
@@ -212,7 +248,7 @@ class WalkPosterior:
         information = np.zeros((runs.smooth, runs.smooth))
         weights = n / (runs.functions * runs.chances(runs.even_shares))
         gram(np.ascontiguousarray(self._slopes[:, ends:]), weights.ravel(), information)
-        information[np.diag_indices(runs.smooth)] += runs.domain_size**3 / (8 * WANDER**2) * runs.roughness
+        information[range(runs.smooth), range(runs.smooth)] += self._floor * runs.roughness
         root, covariance = np.zeros_like(information), np.zeros((ends + runs.smooth,) * 2)
         inverse_root(information, root)
         covariance[ends:, ends:] = outer(root)
@@ -223,42 +259,30 @@ class WalkPosterior:
         mean = np.sqrt((self.mean.even_variance - share * even) / n) / length
         return ExpectedErrors(float(curve.max()), median, median, float(mean))
 
-    def _mixed(
-        self, table: Ints, shares: Floats, choices: tuple[tuple[bool, ...], ...]
-    ) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
-        """Mean and covariance of θ at the learned scale, and at that of limits.
+    def _linear(self, table: Ints, shares: Floats) -> tuple[Floats, Floats]:
+        """The information on θ, with the prior of spikes, and the score at an even histogram.
 
         Args:
             table: int64 (functions, g), counts.
             shares: (functions, g), of runs: where the information is taken.
-            choices: which ends are atoms, each possibility; they are mixed by their likelihoods.
         """
-        runs, d = self.runs, self._slopes.shape[1]
-        chances = runs.chances(shares)
-        sizes = table.sum(axis=1, keepdims=True)
+        runs, d, spikes = self.runs, self._slopes.shape[1], len(self._spikes)
+        chances, sizes = runs.chances(shares), table.sum(axis=1, keepdims=True)
         information, score = np.zeros((d, d)), np.zeros(d)
         gram(self._slopes, (sizes / chances).ravel(), information)
         beyond = (table - sizes * runs.chances(runs.even_shares)) / chances
         weighted_sum(self._slopes, beyond.ravel(), score)
-        spikes = len(self._spikes)
         information[range(spikes), range(spikes)] += _ATOM
         # Positive definite also where very many reports drown the prior, and rounding what they do not tell.
         information[range(d), range(d)] *= 1 + _ROUNDING
-        fits = []
-        for choice in choices:
-            kept = np.flatnonzero([*choice, *[True] * (d - len(choice))])
-            fits.append((kept, self._profile(information[np.ix_(kept, kept)], score[kept])))
-        likelihoods = np.array([found.max() for _, found in fits])
-        weights = np.exp(likelihoods - likelihoods.max())
-        weights /= weights.sum()
-        floor = runs.domain_size**3 / (8 * WANDER**2)
-        learned = [float(self._scales[found.argmax()]) for _, found in fits]
-        cautious = [min(scale / MORE, floor) for scale in learned]
-        kept = [one for one, _ in fits]
-        return (
-            self._mixture(information, score, kept, learned, weights),
-            self._mixture(information, score, kept, cautious, weights),
-        )
+        return information, score
+
+    def _fit(self, information: Floats, score: Floats, kept: Ints) -> _Fit:
+        """The scale of greatest likelihood, and the posterior mean at it, of some members of the basis."""
+        found = self._profile(information[np.ix_(kept, kept)], score[kept])
+        best = int(found.argmax())
+        scale = float(self._scales[best])
+        return _Fit(float(found[best]), scale, self._posterior(information, score, kept, scale)[0])
 
     def _profile(self, information: Floats, score: Floats) -> Floats:
         """The likelihood of each scale, up to what all of them have in common; spikes stand first."""
@@ -274,24 +298,18 @@ class WalkPosterior:
         log_likelihoods(diagonal, beside, vector, self._scales, found)
         return found + (square - log_determinant) / 2
 
-    def _mixture(
-        self, information: Floats, score: Floats, kept: list[Ints], scales: list[float], weights: Floats
+    def _posterior(
+        self, information: Floats, score: Floats, kept: Ints, scale: float
     ) -> tuple[Floats, Floats]:
-        """Mean and covariance of θ over posteriors of several scales, each of some members of the basis."""
-        size, smooth = score.size, self.runs.smooth
-        means, covariance = np.zeros((len(kept), size)), np.zeros((size, size))
-        for mean, places, scale, weight in zip(means, kept, scales, weights, strict=True):
-            matrix = information[np.ix_(places, places)]
-            matrix[range(-smooth, 0), range(-smooth, 0)] += scale * self.runs.roughness
-            root, found = np.zeros_like(matrix), np.zeros(places.size)
-            inverse_root(matrix, root)
-            applied(root, score[places], found)
-            mean[places] = found
-            covariance[np.ix_(places, places)] += weight * outer(root)
-        middle = np.zeros(size)
-        weighted_sum(means, weights, middle)
-        gram(means - middle, weights, covariance)
-        return middle, covariance
+        """Mean of θ, 0 where a member is not kept, and R with R Rᵀ its covariance among those that are."""
+        smooth, middle = self.runs.smooth, np.zeros(score.size)
+        matrix, found = information[np.ix_(kept, kept)], np.zeros(kept.size)
+        matrix[range(-smooth, 0), range(-smooth, 0)] += scale * self.runs.roughness
+        root = np.zeros_like(matrix)
+        inverse_root(matrix, root)
+        applied(root, score[kept], found)
+        middle[kept] = found
+        return middle, root
 
     def _curve(self, theta: Floats) -> Floats:
         """The shares below the edges 0 .. k, float64 (k + 1,)."""

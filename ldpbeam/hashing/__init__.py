@@ -23,8 +23,8 @@ __all__ = [
 ]
 
 FAMILIES: dict[str, type[HashFamily]] = {
-    "affine": AffineFamily,
     "linear": LinearFamily,
+    "affine": AffineFamily,
     "interval": IntervalFamily,
 }
 """Hash families by the name that a collection file uses."""

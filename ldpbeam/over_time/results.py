@@ -179,6 +179,20 @@ def _kind(name: str) -> Any:
     return pa.timestamp("us", "UTC") if name.startswith("timestamp") else pa.type_for_alias(name)
 
 
+def published_rows(path: Path) -> pa.Table:
+    """All rows of a published table.
+
+    Raises:
+        UsageError: it is damaged.
+    """
+    import pyarrow as pa
+
+    try:
+        return published_table(path).read()
+    except (pa.ArrowException, OSError) as error:
+        raise _damaged(path, error) from None
+
+
 def _tables(folder: Path) -> list[Path]:
     """Of ``latest/``, which holds each epoch once; else of ``estimates/``, else of the folder itself."""
     if not folder.is_dir():
@@ -216,14 +230,15 @@ def _look_into(path: Path) -> tuple[pa.Schema, set[Part]]:
 
 
 def _usable(metadata: Any) -> bool | None:
-    """Whether a file has an estimate, by the numbers of nulls that it states."""
+    """Whether a file has an estimate, or a distribution, by the numbers of nulls that it states."""
     for group in map(metadata.row_group, range(metadata.num_row_groups)):
         columns = {group.column(i).path_in_schema: group.column(i) for i in range(group.num_columns)}
-        statistics = columns["estimate"].statistics
-        if statistics is None or not statistics.has_null_count:
-            return None
-        if statistics.null_count < group.num_rows:
-            return True
+        for name in ("estimate", "cumulative"):
+            statistics = columns[name].statistics if name in columns else None
+            if name in columns and (statistics is None or not statistics.has_null_count):
+                return None
+            if statistics is not None and statistics.null_count < group.num_rows:
+                return True
     return False
 
 

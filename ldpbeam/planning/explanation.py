@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import instant
 from ldpbeam.consistency import METHODS, UNBIASED
 from ldpbeam.planning.collection_check import errors, expected, promised
@@ -17,9 +18,11 @@ from ldpbeam.promise.poisoning import leverage
 from ldpbeam.promise.statements import OTHER_COLLECTIONS, bits
 from ldpbeam.protocols import LocalProtocol
 from ldpbeam.protocols.estimator import FrequencyEstimator, Result
+from ldpbeam.protocols.interval_hash import IntervalHash
 from ldpbeam.protocols.part_estimator import PartEstimator, part_estimators
 from ldpbeam.randomness import FULL
 
+_CUTS = 8  # values that are listed at most
 _SHOWN = 60  # characters of an integer or list that is longer
 
 
@@ -47,7 +50,7 @@ def explained(collection: Collection, devices: int) -> tuple[ExplanationPart, ..
     support, estimate = [], []
     for ((name, domain), estimator), protocol in zip(parts, protocols, strict=True):
         about = f"{name}: " if name else ""
-        support += [about + line for line in _support(protocol, estimator)]
+        support += [about + line for line in _support(protocol, estimator, domain)]
         estimate += [about + line for line in _estimate(protocol, estimator, domain.size, devices)]
     estimate += [f"with {devices:,} devices: {errors(one)}" for one in expected(collection, devices)]
     stages += [
@@ -128,8 +131,29 @@ def _epochs(collection: Collection) -> Iterator[str]:
     )
 
 
-def _support(protocol: LocalProtocol[Any], estimator: PartEstimator) -> Iterator[str]:
+def _runs(protocol: IntervalHash, domain: Domain) -> Iterator[str]:
+    yield "C(s, y) = number of reports of the function s that name its run y"
+    own, other = map(float, protocol.symbol)
+    yield f"own = P(a report names the run of the device's value) = {own:.9f}"
+    yield f"other = P(it names a certain other run) = {other:.9f}"
+    reached = protocol.family.bounds()[0, 1:-1].tolist()
+    shown = ", ".join(domain.label(cut) for cut in reached[:_CUTS])
+    more = f" and {len(reached) - _CUTS} more" if len(reached) > _CUTS else ""
+    yield f"function 0 of {protocol.family.functions}: a run begins at {shown}{more}"
+    if domain.atoms:
+        yield f"atoms, which may be far more frequent than their neighbours: {_atoms(domain)}"
+
+
+def _atoms(domain: Domain) -> str:
+    shown = ", ".join(map(domain.label, domain.atoms[:_CUTS]))
+    return shown + (f" and {len(domain.atoms) - _CUTS} more" if len(domain.atoms) > _CUTS else "")
+
+
+def _support(protocol: LocalProtocol[Any], estimator: PartEstimator, domain: Domain) -> Iterator[str]:
     support = estimator.support
+    if isinstance(protocol, IntervalHash):
+        yield from _runs(protocol, domain)
+        return
     if support is None:
         yield "the sum of what the reports say"
         return
@@ -150,6 +174,13 @@ def _estimate(
     protocol: LocalProtocol[Any], estimator: PartEstimator, values: int, devices: int
 ) -> Iterator[str]:
     support = estimator.support
+    if protocol.estimator.result is Result.DISTRIBUTION:
+        yield (
+            "the share of the devices up to each value, with limits: the posterior of a density that walks "
+            "at random from value to value, as far as the counts teach"
+        )
+        yield "single values have no estimate; mean and quantiles have their own table"
+        return
     if protocol.estimator.result is Result.MEAN or support is None:
         yield "the mean of the reports, with what the noise does to it taken out; in the units of the values"
         return
@@ -178,6 +209,12 @@ def _histogram(collection: Collection) -> Iterator[str]:
     if collection.protocol.estimator.result is Result.MEAN:
         yield f"consistency {collection.consistency}: {_OF_A_MEAN[collection.consistency == 'none']}"
         return
+    least = collection.min_reports
+    few = "no report" if least == 1 else f"fewer than {least:,} reports"
+    if collection.protocol.estimator.result is Result.DISTRIBUTION:
+        yield "the distribution gives shares of single values: none is negative, and they add up to 1"
+        yield f"an epoch with {few} has no distribution"
+        return
     method = METHODS[collection.consistency]
     yield f"consistency {method.name}: {method.summary}"
     texts = {"is never negative": method.non_negative, "adds up to 1": method.sums_to_one}
@@ -185,8 +222,6 @@ def _histogram(collection: Collection) -> Iterator[str]:
     if promises:
         biased = "" if method.name in UNBIASED else ", and is biased for that"
         yield f"what it publishes {promises}{biased}; estimate and interval stay as they are"
-    least = collection.min_reports
-    few = "no report" if least == 1 else f"fewer than {least:,} reports"
     yield f"an epoch with {few} has no estimates"
 
 
@@ -196,9 +231,9 @@ def _forged(collection: Collection) -> Iterator[str]:
     for (name, _), part, estimator in asked:
         worst, about = leverage(part, estimator.share), f"{name}: " if name else ""
         unit = (
-            "the mean (in units of the largest value)"
-            if part.estimator.result is Result.MEAN
-            else "a frequency"
+            "a frequency"
+            if part.estimator.result is Result.FREQUENCIES
+            else "the mean (in units of the largest value)"
         )
         most = f"{worst.one_value:.4g}/n"
         yield f"{about}one forged report among n moves {unit} by up to {most}, an honest one by 1/n"

@@ -23,8 +23,9 @@ TARGETS = 10
 class Leverage:
     """What one forged report among n moves an estimate by, in units of 1/n (of m/n for a mean of 0 .. m).
 
-    Of a distribution, the mean of the values 0 .. m from the mean number of the reported run: the estimate by
-    the counts of all functions at least squares moves by no more (docs/poisoning.md).
+    Of a distribution, the mean of the values 0 .. m, from the mean number of the reported run. The estimate
+    that weighs the counts of all functions moves by no more where forgers claim all functions alike, and by a
+    few percent more where they claim the worst one (docs/poisoning.md).
 
     Attributes:
         one_value: one frequency, or the mean, at most upwards.

@@ -43,6 +43,8 @@ def error_figure(data: CollectionData, detail: Detail, name: str) -> Figure | No
     )
     if several:
         what = "Squared error of the mean" if data.mean else "Mean squared error over all values"
+        if data.distribution:
+            what = "Mean squared error of the shares up to all values"
         sentence = f"{what}, on a logarithmic scale: raw estimates should lie on the theory"
         if data.uniform is not None:
             sentence += ", and whatever lies above the line of answering 1/k is worth less than no data"
@@ -79,8 +81,8 @@ def answer(data: CollectionData) -> tuple[str, str]:
         return "Unknown: no epoch has estimates.", ""
     raw, consistent = average(data, "mse_raw"), average(data, "mse_consistent")
     uniform, theory = average(data, "mse_uniform"), average(data, "variance")
-    if raw is None:
-        return _guess(data, theory)
+    if raw is None or data.distribution:
+        return _guess(data, theory) if not data.distribution else _of_shares(data, raw, theory)
     numbers = f"Averaged over epochs, the raw estimates' mean squared error is {power(raw)}"
     if consistent is not None:
         numbers += f" and the consistent ones' {power(consistent)}"
@@ -100,6 +102,17 @@ def answer(data: CollectionData) -> tuple[str, str]:
             numbers,
         )
     return f"No: this run does not beat {beaten}.", numbers
+
+
+def _of_shares(data: CollectionData, error: float | None, theory: float | None) -> tuple[str, str]:
+    """What the result is, and what is known of the error of the shares up to values."""
+    words = f"By their limits, the shares up to values have a mean squared error of about {power(theory)}."
+    hit = average(data, "coverage")
+    if error is not None:
+        words += f" Averaged over epochs it is {power(error)}."
+    if hit is not None:
+        words += f" The 95 % limits held the truth {share(hit, 0.005)} of the time."
+    return "The result is a distribution, so there is no 1/k to beat.", words
 
 
 def _guess(data: CollectionData, theory: float | None) -> tuple[str, str]:

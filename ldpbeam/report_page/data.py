@@ -15,6 +15,7 @@ import numpy as np
 
 from ldpbeam.durable.record import read_fields
 from ldpbeam.errors import UsageError
+from ldpbeam.over_time.quartiles import QUARTILES
 from ldpbeam.protocols.estimator import Result
 from ldpbeam.records.collection_record import CollectionRecord, HistogramRecord
 from ldpbeam.records.run_record import RUN_RECORD, RunRecord, read_record
@@ -91,14 +92,19 @@ class CollectionData:
         return self.histogram.is_mean
 
     @property
+    def distribution(self) -> bool:
+        """Whether the result is a distribution, with limits of the shares up to values."""
+        return self.histogram.result is Result.DISTRIBUTION
+
+    @property
     def reach(self) -> str:
         """Where the values of a mean lie: `0 … 100`."""
         return f"0 … {count(max(self.size - 1, 0))}"
 
     @property
     def uniform(self) -> float | None:
-        """1/k, or None where there is no such thing (means, unknown domain)."""
-        return 1.0 / self.size if self.size > 1 and not self.mean else None
+        """1/k, or None where there is no such thing (means, distributions, unknown domain)."""
+        return 1.0 / self.size if self.size > 1 and not self.mean and not self.distribution else None
 
     def read(self, epoch: int, values: Iterable[int] | None = None) -> Snapshot:
         """The snapshot of one epoch, of all values or of a few."""
@@ -106,15 +112,15 @@ class CollectionData:
             whole = self.in_memory[epoch]
             return whole if values is None else whole.only(values)
         key = (self.collection.name, self.digest, self.histogram.attribute)
-        return read(self.slots[epoch], key, epoch, values, self._true)
+        return read(self.slots[epoch], key, epoch, values, self._true, distribution=self.distribution)
 
     def _true(self, epoch: int, values: Ints) -> Floats:
-        """The true frequencies of `values`, or the true mean; NaN where nobody knows."""
+        """The true frequencies of `values`, shares up to them, or mean; NaN where nobody knows."""
         if self.truth is None:
             return np.full(len(values), np.nan)
         if self.mean:
             return np.full(len(values), self.truth.mean(epoch))
-        return self.truth.at(epoch, values)
+        return self.truth.below(epoch, values) if self.distribution else self.truth.at(epoch, values)
 
 
 @dataclass(frozen=True)
@@ -231,24 +237,29 @@ def _summed_up(data: CollectionData, room: int) -> CollectionData:
             whole[epoch] = snapshot
         if begun.start is None and snapshot.start is not None:
             begun = Dates(epoch, snapshot.start, data.collection.epoch_seconds)
-        summaries.append(_summary(snapshot, data.uniform))
+        summaries.append(_summary(snapshot, data.uniform, consistent=not data.distribution))
         standing.add(place, snapshot, data.uniform or 0.0)
         if snapshot.usable or last is None or not last.usable:
             last = snapshot
     ranked = standing.ranked(limit=6)
+    if data.distribution:
+        usable = last is not None and last.usable
+        ranked = [int(last.values[last.quantile(part)[0]]) for part in QUARTILES] if last and usable else []
+        ranked = list(dict.fromkeys(ranked))
     return replace(
         data,
         epochs=tuple(summaries),
         last=last,
         ranked=tuple(ranked),
         standing={value: standing.of(value) for value in ranked},
-        changed=standing.changed(),
+        changed=frozenset() if data.distribution else standing.changed(),
         dates=begun,
         in_memory=whole,
     )
 
 
-def _summary(snapshot: Snapshot, uniform: float | None) -> EpochSummary:
+def _summary(snapshot: Snapshot, uniform: float | None, *, consistent: bool) -> EpochSummary:
+    """`consistent` says whether consistent numbers are of the same things as the estimates."""
     truth = snapshot.truth
     inside = (snapshot.low <= truth) & (truth <= snapshot.high)
     known = np.isfinite(snapshot.low) & np.isfinite(truth)
@@ -268,7 +279,7 @@ def _summary(snapshot: Snapshot, uniform: float | None) -> EpochSummary:
         std_error=None if variance is None else math.sqrt(variance),
         variance=variance,
         mse_raw=_mean((snapshot.estimate - truth) ** 2),
-        mse_consistent=_mean((snapshot.consistent - truth) ** 2) if snapshot.usable else None,
+        mse_consistent=_mean((snapshot.consistent - truth) ** 2) if snapshot.usable and consistent else None,
         mse_uniform=None if uniform is None else _mean((uniform - truth) ** 2),
         coverage=float(inside[known].mean()) if known.any() else None,
         spread=spread,

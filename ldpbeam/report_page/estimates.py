@@ -21,8 +21,12 @@ import pyarrow.dataset
 from numpy.typing import NDArray
 
 from ldpbeam.accounting import EARLY
+from ldpbeam.estimates import CONFIDENCE
+from ldpbeam.over_time.significance import normal_limit
 from ldpbeam.report_page.text import LABEL_LIMIT
+from ldpbeam.sums.distribution import curve_quantile
 from ldpbeam.table_file import published_table
+from ldpbeam.tables import CUMULATIVE
 from ldpbeam.text import clean
 
 Floats = NDArray[np.float64]
@@ -36,6 +40,8 @@ TruthOf = Callable[[int, Ints], Floats]
 
 _KEYS = ["collection", "digest", "epoch", "revision"]
 _FLOATS = ["estimate", "std_error", "std_error_floor", "ci_low", "ci_high", "consistent"]
+_SHARES = dict(zip(("estimate", "ci_low", "ci_high"), CUMULATIVE, strict=True))
+"""Columns that a distribution has in the place of others."""
 _NOT_SHOWN = frozenset({"collection", "version", "epoch_end", "ci_low_all", "ci_high_all"})
 """Columns that the page does not need: of a large domain each takes megabytes."""
 _ARRAYS = (
@@ -54,7 +60,11 @@ _ARRAYS = (
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The estimates of one collection and epoch, sorted by value; missing numbers are NaN."""
+    """The estimates of one collection and epoch, sorted by value; missing numbers are NaN.
+
+    Of a distribution ``estimate`` and ``truth`` are the shares up to each value, and ``std_error`` follows
+    from the width of their limits; ``consistent`` are the shares of the values themselves.
+    """
 
     epoch: int
     start: datetime | None
@@ -80,6 +90,10 @@ class Snapshot:
         places = np.flatnonzero(np.isin(self.values, np.fromiter(values, np.int64)))
         taken = {name: getattr(self, name)[places] for name in _ARRAYS}
         return replace(self, labels=tuple(self.labels[place] for place in places.tolist()), **taken)
+
+    def quantile(self, part: float) -> tuple[int, int, int]:
+        """Of a distribution: the first value up to which that part of the devices lies, with limits."""
+        return curve_quantile(self.estimate, self.low, self.high, part)
 
     @property
     def usable(self) -> bool:
@@ -128,6 +142,14 @@ class Truth:
         place = np.minimum(np.searchsorted(known, values), len(known) - 1)
         return np.where(known[place] == values, frequency[place], 0.0)
 
+    def below(self, epoch: int, values: Ints) -> Floats:
+        """Shares at `values` or below them; NaN throughout where the epoch is unknown."""
+        if epoch not in self._where:
+            return np.full(len(values), np.nan)
+        here = slice(*self._where[epoch])
+        whole = np.concatenate([[0.0], np.cumsum(self._frequency[here])])
+        return np.asarray(whole[np.searchsorted(self._value[here], values, "right")], np.float64)
+
     def mean(self, epoch: int) -> float:
         """The mean of the values that devices held; NaN where the epoch is unknown."""
         if epoch not in self._where:
@@ -170,10 +192,13 @@ def index(root: Path, problems: list[str]) -> dict[Key, dict[int, Slot]]:
     return slots_of
 
 
-def read(slot: Slot, key: Key, epoch: int, values: Iterable[int] | None, truth: TruthOf) -> Snapshot:
+def read(
+    slot: Slot, key: Key, epoch: int, values: Iterable[int] | None, truth: TruthOf, *, distribution: bool
+) -> Snapshot:
     """The estimates of one epoch, of all values or of a few (by their codes).
 
-    `truth` gives what is true of an epoch's values, NaN where nobody knows.
+    `truth` gives what is true of an epoch's values, NaN where nobody knows; `distribution` says whether the
+    epoch has shares up to values, and no estimates of single ones.
     """
     wanted = (
         (pc.field("digest") == key[1])
@@ -214,7 +239,10 @@ def read(slot: Slot, key: Key, epoch: int, values: Iterable[int] | None, truth: 
 
     codes = ints("value")
     labels = table["label"].to_pylist() if "label" in names else [None] * rows
-    estimate, std_error, floor, low, high, consistent = (floats(name) for name in _FLOATS)
+    named = [_SHARES.get(name, name) for name in _FLOATS] if distribution else _FLOATS
+    estimate, std_error, floor, low, high, consistent = map(floats, named)
+    if distribution:
+        std_error = (high - low) / (2 * normal_limit(CONFIDENCE))
     reports = ints("n")
     return Snapshot(
         epoch=epoch,

@@ -11,6 +11,7 @@ import numpy as np
 from ldpbeam.consistency import NOT_ADDED_UP, UNBIASED
 from ldpbeam.report_page import charts
 from ldpbeam.report_page.data import CollectionData
+from ldpbeam.report_page.distribution import distribution
 from ldpbeam.report_page.estimates import Floats, Snapshot
 from ldpbeam.report_page.parts import Detail, Figure, Key, Table, shortened
 from ldpbeam.report_page.significance import discoveries
@@ -44,6 +45,8 @@ def histogram(data: CollectionData, detail: Detail, name: str, form: Form) -> tu
             f"Epoch {latest.epoch} has only {plural(latest.n, 'report')}, so its estimates are "
             f"withheld; this is epoch {snapshot.epoch}."
         )
+    if data.distribution:
+        return distribution(data, snapshot, detail, name), note
     return _Drawing(data, snapshot, detail, name, form).figures(), note
 
 

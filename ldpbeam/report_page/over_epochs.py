@@ -58,13 +58,15 @@ class _Drawing:
             return OverEpochs([], keys, nothing, None)
         snapshots = [data.read(epoch.epoch, data.ranked) for epoch in self.shown]
         labels = {
-            value: f"value {label}" if label == str(value) else label
+            value: self._label(value, label)
             for item in snapshots
             for value, label in zip(item.values.tolist(), item.labels, strict=True)
         }
         series = {value: self._marked(self._series(value, snapshots)) for value in data.ranked}
         domains, common = _domains(list(series.values()), data.uniform)
         noun, pattern = ("mean", "~g") if data.mean else ("frequency", "~%")
+        if data.distribution:
+            noun = "share of the devices"
         multiples = []
         for index, (value, rows) in enumerate(series.items()):
             reason = self._reason(value)
@@ -76,6 +78,11 @@ class _Drawing:
                 Multiple(labels[value], reason, svg.render(chart, summary, f"{self.name}-m{index}"))
             )
         return OverEpochs(multiples, keys, self._sentence(len(series), common), self._table(series, labels))
+
+    def _label(self, value: int, label: str) -> str:
+        if self.data.distribution:
+            return f"up to {label}"
+        return f"value {label}" if label == str(value) else label
 
     def _keys(self) -> list[Key]:
         data = self.data
@@ -95,6 +102,13 @@ class _Drawing:
         if self.data.mean:
             against = " against the true mean" if true else ""
             return f"The estimated mean{against} in each epoch.{self._cut()}"
+        if self.data.distribution:
+            against = ", against the true share" if true else ""
+            last = max(epoch.epoch for epoch in self.data.epochs if epoch.usable)
+            return (
+                f"The share of the devices up to each quartile of epoch {last}, in every epoch{against}. "
+                f"A share that falls means that values rose.{self._cut()}"
+            )
         which = "The value" if values == 1 else f"The {values} values"
         changed_too = ", or whose frequency changed most clearly between the first and second half"
         if len(self.data.epochs) < 2:
@@ -148,9 +162,9 @@ class _Drawing:
         return sorted([*shown, *gaps], key=lambda row: int(row["epoch"]))
 
     def _reason(self, value: int) -> str:
-        distance, _, change = self.data.standing[value]
         if self.data.uniform is None:
             return ""
+        distance, _, change = self.data.standing[value]
         side = "above" if distance > 0 else "below"
         where = f"{abs(distance):.1f} standard errors {side} 1/k"
         if value in self.data.changed and sum(epoch.usable for epoch in self.data.epochs) > 3:

@@ -90,6 +90,8 @@ def described(record: RunRecord | None, output_dir: Path, group_file: Path | Non
 def added_up(data: CollectionData, asked: SumsAsked, detail: Detail, name: str) -> AddedUp | None:
     """The sums of the last epoch that has estimates; None where there is nothing to add up."""
     collection, snapshot = asked.collections.get(data.digest), data.last
+    if data.distribution:
+        return None  # the curve is the result itself
     if collection is None or snapshot is None or data.mean or not np.isfinite(snapshot.estimate).all():
         return None
     domain = dict(collection.histograms).get(data.histogram.attribute)

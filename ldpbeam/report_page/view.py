@@ -115,9 +115,9 @@ class Writer:
             epochs_note=self._epochs_note(),
             followed=followed,
             histograms=figures,
-            histogram_title=f"{'Mean' if data.mean else 'Histogram'} of the last epoch",
+            histogram_title=f"{self._result} of the last epoch",
             histogram_note=note,
-            explorer=explorer(data, why, detail.octets),
+            explorer=None if data.distribution else explorer(data, why, detail.octets),
             added_up=added_up(data, self.asked, detail, self.name),
             accounting=accounting.figures(self.accounts, self.marks, detail, self.name) if first else [],
             accounting_table=accounting.table(
@@ -129,13 +129,19 @@ class Writer:
             if first
             else "As above: reports are counted per collection, not per attribute.",
             balanced=not any(accounting.unexplained(row.account, self.stream) for row in self.accounts),
-            error_title="Error" if data.mean else "Error: does this beat answering 1/k?",
+            error_title="Error" if data.uniform is None else "Error: does this beat answering 1/k?",
             error=error_figure(data, detail, self.name),
             answer=verdict,
             answer_numbers=numbers,
             privacy=privacy(data.collection, self.name),
             poisoning=poisoning(self.indicators, data.digest, data.histogram, detail.rows),
         )
+
+    @property
+    def _result(self) -> str:
+        if self.data.distribution:
+            return "Distribution"
+        return "Mean" if self.data.mean else "Histogram"
 
     # --- words -------------------------------------------------------------------------------
 
@@ -174,6 +180,8 @@ class Writer:
         bound = self._bound(1.96 * typical).replace("points", "percentage points")
         if self.data.mean:
             within = f"the estimated mean of values in {self.data.reach} is typically within ±{bound} (95 %)"
+        elif self.data.distribution:
+            within = f"the share of the devices up to a value is typically within ±{bound} (95 %)"
         else:
             within = f"estimates are typically within ±{bound} (95 %)"
         raw, uniform = average(self.data, "mse_raw"), average(self.data, "mse_uniform")
@@ -201,10 +209,16 @@ class Writer:
         if data.mean:
             shown, chances = "1 sum", "per epoch: of what its reports carry, in exact integers"
             unit, estimate = "half the width of a 95 % interval", "mean, which may lie outside its range"
+        elif data.distribution:
+            shown, chances = "counts", "per epoch: how many reports name each run of each hash function"
+            unit, estimate = "half the width of a 95 % interval, in percentage points,", ""
         else:
             shown = f"{count(data.size)} counts" if data.size else DASH
             unit = "half the width of a 95 % interval, in percentage points,"
             estimate = "estimate, which may be negative"
+        estimated = (
+            "the share of the devices up to a value" if data.distribution else f"an unbiased {estimate}"
+        )
         after, promise = self._after()
         return [
             Stage("report", count(read), "read; each device's value, randomised before sending"),
@@ -214,7 +228,7 @@ class Writer:
                 f"of {duration(length)} each" if length else "periods of collection",
             ),
             Stage("support", shown, chances),
-            Stage("estimate", error, f"{unit} of an unbiased {estimate}"),
+            Stage("estimate", error, f"{unit} of {estimated}"),
             Stage("histogram", after, promise),
         ]
 

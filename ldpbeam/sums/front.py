@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ldpbeam.collection.collection import Collection
@@ -11,6 +13,8 @@ from ldpbeam.over_time.covariance import DrawnAnew
 from ldpbeam.over_time.results import History, histories
 from ldpbeam.over_time.rollup import PLACES, Place
 from ldpbeam.over_time.rollup import every as every_epochs
+from ldpbeam.sums.distribution import answers_of_distribution, is_distribution, no_single_values
+from ldpbeam.sums.distribution import read_summaries as read_tables_of_summaries
 from ldpbeam.sums.question import Cumulative, Groups, Mean, Quantiles, Question
 from ldpbeam.sums.tables import answers, changes
 
@@ -172,6 +176,27 @@ def value_mean(
     return _answered(collection, results, Mean(), every, drawn_anew, attribute)
 
 
+def read_summaries(results: str | PathLike[str]) -> pa.Table:
+    """Mean and quantiles of every epoch that a run has published, of collections that give a distribution.
+
+        >>> try:
+        ...     read_summaries("no-such-folder")
+        ... except UsageError as error:
+        ...     print(error.message)
+        no-such-folder holds no summaries
+
+    Args:
+        results: the directory that was ``--output`` of a run.
+
+    Returns:
+        A row for each collection, attribute, epoch and statistic; docs/outputs.md explains the columns.
+
+    Raises:
+        UsageError: no summaries are there, or damaged ones.
+    """
+    return read_tables_of_summaries(Path(results))
+
+
 def _answered(
     collection: Collection,
     results: pa.Table,
@@ -182,8 +207,27 @@ def _answered(
 ) -> pa.Table:
     if drawn_anew is not None and every is None:
         raise ValueError("drawn_anew has no effect on single epochs: give every as well, or leave it out")
+    if is_distribution(collection):
+        return _of_distribution(collection, results, question, every, attribute)
     history = _history(collection, results, attribute)
     return answers(collection, history, question, _place(every), drawn_anew)
+
+
+def _of_distribution(
+    collection: Collection, results: pa.Table, question: Question, every: int | str | None, attribute: str
+) -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if every is not None:
+        raise no_single_values(collection)
+    _history(collection, results, attribute)  # refuses what is not there
+    own = results.filter(
+        pc.and_(pc.equal(results["digest"], collection.digest_hex), pc.equal(results["attribute"], attribute))
+    )
+    epochs = sorted(set(own["epoch"].to_pylist()))
+    tables = [own.filter(pc.equal(own["epoch"], epoch)).sort_by("value") for epoch in epochs]
+    return pa.concat_tables(answers_of_distribution(collection, tables, question, None))
 
 
 def _history(collection: Collection, results: pa.Table, attribute: str) -> History:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +25,13 @@ _WHERE = (
     "label",
 )
 _NUMBERS = ("n", "estimate", "std_error", "std_error_floor")
+
+
+def _rows(tables: Sequence[pa.Table]) -> Iterator[dict[str, Any]]:
+    """What is estimated in all rows of tables that have the columns."""
+    for table in tables:
+        if {"estimate", "std_error"} <= set(table.column_names):
+            yield from table.select(["estimate", "std_error"]).to_pylist()
 
 
 def pooled(tables: Sequence[pa.Table]) -> pa.Table:
@@ -56,12 +63,14 @@ def pooled(tables: Sequence[pa.Table]) -> pa.Table:
         null where a collection has a row without an estimate, such as one of too few reports.
 
     Raises:
-        ValueError: no tables, tables of other questions, or one collection twice.
+        ValueError: no tables, tables of other questions, of a distribution, or one collection twice.
     """
     import pyarrow as pa
 
     if not tables:
         raise ValueError("there is no table")
+    if any(row["estimate"] is not None and row["std_error"] is None for row in _rows(tables)):
+        raise ValueError("pooled takes estimates with standard errors, which distributions do not have")
     names = [name for name in _WHERE if name in tables[0].column_names]
     digests: set[str] = set()
     rows: dict[tuple[Any, ...], list[dict[str, Any]]] = {}

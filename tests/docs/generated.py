@@ -22,7 +22,7 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import load_collection
 from ldpbeam.collection.values import Index
 from ldpbeam.errors import Reason
-from ldpbeam.hashing import LinearFamily
+from ldpbeam.hashing import FAMILIES, LinearFamily
 from ldpbeam.histogram import estimate_epoch, make_consistent
 from ldpbeam.privacy.bit_loss import BitLosses
 from ldpbeam.privacy.counters import CountersGuarantee, bounded_sum_epsilon
@@ -51,6 +51,7 @@ from ldpbeam.wire import report_pb2
 from tests.conftest import REPOSITORY
 from tests.docs import lifetime, wire
 from tests.narrow import present
+from tests.reference.runs import moves
 from tests.reference.settings import Levels
 
 EXAMPLE = REPOSITORY / "examples" / "minutes_in_app.yaml"
@@ -341,7 +342,7 @@ def leverages() -> str:
     rows = []
     for name, kind_class in PROTOCOLS.items():
         mean = issubclass(kind_class, MeanProtocol)
-        for family in ("linear", "affine") if "hash_family" in kind_class.OPTIONAL else ("",):
+        for family in FAMILIES if "hash_family" in kind_class.OPTIONAL else ("",):
             takes = {"epsilon": 1.0, "d": 4, **LEVELS}
             given: dict[str, object] = {n: v for n, v in takes.items() if n in kind_class.PARAMETERS}
             given |= {"hash_family": family} if family else {}
@@ -367,6 +368,14 @@ def moved_by_one_percent() -> str:
     most, least = ((noise - 1) / laplace.estimator.maximum for noise in present(laplace.counter.rare_noise))
     lines.append(["`laplace_mean`, not counted under `extremes`", f"{1 + most:.1f}", f"{least:.1f}", "–"])
     return table(["protocol", "one value, up", "one value, down", "ten values, up"], lines)
+
+
+def moved_shares() -> str:
+    rows = []
+    for reports in (10**3, 10**4, 10**5, 10**6):
+        found = moves(64, 4, 1.0, reports)
+        rows.append([f"{reports:,}", f"{found.share_of_all:.1f}", f"{found.share:.1f}"])
+    return table(["reports n", "a share, all functions alike", "a share, one function"], rows)
 
 
 TIMES = (1, 2, 3, 4, 5, 6, 8, 10)
@@ -688,7 +697,7 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
     },
     "docs/means.md": {"perturbation": perturbation, "together": together, "means": means},
     "docs/attributes.md": {"allocations": allocations, "switches": switches},
-    "docs/poisoning.md": {"one-percent": moved_by_one_percent},
+    "docs/poisoning.md": {"one-percent": moved_by_one_percent, "shares": moved_shares},
     "docs/privacy.md": {
         "loss": several_reports,
         "ten-reports": ten_reports,

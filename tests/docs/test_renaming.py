@@ -15,7 +15,8 @@ from ldpbeam.errors import InvalidPayload
 from ldpbeam.hashing import LinearFamily
 from ldpbeam.indicators import indicators
 from ldpbeam.protocols import Parameters, protocol
-from ldpbeam.protocols.local_hash import Hashed, LocalHash
+from ldpbeam.protocols.hashed import Hashed
+from ldpbeam.protocols.local_hash import LocalHash
 from ldpbeam.shuffling.randomiser import many_epochs, one_epoch
 from ldpbeam.shuffling.shuffle import central_epsilon
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet

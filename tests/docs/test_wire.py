@@ -22,7 +22,7 @@ from tests.vectors import definitions
 from tests.vectors.derived import report
 
 PAGE = (REPOSITORY / "docs" / "wire.md").read_text("utf-8")
-GOLDEN = {"minutes_in_app", "loloha_affine", "l_grr", "l_osue", "dbitflip_pm"}
+GOLDEN = {"minutes_in_app", "loloha_affine", "loloha_interval", "l_grr", "l_osue", "dbitflip_pm"}
 ALL = dict(definitions.collections())
 
 

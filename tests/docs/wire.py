@@ -16,6 +16,7 @@ from ldpbeam.wire import report_pb2
 from tests.conftest import REPOSITORY
 from tests.reference import derived
 from tests.reference.channels import memo_key
+from tests.reference.counting import cuts
 from tests.vectors import definitions
 
 SECRET = bytes(range(32))
@@ -145,6 +146,23 @@ def affine() -> str:
     return golden("loloha_affine", show)
 
 
+def interval() -> str:
+    def show(found: Drawn) -> list[tuple[str, object]]:
+        (word,) = found.once
+        seed, symbol = found.response
+        g, size = found.kind.g, found.kind.domain_size  # type: ignore[attr-defined]
+        places = ", ".join(map(str, cuts(seed, g, size)))
+        return [
+            ("once", f"{word:016x} mod 64 = {seed}, the seed: cuts {places}"),
+            ("input", f"H({VALUE}) = {found.input}, as many cuts are at most {VALUE}"),
+            ("permanent", f"{found.permanent[0]:016x}: {found.input} becomes {found.answer}"),
+            ("fresh", f"{found.fresh[0]:016x}: {found.answer} becomes {symbol}"),
+            ("payload", f"{seed}·{g} + {symbol} = {seed * g + symbol}"),
+        ]
+
+    return golden("loloha_interval", show)
+
+
 def direct() -> str:
     def show(found: Drawn) -> list[tuple[str, object]]:
         return [
@@ -189,6 +207,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "words": words,
     "report": report,
     "affine": affine,
+    "interval": interval,
     "direct": direct,
     "unary": unary,
     "bit-flip": bit_flip,

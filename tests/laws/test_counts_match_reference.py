@@ -443,7 +443,7 @@ def test_cuts_are_everywhere_as_often_and_independent_of_each_other() -> None:
     """Each cut takes the 64 places of its part once; of two cuts, boxes of places hold what they should.
 
     A box of 8 × 8 places of two cuts holds one of the 64 functions on average, and 8 where the cuts move
-    together, as with one multiplier. Of neighbouring cuts it holds 4 at most, and 2 at least with three others.
+    together, as with one multiplier. Of neighbours it holds 4 at most, and 2 at least with three others.
     """
     g, part = 17, 64
     bounds = IntervalFamily(g, 16 * part + 1).bounds()[:, 1:-1]

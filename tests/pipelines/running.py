@@ -28,7 +28,7 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.collection.values import Index
-from ldpbeam.hashing import FAMILIES
+from ldpbeam.hashing import FAMILIES, UniversalFamily
 from ldpbeam.job.config import RunConfig
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Parameters
 from ldpbeam.records.run_record import read_record
@@ -62,12 +62,13 @@ def collection(
 def counting_collections() -> list[Collection]:
     """Every protocol in the table that counts support, once per hash family."""
     values: dict[str, Any] = {"epsilon": 1.0, "epsilon_longitudinal": 2.0, "epsilon_first": 1.0, "d": 3}
+    counting = [name for name, family in FAMILIES.items() if issubclass(family, UniversalFamily)]
     found = []
     for name, kind in PROTOCOLS.items():
         if not issubclass(kind, FrequencyProtocol):
             continue  # means: tests/pipelines counts values
         takes = {p: v for p, v in values.items() if p in (*kind.PARAMETERS, *kind.OPTIONAL)}
-        for family in FAMILIES if "hash_family" in kind.OPTIONAL else ("",):
+        for family in counting if "hash_family" in kind.OPTIONAL else ("",):
             chosen = Parameters(**takes, hash_family=family) if family else Parameters(**takes)
             label = f"{name}_{family}" if family else name
             found.append(collection(name, SIZE, label, parameters=chosen))

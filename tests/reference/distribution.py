@@ -32,8 +32,8 @@ def run_matrix(bounds: Ints, k: int) -> Floats:
 
 def estimate(
     counts: Ints, bounds: Ints, channel: tuple[float, float], atoms: tuple[int, ...] = ()
-) -> tuple[Posterior, Posterior]:
-    """The posterior at the learned scale, and the one that limits are taken from."""
+) -> tuple[Floats, Posterior]:
+    """The mean at the learned scale, and the posterior that limits are taken from, where ends are atoms."""
     k, functions = int(bounds[0, -1]), len(bounds)
     held, (own, other) = run_matrix(bounds, k), channel
     sizes = np.repeat(counts.reshape(functions, -1).sum(axis=1), bounds.shape[1] - 1)
@@ -46,35 +46,18 @@ def estimate(
         expected = sizes * (other + (own - other) * held @ even)
         score = (own - other) * held.T @ ((counts - expected) / chances)
         choices = [ends] if turn < 2 else chain.from_iterable(combinations(ends, n) for n in range(3))
-        learned, cautious = _mixed(information, score, [[*one, *atoms] for one in choices], k)
-        frequency = np.maximum(np.diff(learned.curve), 0.0)
+        fits = [_fit(information, score, [*one, *atoms], k) for one in choices]
+        best = np.array([likelihood for likelihood, _, _ in fits])
+        weights = np.exp(best - best.max())
+        weights /= weights.sum()
+        learned = np.asarray(sum(w * curve for w, (_, curve, _) in zip(weights, fits, strict=True)))
+        frequency = np.maximum(np.diff(learned), 0.0)
         frequency = 0.9 * frequency / frequency.sum() + 0.1 / k
-    return learned, cautious
+    return learned, fits[-1][2]
 
 
-def _mixed(
-    information: Floats, score: Floats, choices: list[list[int]], k: int
-) -> tuple[Posterior, Posterior]:
-    fits = [_fit(information, score, spikes, k) for spikes in choices]
-    best = np.array([fit[0] for fit in fits])
-    weights = np.exp(best - best.max())
-    weights /= weights.sum()
-    mixed = []
-    for which in (1, 2):
-        curves, variances = zip(*(fit[which] for fit in fits), strict=True)
-        middle = sum(w * curve for w, curve in zip(weights, curves, strict=True))
-        spread = sum(
-            w * (variance + (curve - middle) ** 2)
-            for w, curve, variance in zip(weights, curves, variances, strict=True)
-        )
-        mixed.append(Posterior(middle, np.sqrt(np.maximum(spread, 0.0))))
-    return mixed[0], mixed[1]
-
-
-def _fit(
-    information: Floats, score: Floats, spikes: list[int], k: int
-) -> tuple[float, tuple[Floats, Floats], tuple[Floats, Floats]]:
-    """Of these atoms: the best likelihood; (curve, variance) at the learned scale and at that of limits."""
+def _fit(information: Floats, score: Floats, spikes: list[int], k: int) -> tuple[float, Floats, Posterior]:
+    """Of these atoms: the best likelihood, the curve at its scale, and the posterior at that of limits."""
     walk = np.diff(np.eye(k), axis=0)
     smooth = null_space(np.ones((1, k)))
     whole = np.hstack([smooth, np.eye(k)[:, spikes] - 1 / k])
@@ -95,5 +78,6 @@ def _fit(
     for scale in (learned, min(learned / 10, k**3 / (8 * 4**2))):
         covariance = np.linalg.inv(matrix + scale * penalty)
         curve = np.arange(k + 1) / k + below @ covariance @ vector
-        found.append((curve, np.einsum("ti,ij,tj->t", below, covariance, below)))
-    return max(likelihoods), found[0], found[1]
+        variance = np.einsum("ti,ij,tj->t", below, covariance, below)
+        found.append(Posterior(curve, np.sqrt(np.maximum(variance, 0.0))))
+    return max(likelihoods), found[0].curve, found[1]

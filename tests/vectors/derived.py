@@ -42,7 +42,7 @@ def secret_of(name: str, device: int) -> bytes:
 def collections() -> Iterator[tuple[str, Collection]]:
     """Every protocol by itself, then ways to report several attributes."""
     for setting in hash_families():
-        domain = Domain(setting.domain_size)
+        domain = Domain(setting.domain_size, ordered=setting.parameters.hash_family == "interval")
         yield (
             name_of(setting),
             Collection("vectors", 1, domain, setting.name, setting.parameters, Epochs(3600, 0)),

@@ -20,6 +20,7 @@ from typing import Any
 
 from ldpbeam.errors import InvalidPayload
 from ldpbeam.protocols import FrequencyProtocol, LocalProtocol, Memo
+from ldpbeam.protocols.contract import DistributionProtocol
 from ldpbeam.randomness import FULL, Randomness
 from ldpbeam.support import SupportProbabilities
 from tests.reference.counting import count_reports, count_support
@@ -119,13 +120,18 @@ def vector(setting: Setting) -> dict[str, Any]:
 
 
 def support_of(built: LocalProtocol[Any]) -> SupportProbabilities | None:
-    """Own and other: of a value, or of a mean's bit at its two ends; None where no bit is counted."""
+    """Own and other: of a value, a run, or a mean's bit at its two ends; None where no bit is counted."""
     return built.forgery.ends
 
 
-def results(built: LocalProtocol[Any], payloads: list[bytes]) -> tuple[list[int], list[float | None]]:
-    """What is counted for each row, and the estimates; None where no report sampled the value."""
+def results(built: LocalProtocol[Any], payloads: list[bytes]) -> tuple[list[int], list[float | None] | None]:
+    """What is counted for each row, and the estimates; None where no report sampled the value.
+
+    A distribution is no sum over reports, and has no estimates of single values: None for all of them.
+    """
     probabilities = support_of(built)
+    if isinstance(built, DistributionProtocol):
+        return count_support(built, payloads), None
     if isinstance(built, FrequencyProtocol):
         support, told, unit = count_support(built, payloads), count_reports(built, payloads), 1
     else:

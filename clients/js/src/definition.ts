@@ -42,7 +42,8 @@ export interface NoiseRound {
 
 export type HashFamily =
   | { family: "linear"; g: number; digits: number; seeds: number }
-  | { family: "affine"; g: number; symbolSize: number };
+  | { family: "affine"; g: number; symbolSize: number }
+  | { family: "interval"; g: number; functions: number; multipliers: number[]; domainSize: number };
 
 interface Sizes {
   domainSize: number;
@@ -195,8 +196,8 @@ function parsePart(node: Node_): Part {
     case "local_hash": {
       const hash = parseHash(node.node("hash"), domainSize);
       const rounds = { permanent: permanent((r) => symbols(r, hash.g)), instant: symbols(needed(), hash.g) };
-      const size =
-        hash.family === "affine" ? 16 + hash.symbolSize : bytesFor((hash.seeds * hash.g - 1).toString(2).length);
+      const cells = hash.g * (hash.family === "linear" ? hash.seeds : hash.family === "interval" ? hash.functions : 0);
+      const size = hash.family === "affine" ? 16 + hash.symbolSize : bytesFor((cells - 1).toString(2).length);
       return node.sized({ ...sizes, encoding, hash, ...rounds }, size);
     }
     case "bit_flip": {
@@ -237,6 +238,12 @@ function parseHash(node: Node_, domainSize: number): HashFamily {
   if (family === "affine") {
     const g = node.integer("g", 2, 1 << 16);
     return { family, g, symbolSize: node.integer("symbol_size", g > 256 ? 2 : 1, 2) };
+  }
+  if (family === "interval") {
+    const g = node.integer("g", 2, Math.min(domainSize, 64));
+    const functions = node.integer("functions", 2, 1 << 16);
+    const multipliers = node.integers("multipliers", g - 1, 1, functions - 1);
+    return { family, g, functions, multipliers, domainSize };
   }
   if (family !== "linear") throw node.wrong("family", "not known to this client");
   const g = node.integer("g", 2, 1 << 28);
@@ -327,6 +334,15 @@ class Node_ {
       throw this.wrong(key, `not an integer in ${least} .. ${most}`);
     }
     return found;
+  }
+
+  integers(key: string, count: number, least: number, most: number): number[] {
+    const found = this.#fields[key];
+    if (!Array.isArray(found) || found.length !== count) throw this.wrong(key, `not a list of ${count} integers`);
+    for (const one of found) {
+      if (!Number.isSafeInteger(one) || one < least || one > most) throw this.wrong(key, `not in ${least} .. ${most}`);
+    }
+    return found as number[];
   }
 
   positive(key: string): number {

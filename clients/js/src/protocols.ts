@@ -136,7 +136,7 @@ function unary(part: Of<"unary">, value: number, source: Source): Uint8Array {
 }
 
 function localHash(part: Of<"local_hash">): Encoding {
-  const family = part.hash.family === "linear" ? linearFamily(part.hash) : affineFamily(part.hash);
+  const family = familyOf(part.hash);
   return {
     drawOnce: (words) => (part.permanent ? family.draw(words) : undefined),
     payload: (value, kept, source) => {
@@ -152,6 +152,17 @@ interface Family {
   encode(seed: Kept, symbol: number, size: number): Uint8Array;
 }
 
+function familyOf(hash: HashFamily): Family {
+  switch (hash.family) {
+    case "linear":
+      return linearFamily(hash);
+    case "affine":
+      return affineFamily(hash);
+    case "interval":
+      return intervalFamily(hash);
+  }
+}
+
 function linearFamily({ g, digits, seeds }: Extract<HashFamily, { family: "linear" }>): Family {
   return {
     draw: (words) => 1 + Number(words.word(FULL - (FULL % BigInt(seeds))) % BigInt(seeds)),
@@ -165,6 +176,23 @@ function linearFamily({ g, digits, seeds }: Extract<HashFamily, { family: "linea
       return total % g;
     },
     encode: (kept, symbol, size) => integer(((kept as number) - 1) * g + symbol, size),
+  };
+}
+
+function intervalFamily(hash: Extract<HashFamily, { family: "interval" }>): Family {
+  const { g, functions, multipliers, domainSize } = hash;
+  // At most 2^37: exact in a number.
+  const cut = (place: number): number => Math.ceil(((2 * place + 1) * (domainSize - 1)) / (2 * (g - 1) * functions));
+  return {
+    draw: (words) => Number(words.word() % BigInt(functions)),
+    hash: (kept, value) => {
+      let below = 0;
+      for (let i = 0; i < g - 1; i++) {
+        below += Number(cut(i * functions + ((multipliers[i] * (kept as number)) % functions)) <= value);
+      }
+      return below;
+    },
+    encode: (kept, symbol, size) => integer((kept as number) * g + symbol, size),
   };
 }
 

@@ -17,6 +17,7 @@ from ldpbeam.collection.file import load_collection
 from ldpbeam.durable.document import parse_document
 from ldpbeam.durable.errors import DamageError
 from ldpbeam.errors import UsageError
+from ldpbeam.protocols.estimator import Result
 from ldpbeam.records.collection_record import CollectionRecord, GuaranteeRecord, collection_entry
 from ldpbeam.records.run_record import SCHEMA as RUN_SCHEMA
 from ldpbeam.records.run_record import read_record
@@ -213,6 +214,13 @@ def _hint(path: str) -> str:
     return f"its rows: ldpbeam export, any reader of Parquet, or duckdb -c \"FROM '{quoted}'\""
 
 
+_RESULTS = {
+    Result.FREQUENCIES: "frequencies",
+    Result.MEAN: "a mean",
+    Result.DISTRIBUTION: "a distribution",
+}
+
+
 def _collection(path: Path) -> View:
     collection = load_collection(path)
     record = CollectionRecord.from_record(collection_entry(collection))
@@ -220,7 +228,7 @@ def _collection(path: Path) -> View:
     sizes = [f"{name + ': ' if name else ''}{domain.size:,} values" for name, domain in collection.histograms]
     lines = [
         f"a collection: {_about(record)}",
-        f"  {'; '.join(sizes)}; results are {'a mean' if record.histograms[0].is_mean else 'frequencies'}; "
+        f"  {'; '.join(sizes)}; results are {_RESULTS[record.histograms[0].result]}; "
         f"{collection.protocol.device.payload_bits} bits of payload per report",
         f"  epochs of {epochs.length:,} s from {instant(epochs.origin)} on, "
         f"{epochs.count:,} planned; late reports count for {collection.allowed_lateness:,} s; "

@@ -65,6 +65,9 @@ SELECT
   consistent,
   method,
   pane,
-  status
+  status,
+  cumulative,
+  cumulative_ci_low,
+  cumulative_ci_high
 FROM ranked
 WHERE revision_age = 1;

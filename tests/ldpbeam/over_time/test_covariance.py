@@ -23,7 +23,8 @@ from ldpbeam.over_time.covariance import MeanErrors, SlottedErrors, std_error_fl
 from ldpbeam.protocols import Parameters, protocol
 from ldpbeam.protocols.bit_flip import BitFlip, BucketBits
 from ldpbeam.protocols.direct import LGRR
-from ldpbeam.protocols.local_hash import LOLOHA, Hashed, LocalHash
+from ldpbeam.protocols.hashed import Hashed
+from ldpbeam.protocols.local_hash import LOLOHA, LocalHash
 from ldpbeam.protocols.one_bit_mean import OneBitRRPM
 from ldpbeam.protocols.part_estimator import PartEstimator
 from ldpbeam.protocols.unary import Unary

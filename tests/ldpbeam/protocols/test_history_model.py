@@ -14,9 +14,9 @@ from ldpbeam.audit.checks.evidence import cell_probability, constant_limit
 from ldpbeam.audit.client.draws import all_cells
 from ldpbeam.audit.law.pairs import model_of
 from ldpbeam.protocols.contract import LocalProtocol
+from ldpbeam.protocols.hashed import Hashed
 from ldpbeam.protocols.history_model import Model
 from ldpbeam.protocols.laplace_mean import LaplaceMean
-from ldpbeam.protocols.local_hash import Hashed
 from ldpbeam.randomness import FULL
 from tests.ldpbeam.audit.collections import COLLECTIONS, of, several
 from tests.reference.settings import Setting, settings

@@ -20,7 +20,8 @@ from ldpbeam.errors import CollectionError
 from ldpbeam.estimates import variance
 from ldpbeam.protocols import LocalProtocol, Parameters, protocol
 from ldpbeam.protocols.direct import Direct
-from ldpbeam.protocols.local_hash import LocalHash, optimal_g
+from ldpbeam.protocols.hashed import optimal_g
+from ldpbeam.protocols.local_hash import LocalHash
 from ldpbeam.protocols.unary import Unary
 from ldpbeam.support import SupportProbabilities
 from tests.narrow import of_kind, present

@@ -1,0 +1,137 @@
+"""``compare`` for collections whose result is a distribution: the quartiles of two epochs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ldpbeam.cli.shared.console import deliver, say
+from ldpbeam.errors import UsageError
+
+if TYPE_CHECKING:
+    from ldpbeam.cli.shared.histories import ReadHistory
+    from ldpbeam.collection.domain import Domain
+    from ldpbeam.over_time.quartiles import QuartileChange
+    from ldpbeam.over_time.results import ResultsFolder
+    from ldpbeam.sums.distribution import Curve
+
+    Span = tuple[int, int] | None
+    Source = tuple[ResultsFolder, ReadHistory, Span, Path]
+
+_NAMES = {0.25: "first quartile", 0.5: "median", 0.75: "third quartile"}
+
+
+def compare_distributions(first: Source, second: Source | None, output: Path | None) -> None:
+    """Say which quartiles changed between an epoch of each.
+
+    Args:
+        first, second: the results, the attribute in them, which epoch is asked for, and the folder. Without
+            the second the last two epochs of the first are compared.
+        output: a file for all rows, or None.
+
+    Raises:
+        UsageError: several epochs on one side, none with a result, or other values on the other side.
+    """
+    from ldpbeam.cli.shared.histories import write_tables
+    from ldpbeam.over_time.quartiles import compare_quartiles
+
+    if second is None:
+        known = [one for one in _curves(first) if one[1].known]
+        if len(known) < 2:
+            raise _usage("there are not two epochs with results", "Give a second run as B.", first[3])
+        (before_epoch, before), (after_epoch, after) = known[-2:]
+    else:
+        (before_epoch, before), (after_epoch, after) = _only(first), _only(second)
+        if (first[3], before_epoch) == (second[3], after_epoch):
+            raise _usage("an epoch cannot be compared with itself", "Name two epochs.", first[3])
+    if second is not None and first[1].history.labels != second[1].history.labels:
+        raise _usage(
+            "the two have different values, so their quartiles cannot be compared",
+            "Compare collections with the same domain.",
+            second[3],
+        )
+    changes = compare_quartiles(before, after)
+    history, domain = first[1].history, first[1].domain
+    words = f"epoch {before_epoch} against epoch {after_epoch}"
+    say(f"{history.key.collection}: {words}")
+    for change in changes:
+        say(f"  {_sentence(change, domain)}")
+    say("All three verdicts together have a false-alarm rate of 5 %.")
+    rows = [_row(change, domain) for change in changes]
+    if output is not None:
+        import pyarrow as pa
+
+        write_tables([pa.Table.from_pylist(rows)], output)
+        say(f"all quartiles in {output}")
+    deliver(
+        {
+            "collection": history.key.collection,
+            "attribute": history.key.attribute,
+            "compared": words,
+            "quartiles": rows,
+        }
+    )
+
+
+def _curves(source: Source) -> list[tuple[int, Curve]]:
+    import pyarrow as pa
+
+    from ldpbeam.sums.distribution import Curve
+
+    folder, read, span, _ = source
+    parts = [
+        part
+        for part in folder.parts
+        if part.key == read.history.key and (span is None or span[0] <= part.epoch <= span[1])
+    ]
+    return [(part.epoch, Curve.of(pa.concat_tables(folder.tables([part])))) for part in parts]
+
+
+def _only(source: Source) -> tuple[int, Curve]:
+    """The one epoch of a side that has a result."""
+    known = [one for one in _curves(source) if one[1].known]
+    if not known:
+        raise _usage("there is no epoch with a result", "ldpbeam inspect names the epochs.", source[3])
+    if len(known) > 1:
+        raise _usage(
+            f"distributions are compared epoch by epoch, and there are {len(known)} on one side",
+            "Name one epoch on each side: --epochs E --against E.",
+            source[3],
+        )
+    return known[0]
+
+
+def _sentence(change: QuartileChange, domain: Domain) -> str:
+    """A quartile for people."""
+
+    def named(places: tuple[int, int, int]) -> str:
+        middle, low, high = map(domain.label, places)
+        return f"{middle} ({low} .. {high})"
+
+    verdict = "no change is clear"
+    if change.clear:
+        verdict = "values rose" if change.change < 0 else "values fell"
+    return (
+        f"{_NAMES[change.share]}: from {named(change.before)} to {named(change.after)}; {verdict}: the share "
+        f"up to {domain.label(change.before[0])} changed by {change.change:+.4f} "
+        f"({change.low:+.4f} .. {change.high:+.4f})"
+    )
+
+
+def _row(change: QuartileChange, domain: Domain) -> dict[str, Any]:
+    names = ("", "_low", "_high")
+    ends = {"before": change.before, "after": change.after}
+    return {
+        "share": change.share,
+        **{
+            f"{side}{n}": domain.label(x) for side, of in ends.items() for n, x in zip(names, of, strict=True)
+        },
+        "change": change.change,
+        "low": change.low,
+        "high": change.high,
+        "changed": change.clear,
+    }
+
+
+def _usage(what: str, remedy: str, where: Path) -> UsageError:
+    return UsageError("E-USAGE-COMPARE", what, where=str(where), remedy=remedy)

@@ -1,0 +1,142 @@
+"""The distribution of the last epoch: the cumulative curve with its limits first, the histogram second."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ldpbeam.report_page import charts
+from ldpbeam.report_page.data import CollectionData
+from ldpbeam.report_page.estimates import Floats, Snapshot
+from ldpbeam.report_page.parts import Detail, Figure, Key, Table, shortened
+from ldpbeam.report_page.text import count, plural, share
+
+QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
+_BARS = 60
+
+
+def distribution(data: CollectionData, snapshot: Snapshot, detail: Detail, name: str) -> list[Figure]:
+    """The figures of an epoch that has a distribution.
+
+    Args:
+        data: of an attribute whose result is a distribution.
+        snapshot: its cumulative shares in the place of estimates.
+        detail: how much is drawn.
+        name: a prefix unique on the page.
+    """
+    drawing = _Drawing(data, snapshot, detail, name)
+    return [drawing.curve(), drawing.histogram()]
+
+
+@dataclass(frozen=True)
+class _Drawing:
+    data: CollectionData
+    snapshot: Snapshot
+    detail: Detail
+    name: str
+
+    @property
+    def _when(self) -> str:
+        name = self.data.dates.named(self.snapshot.epoch)
+        return f"{name[0].upper()}{name[1:]}"
+
+    @property
+    def _simulated(self) -> bool:
+        return bool(np.isfinite(self.snapshot.truth).all())
+
+    def curve(self) -> Figure:
+        """The share of the devices at each value or below it."""
+        snapshot, k = self.snapshot, len(self.snapshot.values)
+        step = math.ceil(k / self.detail.bins)
+        places = sorted({*range(step - 1, k, step), k - 1})
+        rows = [{**self._row(at), "place": int(snapshot.values[at])} for at in places]
+        marks = [(part, *snapshot.quantile(part)) for part in QUANTILES]
+        labels = snapshot.labels
+        _, middle, low, high = marks[2]
+        sentence = (
+            f"The share of the devices at each value or below it, from {plural(snapshot.n, 'report')}. Half "
+            f"of them are at {labels[middle]} or below (95 %: {labels[low]} to {labels[high]}). The band "
+            "holds the share at one value in 95 of 100 cases, not all of the curve at once."
+        )
+        keys = [Key("line", charts.RAW, "share up to the value"), Key("band", charts.RAW, "95 % limits")]
+        return Figure.of(
+            charts.curve(rows),
+            f"{self.name}-curve",
+            f"{self._when}: cumulative shares",
+            sentence,
+            keys=[*keys, *([Key("line", charts.TRUTH, "truth")] if self._simulated else [])],
+            table=Table(
+                title=f"Table: quantiles of epoch {snapshot.epoch}",
+                head=["share of the devices", "at this value or below", "95 % low", "95 % high"],
+                rows=[[share(part, 0.01), *(labels[at] for at in of)] for part, *of in marks],
+                names=4,
+            ),
+        )
+
+    def _row(self, at: int) -> charts.Row:
+        snapshot = self.snapshot
+        low, high = float(snapshot.low[at]), float(snapshot.high[at])
+        error = float(snapshot.std_error[at])
+        text = f"up to {snapshot.labels[at]}: {share(float(snapshot.estimate[at]), error or None)}"
+        if error:
+            text += f" ({share(low, error)} to {share(high, error)})"
+        return {
+            "estimate": float(snapshot.estimate[at]),
+            "low": low,
+            "high": high,
+            "consistent": math.nan,
+            "truth": float(snapshot.truth[at]),
+            "text": text,
+        }
+
+    def histogram(self) -> Figure:
+        """Shares of the values, or of runs of values where they are many: differences of the curve."""
+        snapshot, k = self.snapshot, len(self.snapshot.values)
+        width = math.ceil(k / _BARS)
+        edges = np.arange(0, k, width)
+        shares = np.add.reduceat(snapshot.consistent, edges)
+        truth = np.add.reduceat(np.diff(snapshot.truth, prepend=0.0), edges)
+        names = [self._named(start, min(start + width, k) - 1) for start in edges.tolist()]
+        rows = [self._bar(at, names, shares, truth) for at in range(len(names))]
+        known = ["truth"] if self._simulated else []
+        of_each = "each value" if width == 1 else f"each {width} neighbouring values"
+        lines = [
+            [name, share(float(one), 0.001), *([share(float(true), 0.001)] if known else [])]
+            for name, one, true in zip(names, shares, truth, strict=True)
+        ]
+        keys = [Key("fill", charts.CONSISTENT, "share")]
+        return Figure.of(
+            charts.columns(rows, "~%"),
+            f"{self.name}-bars",
+            f"{self._when}: histogram",
+            f"The share of the devices in {of_each}, as the curve rises over it. What the curve cannot tell "
+            "is smooth here: a bar has no limits of its own.",
+            keys=[*keys, *([Key("tick", charts.TRUTH, "truth")] if known else [])],
+            table=Table(
+                title=f"Table: epoch {snapshot.epoch} by {'value' if width == 1 else 'run of values'}",
+                head=["values", "share", *known],
+                rows=lines[: self.detail.rows],
+                note=shortened(len(lines), min(len(lines), self.detail.rows), "row", "first"),
+            ),
+        )
+
+    def _named(self, first: int, last: int) -> str:
+        labels = self.snapshot.labels
+        return labels[first] if first == last else f"{labels[first]} … {labels[last]}"
+
+    def _bar(self, at: int, names: list[str], shares: Floats, truth: Floats) -> charts.Row:
+        text = f"{names[at]}: {share(float(shares[at]), 0.001)}"
+        if self._simulated:
+            text += f", truth {share(float(truth[at]), 0.001)}"
+        unique = names[at] if names.count(names[at]) == 1 else f"{names[at]} · {count(at + 1)}"
+        return {
+            "name": unique,
+            "estimate": math.nan,
+            "low": math.nan,
+            "high": math.nan,
+            "consistent": float(shares[at]),
+            "truth": float(truth[at]),
+            "text": text,
+        }

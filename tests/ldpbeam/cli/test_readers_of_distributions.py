@@ -1,0 +1,389 @@
+"""Every reader of results is asked about a collection whose result is a distribution.
+
+Such results have no estimates of single values. A reader either answers from the distribution, or refuses in
+one line; none may take what is null for 0.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from apache_beam.transforms.window import GlobalWindow
+from apache_beam.utils.timestamp import MIN_TIMESTAMP
+from click.testing import CliRunner, Result
+
+import ldpbeam
+from ldpbeam.cli.main import cli
+from ldpbeam.collection.values import Index
+from ldpbeam.epoch_result import result_of_epoch
+from ldpbeam.pipelines.deploy.bigquery import FOLDER
+from ldpbeam.simulators.deliver.files import batch_message
+from ldpbeam.summaries import SHARES, summary_table
+from ldpbeam.tables import CUMULATIVE, epoch_table, fixed_columns
+from ldpbeam.transforms import FrequenciesPerEpoch, FrequencyRow, SummaryRow, arrow_schema, as_dict
+from ldpbeam.transforms.sinks.bigquery import WriteEstimatesToBigQuery
+from ldpbeam.transforms.sinks.topic import estimate_messages
+from tests.transforms.public import elements, keep
+from tests.transforms.sinks.fake_bigquery import fake_bigquery
+
+YAML = """\
+name: minutes
+domain: {range: {max: 240, buckets: 60}}
+protocol: loloha
+hash_family: interval
+epsilon_longitudinal: 2.0
+epsilon_first: 1.0
+epoch: {length: 1d, origin: 2026-01-01T00:00:00Z, count: 30}
+min_reports: 100
+"""
+EPOCHS, DEVICES = 3, 3000
+ESTIMATED = ("estimate", "std_error", "std_error_floor", "ci_low", "ci_high", "ci_low_all", "ci_high_all")
+
+
+def asked(*given: object) -> Result:
+    """What a command says."""
+    return CliRunner().invoke(cli, list(map(str, given)))
+
+
+def told(*given: object) -> str:
+    """Its output, where it ends well."""
+    done = asked(*given)
+    assert done.exit_code == 0, (given, done.output, done.exception)
+    return done.output
+
+
+def refused(*given: object) -> str:
+    """The one line with which it refuses."""
+    error = asked(*given).exception
+    assert isinstance(error, ldpbeam.LdpError), (given, error)
+    line = str(error)
+    assert error.exit_code == 2 and "\n" not in line and re.search(r"\[E-[A-Z-]+\]$", line)
+    return line
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The results of three epochs, whose values rise from the second to the third, and their truth."""
+    folder = tmp_path_factory.mktemp("distribution")
+    (folder / "c.yaml").write_text(YAML)
+    rng = np.random.default_rng(6)
+    rows = ["device,epoch,value"]
+    for epoch in range(EPOCHS):
+        values = np.minimum(rng.gamma(2, 25 + 35 * (epoch == 2), DEVICES), 239)
+        rows += [f"{device},{epoch},{value:.2f}" for device, value in enumerate(values)]
+    (folder / "panel.csv").write_text("\n".join(rows) + "\n")
+    panel = f"panel:{folder / 'panel.csv'}:device,epoch,value"
+    options = "--collection", folder / "c.yaml", "--population", panel, "--seed", 5
+    told("simulate", *options, "--output", folder / "sent", "--truth")
+    told("run", "--collection", folder / "c.yaml", "--input", folder / "sent", "--output", folder / "out")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tables(run: Path) -> pa.Table:
+    """Of all epochs."""
+    return ldpbeam.read(run / "out")
+
+
+def of_epoch(tables: pa.Table, epoch: int) -> list[dict[str, Any]]:
+    return [row for row in tables.to_pylist() if row["epoch"] == epoch]
+
+
+def csv(text: str) -> list[dict[str, str]]:
+    head, *lines = [re.findall(r'"[^"]*"|[^,]+|(?<=,)(?=,|$)', line) for line in text.splitlines()]
+    return [
+        {name.strip('"'): cell.strip('"') for name, cell in zip(head, line, strict=True)} for line in lines
+    ]
+
+
+def test_rows_have_shares_up_to_values_and_no_estimates(run: Path, tables: pa.Table) -> None:
+    truth = pq.read_table(run / "sent" / "truth.parquet").to_pylist()
+    held = np.zeros((EPOCHS, 60))
+    for row in truth:
+        held[row["epoch"], row["value"]] = row["frequency"]
+    inside = 0
+    for epoch in range(EPOCHS):
+        rows = of_epoch(tables, epoch)
+        assert all(row[name] is None for row in rows for name in ESTIMATED)
+        shares, low, high = (np.array([row[name] for row in rows]) for name in CUMULATIVE)
+        assert np.cumsum([row["consistent"] for row in rows]) == pytest.approx(shares)
+        assert (low <= shares).all() and (shares <= high).all() and shares[-1] == 1
+        inside += int(((low <= np.cumsum(held[epoch])) & (np.cumsum(held[epoch]) <= high)).sum())
+        assert {row["method"] for row in rows} == {"ordered"}
+    assert inside >= 0.8 * EPOCHS * 60  # three epochs with these words of chance: shares move together
+
+
+def test_summaries_are_a_table_of_their_own(run: Path, tables: pa.Table) -> None:
+    found = ldpbeam.read_summaries(run / "out").to_pylist()
+    assert len(found) == EPOCHS * (1 + len(SHARES))
+    held = np.loadtxt(run / "panel.csv", delimiter=",", skiprows=1)
+    for epoch in range(EPOCHS):
+        values = held[held[:, 1] == epoch, 2]
+        mean, *quantiles = [row for row in found if row["epoch"] == epoch]
+        assert (mean["statistic"], mean["share"], mean["n"]) == ("mean", None, DEVICES)
+        # z = 5: once in two million, with three epochs
+        assert abs(mean["estimate"] - values.mean()) < 5 * mean["std_error"] + 2
+        assert mean["ci_low"] < mean["estimate"] < mean["ci_high"]
+        for row, share in zip(quantiles, SHARES, strict=True):
+            assert (row["statistic"], row["share"], row["std_error"]) == ("quantile", share, None)
+            assert row["ci_low"] <= row["estimate"] <= row["ci_high"]
+            assert row["label_low"].startswith(f"[{row['ci_low']:g},")
+            assert row["label_high"].endswith(f" {row['ci_high']:g})")
+            curve = [one["cumulative"] for one in of_epoch(tables, epoch)]
+            at = row["estimate"] / 4
+            below = [0.0, *curve][int(at)]
+            assert below + (at % 1) * (curve[int(at)] - below) == pytest.approx(share)
+
+
+def test_export_reads_the_distribution(run: Path, tables: pa.Table) -> None:
+    out = run / "out"
+    rows = csv(told("export", out, "--cumulative"))
+    assert [float(row["estimate"]) for row in rows] == tables["cumulative"].to_pylist()
+    assert [float(row["ci_high"]) for row in rows] == tables["cumulative_ci_high"].to_pylist()
+    assert {row["std_error"] for row in rows} == {row["ci_low_all"] for row in rows} == {""}
+    quantiles = csv(told("export", out, "--quantile", ".25,.5,.75,.9"))
+    summaries = ldpbeam.read_summaries(out).to_pylist()
+    labelled = [row for row in summaries if row["statistic"] == "quantile"]
+    names = ("label", "label_low", "label_high")
+    assert [[row[name] for name in names] for row in quantiles] == [
+        [row[name] for name in names] for row in labelled
+    ]
+    means = csv(told("export", out, "--mean"))
+    expected = [row for row in summaries if row["statistic"] == "mean"]
+    for name in ("estimate", "std_error", "ci_low", "ci_high"):
+        assert [float(row[name]) for row in means] == [row[name] for row in expected]
+    plain = csv(told("export", out))
+    assert {row["estimate"] for row in plain} == {""}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--every", 2),
+        ("--by", "week"),
+        ("--smooth",),
+        ("--every", 2, "--mean"),
+        ("--by", "day", "--quantile", ".5"),
+        ("--group", "groups.csv"),
+    ],
+)
+def test_export_refuses_what_takes_single_values(run: Path, options: tuple[object, ...]) -> None:
+    (run / "groups.csv").write_text("group,value\nfew,0..20\n")
+    given = [run / one if one == "groups.csv" else one for one in options]
+    assert "distribution" in refused("export", run / "out", *given)
+
+
+def test_a_mean_without_its_summaries_is_refused(run: Path, tmp_path: Path) -> None:
+    shutil.copytree(run / "out", tmp_path / "out")
+    sorted((tmp_path / "out" / "summaries").iterdir())[1].unlink()
+    assert "epoch 1" in refused("export", tmp_path / "out", "--mean")
+    shutil.rmtree(tmp_path / "out" / "summaries")
+    assert "summaries" in refused("export", tmp_path / "out", "--mean")
+
+
+def test_from_python(run: Path, tables: pa.Table) -> None:
+    collection = ldpbeam.load_collection(run / "c.yaml")
+    shares = ldpbeam.cumulative_shares(collection, tables)
+    assert shares["estimate"].to_pylist() == tables["cumulative"].to_pylist()
+    median = ldpbeam.quantiles(collection, tables, [0.5]).to_pylist()
+    assert [row["value_low"] <= row["value"] <= row["value_high"] for row in median] == [True] * EPOCHS
+    for call in (
+        lambda: ldpbeam.value_mean(collection, tables),
+        lambda: ldpbeam.group_shares(collection, tables, {"few": [0, 1]}),
+        lambda: ldpbeam.group_changes(collection, tables, {"few": [0]}, [0], [1]),
+        lambda: ldpbeam.cumulative_shares(collection, tables, every=2),
+        lambda: ldpbeam.quantiles(collection, tables.drop_columns(["cumulative"]), [0.5]),
+    ):
+        with pytest.raises(ldpbeam.LdpError, match=r"distribution|cumulative"):
+            call()
+    with pytest.raises(ValueError, match="standard error"):
+        ldpbeam.pooled([shares])
+
+
+def test_compare_says_which_quartiles_moved(run: Path) -> None:
+    found = json.loads(told("compare", run / "out", "--json"))
+    assert found["compared"] == "epoch 1 against epoch 2"
+    assert [row["share"] for row in found["quartiles"]] == [0.25, 0.5, 0.75]
+    assert all(row["change"] < 0 and row["changed"] for row in found["quartiles"])
+    assert "values rose" in told("compare", run / "out")
+    still = json.loads(told("compare", run / "out", "--epochs", 0, "--against", 1, "--json"))
+    assert not any(row["changed"] for row in still["quartiles"])
+    other = json.loads(told("compare", run / "out", run / "out", "--epochs", 2, "--against", 0, "--json"))
+    assert all(row["change"] > 0 for row in other["quartiles"])
+    told("compare", run / "out", "--output", run / "quartiles.csv")
+    assert len((run / "quartiles.csv").read_text().splitlines()) == 4
+    for options in (
+        (run / "out",),
+        ("--epochs", 1),
+        ("--epochs", 1, "--against", 1),
+        ("--epochs", "0..1", "--against", 2),
+        ("--epochs", 7, "--against", 2),
+        ("--value", 3),
+        ("--false-discoveries", 0.1),
+        ("--drawn-anew", "0.1"),
+        ("--group", run / "panel.csv"),
+    ):
+        refused("compare", run / "out", *options)
+
+
+def test_the_page_draws_the_curve_first(run: Path, tables: pa.Table) -> None:
+    told("report", run / "out", "--truth", run / "sent" / "truth.parquet")
+    page = re.sub(r"<(script|style).*?</\1>", "", (run / "out" / "index.html").read_text(), flags=re.DOTALL)
+    text = re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]+>", " ", page)))
+    curve, bars = text.index("cumulative shares"), text.index(": histogram")
+    assert text.index("Distribution of the last epoch") < curve < bars
+    for untrue in (
+        "too few to",
+        "nothing could be estimated",
+        "No epoch has estimates",
+        "withheld, ok",
+        "nan",
+    ):
+        assert untrue not in text
+    labels = {row["label"]: row["cumulative"] for row in of_epoch(tables, 2)}
+    median = next(label for label, share in labels.items() if share >= 0.5)
+    assert f"Half of them are at {median} or below" in text
+
+
+def test_inspect_check_and_explain(run: Path) -> None:
+    assert "3,000 counted" in told("inspect", run / "out")
+    told("inspect", run / "out" / "estimates")
+    told("inspect", run / "out" / "summaries")
+    assert "results are a distribution" in told("inspect", run / "c.yaml")
+    told("check", run / "c.yaml")
+    words = told("explain", run / "c.yaml")
+    assert "up to each value" in words and "the mean of the reports" not in words
+    assert "distribution" in refused("explain", run / "c.yaml", "--row", 0, 3, run / "out")
+
+
+def test_replay_publishes_summaries_under_the_new_number(run: Path, tmp_path: Path) -> None:
+    """A second file of the last epoch was cut short, and is there whole when it is replayed."""
+    shutil.copytree(run / "sent" / "reports", tmp_path / "in")
+    options = "--population", f"panel:{run / 'panel.csv'}:device,epoch,value", "--seed", 6
+    told("simulate", "--collection", run / "c.yaml", *options, "--output", tmp_path / "more")
+    whole = sorted((tmp_path / "more" / "reports").iterdir())[-1].read_bytes()
+    cut = tmp_path / "in" / "more.pb"
+    given = "run", "--collection", run / "c.yaml", "--input", tmp_path / "in", "--output"
+    cut.write_bytes(whole[: len(whole) * 2 // 3])
+    asked(*given, tmp_path / "out", "--max-error-fraction", 1)
+    before = ldpbeam.read_summaries(tmp_path / "out").to_pylist()
+    cut.write_bytes(whole)
+    told("replay", tmp_path / "out" / "rejects")
+    after = ldpbeam.read_summaries(tmp_path / "out").to_pylist()
+    assert {row["epoch"] for row in after if (row["pane"], row["revision"]) == ("replay", 1)} == {2}
+    assert [row for row in after if row["epoch"] != 2] == [row for row in before if row["epoch"] != 2]
+    told("export", tmp_path / "out", "--mean")  # the revisions of means and of values agree
+    told(*given, tmp_path / "at-once")
+    names = {"pane": "", "revision": 0}
+    expected = ldpbeam.read_summaries(tmp_path / "at-once").to_pylist()
+    assert [row | names for row in after] == [row | names for row in expected]
+
+
+def test_a_run_without_distributions_leaves_no_folder(run: Path, tmp_path: Path) -> None:
+    plain = tmp_path / "plain.yaml"
+    plain.write_text(YAML.replace("hash_family: interval\n", "").replace("minutes", "other"))
+    told("simulate", "--collection", plain, "--population", "zipf:1", "--devices", 200, "--epochs", 1,
+         "--output", tmp_path / "sent")  # fmt: skip
+    told("run", "--collection", plain, "--input", tmp_path / "sent", "--output", tmp_path / "out")
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
+        "accounting", "estimates", "latest", "rejects", "run.json",
+    ]  # fmt: skip
+    assert set(CUMULATIVE).isdisjoint(ldpbeam.read(tmp_path / "out").column_names)
+    assert "no summaries" in refused_summaries(tmp_path / "out")
+    shutil.copytree(run / "out", tmp_path / "both")
+    told(
+        "run",
+        "--overwrite",
+        "--collection",
+        plain,
+        "--input",
+        tmp_path / "sent",
+        "--output",
+        tmp_path / "both",
+    )
+    assert not (tmp_path / "both" / "summaries").exists()
+
+
+def refused_summaries(folder: Path) -> str:
+    with pytest.raises(ldpbeam.LdpError) as error:
+        ldpbeam.read_summaries(folder)
+    return error.value.message
+
+
+def test_beam_rows_sinks_and_the_files_say_the_same(
+    run: Path, tables: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collection = ldpbeam.load_collection(run / "c.yaml")
+    values = np.arange(1500) % 60
+    reports = ldpbeam.simulate(collection, Index(values.tolist()), seed=9)
+    histogram, fixed = result_of_epoch(collection, 0, [reports]), fixed_columns(collection)
+    rows = epoch_table(collection, histogram, fixed).to_pylist()
+    summaries = summary_table(collection, histogram).to_pylist()
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        messages = pipeline | beam.Create([batch_message(reports)])
+        results = messages | FrequenciesPerEpoch(collection).with_outputs()
+        keep(results.frequencies, tmp_path / "frequencies", "F")
+        keep(results.summaries, tmp_path / "summaries", "S")
+    found = sorted((as_dict(row) for row in elements(tmp_path / "frequencies")), key=lambda row: row["value"])
+    assert found == rows
+    made = [as_dict(row) for row in elements(tmp_path / "summaries")]
+    assert sorted(made, key=_share) == sorted(summaries, key=_share)
+    assert arrow_schema(FrequencyRow) == fixed["schema"].remove_metadata()
+    assert arrow_schema(SummaryRow) == summary_table(collection, histogram).schema
+
+    (message,) = estimate_messages(collection, histogram, fixed, 10**6)
+    columns = json.loads(message.data)["columns"]
+    assert columns["estimate"] == [None] * 60
+    assert columns["cumulative"] == [row["cumulative"] for row in rows]
+
+    schema = json.loads((FOLDER / "estimates.schema.json").read_text("utf-8"))
+    with fake_bigquery("ldp-test.telemetry.estimates", schema) as table:
+        monkeypatch.setenv("BIGQUERY_EMULATOR_HOST", table.host)
+        sink = WriteEstimatesToBigQuery(collection, "ldp-test.telemetry.estimates")
+        sink.setup()
+        sink.start_bundle()
+        list(sink.process(histogram, MIN_TIMESTAMP, GlobalWindow()))
+        list(sink.finish_bundle())
+        sink.teardown()
+        inserted = sorted(table.rows, key=lambda row: int(row["value"]))
+    assert [row["cumulative"] for row in inserted] == [row["cumulative"] for row in rows]
+    assert {row["estimate"] for row in inserted} == {None}
+
+
+def _share(row: dict[str, Any]) -> float:
+    return row["share"] or 0.0
+
+
+def test_counts_add_up_in_any_order(run: Path) -> None:
+    """Cells are summed as in every accumulator: the result is the same bits."""
+    collection = ldpbeam.load_collection(run / "c.yaml")
+    fleets = [
+        ldpbeam.simulate(collection, Index((np.arange(700 + seed) * 7 % 60).tolist()), seed=seed)
+        for seed in (1, 2, 3)
+    ]
+    one = ldpbeam.estimate(collection, fleets, deduplicate=False)
+    other = ldpbeam.estimate(collection, fleets[::-1], deduplicate=False)
+    assert one.equals(other) and one["n"][0].as_py() == 700 * 3 + 6
+
+
+def test_too_few_reports_are_null_and_say_so(run: Path) -> None:
+    collection = ldpbeam.load_collection(run / "c.yaml")
+    reports = ldpbeam.simulate(collection, Index([3] * 99), seed=1)
+    result = result_of_epoch(collection, 0, [reports])
+    rows = epoch_table(collection, result, fixed_columns(collection)).to_pylist()
+    summaries = summary_table(collection, result).to_pylist()
+    assert all(row[name] is None for row in rows for name in (*CUMULATIVE, "consistent"))
+    assert {row["status"] for row in rows + summaries} == {"insufficient_reports"}
+    assert {row["estimate"] for row in summaries} == {None}
+    (median,) = ldpbeam.quantiles(collection, pa.Table.from_pylist(rows), [0.5]).to_pylist()
+    assert median["value"] is median["value_low"] is None
