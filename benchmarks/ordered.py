@@ -14,7 +14,8 @@ An entry of ESTIMATORS answers a fleet's reports with one or several histograms,
 Three errors: Wasserstein (W1, the mean difference of the cumulative shares, as a share of the domain),
 Kolmogorov (KS, the largest one), and the mean squared error of single values. Prints, as Markdown, geometric
 means of the errors relative to those of `bayes`, by k and number of devices and by histogram, and the cells
-in which `ordered` has more error than the better one of `norm_sub` and `bayes`.
+in which `ordered` has more error than the better one of `norm_sub` and `bayes`, and `interval` (`olh` whose
+functions cut the domain into runs) 1.3 times that of the best of all three.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from benchmarks.consistency import geometric, supports
 from ldpbeam.consistency import consistent
 from ldpbeam.consistency.base import FloatArray, Noise
 from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
+from ldpbeam.protocols.interval_hash import IntervalHash
 
 SIZES = (64, 256, 1024)
 FULL_SIZES = (32, 64, 128, 256, 512, 1024)
@@ -46,10 +48,10 @@ FULL_ROUNDS = 8
 METHODS = ("none", "norm_sub", "bayes", "ordered")
 ERRORS = ("W1", "KS", "MSE")
 BASE = "bayes"
-OTHERS = ("norm_sub", "bayes")
-"""Without `ordered` a collection would have one of these."""
-MUCH = 1.1
-"""How many times the error of the better one of the others is a loss; less may be chance."""
+OTHERS = {"ordered": ("norm_sub", "bayes"), "interval": ("norm_sub", "bayes", "ordered")}
+"""What else a collection would have: the best of these is what a method is compared to."""
+MUCH = {"ordered": 1.1, "interval": 1.3}
+"""How many times the error of the best of the others is a loss; less may be chance."""
 
 Estimator = Callable[[np.ndarray[Any, Any], float, np.random.Generator], dict[str, FloatArray]]
 """Of (devices at each value, ε, random generator): the histograms by their names, float64 (k,)."""
@@ -68,7 +70,23 @@ def counted(held: np.ndarray[Any, Any], level: float, draw: np.random.Generator)
     return {name: consistent(name, estimates, noise) for name in METHODS}
 
 
-ESTIMATORS: tuple[Estimator, ...] = (counted,)
+def cut(held: np.ndarray[Any, Any], level: float, draw: np.random.Generator) -> dict[str, FloatArray]:
+    """The distribution from reports that name runs: `olh` with the interval family and the optimal g."""
+    kind = protocol("olh", held.size, Parameters(epsilon=level, hash_family="interval"))
+    assert isinstance(kind, IntervalHash)
+    family, (own, other) = kind.estimator.family, map(float, kind.symbol)
+    bounds = np.asarray(family.bounds())
+    functions = len(bounds)
+    # Which function a device draws, which run holds its value, and which run it names.
+    crowds = draw.multinomial(held, np.full(functions, 1 / functions)).T
+    below = np.concatenate([np.zeros((functions, 1), np.int64), np.cumsum(crowds, axis=1)], axis=1)
+    holders = np.diff(np.take_along_axis(below, bounds, axis=1), axis=1)
+    answers = np.full((kind.g, kind.g), other) + np.eye(kind.g) * (own - other)
+    counts = draw.multinomial(holders, answers / answers.sum(axis=1, keepdims=True)).sum(axis=1)
+    return {"interval": kind.estimator.posterior().estimate(counts.ravel()).frequency}
+
+
+ESTIMATORS: tuple[Estimator, ...] = (counted, cut)
 
 
 @dataclass(frozen=True)
@@ -178,8 +196,8 @@ def table(found: list[Cell], heads: tuple[str, ...], group: Callable[[Cell], tup
     return lines
 
 
-def losses(found: list[Cell]) -> list[str]:
-    """By k and number of devices: in how many cells `ordered` loses by each error, and the worst ratio."""
+def losses(found: list[Cell], method: str) -> list[str]:
+    """By k and number of devices: in how many cells a method loses by each error, and the worst ratio."""
     heads = [f"{kind}: cells lost | worst" for kind in ERRORS]
     lines = [f"| k | devices | cells | {' | '.join(heads)} |", "| --- " * (3 + 2 * len(ERRORS)) + "|"]
     groups: dict[tuple[str, int], list[Cell]] = defaultdict(list)
@@ -188,10 +206,11 @@ def losses(found: list[Cell]) -> list[str]:
     for (size, devices), some in groups.items():
         row = [size, f"{devices:,}", str(len(some))]
         for kind in ERRORS:
-            worst = max(some, key=lambda cell: cell.ratio("ordered", kind, OTHERS))
-            ratio = worst.ratio("ordered", kind, OTHERS)
-            lost = sum(cell.ratio("ordered", kind, OTHERS) > MUCH for cell in some)
-            row += [str(lost), f"{ratio:.2f}: {worst.shape}, ε = {worst.level:g}" if lost else "–"]
+            ratios = [cell.ratio(method, kind, OTHERS[method]) for cell in some]
+            worst = int(np.argmax(ratios))
+            lost = sum(ratio > MUCH[method] for ratio in ratios)
+            where = f"{ratios[worst]:.2f}: {some[worst].shape}, ε = {some[worst].level:g}"
+            row += [str(lost), where if lost else "–"]
         lines.append(f"| {' | '.join(row)} |")
     return lines
 
@@ -203,22 +222,20 @@ def size_of(cell: Cell) -> str:
 
 def report(found: list[Cell]) -> list[str]:
     """All tables."""
-    lost = {
-        kind: sum(cell.ratio("ordered", kind, OTHERS) > MUCH for cell in found) / len(found)
-        for kind in ERRORS
-    }
-    shares = ", ".join(f"{kind} in {100 * share:.0f} %" for kind, share in lost.items())
-    return [
+    lines = [
         *table(found, ("k", "devices"), lambda cell: (size_of(cell), f"{cell.devices:,}")),
         "",
         *table(found, ("ε",), lambda cell: (f"{cell.level:g}",)),
         "",
         *table(found, ("histogram",), lambda cell: (cell.shape,)),
-        "",
-        f"Of {len(found):,} cells `ordered` loses by {shares}.",
-        "",
-        *losses(found),
     ]
+    for method, much in MUCH.items():
+        lost = [sum(cell.ratio(method, kind, OTHERS[method]) > much for cell in found) for kind in ERRORS]
+        shares = ", ".join(
+            f"{kind} in {100 * some / len(found):.0f} %" for kind, some in zip(ERRORS, lost, strict=True)
+        )
+        lines += ["", f"Of {len(found):,} cells `{method}` loses by {shares}.", "", *losses(found, method)]
+    return lines
 
 
 def main() -> None:
