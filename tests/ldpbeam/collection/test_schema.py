@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from ldpbeam.collection.collection import MANY_IN_ORDER, MANY_VALUES
 from ldpbeam.collection.file import KEYS, parse_collection
 from ldpbeam.collection.schema import collection_schema
 from ldpbeam.errors import CollectionError
@@ -146,3 +147,9 @@ def test_the_keys_of_a_protocol_are_those_that_it_takes(name: str) -> None:
     for key, value in values.items():
         changed = without(key, content) if key in takes else content | {key: value}
         assert VALIDATOR.is_valid(changed) is reads(changed), key
+
+
+def test_the_default_consistency_is_described_as_it_is_chosen() -> None:
+    """docs/decisions/0023 and 0049."""
+    described = collection_schema()["properties"]["consistency"]["description"]
+    assert described.count(f"{MANY_VALUES} values") == described.count(f"{MANY_IN_ORDER} values") == 1
