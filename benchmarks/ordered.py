@@ -92,11 +92,8 @@ def reported_runs(
     below = np.concatenate([np.zeros((len(bounds), 1), np.int64), np.cumsum(drawn, axis=1)], axis=1)
     in_run = np.diff(np.take_along_axis(below, bounds, axis=1), axis=1)
     own, other = map(float, of.symbol)
-    answers = np.zeros_like(in_run)
-    for run in range(g):
-        chances = np.full(g, other)
-        chances[run] = own
-        answers += draw.multinomial(in_run[:, run], chances / chances.sum())
+    chances = np.full((g, g), other) + np.eye(g) * (own - other)
+    answers = draw.multinomial(in_run, chances / chances.sum(axis=1, keepdims=True)).sum(axis=1)
     return answers.ravel()
 
 
