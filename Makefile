@@ -244,6 +244,9 @@ bench-bandwidth: $(STAMP) ## how fast reports are checked and counted beside how
 bench-intervals: $(STAMP) ## what intervals cost beside the counting of the reports
 	$(BIN)/python benchmarks/intervals.py
 
+bench-ordered: $(STAMP) ## which histogram of values in an order has the least error; FULL=1 for more sizes and rounds
+	$(BIN)/python benchmarks/ordered.py $(if $(FULL),--full)
+
 bench-memory: $(STAMP) ## the largest memory of run, report, compare and export, where a domain is large
 	$(BIN)/python benchmarks/memory.py
 

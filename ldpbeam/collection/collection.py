@@ -43,6 +43,9 @@ __all__ = ["Attribute", "Collection", "digest_hex"]
 MANY_VALUES = 50
 """From so many values on, of every attribute, a collection that names no consistency method has ``bayes``."""
 
+MANY_IN_ORDER = 64
+"""From so many values on, of every attribute, all of them in an order, it has ``ordered`` instead."""
+
 
 @dataclass(frozen=True)
 class Collection:
@@ -58,7 +61,7 @@ class Collection:
         owner: whom to ask; not part of the digest, like all that follow.
         allowed_lateness: seconds after the end of an epoch during which reports still count.
         consistency: post-processing method of the published histogram; empty for the one that
-            :data:`MANY_VALUES` chooses, whose name then stands here.
+            :data:`MANY_VALUES` and :data:`MANY_IN_ORDER` choose, whose name then stands here.
         ignored: keys that the protocol does not take. They cause a warning and have no effect.
         min_reports: below it an epoch's estimates are withheld.
         future_tolerance: seconds before the start of its epoch from which a report may arrive; None for the
@@ -132,6 +135,8 @@ class Collection:
         object.__setattr__(self, "protocol", self._built())
         if not self.consistency:
             object.__setattr__(self, "consistency", self._default_consistency())
+        elif self.consistency == "ordered":
+            self._require_order()
 
     def _built(self) -> LocalProtocol[Any]:
         if self.domain is not None:
@@ -165,10 +170,33 @@ class Collection:
         return several
 
     def _default_consistency(self) -> str:
-        """The method with the least error, by what docs/consistency.md found (docs/decisions/0023)."""
-        least = min(domain.size for _, domain in self.histograms)
-        many = self.protocol.estimator.result is Result.FREQUENCIES and least >= MANY_VALUES
-        return "bayes" if many else "norm_sub"
+        """The method with the least error, by what docs/consistency.md found (docs/decisions/0023, 0049)."""
+        domains = [domain for _, domain in self.histograms]
+        least = min(domain.size for domain in domains)
+        if self.protocol.estimator.result is not Result.FREQUENCIES or least < MANY_VALUES:
+            return "norm_sub"
+        in_order = least >= MANY_IN_ORDER and all(domain.has_order for domain in domains)
+        return "ordered" if in_order else "bayes"
+
+    def _require_order(self) -> None:
+        """Raises CollectionError where neighbours mean nothing: of a mean, or of values in no order."""
+        if self.protocol.estimator.result is not Result.FREQUENCIES:
+            raise CollectionError(
+                "E-COLLECTION-CONSISTENCY",
+                "consistency ordered is for frequencies, and a mean is one number",
+                key="consistency",
+                remedy="Remove consistency.",
+            )
+        for name, domain in self.histograms:
+            if not domain.has_order:
+                of = f"of attribute {name} " if name else ""
+                raise CollectionError(
+                    "E-COLLECTION-CONSISTENCY",
+                    f"consistency ordered takes neighbours for alike, and the values {of}are in no order",
+                    key="consistency",
+                    remedy="Write ordered: true into the domain if its values are in an order, or choose "
+                    "another method, such as bayes.",
+                )
 
     def closes(self, epoch: int) -> int:
         """When an epoch takes no more reports, seconds since 1970: its end and the allowed lateness.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ldpbeam.collection.collection import MANY_VALUES
+from ldpbeam.collection.collection import MANY_IN_ORDER, MANY_VALUES
 from ldpbeam.collection.domain import MAX_DOMAIN
 from ldpbeam.collection.epochs import DEFAULT_COUNT
 from ldpbeam.collection.file import KEYS
@@ -101,7 +101,8 @@ def collection_schema() -> dict[str, Any]:
         "allowed_lateness": _DURATION,
         "consistency": {
             "enum": list(NAMES),
-            "description": f"norm_sub unless given; bayes for {MANY_VALUES} values or more.",
+            "description": f"norm_sub unless given; bayes for {MANY_VALUES} values or more; ordered for "
+            f"{MANY_IN_ORDER} values or more that are in an order.",
         },
         "min_reports": {"type": "integer", "minimum": 1, "default": 1},
         "future_tolerance": _DURATION,

@@ -30,6 +30,7 @@ _HOMES = {
     "power_ns": "power",
     "mle": "mle",
     "bayes": "bayes",
+    "ordered": "ordered",
 }
 """Every method by the name that users write, and the module that has it, under that name in capitals."""
 

@@ -128,7 +128,7 @@ def posterior_means(rows: FloatArray, weights: FloatArray, noise: CountNoise) ->
     points = prior_points(rows, noise)
     counts = noise.counts(points)
     likelihood = _likelihoods(rows, points, counts, noise)
-    by_point = _transposed(likelihood, points.size)
+    by_point = transposed(likelihood, points.size)
     shares = weights / float(np.sum(weights))
     prior = np.full(points.size, 1.0 / points.size)
     kernel.fit(likelihood, by_point, shares, prior, ROUNDS)
@@ -138,7 +138,7 @@ def posterior_means(rows: FloatArray, weights: FloatArray, noise: CountNoise) ->
     return np.asarray(above / below, np.float64)
 
 
-def _transposed(band: _Band, columns: int) -> _Band:
+def transposed(band: _Band, columns: int) -> _Band:
     """The same entries by column, those of a column in the order of its rows.
 
     Rows begin and end no earlier than the ones before them, so those of a column follow one another.

@@ -162,3 +162,61 @@ def kiefer_wolfowitz(
             for row in density
         ]
     )
+
+
+def haar_of_all_shifts(estimates: FloatArray, variances: FloatArray, steps: int = 100) -> FloatArray:
+    """Posterior means of the differences of neighbouring runs, one by one; before norm_sub.
+
+    Args:
+        estimates: float64 (k,), which sum to 1.
+        variances: float64 (k,), above 0.
+        steps: of the fit of each prior.
+    """
+    k = estimates.size
+    line = [float(x) for x in [*estimates, *estimates[::-1]]]
+    noise = [float(v) for v in [*variances, *variances[::-1]]]
+    return np.array(_shrunk_line(line, noise, 1, k, steps)[:k])
+
+
+def _shrunk_line(means: list[float], noise: list[float], run: int, k: int, steps: int) -> list[float]:
+    """What the means of runs of so many places become: those of twice the run first, then the differences."""
+    places = 2 * k
+    if 2 * run > places:
+        left = 1.0 - run / places
+        if left == 0.0:
+            return [1.0 / k] * places
+        away = [x - 1.0 / k for x in means]
+        return [1.0 / k + x for x in _posterior(away, [v * left for v in noise], 1.0, steps)]
+    other = [(t + run) % places for t in range(places)]
+    half = [(noise[t] + noise[other[t]]) / 4.0 for t in range(places)]
+    detail = [(means[t] - means[other[t]]) / 2.0 for t in range(places)]
+    coarse = [(means[t] + means[other[t]]) / 2.0 for t in range(places)]
+    coarse = _shrunk_line(coarse, half, 2 * run, k, steps)
+    detail = _posterior(detail, half, k / (2.0 * run), steps)
+    return [
+        (coarse[t] + detail[t] + coarse[(t - run) % places] - detail[(t - run) % places]) / 2.0
+        for t in range(places)
+    ]
+
+
+def _posterior(differences: list[float], noise: list[float], independent: float, steps: int) -> list[float]:
+    """Posterior means under the mixture of normals that fits best, three zeros added."""
+    sizes = [abs(d) / v**0.5 for d, v in zip(differences, noise, strict=True)]
+    squares = [0.0, 1 / 16]
+    while 2.0 * squares[-1] < 2.0 * max(*sizes, 1.0) ** 2:
+        squares.append(2.0 * squares[-1])
+    share = independent / len(sizes)
+    density = [[np.exp(-0.5 * z * z / (1.0 + r)) / (1.0 + r) ** 0.5 for r in squares] for z in sizes]
+    prior = [1.0 / len(squares)] * len(squares)
+    for _ in range(steps):
+        gained = [3.0] + [0.0] * (len(squares) - 1)
+        for row in density:
+            total = sum(p * d for p, d in zip(prior, row, strict=True))
+            gained = [g + share * p * d / total for g, p, d in zip(gained, prior, row, strict=True)]
+        prior = [g / sum(gained) for g in gained]
+    means = []
+    for difference, row in zip(differences, density, strict=True):
+        weights = [p * d for p, d in zip(prior, row, strict=True)]
+        factor = sum(w * r / (1.0 + r) for w, r in zip(weights, squares, strict=True)) / sum(weights)
+        means.append(difference * factor)
+    return means

@@ -199,7 +199,8 @@ def test_every_method_and_protocol_is_in_the_layout(bfive: list[Row]) -> None:
     summary = experiment("consistency:table2:bfive").summary
     assert summary is not None
     table = summary(bfive)
-    assert [row["method"] for row in table][: len(NAMES)] == list(NAMES)
+    methods = [name for name in NAMES if name != "ordered"]  # the paper's values are in no order
+    assert [row["method"] for row in table][: len(methods)] == methods
     assert {"l_grr", "biloloha", "l_osue, published"} <= set(table[0])
     found = {
         one.claim.rpartition(": ")[2]: one.verdict

@@ -71,7 +71,15 @@ class ValueReports:
 def read_held(
     client: Client, collection: Collection, values: Sequence[Any], devices: int, read: ReportLog
 ) -> list[ValueReports]:
-    """Reports of new devices, one each, so many about each of the values; values take turns."""
+    """Reports of new devices, one each, so many about each of the values; values take turns.
+
+    Args:
+        client: that makes the devices.
+        collection: that they report for.
+        values: indices, or tuples of them where there are several attributes.
+        devices: how many hold each value.
+        read: reads their reports.
+    """
     groups = [ValueReports(value) for value in values]
     total, count = devices * len(values), collection.epochs.count
     for start in range(0, total, _BATCH):
@@ -92,7 +100,17 @@ def read_held(
 def own_events(
     protocol: LocalProtocol[Any], value: Any, response: Any
 ) -> Iterator[tuple[int, bool, Fraction]]:
-    """(attribute, whether the response speaks for the held value, its probability), if it can be said."""
+    """Whether a response speaks for the value that its device held, attribute by attribute.
+
+    Args:
+        protocol: that the response is of.
+        value: that the device held: an index, or a tuple of them where there are several attributes.
+        response: decoded from a report.
+
+    Yields:
+        (attribute, whether the response speaks for the held value, the probability that one does), of each
+        attribute that the response says something about.
+    """
     mine = value if len(protocol.parts) > 1 else (value,)
     for index, about in protocol.device.responses_by_attribute(response).items():
         if index < _PARTS:

@@ -617,18 +617,85 @@ def test_any_value_for_any_key_never_raises_anything_else(key: str, value: str) 
             "olh",
             "norm_sub",
         ),
+        ("domain: {size: 49, ordered: true}", "olh", "norm_sub"),
+        ("domain: {size: 63, ordered: true}", "olh", "bayes"),
+        ("domain: {size: 64, ordered: true}", "olh", "ordered"),
+        ("domain: {size: 64}", "olh", "bayes"),
+        ("domain: {range: {max: 1440, buckets: 64}}", "olh", "ordered"),
+        ("domain: {range: {max: 1440, buckets: 63}}", "grr", "bayes"),
+        (
+            "attributes: [{name: a, domain: {size: 64, ordered: true}}, {name: b, domain: {range: {max: 9, "
+            "buckets: 99}}}]\nallocation: sample",
+            "olh",
+            "ordered",
+        ),
+        (
+            "attributes: [{name: a, domain: {size: 64, ordered: true}}, {name: b, domain: {size: 64}}]\n"
+            "allocation: sample",
+            "olh",
+            "bayes",
+        ),
+        (
+            "attributes: [{name: a, domain: {size: 64, ordered: true}}, {name: b, domain: {range: {max: 9, "
+            "buckets: 60}}}]\nallocation: sample",
+            "olh",
+            "bayes",
+        ),
     ],
 )
 def test_the_method_follows_from_the_number_of_values_unless_it_is_given(
     domains: str, protocol: str, method: str
 ) -> None:
-    """docs/decisions/0023; the digest is the same whatever it is, and what is given stays."""
+    """docs/decisions/0023 and 0049; the digest is the same whatever it is, and what is given stays."""
     text = f"name: a\n{domains}\nprotocol: {protocol}\nepsilon: 1.0\nepoch: {{length: 1d}}\n"
     found = parse_collection(text)
     assert found.consistency == found.as_record()["consistency"] == method
     for named in ("norm_sub", "bayes", "none"):
         other = parse_collection(f"{text}consistency: {named}\n")
         assert (other.consistency, other.digest) == (named, found.digest)
+
+
+@pytest.mark.parametrize(
+    ("domains", "protocol", "why"),
+    [
+        ("domain: {size: 360}", "olh", "the values are in no order"),
+        ("domain: {labels: [a, b, c]}", "grr", "the values are in no order"),
+        ("domain: {labels: [a, b, c], ordered: false}", "l_osue", "the values are in no order"),
+        ("domain: {range: {max: 5000}}", "one_bit_mean", "a mean is one number"),
+        (
+            "attributes: [{name: a, domain: {size: 9, ordered: true}}, {name: b, domain: {size: 9}}]\n"
+            "allocation: sample",
+            "olh",
+            "the values of attribute b are in no order",
+        ),
+    ],
+)
+def test_ordered_is_refused_where_values_have_no_order(domains: str, protocol: str, why: str) -> None:
+    levels = "epsilon_longitudinal: 2.0\nepsilon_first: 1.0" if protocol == "l_osue" else "epsilon: 1.0"
+    text = (
+        f"consistency: ordered\nname: a\n{domains}\nprotocol: {protocol}\n{levels}\nepoch: {{length: 1d}}\n"
+    )
+    with pytest.raises(CollectionError, match=why) as caught:
+        parse_collection(text, "c.yaml")
+    assert caught.value.code == "E-COLLECTION-CONSISTENCY"
+    assert str(caught.value).startswith("c.yaml:1: ")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "domains",
+    [
+        "domain: {size: 3, ordered: true}",
+        "domain: {labels: [never, seldom, daily], ordered: true}",
+        "domain: {range: {max: 5000, buckets: 7}}",
+        "attributes: [{name: a, domain: {size: 9, ordered: true}}, {name: b, domain: {range: {max: 9, "
+        "buckets: 3}}}]\nallocation: sample",
+    ],
+)
+def test_ordered_may_be_named_for_any_number_of_values_in_an_order(domains: str) -> None:
+    text = f"name: a\n{domains}\nprotocol: olh\nepsilon: 1.0\nepoch: {{length: 1d}}\n"
+    other = parse_collection(f"{text}consistency: ordered\n")
+    assert (other.consistency, other.digest) == ("ordered", parse_collection(text).digest)
 
 
 @pytest.mark.parametrize("value", ["!!python/object:x 1", "!!str 1", "!foo 1", "!!binary MQ==", "! 1"])

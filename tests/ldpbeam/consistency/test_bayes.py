@@ -196,7 +196,7 @@ def test_bands_are_added_up_in_the_order_of_their_rows(seed: int) -> None:
     fast = np.full(columns, np.nan)
     kernel.add_rows((starts, firsts, values), vector, fast)
     assert fast.tolist() == slow
-    back = module._transposed((starts, firsts, values), columns)
+    back = module.transposed((starts, firsts, values), columns)
     weights, told = random.random(columns), np.full(rows, np.nan)
     kernel.add_rows(back, weights, told)
     for i in range(rows):
