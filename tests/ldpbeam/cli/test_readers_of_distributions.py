@@ -10,6 +10,7 @@ import html
 import json
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -197,13 +198,14 @@ def test_from_python(run: Path, tables: pa.Table) -> None:
     assert shares["estimate"].to_pylist() == tables["cumulative"].to_pylist()
     median = ldpbeam.quantiles(collection, tables, [0.5]).to_pylist()
     assert [row["value_low"] <= row["value"] <= row["value_high"] for row in median] == [True] * EPOCHS
-    for call in (
+    calls: list[Callable[[], Any]] = [
         lambda: ldpbeam.value_mean(collection, tables),
         lambda: ldpbeam.group_shares(collection, tables, {"few": [0, 1]}),
         lambda: ldpbeam.group_changes(collection, tables, {"few": [0]}, [0], [1]),
         lambda: ldpbeam.cumulative_shares(collection, tables, every=2),
         lambda: ldpbeam.quantiles(collection, tables.drop_columns(["cumulative"]), [0.5]),
-    ):
+    ]
+    for call in calls:
         with pytest.raises(ldpbeam.LdpError, match=r"distribution|cumulative"):
             call()
     with pytest.raises(ValueError, match="standard error"):
