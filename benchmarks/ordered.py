@@ -94,7 +94,7 @@ def reported_runs(
     own, other = map(float, of.symbol)
     chances = np.full((g, g), other) + np.eye(g) * (own - other)
     answers = draw.multinomial(in_run, chances / chances.sum(axis=1, keepdims=True)).sum(axis=1)
-    return answers.ravel()
+    return np.asarray(answers.ravel())
 
 
 def distribution(
