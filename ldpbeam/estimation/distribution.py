@@ -4,7 +4,7 @@ The counts' likelihood is taken as normal in the histogram, with the information
 histogram before gave, from an even one on (iteratively reweighted least squares). The prior is a random walk:
 the difference of neighbouring frequencies is normal with variance 1/λ. Values with a spike of their own, the
 *atoms*, are left out of it; of the two ends, all four answers to whether they are atoms are mixed by what the
-counts say of them. λ is the one of greatest likelihood (docs/maths.md has the formulas).
+counts say of them. λ is the one of greatest likelihood (docs/maths.md section 7).
 
 The estimate is the posterior mean. What was learned must not be trusted alone with limits: few reports of a
 staircase look smooth, and a twentieth of the devices at one end does not show. So limits come from a
@@ -296,7 +296,7 @@ class WalkPosterior:
         diagonal, beside, found = np.zeros(d), np.zeros(d), np.zeros(self._scales.size)
         tridiagonal(matrix, vector, diagonal, beside)
         log_likelihoods(diagonal, beside, vector, self._scales, found)
-        return found + (square - log_determinant) / 2
+        return np.asarray(found + (square - log_determinant) / 2, np.float64)
 
     def _posterior(
         self, information: Floats, score: Floats, kept: Ints, scale: float

@@ -219,6 +219,8 @@ def _mean(curve: Curve, summaries: pa.Table | None) -> pa.Table:
             f"summaries/ does not have the mean of epoch {first['epoch'][0]} as the estimates have it",
             remedy="Run ldpbeam replay, or run again.",
         )
-    columns = (np.asarray(found[name].to_numpy(), np.float64) for name in ("estimate", "std_error"))
-    low, high = (np.asarray(found[name].to_numpy(), np.float64) for name in ("ci_low", "ci_high"))
-    return pa.table({**_front(curve, 1), **_sums(found["n"], *columns, low, high, several=False)})
+    mean, error, low, high = (
+        np.asarray(found[name].to_numpy(), np.float64)
+        for name in ("estimate", "std_error", "ci_low", "ci_high")
+    )
+    return pa.table({**_front(curve, 1), **_sums(found["n"], mean, error, low, high, several=False)})

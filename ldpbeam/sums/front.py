@@ -179,9 +179,10 @@ def value_mean(
 def read_summaries(results: str | PathLike[str]) -> pa.Table:
     """Mean and quantiles of every epoch that a run has published, of collections that give a distribution.
 
+        >>> import ldpbeam
         >>> try:
-        ...     read_summaries("no-such-folder")
-        ... except UsageError as error:
+        ...     ldpbeam.read_summaries("no-such-folder")
+        ... except ldpbeam.LdpError as error:
         ...     print(error.message)
         no-such-folder holds no summaries
 

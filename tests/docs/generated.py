@@ -6,6 +6,7 @@ with what is computed here; ``python -m tests.docs.generated`` writes them anew.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from functools import cache
@@ -15,11 +16,12 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import binom
 
+from ldpbeam import summaries
 from ldpbeam.audit.checks.faults import FAULTS, MEASURED
 from ldpbeam.channels.calibration import Calibration
 from ldpbeam.channels.channel import SymbolChannel
 from ldpbeam.collection.collection import Collection
-from ldpbeam.collection.file import load_collection
+from ldpbeam.collection.file import load_collection, parse_collection
 from ldpbeam.collection.values import Index
 from ldpbeam.errors import Reason
 from ldpbeam.hashing import FAMILIES, LinearFamily
@@ -43,7 +45,7 @@ from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.population.specs import population
 from ldpbeam.simulators.random_words import RandomWords
 from ldpbeam.support import Support
-from ldpbeam.tables import estimates_schema
+from ldpbeam.tables import CUMULATIVE, estimates_schema
 from ldpbeam.transforms import RejectedRow, arrow_schema
 from ldpbeam.transforms.sinks.bigquery import DESCRIPTIONS
 from ldpbeam.transforms.sinks.estimates import epoch_file_name
@@ -543,7 +545,24 @@ def _columns(schema: object, meaning: dict[str, str]) -> str:
 
 
 def estimates_columns() -> str:
-    return _columns(estimates_schema(example()), DESCRIPTIONS)
+    of_all = {name: text for name, text in DESCRIPTIONS.items() if name not in CUMULATIVE}
+    return _columns(estimates_schema(example()), of_all)
+
+
+def cumulative_columns() -> str:
+    runs = {"protocol": "olh", "hash_family": "interval", "epsilon": 1.0}
+    collection = parse_collection(json.dumps({**_RUNS, **runs}))
+    only = [field for field in estimates_schema(collection) if field.name in CUMULATIVE]
+    return _columns(only, {name: DESCRIPTIONS[name] for name in CUMULATIVE})
+
+
+_RUNS = {"name": "any", "domain": {"size": 2, "ordered": True}, "epoch": {"length": "1d"}}
+
+
+def summaries_columns() -> str:
+    texts = DESCRIPTIONS | summaries.DESCRIPTIONS
+    schema = summaries.summaries_schema()
+    return _columns(schema, {field.name: texts[field.name] for field in schema})
 
 
 def rejects_columns() -> str:
@@ -708,6 +727,8 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
     },
     "docs/outputs.md": {
         "estimates": estimates_columns,
+        "cumulative": cumulative_columns,
+        "summaries": summaries_columns,
         "rejects": rejects_columns,
         "reasons": reasons,
     },

@@ -10,6 +10,8 @@ import html
 import json
 import re
 import shutil
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +25,19 @@ from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from click.testing import CliRunner, Result
 
 import ldpbeam
+from ldpbeam.accounting import Account
 from ldpbeam.cli.main import cli
 from ldpbeam.collection.values import Index
+from ldpbeam.engine.run import _require_own
 from ldpbeam.epoch_result import result_of_epoch
+from ldpbeam.histogram import TOO_MANY_ERRORS
 from ldpbeam.pipelines.deploy.bigquery import FOLDER
 from ldpbeam.simulators.deliver.files import batch_message
 from ldpbeam.summaries import SHARES, summary_table
 from ldpbeam.tables import CUMULATIVE, epoch_table, fixed_columns
 from ldpbeam.transforms import FrequenciesPerEpoch, FrequencyRow, SummaryRow, arrow_schema, as_dict
 from ldpbeam.transforms.sinks.bigquery import WriteEstimatesToBigQuery
+from ldpbeam.transforms.sinks.estimates import EpochFiles
 from ldpbeam.transforms.sinks.topic import estimate_messages
 from tests.transforms.public import elements, keep
 from tests.transforms.sinks.fake_bigquery import fake_bigquery
@@ -197,13 +203,14 @@ def test_from_python(run: Path, tables: pa.Table) -> None:
     assert shares["estimate"].to_pylist() == tables["cumulative"].to_pylist()
     median = ldpbeam.quantiles(collection, tables, [0.5]).to_pylist()
     assert [row["value_low"] <= row["value"] <= row["value_high"] for row in median] == [True] * EPOCHS
-    for call in (
+    calls: list[Callable[[], Any]] = [
         lambda: ldpbeam.value_mean(collection, tables),
         lambda: ldpbeam.group_shares(collection, tables, {"few": [0, 1]}),
         lambda: ldpbeam.group_changes(collection, tables, {"few": [0]}, [0], [1]),
         lambda: ldpbeam.cumulative_shares(collection, tables, every=2),
         lambda: ldpbeam.quantiles(collection, tables.drop_columns(["cumulative"]), [0.5]),
-    ):
+    ]
+    for call in calls:
         with pytest.raises(ldpbeam.LdpError, match=r"distribution|cumulative"):
             call()
     with pytest.raises(ValueError, match="standard error"):
@@ -387,3 +394,51 @@ def test_too_few_reports_are_null_and_say_so(run: Path) -> None:
     assert {row["estimate"] for row in summaries} == {None}
     (median,) = ldpbeam.quantiles(collection, pa.Table.from_pylist(rows), [0.5]).to_pylist()
     assert median["value"] is median["value_low"] is None
+
+
+def test_what_the_collection_says_reaches_the_estimator() -> None:
+    """Atoms of the domain, and the share of the devices that report."""
+    text = YAML.replace("buckets: 60}", "buckets: 60}, atoms: [90]").replace("min_reports: 100\n", "")
+    plain = ldpbeam.parse_collection(text.replace(", atoms: [90]", ""))
+    with_atom = ldpbeam.parse_collection(text)
+    few = ldpbeam.parse_collection(text + "participation: {reports: 3, of: 30}\n")
+    assert with_atom.digest == plain.digest and with_atom.histograms[0][1].atoms == (22,)
+    values = np.concatenate([np.full(800, 22), np.arange(1600) % 60])
+    counts = np.zeros(plain.protocol.counter.counts_length, np.int64)
+    reports = ldpbeam.simulate(plain, Index(values.tolist()), seed=3)
+    plain.protocol.counter.add(reports.payloads, counts)
+    estimator = plain.protocol.estimator
+    for collection, atoms, share in ((plain, (), 1.0), (with_atom, (22,), 1.0), (few, (22,), 0.1)):
+        (part,) = collection.estimators
+        found = part.estimate(counts, values.size).distribution
+        expected = estimator.posterior(atoms).estimate(counts, share)
+        assert found is not None and np.array_equal(found.cumulative, expected.cumulative)
+        assert np.array_equal(found.std_error, expected.std_error)
+        assert found.mean_std_error == expected.mean_std_error
+    assert not np.array_equal(
+        estimator.posterior((22,)).estimate(counts).std_error,
+        estimator.posterior().estimate(counts).std_error,
+    )
+
+
+def test_streams_keep_the_summaries_of_the_newest_revision(run: Path, tmp_path: Path) -> None:
+    """A later revision takes their place, an older one does not, and a withheld one takes them away."""
+    collection = ldpbeam.load_collection(run / "c.yaml")
+    files = EpochFiles(collection, str(tmp_path), "job")
+    account = Account(read=400, counted=400)
+    results = [
+        replace(
+            result_of_epoch(collection, 0, [ldpbeam.simulate(collection, Index([at] * 400), seed=at)]),
+            revision=number,
+            account=account,
+        )
+        for number, at in ((0, 5), (1, 30))
+    ]
+    for result in (*results, results[0]):
+        files.write(result)
+    assert ldpbeam.read_summaries(tmp_path).equals(summary_table(collection, results[1]))
+    files.write(replace(results[0], attributes=(), revision=2, withheld=TOO_MANY_ERRORS))
+    assert "no summaries" in refused_summaries(tmp_path)
+    files.write(replace(results[1], revision=3))
+    (tmp_path / "landing").mkdir()
+    _require_own(str(tmp_path))  # a stream goes on in this folder
