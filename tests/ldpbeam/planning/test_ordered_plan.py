@@ -179,6 +179,10 @@ def test_more_devices_meet_the_target() -> None:
 def test_words_and_table(what: Ordered) -> None:
     plan = make_plan(needs(what, 360, 1440.0, longitudinal=2.0))
     row = present(plan.recommended)
+    whole = 1.0 if what is Ordered.SHARE else 1440.0
+    assert row.figures.of_range == pytest.approx(row.figures.half_width / whole)
+    # Half of the domain to either side is known without any device.
+    assert row.figures.against_nothing == pytest.approx(row.figures.half_width / (whole / 2))
     unit = " points" if what is Ordered.SHARE else " % of the range)"
     assert unit in interval_words(row, plan.needs)
     assert "360 values in order" in asked(plan.needs)
