@@ -409,7 +409,7 @@ def test_what_the_collection_says_reaches_the_estimator() -> None:
     counts = np.zeros(plain.protocol.counter.counts_length, np.int64)
     reports = ldpbeam.simulate(plain, Index(values.tolist()), seed=3)
     plain.protocol.counter.add(reports.payloads, counts)
-    estimator = of_kind(plain.protocol.estimator, IntervalEstimator)
+    estimator = of_kind(IntervalEstimator, plain.protocol.estimator)
     for collection, atoms, share in ((plain, (), 1.0), (with_atom, (22,), 1.0), (few, (22,), 0.1)):
         (part,) = collection.estimators
         found = part.estimate(counts, values.size).distribution
