@@ -11,6 +11,7 @@ from typing import Any
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Domain
+from ldpbeam.estimates import CONFIDENCE
 from ldpbeam.estimation.distribution import Distribution
 from ldpbeam.histogram import AttributeHistogram, EpochHistogram
 from ldpbeam.protocols.estimator import Result
@@ -97,29 +98,29 @@ def summary_table(collection: Collection, histogram: EpochHistogram) -> Any:
 
 def _statistics(domain: Domain, one: AttributeHistogram) -> Iterator[dict[str, Any]]:
     """The columns of each row that are its own; those that are not known are left out."""
-    found = one.estimates.distribution if one.estimates is not None else None
-    yield {"statistic": "mean", **(_mean(domain, found) if found else {})}
+    distribution = one.estimates.distribution if one.estimates is not None else None
+    yield {"statistic": "mean", **(_mean(domain, distribution) if distribution else {})}
     for share in SHARES:
-        quantile = _quantile(domain, found, share) if found else {}
+        quantile = _quantile(domain, distribution, share) if distribution else {}
         yield {"statistic": "quantile", "share": share, **quantile}
 
 
-def _mean(domain: Domain, found: Distribution) -> dict[str, float]:
+def _mean(domain: Domain, distribution: Distribution) -> dict[str, float]:
     if domain.labels is not None:
         return {}
     length = 1.0 if _is_number(domain) else 1 / float(domain.scale)
     middle = 0.0 if _is_number(domain) else 0.5
-    low, high = found.mean_limits()
+    low, high = distribution.mean_limits(CONFIDENCE)
     return {
-        "estimate": (found.mean + middle) * length,
-        "std_error": found.mean_std_error * length,
+        "estimate": (distribution.mean + middle) * length,
+        "std_error": distribution.mean_std_error * length,
         "ci_low": (low + middle) * length,
         "ci_high": (high + middle) * length,
     }
 
 
-def _quantile(domain: Domain, found: Distribution, share: float) -> dict[str, Any]:
-    place, low, high = found.quantile(share)
+def _quantile(domain: Domain, distribution: Distribution, share: float) -> dict[str, Any]:
+    place, low, high = distribution.quantile(share, CONFIDENCE)
     named = {
         name: domain.label(at) for name, at in (("label", place), ("label_low", low), ("label_high", high))
     }
@@ -128,8 +129,8 @@ def _quantile(domain: Domain, found: Distribution, share: float) -> dict[str, An
     if _is_number(domain):
         return {"estimate": float(place), "ci_low": float(low), "ci_high": float(high), **named}
     length = 1 / float(domain.scale)
-    below = float(found.cumulative[place - 1]) if place else 0.0
-    inside = (share - below) / (float(found.cumulative[place]) - below)
+    below = float(distribution.cumulative[place - 1]) if place else 0.0
+    inside = (share - below) / (float(distribution.cumulative[place]) - below)
     ends = {"estimate": place + inside, "ci_low": low, "ci_high": high + 1}
     return {**{name: at * length for name, at in ends.items()}, **named}
 

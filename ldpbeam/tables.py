@@ -14,6 +14,7 @@ import numpy as np
 
 from ldpbeam.arrays import Floats
 from ldpbeam.collection.collection import Collection
+from ldpbeam.estimates import CONFIDENCE
 from ldpbeam.histogram import EpochHistogram
 from ldpbeam.over_time.covariance import errors_of, std_error_floor
 from ldpbeam.protocols.estimator import Result
@@ -135,8 +136,8 @@ def epoch_table(collection: Collection, histogram: EpochHistogram, fixed: dict[s
         for one, size in zip(histogram.attributes, sizes, strict=True):
             known = one.estimates.distribution if one.estimates else None
             unknown = [np.full(size, np.nan)] * len(CUMULATIVE)
-            found = unknown if known is None else (known.cumulative, *known.limits())
-            for column, part in zip(columns, found, strict=True):
+            parts = unknown if known is None else (known.cumulative, *known.limits(CONFIDENCE))
+            for column, part in zip(columns, parts, strict=True):
                 column.append(part)
         return dict(zip(CUMULATIVE, map(numbers, map(np.concatenate, columns)), strict=True))
 

@@ -22,7 +22,6 @@ from statistics import NormalDist
 import numpy as np
 
 from ldpbeam.arrays import Floats, Ints
-from ldpbeam.estimates import CONFIDENCE
 from ldpbeam.estimation.posterior import (
     applied,
     eliminate,
@@ -47,9 +46,6 @@ MORE = 10.0
 
 _WANDERS = np.geomspace(0.02, 2000.0, 81)
 """The scales that are tried, as changes of the density over an eighth of the domain."""
-
-_ROUNDING = 1e-12
-"""The part of its diagonal that is added to the information."""
 
 _PASSES = 3
 """Of the information: the third changes limits by less than a hundredth of their width."""
@@ -87,20 +83,20 @@ class Distribution:
         """The histogram, float64 (k,): at least 0, and it adds up to 1."""
         return np.asarray(np.diff(self.cumulative, prepend=0.0), np.float64)
 
-    def limits(self, confidence: float = CONFIDENCE) -> tuple[Floats, Floats]:
+    def limits(self, confidence: float) -> tuple[Floats, Floats]:
         """Limits of each cumulative share by itself, float64 (k,) twice; they hold the estimate."""
         reach = _reach(confidence) * self.std_error
         low = np.minimum(np.clip(self.centre - reach, 0.0, 1.0), self.cumulative)
         return low, np.maximum(np.clip(self.centre + reach, 0.0, 1.0), self.cumulative)
 
-    def mean_limits(self, confidence: float = CONFIDENCE) -> tuple[float, float]:
+    def mean_limits(self, confidence: float) -> tuple[float, float]:
         """Limits of the mean, in places; they end at the first and the last value, or at the mean beyond."""
         reach = _reach(confidence) * self.mean_std_error
         last = float(self.cumulative.size - 1)
         low, high = max(self.mean - reach, 0.0), min(self.mean + reach, last)
         return min(low, self.mean), max(high, self.mean)
 
-    def quantile(self, share: float, confidence: float = CONFIDENCE) -> tuple[int, int, int]:
+    def quantile(self, share: float, confidence: float) -> tuple[int, int, int]:
         """The first value at or below which a share of the devices lies, and its limits, in places.
 
         A value is within the limits unless the share at it is surely too small, or the share below it surely
@@ -226,7 +222,7 @@ class WalkPosterior:
             whole = np.concatenate([[0.0], np.cumsum(frequency + _EVEN / runs.domain_size)])
             shares = runs.shares(whole)
         information, score = self._linear(table, shares)
-        fits = [self._fit(information, score, kept) for kept in self._choices]
+        fits = [self._fit(information, score, members) for members in self._choices]
         rising = np.clip(isotonic(self._curve(_mixed(fits))[1:-1]), 0.0, 1.0)
         cumulative = np.concatenate([rising, [1.0]])
         mean, mean_std_error = self.mean.estimate(table, np.concatenate([[0.0], cumulative]), share)
@@ -273,16 +269,14 @@ class WalkPosterior:
         beyond = (table - sizes * runs.chances(runs.even_shares)) / chances
         weighted_sum(self._slopes, beyond.ravel(), score)
         information[range(spikes), range(spikes)] += _ATOM
-        # Positive definite also where very many reports drown the prior, and rounding what they do not tell.
-        information[range(d), range(d)] *= 1 + _ROUNDING
         return information, score
 
-    def _fit(self, information: Floats, score: Floats, kept: Ints) -> _Fit:
+    def _fit(self, information: Floats, score: Floats, members: Ints) -> _Fit:
         """The scale of greatest likelihood, and the posterior mean at it, of some members of the basis."""
-        found = self._profile(information[np.ix_(kept, kept)], score[kept])
-        best = int(found.argmax())
+        likelihoods = self._profile(information[np.ix_(members, members)], score[members])
+        best = int(likelihoods.argmax())
         scale = float(self._scales[best])
-        return _Fit(float(found[best]), scale, self._posterior(information, score, kept, scale)[0])
+        return _Fit(float(likelihoods[best]), scale, self._posterior(information, score, members, scale)[0])
 
     def _profile(self, information: Floats, score: Floats) -> Floats:
         """The likelihood of each scale, up to what all of them have in common; spikes stand first."""
@@ -293,22 +287,22 @@ class WalkPosterior:
         unit = np.sqrt(self.runs.roughness)
         matrix = information[spikes:, spikes:] / unit / unit[:, None]
         vector = score[spikes:] / unit
-        diagonal, beside, found = np.zeros(d), np.zeros(d), np.zeros(self._scales.size)
+        diagonal, beside, likelihoods = np.zeros(d), np.zeros(d), np.zeros(self._scales.size)
         tridiagonal(matrix, vector, diagonal, beside)
-        log_likelihoods(diagonal, beside, vector, self._scales, found)
-        return np.asarray(found + (square - log_determinant) / 2, np.float64)
+        log_likelihoods(diagonal, beside, vector, self._scales, likelihoods)
+        return np.asarray(likelihoods + (square - log_determinant) / 2, np.float64)
 
     def _posterior(
-        self, information: Floats, score: Floats, kept: Ints, scale: float
+        self, information: Floats, score: Floats, members: Ints, scale: float
     ) -> tuple[Floats, Floats]:
-        """Mean of θ, 0 where a member is not kept, and R with R Rᵀ its covariance among those that are."""
+        """Mean of θ, 0 for those that are no members, and R with R Rᵀ the covariance of the members."""
         smooth, middle = self.runs.smooth, np.zeros(score.size)
-        matrix, found = information[np.ix_(kept, kept)], np.zeros(kept.size)
+        matrix, mean = information[np.ix_(members, members)], np.zeros(members.size)
         matrix[range(-smooth, 0), range(-smooth, 0)] += scale * self.runs.roughness
         root = np.zeros_like(matrix)
         inverse_root(matrix, root)
-        applied(root, score[kept], found)
-        middle[kept] = found
+        applied(root, score[members], mean)
+        middle[members] = mean
         return middle, root
 
     def _curve(self, theta: Floats) -> Floats:

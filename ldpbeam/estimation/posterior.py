@@ -36,7 +36,13 @@ def gram(rows: Any, weights: Any, total: Any) -> None:
 
 @kernel
 def weighted_sum(rows: Any, weights: Any, total: Any) -> None:
-    """Add Σ weight · row, float64 (d,), of rows (cells, d) and weights (cells,)."""
+    """Add Σ weight · row.
+
+    Args:
+        rows: float64 (cells, d).
+        weights: float64 (cells,).
+        total: float64 (d,), added to.
+    """
     for cell in range(rows.shape[0]):
         for i in range(rows.shape[1]):
             total[i] += weights[cell] * rows[cell, i]
@@ -111,13 +117,13 @@ def tridiagonal(matrix: Any, vector: Any, diagonal: Any, beside: Any) -> None:
 
 
 @kernel
-def log_likelihoods(diagonal: Any, beside: Any, vector: Any, scales: Any, found: Any) -> None:
+def log_likelihoods(diagonal: Any, beside: Any, vector: Any, scales: Any, result: Any) -> None:
     """½ bᵀ(T + λ)⁻¹b + ½ d·ln λ − ½ ln|T + λ| for each λ, of a tridiagonal T.
 
     Args:
         diagonal, beside, vector: float64 (d,), as :func:`tridiagonal` leaves them.
         scales: float64 (scales,), λ.
-        found: float64 (scales,), written.
+        result: float64 (scales,), written.
     """
     for s in range(scales.size):
         pivot, carried, total = 1.0, 0.0, 0.0
@@ -127,7 +133,7 @@ def log_likelihoods(diagonal: Any, beside: Any, vector: Any, scales: Any, found:
             carried = vector[i] - factor * carried
             pivot = below
             total += carried * carried / pivot - math.log(pivot / scales[s])
-        found[s] = 0.5 * total
+        result[s] = 0.5 * total
 
 
 @kernel
@@ -158,7 +164,11 @@ def inverse_root(matrix: Any, root: Any) -> None:
 
 @kernel
 def outer(root: Any) -> Any:
-    """R Rᵀ, float64 (d, d), of an upper triangular R."""
+    """R Rᵀ, float64 (d, d), of an upper triangular R.
+
+    Args:
+        root: float64 (d, d), R.
+    """
     d = root.shape[0]
     turned, product = root.T.copy(), np.zeros((d, d))
     for i in range(d):
@@ -169,10 +179,16 @@ def outer(root: Any) -> Any:
 
 
 @kernel
-def applied(root: Any, vector: Any, found: Any) -> None:
-    """R Rᵀ vector, float64 (d,), of an upper triangular R."""
+def applied(root: Any, vector: Any, result: Any) -> None:
+    """R Rᵀ vector, of an upper triangular R.
+
+    Args:
+        root: float64 (d, d), R.
+        vector: float64 (d,).
+        result: float64 (d,), written.
+    """
     d = vector.size
-    inner = found.copy()
+    inner = result.copy()
     inner[:] = 0.0
     for i in range(d):
         for j in range(i, d):
@@ -181,12 +197,18 @@ def applied(root: Any, vector: Any, found: Any) -> None:
         total = 0.0
         for j in range(i, d):
             total += root[i, j] * inner[j]
-        found[i] = total
+        result[i] = total
 
 
 @kernel
-def squares(rows: Any, matrix: Any, found: Any) -> None:
-    """Row by row, row · matrix · row, float64 (n,) of rows (n, d) and a symmetric matrix (d, d)."""
+def squares(rows: Any, matrix: Any, result: Any) -> None:
+    """Row by row, row · matrix · row.
+
+    Args:
+        rows: float64 (n, d).
+        matrix: float64 (d, d), symmetric.
+        result: float64 (n,), written.
+    """
     d = matrix.shape[0]
     image = matrix[0].copy()
     for t in range(rows.shape[0]):
@@ -197,4 +219,4 @@ def squares(rows: Any, matrix: Any, found: Any) -> None:
         total = 0.0
         for i in range(d):
             total += rows[t, i] * image[i]
-        found[t] = total
+        result[t] = total

@@ -54,17 +54,17 @@ class RunMean:
             for i, j, sign in ((low, low, 1), (high, high, 1), (low, high, -1), (high, low, -1)):
                 at = ~(known[:, i] | known[:, j])
                 np.add.at(information, (ends[at, i], ends[at, j]), sign * weights[at, low])
-        root, found = np.zeros_like(information), np.zeros(cuts.size)
+        root, solved = np.zeros_like(information), np.zeros(cuts.size)
         inverse_root(information, root)
-        applied(root, -self._rises, found)
-        return found, float((-self._rises * found).sum())
+        applied(root, -self._rises, solved)
+        return solved, float((-self._rises * solved).sum())
 
     @cached_property
     def numbers(self) -> Floats:
         """m(s, y), float64 (functions, g)."""
-        runs, (found, _) = self.runs, self._solution
+        runs, (solved, _) = self.runs, self._solution
         full = np.zeros(runs.domain_size + 1)
-        full[self._cuts] = found
+        full[self._cuts] = solved
         steps = np.diff(full[runs.bounds], axis=1) * runs.gap / runs.chances(runs.even_shares)
         return np.asarray((runs.domain_size - 1) / 2 + steps, np.float64)
 

@@ -59,8 +59,8 @@ class IntervalEstimator(DistributionEstimator):
 
         n = np.full(self.size, reports, np.int64)
         nothing = np.full((6, self.size), np.nan)
-        found = self.posterior(atoms).estimate(counts, float(share))
-        return Estimates(n, self.family.support_counts(counts), nothing, found)
+        distribution = self.posterior(atoms).estimate(counts, float(share))
+        return Estimates(n, self.family.support_counts(counts), nothing, distribution)
 
     def posterior(self, atoms: tuple[int, ...] = ()) -> WalkPosterior:
         """What makes a distribution of counts, and says before any how far off it will be.

@@ -15,7 +15,6 @@ import numpy as np
 
 from ldpbeam.durable.record import read_fields
 from ldpbeam.errors import UsageError
-from ldpbeam.over_time.quartiles import QUARTILES
 from ldpbeam.protocols.estimator import Result
 from ldpbeam.records.collection_record import CollectionRecord, HistogramRecord
 from ldpbeam.records.run_record import RUN_RECORD, RunRecord, read_record
@@ -23,6 +22,7 @@ from ldpbeam.report_page.dates import Dates
 from ldpbeam.report_page.estimates import Floats, Ints, Slot, Snapshot, Truth, index, read
 from ldpbeam.report_page.significance import Standing
 from ldpbeam.report_page.text import clean_tree, count, plural
+from ldpbeam.sums.quartiles import QUARTILES
 from ldpbeam.text import clean
 
 ESTIMATES_IN_MEMORY = 2_000_000

@@ -212,15 +212,15 @@ def _mean(curve: Curve, summaries: pa.Table | None) -> pa.Table:
     wanted = pc.equal(summaries["statistic"], "mean")
     for name in ("digest", "epoch", "revision", "attribute"):
         wanted = pc.and_(wanted, pc.equal(summaries[name], first[name][0]))
-    found = summaries.filter(wanted)
-    if found.num_rows != 1:
+    row = summaries.filter(wanted)
+    if row.num_rows != 1:
         raise UsageError(
             "E-USAGE-RESULTS",
             f"summaries/ does not have the mean of epoch {first['epoch'][0]} as the estimates have it",
             remedy="Run ldpbeam replay, or run again.",
         )
     mean, error, low, high = (
-        np.asarray(found[name].to_numpy(), np.float64)
+        np.asarray(row[name].to_numpy(), np.float64)
         for name in ("estimate", "std_error", "ci_low", "ci_high")
     )
-    return pa.table({**_front(curve, 1), **_sums(found["n"], mean, error, low, high, several=False)})
+    return pa.table({**_front(curve, 1), **_sums(row["n"], mean, error, low, high, several=False)})

@@ -11,9 +11,9 @@ from ldpbeam.errors import UsageError
 if TYPE_CHECKING:
     from ldpbeam.cli.shared.histories import ReadHistory
     from ldpbeam.collection.domain import Domain
-    from ldpbeam.over_time.quartiles import QuartileChange
     from ldpbeam.over_time.results import ResultsFolder
     from ldpbeam.sums.distribution import Curve
+    from ldpbeam.sums.quartiles import QuartileChange
 
     Span = tuple[int, int] | None
     Source = tuple[ResultsFolder, ReadHistory, Span, Path]
@@ -33,7 +33,7 @@ def compare_distributions(first: Source, second: Source | None, output: Path | N
         UsageError: several epochs on one side, none with a result, or other values on the other side.
     """
     from ldpbeam.cli.shared.histories import write_tables
-    from ldpbeam.over_time.quartiles import compare_quartiles
+    from ldpbeam.sums.quartiles import compare_quartiles
 
     if second is None:
         known = [one for one in _curves(first) if one[1].known]

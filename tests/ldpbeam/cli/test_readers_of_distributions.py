@@ -40,6 +40,7 @@ from ldpbeam.transforms import FrequenciesPerEpoch, FrequencyRow, SummaryRow, ar
 from ldpbeam.transforms.sinks.bigquery import WriteEstimatesToBigQuery
 from ldpbeam.transforms.sinks.estimates import EpochFiles
 from ldpbeam.transforms.sinks.topic import estimate_messages
+from tests.narrow import of_kind
 from tests.transforms.public import elements, keep
 from tests.transforms.sinks.fake_bigquery import fake_bigquery
 
@@ -408,8 +409,7 @@ def test_what_the_collection_says_reaches_the_estimator() -> None:
     counts = np.zeros(plain.protocol.counter.counts_length, np.int64)
     reports = ldpbeam.simulate(plain, Index(values.tolist()), seed=3)
     plain.protocol.counter.add(reports.payloads, counts)
-    estimator = plain.protocol.estimator
-    assert isinstance(estimator, IntervalEstimator)
+    estimator = of_kind(IntervalEstimator, plain.protocol.estimator)
     for collection, atoms, share in ((plain, (), 1.0), (with_atom, (22,), 1.0), (few, (22,), 0.1)):
         (part,) = collection.estimators
         found = part.estimate(counts, values.size).distribution

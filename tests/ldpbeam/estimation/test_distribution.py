@@ -15,7 +15,7 @@ from scipy.optimize import isotonic_regression
 from scipy.stats import binom, chi2
 
 from ldpbeam.arrays import Floats, Ints
-from ldpbeam.estimation.distribution import WalkPosterior
+from ldpbeam.estimation.distribution import Distribution, WalkPosterior
 from ldpbeam.estimation.runs import Runs
 from ldpbeam.hashing.interval import FUNCTIONS, IntervalFamily
 from tests.reference.distribution import estimate
@@ -237,7 +237,7 @@ def test_limits_hold_the_share_below_each_value(
         values = values_of(shape(rng, n), k)  # type: ignore[operator]
         truth = np.cumsum(np.bincount(values, minlength=k)) / n
         found = built.estimate(reported(rng, values, built))
-        low, high = found.limits()
+        low, high = found.limits(0.95)
         held += ((low <= truth) & (truth <= high))[places]
         centres.append((found.centre - truth)[places])
         widths.append(found.std_error[places])
@@ -286,9 +286,9 @@ def test_coverage_in_400_fleets(shape: object, k: int, n: int, epsilon: float, g
         values = values_of(shape(rng, n), k)  # type: ignore[operator]
         truth = np.cumsum(np.bincount(values, minlength=k)) / n
         found = built.estimate(reported(rng, values, built))
-        low, high = found.limits()
+        low, high = found.limits(0.95)
         held += ((low <= truth) & (truth <= high))[places]
-        first, last = found.mean_limits()
+        first, last = found.mean_limits(0.95)
         means += bool(first <= values.mean() <= last)
     print(f"{shape.__name__} {k} {n} {epsilon} {g}:", *(held / fleets).round(3), "mean", means / fleets)  # type: ignore[attr-defined]  # noqa: T201
     assert held.mean() / fleets >= 0.93
@@ -299,16 +299,29 @@ def test_limits_hold_the_estimate_and_quantiles_theirs() -> None:
     built, rng = model(64, 4, 1.0), np.random.default_rng(4)
     for shape in (hump, edge, steps, lump):
         found = built.estimate(reported(rng, values_of(shape(rng, 500), 64), built))
-        low, high = found.limits()
+        low, high = found.limits(0.95)
         assert (low >= 0).all() and (high <= 1).all() and (low[-1], high[-1]) == (1, 1)
         assert (low <= found.cumulative).all() and (found.cumulative <= high).all()
         assert (found.frequency >= 0).all() and found.frequency.sum() == pytest.approx(1)
         for share in (0.25, 0.5, 0.9):
-            place, first, last = found.quantile(share)
+            place, first, last = found.quantile(share, 0.95)
             assert first <= place <= last
             assert found.cumulative[place] >= share and (place == 0 or found.cumulative[place - 1] < share)
             inside = np.flatnonzero((low <= share) & (share <= high))
             assert inside.size == 0 or (first <= inside[0] and inside[-1] <= last)
+
+
+def test_limits_end_at_the_estimate_or_beyond() -> None:
+    """The estimate is another posterior than that of the limits; both are within 0 and 1, and the values."""
+    shares, error = np.array([0.0, 0.4, 0.9, 1.0]), np.array([0.01, 0.05, 0.05, 0.0])
+    found = Distribution(9, shares, np.array([-0.1, 0.6, 0.7, 1.0]), error, -0.5, 0.1)
+    low, high = found.limits(0.95)
+    assert low == pytest.approx([0.0, 0.4, 0.602, 1.0], abs=1e-3)
+    assert high == pytest.approx([0.0, 0.698, 0.9, 1.0], abs=1e-3)
+    assert list(found.mean_limits(0.95)) == pytest.approx([-0.5, -0.304], abs=1e-3)
+    above = Distribution(9, shares, shares, error, 3.2, 0.1)
+    assert list(above.mean_limits(0.95)) == pytest.approx([3.004, 3.2], abs=1e-3)
+    assert found.quantile(0.5, 0.95) == (2, 1, 2)
 
 
 @pytest.mark.parametrize("k, g", [(2, 2), (3, 3), (8, 8), (64, 4), (200, 2)])
