@@ -44,6 +44,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.consistency import geometric, supports
 from ldpbeam.consistency import consistent
 from ldpbeam.consistency.base import FloatArray, Noise
+from ldpbeam.estimates import CONFIDENCE
 from ldpbeam.estimation.distribution import Distribution
 from ldpbeam.hashing.interval import IntervalFamily
 from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
@@ -322,10 +323,10 @@ def coverage(data: Path, seed: int, fleets: int) -> list[str]:
                 draw = np.random.default_rng([seed, k, round(10 * level), devices, number, *shape.encode()])
                 held = draw.multinomial(devices, truth)
                 found = distribution(held, of, draw, atoms)
-                low, high = found.limits()
+                low, high = found.limits(CONFIDENCE)
                 share = np.cumsum(held) / devices
                 holds += (low - 1e-9 <= share) & (share <= high + 1e-9)
-                lower, upper = found.mean_limits()
+                lower, upper = found.mean_limits(CONFIDENCE)
                 held_mean += int(lower <= held @ np.arange(truth.size) / devices <= upper)
                 width += float((high - low)[:-1].mean())
             inner = holds[:-1] / fleets
@@ -348,7 +349,7 @@ def figure(seed: int) -> str:
     k, level, devices, draw = 256, 1.0, 10_000, np.random.default_rng(seed)
     held = draw.multinomial(devices, shapes(k, np.random.default_rng([seed, k]))["spike"])
     found = distribution(held, estimator_of("olh", k, epsilon=level), draw)
-    low, high = found.limits()
+    low, high = found.limits(CONFIDENCE)
     curves = {
         "true": np.cumsum(held) / devices,
         "interval, with 95 % limits": found.cumulative,
