@@ -479,7 +479,7 @@ def test_the_optimal_number_of_runs_tells_most(size: int, epsilon: float, best: 
 
 
 def test_functions_are_drawn_uniformly_and_audits_look_at_all_of_them() -> None:
-    """The limit of words is a multiple of the functions; events are disjoint, with the shares that they have."""
+    """The limit of words is a multiple of the functions; events are disjoint, with their own shares."""
     family = IntervalFamily(3, 20)
     assert family.word_limit == 1 << 64
     assert family.word_limit % family.functions == 0
