@@ -32,7 +32,11 @@ class _Refusal(MetaPathFinder):
 
 
 def refuse(part: str) -> NoReturn:
-    """Say that a link to a folder of the repository is a plain file."""
+    """Say that a link to a folder of the repository is a plain file.
+
+    Raises:
+        CheckoutError: always.
+    """
     raise CheckoutError(
         "E-USAGE-CHECKOUT",
         f"ldpbeam/{part} is a link in the repository, and git wrote it as a plain file",

@@ -68,7 +68,11 @@ class ScriptedRandomness(Randomness):
         self._words = iter(words)
 
     def word(self, limit: int = FULL) -> int:
-        """The next scripted word."""
+        """The next scripted word.
+
+        Raises:
+            ValueError: it does not lie below the limit, or the script has run out.
+        """
         word = next(self._words, None)
         if word is None:
             raise ValueError("the script of random words has run out")
@@ -77,7 +81,11 @@ class ScriptedRandomness(Randomness):
         return int(word)
 
     def words(self, count: int) -> Sequence[int]:
-        """The next ``count`` words, each as :meth:`word` gives it."""
+        """The next ``count`` words, each as :meth:`word` gives it.
+
+        Raises:
+            ValueError: one is no 64-bit word, or the script has run out.
+        """
         words = list(islice(self._words, count))
         if len(words) < count:
             raise ValueError("the script of random words has run out")

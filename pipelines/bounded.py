@@ -24,7 +24,7 @@ SPILLED = "spilled"
 def collect_reports(pipeline: beam.Pipeline, config: RunConfig) -> beam.PCollection[FileRecord]:
     """Files of reports to published epochs, rejects, and what the record of the run needs.
 
-    Every transform is labelled, so that a running job can be replaced.
+    Every transform has a label of ours: a runner's page and its metrics name the steps by it.
     """
     collections, counting, limits = config.collections, config.counting, config.input.read_limits
     files = pipeline | "Start" >> beam.Impulse() | "Files" >> beam.FlatMap(_paths, config.input.encoded)

@@ -81,11 +81,19 @@ class DirectMemo:
         return answers
 
     def part(self, index: int) -> FleetMemo | DirectMemo:
-        """There are no attributes."""
+        """Refuse: there are no attributes.
+
+        Raises:
+            IndexError: always.
+        """
         raise IndexError(f"a memory of one attribute has no part {index}")
 
     def inputs_per_device(self, inputs: int, devices: int) -> NDArray[np.int64]:
-        """As :meth:`FleetMemo.inputs_per_device`."""
+        """As :meth:`FleetMemo.inputs_per_device`.
+
+        Raises:
+            ValueError: the memo is not that of so many devices and inputs.
+        """
         if inputs * devices != self._cells.size:
             raise ValueError(
                 f"the memo has {self._cells.size} keys, not those of {devices} devices with {inputs} inputs "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from ldpbeam.protocols import FrequencyProtocol
-from ldpbeam.protocols.contract import DistributionProtocol
+from ldpbeam.protocols.contract import SupportProtocol
 
 Value = TypeVar("Value")
 Kind = TypeVar("Kind")
@@ -23,9 +23,9 @@ def of_kind(kind: type[Kind], value: object) -> Kind:
     return value
 
 
-def supporting(protocol: object) -> FrequencyProtocol[Any] | DistributionProtocol[Any]:
+def supporting(protocol: object) -> SupportProtocol[Any]:
     """A protocol whose reports support values, whatever it estimates from them."""
-    assert isinstance(protocol, FrequencyProtocol | DistributionProtocol)
+    assert isinstance(protocol, SupportProtocol)
     return protocol
 
 

@@ -140,7 +140,8 @@ class OptionalSupportCoder(coders.Coder):
         if code != _UNCOUNTED:
             return SupportCoder().decode(encoded)
         payloads = np.frombuffer(encoded, np.uint8, offset=_SUPPORT.size)
-        return UncountedReports(digest, [payloads.reshape(reports, -1)])
+        # Of no reports nobody knows the width of a payload.
+        return UncountedReports(digest, [payloads.reshape(reports, -1)] if reports else [])
 
     def is_deterministic(self) -> bool:
         """Equal accumulators give equal bytes, and so do equal payloads in the same order."""

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import apache_beam as beam
 
-from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import UsageError
 from ldpbeam.schedule import Schedule
 from ldpbeam.support import Support, UncountedReports
@@ -54,14 +52,12 @@ class _SupportCombineFn(CountSupportOfEach):
         Raises:
             CollectionError, UsageError, TypeError: no collections, or unsound ones.
         """
-        known: Sequence[Collection] = read_collections(collections)
-        super().__init__(known)
-        self._counters = {one.digest: one.protocol.counter for one in known}
+        super().__init__(read_collections(collections))
 
     def extract_output(self, accumulator: Accumulated | None, *_: object) -> Support | None:
         """The counts."""
         if isinstance(accumulator, UncountedReports):
-            return accumulator.counted(self._counters[accumulator.digest])
+            return accumulator.counted(self._large[accumulator.digest])
         return accumulator
 
 
@@ -115,7 +111,12 @@ class CountSupport(OfCollections):
         self._max_epochs = at_least_one("max_epochs", max_epochs)
         self._spill, self._stream = _spill, _stream
 
-    def expand(self, admitted: Any) -> Any:  # noqa: D102 - Beam's
+    def expand(self, admitted: Any) -> Any:
+        """Count what was admitted.
+
+        Raises:
+            UsageError: the input is in windows, or an option for streams is given over bounded input.
+        """
         columns, rejected, entries = Admitted(*admitted)
         if not columns.windowing.is_default():
             raise UsageError(

@@ -130,12 +130,18 @@ class FrequenciesPerEpoch(OfCollections):
         self._handler = handler
         return self
 
-    def expand(self, messages: Any) -> Any:  # noqa: D102 - Beam's
+    def expand(self, messages: Any) -> Any:
+        """Join the stages.
+
+        Raises:
+            UsageError: rejected rows are asked for in several ways.
+        """
         if (self._handler is not None) + self._all + bool(self._rejected_name) > 1:
             raise UsageError(
                 "E-USAGE-TRANSFORM",
                 "rejected rows go to one place: to an output, to a handler, or to the name in error_handling",
-                remedy="Choose one of with_outputs(), with_error_handler() and error_handling.",
+                remedy="Choose one of with_outputs(), with_error_handler() and error_handling. For a handler "
+                "beside all outputs, take with_outputs() and handler.add_error_pcollection(found.rejected).",
             )
         counted = messages | "Admit" >> self._admit | "Count" >> self._count
         estimated = counted | "Frequencies" >> self._estimate

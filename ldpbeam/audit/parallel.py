@@ -49,7 +49,13 @@ class Task:
 
 
 def tasks_for(collections: Sequence[Collection], draws: int, command: str | None) -> list[Task]:
-    """Of a command one audit per collection; of this project's client two, one for either kind of memo."""
+    """Of a command one audit per collection; of this project's client two, one for either kind of memo.
+
+    Args:
+        collections: whose promises are tested.
+        draws: single reports about each of two values; derived memos are slow and get fewer.
+        command: that runs another client; None for this project's own.
+    """
     if command is not None:
         return [Task(collection, draws, command, external=True) for collection in collections]
     return [

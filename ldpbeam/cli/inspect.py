@@ -203,14 +203,14 @@ def _decoded(report_id: int, payload: bytes, collection: Collection | None) -> s
 
 def _about_values(response: Any, collection: Collection) -> Iterator[str]:
     """What the response says about each attribute that it speaks about."""
-    from ldpbeam.protocols import FrequencyProtocol
+    from ldpbeam.protocols.contract import SupportProtocol
 
     protocol = collection.protocol
     for index, one in protocol.device.responses_by_attribute(response).items():
         name, domain = collection.histograms[index]
         part = protocol.parts[index]
         about = f"{name}: {one}" if name else f"{one}"
-        if not isinstance(part, FrequencyProtocol):
+        if not isinstance(part, SupportProtocol):
             yield about
             continue
         size = domain.size

@@ -34,7 +34,7 @@ class Policy:
     budget: float | None = None
     at_cap: Literal["stop", "noise"] = "stop"
     spread: float = 0.0
-    max_jump: float = inf
+    max_jump: float = inf  # a device in memory has no report to lose, and trusts every clock
     clock: Callable[[], float] = time.time
 
 
@@ -109,6 +109,7 @@ class Device:
             DeviceError: the state is lost, damaged, older than it was or of another version, or was kept with
                 the other ``memo``; the person has withdrawn; another process holds the folder for long; this
                 Python has no SQLite; the disk is full or refuses.
+            ValueError: ``budget``, ``at_cap``, ``memo`` or ``spread`` is none of the values above.
         """
         if budget is not None and not 0 < budget < inf:
             raise ValueError("a budget is a positive number, or None")
@@ -208,19 +209,15 @@ class Device:
         values = value_of(self._collection, value)
         now = self._policy.clock()
         timed = epoch is None
-        asked = self._collection.epochs.index(now) if epoch is None else plain_integer(epoch, "the epoch")
-        if not self._collection.epochs.contains(asked):
-            raise order.epoch_error(
-                f"epoch {asked} is none of the collection's", "Check the clock and the origin."
-            )
+        asked = self._asked_epoch(epoch, now)
         with self._storage.transaction() as records:
             entry = self._own_entry(records.state)
             before = order.ranges(entry)
-            span = next((one for one in entry.spans if one.last_epoch == asked), None)
-            if span is not None and not span.forgotten:
-                return self._last_report.restore(span, entry.memo)
+            reported = next((one for one in entry.spans if one.last_epoch == asked), None)
+            if reported is not None and not reported.forgotten:
+                return self._last_report.restore(reported, entry.memo)
             order.require_open(self._collection.epochs, before, asked, now)
-            self._require_near(records, entry, asked, now if timed else None)
+            self._require_trusted_clock(records, entry, asked, now if timed else None)
             message = drawn = None
             if self._draws.reports_in(asked, entry.own_epochs):
                 drawn = self._draw(records, entry, values, asked)
@@ -233,13 +230,22 @@ class Device:
                 state = records.state
                 state.clock_seconds = int(now) if back else max(int(now), state.clock_seconds)
             if self._outbox is not None and isinstance(records, FolderRecords):
-                digest = self._collection.digest_hex
                 if back:
-                    self._outbox.hasten(records, digest, asked, max(0, int(now)))
+                    self._outbox.hasten(records, self._collection.digest_hex, asked, max(0, int(now)))
                 if message is not None:
-                    self._outbox.put(records, WaitingReport(self._due(asked, now), digest, asked), message)
+                    waiting = WaitingReport(self._due(asked, now), self._collection.digest_hex, asked)
+                    self._outbox.put(records, waiting, message)
             records.save()
         return message
+
+    def _asked_epoch(self, epoch: SupportsIndex | None, now: float) -> int:
+        """The epoch that a caller named, or the one that the clock shows."""
+        asked = self._collection.epochs.index(now) if epoch is None else plain_integer(epoch, "the epoch")
+        if not self._collection.epochs.contains(asked):
+            raise order.epoch_error(
+                f"epoch {asked} is none of the collection's", "Check the clock and the origin."
+            )
+        return asked
 
     def __repr__(self) -> str:
         """Which collection; nothing about the device."""
@@ -289,15 +295,17 @@ class Device:
         entry.own_epochs.extend(self._draws.new_epochs())
         return entry
 
-    def _require_near(self, records: Records, entry: _Entry, epoch: int, now: float | None) -> None:
-        """A clock that is far ahead for a moment must spend no report; one that stays there is believed."""
+    def _require_trusted_clock(self, records: Records, entry: _Entry, epoch: int, now: float | None) -> None:
+        """A clock that is far ahead for a moment must spend no report; one that stays there is believed.
+
+        A doubt is noted in the entry and saved, so that it outlives the process.
+        """
         epochs = self._collection.epochs
         jump = order.jump(epochs, entry, epoch)
         if now is not None and records.state.HasField("clock_seconds"):
             jump = max(jump, now - records.state.clock_seconds)
-        if jump <= self._policy.max_jump or order.believed(
-            entry, shown := epochs.start(epoch) if now is None else int(now)
-        ):
+        shown = epochs.start(epoch) if now is None else int(now)
+        if jump <= self._policy.max_jump or order.believed(entry, shown):
             entry.ClearField("doubted_seconds")
             return
         if order.doubt(entry, shown):

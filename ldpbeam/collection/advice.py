@@ -10,6 +10,7 @@ from typing import Any
 from ldpbeam.collection.collection import Collection
 from ldpbeam.promise.poisoning import leverage
 from ldpbeam.protocols import LocalProtocol
+from ldpbeam.protocols.estimator import Result
 from ldpbeam.protocols.hashed import HashedProtocol
 from ldpbeam.protocols.part_estimator import part_estimators
 from ldpbeam.support import SupportProbabilities
@@ -86,15 +87,19 @@ def _about_hash(collection: Collection, kind: LocalProtocol[Any], about: str) ->
     best = type(kind).from_parameters(kind.domain_size, replace(collection.parameters, g=None))
     optimal, memoised = int(best.resolved_parameters()["g"]), kind.guarantee.memoised_ratio is not None
     assert isinstance(best, HashedProtocol)  # noqa: S101 - of the same kind
-    times = kind.relative_error / best.relative_error
+    devices = best.worth / kind.worth
+    times = sqrt(devices)
     # Below the optimum a two-round protocol trades errors for a smaller cap, which may well be meant.
     if times > _DEARER and (g > optimal or not memoised):
         side = "above" if g > optimal else "below"
         also = f", and a device's cap of {g} · ε∞ grows with it" if memoised else ""
+        cost = f"standard errors are {times:.3g} times as large, as with 1/{devices:.3g} of the devices"
+        if kind.estimator.result is Result.DISTRIBUTION:
+            # How much the estimates suffer depends on the number of reports as well.
+            cost = f"a report tells 1/{devices:.3g} of what it could about a value"
         yield Advice(
             "W-COLLECTION-G",
-            f"g: {g} is far {side} the optimal {optimal}{about}: standard errors are {times:.3g} times as "
-            f"large, as with 1/{times**2:.3g} of the devices{also}",
+            f"g: {g} is far {side} the optimal {optimal}{about}: {cost}{also}",
             f"Write g: optimal, or a g near {optimal}.",
         )
 

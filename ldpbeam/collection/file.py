@@ -174,7 +174,11 @@ def load_collection(path: Path | str) -> Collection:
 
 
 def parse_collection(text: str, where: str = "<collection>") -> Collection:
-    """Parse the YAML or JSON text of one collection; see :func:`load_collection`."""
+    """Parse the YAML or JSON text of one collection.
+
+    Raises:
+        CollectionError: the text is not YAML, or describes an unsound collection; it names line and key.
+    """
     try:
         root = syntax.compose(text)
     except syntax.NotYamlError as fault:

@@ -49,6 +49,16 @@ class JudgedBodies:
     columns: list[ReportColumns]
 
 
+REASONS_OF_A_COLLECTION = (
+    Reason.FOREIGN_EPOCH,
+    Reason.MALFORMED,
+    Reason.RETIRED_COLLECTION,
+    Reason.WRONG_LENGTH,
+)
+"""Why a body of a known collection is refused."""
+REASONS_WITHOUT_COLLECTION = (Reason.MALFORMED, Reason.OVERSIZE, Reason.UNKNOWN_COLLECTION)
+"""Why a body is refused whose collection is not known."""
+
 _MALFORMED = Verdict(Reason.MALFORMED)
 
 

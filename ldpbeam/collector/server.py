@@ -13,6 +13,7 @@ from typing import Any
 
 from aiohttp import ClientPayloadError, web
 
+from ldpbeam.collector.checks import REASONS_OF_A_COLLECTION, REASONS_WITHOUT_COLLECTION
 from ldpbeam.collector.gather import Behind, Gather, RequestCounts, Unsafe
 from ldpbeam.errors import Reason, UsageError
 from ldpbeam.host.prometheus import CONTENT_TYPE, family, single, text
@@ -33,6 +34,8 @@ _ANSWER_SECONDS = 10.0
 """How long a client may take for its answer once the collector is told to stop."""
 _STATUS = {Reason.UNKNOWN_COLLECTION: 404, Reason.OVERSIZE: 413}
 """Of what is refused for its content; 400 for all else."""
+_NONE_YET = dict.fromkeys((204, 429, 503), 0)
+"""Answers that alerts look at; each is a series from the start, as of reports refused."""
 _FULL = (
     b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\nRetry-After: "
     + _UNSAFE_SECONDS.encode()
@@ -298,12 +301,12 @@ class Collector:
             (
                 "reports_refused",
                 "Reports refused, by collection and reason.",
-                [({**self._named(d), "reason": r}, n) for (d, r), n in sorted(counts.refused.items())],
+                [({**self._named(d), "reason": r}, n) for (d, r), n in sorted(self._refused().items())],
             ),
             (
                 "answers",
                 "Answers, by status.",
-                [({"status": str(status)}, n) for status, n in sorted(counts.answers.items())],
+                [({"status": str(code)}, n) for code, n in sorted((_NONE_YET | counts.answers).items())],
             ),
         ):
             lines += family(f"ldpbeam_collector_{name}_total", "counter", meaning, samples)
@@ -315,6 +318,12 @@ class Collector:
             lines += single(f"ldpbeam_collector_{name}_total", "counter", meaning, value)
         lines += single("ldpbeam_collector_held_bytes", "gauge", "Bodies read or waiting.", self._gather.held)
         return text(lines)
+
+    def _refused(self) -> dict[tuple[str, str], int]:
+        """Every pair of a collection and a reason from 0 on: Prometheus does not see a series' first jump."""
+        none = {("", reason.value): 0 for reason in REASONS_WITHOUT_COLLECTION}
+        each = {(digest, reason.value): 0 for digest in self._names for reason in REASONS_OF_A_COLLECTION}
+        return {**none, **each, **self.counts.refused}
 
     def _named(self, digest: str) -> dict[str, str]:
         return {"collection": self._names.get(digest, ""), "digest": digest}

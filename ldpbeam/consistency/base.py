@@ -42,7 +42,11 @@ class Noise:
     exclusive: bool
 
     def __post_init__(self) -> None:
-        """Refuse what no channel can be."""
+        """Refuse what no channel can be.
+
+        Raises:
+            ValueError: a negative number of reports, or probabilities that are none or that hardly differ.
+        """
         if self.n < 0:
             raise ValueError(f"n: reports behind a histogram cannot be negative, got {self.n}")
         if not 0.0 <= self.other < self.own <= 1.0:

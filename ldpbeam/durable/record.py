@@ -33,7 +33,12 @@ def number(raw: Any) -> Any:
 
 
 def whole(raw: Any) -> int:
-    """A whole number of a JSON document; raises as :func:`number`."""
+    """A whole number of a JSON document.
+
+    Raises:
+        TypeError: it is something else.
+        ValueError: it is beyond :data:`MOST`.
+    """
     if not isinstance(raw, int):
         raise TypeError(f"a whole number is needed, not {type(raw).__name__}")
     return int(number(raw))

@@ -41,7 +41,13 @@ class MessageSource(Protocol):
     """
 
     def pull(self, limit_messages: int, limit_bytes: int, timeout_seconds: float) -> Sequence[Any]:
-        """Some messages (:class:`~ldpbeam.engine.watermark.Arrived`), or none after the timeout."""
+        """Some messages (:class:`~ldpbeam.engine.watermark.Arrived`), or none after the timeout.
+
+        Args:
+            limit_messages: how many at most; positive.
+            limit_bytes: of their content at most, in bytes; a first message may exceed it.
+            timeout_seconds: how long to wait for a first message.
+        """
 
     def acknowledge(self, messages: Sequence[Any]) -> None:
         """The messages are safe and need not come again."""

@@ -69,6 +69,14 @@ class _SuspectAges:
     best: float  # the age nearest to zero since then
 
 
+@dataclass
+class _OldSince:
+    """When most messages began to be older than ``delay``, or were last judged."""
+
+    since: float  # steady seconds
+    first: float  # the age then, seconds
+
+
 class _OldMessages(Enum):
     """How the watermark moves while most messages that come are older than ``delay``."""
 
@@ -84,7 +92,20 @@ class TimeKeeper:
     same. A jump that the steady clock does not confirm is believed when messages agree with it, or when it
     has lasted for ``patience`` and no message has contradicted it. Where all messages of ``delay`` seconds
     come from the future, or look too old by the same age although none has ever been fresh, it is the clock
-    that is wrong: their time is taken.
+    that is wrong: their time is taken. The first table of docs/operations.md, *Clocks*, has a row for each
+    case.
+
+    An *offset* is what a clock adds to the steady clock's seconds to tell the time.
+
+    Attributes:
+        confirmed: whether anything besides the wall clock has said so.
+        _offset: of the time that is believed.
+        _heard: whether it was messages that confirmed it.
+        _claimed: offset of the wall clock since it jumped; None where it has not.
+        _since: steady seconds when the engine began, or when the wall clock jumped.
+        _refuted: offset of the wall clock that messages contradicted; None where they did not.
+        _slack: seconds by which the wall clock may still drift, and, as ``_slack_at``, when that was true.
+        _suspect: messages that contradict the time that is believed.
     """
 
     def __init__(
@@ -109,9 +130,7 @@ class TimeKeeper:
         begin = steady()
         self._offset = wall() - begin
         self.confirmed = False
-        """Whether anything besides the wall clock has said so."""
         self._heard = False
-        """Whether it was messages that did."""
         self._since = begin
         self._slack, self._slack_at = _TOLERANCE, begin
         self._claimed: float | None = None
@@ -148,16 +167,17 @@ class TimeKeeper:
         claim = self._wall() - steady
         self._slack = min(_TOLERANCE, self._slack + _SLEW * (steady - self._slack_at))
         self._slack_at = steady
-        if abs(claim - self._offset) <= self._slack:
+        if abs(claim - self._offset) <= self._slack:  # both clocks advance alike
             self._slack -= abs(claim - self._offset)
             self._offset, self._claimed = claim, None
             if not self.confirmed and steady - self._since >= self._patience:
                 self.confirmed = True
         elif self._refuted is not None and abs(claim - self._refuted) <= _TOLERANCE:
+            # A jump that messages have contradicted: the old time stays.
             self._refuted, self._claimed = claim, None
-        elif self._claimed is None or abs(claim - self._claimed) > _TOLERANCE:
+        elif self._claimed is None or abs(claim - self._claimed) > _TOLERANCE:  # a jump begins
             self._claimed, self._since = claim, steady
-        elif steady - self._since >= self._patience:
+        elif steady - self._since >= self._patience:  # it stays, and nobody contradicts it
             self._believe(claim)
             self._heard = False
         return steady + self._offset
@@ -243,12 +263,13 @@ class Watermark:
     It follows the time at a distance of ``delay``, however many messages there are. It stands still while
     most of what is pulled is older than that: then older messages may be waiting. Single old messages do not
     hold it. Where the broker's times are fresh and only the publishers' stamps are old, as in a replay, they
-    hold it while they advance; stamps that stand still hold it for ``patience`` at most.
+    hold it while they advance; stamps that stand still hold it for ``patience`` at most. The second table of
+    docs/operations.md, *Clocks*, has a row for each case.
     """
 
     def __init__(self, keeper: TimeKeeper, delay: float, patience: float) -> None:
         self._keeper, self._delay, self._patience = keeper, delay, patience
-        self._hold: _SuspectAges | None = None
+        self._hold: _OldSince | None = None
         self._mode = _OldMessages.HOLD
         self.micros = 0
         self.known = False
@@ -278,16 +299,18 @@ class Watermark:
             self._hold, self._mode = None, _OldMessages.HOLD
             return round(horizon * _MICROS)
         if self._hold is None:
-            self._hold = _SuspectAges(steady, age, age)
+            self._hold = _OldSince(steady, age)
         passed = steady - self._hold.since
         if passed >= self._patience:
-            fallen = self._hold.first - age
-            if fallen >= _PACE * passed:
+            # By how much the messages' own times went on meanwhile.
+            advanced = passed + self._hold.first - age
+            if advanced >= (1 + _PACE) * passed:
                 self._mode = _OldMessages.HOLD
+            elif advanced >= passed / 2:
+                self._mode = _OldMessages.FOLLOW
             else:
-                advance = fallen + passed / 2 >= 0
-                self._mode = _OldMessages.FOLLOW if advance else _OldMessages.RELEASE
-            self._hold = _SuspectAges(steady, age, age)
+                self._mode = _OldMessages.RELEASE
+            self._hold = _OldSince(steady, age)
         if self._mode is _OldMessages.HOLD:
             return None
         return round((horizon - (age if self._mode is _OldMessages.FOLLOW else 0.0)) * _MICROS)

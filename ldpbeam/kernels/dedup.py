@@ -111,7 +111,12 @@ def marked_before(ids: Any, key: Any, shift: Any, marks: Any, seen: Any) -> Any:
 
 @kernel
 def mark_each(ids: Any, key: Any, shift: Any, marks: Any) -> None:
-    """Set the marks of ids; arguments as of :func:`marked_before`."""
+    """Set the marks of ids.
+
+    Args:
+        ids, key, shift: as of :func:`marked_before`.
+        marks: uint8, a bit for each mark; written.
+    """
     for i in range(ids.size):
         mark = (ids[i] * key) >> shift
         marks[np.int64(mark >> np.uint64(3))] |= np.uint8(1 << (mark & np.uint64(7)))

@@ -289,7 +289,13 @@ def gather_into(buffer: Any, at: Any, lengths: Any, starts: Any, out: Any) -> No
 
 @kernel
 def gather(buffer: Any, offsets: Any, out: Any) -> None:
-    """out[i] = the out.shape[1] bytes of ``buffer`` from offsets[i]."""
+    """out[i] = the out.shape[1] bytes of ``buffer`` from offsets[i].
+
+    Args:
+        buffer: uint8 (size,).
+        offsets: int64 (m,), into ``buffer``; as many bytes as a row has must be there.
+        out: uint8 (m, w), written.
+    """
     for i in range(offsets.size):
         at = offsets[i]
         for j in range(out.shape[1]):

@@ -33,7 +33,13 @@ def product(a: Any, b: Any) -> Any:
 
 @inlined
 def four(place: Any, number: Any, stream: Any) -> Any:
-    """The four words at one counter; place and number are uint64, the stream is as above."""
+    """The four words at one counter, uint64 each.
+
+    Args:
+        place: uint64, the counter's lowest word.
+        number: uint64, its next word.
+        stream: uint64 (4,): its other two words, then the key.
+    """
     a, b, c, d = place, number, stream[0], stream[1]
     k, m = stream[2], stream[3]
     for _ in range(_ROUNDS):

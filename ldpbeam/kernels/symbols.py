@@ -16,7 +16,14 @@ _VALUE_OUT_OF_RANGE = np.uint8(CheckCode.VALUE_OUT_OF_RANGE)
 
 @kernel
 def integer(payloads: Any, row: Any, at: Any, width: Any) -> Any:
-    """The ``width`` bytes of a row from ``at`` on, as a little-endian uint64."""
+    """Some bytes of a row as a little-endian uint64.
+
+    Args:
+        payloads: uint8 (n, w).
+        row: of the payloads.
+        at: int64, the first byte.
+        width: int64, how many bytes, at most 8; at + width is at most w.
+    """
     x = np.uint64(0)
     for j in range(width):
         x |= np.uint64(payloads[row, at + j]) << np.uint64(8 * j)

@@ -105,7 +105,14 @@ class Checked:
 
     @classmethod
     def of(cls, where: str, collection: Collection, devices: int, spread: int = 0) -> Checked:
-        """Look at everything."""
+        """Work out the errors of an epoch, and what to warn of.
+
+        Args:
+            where: the collection's file, as lines and records name it.
+            collection: read from the file.
+            devices: how many are expected to report in an epoch; positive.
+            spread: seconds from which devices draw a sending time (``Device.open``); 0 sends at once.
+        """
         advice = (*warnings_about(collection), *lateness_advice(collection, spread))
         return cls(where, collection, devices, spread, expected(collection, devices), advice)
 

@@ -38,7 +38,13 @@ class Particulars:
 
 
 def collection_text(row: Row, needs: Needs, particulars: Particulars) -> str:
-    """YAML that :func:`ldpbeam.collection.file.parse_collection` reads, with the row's protocol in it."""
+    """YAML that :func:`ldpbeam.collection.file.parse_collection` reads, with the row's protocol in it.
+
+    Args:
+        row: the setting with its figures, from which ``min_reports`` follows.
+        needs: what the setting was planned for.
+        particulars: what a plan does not decide.
+    """
     setting = row.setting
     lines = [
         f"# {setting.label}: planned for {needs.devices:,} devices and {needs.epochs:,} epochs.",

@@ -12,7 +12,15 @@ def points(frequency: float) -> str:
 
 
 def interval(about: str, widest: float, half_width: float, values: int, even: float) -> str:
-    """The half-widths of the intervals of an epoch's frequencies, for the widest and for an even share."""
+    """The half-widths of the intervals of an epoch's frequencies, for the widest and for an even share.
+
+    Args:
+        about: what is assumed about the frequencies: :data:`RANKED`, or empty.
+        widest: frequency of the value with the widest interval, in [0, 1].
+        half_width: of its 95 % interval, a frequency.
+        values: k, how many values the domain has.
+        even: half-width for a value of frequency 1/k, a frequency.
+    """
     return (
         f"±{points(half_width)} points (95 %) for a value of {points(widest)} %, the widest{about}; "
         f"±{points(even)} for a value of 1/{values:,}"
@@ -27,7 +35,13 @@ RANKED = " where frequencies fall like 1/rank"
 
 
 def lateness(allowed: int, spread: int, length: int) -> str:
-    """Until when a report counts, and when devices send it; all three in seconds, ``length`` of an epoch."""
+    """Until when a report counts, and when devices send it.
+
+    Args:
+        allowed: seconds after the end of an epoch in which its reports still count.
+        spread: seconds from which a device draws its sending time; 0 sends at once.
+        length: of an epoch, seconds.
+    """
     until = f"{duration(allowed)} after the end" if allowed else "the end"
     if not spread:
         when = "at once (spread=0)"
@@ -49,7 +63,16 @@ def none_may_be_late(length: int) -> tuple[str, str]:
 
 
 def late_when_next_awake(allowed: int, spread: int, length: int) -> tuple[str, str]:
-    """Where a spread needs more lateness than is allowed: what that costs, and what to do."""
+    """Where a spread needs more lateness than is allowed: what that costs, and what to do.
+
+    Args:
+        allowed: seconds after the end of an epoch in which its reports still count.
+        spread: seconds from which a device draws its sending time; positive.
+        length: of an epoch, seconds.
+
+    Returns:
+        Message and remedy of a warning.
+    """
     return (
         f"a device that runs once in an epoch sends a report with spread={spread} when it next runs, up to "
         f"{duration(length)} after the end of its epoch: with allowed_lateness {duration(allowed)} it is "

@@ -143,6 +143,11 @@ def best(rows: Sequence[Row], needs: Needs, allowed: Set[str] = frozenset()) -> 
 
     Among errors that are alike a hash function that is an identifier is avoided; then the loss decides that
     was asked for (:func:`loss_order`), then bits. The published calibration is for the papers' tables.
+
+    Args:
+        rows: every setting with its figures.
+        needs: what the settings are for.
+        allowed: names of needs that a row may miss, such as ``target``.
     """
     fit = [row for row in rows if row.missed.keys() <= allowed]
     if not fit:

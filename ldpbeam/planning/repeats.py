@@ -40,7 +40,13 @@ class Repeats:
 
     @classmethod
     def of_frequencies(cls, setting: Setting, needs: FrequencyNeeds, frequency: float) -> Self:
-        """Of a value that has this one of the expected frequencies; answers return by all of them."""
+        """Of a value that has one of the expected frequencies.
+
+        Args:
+            setting: one way to collect frequencies.
+            needs: with the frequencies of all values, from which devices draw anew, and the rate.
+            frequency: of the value; exactly one of ``needs.shares``.
+        """
         protocol = setting.protocol
         assert isinstance(protocol, FrequencyProtocol)  # noqa: S101 - the needs are for frequencies
         middle = np.array([frequency])
@@ -50,7 +56,13 @@ class Repeats:
 
     @classmethod
     def of_mean(cls, setting: Setting, needs: MeanNeeds, whole: float) -> Self:
-        """At m/2, where errors are largest; ``whole`` is the variance of an estimate from one report."""
+        """Of a mean at m/2, where errors are largest.
+
+        Args:
+            setting: one way to collect a mean.
+            needs: with the largest value m, and the rate.
+            whole: variance of an estimate from one report, in squared units of the counter.
+        """
         middle = np.array([needs.maximum / 2])
         return cls._of(_errors(setting), middle, whole, middle, needs.drawn_anew, 0)
 

@@ -44,7 +44,18 @@ class Shuffled:
         *,
         renamed: bool = False,
     ) -> Shuffled | None:
-        """Of a fleet of so many devices, a share of which reports in each epoch; None: nothing is known."""
+        """Of a fleet, a share of which reports in each epoch.
+
+        Args:
+            protocol: that the devices report by.
+            devices: honest ones in the fleet.
+            share: of the devices, in (0, 1], that reports in an epoch.
+            reports: that a device makes in its life, each in another epoch.
+            renamed: whether the shuffler also renames hash symbols.
+
+        Returns:
+            The levels; None where nothing is known, or where less than one device reports in an epoch.
+        """
         # Where each device reports once in its life, no permanent answer is seen twice.
         alone = reports == 1
         once = one_epoch(protocol, renamed=renamed, alone=alone)
@@ -88,7 +99,13 @@ def shuffled_words(collection: Collection, devices: int) -> str:
 
 
 def behind_shuffler(shuffled: Shuffled | None, assumption: str, delta: float) -> str:
-    """What a server learns that sees the reports of an epoch only as a set."""
+    """What a server learns that sees the reports of an epoch only as a set, in a few sentences.
+
+    Args:
+        shuffled: the levels; None where nothing is known.
+        assumption: about the shuffler, as it stands behind "It assumes that".
+        delta: probability that the levels do not hold.
+    """
     if shuffled is None:
         return (
             "Behind a shuffler: nothing is known for this collection with so many devices; the promises to "

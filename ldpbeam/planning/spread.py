@@ -68,7 +68,13 @@ class Widths:
 
     @classmethod
     def of(cls, support: SupportProbabilities, devices: int, shares: Floats) -> Widths:
-        """Of a population of so many devices with these frequencies, float64 (k,)."""
+        """Of a population with expected frequencies.
+
+        Args:
+            support: how probably a report supports a value, and what share of the devices is asked about it.
+            devices: of the population.
+            shares: float64 (k,), the frequencies; they add up to 1.
+        """
         spread = Spread.of(support, devices)
         squares = spread.absent + spread.slope * shares - spread.drawn * shares**2
         # Intervals end at 0 and 1, which narrows that of a rare value, whatever its error is.
@@ -89,7 +95,13 @@ def _positive_part(means: Floats, errors: Floats) -> Floats:
 
 
 def published_half_width(support: SupportProbabilities, devices: int, frequency: float) -> float:
-    """Of the 95 % interval of a value of this frequency, on average, where so many devices are there."""
+    """The half-width of the 95 % interval of a value, on average over epochs.
+
+    Args:
+        support: as of :meth:`Widths.of`.
+        devices: of the population.
+        frequency: of the value, in [0, 1].
+    """
     reports = max(1, int(devices * support.sampled))
     return float(expected_half_width(frequency, reports, support))
 

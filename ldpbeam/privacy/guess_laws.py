@@ -250,10 +250,10 @@ def from_cuts(bounds: Ints, own: float, other: float, reports: int) -> float:
         drawn = generator.multinomial(reports, chances.reshape(-1) / chances.sum(), _TOGETHER)
         hashed = (bounds[None, :, 1:-1] <= held[:, None, None]).sum(axis=2)
         turned = (np.arange(g) - hashed[:, :, None]) % g
-        told = np.take_along_axis(drawn.reshape(-1, functions, g), turned, axis=2)
+        reports_of_runs = np.take_along_axis(drawn.reshape(-1, functions, g), turned, axis=2)
         supports = np.zeros((places.size, _TOGETHER))
-        np.add.at(supports, ends[:, :-1].reshape(-1), told.reshape(_TOGETHER, -1).T)
-        np.subtract.at(supports, ends[:, 1:].reshape(-1), told.reshape(_TOGETHER, -1).T)
+        np.add.at(supports, ends[:, :-1].reshape(-1), reports_of_runs.reshape(_TOGETHER, -1).T)
+        np.subtract.at(supports, ends[:, 1:].reshape(-1), reports_of_runs.reshape(_TOGETHER, -1).T)
         supports = np.cumsum(supports, axis=0)[:-1]
         likelihoods = np.exp(log(own / other) * (supports - supports.max(axis=0)))
         right += float((1 / (widths @ likelihoods)).sum())

@@ -128,7 +128,11 @@ class BitFlipDevice(BitVectorDevice[BucketBits]):
         return tuple(sorted(drawn))
 
     def sampled_set(self, seed: int | None) -> tuple[int, ...]:
-        """The buckets behind a memo's seed; all of them where nothing is sampled."""
+        """The buckets behind a memo's seed; all of them where nothing is sampled.
+
+        Raises:
+            ValueError: there is no seed, and buckets are sampled.
+        """
         if self.everyone:
             return tuple(range(self.domain_size))
         if seed is None:

@@ -162,8 +162,21 @@ class LocalProtocol(ABC, Generic[Response]):
         return EVERYONE
 
 
-class FrequencyProtocol(LocalProtocol[Response], ABC):
-    """A protocol whose reports support values."""
+class SupportProtocol(LocalProtocol[Response], ABC):
+    """A protocol whose reports support values, whatever is estimated from them."""
+
+    @property
+    @abstractmethod
+    def law(self) -> FrequencyLaw[Response]:
+        """The exact probabilities of reports, and which values they support."""
+
+    @abstractmethod
+    def supported(self, value: int, held: int) -> Fraction:
+        """P(a report supports a value | the device holds a value), exact."""
+
+
+class FrequencyProtocol(SupportProtocol[Response], ABC):
+    """A protocol whose reports tell how frequent each value is."""
 
     RESULT = Result.FREQUENCIES
 
@@ -172,10 +185,10 @@ class FrequencyProtocol(LocalProtocol[Response], ABC):
     def estimator(self) -> FrequencyEstimator:
         """Frequencies, from (own, other)."""
 
-    @property
-    @abstractmethod
-    def law(self) -> FrequencyLaw[Response]:
-        """The exact probabilities of reports, and which values they support."""
+    def supported(self, value: int, held: int) -> Fraction:
+        """Own or other, of a value that was asked about."""
+        support = self.estimator.support
+        return support.sampled * (support.own if value == held else support.other)
 
 
 class MeanProtocol(LocalProtocol[Response], ABC):
@@ -189,7 +202,7 @@ class MeanProtocol(LocalProtocol[Response], ABC):
         """The mean."""
 
 
-class DistributionProtocol(LocalProtocol[Response], ABC):
+class DistributionProtocol(SupportProtocol[Response], ABC):
     """A protocol over a domain that has an order, whose result is the distribution of the values."""
 
     RESULT = Result.DISTRIBUTION
@@ -198,8 +211,3 @@ class DistributionProtocol(LocalProtocol[Response], ABC):
     @abstractmethod
     def estimator(self) -> DistributionEstimator:
         """The distribution."""
-
-    @property
-    @abstractmethod
-    def law(self) -> FrequencyLaw[Response]:
-        """The exact probabilities of reports, and which values lie in their runs."""

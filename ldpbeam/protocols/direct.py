@@ -9,7 +9,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ldpbeam.arrays import Bytes, Floats, Ints, integers, read_only
+from ldpbeam.arrays import Bytes, Floats, Ints, read_only
 from ldpbeam.channels.calibration import symbol_second_round
 from ldpbeam.channels.channel import SymbolChannel
 from ldpbeam.errors import InvalidPayload, Reason
@@ -86,12 +86,6 @@ class DirectCounter(Counter):
 
     def check(self, payloads: Bytes) -> Bytes:
         """Indices of k or more do not exist."""
-        import numpy as np
-
-        # All are sound, as nearly always, where the largest is.
-        width = self.payload_size
-        if payloads.size and width <= 2 and integers(payloads, width).max() < self.domain_size:
-            return np.zeros(len(payloads), np.uint8)
         from ldpbeam.kernels import symbols
 
         return symbols.check_below(read_only(payloads), self.domain_size)

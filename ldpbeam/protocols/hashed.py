@@ -353,8 +353,8 @@ class HashedProtocol(LocalProtocol[Hashed], ABC):
 
     @property
     @abstractmethod
-    def relative_error(self) -> float:
-        """The standard error of what is estimated, up to a factor that is the same for every g."""
+    def worth(self) -> float:
+        """How much a report tells, up to a factor that is the same for every g: of how many devices it is."""
 
     @property
     def not_hidden(self) -> tuple[str, ...]:

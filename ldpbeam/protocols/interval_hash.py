@@ -10,7 +10,6 @@ from abc import ABC
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from math import sqrt
 from typing import TYPE_CHECKING
 
 from ldpbeam.arrays import Floats, Ints
@@ -116,6 +115,12 @@ class IntervalHash(HashedProtocol, DistributionProtocol[Hashed], ABC):
         memoised = None if permanent is None else (permanent.own, permanent.other)
         return IntervalEstimator(self.family, self.symbol, memoised)
 
+    def supported(self, value: int, held: int) -> Fraction:
+        """By the report of the held value's run, where it holds both, or by that of another run."""
+        own, other = self.symbol
+        together = self.family.collides(value, held)
+        return together * own + (1 - together) * other
+
     @property
     def forgery(self) -> Forgery:
         """Of a run, and of the numbers of all runs.
@@ -128,10 +133,10 @@ class IntervalHash(HashedProtocol, DistributionProtocol[Hashed], ABC):
         return Forgery(ends=SupportProbabilities(own, other), run_ends=SupportProbabilities(last, first))
 
     @property
-    def relative_error(self) -> float:
-        """By the information of a report, which is about the square of the distance that it can tell."""
+    def worth(self) -> float:
+        """The information of a report about a value, all alike."""
         own, other = map(float, self.symbol)
-        return 1 / sqrt(self.family.information(own, other))
+        return self.family.information(own, other)
 
     @cached_property
     def law(self) -> IntervalHashLaw:

@@ -6,7 +6,6 @@ from abc import ABC
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from math import sqrt
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from ldpbeam.arrays import Floats
@@ -108,9 +107,9 @@ class LocalHash(HashedProtocol, FrequencyProtocol[Hashed], ABC):
         )
 
     @property
-    def relative_error(self) -> float:
-        """Of a rare value, from one report."""
-        return sqrt(float(self.estimator.support.floor))
+    def worth(self) -> float:
+        """The variance of a rare value, inverted."""
+        return 1 / float(self.estimator.support.floor)
 
     def _recurrence(self, p: float, q: float) -> Recurrence:
         """Two values with one hash have one answer.

@@ -119,7 +119,7 @@ class Parameters:
         epsilon_first: ε1, level of the first report.
         g: symbols of a hash; None means ``optimal``.
         calibration: which formula sets the second round of symbol channels.
-        hash_family: ``linear`` or ``affine``.
+        hash_family: ``linear`` or ``affine``; ``interval`` for the distribution over values in an order.
         d: buckets a dBitFlip device samples.
         gamma: probability of flipping a memoised bit once more (Microsoft's output perturbation).
         segment: distance of the points that a value is rounded to, in units of the value.

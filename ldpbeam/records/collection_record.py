@@ -114,6 +114,12 @@ class HistogramRecord:
     ) -> HistogramRecord:
         """From the record of an attribute, or of a collection that has only one.
 
+        Args:
+            own: the record of the attribute or of the collection.
+            attribute: its name; empty where the collection has only one.
+            allocation: how the collection asks several attributes of a device; empty where there is only one.
+            leverage: what forged reports can do to the attribute: ``up``, ``down``, ``ten``; may lack each.
+
         Raises:
             LookupError, TypeError, ValueError: it is damaged.
         """

@@ -23,7 +23,13 @@ Outcome = Entry | FileRecord | PublishedIndicators
 
 
 def write_outcome(_: bytes, output: str, outcome: Iterable[Outcome]) -> FileRecord:
-    """Everything that steps report about themselves, to one file, where :func:`read_outcome` finds it."""
+    """Everything that steps report about themselves, to one file, where :func:`read_outcome` finds it.
+
+    Args:
+        _: the element of the pipeline that this is called for; nothing is in it.
+        output: directory or URL of an object store.
+        outcome: from all steps, in any order.
+    """
     entries: list[Entry] = []
     files: list[FileRecord] = []
     indicators: list[PublishedIndicators] = []

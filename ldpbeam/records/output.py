@@ -110,6 +110,11 @@ def prepare(output: str, collections: Sequence[Collection], *, overwrite: bool) 
     What killed runs left is cleared away, and an exchange that one of them began is finished. Call it with
     the output :func:`locked`.
 
+    Args:
+        output: directory or URL of an object store.
+        collections: those that the run counts.
+        overwrite: whether results of other collections may be replaced.
+
     Raises:
         UsageError: something there was written by no run, or belongs to other collections, which may not go
             without ``overwrite``.
@@ -254,6 +259,11 @@ def scratch_of(output: str) -> Iterator[str]:
 
 def verify_files(folder: str, files: Iterable[FileRecord], output: str) -> None:
     """Before a record vouches for files in a folder: each is there, and as long as it was.
+
+    Args:
+        folder: that the run has written to: a directory or the URL of an object store.
+        files: what the record is to list, with paths from the folder on and sizes in bytes.
+        output: of the run, for the error.
 
     Raises:
         LdpError: one is not; the message names ``output``.

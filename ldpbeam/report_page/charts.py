@@ -161,8 +161,14 @@ def multiple(
 ) -> Chart:
     """One value over epochs: estimate with its 95 % interval, and the truth if known.
 
-    Rows hold epoch, estimate, low, high, truth, text and mark; a row of nulls breaks the line. A row
-    marked as withheld has a note instead of numbers. At most ``most`` rows can be pointed at.
+    Args:
+        rows: hold epoch, estimate, low, high, truth, text and mark; a row of nulls breaks the line. A row
+            that is marked as withheld has a note in place of numbers.
+        domain: lower and upper end of the vertical axis.
+        uniform: 1/k, which gets a line; None for no line.
+        pattern: number format of the vertical axis, as d3-format has it.
+        dates: when the epochs begin.
+        most: how many rows can be pointed at.
     """
     width, height = 320, 190
     epochs = [row["epoch"] for row in rows]
@@ -244,7 +250,10 @@ def _along_domain(rows: Sequence[Row]) -> alt.X:
 def profile(rows: Sequence[Row], pattern: str, uniform: float | None) -> Chart:
     """A histogram over many values (or bins of neighbours), in the order of the domain.
 
-    Rows hold place, estimate, low, high, consistent, truth, text.
+    Args:
+        rows: hold place, estimate, low, high, consistent, truth, text.
+        pattern: number format of the vertical axis, as d3-format has it.
+        uniform: 1/k, which gets a line; None for no line.
     """
     y = _y("estimate", "", pattern)
     base = alt.Chart().encode(x=_along_domain(rows))
@@ -350,9 +359,14 @@ def stack(
     dates: Dates,
     together: int = 1,
 ) -> Chart:
-    """Reports per epoch, stacked by where they went. Rows hold epoch, part, number, text, order.
+    """Reports per epoch, stacked by what became of them.
 
-    ``together`` is how many epochs share a bar; the row's epoch is then the middle of theirs.
+    Args:
+        rows: hold epoch, part, number, text, order. The epoch of a bar for several is their middle.
+        colours: of the parts, ``#rrggbb``.
+        domain: first and last epoch.
+        dates: when the epochs begin.
+        together: how many epochs share a bar.
     """
     epochs = (domain[1] - domain[0] + 1) / together
     bar = max(1.0, (_WIDTH - 90) / epochs * (0.8 if epochs < 120 else 1.0))
@@ -379,9 +393,16 @@ def lines(
     dates: Dates | None = None,
     most: int = POINTED,
 ) -> Chart:
-    """Lines, each (name, colour, dash, points); of each at most ``most`` points can be pointed at.
+    """Lines over epochs, or over whole numbers.
 
-    With ``dates`` they go over epochs, otherwise over whole numbers, which ``title`` names.
+    Args:
+        series: (name, colour, dash, points) of each line; a point is (x, y).
+        title: of the horizontal axis, where that has no dates.
+        pattern: number format of the vertical axis, as d3-format has it.
+        logarithmic: whether the vertical axis is; every y is positive then.
+        level: height of a horizontal line; None for no line.
+        dates: when the epochs begin; None where x is no epoch.
+        most: points of each line that can be pointed at.
     """
     xs = [int(x) for _, _, _, points in series for x, _ in points]
     ys = [y for _, _, _, points in series for _, y in points] + ([] if level is None else [level])

@@ -49,11 +49,17 @@ def write_page(
     groups: Path | None = None,
     problem: Callable[[str], None] = lambda _: None,
 ) -> Path:
-    """Write the report of the run in `output_dir` to the file `page`, and return `page`.
+    """Write the report of a run to a file; an existing file is replaced whole.
 
-    Parent directories are made, an existing page is replaced whole. `truth` is the `truth.parquet` of a
-    simulation, to draw the truth and the error; `groups` lists groups of values, to show their shares.
-    `problem` is called with each line about a file that cannot be read; the page has the lines too.
+    Args:
+        output_dir: what the run has written.
+        page: the file; missing parent folders are made.
+        truth: ``truth.parquet`` of a simulation, to draw the truth and the error; None to draw neither.
+        groups: file that lists groups of values, to show their shares; None to show none.
+        problem: called with each line about a file that cannot be read; the page has the lines too.
+
+    Returns:
+        ``page``.
 
     Raises:
         UsageError: the groups are those of no attribute of the run.
@@ -73,7 +79,14 @@ def render(
     groups: Path | None = None,
     problem: Callable[[str], None] = lambda _: None,
 ) -> bytes:
-    """The page of the run in `output_dir`, as :func:`write_page` writes it."""
+    """The page of a run, HTML in UTF-8.
+
+    Args:
+        output_dir, truth, groups, problem: as of :func:`write_page`.
+
+    Raises:
+        UsageError: the groups are those of no attribute of the run.
+    """
     run = load(output_dir, truth)
     asked = described(run.record, output_dir, groups)
     for line in run.problems:

@@ -195,10 +195,16 @@ def index(root: Path, problems: list[str]) -> dict[Key, dict[int, Slot]]:
 def read(
     slot: Slot, key: Key, epoch: int, values: Iterable[int] | None, truth: TruthOf, *, distribution: bool
 ) -> Snapshot:
-    """The estimates of one epoch, of all values or of a few (by their codes).
+    """The estimates of one epoch.
 
-    `truth` gives what is true of an epoch's values, NaN where nobody knows; `distribution` says whether the
-    epoch has shares up to values, and no estimates of single ones.
+    Args:
+        slot: where its newest revision is.
+        key: (collection, digest, attribute).
+        epoch: number of the epoch.
+        values: codes of a few values; None for all.
+        truth: gives true frequencies for an epoch and codes of values, NaN where nobody knows; of a
+            distribution the shares up to these values.
+        distribution: whether the epoch has shares up to values, and no estimates of single ones.
     """
     wanted = (
         (pc.field("digest") == key[1])

@@ -30,9 +30,15 @@ class Explorer:
 
 
 def explorer(data: CollectionData, withheld: Mapping[int, str], octets: int) -> Explorer | None:
-    """Pack all epochs into about `octets` of text; None where there are none, or not all can be kept.
+    """Pack the estimates of all epochs into text.
 
-    `withheld` says by epoch why there are no estimates.
+    Args:
+        data: a collection, or one attribute of it.
+        withheld: why an epoch has no estimates, by epoch.
+        octets: of text, at most; where all values take more, those with the smallest estimates are left out.
+
+    Returns:
+        None where there are no epochs, where not all are in memory, or where not even one value fits.
     """
     snapshots = [data.in_memory[epoch] for epoch in sorted(data.in_memory)]
     if not snapshots or len(snapshots) < len(data.epochs) or not any(one.usable for one in snapshots):

@@ -29,7 +29,14 @@ _TOP = 20
 
 
 def histogram(data: CollectionData, detail: Detail, name: str, form: Form) -> tuple[list[Figure], str]:
-    """The figures of the last usable epoch, and a note where it is not the last one."""
+    """The figures of the last usable epoch, and a note where it is not the last one.
+
+    Args:
+        data: a collection, or one attribute of it.
+        detail: says how many values are shown.
+        name: a prefix of element ids, unique on the page.
+        form: writes a number with its standard error.
+    """
     snapshot = data.last
     if snapshot is None:
         return [], "This run wrote no estimates for this collection."

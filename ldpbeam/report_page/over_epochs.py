@@ -30,8 +30,12 @@ def over_epochs(
 ) -> OverEpochs:
     """Draw and word the values that stand out.
 
-    `withheld` says by epoch why there are no estimates, `name` is a prefix unique on the page, `form` writes
-    a number with its standard error.
+    Args:
+        data: a collection, or one attribute of it.
+        withheld: why an epoch has no estimates, by epoch.
+        detail: says how many epochs are drawn at most, the last ones.
+        name: a prefix of element ids, unique on the page.
+        form: writes a number with its standard error.
     """
     shown = data.epochs[-detail.drawn :]
     first = shown[0].epoch if shown else 0

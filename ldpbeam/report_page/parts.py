@@ -88,7 +88,16 @@ class Figure:
 
     @classmethod
     def of(cls, chart: Chart, name: str, title: str, sentence: str, summary: str = "", **more: Any) -> Figure:
-        """Draw the chart; a screen reader says `summary`, or else `sentence`."""
+        """Draw a chart.
+
+        Args:
+            chart: to draw.
+            name: a prefix of element ids, unique on the page.
+            title: above the chart; may be empty.
+            sentence: below the title, about what is to be seen.
+            summary: what a screen reader says of the chart; ``sentence`` where it is empty.
+            more: ``keys`` and ``table`` of the figure.
+        """
         return cls(title, sentence, svg.render(chart, summary or sentence, name), **more)
 
 
@@ -102,7 +111,17 @@ class Multiple:
 
 
 def shortened(total: int, shown: int, noun: str, which: str) -> str:
-    """The note under a table that does not show everything."""
+    """The note under a table that does not show everything.
+
+    Args:
+        total: how many rows there are.
+        shown: how many of them the table has.
+        noun: what a row is about, in the singular.
+        which: rows are shown, such as ``last``.
+
+    Returns:
+        A sentence; empty where everything is shown.
+    """
     if shown >= total:
         return ""
     return f"Shows the {which} {shown:,} of {plural(total, noun)}; the rest is in the Parquet files."

@@ -31,7 +31,13 @@ class Standing:
         self._sums: Floats = np.zeros((_COLUMNS, 0))
 
     def add(self, place: int, snapshot: Snapshot, baseline: float) -> None:
-        """Add the epoch at `place` in time order."""
+        """Add an epoch.
+
+        Args:
+            place: of the epoch in time order, counted from 0.
+            snapshot: its estimates; values without an estimate or an error are left out.
+            baseline: frequency that estimates are compared with, 1/k.
+        """
         self._make_room(snapshot.values)
         good = np.isfinite(snapshot.estimate) & (snapshot.std_error > 0)
         where = np.searchsorted(self._values, snapshot.values[good])
@@ -96,7 +102,13 @@ def changed(jumps: Floats) -> Flags:
 
 
 def discoveries(snapshot: Snapshot, baseline: float, rate: float = 0.05) -> int:
-    """How many values differ from `baseline` at a false-discovery rate (Benjamini–Hochberg)."""
+    """How many values differ from a baseline at a false-discovery rate (Benjamini–Hochberg).
+
+    Args:
+        snapshot: estimates; values without an estimate or an error are left out.
+        baseline: frequency that they are compared with, 1/k.
+        rate: expected share of those that do not differ among those named, in (0, 1).
+    """
     good = np.isfinite(snapshot.estimate) & (snapshot.std_error > 0)
     p = p_values(snapshot.estimate[good] - baseline, snapshot.std_error[good])
     return int((adjusted(p) <= rate).sum())

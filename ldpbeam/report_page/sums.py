@@ -60,6 +60,11 @@ class SumsAsked:
 def described(record: RunRecord | None, output_dir: Path, group_file: Path | None) -> SumsAsked:
     """The collections of a run's record, and the groups of a file for every attribute that has its values.
 
+    Args:
+        record: of the run; None where there is none.
+        output_dir: what the run has written, for the error.
+        group_file: lists groups of values; None where nobody asks for any.
+
     Raises:
         UsageError: the file has groups of none of the attributes; what is wrong with the first one.
     """
@@ -88,7 +93,14 @@ def described(record: RunRecord | None, output_dir: Path, group_file: Path | Non
 
 
 def added_up(data: CollectionData, asked: SumsAsked, detail: Detail, name: str) -> AddedUp | None:
-    """The sums of the last epoch that has estimates; None where there is nothing to add up."""
+    """The sums of the last epoch that has estimates; None where there is nothing to add up.
+
+    Args:
+        data: a collection, or one attribute of it.
+        asked: definitions of the collections, and groups of values.
+        detail: says how many rows tables have.
+        name: a prefix of element ids, unique on the page.
+    """
     collection, snapshot = asked.collections.get(data.digest), data.last
     if data.distribution:
         return None  # the curve is the result itself

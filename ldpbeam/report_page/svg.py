@@ -40,7 +40,12 @@ numbers are in the table below it."""
 
 
 def document(chart: alt.LayerChart | alt.VConcatChart, summary: str, name: str) -> str:
-    """Draw a chart as an SVG document of its own, on white; parameters as of :func:`render`."""
+    """Draw a chart as an SVG document of its own, on white.
+
+    Args:
+        chart: to draw; its look is written over.
+        summary, name: as of :func:`render`.
+    """
     chart.config = alt.Config(
         background="white",
         font="sans-serif",
@@ -53,7 +58,16 @@ def document(chart: alt.LayerChart | alt.VConcatChart, summary: str, name: str) 
 
 
 def render(chart: alt.Chart | alt.LayerChart | alt.VConcatChart, summary: str, name: str) -> Markup:
-    """Draw `chart`; `summary` is what a screen reader says, `name` a prefix unique on the page."""
+    """Draw a chart as SVG that stands inside a page.
+
+    Args:
+        chart: to draw.
+        summary: what a screen reader says of it.
+        name: a prefix of element ids, unique on the page.
+
+    Raises:
+        ValueError: the renderer wrote an element that a page must not contain.
+    """
     svg = vl_convert.vegalite_to_svg(chart.to_dict(validate=False), allowed_base_urls=[], show_warnings=False)
     root = ElementTree.fromstring(svg)  # noqa: S314 - the renderer's, which declares no entities
     width, height = root.get("width", "0"), root.get("height", "0")

@@ -31,7 +31,13 @@ def count(value: int) -> str:
 
 
 def plural(value: int, noun: str, nouns: str = "") -> str:
-    """`1 epoch`, `1,234 epochs`."""
+    """A number with its noun, such as `1 epoch` and `1,234 epochs`.
+
+    Args:
+        value: how many there are.
+        noun: in the singular.
+        nouns: in the plural; empty where it is the singular and an s.
+    """
     return f"{count(value)} {noun if value == 1 else nouns or noun + 's'}"
 
 

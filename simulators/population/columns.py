@@ -58,7 +58,11 @@ class _ColumnPopulation:
 
 
 def csv(request: Request) -> Population:
-    """``csv:FILE:COLUMN[,permute]`` or ``csv:FILE:COL1..COLn``."""
+    """``csv:FILE:COLUMN[,permute]`` or ``csv:FILE:COL1..COLn``.
+
+    Raises:
+        ValueError: the SPEC, the file and the numbers of epochs and devices do not fit.
+    """
     path, part = request.source()
     names = column_names(path)
     if ".." in part and part.endswith(",permute"):

@@ -58,7 +58,13 @@ class Panel:
 
 
 def panel(request: Request) -> Population:
-    """``panel:FILE:device,epoch,value``."""
+    """``panel:FILE:device,epoch,value``.
+
+    Raises:
+        ValueError: the SPEC does not name three columns, a device or epoch is empty, a value or an epoch does
+            not fit, a device has several values in an epoch and the last is not asked for, or the file has
+            fewer epochs or devices than are asked for.
+    """
     path, part = request.source()
     names = part.split(",")
     if len(names) != 3 or len(set(names)) != 3:

@@ -93,7 +93,11 @@ class Request:
         return ValueError(f"population {self.spec!r}: {why}; {remedy}")
 
     def needed(self, name: str, number: int | None) -> int:
-        """A number that the data does not provide."""
+        """A number that the data does not provide.
+
+        Raises:
+            ValueError: nobody gave it.
+        """
         if number is None:
             raise self.bad(f"it does not say how many {name} there are", f"give the number of {name}")
         return number
@@ -105,6 +109,9 @@ class Request:
             name: of the number, for the error.
             number: asked for; None for as many as there are.
             there: how many the data has.
+
+        Raises:
+            ValueError: more are asked for than there are.
         """
         if number is not None and number > there:
             raise self.bad(f"{number} {name} asked for, the file has {there}", f"ask for at most {there}")
@@ -118,6 +125,9 @@ class Request:
             text: as typed.
             within: whether a number is allowed.
             range_: allowed numbers, for the error.
+
+        Raises:
+            ValueError: it is no number, or not allowed.
         """
         try:
             number = float(text if text.isascii() else "nan")
@@ -128,7 +138,11 @@ class Request:
         return number
 
     def source(self) -> tuple[Path, str]:
-        """The file and the column part."""
+        """The file and the column part.
+
+        Raises:
+            ValueError: the SPEC does not name them.
+        """
         match = _SOURCE.fullmatch(self.rest)
         if match is None:
             raise self.bad("it does not name a file and its columns", f"the forms are {SPECS}")

@@ -122,6 +122,9 @@ def encode(
         path: of the file, for errors.
         columns: as read.
         indices: whether the texts are indices of values.
+
+    Raises:
+        ValueError: a text is no value of the domain, or there are more texts than the domain has room for.
     """
     domain = request.domain
     labels = domain.labels

@@ -1,4 +1,4 @@
-"""The benchmark of values in an order: its table in docs/consistency.md, and what a further estimator does."""
+"""The benchmark of values in an order: its table in docs/consistency.md, and further estimators."""
 
 from __future__ import annotations
 

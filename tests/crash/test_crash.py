@@ -85,7 +85,7 @@ def test_a_sample_of_points(site: Site) -> None:
     assert try_all(site, trials) == []
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 def test_bytes_are_on_disk_before_names_are(site: Site) -> None:
     """A killed process does not lose what it wrote, a machine does: the order of calls tells."""
     points = site.points(EMPTY)

@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import yaml
 
 import ldpbeam
 from ldpbeam.reports import ReportColumns
@@ -116,6 +117,16 @@ def test_the_collection_of_the_page_is_the_example(tmp_path: Path) -> None:
     (tmp_path / "first_choice.yaml").write_text(yaml_block("name: first_choice"))
     on_the_page = ldpbeam.load_collection(tmp_path / "first_choice.yaml")
     assert on_the_page == ldpbeam.load_collection(COLLECTION)
+
+
+def test_the_wheel_of_the_page_takes_the_place_of_the_example_s_provider() -> None:
+    """tests/examples runs the example with the wheel of this checkout in that place."""
+    (given,) = yaml.safe_load(yaml_block("providers:"))["providers"]
+    example = (REPOSITORY / "examples" / "beam" / "frequencies.yaml").read_text("utf-8")
+    (own,) = yaml.safe_load(example[example.index("providers:") :])["providers"]
+    (package,) = given.pop("config")["packages"]
+    assert package == f"/wheels/ldpbeam-{ldpbeam.__version__}-py3-none-any.whl[pipeline]"
+    assert given == {"type": "pythonPackage", "transforms": own["transforms"]}
 
 
 @pytest.mark.thorough

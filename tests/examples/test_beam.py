@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from ldpbeam.reports import ReportColumns
 from ldpbeam.simulators.deliver.files import batch_message, report_file, write_reports
 from tests.conftest import REPOSITORY
 from tests.narrow import present
+from tests.repository.package import sources
 
 COLLECTION = REPOSITORY / "examples" / "first_choice.yaml"
 
@@ -29,9 +32,11 @@ def sent() -> ReportColumns:
     return ldpbeam.simulate(agreed, list(values), seed=7)
 
 
-def example(*arguments: object) -> str:
+def example(*arguments: object, folder: Path = REPOSITORY, **settings: str) -> str:
     command = [sys.executable, *map(str, arguments)]
-    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=folder, env=os.environ | settings, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
 
@@ -60,19 +65,23 @@ def test_stream() -> None:
     assert reports == {"900"}
 
 
-def test_yaml(sent: ReportColumns, tmp_path: Path) -> None:
-    """Beam's own program, with the transform in its process; rejected rows go to their own output."""
+def yaml_gives(
+    sent: ReportColumns, pipeline: Path, work: Path, *, folder: Path = REPOSITORY, **settings: str
+) -> None:
+    """Run the pipeline by Beam's own program, and compare both of its outputs."""
     lines = [batch_message(sent), b"junk"]
-    (tmp_path / "in.txt").write_bytes(b"\n".join(map(base64.b64encode, lines)))
-    names = {"collection": str(COLLECTION), "input": f"{tmp_path}/in.txt", "output": f"{tmp_path}/out"}
+    (work / "in.txt").write_bytes(b"\n".join(map(base64.b64encode, lines)))
+    names = {"collection": str(COLLECTION), "input": f"{work}/in.txt", "output": f"{work}/out"}
     example(
         "-m",
         "apache_beam.yaml.main",
-        f"--yaml_pipeline_file={REPOSITORY}/examples/beam/frequencies.yaml",
+        f"--yaml_pipeline_file={pipeline}",
         f"--jinja_variables={json.dumps(names)}",
         "--runner=FnApiRunner",
+        folder=folder,
+        **settings,
     )
-    rows = [json.loads(line) for path in tmp_path.glob("out-freq*") for line in path.read_text().splitlines()]
+    rows = [json.loads(line) for path in work.glob("out-freq*") for line in path.read_text().splitlines()]
     wanted = ldpbeam.estimate(ldpbeam.load_collection(COLLECTION), sent).to_pylist()
     assert len(rows) == len(wanted)
     for row, one in zip(sorted(rows, key=lambda row: -row["n"]), wanted, strict=True):
@@ -80,5 +89,33 @@ def test_yaml(sent: ReportColumns, tmp_path: Path) -> None:
         assert same["n"] == one["n"] == row["n"]
         for name in ("estimate", "ci_low", "ci_high"):
             assert same[name] == pytest.approx(one[name], abs=1e-9)  # what is written has ten digits
-    rejected = [line for path in tmp_path.glob("out-rej*") for line in path.read_text().splitlines()]
+    rejected = [line for path in work.glob("out-rej*") for line in path.read_text().splitlines()]
     assert [json.loads(line)["reason"] for line in rejected] == ["malformed"]
+
+
+@pytest.mark.thorough
+def test_yaml(sent: ReportColumns, tmp_path: Path) -> None:
+    """With the transform in the process of Beam's program; rejected rows go to their own output."""
+    yaml_gives(sent, REPOSITORY / "examples" / "beam" / "frequencies.yaml", tmp_path)
+
+
+@pytest.mark.thorough
+def test_yaml_with_the_wheel(sent: ReportColumns, tmp_path: Path) -> None:
+    """With the transform in an environment that Beam makes, by pip, from the wheel."""
+    sources(tmp_path / "source")
+    wheel = ("wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", tmp_path)
+    example("-m", "pip", *wheel, tmp_path / "source")
+    (built,) = tmp_path.glob("*.whl")
+    text = (REPOSITORY / "examples" / "beam" / "frequencies.yaml").read_text()
+    before, found, after = text.partition("type: python\n    config: {}\n")
+    assert found
+    packages = json.dumps([f"{built}[pipeline]"])
+    pipeline = tmp_path / "package.yaml"
+    pipeline.write_text(f"{before}type: pythonPackage\n    config: {{packages: {packages}}}\n{after}")
+    cache = example("-m", "pip", "cache", "dir").strip()
+    # A short home: behind a long one Beam installs into the wrong one of its environments. And outside the
+    # checkout, whose package would come before the one of the wheel.
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="beam") as home:
+        yaml_gives(sent, pipeline, tmp_path, folder=Path(home), HOME=home, PIP_CACHE_DIR=cache)
+        installed = Path(home).glob(".apache_beam/cache/venvs/*/lib/python*/site-packages/ldpbeam")
+        assert len(list(installed)) == 1

@@ -31,6 +31,7 @@ __all__ = [
     "calls_from_java",
     "connectors",
     "flink",
+    "iceberg",
     "job_server",
     "kafka",
 ]
@@ -56,6 +57,9 @@ JOB_SERVICE = "2.65.0"
 
 EXTENSIONS = "2.65.0"
 """Newest release of beam-sdks-java-extensions-python that was found in a partial repository."""
+
+ICEBERG = "2.65.0"
+"""Newest release of beam-sdks-java-io-iceberg that was found in a partial repository."""
 
 WITH_PARTS = (
     f"org.apache.kafka:kafka-clients:{KAFKA}",
@@ -175,6 +179,18 @@ def calls_from_java() -> Path:
     """A folder of archives with which a pipeline of Java calls a transform of Python."""
     name = "org.apache.beam:beam-sdks-java-extensions-python"
     return _fetch(CACHE / f"calls-{EXTENSIONS}", [f"{name}:{EXTENSIONS}", "org.slf4j:slf4j-simple:1.7.36"])
+
+
+def iceberg() -> Path:
+    """A folder of archives of an expansion service that writes Iceberg tables, and of its Java worker."""
+    parts = ("io-iceberg", "expansion-service", "harness", "managed")
+    with_parts = (
+        "org.apache.hadoop:hadoop-client-runtime:3.3.5",
+        "com.github.jbellis:jamm:0.4.0",
+        "org.slf4j:slf4j-simple:2.0.16",
+    )
+    names = [f"org.apache.beam:beam-sdks-java-{part}:{ICEBERG}" for part in parts]
+    return _fetch(CACHE / f"iceberg-{ICEBERG}", [*names, *with_parts])
 
 
 def flink() -> Path:

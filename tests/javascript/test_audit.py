@@ -23,7 +23,11 @@ pytestmark = pytest.mark.javascript
 PROGRAM = REPOSITORY / "clients" / "js" / "build" / "src" / "audit.js"
 PLAN = DrawPlan(draws=3000, lasting=60, swept=(32, 10))
 
-DOMAINS = {"l_grr": "{labels: [a, b, c, d, e, f]}", "l_osue": "{range: {max: 7, buckets: 6}}"}
+DOMAINS = {
+    "l_grr": "{labels: [a, b, c, d, e, f]}",
+    "l_osue": "{range: {max: 7, buckets: 6}}",
+    "loloha-interval": "{range: {max: 60, buckets: 6}}",
+}
 YAML = """
 name: asked
 domain: {domain}
@@ -35,6 +39,7 @@ epoch: {{length: 1d, count: 500}}
 MORE = {
     "loloha-affine": "g: 2\nhash_family: affine\n",
     "loloha-linear": "g: 3\nhash_family: linear\n",
+    "loloha-interval": "g: 3\nhash_family: interval\n",
     "l_osue": "",
     "l_grr": "",
 }

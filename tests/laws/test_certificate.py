@@ -122,6 +122,7 @@ def worst_of(one_round: object, bits: int) -> Fraction:
     return Fraction(one, zero) if bits == 1 else Fraction(one * (full - zero), (full - one) * zero)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("part", range(2))
 def test_small_domains_enumerated_agree_with_the_closed_form(part: int) -> None:
     """The same at random levels with the whole channel multiplied out instead of a formula."""

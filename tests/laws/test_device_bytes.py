@@ -68,7 +68,7 @@ def system(monkeypatch: pytest.MonkeyPatch) -> OperatingSystem:
 
 
 def collection(setting: Setting) -> Collection:
-    domain = Domain(setting.domain_size)
+    domain = Domain(setting.domain_size, ordered=True)
     return Collection("x", 1, domain, setting.name, setting.parameters, Epochs(3600, 0, 1 << 20))
 
 

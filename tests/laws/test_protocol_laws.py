@@ -25,15 +25,15 @@ from ldpbeam.channels.exact import exp_below
 from ldpbeam.errors import InvalidPayload
 from ldpbeam.hashing import LinearFamily
 from ldpbeam.kernels.check_codes import CheckCode
-from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, LocalProtocol, Memo, Parameters
-from ldpbeam.protocols.contract import MeanProtocol
+from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, LocalProtocol, Memo
+from ldpbeam.protocols.contract import SupportProtocol
 from ldpbeam.protocols.laplace_mean import LaplaceMean
-from ldpbeam.protocols.local_hash import OLH
 from ldpbeam.protocols.simulation import FleetAnswers, FleetWords, WordSpec
 from ldpbeam.randomness import FULL, Randomness, ScriptedRandomness
 from ldpbeam.support import Support
 from tests.conftest import REPOSITORY
 from tests.narrow import present
+from tests.narrow import supporting as narrowed
 from tests.reference.channels import (
     channel,
     enumerable,
@@ -46,7 +46,13 @@ from tests.reference.channels import (
 )
 from tests.reference.device_law import branches, every_outcome, first_reports, plain
 from tests.reference.random_words import randomised
-from tests.reference.settings import FrequencySetting, Setting, frequency_settings, settings
+from tests.reference.settings import (
+    FrequencySetting,
+    Setting,
+    frequency_settings,
+    settings,
+    supporting_settings,
+)
 
 
 def law(some: Sequence[Setting], *thorough: int) -> Callable[[Any], Any]:
@@ -62,6 +68,10 @@ every = law(settings((2, 3, 5, 8, 9)), 3, 5)
 # Laws about own and other, and about rounds that are symbols or bits of values; means have theirs in
 # tests/ldpbeam/protocols/test_means.py.
 frequency = law(frequency_settings((2, 3, 5, 8, 9)), 3, 5)
+# Of protocols that estimate a distribution, not each value.
+distributed = law(
+    [s for s in supporting_settings((2, 3, 5, 8, 9)) if not isinstance(s.build(), FrequencyProtocol)], 3, 5
+)
 listed = law([s for s in frequency_settings((2, 3, 5, 8, 9)) if enumerable(s.build())], 3, 5)
 # Trees of words grow as 25^k for two unary rounds.
 small = pytest.mark.parametrize(
@@ -278,7 +288,7 @@ def test_symbol_draws_partition_the_words(keep: int, each: int, size: int) -> No
 # Estimation
 
 
-def supporters(built: FrequencyProtocol[Any]) -> Iterator[list[bool]]:
+def supporters(built: SupportProtocol[Any]) -> Iterator[list[bool]]:
     """For each value, which of the responses support it."""
     responses = weighted_responses(built)
     for value in range(built.domain_size):
@@ -298,6 +308,16 @@ def test_own_and_other_are_the_enumerated_support_probabilities(setting: Frequen
             probability = Fraction(sum(compress(row, supporting)), whole)
             asked = support.own if held == value else support.other
             assert probability == support.sampled * asked
+
+
+@distributed
+def test_every_value_is_supported_with_the_stated_probability(setting: Setting) -> None:
+    """For every pair of values, by summing the channel over the responses that support the first."""
+    built = narrowed(setting.build())
+    rows, whole = over_one_denominator(channel(built))
+    for value, supports in enumerate(supporters(built)):
+        for held, row in enumerate(rows):
+            assert built.supported(value, held) == Fraction(sum(compress(row, supports)), whole)
 
 
 @listed
@@ -501,8 +521,8 @@ def test_values_outside_the_domain_are_refused_without_being_named(setting: Sett
 def test_protocols_pickle_small_and_equal(setting: Setting) -> None:
     """A protocol travels to every worker: small, equal, and without cached arrays or functions."""
     built = setting.build()
-    if not isinstance(built, MeanProtocol):
-        assert present(built.estimator.support).own > present(built.estimator.support).other
+    if isinstance(built, FrequencyProtocol):
+        assert built.estimator.support.own > built.estimator.support.other
     data = pickle.dumps(built)
     assert len(data) < 2000
     assert pickle.loads(data) == built == setting.build()
@@ -662,8 +682,7 @@ def test_many_linear_hashes_are_the_single_ones(g: int, size: int) -> None:
 @pytest.mark.parametrize("g,size", list(product((2, 3, 5), (2, 3, 4, 5, 9, 16))))
 def test_linear_collisions_are_exact_for_every_pair(g: int, size: int) -> None:
     """P(H(v) = H(w)) over all seeds is the stated fraction for *every* pair, not on average."""
-    built = OLH.from_parameters(size, Parameters(epsilon=1.0, g=g))
-    family = built.family
+    family = LinearFamily(g, size)
     seeds = list(family.seeds())
     for v in range(size):
         for w in range(v):

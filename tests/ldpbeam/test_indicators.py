@@ -16,6 +16,7 @@ from scipy.stats import binom, chi2, norm, poisson
 
 from ldpbeam.accounting import Account
 from ldpbeam.channels.degenerate import REACH
+from ldpbeam.hashing import FAMILIES
 from ldpbeam.indicators import (
     _SAFETY,
     FALSE_ALARM,
@@ -51,7 +52,7 @@ def built(name: str, k: int = K, **more: Any) -> Any:
 CASES = [
     (name, {"hash_family": family} if family else {})
     for name, kind in PROTOCOLS.items()
-    for family in (("linear", "affine") if "hash_family" in kind.OPTIONAL else ("",))
+    for family in (FAMILIES if "hash_family" in kind.OPTIONAL else ("",))
 ]
 
 

@@ -538,6 +538,7 @@ def test_the_command_ends_with_4(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.thorough
 def test_a_file_that_may_not_be_read_is_a_reject(tmp_path: Path) -> None:
     """No permission: one reject, not an exception. Root reads everything unless it gives up two rights."""
     (tmp_path / "bits.yaml").write_text(TEXT)

@@ -107,6 +107,7 @@ def test_job_server_that_does_not_answer_is_a_usage_error() -> None:
     assert caught.value.code == "E-USAGE-RUNNER"
 
 
+@pytest.mark.thorough
 def test_files_run_where_a_job_server_sets_signal_handlers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

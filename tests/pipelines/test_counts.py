@@ -55,6 +55,7 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> Everything:
     return agreed, base / "reports", execute(agreed, base / "reports", base / "output")
 
 
+@pytest.mark.thorough(but=8)
 @pytest.mark.parametrize("index", range(len(COLLECTIONS)), ids=[c.name for c in COLLECTIONS])
 def test_counts_are_those_of_a_slow_reading(everything: Everything, index: int) -> None:
     """Bit-identical support for every protocol and hash family, duplicates removed by the rule."""

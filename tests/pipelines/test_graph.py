@@ -1,4 +1,4 @@
-"""The graph of a run: every transform has a label that stays, so that a running job can be replaced."""
+"""The graph of a run over files: every transform has a label of ours, by which runners name it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def config() -> RunConfig:
 
 
 def test_labels_are_those_that_were_published(config: RunConfig) -> None:
-    """A changed label loses the state of a running job: it must show in a diff of labels.txt."""
+    """Pages and metrics of a runner show labels: a change must be seen in a diff of labels.txt."""
     assert collected(config) == GOLDEN.read_text().splitlines()
 
 

@@ -12,14 +12,10 @@ from fractions import Fraction
 from math import ceil
 from typing import Any
 
-from ldpbeam.protocols import FrequencyProtocol
-from ldpbeam.protocols.contract import DistributionProtocol
-
-Supporting = FrequencyProtocol[Any] | DistributionProtocol[Any]
-"""A protocol whose reports support values."""
+from ldpbeam.protocols.contract import SupportProtocol
 
 
-def count_support(protocol: Supporting, payloads: Iterable[bytes]) -> list[int]:
+def count_support(protocol: SupportProtocol[Any], payloads: Iterable[bytes]) -> list[int]:
     """Support of every value: ask every report about every value, and equal ones once for all of them."""
     counts, supports = [0] * protocol.domain_size, protocol.law.supports
     for payload, times in Counter(payloads).items():
@@ -30,7 +26,7 @@ def count_support(protocol: Supporting, payloads: Iterable[bytes]) -> list[int]:
     return counts
 
 
-def count_reports(protocol: Supporting, payloads: Iterable[bytes]) -> list[int]:
+def count_reports(protocol: SupportProtocol[Any], payloads: Iterable[bytes]) -> list[int]:
     """Reports behind every value: all, or those that sampled it."""
     everyone = range(protocol.domain_size)
     counts = [0] * protocol.domain_size

@@ -14,7 +14,7 @@ from typing import Any, TypedDict
 from ldpbeam.channels.calibration import Calibration
 from ldpbeam.hashing import FAMILIES, IntervalFamily
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, LocalProtocol, Parameters
-from ldpbeam.protocols.contract import DistributionProtocol
+from ldpbeam.protocols.contract import SupportProtocol
 from tests.narrow import frequencies
 
 
@@ -103,7 +103,7 @@ class FrequencySetting(Setting):
 def supporting_settings(sizes: tuple[int, ...], **levels: float) -> list[Setting]:
     """Those of all protocols whose reports support values, also of those that estimate a distribution."""
     built = ((s, s.build()) for s in settings(sizes, **levels))
-    return [s for s, one in built if isinstance(one, FrequencyProtocol | DistributionProtocol)]
+    return [s for s, one in built if isinstance(one, SupportProtocol)]
 
 
 def choices(kind: type[LocalProtocol[Any]], size: int) -> Iterator[dict[str, Any]]:

@@ -77,7 +77,7 @@ def test_a_devices_installation_answers(tmp_path: Path, arguments: list[str]) ->
     assert without(absent, COMMAND.format(arguments=["--version", "x"]), tmp_path).returncode == 2
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("absent", sorted(modules("pipeline") - {"markdown_it", "rich", "scipy"}))
 def test_a_command_says_which_part_it_needs(tmp_path: Path, absent: str) -> None:
     arguments = ["demo", "--output", str(tmp_path / "demo")]
@@ -104,7 +104,7 @@ def test_a_plan_without_the_extra_that_draws_writes_nothing(tmp_path: Path) -> N
     assert without(modules("page"), COMMAND.format(arguments=needs), tmp_path).returncode == 0
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("command", ["demo", "run", "replay", "inspect"])
 def test_beam_says_nothing_of_the_parts_that_it_lacks(command: str, tmp_path: Path) -> None:
     """Google's are an extra that a demonstration does without; Beam would warn of each at its import."""

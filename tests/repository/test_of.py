@@ -53,6 +53,7 @@ def test_it_lists_the_tests_of_several_files_once(capsys: pytest.CaptureFixture[
     assert len(listed) == 2
 
 
+@pytest.mark.thorough
 def test_a_file_that_is_none_is_named() -> None:
     """By the command as a person types it."""
     command = [sys.executable, "-m", "tests.of", "--list", "README.md"]

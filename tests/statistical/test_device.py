@@ -87,7 +87,7 @@ def test_unary_bits_have_the_stated_probabilities(name: str) -> None:
 
 def test_hash_supports_have_the_stated_probabilities() -> None:
     """LOLOHA with a new device each time: own and other, hash, seed and both rounds together."""
-    built = LOLOHA.from_parameters(9, Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0))
+    built = frequencies(LOLOHA.from_parameters(9, Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0)))
     randomness = SystemRandomness()
     n = N // 2
     reports = [built.device.privatize(4, built.device.new_memo(randomness), randomness)[0] for _ in range(n)]

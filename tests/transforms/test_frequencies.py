@@ -20,6 +20,7 @@ from apache_beam.io.gcp.pubsub import PubsubMessage
 from apache_beam.transforms.error_handling import ErrorHandler
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 
+from ldpbeam.client.device import Device
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import parse_collection
 from ldpbeam.errors import CollectionError, LdpError, UsageError
@@ -129,6 +130,7 @@ class Whole(beam.PTransform):
         return self._source(begin.pipeline, self._files) | FrequenciesPerEpoch(BOTH, **self._options)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("deduplicate", [True, False])
 def test_every_kind_of_input_gives_the_rows_of_the_driver(
     files: Path, tmp_path: Path, deduplicate: bool
@@ -241,6 +243,30 @@ def test_an_epoch_with_too_many_errors_has_an_account_and_no_rows(
         "[W-TRANSFORM-NOTHING]",
     ]
     assert "hours" in warned[0] and "hours" in warned[1]
+
+
+@pytest.mark.parametrize(("many", "warns"), [(99, False), (100, True)])
+def test_many_records_that_are_all_late_are_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, many: int, warns: bool
+) -> None:
+    """They have no rejected row; of a few nobody need know but the account."""
+    caplog.set_level(logging.WARNING, logger="ldpbeam.transforms")
+    after, message = HOURS.closes(0) + 10, Device.ephemeral(HOURS).report(1, epoch=0)
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        late = [TimestampedValue(message, after)] * many
+        found = (
+            pipeline
+            | beam.Create(late, reshuffle=False)
+            | beam.Map(lambda one: one)
+            | FrequenciesPerEpoch(HOURS).with_outputs()
+        )
+        keep(found.accounts, tmp_path / "accounts", "accounts")
+    assert newest(elements(tmp_path / "accounts"))[HOURS.digest_hex, 0]["late"] == many
+    assert [
+        "0 were rejected" in one.getMessage() and f"{many} came later" in one.getMessage()
+        for one in caplog.records
+        if "W-TRANSFORM-NOTHING" in one.getMessage()
+    ] == [True] * warns
 
 
 def test_rejected_rows_go_to_a_handler_or_to_a_name(tmp_path: Path) -> None:

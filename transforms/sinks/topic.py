@@ -183,7 +183,14 @@ class PublishEstimates(ConfirmedSink):
             self.connect()
 
     def send(self, histogram: EpochHistogram) -> int:
-        """Send the messages of a histogram; wait for older ones if too much is on its way."""
+        """Send the messages of a histogram; wait for older ones if too much is on its way.
+
+        Returns:
+            How many of the oldest histograms have arrived meanwhile.
+
+        Raises:
+            LdpError: the topic takes no messages.
+        """
         sent, confirmed = _Sent(), 0
         self._sent.append(sent)
         for message in estimate_messages(self.collection, histogram, self.fixed, MESSAGE_BYTES):
@@ -244,7 +251,11 @@ class PublishEstimates(ConfirmedSink):
         )
 
     def connect(self) -> None:
-        """Make a client."""
+        """Make a client.
+
+        Raises:
+            LdpError: there is no client, as without credentials.
+        """
         pubsub = library()
         self._sent.clear()
         self._given_up = Event()

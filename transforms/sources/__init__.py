@@ -40,12 +40,15 @@ class Broker:
     module: str  # module in this folder, with the function ``read``
 
     def read(self, given: Mapping[str, str], runner: str, *, portable: bool) -> Any:
-        """The transform that reads messages, by the values of options; needs Beam.
+        """Make the transform that reads messages; needs Beam.
 
-        ``portable``: the runner executes other languages' transforms through expansion services.
+        Args:
+            given: values of options, by the names of :attr:`SourceOption.name`.
+            runner: name of Beam's runner.
+            portable: whether the runner executes transforms of other languages through expansion services.
 
         Raises:
-            UsageError: this runner cannot read so.
+            UsageError: this runner cannot read from the broker in that way.
         """
         return import_module(f"{__name__}.{self.module}").read(given, runner, portable=portable)
 

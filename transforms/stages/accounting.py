@@ -77,6 +77,15 @@ def join_accounting(
     entries: beam.PCollection[Entry],
     epochs: Mapping[str, Epochs],
 ) -> beam.PCollection[tuple[str, CountedEpoch]]:
-    """Counts of epochs, with the entries of these epochs out of all there are."""
+    """Counts of epochs, with the entries of these epochs out of all there are.
+
+    Args:
+        support: by epoch, each in the window of its epoch.
+        entries: of all records, in the global window.
+        epochs: of each collection, by digest.
+
+    Returns:
+        Counted epochs by the digest of their collection.
+    """
     own = entries | "Entries" >> entries_by_epoch() | "EntriesByEpoch" >> window_by_epoch(epochs, EpochEntry)
     return (support, own) | "Accounts" >> sum_by_epoch()

@@ -148,9 +148,13 @@ class EpochLimit:
     def without(
         self, elements: beam.PCollection, kind: Any, of: str, *, windowed: bool = False
     ) -> beam.PCollection:
-        """Leave epochs out of ``elements`` of type ``kind``; ``of`` tells the labels of places apart.
+        """Leave out what belongs to epochs that the run does not have.
 
-        What is ``windowed`` stays in its windows; entries and rejections are gathered without them.
+        Args:
+            elements: columns by epoch, or counted epochs by digest.
+            kind: type of the elements.
+            of: names the place in the labels of the graph.
+            windowed: whether the elements are in windows, and stay there; entries and rejections never do.
         """
         leave_out = beam.ParDo(LimitEpochs(self._collections), self._largest)
         typed = leave_out.with_output_types(kind, **{ACCOUNTING: Entry, REJECTED: RejectedRow})

@@ -44,9 +44,13 @@ def window_by_epoch(
 ) -> beam.PCollection[Any]:
     """Give everything that is keyed by epoch the last one of :func:`common_windows` that is in the epoch.
 
-    So what belongs to an epoch is in one window, which ends with it. Timestamps are at the end; ``epochs``
-    are given by digest, ``kind`` is the type of the elements, and ``into`` are further arguments of
-    WindowInto.
+    So what belongs to an epoch is in one window, which ends with it. Timestamps are at the end.
+
+    Args:
+        columns: elements by (digest, epoch).
+        epochs: of each collection, by digest.
+        kind: type of the elements.
+        into: further arguments of WindowInto.
     """
 
     def stamp(pair: tuple[EpochKey, Any]) -> TimestampedValue:
@@ -103,9 +107,16 @@ def once_per_report_id(
 ) -> beam.pvalue.DoOutputsTuple:
     """One report per report id within an epoch, however often and in whatever order copies arrive.
 
-    Columns are sharded by id (2**bits shards per epoch), grouped, and repeats dropped by a compiled loop: no
-    state cell per id. With ``spill`` columns wait on disk from a size on, for runners whose steps share one.
-    Gives the columns as main output, and entries for copies and conflicts under :data:`ACCOUNTING`.
+    Columns are sharded by id, grouped, and repeats dropped by a compiled loop: no state cell per id.
+
+    Args:
+        columns: by epoch, each in the window of its epoch.
+        bits: an epoch has 2**bits shards.
+        spill: where columns wait on disk from a size on, for runners whose steps share one; None to keep them
+            in memory.
+
+    Returns:
+        The columns as main output, and entries for copies and conflicts under :data:`ACCOUNTING`.
     """
     if spill is None:
         shard: beam.ParDo = beam.FlatMap(_shards, bits).with_output_types(_Sharded)

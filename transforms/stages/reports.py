@@ -50,6 +50,10 @@ def admit_reports(collections: Sequence[Collection]) -> beam.ParDo:
     return admit.with_output_types(Any, **outputs).with_outputs(*outputs)
 
 
+MANY_LATE = 100
+"""Records of a bundle that may all be late before a worker warns of it: single late ones are ordinary."""
+
+
 class AdmitPieces(beam.DoFn):
     """Decode and admit; never raises, whatever the bytes.
 
@@ -61,7 +65,7 @@ class AdmitPieces(beam.DoFn):
     def __init__(self, collections: Mapping[int, Collection]) -> None:
         """Keep the collections by digest."""
         self._collections = dict(collections)
-        self._read = self._admitted = 0
+        self._read = self._admitted = self._late = 0
         self._warned = False
 
     def setup(self) -> None:
@@ -70,7 +74,7 @@ class AdmitPieces(beam.DoFn):
 
     def start_bundle(self) -> None:
         """Begin with no record."""
-        self._read = self._admitted = 0
+        self._read = self._admitted = self._late = 0
 
     def process(self, element: Chunk | ReportTable | BadSource) -> Iterator[beam.pvalue.TaggedOutput]:
         """Judge everything in one element."""
@@ -93,14 +97,17 @@ class AdmitPieces(beam.DoFn):
 
     def finish_bundle(self) -> None:
         """Warn, once in a worker, where no record of a bundle was admitted: mostly a mistake."""
-        if self._read and not self._admitted and not self._warned:
+        rejected = self._read - self._admitted - self._late
+        if not self._admitted and not self._warned and (rejected or self._late >= MANY_LATE):
             self._warned = True
-            names = ", ".join(f"{one.name} ({one.digest_hex})" for one in self._collections.values())
             _LOG.warning(
-                "none of %d records was admitted as a report of %s: the rejected rows, or Beam's counters "
-                "reports_rejected_…, say why [W-TRANSFORM-NOTHING]",
+                "none of %d records was admitted as a report of %s: %d were rejected, see the rejected rows "
+                "or Beam's counters reports_rejected_…; %d came later than allowed_lateness allows, see the "
+                "accounts [W-TRANSFORM-NOTHING]",
                 self._read,
-                names,
+                ", ".join(f"{one.name} ({one.digest_hex})" for one in self._collections.values()),
+                rejected,
+                self._late,
             )
 
     def _outputs(self, done: Admission, rejections: list[Rejection]) -> Iterator[beam.pvalue.TaggedOutput]:
@@ -113,6 +120,7 @@ class AdmitPieces(beam.DoFn):
         entries = list(done.entries())
         self._read += sum(done.read.values())
         self._admitted += count_entries(entries)
+        self._late += sum(done.late.values())
         for entry in entries:
             yield beam.pvalue.TaggedOutput(ACCOUNTING, entry)
 

@@ -66,8 +66,8 @@ class CountSupportOfEach(beam.CombineFn):
 
     def __init__(self, collections: Sequence[Collection]) -> None:
         """Count for each of some collections."""
+        self._collections = {c.digest: c for c in collections}
         self._large = {c.digest: c.protocol.counter for c in collections if is_large(c.protocol.counter)}
-        self._of = {c.digest: CountCollection(c) for c in collections}
 
     def create_accumulator(self, *_: object) -> Accumulated | None:
         """Nothing; of which collection it is, nobody knows yet."""
@@ -76,18 +76,13 @@ class CountSupportOfEach(beam.CombineFn):
     def add_input(self, accumulator: Accumulated | None, parts: Parts, *_: object) -> Accumulated | None:
         """Count batches of a collection, or let them wait."""
         for columns in parts:
-            count = self._of[columns.digest]
-            waits = columns.digest in self._large and len(columns) > 0
-            if waits and (accumulator is None or isinstance(accumulator, UncountedReports)):
+            if isinstance(accumulator, Support) or columns.digest not in self._large:
+                assert not isinstance(accumulator, UncountedReports)  # noqa: S101 - of large tables only
+                accumulator = count_support(self._collections[columns.digest], (columns,), accumulator)
+            else:
                 # A copy: the columns may be a part of something larger.
                 some = UncountedReports(columns.digest, [columns.payloads.copy()])
                 accumulator = self._together(accumulator, some)
-                continue
-            if isinstance(accumulator, UncountedReports):
-                accumulator = accumulator.counted(self._large[accumulator.digest])
-            if accumulator is None:
-                accumulator = count.create_accumulator()
-            accumulator = count.add_input(accumulator, columns)
         return accumulator
 
     def merge_accumulators(

@@ -72,18 +72,41 @@ class SummedEpoch:
         return max(self.result_at, close) if self.closed else self.result_at
 
     def count_due(self, schedule: Schedule, epoch: int, due: int) -> int:
-        """When a shard's count is published: for the time it was made for, or else at the next due time."""
+        """When a shard's count is published: at the time it was made for, or else at the next due time.
+
+        Args:
+            schedule: of the collection.
+            epoch: number of the epoch.
+            due: time that the count was made for, microseconds since 1970.
+
+        Returns:
+            Microseconds since 1970.
+        """
         reached = self.reached(schedule.close(epoch))
         return due if due > reached else schedule.due(epoch, reached)
 
     def entry_due(self, schedule: Schedule, epoch: int, came: int) -> int:
-        """When an entry that came at a time is published: at the next due time."""
+        """When an entry of the accounting is published: at the next due time.
+
+        Args:
+            schedule: of the collection.
+            epoch: number of the epoch.
+            came: when the entry came, microseconds since 1970.
+
+        Returns:
+            Microseconds since 1970.
+        """
         return schedule.due(epoch, max(self.reached(schedule.close(epoch)), came))
 
     def is_complete(self, shards: int, close: int, now: int) -> bool:
         """Whether all that is ever counted has been: every shard has given its count at the close.
 
         An epoch of which nothing was admitted has no shards, and closes by itself.
+
+        Args:
+            shards: how many an epoch has.
+            close: when the epoch takes no more reports, microseconds since 1970.
+            now: up to which time everything is to be published, microseconds since 1970.
         """
         if not self.counts:
             return not self.admitted and (self.closed or now >= close)
@@ -92,9 +115,19 @@ class SummedEpoch:
     def with_result(
         self, total: Support, repeats: int, conflicting: int, now: int, pane: str
     ) -> tuple[SummedEpoch, Support | None]:
-        """All shards were added up; the support is given back if there is a result to publish.
+        """The state with a result, once all shards were added up.
 
-        At its end an epoch has a result even if a provisional one has said it all.
+        At its end an epoch has a result even if a provisional one has had the same counts.
+
+        Args:
+            total: support of all shards.
+            repeats: copies of reports that were not counted.
+            conflicting: reports that were not counted since their ids came with another payload.
+            now: due time of the result, microseconds since 1970.
+            pane: of the result.
+
+        Returns:
+            The following state, and the support; this state and None where there is nothing new to publish.
         """
         counted = b"%d/%d/" % (repeats, conflicting) + SupportCoder().encode(total)
         content = hashlib.sha256(counted).hexdigest()[:16]

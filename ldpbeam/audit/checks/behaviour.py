@@ -23,7 +23,13 @@ _CHILDREN = 4
 
 
 def manners(client: Client, collection: Collection, model: Model) -> list[Rule]:
-    """Asked again a device gives the same bytes, whatever its value is by then; it goes back to no epoch."""
+    """Asked again a device gives the same bytes, whatever its value is by then; it goes back to no epoch.
+
+    Args:
+        client: that makes a few lasting devices.
+        collection: that they report for.
+        model: of its reports about the two values that devices change between.
+    """
     again = changed = back = after = opened = opened_changed = cases = 0
     several = collection.epochs.count > 2
     for number in range(_DEVICES):
@@ -56,7 +62,18 @@ def manners(client: Client, collection: Collection, model: Model) -> list[Rule]:
 def reopened(
     client: Client, collection: Collection, model: Model, devices: int, read: ReportLog
 ) -> tuple[list[Match], list[Rule]]:
-    """Devices that are opened again after every report: their histories have the law of all others."""
+    """Devices that are opened again after every report: their histories have the law of all others.
+
+    Args:
+        client: that makes the lasting devices.
+        collection: that they report for.
+        model: of its reports about a pair of values.
+        devices: how many.
+        read: reads their reports.
+
+    Returns:
+        Tests of what the devices sent, and the rule that what is drawn for life stays.
+    """
     still = patterns_of(model, collection.epochs.count)[0]
     seen: Counter[tuple[int, tuple[int, ...]]] = Counter()
     complete = lost = 0
@@ -95,7 +112,18 @@ def reopened(
 def forks(
     client: Client, collection: Collection, model: Model, plan: DrawPlan, read: ReportLog
 ) -> tuple[list[Match], list[Rule]]:
-    """Processes that fork with the same devices: one report of each, and noise of their own for new ones."""
+    """Processes that fork with the same devices: one report of each, and noise of their own for new ones.
+
+    Args:
+        client: whose state a forked process has, see ``Client.forks``.
+        collection: that the devices report for.
+        model: of its reports about a pair of values.
+        plan: says how many new devices each process makes.
+        read: reads the reports of new devices.
+
+    Returns:
+        A test of how often new devices of two processes send the same, and the rules.
+    """
     epoch = 1 if collection.epochs.count > 1 else 0
     lasting = [client.device() for _ in range(_DEVICES)]
     if epoch:

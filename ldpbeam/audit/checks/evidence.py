@@ -24,7 +24,13 @@ _ASSUMED = 1e-9
 
 
 def cell_probability(model: Model, pattern: Pattern, cell: Cell) -> Fraction:
-    """P(a device has this stratum and these symbols | the pattern's values)."""
+    """P(a device has this stratum and these symbols | the pattern's values).
+
+    Args:
+        model: of a protocol's reports about a pair of values.
+        pattern: which value of the pair each report is about: 0 or 1.
+        cell: (stratum, symbols), as many symbols as the pattern has reports.
+    """
     stratum = model.strata[cell[0]]
     return stratum.probability * stratum.history(pattern, cell[1])
 
@@ -39,7 +45,13 @@ def equal_probability(model: Model, pattern: Pattern) -> Fraction:
 
 
 def bounds_of(protocol: LocalProtocol[Any], model: Model, counts: HistoryCounts) -> list[Bound]:
-    """Of one report, and of the sequences; each with the best event that theory knows, in both directions."""
+    """Of one report, and of the sequences; each with the best event that theory knows, in both directions.
+
+    Args:
+        protocol: whose levels are promised.
+        model: of its reports about a pair of values.
+        counts: histories of a client that was asked about this pair.
+    """
     return [*_single(protocol, model, counts), *_sequences(protocol, model, counts)]
 
 
@@ -213,7 +225,16 @@ def matches_of(model: Model, counts: HistoryCounts) -> list[Match]:
 
 
 def agreements(model: Model, pattern: Pattern, seen: Counter[Cell]) -> Iterator[Match]:
-    """Two reports of a device say the same: where a memo that is not kept shows most."""
+    """Two reports of a device say the same: where a memo that is not kept shows most.
+
+    Args:
+        model: of a protocol's reports about a pair of values.
+        pattern: which value of the pair each report is about: 0 or 1.
+        seen: how often each cell was seen, among devices that went through the pattern.
+
+    Returns:
+        A test for every two reports of the pattern.
+    """
     total = sum(seen.values())
     for i, j in combinations(range(len(pattern)), 2):
         cells = [cell for cell in all_cells(model, len(pattern)) if cell[1][i] == cell[1][j]]

@@ -15,7 +15,7 @@ from ldpbeam.audit.checks.outcome import Check, Match
 from ldpbeam.audit.client.clients import Client, ClientHistory
 from ldpbeam.audit.client.draws import ReportLog, epochs_for
 from ldpbeam.collection.collection import Collection
-from ldpbeam.protocols.contract import FrequencyProtocol, LocalProtocol
+from ldpbeam.protocols.contract import LocalProtocol, SupportProtocol
 from ldpbeam.protocols.history_model import Model
 from ldpbeam.protocols.law import Event, evenly_chosen
 
@@ -71,7 +71,15 @@ class ValueReports:
 def read_held(
     client: Client, collection: Collection, values: Sequence[Any], devices: int, read: ReportLog
 ) -> list[ValueReports]:
-    """Reports of new devices, one each, so many about each of the values; values take turns."""
+    """Reports of new devices, one each, so many about each of the values; values take turns.
+
+    Args:
+        client: that makes the devices.
+        collection: that they report for.
+        values: indices, or tuples of them where there are several attributes.
+        devices: how many hold each value.
+        read: reads their reports.
+    """
     groups = [ValueReports(value) for value in values]
     total, count = devices * len(values), collection.epochs.count
     for start in range(0, total, _BATCH):
@@ -92,17 +100,23 @@ def read_held(
 def own_events(
     protocol: LocalProtocol[Any], value: Any, response: Any
 ) -> Iterator[tuple[int, bool, Fraction]]:
-    """(attribute, whether the response speaks for the held value, its probability), if it can be said."""
+    """Whether a response speaks for the value that its device held, attribute by attribute.
+
+    Args:
+        protocol: that the response is of.
+        value: that the device held: an index, or a tuple of them where there are several attributes.
+        response: decoded from a report.
+
+    Yields:
+        (attribute, whether the response speaks for the held value, the probability that one does), of each
+        attribute that the response says something about.
+    """
     mine = value if len(protocol.parts) > 1 else (value,)
     for index, about in protocol.device.responses_by_attribute(response).items():
         if index < _PARTS:
             part, own = protocol.parts[index], mine[index]
-            if isinstance(part, FrequencyProtocol):
-                yield (
-                    index,
-                    part.law.supports(about, own),
-                    part.estimator.support.sampled * part.estimator.support.own,
-                )
+            if isinstance(part, SupportProtocol):
+                yield index, part.law.supports(about, own), part.supported(own, own)
             elif part.forgery.ends is not None:
                 yield index, bool(about), part.law.likelihood(1, own)
 
@@ -129,12 +143,10 @@ def support_matches(
 
 
 def _events(part: LocalProtocol[Any], held: int) -> Iterator[Event]:
-    if isinstance(part, FrequencyProtocol):
-        support = part.estimator.support
+    if isinstance(part, SupportProtocol):
         near = {value for value in (held - 1, held, held + 1) if 0 <= value < part.domain_size}
         for value in sorted({*evenly_chosen(part.domain_size, _TARGETS), *near}):
-            p = support.sampled * (support.own if value == held else support.other)
-            yield f"value {value} is supported", _supports(part, value), p
+            yield f"value {value} is supported", _supports(part, value), part.supported(value, held)
     elif part.forgery.ends is not None:
         yield "the bit is 1", bool, part.law.likelihood(1, held)
     else:
@@ -149,5 +161,5 @@ def _placed(model: Model, symbol: int) -> Callable[[Any], bool]:
     return lambda response: model.place(response) == (0, symbol)
 
 
-def _supports(part: FrequencyProtocol[Any], value: int) -> Callable[[Any], bool]:
+def _supports(part: SupportProtocol[Any], value: int) -> Callable[[Any], bool]:
     return lambda response: part.law.supports(response, value)

@@ -83,7 +83,13 @@ def lives_of(participation: Participation, draws: int) -> int:
 
 
 def turns_of(participation: Participation, draws: int, values: int) -> int:
-    """How many lives there are about each value that is held in turn."""
+    """How many lives there are about each value that is held in turn.
+
+    Args:
+        participation: in how many of how many epochs a device reports.
+        draws: single reports about each of the two values that an audit compares.
+        values: how many values are held in turn.
+    """
     possible = int(_ASKED_ABOUT_VALUES * draws) // (participation.of * values)
     return max(1, min(int(_ABOUT_VALUE * draws), possible))
 
@@ -91,7 +97,16 @@ def turns_of(participation: Participation, draws: int, values: int) -> int:
 def read_lives(
     client: Client, collection: Collection, model: Model, draws: int, values: Sequence[Any], read: ReportLog
 ) -> Lives:
-    """Lives of new devices: of the pair, and of each value in turn."""
+    """Lives of new devices: of the pair, and of each value in turn.
+
+    Args:
+        client: that makes the devices.
+        collection: that they report for, with participation.
+        model: of its reports about a pair of values.
+        draws: single reports about each value of the pair, from which the number of lives follows.
+        values: that are held in turn: indices, or tuples of them where there are several attributes.
+        read: reads their reports.
+    """
     lives = _pair_lives(client, collection, model, draws, read)
     _rotating_lives(client, collection, draws, values, read, lives)
     return lives
@@ -208,7 +223,13 @@ def silence(lives: Lives, life: Participation) -> Iterator[Match]:
 
 
 def life_manners(client: Client, collection: Collection, model: Model) -> list[Rule]:
-    """Asked again, with another value, and opened again, a device says the same, or is silent again."""
+    """Asked again, with another value, and opened again, a device says the same, or is silent again.
+
+    Args:
+        client: that makes a few lasting devices.
+        collection: that they report for, with participation.
+        model: of its reports about the two values that devices change between.
+    """
     life = collection.participation
     assert life is not None  # noqa: S101 - the caller's condition
     again = changed = opened = back = wrong = cases = answered = 0

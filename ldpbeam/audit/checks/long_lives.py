@@ -36,7 +36,15 @@ _JUMP = 300 * 86400
 def still_lives(
     client: Client, collection: Collection, model: Model, plan: DrawPlan, read: ReportLog
 ) -> Evidence:
-    """Devices that hold the second value of the pair in every epoch of a long life."""
+    """Devices that hold the second value of the pair in every epoch of a long life.
+
+    Args:
+        client: that makes the devices.
+        collection: that they report for.
+        model: of its reports about a pair of values.
+        plan: says how many devices and epochs.
+        read: reads their reports.
+    """
     devices, epochs = plan.swept[0], range(min(plan.swept[1], collection.epochs.count))
     value = model.pair[1]
     looked = list(looked_at(collection.protocol, model, value))
@@ -129,7 +137,18 @@ def _memo_matches(memos: Sequence[Blocks], bits: Sequence[Sequence[Sequence[bool
 def every_memo(
     client: Client, collection: Collection, plan: DrawPlan, held: Sequence[Any], read: ReportLog
 ) -> Evidence:
-    """Devices that hold one value, each in turn, for two blocks of reports: its answer is kept."""
+    """Devices that hold one value, each in turn, for two blocks of reports: its answer is kept.
+
+    Args:
+        client: that makes the devices.
+        collection: that they report for.
+        plan: says how many devices hold each value, and for how many epochs at most.
+        held: the values: indices, or tuples of them where there are several attributes.
+        read: reads their reports.
+
+    Returns:
+        Nothing where the protocol memoises nothing.
+    """
     protocol, devices = collection.protocol, plan.remembering
     if not devices or not model_of(protocol).memoised:
         return Evidence()
@@ -170,6 +189,17 @@ def changing_lives(
 
     The last part comes as late as a device may be silent before it: what is forgotten after many values, or
     after a long time, is found here.
+
+    Args:
+        client: that makes the devices.
+        collection: that they report for.
+        model: of its reports about a pair of values.
+        plan: says how many devices.
+        held: the values: indices, or tuples of them where there are several attributes.
+        read: reads their reports.
+
+    Returns:
+        Nothing where the protocol memoises nothing, or the collection has too few epochs for such a life.
     """
     if not model.memoised or not plan.changing:
         return Evidence()

@@ -287,6 +287,17 @@ def judge(
     bounds, half by the two-sided tests; of that half those of report ids have a quarter, where there are any,
     since they are so many. How many tests there are follows from the collection, the plan, and what devices
     draw without a look at their values.
+
+    Args:
+        bounds: of levels.
+        matches: two-sided tests of single probabilities.
+        rules: that hold every time.
+        false_alarm: probability, in (0, 1), that an honest client fails any test or rule.
+        sums: two-sided tests of events that depend on each other.
+        coins: two-sided tests of report ids.
+
+    Returns:
+        The checks that were made, in the order of :class:`Check`, and the bound that each event gave.
     """
     by_check: dict[Check, CheckResult] = {}
 

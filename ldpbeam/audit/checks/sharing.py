@@ -29,7 +29,15 @@ _MOST = 40
 def across_collections(
     client: Client, collection: Collection, model: Model, plan: DrawPlan, read: ReportLog
 ) -> list[Match] | None:
-    """Blocks of a device's reports for two collections; None where the client serves one only."""
+    """Blocks of a device's reports for two collections; None where the client serves one only.
+
+    Args:
+        client: that makes the devices.
+        collection: one of the two; the other differs from it in nothing but its name.
+        model: of their reports about a pair of values.
+        plan: says how many devices.
+        read: reads the reports for ``collection``; gets the ids of both.
+    """
     other = replace(collection, name=f"{collection.name[:90]}.other")
     values = (0, 1)
     most = min(_MOST, collection.epochs.count)

@@ -176,6 +176,11 @@ def epochs_for(number: int, reports: int, count: int) -> tuple[int, ...]:
     """Epochs of one device, ascending: devices start in different ones, and leave some out.
 
     Two neighbours have the same, since noise that devices share may well depend on the epoch.
+
+    Args:
+        number: of the device, counted from 0.
+        reports: how many epochs it is asked in.
+        count: epochs that the collection has; at least ``reports``.
     """
     number //= 2
     gap = 1 + number % 3 if count > 4 * reports else 1
@@ -191,6 +196,13 @@ def read_histories(
 
     Where nothing is memoised a device goes through a pattern many times: its reports are independent. Else it
     goes through it once.
+
+    Args:
+        client: that makes the devices.
+        collection: that they report for.
+        model: of its reports about a pair of values.
+        draws: single reports about each value of the pair, at least.
+        read: reads their reports.
     """
     patterns = patterns_of(model, collection.epochs.count)
     counts = HistoryCounts(patterns, {pattern: Counter() for pattern in patterns})
@@ -230,7 +242,16 @@ def count_histories(
     *,
     memoised: bool,
 ) -> None:
-    """Count devices that went through a pattern, or several times through it, next to their neighbours."""
+    """Count devices that went through a pattern, or several times through it, next to their neighbours.
+
+    Args:
+        counts: added to.
+        pattern: which value of the model's pair each report is about: 0 or 1.
+        model: of the reports.
+        read: reads the reports.
+        histories: what each device was asked, and its reports; None where it refused.
+        memoised: whether only a device's first report is a sample of single reports: answers are kept.
+    """
     length = len(pattern)
     before: tuple[list[Cell | None], Hashable] = [], None
     for number, (history, messages) in enumerate(histories):

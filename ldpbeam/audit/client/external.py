@@ -86,7 +86,13 @@ class ExternalClient(Client):
         return _LastingProcess(self, self._devices)
 
     def line(self, number: int, value: Any, epoch: int) -> str:
-        """The question for a report; several attributes' values are joined by commas."""
+        """The question for a report; several attributes' values are joined by commas.
+
+        Args:
+            number: of the device, counted from 1.
+            value: an index, or a tuple of them where there are several attributes.
+            epoch: that the report is for.
+        """
         indices = value if isinstance(value, tuple) else (value,)
         text = ",".join(f"{mark}{index}" for mark, index in zip(self._marks, indices, strict=True))
         return f"{number} {text} {epoch}"

@@ -15,14 +15,30 @@ if TYPE_CHECKING:
 
 
 def lower_limit(count: int, trials: int, alpha: float) -> float:
-    """Clopper–Pearson: the true probability lies below it with probability at most ``alpha``."""
+    """Clopper–Pearson: the true probability lies below it with probability at most ``alpha``.
+
+    Args:
+        count: events.
+        trials: of which ``count`` were events.
+        alpha: in (0, 1/2).
+
+    Returns:
+        In [0, 1); 0 where no event was seen.
+    """
     from ldpbeam.estimation.clopper_pearson import lower_limits
 
     return _one(lower_limits, count, trials, alpha) if count else 0.0
 
 
 def upper_limit(count: int, trials: int, alpha: float) -> float:
-    """Clopper–Pearson: the true probability lies above it with probability at most ``alpha``."""
+    """Clopper–Pearson: the true probability lies above it with probability at most ``alpha``.
+
+    Args:
+        count, trials, alpha: as of :func:`lower_limit`.
+
+    Returns:
+        In (0, 1]; 1 where every trial was an event.
+    """
     from ldpbeam.estimation.clopper_pearson import upper_limits
 
     return _one(upper_limits, count + 1, trials, alpha) if count < trials else 1.0
@@ -52,14 +68,31 @@ def level_bound(count: int, trials: int, other_count: int, other_trials: int, al
 
 
 def expected_bound(p: float, q: float, trials: float, other_trials: float, alpha: float) -> float:
-    """:func:`level_bound` at the counts that theory expects; it chooses events before anything is drawn."""
+    """:func:`level_bound` at the counts that theory expects; it chooses events before anything is drawn.
+
+    Args:
+        p: probability of the event under one value.
+        q: its probability under the other value.
+        trials: reports about the one value; rounded.
+        other_trials: reports about the other value; rounded.
+        alpha: as of :func:`level_bound`.
+    """
     counts = round(p * trials), round(q * other_trials)
     n = max(round(trials), 1), max(round(other_trials), 1)
     return level_bound(min(counts[0], n[0]), n[0], min(counts[1], n[1]), n[1], alpha)
 
 
 def least_bound(p: float, q: float, trials: int, other_trials: int, alpha: float, missed: float) -> float:
-    """What :func:`level_bound` falls short of with probability at most ``missed``, for these true p and q."""
+    """What :func:`level_bound` falls short of with probability at most ``missed``, for these true p and q.
+
+    Args:
+        p: probability of the event under one value.
+        q: its probability under the other value.
+        trials: reports about the one value; at least 1.
+        other_trials: reports about the other value; at least 1.
+        alpha: as of :func:`level_bound`.
+        missed: half of it goes to each of the two counts.
+    """
     from scipy.stats import binom
 
     low = int(binom.ppf(missed / 2, trials, p))

@@ -52,6 +52,11 @@ def read_histories(
 ) -> tuple[ResultsFolder, list[ReadHistory]]:
     """A run's newest results, and its attributes one by one, with those epochs that are chosen.
 
+    Args:
+        results: the output of a run.
+        collection_files: definitions of collections that run.json does not describe.
+        choice: which epochs; None for all.
+
     Raises:
         UsageError: there are no results, or nothing says what protocol they are of.
     """

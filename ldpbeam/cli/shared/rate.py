@@ -16,7 +16,7 @@ class DrawnAnewOption(click.ParamType[Any]):
     name = "rate"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> DrawnAnew:
-        """Parse, or say what is wrong."""
+        """Parse a rate or a range of rates; raises BadParameter for anything else."""
         from ldpbeam.over_time.covariance import DrawnAnew
 
         if isinstance(value, DrawnAnew):

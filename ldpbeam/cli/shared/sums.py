@@ -71,10 +71,19 @@ def sum_options(command: Command) -> Command:
 def asked_for(
     group_file: Path | None, cumulative: bool, shares: tuple[float, ...] | None, mean: bool
 ) -> Question | Path | None:
-    """The question of the options, or the file of its groups; None where there is none.
+    """The question that the options ask.
+
+    Args:
+        group_file: value of --group; None where it is not given.
+        cumulative: whether --cumulative is given.
+        shares: of --quantile, each in (0, 1); None where it is not given.
+        mean: whether --mean is given.
+
+    Returns:
+        The question, or the file of its groups; None where no option is given.
 
     Raises:
-        UsageError: there are several.
+        UsageError: several are given.
     """
     if (group_file is not None) + cumulative + (shares is not None) + mean > 1:
         raise _usage("--group, --cumulative, --quantile and --mean exclude each other", "Give one of them.")
@@ -88,7 +97,16 @@ def asked_for(
 
 
 def grouped(read: ReadHistory, path: Path, *, remark: bool = True) -> Question:
-    """The groups of a file for an attribute, with a remark where they overlap."""
+    """The groups of a file, for one attribute.
+
+    Args:
+        read: the attribute.
+        path: of the file.
+        remark: whether to write a line to standard error where groups have values in common.
+
+    Raises:
+        UsageError: the file cannot be read, or is not one of groups of these values.
+    """
     from ldpbeam.sums import Groups, read_groups
     from ldpbeam.sums.group_file import shared_values
 
@@ -101,7 +119,16 @@ def grouped(read: ReadHistory, path: Path, *, remark: bool = True) -> Question:
 
 
 def history_of_groups(read: ReadHistory, path: Path, *, remark: bool = True) -> ReadHistory:
-    """An attribute with a column per group of a file in the place of one per value."""
+    """An attribute with a column per group of a file in the place of one per value.
+
+    Args:
+        read: the attribute.
+        path: of the file.
+        remark: whether to write a line to standard error where groups have values in common.
+
+    Raises:
+        UsageError: the attribute is a mean, or the file is not one of groups of its values.
+    """
     from dataclasses import replace
 
     from ldpbeam.sums.series import require_frequencies, summed
@@ -121,8 +148,15 @@ def chosen(
 ) -> list[ReadHistory]:
     """The attributes that were named.
 
+    Args:
+        histories: all attributes of a run.
+        name: of the collection; None for any.
+        attribute: its name; None for any.
+        results: the output of the run, for the error.
+        code: of the error.
+
     Raises:
-        UsageError: there is none; with this code.
+        UsageError: there is none.
     """
     left = [
         one
@@ -141,6 +175,11 @@ def with_question(
     histories: list[ReadHistory], question: Question | Path, results: Path
 ) -> list[tuple[ReadHistory, Question]]:
     """Attributes with what is asked of them; those that cannot be asked are left out where others can.
+
+    Args:
+        histories: the attributes.
+        question: or the file of its groups.
+        results: the output of the run, for the error.
 
     Raises:
         UsageError: groups for several attributes, or nobody can be asked.

@@ -128,8 +128,8 @@ class Subscriber:
         handfuls are large where that matters.
 
         Args:
-            limit_messages: how many at most.
-            limit_bytes: their size at most; a first message may exceed it.
+            limit_messages: how many at most; positive.
+            limit_bytes: of their content at most, in bytes; a first message may exceed it.
             timeout_seconds: how long to wait for a first one.
 
         Returns:
@@ -139,6 +139,7 @@ class Subscriber:
         Raises:
             UsageError: the subscription does not exist, access is denied, or the like.
             LdpError: the stream ended for a reason nobody foresaw.
+            ValueError: ``limit_messages`` is not positive.
         """
         if limit_messages < 1:
             raise ValueError(f"a pull of at most {limit_messages} messages gives none; ask for at least 1")

@@ -100,7 +100,13 @@ class WatchedFolder:
         self._taken = dict(taken)
 
     def pull(self, limit_messages: int, limit_bytes: int, timeout_seconds: float) -> list[FileRecordMessage]:
-        """Records in the order of the files' names, as soon as there is one; a first one may be larger."""
+        """Records in the order of the files' names, as soon as there is one; none after the timeout.
+
+        Args:
+            limit_messages: how many at most; positive.
+            limit_bytes: of their content at most, in bytes; a first record may exceed it.
+            timeout_seconds: how long to wait for a first record.
+        """
         until = self._steady() + timeout_seconds
         while True:
             if not self._waiting:

@@ -194,7 +194,14 @@ class BoundedCounters(Split):
 
 
 def bounded_counters(parts: tuple[LocalProtocol[Any], ...]) -> BoundedCounters:
-    """Bits of one level about counters of one range; anything else is refused."""
+    """The protocol of several counters that are reported together.
+
+    Args:
+        parts: the protocol of each attribute.
+
+    Raises:
+        CollectionError: they are not one bit each, not of one range, or would spend too much together.
+    """
     bits = tuple(part for part in parts if isinstance(part, OneBit))
     if len(bits) < len(parts):
         able = [name for name, kind in PROTOCOLS.items() if issubclass(kind, OneBit)]

@@ -33,6 +33,8 @@ COLLECTIONS: dict[str, Collection] = {name: of(name) for name in PROTOCOLS}
 COLLECTIONS |= {
     "blh_affine": of("blh", hash_family="affine"),
     "loloha_affine": of("loloha", hash_family="affine"),
+    "olh_interval": of("olh", hash_family="interval"),
+    "loloha_interval": of("loloha", hash_family="interval"),
     "bilo": of("loloha", g=2, epsilon_first=1.9),
     "clear": of("l_grr", size=2, epsilon_longitudinal=1.0, epsilon_first=0.95),
     "clear_bits": of("l_osue", epsilon_first=1.9),

@@ -56,6 +56,7 @@ def test_a_protocol_by_its_parameters() -> None:
         }
 
 
+@pytest.mark.thorough
 def test_a_violation_ends_with_7(file: Path) -> None:
     done = ran(str(file), "--client", command(file, "truth"), "--draws", "600")
     assert done.returncode == 7, done.stderr

@@ -111,6 +111,7 @@ def test_a_signal_ends_it_with_everything_in_files(tmp_path: Path, name: signal.
     assert names(tmp_path / "reports") == sorted(i for some in batches for i in some.report_ids.tolist())
 
 
+@pytest.mark.thorough
 def test_results_are_those_of_the_same_reports_in_files(tmp_path: Path) -> None:
     """Bit for bit, repeats and conflicts among them."""
     with started(tmp_path, "--file-bytes", "4000") as (process, port):

@@ -36,7 +36,7 @@ def accounting(output: Path) -> dict[str, int]:
     return total
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "relative"),
     [("a[1]", False), ("a[1]", True), *zip(list(DECOYS)[1:], [True, False, True], strict=True)],

@@ -691,6 +691,7 @@ def test_an_option_of_the_stream_has_its_effect(site: Path, tmp_path: Path, opti
         bench.engine._landing.unlock()
 
 
+@pytest.mark.thorough
 def test_the_options_of_a_watched_folder(site: Path, tmp_path: Path) -> None:
     """Page and metrics are there while it runs, and it ends by itself; without them nobody answers."""
     ports = [free_port(), free_port()]
@@ -757,6 +758,7 @@ def answered(port: int, path: str, wanted: int | None) -> int | None:
 # --- what a run hands on
 
 
+@pytest.mark.thorough
 def test_how_often_a_file_is_tried(site: Path, tmp_path: Path) -> None:
     """A disk that fails twice: three attempts read all, two do not."""
     real = StoredFile._read_into
@@ -791,6 +793,7 @@ def test_shards_and_what_waits_on_disk(site: Path, tmp_path: Path) -> None:
     assert found["with"] == (3, 5 << 20)
 
 
+@pytest.mark.thorough
 def test_the_collections_of_a_replay(site: Path, tmp_path: Path) -> None:
     for name, added, revised in (("without", "", 0), ("with", " --collection {s}/one.yaml", 4)):
         run = RUN.replace("one.yaml", "two.yaml").replace("{t}", str(tmp_path / name))
@@ -1002,6 +1005,7 @@ COLLECTED: dict[str, tuple[str, Callable[[int, Path], Any], Any, Any]] = {
 }
 
 
+@pytest.mark.thorough(but=3)
 @pytest.mark.parametrize("option", COLLECTED)
 def test_an_option_of_the_collector_has_its_effect(site: Path, option: str) -> None:
     added, look, without, wanted = COLLECTED[option]

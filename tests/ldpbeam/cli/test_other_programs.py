@@ -38,6 +38,7 @@ def run(source: object, ends: int = 0) -> tuple[str, dict[str, Any]]:
     return said, json.loads(Path("out/run.json").read_text())
 
 
+@pytest.mark.thorough
 def test_a_dataset_with_its_sidecars_is_counted_whole(here: Path) -> None:
     """As Spark, Dask and Arrow write it; the record says what was passed over, and a replay keeps that."""
     collected: list[Any] = []

@@ -537,6 +537,7 @@ def test_the_list_of_options_is_the_commands() -> None:
     assert set(spellings()) == there - {"--help"}
 
 
+@pytest.mark.thorough
 def test_what_a_cut_off_file_lacks(call: Call, site: Path, tmp_path: Path) -> None:
     """Its missing bytes, and the epoch that falls out; an epoch that is missing for another reason too."""
     simulation = [
@@ -583,6 +584,7 @@ def test_what_a_cut_off_file_lacks(call: Call, site: Path, tmp_path: Path) -> No
     assert call(*run)[::2] == (0, "")
 
 
+@pytest.mark.thorough
 def test_the_time_of_a_file_is_named(call: Call, tmp_path: Path) -> None:
     """Reports unpacked from an archive are counted; a time that refuses, or lets in, reports is named."""
     definition = tmp_path / "c.yaml"

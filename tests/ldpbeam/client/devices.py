@@ -34,8 +34,8 @@ EPOCHS = Epochs(3600, 0, 1 << 20)
 
 
 def collection(setting: Setting) -> Collection:
-    """A collection with one attribute."""
-    domain = Domain(setting.domain_size)
+    """A collection with one attribute, whose values have an order: some hash families need one."""
+    domain = Domain(setting.domain_size, ordered=True)
     return Collection("x", 1, domain, setting.name, setting.parameters, EPOCHS)
 
 

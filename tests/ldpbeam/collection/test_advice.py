@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from benchmarks import memory
 from ldpbeam.collection.advice import MANY_REPORTS, run_memory, warnings_about
 from ldpbeam.collection.file import load_collection, parse_collection
-from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol
+from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, LocalProtocol
 from ldpbeam.protocols.local_hash import LocalHash
 from tests.conftest import REPOSITORY
 from tests.narrow import frequencies, present
@@ -49,6 +51,37 @@ def test_a_g_far_above_the_optimal_one_is_named_with_its_cost(protocol: str, fam
     assert ("cap" in advice.message) == (protocol == "loloha")
     assert "W-COLLECTION-G" in advice.in_file("c.yaml")
     assert codes(text) == codes(text + "g: 2\n") == codes(text + f"g: {kind.g}\n") == []
+
+
+@pytest.mark.parametrize("protocol", ["olh", "loloha"])
+def test_a_g_far_from_the_optimal_number_of_runs_is_named(protocol: str) -> None:
+    """By the mutual information of the two channels, of one round and of two alike."""
+    levels = (TWO if protocol == "loloha" else "epsilon: 1\n") + "hash_family: interval\n"
+    text = TEXT.replace("{{size: {size}}}", "{{size: {size}, ordered: true}}").format(
+        size=360, protocol=protocol, levels=levels
+    )
+    (advice,) = warnings_about(parse_collection(text + "g: 64\n"))
+    assert advice.code == "W-COLLECTION-G"
+    assert "g: 64 is far above the optimal 4" in advice.message
+    assert ("cap" in advice.message) == (protocol == "loloha")
+    best, dear = (parse_collection(text + more).protocol for more in ("", "g: 64\n"))
+    ratio = information(best) / information(dear)
+    assert ratio > 1.5**2
+    assert float(present(re.search(r"tells 1/([\d.]+) of", advice.message))[1]) == pytest.approx(
+        ratio, rel=0.01
+    )
+    assert codes(text) == codes(text + "g: 3\n") == codes(text + "g: 8\n") == []
+
+
+def information(built: LocalProtocol[Any]) -> float:
+    """Of a report about a uniform value, from the joint law of value and report under every function."""
+    k, told = built.domain_size, 0.0
+    family, (own, other) = built.family, map(float, built.symbol)  # type: ignore[attr-defined]
+    for seed in family.seeds():
+        symbols = np.array([family.hash(seed, v) for v in range(k)])
+        joint = np.where(symbols[:, None] == np.arange(family.g), own, other) / k
+        told += float((joint * np.log(joint * k / joint.sum(axis=0))).sum()) / 64
+    return told
 
 
 def test_a_g_far_below_is_meant_where_it_lowers_the_cap() -> None:

@@ -266,7 +266,7 @@ RULES = [
     ("g", "g: 4", "E-COLLECTION-G", "g = 4 is not a prime", "Use g: 5"),
     ("g", "g: 65521", "E-COLLECTION-G", "stops at 2**28", "smaller prime g"),
     ("calibration", "calibration: exakt", "E-COLLECTION-VALUE", "no such choice", "mean exact?"),
-    ("hash_family", "hash_family: md5", "E-COLLECTION-VALUE", "no such choice", "affine, linear"),
+    ("hash_family", "hash_family: md5", "E-COLLECTION-VALUE", "no such choice", "linear, affine, interval"),
     ("consistency", "consistency: normsub", "E-COLLECTION-VALUE", "no such choice", "norm_sub"),
     ("epoch", "epoch: 6h", "E-COLLECTION-VALUE", "epoch must be a mapping", "epoch: {...}"),
     (

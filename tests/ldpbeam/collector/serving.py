@@ -73,12 +73,17 @@ class Served:
     def stop(self) -> None:
         self.loop.call_soon_threadsafe(self.stopped.set)
 
+    def series(self, name: str) -> dict[str, float]:
+        """The samples of a metric: name with labels, and number."""
+        lines = self.ask("GET", "/metrics").body.decode().splitlines()
+        some = (line.rpartition(" ") for line in lines if line.startswith(f"ldpbeam_collector_{name}"))
+        return {labelled: float(number) for labelled, _, number in some}
+
     def metric(self, name: str, **labels: str) -> float:
         """The sum of the samples that have these labels."""
-        lines = self.ask("GET", "/metrics").body.decode().splitlines()
-        some = [line for line in lines if line.startswith(f"ldpbeam_collector_{name}")]
-        wanted = [line for line in some if all(f'{label}="{is_}"' in line for label, is_ in labels.items())]
-        return sum(float(line.rpartition(" ")[2]) for line in wanted)
+        wanted = [f'{label}="{is_}"' for label, is_ in labels.items()]
+        some = self.series(name).items()
+        return sum(number for labelled, number in some if all(one in labelled for one in wanted))
 
 
 @contextmanager

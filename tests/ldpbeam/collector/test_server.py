@@ -139,6 +139,19 @@ def test_what_is_refused_is_answered_with_its_reason_and_counted(
     assert names(tmp_path) == []
 
 
+def test_each_reason_is_a_series_from_zero_on(tmp_path: Path) -> None:
+    """Prometheus takes a series that begins at 5 for one that has not grown."""
+    with folder(tmp_path) as served:
+        before = served.series("reports_refused_total")
+        assert set(before.values()) == {0}
+        bodies = (b"\xff\xff", report(1, digest=5), report(1, 100), report(1, payload=b"\1\1"))
+        for body in (*bodies, batch(range(3), count=9)):
+            served.post(body)
+        after = served.series("reports_refused_total")
+        assert set(after) == set(before)
+        assert sorted(after.values())[-5:] == [1, 1, 1, 1, 3]
+
+
 @pytest.mark.parametrize(
     ("body", "named"),
     [(b'{"digest": 1}', "The body is JSON text"), (bz2.compress(b"report"), "The body is bzip2")],

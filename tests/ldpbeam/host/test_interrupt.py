@@ -131,7 +131,7 @@ def test_ctrl_c_in_any_command_ends_it_with_130(monkeypatch: pytest.MonkeyPatch)
     assert done.stderr == "ldpbeam: interrupted. [E-INTERRUPTED]\n"
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_a_run_at_once(

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from ldpbeam.estimates import variance
-from ldpbeam.hashing import FAMILIES
+from ldpbeam.hashing import AffineFamily
 from ldpbeam.hashing.affine import line_collision
 from ldpbeam.over_time import DrawnAnew, memo_errors
 from ldpbeam.over_time.covariance import MeanErrors, SlottedErrors, std_error_floor
@@ -28,7 +28,7 @@ from ldpbeam.protocols.local_hash import LOLOHA, LocalHash
 from ldpbeam.protocols.one_bit_mean import OneBitRRPM
 from ldpbeam.protocols.part_estimator import PartEstimator
 from ldpbeam.protocols.unary import Unary
-from tests.narrow import present
+from tests.narrow import of_kind, present
 
 TWO = Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0)
 Joint = Iterator[tuple[Fraction, bool, bool]]
@@ -170,7 +170,8 @@ def test_covariance_of_a_device_that_keeps_or_changes_its_value(
 @pytest.mark.thorough
 def test_a_population_that_draws_its_values_anew() -> None:
     """The mixture of one device's covariances over all it can hold before and after."""
-    built = LOLOHA.from_parameters(9, Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0, g=3))
+    levels = Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0, g=3)
+    built = of_kind(LOLOHA, LOLOHA.from_parameters(9, levels))
     errors = memo_errors(PartEstimator(built))
     assert errors is not None
     shared = np.array([[float(covariance(of_hash(built, x, y, 0))) for x in range(9)] for y in range(9)])
@@ -194,7 +195,7 @@ def test_three_values_collide_on_a_line(g: int) -> None:
             np.floor((grid[:, None] + i * (grid + 1 / 4800)[None, :]) % 1 * g).astype(int) for i in (q, r)
         )
         assert line_collision(q, r, g) == pytest.approx(((start == near) & (start == far)).mean(), abs=2e-3)
-    family = FAMILIES["affine"](g, 40)
+    family = AffineFamily(g, 40)
     words = np.random.default_rng(g).integers(0, 1 << 64, (3000, 2), np.uint64, endpoint=False).tolist()
     seeds = [family.seed(pair) for pair in words]
     for q, r in [(1, 2), (3, 4)]:
@@ -204,20 +205,20 @@ def test_three_values_collide_on_a_line(g: int) -> None:
 
 @pytest.mark.thorough
 def test_the_average_and_the_least_collision_of_three() -> None:
-    assert FAMILIES["affine"](3, 3).collision_of_three[0] == pytest.approx(1 / 6, abs=1e-5)
-    assert FAMILIES["affine"](2, 100).collision_of_three == (0.25, 0.25)
+    assert AffineFamily(3, 3).collision_of_three[0] == pytest.approx(1 / 6, abs=1e-5)
+    assert AffineFamily(2, 100).collision_of_three == (0.25, 0.25)
     exact = [
         np.mean([line_collision(q // gcd(q, r), r // gcd(q, r), 3) for q, r, n in lines(k) for _ in range(n)])
         for k in (12, 64)
     ]
-    assert FAMILIES["affine"](3, 12).collision_of_three[0] == pytest.approx(exact[0], rel=1e-9)
-    assert FAMILIES["affine"](3, 64).collision_of_three[0] == pytest.approx(exact[1], rel=0.005)
+    assert AffineFamily(3, 12).collision_of_three[0] == pytest.approx(exact[0], rel=1e-9)
+    assert AffineFamily(3, 64).collision_of_three[0] == pytest.approx(exact[1], rel=0.005)
     for g in (3, 4, 5, 7, 8, 16):
-        stated = FAMILIES["affine"](g, 64).collision_of_three[1]
+        stated = AffineFamily(g, 64).collision_of_three[1]
         found = min(line_collision(q, r, g) for q in range(1, 12) for r in range(q + 1, 24) if gcd(q, r) == 1)
         # Lines with larger steps lie nearer to independent ones.
         assert 0 < stated <= found
-    assert FAMILIES["affine"](17, 64).collision_of_three[1] == 0
+    assert AffineFamily(17, 64).collision_of_three[1] == 0
 
 
 def lines(k: int) -> Iterator[tuple[int, int, int]]:

@@ -113,6 +113,7 @@ def test_the_best_guess_is_right_as_often_as_enumerated(setting: Setting) -> Non
     assert found
 
 
+@pytest.mark.thorough
 def test_every_protocol_is_enumerated_over_several_reports() -> None:
     """But those for which only an approximation is stated."""
     deep = {

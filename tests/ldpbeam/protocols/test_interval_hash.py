@@ -12,23 +12,24 @@ import pytest
 
 import ldpbeam
 from ldpbeam.channels.channel import SymbolChannel
+from ldpbeam.errors import CollectionError
 from ldpbeam.hashing import optimal_runs
 from ldpbeam.promise.poisoning import leverage
 from ldpbeam.protocols import Parameters, protocol
-from ldpbeam.protocols.interval_hash import IntervalHash
+from ldpbeam.protocols.interval_hash import IntervalHash, IntervalLOLOHA
 from ldpbeam.protocols.local_hash import LocalHash
 from ldpbeam.wire import report_pb2
 from tests.narrow import of_kind, present
 from tests.reference.runs import moves
 
-ONE, TWO = {"epsilon": 1.0}, {"epsilon_longitudinal": 2.0, "epsilon_first": 1.0}
+ONE: dict[str, Any] = {"epsilon": 1.0}
+TWO: dict[str, Any] = {"epsilon_longitudinal": 2.0, "epsilon_first": 1.0}
 
 
 def made(name: str, size: int, **more: Any) -> IntervalHash:
-    levels = {"epsilon": 1.0} if name != "loloha" else TWO
-    return of_kind(
-        IntervalHash, protocol(name, size, Parameters(hash_family="interval", **{**levels, **more}))
-    )
+    levels = TWO if name == "loloha" else ONE
+    built = protocol(name, size, Parameters(hash_family="interval", **{**levels, **more}))
+    return of_kind(IntervalHash, built)  # type: ignore[type-abstract]
 
 
 def hashed(built: IntervalHash) -> list[tuple[int, ...]]:
@@ -51,7 +52,7 @@ def test_each_name_has_a_protocol_over_runs(name: str) -> None:
         linear.PARAMETERS,
         linear.OPTIONAL,
     )
-    other = of_kind(LocalHash, linear)
+    other = of_kind(LocalHash, linear)  # type: ignore[type-abstract]
     assert (built.instant, built.permanent, built.guarantee) == (
         other.instant,
         other.permanent,
@@ -219,7 +220,7 @@ def test_a_device_reports_a_run(name: str) -> None:
     )
     levels = "epsilon: 32\n" if name == "olh" else "epsilon_longitudinal: 32\nepsilon_first: 31\n"
     agreed = ldpbeam.parse_collection(text + levels + "g: 60\nepoch: {length: 1d}")
-    built = of_kind(IntervalHash, agreed.protocol)
+    built = of_kind(IntervalHash, agreed.protocol)  # type: ignore[type-abstract]
     report = ldpbeam.Device.ephemeral(agreed).report(480, epoch=0)
     counts = np.zeros(built.counter.counts_length, np.int64)
     payload = np.frombuffer(report_pb2.Report.FromString(present(report)).payload, np.uint8)[None]
@@ -230,3 +231,39 @@ def test_a_device_reports_a_run(name: str) -> None:
     assert supported.min() <= 120 <= supported.max()
     assert supported.tolist() == list(range(supported.min(), supported.max() + 1))
     assert len(supported) < 360 / 60 * 2 + 1
+
+
+@pytest.mark.parametrize("renamed", [False, True])
+def test_a_crowd_behind_a_shuffler_are_the_devices_with_one_function(renamed: bool) -> None:
+    """Renaming runs makes no crowd larger: no function is another one with its runs renamed."""
+    built = made("loloha", 40, g=3)
+    rows = hashed(built)
+    assert len(set(rows)) == 64
+    for first, second in combinations(rows, 2):
+        assert len(set(zip(first, second, strict=True))) > 3
+    (one, many) = built.law.one_epoch(renamed=renamed, alone=False), built.law.many_epochs(renamed=renamed)
+    assert (present(one).functions, present(many).functions) == (64, 64)
+    assert present(one).distance == built.symbol[0] - built.symbol[1]
+    # Linear functions hide a device as well where the crowd has as many.
+    linear = protocol("loloha", 9, Parameters(**TWO, g=3))
+    assert present(linear.law.one_epoch(renamed=False, alone=False)).distance == present(one).distance
+
+
+def test_few_reports_and_several_attributes() -> None:
+    """Participation and allocations take runs as they take other hashes."""
+    head = "name: a\nprotocol: loloha\nepsilon_longitudinal: 2\nepsilon_first: 1\nhash_family: %s\n"
+    domain, life = "{size: 40, ordered: true}", "{reports: 2, of: 30}"
+    few = f"epoch: {{length: 1d}}\ndomain: {domain}\nparticipation: {life}\ng: 3\n"
+    runs, linear = (ldpbeam.parse_collection(head % name + few) for name in ("interval", "linear"))
+    assert (runs.guarantee, repr(runs.promise)) == (linear.guarantee, repr(linear.promise))
+    two = "[{name: x, domain: {size: 40, ordered: true}}, {name: y, domain: {range: {max: 9, buckets: 5}}}]"
+    for allocation in ("sample", "split"):
+        text = f"epoch: {{length: 1d}}\nallocation: {allocation}\nattributes: {two}\ng: 3\n"
+        both = [ldpbeam.parse_collection(head % name + text) for name in ("interval", "linear")]
+        assert both[0].guarantee == both[1].guarantee
+        assert [type(part) for part in both[0].protocol.parts] == [IntervalLOLOHA] * 2
+        report = present(ldpbeam.Device.ephemeral(both[0]).report((39, 8.5), epoch=0))
+        payload = report_pb2.Report.FromString(report).payload
+        assert both[0].protocol.counter.check(np.frombuffer(payload, np.uint8)[None]).tolist() == [0]
+    with pytest.raises(CollectionError, match="one bit per counter"):
+        ldpbeam.parse_collection(head % "interval" + text.replace("split", "together"))

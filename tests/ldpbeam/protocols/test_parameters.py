@@ -25,7 +25,7 @@ CORE = [
     if path.relative_to(REPOSITORY).parts[1] not in ("pipelines", "transforms", "simulators")
 ]
 FILE_KEYS = {*PARAMETER_KEYS, "name", "version", "domain", "attributes", "allocation", "protocol", "epoch"}
-FILE_KEYS |= {"allowed_lateness", "min_reports", "future_tolerance", "participation"}
+FILE_KEYS |= {"allowed_lateness", "min_reports", "future_tolerance", "participation", "consistency"}
 
 
 def test_the_table_and_the_value_object_have_the_same_fields_and_defaults() -> None:

@@ -135,6 +135,7 @@ def answers(done: Path, place: Path, damage: Callable[[Path], None]) -> list[tup
     return found
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize(
     ("part", "noticed_by"),
     [

@@ -163,7 +163,7 @@ def holder(tmp_path: Path) -> Iterator[Callable[[Path], subprocess.Popen[str]]]:
         process.communicate()
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 def test_two_runs_on_one_output_do_not_meet(
     done: Path, tmp_path: Path, holder: Callable[[Path], subprocess.Popen[str]]
 ) -> None:
@@ -179,7 +179,7 @@ def test_two_runs_on_one_output_do_not_meet(
     assert not (done / ".lock").exists()
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 def test_a_replay_waits_for_a_run(done: Path, holder: Callable[[Path], subprocess.Popen[str]]) -> None:
     from ldpbeam.cli.replay import replay_rejects as replay
 

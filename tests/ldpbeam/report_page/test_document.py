@@ -117,6 +117,7 @@ def test_the_largest_values_come_first(tmp_path: Path, usual: Reader) -> None:
     assert many.index("the 20 largest estimates") < many.index("all 100 values")
 
 
+@pytest.mark.thorough
 def test_up_to_60_values_have_a_bar_each_with_their_labels(tmp_path: Path) -> None:
     """Columns, whose axis is short of room, are for values that have no labels but their numbers."""
 

@@ -95,6 +95,7 @@ def ended(folder: Path) -> dict[str, Ended]:
     return run_commands(START, commands)
 
 
+@pytest.mark.thorough
 def test_every_revision_reaches_it_before_the_accounting_is_written(
     ended: dict[str, Ended], folder: Path
 ) -> None:
@@ -107,6 +108,7 @@ def test_every_revision_reaches_it_before_the_accounting_is_written(
         ]
 
 
+@pytest.mark.thorough
 def test_its_target_is_checked_before_anything_starts(ended: dict[str, Ended], folder: Path) -> None:
     done = ended["wrong target"]
     assert done.code == 2

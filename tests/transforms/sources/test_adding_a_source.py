@@ -91,6 +91,7 @@ def ended(folder: Path) -> dict[str, Ended]:
     return run_commands(START, commands)
 
 
+@pytest.mark.thorough
 def test_its_messages_are_counted(ended: dict[str, Ended], folder: Path) -> None:
     assert ended["run"].code == 0, ended["run"].err
     record = json.loads((folder / "out" / "run.json").read_text())
@@ -99,6 +100,7 @@ def test_its_messages_are_counted(ended: dict[str, Ended], folder: Path) -> None
     assert [pq.read_table(path)["n"][0].as_py() for path in tables] == [100, 100, 100]
 
 
+@pytest.mark.thorough
 def test_half_of_it_is_refused(ended: dict[str, Ended], folder: Path) -> None:
     assert ended["half"].code == 2
     assert "--spool-file needs --spool-lines" in ended["half"].err

@@ -177,6 +177,7 @@ def record(draw: random.Random) -> bytes:
     return frame(made.SerializeToString() + more)
 
 
+@pytest.mark.thorough
 def test_no_sound_file_is_taken_for_another_format() -> None:
     """Of 20,000 streams of sound messages none begins like a format that is not read."""
     draw = random.Random(5)

@@ -285,7 +285,7 @@ def written(folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("options", [{}, {"deduplicate": False}, {"shard_bits": 3}], ids=str)
 def test_no_table_of_counts_is_sent_between_steps(
     options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -99,6 +99,7 @@ def in_time() -> dict[tuple[str, int], tuple[int, list[int], dict[str, object]]]
 # --- whatever the order
 
 
+@pytest.mark.thorough
 @settings(max_examples=60)
 @given(
     seed=st.integers(0, 2**32),
@@ -933,6 +934,7 @@ def test_intervals_and_thresholds_leave_the_graph_as_it_is() -> None:
     assert labels(other) == labels(built(stream_config()))
 
 
+@pytest.mark.thorough
 def test_other_shards_or_parts_do_not_find_the_state_of_these() -> None:
     """Ids would meet in other shards, or reports be read as counts: such a job is no update."""
 
