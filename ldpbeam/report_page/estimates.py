@@ -202,7 +202,8 @@ def read(
         key: (collection, digest, attribute).
         epoch: number of the epoch.
         values: codes of a few values; None for all.
-        truth: gives true frequencies for an epoch and codes of values, NaN where nobody knows.
+        truth: gives true frequencies for an epoch and codes of values, NaN where nobody knows; of a
+            distribution the shares up to these values.
         distribution: whether the epoch has shares up to values, and no estimates of single ones.
     """
     wanted = (
