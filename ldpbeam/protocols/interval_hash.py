@@ -151,7 +151,7 @@ class IntervalBLH(IntervalHash):
     NAME = "blh"
     PARAMETERS = ("epsilon",)
     OPTIONAL = ("hash_family",)
-    SOURCE = "made for this library: docs/maths.md section 3"
+    SOURCE = "made for this library: ldpbeam docs maths, section 3"
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> IntervalBLH:
@@ -166,7 +166,7 @@ class IntervalOLH(IntervalHash):
     NAME = "olh"
     PARAMETERS = ("epsilon",)
     OPTIONAL = ("hash_family", "g")
-    SOURCE = "made for this library: docs/maths.md section 3"
+    SOURCE = "made for this library: ldpbeam docs maths, section 3"
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> IntervalOLH:
@@ -181,7 +181,7 @@ class IntervalLOLOHA(IntervalHash):
     NAME = "loloha"
     PARAMETERS = ("epsilon_longitudinal", "epsilon_first")
     OPTIONAL = ("g", "calibration", "hash_family")
-    SOURCE = "made for this library: docs/maths.md section 3"
+    SOURCE = "made for this library: ldpbeam docs maths, section 3"
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> IntervalLOLOHA:

@@ -490,6 +490,11 @@ EFFECTS: dict[str, dict[str, Effect]] = {
         "--cap-of": Effect("--cap-of inputs", out("needs", "inputs_cap"), 3.0, f"{PLAN} --cap 3"),
         "--lifetime-epsilon": Effect("--lifetime-epsilon 3", out("needs", "lifetime"), 3.0),
         "--target-error": Effect("--target-error 1", out("needs", "target"), 0.01),
+        "--ordered": Effect("--ordered", out("asked"), "cumulative share"),
+        "--target-quantile-error": Effect(
+            "--target-quantile-error 6", out("asked"), "quantile", f"{PLAN} --ordered"
+        ),
+        "--target-mean-error": Effect("--target-mean-error 6", out("asked"), "mean", f"{PLAN} --ordered"),
         "--bits": Effect("--bits 1", out("meets"), False),
         "--rows": Effect("--rows 3", lines(r"^ *\d+  \w"), 3, PLAN.removesuffix(" --json")),
         "--columns": Effect("--columns", lines("of a report$"), 1, PLAN.removesuffix(" --json")),
