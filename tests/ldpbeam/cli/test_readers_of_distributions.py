@@ -31,6 +31,7 @@ from ldpbeam.collection.values import Index
 from ldpbeam.engine.run import _require_own
 from ldpbeam.epoch_result import result_of_epoch
 from ldpbeam.histogram import TOO_MANY_ERRORS
+from ldpbeam.over_time.results import ResultsFolder
 from ldpbeam.pipelines.deploy.bigquery import FOLDER
 from ldpbeam.protocols.interval_hash import IntervalEstimator
 from ldpbeam.simulators.deliver.files import batch_message
@@ -197,6 +198,11 @@ def test_a_mean_without_its_summaries_is_refused(run: Path, tmp_path: Path) -> N
     assert "epoch 1" in refused("export", tmp_path / "out", "--mean")
     shutil.rmtree(tmp_path / "out" / "summaries")
     assert "summaries" in refused("export", tmp_path / "out", "--mean")
+
+
+def test_epochs_with_a_distribution_count_as_usable(run: Path) -> None:
+    """By the numbers of nulls alone: of many epochs only the last two are read to compare them."""
+    assert [part.usable for part in ResultsFolder.of(run / "out").parts] == [True] * EPOCHS
 
 
 def test_from_python(run: Path, tables: pa.Table) -> None:
