@@ -34,6 +34,7 @@ from ldpbeam.histogram import TOO_MANY_ERRORS
 from ldpbeam.over_time.results import ResultsFolder
 from ldpbeam.pipelines.deploy.bigquery import FOLDER
 from ldpbeam.protocols.interval_hash import IntervalEstimator
+from ldpbeam.report_page.estimates import Truth
 from ldpbeam.simulators.deliver.files import batch_message
 from ldpbeam.summaries import SHARES, summary_table
 from ldpbeam.tables import CUMULATIVE, epoch_table, fixed_columns
@@ -268,6 +269,15 @@ def test_the_page_draws_the_curve_first(run: Path, tables: pa.Table) -> None:
     labels = {row["label"]: row["cumulative"] for row in of_epoch(tables, 2)}
     median = next(label for label, share in labels.items() if share >= 0.5)
     assert f"Half of them are at {median} or below" in text
+
+
+def test_the_truth_of_a_share_is_that_up_to_the_value(tmp_path: Path) -> None:
+    """Values that nobody held have no row."""
+    rows = {"epoch": [2, 2, 2], "value": [4, 1, 3], "frequency": [0.5, 0.2, 0.3]}
+    pq.write_table(pa.table(rows), tmp_path / "truth.parquet")
+    truth = Truth(tmp_path / "truth.parquet")
+    assert truth.below(2, np.arange(6)) == pytest.approx([0, 0.2, 0.2, 0.5, 1, 1])
+    assert np.isnan(truth.below(0, np.arange(6))).all()
 
 
 def test_inspect_check_and_explain(run: Path) -> None:
