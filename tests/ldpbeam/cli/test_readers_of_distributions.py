@@ -31,8 +31,10 @@ from ldpbeam.collection.values import Index
 from ldpbeam.engine.run import _require_own
 from ldpbeam.epoch_result import result_of_epoch
 from ldpbeam.histogram import TOO_MANY_ERRORS
+from ldpbeam.over_time.results import ResultsFolder
 from ldpbeam.pipelines.deploy.bigquery import FOLDER
 from ldpbeam.protocols.interval_hash import IntervalEstimator
+from ldpbeam.report_page.estimates import Truth
 from ldpbeam.simulators.deliver.files import batch_message
 from ldpbeam.summaries import SHARES, summary_table
 from ldpbeam.tables import CUMULATIVE, epoch_table, fixed_columns
@@ -199,6 +201,11 @@ def test_a_mean_without_its_summaries_is_refused(run: Path, tmp_path: Path) -> N
     assert "summaries" in refused("export", tmp_path / "out", "--mean")
 
 
+def test_epochs_with_a_distribution_count_as_usable(run: Path) -> None:
+    """By the numbers of nulls alone: of many epochs only the last two are read to compare them."""
+    assert [part.usable for part in ResultsFolder.of(run / "out").parts] == [True] * EPOCHS
+
+
 def test_from_python(run: Path, tables: pa.Table) -> None:
     collection = ldpbeam.load_collection(run / "c.yaml")
     shares = ldpbeam.cumulative_shares(collection, tables)
@@ -262,6 +269,15 @@ def test_the_page_draws_the_curve_first(run: Path, tables: pa.Table) -> None:
     labels = {row["label"]: row["cumulative"] for row in of_epoch(tables, 2)}
     median = next(label for label, share in labels.items() if share >= 0.5)
     assert f"Half of them are at {median} or below" in text
+
+
+def test_the_truth_of_a_share_is_that_up_to_the_value(tmp_path: Path) -> None:
+    """Values that nobody held have no row."""
+    rows = {"epoch": [2, 2, 2], "value": [4, 1, 3], "frequency": [0.5, 0.2, 0.3]}
+    pq.write_table(pa.table(rows), tmp_path / "truth.parquet")
+    truth = Truth(tmp_path / "truth.parquet")
+    assert truth.below(2, np.arange(6)) == pytest.approx([0, 0.2, 0.2, 0.5, 1, 1])
+    assert np.isnan(truth.below(0, np.arange(6))).all()
 
 
 def test_inspect_check_and_explain(run: Path) -> None:
