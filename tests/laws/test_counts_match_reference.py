@@ -476,3 +476,15 @@ def test_the_optimal_number_of_runs_tells_most(size: int, epsilon: float, best: 
     found = optimal_runs(size, epsilon)
     assert information(found) == pytest.approx(max(information(g) for g in range(2, 33)))
     assert found == best
+
+
+def test_functions_are_drawn_uniformly_and_audits_look_at_all_of_them() -> None:
+    """The limit of words is a multiple of the functions; events are disjoint, with their own shares."""
+    family = IntervalFamily(3, 20)
+    assert family.word_limit == 1 << 64
+    assert family.word_limit % family.functions == 0
+    assert [family.seed([word]) for word in range(128)] == 2 * list(family.seeds())
+    found = [(there, share) for _, there, share in family.seed_events()]
+    for there, share in found:
+        assert Fraction(sum(map(there, family.seeds())), family.functions) == share
+    assert [sum(there(seed) for there, _ in found) for seed in family.seeds()] == [1] * family.functions

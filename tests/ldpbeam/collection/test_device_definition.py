@@ -27,7 +27,7 @@ SAFE = 1 << 53
 
 
 def collection(setting: Setting) -> Collection:
-    domain = Domain(setting.domain_size)
+    domain = Domain(setting.domain_size, ordered=True)
     return Collection("x", 3, domain, setting.name, setting.parameters, Epochs(3600, 7, 100))
 
 
