@@ -197,6 +197,13 @@ def test_a_mean_without_its_summaries_is_refused(run: Path, tmp_path: Path) -> N
     shutil.copytree(run / "out", tmp_path / "out")
     sorted((tmp_path / "out" / "summaries").iterdir())[1].unlink()
     assert "epoch 1" in refused("export", tmp_path / "out", "--mean")
+    older = tmp_path / "out" / "summaries" / sorted(p.name for p in (run / "out" / "summaries").iterdir())[0]
+    table = pq.read_table(older)
+    at = table.schema.get_field_index("revision")
+    pq.write_table(
+        table.set_column(at, table.schema.field(at), pa.array([7] * len(table), pa.int32())), older
+    )
+    assert "epoch 0" in refused("export", tmp_path / "out", "--mean")  # of another revision
     shutil.rmtree(tmp_path / "out" / "summaries")
     assert "summaries" in refused("export", tmp_path / "out", "--mean")
 
@@ -266,6 +273,7 @@ def test_the_page_draws_the_curve_first(run: Path, tables: pa.Table) -> None:
         "nan",
     ):
         assert untrue not in text
+    assert 'class="explorer"' not in page  # it lists estimates of single values
     labels = {row["label"]: row["cumulative"] for row in of_epoch(tables, 2)}
     median = next(label for label, share in labels.items() if share >= 0.5)
     assert f"Half of them are at {median} or below" in text
@@ -412,6 +420,14 @@ def test_too_few_reports_are_null_and_say_so(run: Path) -> None:
     assert {row["estimate"] for row in summaries} == {None}
     (median,) = ldpbeam.quantiles(collection, pa.Table.from_pylist(rows), [0.5]).to_pylist()
     assert median["value"] is median["value_low"] is None
+
+
+def test_a_distribution_has_no_other_consistency_method() -> None:
+    assert ldpbeam.parse_collection(YAML).consistency == "ordered"
+    assert ldpbeam.parse_collection(YAML + "consistency: ordered\n").consistency == "ordered"
+    with pytest.raises(ldpbeam.CollectionError, match="whole distribution") as error:
+        ldpbeam.parse_collection(YAML + "consistency: norm_sub\n")
+    assert error.value.code == "E-COLLECTION-CONSISTENCY" and ":9: " in str(error.value)
 
 
 def test_what_the_collection_says_reaches_the_estimator() -> None:
