@@ -68,7 +68,15 @@ def errors_of_sum(
     asked: Ordered,
     participation: tuple[int, int] | None = None,
 ) -> SumErrors:
-    """Of the sum that is asked for: the share below the middle of the domain, or the mean in places."""
+    """Of the sum that is asked for: the share below the middle of the domain, or the mean in places.
+
+    Args:
+        protocol: that would be used.
+        share: of the population, drawn at random, that reports in an epoch.
+        asked: which sum.
+        participation: reports of a device, and the epochs that they are drawn from; None where it reports in
+            every epoch.
+    """
     return _errors_of_sum(protocol, share, asked is Ordered.MEAN, participation)
 
 

@@ -433,7 +433,13 @@ class HashRounds(NamedTuple):
 
 
 def one_round(domain_size: int, parameters: Parameters, g: int | None = None) -> HashRounds:
-    """GRR(ε) over g symbols: as many as the protocol says, or the collection, or the best number."""
+    """GRR(ε) over g symbols: as many as the protocol says, or the collection, or the best number.
+
+    Args:
+        domain_size: k.
+        parameters: of the collection.
+        g: the number of symbols that the protocol has; None where it leaves that open.
+    """
     epsilon = parameters.level("epsilon")
     g = g or parameters.g or optimal_g(domain_size, epsilon, parameters.hash_family)
     family = _hash_family(parameters.hash_family, g, domain_size)

@@ -31,7 +31,7 @@ from tests.reference.settings import Setting, settings
 GROUPS, DEVICES, DOMAIN = 4000, 100, 6
 LIMIT = 6.2
 FREQUENCIES = (0.0, 0.2, 0.5)
-SETTINGS = [s for s in settings((DOMAIN,)) if issubclass(s.kind, FrequencyProtocol)]
+SETTINGS = [s for s in settings((DOMAIN,)) if isinstance(s.build(), FrequencyProtocol)]
 
 
 @lru_cache(maxsize=4)
