@@ -19,6 +19,7 @@ from ldpbeam.collection.epochs import Epochs
 from ldpbeam.engine.sources.subscriber import Subscriber
 from ldpbeam.reports import ReportColumns
 from ldpbeam.simulators.deliver.files import batch_message
+from ldpbeam.tables import CUMULATIVE
 from ldpbeam.transforms import FrequenciesPerEpoch, RejectedRow, as_dict
 from tests.pipelines.running import collection, fleet
 from tests.pubsub.conftest import Channel, pull_all
@@ -44,7 +45,7 @@ def plain(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def rows_of(agreed: Collection, sent: list[ReportColumns]) -> list[dict[str, Any]]:
-    return [plain(row) for row in ldpbeam.estimate(agreed, sent).to_pylist()]
+    return [plain(row | dict.fromkeys(CUMULATIVE)) for row in ldpbeam.estimate(agreed, sent).to_pylist()]
 
 
 def test_rows_and_dead_letters_reach_their_topics(

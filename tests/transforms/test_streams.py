@@ -20,6 +20,7 @@ import ldpbeam
 from ldpbeam.errors import UsageError
 from ldpbeam.reports import ReportColumns
 from ldpbeam.simulators.deliver.files import batch_message
+from ldpbeam.tables import CUMULATIVE
 from ldpbeam.transforms import (
     AdmitReports,
     CountSupport,
