@@ -155,7 +155,7 @@ def test_the_yaml_of_the_page_runs_by_its_command(tmp_path: Path) -> None:
     for row in wanted:
         row["start"] = row.pop("epoch_start").strftime("%Y-%m-%dT%H:%M:%SZ")
         del row["epoch_end"]
-        row |= dict.fromkeys(CUMULATIVE)
+        row.update(dict.fromkeys(CUMULATIVE))
     assert found == wanted
     for row, one in zip(sorted(lines("counted"), key=lambda row: int(row["value"])), wanted, strict=True):
         assert row == pytest.approx(one, abs=1e-9)  # what is written has ten digits
