@@ -1,6 +1,7 @@
 """Cells are kept one by one, runs go on where they ended, and a second run is the same."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from reproduction.paper import Comparison, Row, Settings, mean
 from reproduction.results import write, write_page
 from reproduction.runner import Outcome, read_cell, run
 from reproduction.study import series
+from tests.conftest import REPOSITORY
 from tests.waiting import poll, slowness
 
 NAME = "loloha:table2:syn"
@@ -119,7 +121,8 @@ def workers_of(pid: int) -> list[int]:
 def test_no_process_outlives_a_run_that_is_killed(tmp_path: Path, name: signal.Signals) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
-    with subprocess.Popen([sys.executable, str(program), str(tmp_path / "out")]) as process:
+    found = os.environ | {"PYTHONPATH": str(REPOSITORY)}  # the wheel has no reproduction
+    with subprocess.Popen([sys.executable, str(program), str(tmp_path / "out")], env=found) as process:
         poll(lambda: len(list((tmp_path / "out").glob("cells/*/*"))) >= 2)
         workers = workers_of(process.pid)
         assert len(workers) == 2
