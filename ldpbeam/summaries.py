@@ -14,7 +14,7 @@ from ldpbeam.collection.domain import Domain
 from ldpbeam.estimates import CONFIDENCE
 from ldpbeam.estimation.distribution import Distribution
 from ldpbeam.histogram import AttributeHistogram, EpochHistogram
-from ldpbeam.protocols.estimator import Result
+from ldpbeam.tables import epoch_fields
 
 SHARES = (0.25, 0.5, 0.75, 0.9)
 """Of the devices, at or below the quantiles."""
@@ -34,25 +34,13 @@ DESCRIPTIONS = {
 """What the columns mean that the table of estimates lacks, or has for something else."""
 
 
-def has_summaries(collection: Collection) -> bool:
-    """Whether epochs of the collection have a mean and quantiles of their own."""
-    return collection.protocol.estimator.result is Result.DISTRIBUTION
-
-
 def summaries_schema() -> Any:
     """The Arrow schema of summaries, the same for all collections."""
     import pyarrow as pa
 
     return pa.schema(
         [
-            pa.field("collection", pa.string(), nullable=False),
-            pa.field("version", pa.int64(), nullable=False),
-            pa.field("digest", pa.string(), nullable=False),
-            pa.field("epoch", pa.int64(), nullable=False),
-            pa.field("epoch_start", pa.timestamp("us", "UTC"), nullable=False),
-            pa.field("epoch_end", pa.timestamp("us", "UTC"), nullable=False),
-            pa.field("revision", pa.int32(), nullable=False),
-            pa.field("attribute", pa.string(), nullable=False),
+            *epoch_fields(),
             pa.field("n", pa.int64(), nullable=False),
             pa.field("statistic", pa.string(), nullable=False),
             pa.field("share", pa.float64()),
@@ -73,7 +61,7 @@ def summary_table(collection: Collection, histogram: EpochHistogram) -> Any:
     """Of one epoch: for each attribute a row with its mean and one with each quantile.
 
     Args:
-        collection: one that :func:`has_summaries`.
+        collection: one whose result is a distribution.
         histogram: of it; without attributes there are no rows.
     """
     import pyarrow as pa

@@ -17,17 +17,30 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.estimates import CONFIDENCE
 from ldpbeam.histogram import EpochHistogram
 from ldpbeam.over_time.covariance import errors_of, std_error_floor
-from ldpbeam.protocols.estimator import Result
 
 CUMULATIVE = ("cumulative", "cumulative_ci_low", "cumulative_ci_high")
 """Columns that only results of the kind ``distribution`` have."""
 
 
+def epoch_fields() -> list[Any]:
+    """The Arrow fields that every row of a result begins with: collection, epoch, revision, attribute."""
+    import pyarrow as pa
+
+    return [
+        pa.field("collection", pa.string(), nullable=False),
+        pa.field("version", pa.int64(), nullable=False),
+        pa.field("digest", pa.string(), nullable=False),
+        pa.field("epoch", pa.int64(), nullable=False),
+        pa.field("epoch_start", pa.timestamp("us", "UTC"), nullable=False),
+        pa.field("epoch_end", pa.timestamp("us", "UTC"), nullable=False),
+        pa.field("revision", pa.int32(), nullable=False),
+        pa.field("attribute", pa.string(), nullable=False),
+    ]
+
+
 def estimates_schema(collection: Collection) -> Any:
     """The Arrow schema of estimates, with the collection and its privacy figures as metadata."""
     import pyarrow as pa
-
-    distribution = collection.protocol.estimator.result is Result.DISTRIBUTION
 
     record = collection.as_record()
     guarantee = collection.protocol.guarantee
@@ -38,14 +51,7 @@ def estimates_schema(collection: Collection) -> Any:
     }
     return pa.schema(
         [
-            pa.field("collection", pa.string(), nullable=False),
-            pa.field("version", pa.int64(), nullable=False),
-            pa.field("digest", pa.string(), nullable=False),
-            pa.field("epoch", pa.int64(), nullable=False),
-            pa.field("epoch_start", pa.timestamp("us", "UTC"), nullable=False),
-            pa.field("epoch_end", pa.timestamp("us", "UTC"), nullable=False),
-            pa.field("revision", pa.int32(), nullable=False),
-            pa.field("attribute", pa.string(), nullable=False),
+            *epoch_fields(),
             pa.field("value", pa.int64(), nullable=False),
             pa.field("label", pa.string(), nullable=False),
             pa.field("n", pa.int64(), nullable=False),
@@ -61,7 +67,7 @@ def estimates_schema(collection: Collection) -> Any:
             pa.field("method", pa.string(), nullable=False),
             pa.field("pane", pa.string(), nullable=False),
             pa.field("status", pa.string(), nullable=False),
-            *(pa.field(name, pa.float64()) for name in CUMULATIVE if distribution),
+            *(pa.field(name, pa.float64()) for name in CUMULATIVE if collection.is_distribution),
         ],
         metadata,
     )

@@ -12,7 +12,7 @@ from ldpbeam.accounting import CountedEpoch
 from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import UsageError
 from ldpbeam.histogram import EpochHistogram
-from ldpbeam.summaries import has_summaries, summary_table
+from ldpbeam.summaries import summary_table
 
 from .arguments import Collections, OfCollections, fraction
 from .count import Counted
@@ -92,7 +92,9 @@ class EstimateFrequencies(OfCollections):
             frequencies = frequencies | "Rows" >> beam.FlatMap(frequency_rows).with_output_types(FrequencyRow)
         names = {digest: one.name for digest, one in self.by_digest.items()}
         accounts = beam.FlatMap(partial(_account_rows, names)).with_output_types(AccountRow)
-        of_epoch = partial(_summary_rows, {d: one for d, one in self.by_digest.items() if has_summaries(one)})
+        of_epoch = partial(
+            _summary_rows, {d: one for d, one in self.by_digest.items() if one.is_distribution}
+        )
         summaries = beam.FlatMap(of_epoch).with_output_types(SummaryRow)
         return Estimated(frequencies, epochs | "Accounts" >> accounts, histograms | "Summaries" >> summaries)
 

@@ -116,7 +116,6 @@ def compare(a: Path, b: Path | None, collection_files: tuple[Path, ...], **asked
     Of a collection with hash_family interval the quartiles of two epochs are compared.
     """
     from ldpbeam.cli.shared.histories import documents, read_histories, require_suffix, write_tables
-    from ldpbeam.sums.distribution import is_distribution
 
     which = _CompareOptions(**asked)
     output = which.output
@@ -129,7 +128,7 @@ def compare(a: Path, b: Path | None, collection_files: tuple[Path, ...], **asked
     # Only what is compared is read: of a large domain an epoch takes much memory.
     folder, histories = read_histories(a, collection_files, _chosen(which, alone=b is None))
     first = _one(histories, which.name, which.attribute, a)
-    if is_distribution(first.collection):
+    if first.collection.is_distribution:
         _of_distributions(folder, first, collection_files, which, (a, b))
         return
     attribute = first.history.key.attribute

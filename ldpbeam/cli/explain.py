@@ -153,7 +153,7 @@ def followed(collection: Collection, which: int, rows: Sequence[Mapping[str, Any
     from ldpbeam.protocols.estimator import Result
 
     stored = rows[chosen]
-    if collection.protocol.estimator.result is Result.DISTRIBUTION:
+    if collection.is_distribution:
         raise _unknown(
             f"{collection.name} has distributions: they follow from counts of runs, not from those of a row",
             "ldpbeam explain COLLECTION says how they are made; ldpbeam replay counts again.",

@@ -152,7 +152,7 @@ def _answers(
 
     from ldpbeam.cli.shared.histories import read_histories
     from ldpbeam.sums import Mean, answers
-    from ldpbeam.sums.distribution import answers_of_distribution, is_distribution, read_summaries
+    from ldpbeam.sums.distribution import answers_of_distribution, read_summaries
 
     results_read, histories = read_histories(results, collection_files)
     asked = with_question(chosen(histories, which.name, which.attribute, results), question, results)
@@ -161,7 +161,7 @@ def _answers(
         _require_single_values([read for read, _ in asked])
     summaries = None
     for read, each in asked:
-        if is_distribution(read.collection):
+        if read.collection.is_distribution:
             if summaries is None and isinstance(each, Mean):
                 summaries = read_summaries(results)
             parts = [part for part in results_read.parts if part.key == read.history.key]
@@ -173,10 +173,10 @@ def _answers(
 
 def _require_single_values(histories: list[ReadHistory]) -> None:
     """Raise UsageError where one of the collections has no estimates of single values."""
-    from ldpbeam.sums.distribution import is_distribution, no_single_values
+    from ldpbeam.sums.distribution import no_single_values
 
     for read in histories:
-        if is_distribution(read.collection):
+        if read.collection.is_distribution:
             raise no_single_values(read.collection)
 
 

@@ -135,7 +135,7 @@ class Collection:
         object.__setattr__(self, "protocol", self._built())
         if not self.consistency:
             object.__setattr__(self, "consistency", self._default_consistency())
-        elif self.protocol.estimator.result is Result.DISTRIBUTION:
+        elif self.is_distribution:
             self._require_ordered()
         elif self.consistency == "ordered":
             self._require_order()
@@ -173,7 +173,7 @@ class Collection:
 
     def _default_consistency(self) -> str:
         """The method with the least error, by what docs/consistency.md found (docs/decisions/0023, 0049)."""
-        if self.protocol.estimator.result is Result.DISTRIBUTION:
+        if self.is_distribution:
             return "ordered"
         domains = [domain for _, domain in self.histograms]
         least = min(domain.size for domain in domains)
@@ -236,6 +236,11 @@ class Collection:
         if self.domain is not None:
             return (("", self.domain),)
         return tuple((attribute.name, attribute.domain) for attribute in self.attributes)
+
+    @property
+    def is_distribution(self) -> bool:
+        """Whether an epoch gives a distribution over ordered values, and no estimates of single ones."""
+        return self.protocol.estimator.result is Result.DISTRIBUTION
 
     @property
     def share(self) -> Fraction:

@@ -211,7 +211,7 @@ def _histogram(collection: Collection) -> Iterator[str]:
         return
     least = collection.min_reports
     few = "no report" if least == 1 else f"fewer than {least:,} reports"
-    if collection.protocol.estimator.result is Result.DISTRIBUTION:
+    if collection.is_distribution:
         yield "the distribution gives shares of single values: none is negative, and they add up to 1"
         yield f"an epoch with {few} has no distribution"
         return

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from ldpbeam.report_page import charts
+from ldpbeam.report_page.curve import MEDIAN, QUANTILES, drawn_places, quantile_table
 from ldpbeam.report_page.data import CollectionData
 from ldpbeam.report_page.estimates import Floats, Snapshot
 from ldpbeam.report_page.parts import Detail, Figure, Key, Table, shortened
 from ldpbeam.report_page.text import count, plural, share
 
-QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 _BARS = 60
 
 
@@ -49,12 +49,11 @@ class _Drawing:
     def curve(self) -> Figure:
         """The share of the devices at each value or below it."""
         snapshot, k = self.snapshot, len(self.snapshot.values)
-        step = math.ceil(k / self.detail.bins)
-        places = sorted({*range(step - 1, k, step), k - 1})
+        places = drawn_places(k, self.detail.bins)
         rows = [{**self._row(at), "place": int(snapshot.values[at])} for at in places]
         marks = [(part, *snapshot.quantile(part)) for part in QUANTILES]
         labels = snapshot.labels
-        _, middle, low, high = marks[2]
+        _, middle, low, high = marks[MEDIAN]
         sentence = (
             f"The share of the devices at each value or below it, from {plural(snapshot.n, 'report')}. Half "
             f"of them are at {labels[middle]} or below (95 %: {labels[low]} to {labels[high]}). The band "
@@ -67,12 +66,7 @@ class _Drawing:
             f"{self._when}: cumulative shares",
             sentence,
             keys=[*keys, *([Key("line", charts.TRUTH, "truth")] if self._simulated else [])],
-            table=Table(
-                title=f"Table: quantiles of epoch {snapshot.epoch}",
-                head=["share of the devices", "at this value or below", "95 % low", "95 % high"],
-                rows=[[share(part, 0.01), *(labels[at] for at in of)] for part, *of in marks],
-                names=4,
-            ),
+            table=quantile_table(snapshot.epoch, labels, marks),
         )
 
     def _row(self, at: int) -> charts.Row:

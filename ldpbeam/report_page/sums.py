@@ -19,6 +19,7 @@ from ldpbeam.estimation.quantiles import isotonic, quantile
 from ldpbeam.over_time.significance import normal_limit
 from ldpbeam.records.run_record import RunRecord
 from ldpbeam.report_page import charts
+from ldpbeam.report_page.curve import MEDIAN, QUANTILES, drawn_places, quantile_table
 from ldpbeam.report_page.data import CollectionData
 from ldpbeam.report_page.estimates import Floats, Snapshot
 from ldpbeam.report_page.parts import Detail, Figure, Key, Table, shortened
@@ -31,7 +32,6 @@ from ldpbeam.text import clean
 MOST = 512
 """Values of a curve: beyond, it would take the page seconds."""
 
-QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 
 _GROUP_HEAD = ("group", "values", "share", "±", "95 % low", "95 % high")
 
@@ -208,9 +208,7 @@ class _Drawing:
         estimate, error = self._estimated(sums)
         truth, k = np.cumsum(self.snapshot.truth), self.domain.size
         together, z = normal_limit(1 - (1 - CONFIDENCE) / k), normal_limit(CONFIDENCE)
-        # Of many values every few: each point is a share, so that none has to be averaged.
-        step = math.ceil(k / self.detail.bins)
-        places = sorted({*range(step - 1, k, step), k - 1})
+        places = drawn_places(k, self.detail.bins)
         rows = []
         for at in places:
             scale = float(error[at])
@@ -221,7 +219,7 @@ class _Drawing:
         rising = isotonic(estimate)
         marks = [(part, *quantile(rising, estimate, error, part, z)) for part in QUANTILES]
         labels = self.snapshot.labels
-        _, middle, low, high = marks[2]
+        _, middle, low, high = marks[MEDIAN]
         sentence = (
             f"The share of the devices at each value or below it. Half of them are at {labels[middle]} or "
             f"below (95 %: {labels[low]} to {labels[high]}). The band holds all of the curve in at least 95 "
@@ -234,12 +232,7 @@ class _Drawing:
             f"{self._when}: cumulative shares",
             sentence,
             keys=self._with_truth(keys, "line"),
-            table=Table(
-                title=f"Table: quantiles of epoch {self.snapshot.epoch}",
-                head=["share of the devices", "at this value or below", "95 % low", "95 % high"],
-                rows=[[share(part, 0.01), *(labels[at] for at in places)] for part, *places in marks],
-                names=4,
-            ),
+            table=quantile_table(self.snapshot.epoch, labels, marks),
         )
 
     def _with_truth(self, keys: list[Key], shape: str) -> list[Key]:

@@ -18,17 +18,11 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Domain
 from ldpbeam.errors import UsageError
 from ldpbeam.over_time.results import HistoryKey, published_rows
-from ldpbeam.protocols.estimator import Result
 from ldpbeam.sums.question import Cumulative, Mean, Quantiles, Question
 from ldpbeam.tables import CUMULATIVE, numbers
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-
-def is_distribution(collection: Collection) -> bool:
-    """Whether the collection's result is a distribution over its values."""
-    return collection.protocol.estimator.result is Result.DISTRIBUTION
 
 
 def curve_quantile(shares: Floats, low: Floats, high: Floats, part: float) -> tuple[int, int, int]:
@@ -93,7 +87,7 @@ def answers_of_distribution(
     """A question answered for each epoch, in the columns of :func:`ldpbeam.sums.answers`.
 
     Args:
-        collection: one with :func:`is_distribution`.
+        collection: one whose result is a distribution.
         epochs: the rows of an attribute, epoch by epoch.
         question: what is asked.
         summaries: of the same results, for their means; None where there is no folder with them.

@@ -13,7 +13,7 @@ from ldpbeam.over_time.covariance import DrawnAnew
 from ldpbeam.over_time.results import History, histories
 from ldpbeam.over_time.rollup import PLACES, Place
 from ldpbeam.over_time.rollup import every as every_epochs
-from ldpbeam.sums.distribution import answers_of_distribution, is_distribution, no_single_values
+from ldpbeam.sums.distribution import answers_of_distribution, no_single_values
 from ldpbeam.sums.distribution import read_summaries as read_tables_of_summaries
 from ldpbeam.sums.question import Cumulative, Groups, Mean, Quantiles, Question
 from ldpbeam.sums.tables import answers, changes
@@ -208,7 +208,7 @@ def _answered(
 ) -> pa.Table:
     if drawn_anew is not None and every is None:
         raise ValueError("drawn_anew has no effect on single epochs: give every as well, or leave it out")
-    if is_distribution(collection):
+    if collection.is_distribution:
         return _of_distribution(collection, results, question, every, attribute)
     history = _history(collection, results, attribute)
     return answers(collection, history, question, _place(every), drawn_anew)

@@ -12,7 +12,7 @@ from ldpbeam.errors import UsageError
 from ldpbeam.over_time.results import History
 from ldpbeam.over_time.series import Series
 from ldpbeam.protocols.estimator import Result
-from ldpbeam.sums.distribution import is_distribution, no_single_values
+from ldpbeam.sums.distribution import no_single_values
 from ldpbeam.sums.quantity import Sums
 from ldpbeam.sums.question import Question
 from ldpbeam.sums.sum_errors import SumErrors, sum_errors
@@ -20,7 +20,7 @@ from ldpbeam.sums.sum_errors import SumErrors, sum_errors
 
 def require_frequencies(collection: Collection) -> None:
     """Raise UsageError for a collection of means, or of distributions."""
-    if is_distribution(collection):
+    if collection.is_distribution:
         raise no_single_values(collection)
     if collection.protocol.estimator.result is not Result.FREQUENCIES:
         raise UsageError(

@@ -15,7 +15,7 @@ import apache_beam as beam
 from ldpbeam.accounting import Entry
 from ldpbeam.collection.collection import Collection
 from ldpbeam.histogram import EpochHistogram
-from ldpbeam.summaries import has_summaries, summary_table
+from ldpbeam.summaries import summary_table
 from ldpbeam.table_file import as_parquet
 from ldpbeam.tables import epoch_table, fixed_columns
 
@@ -77,7 +77,7 @@ class EpochFiles:
         self._job = job
         self._fixed = fixed_columns(collection)
         self._names = [name for name, _ in collection.histograms]
-        self._summaries = has_summaries(collection)
+        self._summaries = collection.is_distribution
 
     def write(self, histogram: EpochHistogram) -> list[FileRecord | PublishedIndicators | Entry]:
         """Write a table, unless only the accounting has changed, then the accounting.
