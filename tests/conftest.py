@@ -54,8 +54,8 @@ MORE = pytest.StashKey[bool]()
 # option, and Beam adds thousands of options to parsers for one pipeline, a fifth of what a small one costs.
 os.environ.update(COLUMNS="80", LINES="24", LANGUAGE="C")
 
-# Threads of linear algebra wait for each other by looking again and again: where two processes of tests share two
-# cores, matrices of 150 rows cost sixty times as much. Nothing has loaded numpy yet, and child processes inherit it.
+# Threads of linear algebra wait for each other by looking again and again: where two processes of tests share
+# two cores, matrices of 150 rows cost sixty times as much. Nothing has loaded numpy yet; children inherit it.
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 # Libraries and the suite leave a million objects that stay: nothing looks for cycles while they come to be,
