@@ -516,6 +516,12 @@ BASES = {
 }  # fmt: skip
 
 
+PLANNED = (
+    "--values --mean --domain --population --devices --epochs --epsilon-longitudinal --cap --cap-of "
+    "--lifetime-epsilon --target-error --rows --columns --output --row --name --epoch --start --chart "
+    "--ordered --target-quantile-error --target-mean-error"
+)
+"""Options of `plan` whose effects cli/test_plan.py asserts, or planning/test_ordered_plan.py."""
 EVERYWHERE = {
     ("run", "--collection"),
     ("run", "--input"),
@@ -525,6 +531,7 @@ EVERYWHERE = {
     ("simulate", "--collection"),
     ("simulate", "--population"),
     ("simulate", "--output"),
+    *(("plan", option) for option in PLANNED.split()),
 }
 """Options without which the tests of other files would fail."""
 
