@@ -6,6 +6,7 @@ one line; none may take what is null for 0.
 
 from __future__ import annotations
 
+import hashlib
 import html
 import json
 import re
@@ -195,9 +196,12 @@ def test_export_refuses_what_takes_single_values(run: Path, options: tuple[objec
 
 def test_a_mean_without_its_summaries_is_refused(run: Path, tmp_path: Path) -> None:
     shutil.copytree(run / "out", tmp_path / "out")
-    sorted((tmp_path / "out" / "summaries").iterdir())[1].unlink()
-    assert "epoch 1" in refused("export", tmp_path / "out", "--mean")
-    older = tmp_path / "out" / "summaries" / sorted(p.name for p in (run / "out" / "summaries").iterdir())[0]
+    older, lost, _ = sorted((tmp_path / "out" / "summaries").iterdir())
+    whole = lost.read_bytes()
+    lost.unlink()
+    assert f"{lost} is gone" in refused("export", tmp_path / "out", "--mean")
+    assert f"{lost} is gone" in refused_summaries(tmp_path / "out")
+    lost.write_bytes(whole)
     table = pq.read_table(older)
     at = table.schema.get_field_index("revision")
     pq.write_table(
@@ -320,6 +324,36 @@ def test_replay_publishes_summaries_under_the_new_number(run: Path, tmp_path: Pa
     names = {"pane": "", "revision": 0}
     expected = ldpbeam.read_summaries(tmp_path / "at-once").to_pylist()
     assert [row | names for row in after] == [row | names for row in expected]
+    assert named_summaries(tmp_path / "out") == checksums(tmp_path / "out")
+
+
+def test_the_accounting_and_the_record_name_summaries(run: Path, tmp_path: Path) -> None:
+    """Each with its checksum; a replay makes anew what was lost since."""
+    assert named_summaries(run / "out") == checksums(run / "out")
+    assert len(checksums(run / "out")) == EPOCHS
+    shutil.copytree(run / "out", tmp_path / "out")
+    lost, damaged, _ = sorted((tmp_path / "out" / "summaries").iterdir())
+    lost.unlink()
+    damaged.write_bytes(damaged.read_bytes()[:-1])
+    told("replay", tmp_path / "out" / "rejects")
+    assert checksums(tmp_path / "out") == named_summaries(tmp_path / "out") == checksums(run / "out")
+
+
+def checksums(out: Path) -> dict[str, str]:
+    """Of the files in summaries/, by their paths."""
+    return {
+        f"summaries/{path.name}": hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in (out / "summaries").iterdir()
+    }
+
+
+def named_summaries(out: Path) -> dict[str, str]:
+    """Those that run.json names, which are those that the accounting names."""
+    listed = json.loads((out / "run.json").read_text())["files"]
+    named = {one["path"]: one for one in listed if one["path"].startswith("summaries/")}
+    accounting = [json.loads(path.read_text()) for path in sorted((out / "accounting").glob("*.json"))]
+    assert [one["summaries"] for one in accounting] == [named[name] for name in sorted(named)]
+    return {name: one["sha256"] for name, one in named.items()}
 
 
 def test_a_run_without_distributions_leaves_no_folder(run: Path, tmp_path: Path) -> None:
