@@ -134,7 +134,7 @@ def _reach(confidence: float) -> float:
 
 @dataclass(frozen=True)
 class ExpectedErrors:
-    """Standard errors before any report, where all values are equally frequent.
+    """Standard errors before any report, and what a forged one does, where all values are equally frequent.
 
     Attributes:
         cumulative: of a cumulative share, the largest over all places.
@@ -142,12 +142,17 @@ class ExpectedErrors:
         quantile: of the median as a part of the domain's length. Elsewhere, and for other densities, it is
             the error of the share divided by the density.
         mean: of the mean, as a part of the domain's length.
+        median_moved: how far one report moves the share below the middle of the domain at most, of whatever
+            function and run; and the median, as a part of the domain's length.
+        mean_moved: how far it moves the mean at most, as a part of the domain's length.
     """
 
     cumulative: float
     at_median: float
     quantile: float
     mean: float
+    median_moved: float
+    mean_moved: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,11 +254,19 @@ class WalkPosterior:
         inverse_root(information, root)
         covariance[ends:, ends:] = outer(root)
         curve = np.sqrt(np.maximum(self._variance(covariance), 0.0))
-        median = float(curve[runs.domain_size // 2])
-        length = runs.domain_size
+        length, middle = runs.domain_size, runs.domain_size // 2
+        median = float(curve[middle])
         even = (length**2 - 1) / 12
         mean = np.sqrt((self.mean.even_variance - share * even) / n) / length
-        return ExpectedErrors(float(curve.max()), median, median, float(mean))
+        # The posterior moves by its covariance times the score of the report.
+        below, moved = np.zeros(ends + runs.smooth), np.zeros(runs.functions * runs.g)
+        weighted_sum(covariance, runs.below(np.array(middle), self._spikes), below)
+        weighted_sum(np.ascontiguousarray(self._slopes.T), below, moved)
+        moved /= runs.chances(runs.even_shares).ravel()
+        most = self.mean.most_moved / n / length
+        return ExpectedErrors(
+            float(curve.max()), median, median, float(mean), float(np.abs(moved).max()), most
+        )
 
     def _linear(self, table: Ints, shares: Floats) -> tuple[Floats, Floats]:
         """The information on θ, with the prior of spikes, and the score at an even histogram.

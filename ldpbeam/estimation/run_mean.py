@@ -73,6 +73,16 @@ class RunMean:
         """The variance of one report where all values are equally frequent, their drawing included."""
         return self._solution[1]
 
+    @property
+    def most_moved(self) -> float:
+        """How far one report moves the mean at most, times all reports, all values equally frequent.
+
+        Of whatever function and run, against what is expected of a report with that function.
+        """
+        chances = self.runs.chances(self.runs.even_shares)
+        apart = self.numbers - (chances * self.numbers).sum(axis=1, keepdims=True)
+        return float(np.abs(apart).max())
+
     def estimate(self, counts: Ints, cumulative: Floats, share: float) -> tuple[float, float]:
         """The mean and its standard error.
 
