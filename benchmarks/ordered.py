@@ -3,6 +3,7 @@
     python benchmarks/ordered.py [--data ../shared/data] [--full] [--seed S]
     python benchmarks/ordered.py --two-rounds
     python benchmarks/ordered.py --coverage [--fleets 400]
+    python benchmarks/ordered.py --periods [--fleets 400]
     python benchmarks/ordered.py --figure FILE.svg
 
 A cell is a histogram over k values in their order, a level ε and a number of devices. Made histograms are
@@ -23,6 +24,8 @@ functions cut the domain into runs) 1.3 times that of the best of all three.
 --two-rounds compares `loloha` with this family to `l_osue`: ε∞ = 2 and ε1 = 1, k = 64, 10,000 devices.
 --coverage says how often 95 % limits of `interval` hold the fleet's own cumulative shares (the mean over all
 places, and the lowest place) and its own mean, in many fleets of each histogram.
+--periods says the same of the mean curve of a week of days, as `export --every 7` has it, and of the mean of
+its means, where devices keep their values, change some of them, or draw them anew every day.
 --figure draws the cumulative shares of one fleet: true, by `interval` with its limits, and by `bayes`.
 """
 
@@ -34,6 +37,7 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +51,12 @@ from ldpbeam.consistency.base import FloatArray, Noise
 from ldpbeam.estimates import CONFIDENCE
 from ldpbeam.estimation.distribution import Distribution
 from ldpbeam.hashing.interval import IntervalFamily
+from ldpbeam.over_time.significance import normal_limit
 from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
 from ldpbeam.protocols.interval_hash import IntervalEstimator
+from ldpbeam.simulators.protocol_fleet import ProtocolFleet
+from ldpbeam.simulators.random_words import RandomWords
+from ldpbeam.sums.distribution import error_of_means
 
 SIZES = (64, 256, 1024)
 FULL_SIZES = (32, 64, 128, 256, 512, 1024)
@@ -337,6 +345,59 @@ def coverage(data: Path, seed: int, fleets: int) -> list[str]:
     return [*lines, "", f"Lowest mean over places: {min(lowest):.3f}"]
 
 
+# --- periods
+
+
+def periods(seed: int, fleets: int) -> list[str]:
+    """How often limits of a week hold the mean of the fleet's seven curves, and of its seven means."""
+    k, devices, epochs = 64, 2_000, 7
+    lines = [
+        "| protocol | histogram | drawn anew | shares: mean | lowest place | mean | its error, of a day's |"
+    ]
+    lines.append("| --- " * 7 + "|")
+    settings: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("olh", {"epsilon": 1.0}),
+        ("loloha", {"epsilon_longitudinal": 2.0, "epsilon_first": 1.0}),
+        ("loloha", {"epsilon_longitudinal": 2.0, "epsilon_first": 1.8}),
+    )
+    for name, levels in settings:
+        kind = protocol(name, k, Parameters(hash_family=IntervalFamily.NAME, **levels))
+        of = estimator_of(name, k, **levels)
+        label = f"{name}, {'/'.join(f'{level:g}' for level in levels.values())}"
+        for shape in ("spike", "stairs"):
+            truth = shapes(k, np.random.default_rng([seed, k]))[shape]
+            for anew in (0.0, 0.2, 1.0):
+                holds, held_mean, narrower = np.zeros(k), 0, 0.0
+                for number in range(fleets):
+                    draw = np.random.default_rng([seed, number, round(10 * anew), *label.encode()])
+                    fleet = ProtocolFleet(kind, devices, RandomWords(int(draw.integers(1 << 60))))
+                    values = draw.choice(k, devices, p=truth)
+                    days = []
+                    for day in range(epochs):
+                        again = draw.random(devices) < anew
+                        values = np.where(again, draw.choice(k, devices, p=truth), values)
+                        counts = np.zeros(kind.counter.counts_length, np.int64)
+                        for batch in fleet.reports(day, values.astype(np.int32)):
+                            kind.counter.add(batch.payloads, counts)
+                        days.append((np.bincount(values, minlength=k), of.posterior().estimate(counts)))
+                    held = np.sum([one for one, _ in days], axis=0) / (epochs * devices)
+                    limits = np.array([found.limits(CONFIDENCE) for _, found in days])
+                    low, high = limits.mean(axis=0)
+                    share = np.cumsum(held)
+                    holds += (low - 1e-9 <= share) & (share <= high + 1e-9)
+                    parts = [of.lasting_part_of_mean(found.cumulative, Fraction(1)) for _, found in days]
+                    errors = [found.mean_std_error for _, found in days]
+                    mean = float(np.mean([found.mean for _, found in days]))
+                    error = error_of_means(np.array(errors) ** 2, np.array(parts))
+                    held_mean += abs(mean - held @ np.arange(k)) <= normal_limit(CONFIDENCE) * error
+                    narrower += error / float(np.mean(errors)) / fleets
+                inner = holds[:-1] / fleets
+                numbers = (inner.mean(), inner.min(), held_mean / fleets, narrower)
+                row = [label, shape, f"{anew:g}", *(f"{one:.3f}" for one in numbers)]
+                lines.append(f"| {' | '.join(row)} |")
+    return lines
+
+
 # --- a picture
 
 
@@ -393,6 +454,7 @@ def main() -> None:
     parser.add_argument("--full", action="store_true", help="more sizes and rounds")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--two-rounds", action="store_true", help="l_osue and loloha at ε∞ = 2, ε1 = 1")
+    parser.add_argument("--periods", action="store_true", help="the same of means over seven epochs")
     parser.add_argument("--coverage", action="store_true", help="how often limits hold the truth")
     parser.add_argument(
         "--fleets", type=int, default=400, help="of each histogram, where limits are looked at"
@@ -404,6 +466,8 @@ def main() -> None:
         lines = [f"{given.figure} is written"]
     elif given.two_rounds:
         lines = two_rounds(given.seed, max(1, given.fleets // 20))
+    elif given.periods:
+        lines = periods(given.seed, given.fleets)
     elif given.coverage:
         lines = coverage(given.data, given.seed, given.fleets)
     else:

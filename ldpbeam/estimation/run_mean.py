@@ -94,18 +94,62 @@ class RunMean:
             cumulative: float64 (k + 1,), the shares below the edges, as estimated from the same counts.
             share: of the population, drawn at random, that reports.
         """
-        runs, numbers, n = self.runs, self.numbers, int(counts.sum())
-        shares = runs.shares(cumulative)
-        expected = (runs.chances(shares) * numbers).sum(axis=1)
-        apart = numbers - expected[:, None]
+        numbers, n = self.numbers, int(counts.sum())
+        expected, drawn = self._expected(cumulative), self._drawn(cumulative)
+        apart = numbers - expected
         mean = float(expected.mean() + (counts * apart).sum() / n)
-        values, frequency = np.arange(runs.domain_size), np.diff(cumulative)
-        middle = (values * frequency).sum()
-        drawn = float(((values - middle) ** 2 * frequency).sum())
-        # All that a device draws; never less than what is drawn once its function is known.
-        total, squared = numbers.sum(axis=1, keepdims=True), (numbers**2).sum(axis=1, keepdims=True)
-        first = runs.gap * numbers + runs.other * total
-        second = runs.gap * numbers**2 + runs.other * squared
-        least = float((shares * (second - first**2)).sum() / runs.functions)
+        least = self._within(self.runs.own, self.runs.other, numbers, cumulative)
         seen = float((counts * apart**2).sum() / n)
         return mean, float(np.sqrt(max(seen - drawn, least) + (1 - share) * drawn) / np.sqrt(n))
+
+    def lasting_part(self, memoised: tuple[float, float], cumulative: Floats, share: float) -> float:
+        """The part of the variance of a mean that repeats while devices keep their values.
+
+        Of the function that a device draws for life, and of its answers to the permanent round. Where devices
+        change their values, no larger part repeats (Cauchy and Schwarz).
+
+        Args:
+            memoised: (own, other) of the permanent round alone.
+            cumulative: float64 (k + 1,), the shares below the edges.
+            share: of the population, drawn at random for each epoch, that reports.
+        """
+        runs, numbers, drawn = self.runs, self.numbers, self._drawn(cumulative)
+        own, other = memoised
+        # What the second round leaves of a number, given the permanent answer.
+        slope = runs.gap / (own - other)
+        kept = slope * numbers + (runs.other - slope * other) * numbers.sum(axis=1, keepdims=True)
+        shares, expected = runs.shares(cumulative), self._expected(cumulative)
+        chances = other + (own - other) * shares
+        lasting = max(
+            float((chances * (kept - expected) ** 2).sum() / runs.functions) - drawn,
+            self._within(own, other, kept, cumulative),
+        )
+        whole = max(
+            float((runs.chances(shares) * (numbers - expected) ** 2).sum() / runs.functions) - drawn,
+            self._within(runs.own, runs.other, numbers, cumulative),
+        )
+        return min(1.0, lasting / (whole + (1 - share) * drawn))
+
+    def _expected(self, cumulative: Floats) -> Floats:
+        """What the number of a report with a function is expected to be, float64 (functions, 1)."""
+        chances = self.runs.chances(self.runs.shares(cumulative))
+        return np.asarray((chances * self.numbers).sum(axis=1, keepdims=True), np.float64)
+
+    def _drawn(self, cumulative: Floats) -> float:
+        """The variance of the value of a device that is drawn at random."""
+        values, frequency = np.arange(self.runs.domain_size), np.diff(cumulative)
+        return float(((values - (values * frequency).sum()) ** 2 * frequency).sum())
+
+    def _within(self, own: float, other: float, numbers: Floats, cumulative: Floats) -> float:
+        """The variance of a number once the function is known, of a round: what the whole is never below.
+
+        Args:
+            own, other: of the round.
+            numbers: float64 (functions, g), of its answers.
+            cumulative: float64 (k + 1,), the shares below the edges.
+        """
+        total, squared = numbers.sum(axis=1, keepdims=True), (numbers**2).sum(axis=1, keepdims=True)
+        first = (own - other) * numbers + other * total
+        second = (own - other) * numbers**2 + other * squared
+        shares = self.runs.shares(cumulative)
+        return float((shares * (second - first**2)).sum() / self.runs.functions)

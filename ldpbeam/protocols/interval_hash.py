@@ -10,14 +10,14 @@ from abc import ABC
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from ldpbeam.arrays import Floats, Ints
 from ldpbeam.hashing import IntervalFamily
 from ldpbeam.protocols.contract import DistributionProtocol
 from ldpbeam.protocols.estimator import EVERYONE, DistributionEstimator
 from ldpbeam.protocols.forgery import Forgery
-from ldpbeam.protocols.hashed import Hashed, HashedLaw, HashedProtocol, one_round, two_rounds
+from ldpbeam.protocols.hashed import Hashed, HashedLaw, HashedProtocol, HashRounds, one_round, two_rounds
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.support import SupportProbabilities
 
@@ -71,6 +71,16 @@ class IntervalEstimator(DistributionEstimator):
         own, other = self.symbol
         return _posterior(self.family, float(own), float(other), atoms)
 
+    def lasting_part_of_mean(self, cumulative: Floats, share: Fraction) -> float:
+        """See :meth:`DistributionEstimator.lasting_part_of_mean`."""
+        import numpy as np
+
+        if self.memoised is None:
+            return 0.0
+        memoised = float(self.memoised[0]), float(self.memoised[1])
+        below = np.concatenate([[0.0], cumulative])
+        return self.posterior().mean.lasting_part(memoised, below, float(share))
+
     def consistent(self, method: str, estimates: Estimates) -> Floats:
         """The shares of single values in the distribution, which no method needs to change."""
         assert estimates.distribution is not None  # noqa: S101 - there are reports
@@ -107,6 +117,13 @@ class IntervalHash(HashedProtocol, DistributionProtocol[Hashed], ABC):
     """Functions that cut the domain into runs."""
 
     family: IntervalFamily
+
+    @classmethod
+    def of_rounds(cls, domain_size: int, rounds: HashRounds) -> Self:
+        """Of a collection whose hash family is ``interval``."""
+        family, instant, permanent = rounds
+        assert isinstance(family, IntervalFamily)  # noqa: S101 - the table of protocols chose by it
+        return cls(domain_size, family, instant, permanent)
 
     @cached_property
     def estimator(self) -> IntervalEstimator:
@@ -156,7 +173,7 @@ class IntervalBLH(IntervalHash):
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> IntervalBLH:
         """GRR(ε) over two runs."""
-        return cls(domain_size, *one_round(domain_size, parameters, 2))  # type: ignore[arg-type]
+        return cls.of_rounds(domain_size, one_round(domain_size, parameters, 2))
 
 
 class IntervalOLH(IntervalHash):
@@ -171,7 +188,7 @@ class IntervalOLH(IntervalHash):
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> IntervalOLH:
         """GRR(ε) over g runs."""
-        return cls(domain_size, *one_round(domain_size, parameters))  # type: ignore[arg-type]
+        return cls.of_rounds(domain_size, one_round(domain_size, parameters))
 
 
 class IntervalLOLOHA(IntervalHash):
@@ -186,4 +203,4 @@ class IntervalLOLOHA(IntervalHash):
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> IntervalLOLOHA:
         """Permanent GRR(ε∞) over g runs, second round calibrated to ε1."""
-        return cls(domain_size, *two_rounds(domain_size, parameters))  # type: ignore[arg-type]
+        return cls.of_rounds(domain_size, two_rounds(domain_size, parameters))

@@ -79,9 +79,10 @@ class LocalHash(HashedProtocol, FrequencyProtocol[Hashed], ABC):
 
     @classmethod
     def _of_rounds(cls, domain_size: int, rounds: HashRounds) -> Self | IntervalHash:
-        if isinstance(rounds.family, UniversalFamily):
-            return cls(domain_size, *rounds)  # type: ignore[arg-type]
-        return cls.OVER_RUNS(domain_size, *rounds)  # type: ignore[arg-type]
+        family, instant, permanent = rounds
+        if isinstance(family, UniversalFamily):
+            return cls(domain_size, family, instant, permanent)
+        return cls.OVER_RUNS.of_rounds(domain_size, rounds)
 
     def _supported(self, own: Fraction, lie: Fraction) -> SupportProbabilities:
         """other = c·own + (1 − c)·lie: another value is supported where it collides, or by a lie."""

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import pairwise
 from math import exp
 
@@ -18,6 +19,9 @@ from ldpbeam.arrays import Floats, Ints
 from ldpbeam.estimation.distribution import Distribution, WalkPosterior
 from ldpbeam.estimation.runs import Runs
 from ldpbeam.hashing.interval import FUNCTIONS, IntervalFamily
+from ldpbeam.protocols import Parameters, protocol
+from ldpbeam.protocols.interval_hash import IntervalEstimator, IntervalLOLOHA
+from tests.narrow import of_kind, present
 from tests.reference.distribution import estimate
 
 FALSE_ALARM = 1e-6
@@ -209,6 +213,35 @@ def test_a_sampled_mean_includes_the_drawing() -> None:
     spread = (values**2 * frequency).sum() - (values * frequency).sum() ** 2
     assert half.mean == whole.mean
     assert half.mean_std_error**2 == pytest.approx(whole.mean_std_error**2 + 0.5 * spread / 50_000)
+
+
+@pytest.mark.parametrize(("g", "share"), [(2, 1.0), (4, 1.0), (4, 0.25)])
+def test_the_part_of_a_mean_that_lasts_is_what_two_reports_have_in_common(g: int, share: float) -> None:
+    """Of a device with one value: over its functions and permanent answers, the second round averaged out."""
+    k, levels = 12, Parameters(epsilon_longitudinal=3.0, epsilon_first=1.0, hash_family="interval", g=g)
+    kind = of_kind(IntervalLOLOHA, protocol("loloha", k, levels))
+    permanent, instant = present(kind.device.permanent), kind.device.instant
+    built = kind.estimator.posterior()
+    frequency = np.random.default_rng(5).dirichlet(np.ones(k))
+    numbers, bounds = built.mean.numbers, built.runs.bounds
+    first, second = (
+        np.full((g, g), float(one.other)) + np.eye(g) * float(one.own - one.other)
+        for one in (permanent, instant)
+    )
+    common = whole = 0.0
+    for function, cuts in enumerate(bounds):
+        runs = np.searchsorted(cuts, np.arange(k), side="right") - 1
+        answered = frequency @ (first @ second)[runs]
+        apart = numbers[function] - answered @ numbers[function]
+        common += frequency @ (first[runs] @ (second @ apart) ** 2) / len(bounds)
+        whole += answered @ apart**2 / len(bounds)
+    drawn = np.arange(k) ** 2 @ frequency - (np.arange(k) @ frequency) ** 2
+    part = (common - drawn) / (whole - drawn + (1 - share) * drawn)
+    found = kind.estimator.lasting_part_of_mean(np.cumsum(frequency), Fraction(share))
+    assert 0.04 < part < 0.9
+    assert found == pytest.approx(part)
+    once = protocol("olh", k, Parameters(epsilon=1.0, hash_family="interval", g=g)).estimator
+    assert of_kind(IntervalEstimator, once).lasting_part_of_mean(np.cumsum(frequency), Fraction(1)) == 0
 
 
 @pytest.mark.parametrize(
