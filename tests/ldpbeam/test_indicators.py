@@ -184,7 +184,7 @@ def test_forgers_who_claim_one_function_of_runs_are_seen_from_so_many_on(n: int)
     """2·√n of them always, as docs/poisoning.md says; √n/2 not, and 2·√n who claim all functions alike not.
 
     χ² of 64 functions has 63 degrees of freedom; F forgers with one of them add 63·F²/n. An alarm takes 146
-    of two indicators. With F = 2·√n χ² is 315 ± 34, with √n/2 it is 79 ± 14: of fresh fleets one in 10⁶ fails.
+    of two indicators. With F = 2·√n χ² is 315 ± 34, with √n/2 it is 79 ± 14: of fresh fleets 1 in 10⁶ fails.
     """
     kind = built("olh", 64, hash_family="interval")
     payloads = [kind.device.encode(response) for response in kind.law.responses()]
