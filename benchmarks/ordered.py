@@ -9,7 +9,7 @@
 A cell is a histogram over k values in their order, a level ε and a number of devices. Made histograms are
 bimodal, a spike with a tail, uniform, stairs, Beta(1/2, 1/2), a triangle, a saw, two blocks, log-normal; the
 places of their parts are drawn with the seed. Of --data, where it is there: ages and hours a week (Adult),
-and a weight of a survey, cut into k runs (DB_MT). Each cell is simulated several times; the truth is the
+and a weight of a survey, cut into k stretches (DB_MT). Each cell is simulated several times; the truth is the
 fleet's own histogram.
 
 An entry of ESTIMATORS answers a fleet's reports with one or several histograms, which share their draws.
@@ -19,7 +19,7 @@ Three errors: Wasserstein (W1, the mean difference of the cumulative shares, as 
 Kolmogorov (KS, the largest one), and the mean squared error of single values. Prints, as Markdown, geometric
 means of the errors relative to those of `bayes`, by k and number of devices and by histogram, and the cells
 in which `ordered` has more error than the better one of `norm_sub` and `bayes`, and `interval` (`olh` whose
-functions cut the domain into runs) 1.3 times that of the best of all three.
+functions cut the domain into stretches) 1.3 times that of the best of all three.
 
 --two-rounds compares `loloha` with this family to `l_osue`: ε∞ = 2 and ε1 = 1, k = 64, 10,000 devices.
 --coverage says how often 95 % limits of `interval` hold the fleet's own cumulative shares (the mean over all
@@ -56,7 +56,7 @@ from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
 from ldpbeam.protocols.interval_hash import IntervalEstimator
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.random_words import RandomWords
-from ldpbeam.sums.distribution import error_of_means
+from ldpbeam.sums.distribution import error_of_means, mean_curve
 
 SIZES = (64, 256, 1024)
 FULL_SIZES = (32, 64, 128, 256, 512, 1024)
@@ -92,17 +92,17 @@ def counted(held: np.ndarray[Any, Any], level: float, draw: np.random.Generator)
     return {name: consistent(name, estimates, noise) for name in METHODS}
 
 
-def reported_runs(
+def reported_stretches(
     held: np.ndarray[Any, Any], of: IntervalEstimator, draw: np.random.Generator
 ) -> np.ndarray[Any, Any]:
     """Counts of one report of each device, (functions·g,)."""
     bounds, g = of.family.bounds(), of.family.g
     drawn = draw.multinomial(held, np.full(len(bounds), 1 / len(bounds))).T  # devices by function and value
     below = np.concatenate([np.zeros((len(bounds), 1), np.int64), np.cumsum(drawn, axis=1)], axis=1)
-    in_run = np.diff(np.take_along_axis(below, bounds, axis=1), axis=1)
+    in_stretch = np.diff(np.take_along_axis(below, bounds, axis=1), axis=1)
     own, other = map(float, of.symbol)
     chances = np.full((g, g), other) + np.eye(g) * (own - other)
-    answers = draw.multinomial(in_run, chances / chances.sum(axis=1, keepdims=True)).sum(axis=1)
+    answers = draw.multinomial(in_stretch, chances / chances.sum(axis=1, keepdims=True)).sum(axis=1)
     return np.asarray(answers.ravel())
 
 
@@ -110,7 +110,7 @@ def distribution(
     held: np.ndarray[Any, Any], of: IntervalEstimator, draw: np.random.Generator, atoms: tuple[int, ...] = ()
 ) -> Distribution:
     """What the server makes of these reports."""
-    return of.posterior(atoms).estimate(reported_runs(held, of, draw))
+    return of.posterior(atoms).estimate(reported_stretches(held, of, draw))
 
 
 def estimator_of(name: str, k: int, **parameters: Any) -> IntervalEstimator:
@@ -281,7 +281,7 @@ def report(found: list[Cell]) -> list[str]:
 
 
 def two_rounds(seed: int, fleets: int) -> list[str]:
-    """W1·10⁴ of `loloha` by runs and of `l_osue`, and how many times as large the latter is."""
+    """W1·10⁴ of `loloha` by stretches and of `l_osue`, and how many times as large the latter is."""
     k, devices = 64, 10_000
     levels: dict[str, Any] = {"epsilon_longitudinal": 2.0, "epsilon_first": 1.0}
     unary = protocol("l_osue", k, Parameters(**levels))
@@ -382,7 +382,8 @@ def periods(seed: int, fleets: int) -> list[str]:
                         days.append((np.bincount(values, minlength=k), of.posterior().estimate(counts)))
                     held = np.sum([one for one, _ in days], axis=0) / (epochs * devices)
                     limits = np.array([found.limits(CONFIDENCE) for _, found in days])
-                    low, high = limits.mean(axis=0)
+                    curves = np.array([found.cumulative for _, found in days])
+                    _, low, high = mean_curve(curves, limits[:, 0], limits[:, 1])
                     share = np.cumsum(held)
                     holds += (low - 1e-9 <= share) & (share <= high + 1e-9)
                     parts = [of.lasting_part_of_mean(found.cumulative, Fraction(1)) for _, found in days]
@@ -442,7 +443,7 @@ def figure(seed: int) -> str:
     both = alt.LayerChart(layer=[band, lines])
     return document(
         both.properties(width=560, height=300),
-        "Cumulative shares of one fleet: true, estimated from runs with limits, and from single values",
+        "Cumulative shares of one fleet: true, estimated from stretches with limits, and from single values",
         "ordered",
     )
 

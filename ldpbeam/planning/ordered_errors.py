@@ -39,7 +39,7 @@ def ordered_error(protocol: LocalProtocol[Any], needs: OrderedNeeds, devices: in
         TypeError: the protocol yields neither frequencies nor a distribution.
     """
     if isinstance(protocol, IntervalHash):
-        return _of_runs(protocol.estimator, needs, devices, share)
+        return _of_stretches(protocol.estimator, needs, devices, share)
     if not isinstance(protocol, FrequencyProtocol):
         raise TypeError(f"{protocol.NAME} tells nothing of a distribution")
     errors = errors_of_sum(protocol, share, needs.asked)
@@ -68,7 +68,7 @@ def moved_by_fake(protocol: LocalProtocol[Any], needs: OrderedNeeds, devices: in
 def lasting_part(protocol: IntervalHash, needs: OrderedNeeds, devices: int, share: Fraction) -> float:
     """The part of the variance of one epoch that the permanent round causes; 0 where there is none.
 
-    Of as many reports whose second round adds nothing. It repeats while devices keep their runs.
+    Of as many reports whose second round adds nothing. It repeats while devices keep their stretches.
 
     Args:
         protocol, needs, devices, share: as of :func:`ordered_error`.
@@ -77,7 +77,7 @@ def lasting_part(protocol: IntervalHash, needs: OrderedNeeds, devices: int, shar
     if estimator.memoised is None:
         return 0.0
     alone = replace(estimator, symbol=estimator.memoised)
-    whole, lasting = (_of_runs(one, needs, devices, share) for one in (estimator, alone))
+    whole, lasting = (_of_stretches(one, needs, devices, share) for one in (estimator, alone))
     return min(1.0, (lasting / whole) ** 2)
 
 
@@ -126,7 +126,7 @@ def _in_unit(needs: OrderedNeeds) -> float:
     return needs.length if needs.asked is Ordered.QUANTILE else needs.length / needs.values
 
 
-def _of_runs(estimator: IntervalEstimator, needs: OrderedNeeds, devices: int, share: Fraction) -> float:
+def _of_stretches(estimator: IntervalEstimator, needs: OrderedNeeds, devices: int, share: Fraction) -> float:
     errors = _expected(estimator, devices, share)
     if needs.asked is Ordered.SHARE:
         return errors.at_median

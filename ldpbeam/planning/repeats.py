@@ -71,9 +71,9 @@ class Repeats:
 
     @classmethod
     def of_ordered(cls, setting: Setting, needs: OrderedNeeds) -> Self:
-        """Of a sum of frequencies, or of a distribution from runs, where all values are equally frequent.
+        """Of a sum of frequencies, or of a distribution, where all values are equally frequent.
 
-        Of runs nothing is known but the part that repeats where nobody changes: no covariance is farther
+        Of stretches nothing is known but the part that repeats where nobody changes: no covariance is farther
         from 0 (Cauchy and Schwarz). Of a mean curve, and so of its median, limits are no narrower than those
         of an epoch (:meth:`ldpbeam.sums.distribution.Curve.mean`).
         """

@@ -1,4 +1,4 @@
-"""Local hashing over a domain that has an order: reports tell of runs of values (``hash_family: interval``).
+"""Local hashing over a domain in order: reports tell of stretches of values (``hash_family: interval``).
 
 The channel, the memo, the losses and the calibration are those of :mod:`ldpbeam.protocols.local_hash`. Only
 the counts mean something else: the distribution over the domain, not single values.
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class IntervalEstimator(DistributionEstimator):
-    """From reports by function and run to the distribution.
+    """From reports by function and stretch to the distribution.
 
     Attributes:
-        family: of the functions; ``family.cells(counts)`` are the reports, ``family.bounds()`` the runs.
-        symbol: (own, other) over runs, both rounds composed.
+        family: of the functions; ``family.cells(counts)`` are the reports, ``family.bounds()`` the stretches.
+        symbol: (own, other) over stretches, both rounds composed.
         memoised: likewise of the permanent round alone; None where devices keep nothing for life.
     """
 
@@ -91,9 +91,9 @@ class IntervalEstimator(DistributionEstimator):
 def _posterior(family: IntervalFamily, own: float, other: float, atoms: tuple[int, ...]) -> WalkPosterior:
     """Held, since what does not depend on counts takes longer than all that does."""
     from ldpbeam.estimation.distribution import WalkPosterior
-    from ldpbeam.estimation.runs import Runs
+    from ldpbeam.estimation.stretches import Stretches
 
-    return WalkPosterior(Runs(family.bounds(), own, other), atoms)
+    return WalkPosterior(Stretches(family.bounds(), own, other), atoms)
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class IntervalHashLaw(HashedLaw):
 
 @dataclass(frozen=True)
 class IntervalHash(HashedProtocol, DistributionProtocol[Hashed], ABC):
-    """Functions that cut the domain into runs."""
+    """Functions that cut the domain into stretches."""
 
     family: IntervalFamily
 
@@ -133,21 +133,21 @@ class IntervalHash(HashedProtocol, DistributionProtocol[Hashed], ABC):
         return IntervalEstimator(self.family, self.symbol, memoised)
 
     def supported(self, value: int, held: int) -> Fraction:
-        """By the report of the held value's run, where it holds both, or by that of another run."""
+        """By the report of the held value's stretch, where it holds both, or by that of another stretch."""
         own, other = self.symbol
         together = self.family.collides(value, held)
         return together * own + (1 - together) * other
 
     @property
     def forgery(self) -> Forgery:
-        """Of a run, and of the numbers of all runs.
+        """Of a stretch, and of the numbers of all stretches.
 
         A device with the last value answers g − 1 with probability own, and each other number with ``other``:
         Σ of y·P(y) is (g − 1)·(own + other·(g − 2)/2). With the first value it is (g − 1)·other·g/2.
         """
         own, other = self.symbol
         last, first = own + other * Fraction(self.g - 2, 2), other * Fraction(self.g, 2)
-        return Forgery(ends=SupportProbabilities(own, other), run_ends=SupportProbabilities(last, first))
+        return Forgery(ends=SupportProbabilities(own, other), stretch_ends=SupportProbabilities(last, first))
 
     @property
     def worth(self) -> float:
@@ -162,7 +162,7 @@ class IntervalHash(HashedProtocol, DistributionProtocol[Hashed], ABC):
 
 
 class IntervalBLH(IntervalHash):
-    """:class:`ldpbeam.protocols.local_hash.BLH` over two runs."""
+    """:class:`ldpbeam.protocols.local_hash.BLH` over two stretches."""
 
     ID = 4
     NAME = "blh"
@@ -172,12 +172,12 @@ class IntervalBLH(IntervalHash):
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> IntervalBLH:
-        """GRR(ε) over two runs."""
+        """GRR(ε) over two stretches."""
         return cls.of_rounds(domain_size, one_round(domain_size, parameters, 2))
 
 
 class IntervalOLH(IntervalHash):
-    """:class:`ldpbeam.protocols.local_hash.OLH` over runs."""
+    """:class:`ldpbeam.protocols.local_hash.OLH` over stretches."""
 
     ID = 5
     NAME = "olh"
@@ -187,12 +187,12 @@ class IntervalOLH(IntervalHash):
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> IntervalOLH:
-        """GRR(ε) over g runs."""
+        """GRR(ε) over g stretches."""
         return cls.of_rounds(domain_size, one_round(domain_size, parameters))
 
 
 class IntervalLOLOHA(IntervalHash):
-    """:class:`ldpbeam.protocols.local_hash.LOLOHA` over runs."""
+    """:class:`ldpbeam.protocols.local_hash.LOLOHA` over stretches."""
 
     ID = 11
     NAME = "loloha"
@@ -202,5 +202,5 @@ class IntervalLOLOHA(IntervalHash):
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> IntervalLOLOHA:
-        """Permanent GRR(ε∞) over g runs, second round calibrated to ε1."""
+        """Permanent GRR(ε∞) over g stretches, second round calibrated to ε1."""
         return cls.of_rounds(domain_size, two_rounds(domain_size, parameters))

@@ -53,6 +53,30 @@ def curve_quantile(shares: Floats, low: Floats, high: Floats, part: float) -> tu
     return place, int(left[0]), int(left[-1])
 
 
+def mean_curve(shares: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats, Floats]:
+    """The mean of the curves of some epochs, each with the same weight, and its limits.
+
+    The standard deviation of a mean is at most the mean of the standard deviations, whatever the errors have
+    in common (Minkowski). So the mean limits hold as often as those of an epoch, if errors are normal. A
+    published limit ends at 0 or 1. There the distance of the other limit is taken, or a mean of some limits
+    that are cut and some that are not would be too narrow.
+
+    Args:
+        shares: float64 (epochs, k), up to each value.
+        low, high: float64 (epochs, k), their limits.
+
+    Returns:
+        Shares and limits, float64 (k,) each.
+    """
+    uncut_low = np.where(low <= 0.0, np.minimum(low, 2 * shares - high), low)
+    uncut_high = np.where(high >= 1.0, np.maximum(high, 2 * shares - low), high)
+    return (
+        np.asarray(shares.mean(axis=0), np.float64),
+        np.maximum(uncut_low.mean(axis=0), 0.0),
+        np.minimum(uncut_high.mean(axis=0), 1.0),
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class Curve:
     """The cumulative shares of one attribute in one epoch, with 95 % limits; NaN where there are none.
@@ -77,7 +101,7 @@ class Curve:
         if not set(CUMULATIVE) <= set(rows.column_names):
             raise UsageError(
                 "E-USAGE-RESULTS",
-                f"the results have no column {CUMULATIVE[0]}, which a collection of runs has",
+                f"the results have no column {CUMULATIVE[0]}, which a collection of stretches has",
                 remedy="Give the results as a run wrote them, with all columns.",
             )
         columns = (np.asarray(rows[name].to_numpy(), np.float64) for name in CUMULATIVE)
@@ -85,18 +109,13 @@ class Curve:
 
     @classmethod
     def mean(cls, curves: Sequence[Curve]) -> Curve:
-        """The mean of the curves of some epochs, each with the same weight.
-
-        The error of a mean is at most the mean of the errors, whatever they have in common (Minkowski). So
-        the mean limits hold as often as those of an epoch, if errors are normal.
+        """The mean of the curves of some epochs, see :func:`mean_curve`.
 
         Args:
             curves: at least one; the rows are those of the last.
         """
-        shares, low, high = (
-            np.mean([getattr(one, name) for one in curves], axis=0) for name in ("shares", "low", "high")
-        )
-        return cls(curves[-1].rows, shares, low, high)
+        columns = (np.array([getattr(one, name) for one in curves]) for name in ("shares", "low", "high"))
+        return cls(curves[-1].rows, *mean_curve(*columns))
 
     @property
     def known(self) -> bool:

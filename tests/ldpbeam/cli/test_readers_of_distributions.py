@@ -40,6 +40,7 @@ from ldpbeam.protocols.interval_hash import IntervalEstimator
 from ldpbeam.report_page.estimates import Truth
 from ldpbeam.simulators.deliver.files import batch_message
 from ldpbeam.summaries import SHARES, summary_table
+from ldpbeam.sums.distribution import mean_curve
 from ldpbeam.tables import CUMULATIVE, epoch_table, fixed_columns
 from ldpbeam.transforms import FrequenciesPerEpoch, FrequencyRow, SummaryRow, arrow_schema, as_dict
 from ldpbeam.transforms.sinks.bigquery import WriteEstimatesToBigQuery
@@ -200,7 +201,10 @@ def test_periods_have_the_mean_of_their_curves(run: Path, tables: pa.Table) -> N
     """Shares, limits and quantiles; the third epoch is a period by itself, and says what it says alone."""
     out = run / "out"
     curves = np.array([[[row[name] for row in of_epoch(tables, e)] for name in CUMULATIVE] for e in range(3)])
-    both = curves[:2].mean(axis=0)
+    both = np.array(mean_curve(*curves[:2].swapaxes(0, 1)))
+    inner = ((curves[:2, 1] > 0) & (curves[:2, 2] < 1)).all(axis=0)  # no limit is cut
+    assert inner.sum() > 20
+    assert both[:, inner] == pytest.approx(curves[:2].mean(axis=0)[:, inner])
     rows = csv(told("export", out, "--cumulative", "--every", 2))
     assert [(row["first_epoch"], row["last_epoch"], row["epochs"]) for row in rows[::60]] == [
         ("0", "1", "2"),
@@ -214,7 +218,7 @@ def test_periods_have_the_mean_of_their_curves(run: Path, tables: pa.Table) -> N
     found = csv(told("export", out, "--quantile", ",".join(map(str, shares)), "--by", "week"))
     start = datetime(2026, 1, 1, tzinfo=UTC)  # a Thursday, and the next Monday begins a week
     assert {row["start"][:10] for row in found} == {f"{start:%Y-%m-%d}"}
-    whole, low, high = curves.mean(axis=0)
+    whole, low, high = mean_curve(*curves.swapaxes(0, 1))
     for row, share in zip(found, shares, strict=True):
         assert int(row["value"]) == int(np.argmax(whole >= share))
         fits = (high >= share) & (np.concatenate([[0], low[:-1]]) <= share)

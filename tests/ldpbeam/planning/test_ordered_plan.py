@@ -30,8 +30,8 @@ from ldpbeam.protocols.interval_hash import IntervalHash, IntervalLOLOHA, Interv
 from tests.narrow import frequencies, of_kind, present
 
 ALL = Fraction(1)
-_TWO_RUNS = Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0, hash_family="interval", g=2)
-RUNS = of_kind(IntervalLOLOHA, protocol("loloha", 36, _TWO_RUNS))
+_TWO_STRETCHES = Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0, hash_family="interval", g=2)
+STRETCHES = of_kind(IntervalLOLOHA, protocol("loloha", 36, _TWO_STRETCHES))
 
 
 def needs(
@@ -95,23 +95,23 @@ def test_a_share_of_sampled_buckets_is_as_simulated() -> None:
 
 @pytest.mark.parametrize("what", Ordered)
 def test_errors_of_runs_are_those_that_the_estimator_expects(what: Ordered) -> None:
-    expected = RUNS.estimator.posterior().expected_errors(5_000, 0.25)
+    expected = STRETCHES.estimator.posterior().expected_errors(5_000, 0.25)
     in_unit = {
         Ordered.SHARE: expected.at_median,
         Ordered.QUANTILE: 90 * expected.quantile,
         Ordered.MEAN: 90 * expected.mean,
     }
-    found = ordered_error(RUNS, needs(what, length=90.0), 20_000, Fraction(1, 4))
+    found = ordered_error(STRETCHES, needs(what, length=90.0), 20_000, Fraction(1, 4))
     assert found == pytest.approx(in_unit[what])
 
 
 def test_what_devices_keep_repeats() -> None:
     """With the permanent round alone a report tells more; without a memo nothing repeats."""
-    part = lasting_part(RUNS, needs(Ordered.MEAN), 20_000, ALL)
-    memoised = present(RUNS.estimator.memoised)
+    part = lasting_part(STRETCHES, needs(Ordered.MEAN), 20_000, ALL)
+    memoised = present(STRETCHES.estimator.memoised)
     # A cut at a random place x: the number of the answer has the variance D(1 − D)/gap², D = other + gap·x,
     # in the mean 1/(4·gap²) − 1/12. Of that the drawing of the device, 1/12, is none of the noise.
-    kept, whole = (1 / (4 * float(own - other) ** 2) - 1 / 6 for own, other in (memoised, RUNS.symbol))
+    kept, whole = (1 / (4 * float(own - other) ** 2) - 1 / 6 for own, other in (memoised, STRETCHES.symbol))
     assert part == pytest.approx(kept / whole, rel=0.05)
     fresh = of_kind(IntervalOLH, protocol("olh", 36, Parameters(epsilon=1.0, hash_family="interval")))
     assert lasting_part(fresh, needs(Ordered.MEAN), 20_000, ALL) == 0
@@ -120,12 +120,14 @@ def test_what_devices_keep_repeats() -> None:
 @pytest.mark.parametrize("name", ["loloha", "l_grr"])
 def test_with_participation_fewer_devices_report_in_both_of_two_epochs(name: str) -> None:
     """2 of the other 29 epochs are a device's own, where each reports in 3 of 30."""
-    parameters = _TWO_RUNS if name == "loloha" else Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0)
+    parameters = (
+        _TWO_STRETCHES if name == "loloha" else Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0)
+    )
     setting = Setting(name, parameters, protocol(name, 36, parameters), 3, 30)
     asked_for = needs(Ordered.MEAN)
     repeats = Repeats.of_ordered(setting, asked_for)
     if name == "loloha":
-        whole = lasting_part(RUNS, asked_for, 20_000, Fraction(1, 10))
+        whole = lasting_part(STRETCHES, asked_for, 20_000, Fraction(1, 10))
     else:
         one = frequencies(setting.protocol)
         errors, counts = errors_of_sum(one, Fraction(1, 10), Ordered.MEAN), np.ones((1, 36), np.int64)
@@ -149,7 +151,7 @@ def test_means_of_epochs_lie_between_what_repeats_and_what_does_not(
         assert 0 < figures.fake_device < figures.half_width * sqrt(20_000)
         if isinstance(row.setting.protocol, IntervalHash) and not row.setting.participates:
             part = lasting_part(row.setting.protocol, asked_for, 20_000, ALL)
-            # Whoever keeps runs, or may: all of it repeats. Of a curve the whole error might.
+            # Whoever keeps stretches, or may: all of it repeats. Of a curve the whole error might.
             repeats = part if what is Ordered.MEAN else 1
             assert figures.mean_30 == pytest.approx(figures.half_width * sqrt(repeats + (1 - repeats) / 30))
             widest = 1 + part if rate is None or rate.most else 1 - part
@@ -305,9 +307,11 @@ def test_a_fake_device_moves_what_is_planned_as_far_as_the_plan_says(g: int, sha
     """
     built = of_kind(IntervalOLH, protocol("olh", 36, Parameters(epsilon=1.0, hash_family="interval", g=g)))
     estimator, devices = built.estimator, 256_000
-    runs = estimator.posterior().runs
+    stretches = estimator.posterior().stretches
     even_counts = (
-        np.round(float(devices * share / 64) * runs.chances(runs.even_shares)).astype(np.int64).ravel()
+        np.round(float(devices * share / 64) * stretches.chances(stretches.even_shares))
+        .astype(np.int64)
+        .ravel()
     )
     before = estimator.estimate(even_counts, int(even_counts.sum())).distribution
     shares, means = [], []

@@ -1,4 +1,4 @@
-"""The mean of an ordered domain from reports that name runs: without a prior, so without a bias.
+"""The mean of an ordered domain from reports that name stretches: without a prior, so without a bias.
 
 Every report counts as a number m(s, y), chosen so that its expectation is the device's value, whatever that
 is, and so that its variance is least where all values are equally frequent (weighted least squares). With 64
@@ -21,36 +21,36 @@ import numpy as np
 
 from ldpbeam.arrays import Floats, Ints
 from ldpbeam.estimation.posterior import applied, inverse_root
-from ldpbeam.estimation.runs import Runs
+from ldpbeam.estimation.stretches import Stretches
 
 
 @dataclass(frozen=True, eq=False)
-class RunMean:
-    """Means from counts of runs, in places 0 .. k − 1 of the domain."""
+class StretchMean:
+    """Means from counts of stretches, in places 0 .. k − 1 of the domain."""
 
-    runs: Runs
+    stretches: Stretches
 
     @cached_property
     def _cuts(self) -> Ints:
         """Places where some function cuts, in rising order."""
-        inner = np.unique(self.runs.bounds[:, 1:-1])
-        return inner[(inner > 0) & (inner < self.runs.domain_size)]
+        inner = np.unique(self.stretches.bounds[:, 1:-1])
+        return inner[(inner > 0) & (inner < self.stretches.domain_size)]
 
     @cached_property
     def _rises(self) -> Floats:
         """How much a share below each cut takes off the mean: the distance of the middles beside it."""
-        edges = np.concatenate([[0], self._cuts, [self.runs.domain_size]])
+        edges = np.concatenate([[0], self._cuts, [self.stretches.domain_size]])
         return np.asarray(np.diff((edges[:-1] + edges[1:] - 1) / 2), np.float64)
 
     @cached_property
     def _solution(self) -> tuple[Floats, float]:
         """A⁻¹w at each cut, and wᵀA⁻¹w: the variance of one report, all values equally frequent."""
-        runs, cuts = self.runs, self._cuts
-        ends = np.searchsorted(cuts, runs.bounds)  # the edges 0 and k have a share that is known
-        known = (runs.bounds == 0) | (runs.bounds == runs.domain_size)
-        weights = runs.gap**2 / (runs.functions * runs.chances(runs.even_shares))
+        stretches, cuts = self.stretches, self._cuts
+        ends = np.searchsorted(cuts, stretches.bounds)  # the edges 0 and k have a share that is known
+        known = (stretches.bounds == 0) | (stretches.bounds == stretches.domain_size)
+        weights = stretches.gap**2 / (stretches.functions * stretches.chances(stretches.even_shares))
         information = np.zeros((cuts.size, cuts.size))
-        for low, high in zip(range(runs.g), range(1, runs.g + 1), strict=True):
+        for low, high in zip(range(stretches.g), range(1, stretches.g + 1), strict=True):
             for i, j, sign in ((low, low, 1), (high, high, 1), (low, high, -1), (high, low, -1)):
                 at = ~(known[:, i] | known[:, j])
                 np.add.at(information, (ends[at, i], ends[at, j]), sign * weights[at, low])
@@ -62,11 +62,13 @@ class RunMean:
     @cached_property
     def numbers(self) -> Floats:
         """m(s, y), float64 (functions, g)."""
-        runs, (solved, _) = self.runs, self._solution
-        full = np.zeros(runs.domain_size + 1)
+        stretches, (solved, _) = self.stretches, self._solution
+        full = np.zeros(stretches.domain_size + 1)
         full[self._cuts] = solved
-        steps = np.diff(full[runs.bounds], axis=1) * runs.gap / runs.chances(runs.even_shares)
-        return np.asarray((runs.domain_size - 1) / 2 + steps, np.float64)
+        steps = (
+            np.diff(full[stretches.bounds], axis=1) * stretches.gap / stretches.chances(stretches.even_shares)
+        )
+        return np.asarray((stretches.domain_size - 1) / 2 + steps, np.float64)
 
     @property
     def even_variance(self) -> float:
@@ -77,9 +79,9 @@ class RunMean:
     def most_moved(self) -> float:
         """How far one report moves the mean at most, times all reports, all values equally frequent.
 
-        Of whatever function and run, against what is expected of a report with that function.
+        Of whatever function and stretch, against what is expected of a report with that function.
         """
-        chances = self.runs.chances(self.runs.even_shares)
+        chances = self.stretches.chances(self.stretches.even_shares)
         apart = self.numbers - (chances * self.numbers).sum(axis=1, keepdims=True)
         return float(np.abs(apart).max())
 
@@ -98,7 +100,7 @@ class RunMean:
         expected, drawn = self._expected(cumulative), self._drawn(cumulative)
         apart = numbers - expected
         mean = float(expected.mean() + (counts * apart).sum() / n)
-        least = self._within(self.runs.own, self.runs.other, numbers, cumulative)
+        least = self._within(self.stretches.own, self.stretches.other, numbers, cumulative)
         seen = float((counts * apart**2).sum() / n)
         return mean, float(np.sqrt(max(seen - drawn, least) + (1 - share) * drawn) / np.sqrt(n))
 
@@ -113,31 +115,32 @@ class RunMean:
             cumulative: float64 (k + 1,), the shares below the edges.
             share: of the population, drawn at random for each epoch, that reports.
         """
-        runs, numbers, drawn = self.runs, self.numbers, self._drawn(cumulative)
+        stretches, numbers, drawn = self.stretches, self.numbers, self._drawn(cumulative)
         own, other = memoised
         # What the second round leaves of a number, given the permanent answer.
-        slope = runs.gap / (own - other)
-        kept = slope * numbers + (runs.other - slope * other) * numbers.sum(axis=1, keepdims=True)
-        shares, expected = runs.shares(cumulative), self._expected(cumulative)
+        slope = stretches.gap / (own - other)
+        kept = slope * numbers + (stretches.other - slope * other) * numbers.sum(axis=1, keepdims=True)
+        shares, expected = stretches.shares(cumulative), self._expected(cumulative)
         chances = other + (own - other) * shares
         lasting = max(
-            float((chances * (kept - expected) ** 2).sum() / runs.functions) - drawn,
+            float((chances * (kept - expected) ** 2).sum() / stretches.functions) - drawn,
             self._within(own, other, kept, cumulative),
         )
         whole = max(
-            float((runs.chances(shares) * (numbers - expected) ** 2).sum() / runs.functions) - drawn,
-            self._within(runs.own, runs.other, numbers, cumulative),
+            float((stretches.chances(shares) * (numbers - expected) ** 2).sum() / stretches.functions)
+            - drawn,
+            self._within(stretches.own, stretches.other, numbers, cumulative),
         )
         return min(1.0, lasting / (whole + (1 - share) * drawn))
 
     def _expected(self, cumulative: Floats) -> Floats:
         """What the number of a report with a function is expected to be, float64 (functions, 1)."""
-        chances = self.runs.chances(self.runs.shares(cumulative))
+        chances = self.stretches.chances(self.stretches.shares(cumulative))
         return np.asarray((chances * self.numbers).sum(axis=1, keepdims=True), np.float64)
 
     def _drawn(self, cumulative: Floats) -> float:
         """The variance of the value of a device that is drawn at random."""
-        values, frequency = np.arange(self.runs.domain_size), np.diff(cumulative)
+        values, frequency = np.arange(self.stretches.domain_size), np.diff(cumulative)
         return float(((values - (values * frequency).sum()) ** 2 * frequency).sum())
 
     def _within(self, own: float, other: float, numbers: Floats, cumulative: Floats) -> float:
@@ -151,5 +154,5 @@ class RunMean:
         total, squared = numbers.sum(axis=1, keepdims=True), (numbers**2).sum(axis=1, keepdims=True)
         first = (own - other) * numbers + other * total
         second = (own - other) * numbers**2 + other * squared
-        shares = self.runs.shares(cumulative)
-        return float((shares * (second - first**2)).sum() / self.runs.functions)
+        shares = self.stretches.shares(cumulative)
+        return float((shares * (second - first**2)).sum() / self.stretches.functions)
