@@ -113,7 +113,8 @@ def compare(a: Path, b: Path | None, collection_files: tuple[Path, ...], **asked
     compared in place of single values, all at one false-discovery rate. With --value, the answer is about
     that value or group alone, with its own p-value.
 
-    Of a collection with hash_family interval the quartiles of two epochs are compared.
+    Of a collection with hash_family interval the quartiles are compared: of two epochs, or of the mean curves
+    of several.
     """
     from ldpbeam.cli.shared.histories import documents, read_histories, require_suffix, write_tables
 

@@ -155,7 +155,7 @@ def followed(collection: Collection, which: int, rows: Sequence[Mapping[str, Any
     stored = rows[chosen]
     if collection.is_distribution:
         raise _unknown(
-            f"{collection.name} has distributions: they follow from counts of runs, not from those of a row",
+            f"{collection.name} has distributions, which follow from counts of stretches, not from a row",
             "ldpbeam explain COLLECTION says how they are made; ldpbeam replay counts again.",
         )
     if stored["estimate"] is None:

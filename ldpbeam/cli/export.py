@@ -152,21 +152,20 @@ def _answers(
 
     from ldpbeam.cli.shared.histories import read_histories
     from ldpbeam.sums import Mean, answers
-    from ldpbeam.sums.distribution import answers_of_distribution, read_summaries
+    from ldpbeam.sums.distribution import answers_of_distribution, read_summaries, require_no_rate
 
     results_read, histories = read_histories(results, collection_files)
     asked = with_question(chosen(histories, which.name, which.attribute, results), question, results)
     place = _place(which.every, which.by) if which.rolled else None
-    if place is not None:
-        _require_single_values([read for read, _ in asked])
     summaries = None
     for read, each in asked:
         if read.collection.is_distribution:
+            require_no_rate(which.drawn_anew)
             if summaries is None and isinstance(each, Mean):
                 summaries = read_summaries(results)
             parts = [part for part in results_read.parts if part.key == read.history.key]
             epochs = (pa.concat_tables(results_read.tables([part])) for part in parts)
-            yield from answers_of_distribution(read.collection, epochs, each, summaries)
+            yield from answers_of_distribution(read.collection, epochs, each, summaries, place)
             continue
         yield answers(read.collection, read.history, each, place, which.drawn_anew)
 

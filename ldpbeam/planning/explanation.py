@@ -131,15 +131,15 @@ def _epochs(collection: Collection) -> Iterator[str]:
     )
 
 
-def _runs(protocol: IntervalHash, domain: Domain) -> Iterator[str]:
-    yield "C(s, y) = number of reports of the function s that name its run y"
+def _stretches(protocol: IntervalHash, domain: Domain) -> Iterator[str]:
+    yield "C(s, y) = number of reports of the function s that name its stretch y"
     own, other = map(float, protocol.symbol)
-    yield f"own = P(a report names the run of the device's value) = {own:.9f}"
-    yield f"other = P(it names a certain other run) = {other:.9f}"
+    yield f"own = P(a report names the stretch of the device's value) = {own:.9f}"
+    yield f"other = P(it names a certain other stretch) = {other:.9f}"
     reached = protocol.family.bounds()[0, 1:-1].tolist()
     shown = ", ".join(domain.label(cut) for cut in reached[:_CUTS])
     more = f" and {len(reached) - _CUTS} more" if len(reached) > _CUTS else ""
-    yield f"function 0 of {protocol.family.functions}: a run begins at {shown}{more}"
+    yield f"function 0 of {protocol.family.functions}: a stretch begins at {shown}{more}"
     if domain.atoms:
         yield f"atoms, which may be far more frequent than their neighbours: {_atoms(domain)}"
 
@@ -152,7 +152,7 @@ def _atoms(domain: Domain) -> str:
 def _support(protocol: LocalProtocol[Any], estimator: PartEstimator, domain: Domain) -> Iterator[str]:
     support = estimator.support
     if isinstance(protocol, IntervalHash):
-        yield from _runs(protocol, domain)
+        yield from _stretches(protocol, domain)
         return
     if support is None:
         yield "the sum of what the reports say"

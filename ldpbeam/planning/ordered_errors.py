@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 
 from ldpbeam.arrays import Floats
+from ldpbeam.estimation.distribution import ExpectedErrors
 from ldpbeam.planning.needs import Ordered, OrderedNeeds
+from ldpbeam.promise.poisoning import leverage_of_sum
 from ldpbeam.protocols import FrequencyProtocol, LocalProtocol
 from ldpbeam.protocols.interval_hash import IntervalEstimator, IntervalHash
 from ldpbeam.protocols.part_estimator import PartEstimator
@@ -36,20 +38,37 @@ def ordered_error(protocol: LocalProtocol[Any], needs: OrderedNeeds, devices: in
     Raises:
         TypeError: the protocol yields neither frequencies nor a distribution.
     """
-    reports = max(1, round(devices * share))
     if isinstance(protocol, IntervalHash):
-        return _of_runs(protocol.estimator, needs, reports, share)
+        return _of_stretches(protocol.estimator, needs, devices, share)
     if not isinstance(protocol, FrequencyProtocol):
         raise TypeError(f"{protocol.NAME} tells nothing of a distribution")
     errors = errors_of_sum(protocol, share, needs.asked)
-    counts = np.full((1, needs.values), max(1, round(reports * protocol.estimator.asked[0])))
+    counts = np.full((1, needs.values), max(1, round(_reports(devices, share) * protocol.estimator.asked[0])))
     return _in_unit(needs) * sqrt(float(errors.variance(even(needs)[None], counts)[0, 0]))
+
+
+def moved_by_fake(protocol: LocalProtocol[Any], needs: OrderedNeeds, devices: int, share: Fraction) -> float:
+    """How far one forged report moves what is asked for at most, in the unit of the needs.
+
+    Args:
+        protocol, needs, devices, share: as of :func:`ordered_error`.
+
+    Raises:
+        TypeError: the protocol yields neither frequencies nor a distribution.
+    """
+    if isinstance(protocol, IntervalHash):
+        errors = _expected(protocol.estimator, devices, share)
+        return needs.whole * (errors.mean_moved if needs.asked is Ordered.MEAN else errors.median_moved)
+    if not isinstance(protocol, FrequencyProtocol):
+        raise TypeError(f"{protocol.NAME} tells nothing of a distribution")
+    weights = _weights(protocol.domain_size, needs.asked is Ordered.MEAN)
+    return _in_unit(needs) * leverage_of_sum(protocol, weights, share) / devices
 
 
 def lasting_part(protocol: IntervalHash, needs: OrderedNeeds, devices: int, share: Fraction) -> float:
     """The part of the variance of one epoch that the permanent round causes; 0 where there is none.
 
-    Of as many reports whose second round adds nothing. It repeats while devices keep their runs.
+    Of as many reports whose second round adds nothing. It repeats while devices keep their stretches.
 
     Args:
         protocol, needs, devices, share: as of :func:`ordered_error`.
@@ -57,8 +76,8 @@ def lasting_part(protocol: IntervalHash, needs: OrderedNeeds, devices: int, shar
     estimator = protocol.estimator
     if estimator.memoised is None:
         return 0.0
-    reports, alone = max(1, round(devices * share)), replace(estimator, symbol=estimator.memoised)
-    whole, lasting = (_of_runs(one, needs, reports, share) for one in (estimator, alone))
+    alone = replace(estimator, symbol=estimator.memoised)
+    whole, lasting = (_of_stretches(one, needs, devices, share) for one in (estimator, alone))
     return min(1.0, (lasting / whole) ** 2)
 
 
@@ -84,9 +103,15 @@ def errors_of_sum(
 def _errors_of_sum(
     protocol: FrequencyProtocol[Any], share: Fraction, mean: bool, participation: tuple[int, int] | None
 ) -> SumErrors:
-    places = np.arange(protocol.domain_size, dtype=np.float64)
-    weights = places if mean else (places < protocol.domain_size // 2).astype(np.float64)
-    return sum_errors(PartEstimator(protocol, present=share), (weights - weights.mean())[None], participation)
+    weights = _weights(protocol.domain_size, mean)
+    return sum_errors(PartEstimator(protocol, present=share), weights[None], participation)
+
+
+def _weights(size: int, mean: bool) -> Floats:
+    """Of the values in the sum, less their mean, float64 (k,)."""
+    places = np.arange(size, dtype=np.float64)
+    weights = places if mean else (places < size // 2).astype(np.float64)
+    return np.asarray(weights - weights.mean(), np.float64)
 
 
 def even(needs: OrderedNeeds) -> Floats:
@@ -101,8 +126,16 @@ def _in_unit(needs: OrderedNeeds) -> float:
     return needs.length if needs.asked is Ordered.QUANTILE else needs.length / needs.values
 
 
-def _of_runs(estimator: IntervalEstimator, needs: OrderedNeeds, reports: int, share: Fraction) -> float:
-    errors = estimator.posterior().expected_errors(reports, float(share))
+def _of_stretches(estimator: IntervalEstimator, needs: OrderedNeeds, devices: int, share: Fraction) -> float:
+    errors = _expected(estimator, devices, share)
     if needs.asked is Ordered.SHARE:
         return errors.at_median
     return needs.length * (errors.quantile if needs.asked is Ordered.QUANTILE else errors.mean)
+
+
+def _expected(estimator: IntervalEstimator, devices: int, share: Fraction) -> ExpectedErrors:
+    return estimator.posterior().expected_errors(_reports(devices, share), float(share))
+
+
+def _reports(devices: int, share: Fraction) -> int:
+    return max(1, round(devices * share))

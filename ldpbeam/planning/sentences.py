@@ -189,8 +189,8 @@ def _about_order(row: Row, needs: OrderedNeeds) -> Iterator[str]:
         )
     if row.setting.parameters.hash_family == "interval":
         yield (
-            "Reports name runs of values, so no single value is estimated. For single values plan without "
-            "--ordered."
+            "Reports name stretches of neighbouring values, so no single value is estimated. For single "
+            "values plan without --ordered."
         )
 
 

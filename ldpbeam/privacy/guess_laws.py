@@ -227,19 +227,19 @@ def from_cuts(bounds: Ints, own: float, other: float, reports: int) -> float:
     """P(the best guess of a value is right), from reports that each have a function that cuts the domain.
 
     The mean of the largest posterior over 4,096 simulated devices, whose values are spread evenly. The
-    likelihood of a value is own/other to the power of the number of reports whose run holds it: a report adds
-    1 where its run begins and takes it away where the run ends.
+    likelihood of a value is own/other to the power of the number of reports whose stretch holds it: a report
+    adds 1 where its stretch begins and takes it away where the stretch ends.
 
     Args:
-        bounds: int64 (functions, g + 1), the ends of the runs.
-        own, other: P(the run of the value) and P(each other run) of a report.
+        bounds: int64 (functions, g + 1), the ends of the stretches.
+        own, other: P(the stretch of the value) and P(each other stretch) of a report.
         reports: of each device.
     """
     functions, g = bounds.shape[0], bounds.shape[1] - 1
     size = int(bounds[0, -1])
     places, ends = np.unique(bounds, return_inverse=True)
     ends, widths = ends.reshape(bounds.shape), np.diff(places)
-    # The same chances for every value: of the number of the report's run after that of the value's run.
+    # The same chances for every value: of how far the report's stretch comes after that of the value.
     chances = np.full((functions, g), other / functions)
     chances[:, 0] = own / functions
     generator = np.random.Generator(np.random.Philox(key=np.array([0x6C6470, 0x63757473], np.uint64)))
@@ -250,10 +250,10 @@ def from_cuts(bounds: Ints, own: float, other: float, reports: int) -> float:
         drawn = generator.multinomial(reports, chances.reshape(-1) / chances.sum(), _TOGETHER)
         hashed = (bounds[None, :, 1:-1] <= held[:, None, None]).sum(axis=2)
         turned = (np.arange(g) - hashed[:, :, None]) % g
-        reports_of_runs = np.take_along_axis(drawn.reshape(-1, functions, g), turned, axis=2)
+        reports_of_stretches = np.take_along_axis(drawn.reshape(-1, functions, g), turned, axis=2)
         supports = np.zeros((places.size, _TOGETHER))
-        np.add.at(supports, ends[:, :-1].reshape(-1), reports_of_runs.reshape(_TOGETHER, -1).T)
-        np.subtract.at(supports, ends[:, 1:].reshape(-1), reports_of_runs.reshape(_TOGETHER, -1).T)
+        np.add.at(supports, ends[:, :-1].reshape(-1), reports_of_stretches.reshape(_TOGETHER, -1).T)
+        np.subtract.at(supports, ends[:, 1:].reshape(-1), reports_of_stretches.reshape(_TOGETHER, -1).T)
         supports = np.cumsum(supports, axis=0)[:-1]
         likelihoods = np.exp(log(own / other) * (supports - supports.max(axis=0)))
         right += float((1 / (widths @ likelihoods)).sum())

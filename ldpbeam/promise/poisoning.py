@@ -12,7 +12,10 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any
 
-from ldpbeam.protocols.contract import LocalProtocol
+import numpy as np
+
+from ldpbeam.arrays import Floats
+from ldpbeam.protocols.contract import FrequencyProtocol, LocalProtocol
 from ldpbeam.protocols.part_estimator import part_estimators
 
 TARGETS = 10
@@ -23,9 +26,9 @@ TARGETS = 10
 class Leverage:
     """What one forged report among n moves an estimate by, in units of 1/n (of m/n for a mean of 0 .. m).
 
-    Of a distribution, the mean of the values 0 .. m, from the mean number of the reported run. The estimate
-    that weighs the counts of all functions moves by no more where forgers claim all functions alike, and by a
-    few percent more where they claim the worst one (docs/poisoning.md).
+    Of a distribution, the mean of the values 0 .. m, from the mean number of the reported stretch. The
+    estimate that weighs the counts of all functions moves by no more where forgers claim all functions alike,
+    and by a few percent more where they claim the worst one (docs/poisoning.md).
 
     Attributes:
         one_value: one frequency, or the mean, at most upwards.
@@ -62,7 +65,7 @@ def leverage(protocol: LocalProtocol[Any], sampled: Fraction = Fraction(1)) -> L
         hit = min(targets, protocol.forgery.most_supported)
         ten = hit * up - (min(targets, protocol.forgery.asked_about) - hit) * down
         return Leverage(float(up), float(down), float(ten), protocol.forgery.most_supported)
-    ends = protocol.forgery.run_ends or protocol.forgery.ends
+    ends = protocol.forgery.stretch_ends or protocol.forgery.ends
     if ends is not None:
         up, down = (1 - ends.other) / ends.gap, ends.other / ends.gap
     elif noise is not None:
@@ -71,6 +74,33 @@ def leverage(protocol: LocalProtocol[Any], sampled: Fraction = Fraction(1)) -> L
     else:
         raise TypeError(f"the leverage of {protocol.NAME} is not known")
     return Leverage(float(weight * up), float(weight * down))
+
+
+def leverage_of_sum(
+    protocol: FrequencyProtocol[Any], weights: Floats, sampled: Fraction = Fraction(1)
+) -> float:
+    """What one forged report among n moves a sum Σ w·f of raw frequencies by, at most, in units of 1/n.
+
+    Of weights that add up to 0, as ``export`` takes them (docs/groups.md). A report adds w/(own − other) for
+    each value that it supports. Where it speaks about some values only, it adds w·(1 − other)/(own − other)
+    for those that it supports, and takes w·other/(own − other) for the rest of them. No admitted report does
+    more; of hashes and subsets none may do as much.
+
+    Args:
+        protocol: one of :attr:`LocalProtocol.parts`, as a device runs it.
+        weights: float64 (k,), w.
+        sampled: share of the devices that report the attribute.
+    """
+    support, forgery = protocol.estimator.support, protocol.forgery
+    other = float(support.other)
+    most = 0.0
+    for signed in (weights, -weights):
+        if forgery.asked_about < weights.size:
+            gains, number = np.maximum(signed * (1 - other), -signed * other), forgery.asked_about
+        else:
+            gains, number = np.maximum(signed, 0.0), forgery.most_supported
+        most = max(most, float(np.sort(gains)[::-1][:number].sum()))
+    return most / float(support.gap * support.sampled * sampled)
 
 
 def leverage_record(protocol: LocalProtocol[Any]) -> list[dict[str, float | int | None]]:

@@ -86,7 +86,7 @@ class _Drawing:
         }
 
     def histogram(self) -> Figure:
-        """Shares of the values, or of runs of values where they are many: differences of the curve."""
+        """Shares of the values, or of stretches of values where they are many: differences of the curve."""
         snapshot, k = self.snapshot, len(self.snapshot.values)
         width = math.ceil(k / _BARS)
         edges = np.arange(0, k, width)
@@ -109,7 +109,7 @@ class _Drawing:
             "is smooth here: a bar has no limits of its own.",
             keys=[*keys, *([Key("tick", charts.TRUTH, "truth")] if known else [])],
             table=Table(
-                title=f"Table: epoch {snapshot.epoch} by {'value' if width == 1 else 'run of values'}",
+                title=f"Table: epoch {snapshot.epoch} by {'value' if width == 1 else 'stretch of values'}",
                 head=["values", "share", *known],
                 rows=lines[: self.detail.rows],
                 note=shortened(len(lines), min(len(lines), self.detail.rows), "row", "first"),

@@ -210,7 +210,7 @@ class Writer:
             shown, chances = "1 sum", "per epoch: of what its reports carry, in exact integers"
             unit, estimate = "half the width of a 95 % interval", "mean, which may lie outside its range"
         elif data.distribution:
-            shown, chances = "counts", "per epoch: how many reports name each run of each hash function"
+            shown, chances = "counts", "per epoch: how many reports name each stretch of each hash function"
             unit, estimate = "half the width of a 95 % interval, in percentage points,", ""
         else:
             shown = f"{count(data.size)} counts" if data.size else DASH

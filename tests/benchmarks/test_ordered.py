@@ -82,11 +82,11 @@ def test_the_page_has_a_row_of_a_histogram_as_it_comes_out() -> None:
 
 
 def test_runs_are_reported_as_often_as_the_channel_says() -> None:
-    """Sums over fleets of one value: 64 functions and 4 runs, each within 6.5 deviations (2e-8 in all)."""
+    """Sums over fleets of one value: 64 functions and 4 stretches, each within 6.5 deviations (2e-8)."""
     of = benchmark.estimator_of("olh", 64, epsilon=1.0)
     held = np.zeros(64, np.int64)
     held[37] = 640_000
-    counts = benchmark.reported_runs(held, of, np.random.default_rng(1)).reshape(64, -1)
+    counts = benchmark.reported_stretches(held, of, np.random.default_rng(1)).reshape(64, -1)
     inside = (of.family.bounds()[:, :-1] <= 37) & (of.family.bounds()[:, 1:] > 37)
     own, other = map(float, of.symbol)
     chances = np.where(inside, own, other) / 64

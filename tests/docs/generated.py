@@ -53,8 +53,8 @@ from ldpbeam.wire import report_pb2
 from tests.conftest import REPOSITORY
 from tests.docs import lifetime, wire
 from tests.narrow import present
-from tests.reference.runs import moves
 from tests.reference.settings import Levels
+from tests.reference.stretches import moves
 
 EXAMPLE = REPOSITORY / "examples" / "minutes_in_app.yaml"
 MARK = re.compile(

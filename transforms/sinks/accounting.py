@@ -123,6 +123,7 @@ class EpochAccounting:
         closed: whether it has closed.
         account: what became of the epoch's records.
         revisions: every result that is published, in the order of numbers.
+        summaries: the file of the newest revision's mean and quantiles; None where there is none.
         position: how far into its input an engine with state of its own was; None where there is none.
     """
 
@@ -136,13 +137,18 @@ class EpochAccounting:
     closed: bool
     account: Account
     revisions: tuple[Revision, ...]
+    summaries: FileRecord | None = None
     position: Mapping[str, int] | None = None
 
     SCHEMA: ClassVar[str] = "ldpbeam.epoch/1"
 
     @classmethod
     def of_histogram(
-        cls, collection: Collection, histogram: EpochHistogram, revisions: tuple[Revision, ...]
+        cls,
+        collection: Collection,
+        histogram: EpochHistogram,
+        revisions: tuple[Revision, ...],
+        summaries: FileRecord | None = None,
     ) -> EpochAccounting:
         """The accounting of an epoch whose newest result is given.
 
@@ -150,13 +156,16 @@ class EpochAccounting:
             collection: of the histogram.
             histogram: newest result.
             revisions: all that were published, in their order.
+            summaries: file of the newest one's mean and quantiles.
         """
         epoch, epochs = histogram.epoch, collection.epochs
         times = map(instant, (epochs.start(epoch), epochs.end(epoch), collection.closes(epoch)))
         of = (collection.name, collection.version, collection.digest_hex, epoch, *times, histogram.closed)
         about: dict[str, Any] = dict(zip(_ABOUT, of, strict=True))
         account = histogram.account or Account()
-        return cls(**about, account=account, revisions=revisions, position=histogram.position)
+        return cls(
+            **about, account=account, revisions=revisions, summaries=summaries, position=histogram.position
+        )
 
     @property
     def key(self) -> tuple[str, int]:
@@ -180,8 +189,9 @@ class EpochAccounting:
 
     @property
     def tables(self) -> list[FileRecord]:
-        """The files of estimates of all revisions."""
-        return [revision.table for revision in self.revisions if revision.table]
+        """The files of estimates of all revisions, then that of summaries."""
+        estimates = [revision.table for revision in self.revisions if revision.table]
+        return [*estimates, self.summaries] if self.summaries else estimates
 
     def as_record(self) -> dict[str, Any]:
         """Content of the file."""
@@ -191,6 +201,7 @@ class EpochAccounting:
             "accounting": {**self.account.as_record(), "pending": self.account.pending},
             "error_fraction": round(self.account.error_fraction, 9),
             "revisions": [revision.as_record() for revision in self.revisions],
+            **({"summaries": self.summaries.as_record()} if self.summaries else {}),
             **({"position": dict(self.position)} if self.position is not None else {}),
         }
 

@@ -191,6 +191,8 @@ def test_the_newest_revision_speaks_for_an_epoch() -> None:
     assert EPOCH.indicators == []
     assert replace(EPOCH, revisions=(FIRST,)).indicators == [SIGN]
     assert EPOCH.tables == [TABLE]
+    summaries = FileRecord("summaries/one.parquet", 7, "ab", 5)
+    assert replace(EPOCH, summaries=summaries).tables == [TABLE, summaries]
     bare = replace(EPOCH, revisions=())
     assert (bare.newest, bare.indicators, bare.tables) == (None, [], [])
 
@@ -225,6 +227,7 @@ positions = st.none() | st.dictionaries(st.sampled_from(["segment", "watermark"]
         st.booleans(),
         accounts,
         st.lists(revisions, max_size=3).map(tuple),
+        st.none() | tables,
         positions,
     )
 )
