@@ -17,7 +17,6 @@ import numpy as np
 from ldpbeam.arrays import Floats
 from ldpbeam.estimation.distribution import ExpectedErrors
 from ldpbeam.planning.needs import Ordered, OrderedNeeds
-from ldpbeam.promise.poisoning import leverage_of_sum
 from ldpbeam.protocols import FrequencyProtocol, LocalProtocol
 from ldpbeam.protocols.interval_hash import IntervalEstimator, IntervalHash
 from ldpbeam.protocols.part_estimator import PartEstimator
@@ -63,6 +62,33 @@ def moved_by_fake(protocol: LocalProtocol[Any], needs: OrderedNeeds, devices: in
         raise TypeError(f"{protocol.NAME} tells nothing of a distribution")
     weights = _weights(protocol.domain_size, needs.asked is Ordered.MEAN)
     return _in_unit(needs) * leverage_of_sum(protocol, weights, share) / devices
+
+
+def leverage_of_sum(
+    protocol: FrequencyProtocol[Any], weights: Floats, sampled: Fraction = Fraction(1)
+) -> float:
+    """What one forged report among n moves a sum Σ w·f of raw frequencies by, at most, in units of 1/n.
+
+    Of weights that add up to 0, as ``export`` takes them (docs/groups.md). A report adds w/(own − other) for
+    each value that it supports. Where it speaks about some values only, it adds w·(1 − other)/(own − other)
+    for those that it supports, and takes w·other/(own − other) for the rest of them. No admitted report does
+    more; of hashes and subsets none may do as much.
+
+    Args:
+        protocol: one of :attr:`LocalProtocol.parts`, as a device runs it.
+        weights: float64 (k,), w.
+        sampled: share of the devices that report the attribute.
+    """
+    support, forgery = protocol.estimator.support, protocol.forgery
+    other = float(support.other)
+    most = 0.0
+    for signed in (weights, -weights):
+        if forgery.asked_about < weights.size:
+            gains, number = np.maximum(signed * (1 - other), -signed * other), forgery.asked_about
+        else:
+            gains, number = np.maximum(signed, 0.0), forgery.most_supported
+        most = max(most, float(np.sort(gains)[::-1][:number].sum()))
+    return most / float(support.gap * support.sampled * sampled)
 
 
 def lasting_part(protocol: IntervalHash, needs: OrderedNeeds, devices: int, share: Fraction) -> float:

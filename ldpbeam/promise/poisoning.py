@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ldpbeam.arrays import Floats
-from ldpbeam.protocols.contract import FrequencyProtocol, LocalProtocol
+from ldpbeam.protocols.contract import LocalProtocol
 from ldpbeam.protocols.part_estimator import part_estimators
 
 TARGETS = 10
@@ -74,33 +73,6 @@ def leverage(protocol: LocalProtocol[Any], sampled: Fraction = Fraction(1)) -> L
     else:
         raise TypeError(f"the leverage of {protocol.NAME} is not known")
     return Leverage(float(weight * up), float(weight * down))
-
-
-def leverage_of_sum(
-    protocol: FrequencyProtocol[Any], weights: Floats, sampled: Fraction = Fraction(1)
-) -> float:
-    """What one forged report among n moves a sum Σ w·f of raw frequencies by, at most, in units of 1/n.
-
-    Of weights that add up to 0, as ``export`` takes them (docs/groups.md). A report adds w/(own − other) for
-    each value that it supports. Where it speaks about some values only, it adds w·(1 − other)/(own − other)
-    for those that it supports, and takes w·other/(own − other) for the rest of them. No admitted report does
-    more; of hashes and subsets none may do as much.
-
-    Args:
-        protocol: one of :attr:`LocalProtocol.parts`, as a device runs it.
-        weights: float64 (k,), w.
-        sampled: share of the devices that report the attribute.
-    """
-    support, forgery = protocol.estimator.support, protocol.forgery
-    other = float(support.other)
-    most = 0.0
-    for signed in (weights, -weights):
-        if forgery.asked_about < weights.size:
-            gains, number = np.maximum(signed * (1 - other), -signed * other), forgery.asked_about
-        else:
-            gains, number = np.maximum(signed, 0.0), forgery.most_supported
-        most = max(most, float(np.sort(gains)[::-1][:number].sum()))
-    return most / float(support.gap * support.sampled * sampled)
 
 
 def leverage_record(protocol: LocalProtocol[Any]) -> list[dict[str, float | int | None]]:

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from ldpbeam.errors import InvalidPayload
-from ldpbeam.promise.poisoning import TARGETS, leverage, leverage_of_sum, leverage_record
+from ldpbeam.planning.ordered_errors import leverage_of_sum
+from ldpbeam.promise.poisoning import TARGETS, leverage, leverage_record
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Parameters, protocol
 from ldpbeam.protocols.attributes.allocate import allocate
 from ldpbeam.protocols.bit_flip import BitFlip, BucketBits
