@@ -12,8 +12,6 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
-
 from ldpbeam.protocols.contract import LocalProtocol
 from ldpbeam.protocols.part_estimator import part_estimators
 
