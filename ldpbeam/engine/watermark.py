@@ -13,9 +13,11 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
+
+from ldpbeam.engine.sources.source import Arrived
 
 _MICROS = 1_000_000
 _TOLERANCE = 1.0
@@ -24,31 +26,6 @@ _SLEW = 0.001
 """Seconds per second by which the wall clock may run faster or slower, as it does while it is set right."""
 _PACE = 0.1
 """A backlog is being worked off where the messages' age falls by this many seconds per second, at least."""
-
-
-class Arrived(Protocol):
-    """A message, as the engine sees it. It may also have ``published_micros``, see :func:`published`."""
-
-    @property
-    def data(self) -> bytes:
-        """One Report or ReportBatch."""
-
-    @property
-    def arrival_micros(self) -> int:
-        """Microseconds since 1970; decides lateness. Where a timestamp attribute was asked for, that."""
-
-    @property
-    def stamped(self) -> bool:
-        """Whether that is the time that was asked for."""
-
-
-def published(message: Any) -> int:
-    """When the broker took a message, microseconds since 1970, by the broker's clock.
-
-    A timestamp attribute is the publisher's, and may say anything. Sources without one have no other time
-    than that of arrival.
-    """
-    return int(getattr(message, "published_micros", message.arrival_micros))
 
 
 @cache
@@ -253,7 +230,7 @@ class Pull:
         self.messages += some
         self.size += sum(len(message.data) for message in some)
         self.arrival_ages += [now - message.arrival_micros / _MICROS for message in some]
-        self.ages += [now - published(message) / _MICROS for message in some]
+        self.ages += [now - message.published_micros / _MICROS for message in some]
         self.until = now
 
 

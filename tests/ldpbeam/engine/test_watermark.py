@@ -21,6 +21,7 @@ import pytest
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.engine import watermark
 from ldpbeam.engine.engine import LocalStream
+from ldpbeam.engine.sources.source import MessageSource
 from ldpbeam.engine.watermark import TimeKeeper
 from ldpbeam.job.config import RunConfig
 from ldpbeam.wire import report_pb2
@@ -63,7 +64,7 @@ Stamp = Callable[[int, float], float]
 
 
 @dataclass
-class Fountain:
+class Fountain(MessageSource):
     """So many messages per second, each delivered as soon as it is there, in order."""
 
     world: World
