@@ -130,8 +130,8 @@ class WatchedFolder(MessageSource):
     def missing_from(self) -> int:
         """The earliest arrival of all that is waiting.
 
-        A report may be in a journal that a collector has not finished, in a file that is still to be read, or have
-        come after the folder was last looked at.
+        A report may be in a journal that a collector has not finished, in a file that is still to be read, or
+        have come after the folder was last looked at.
         """
         return min([self._missing_from, *(self._arrivals_of(name) for name in self._waiting)])
 
