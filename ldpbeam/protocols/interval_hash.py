@@ -31,19 +31,16 @@ class IntervalEstimator(DistributionEstimator):
     """From reports by function and run to the distribution.
 
     Attributes:
+        size: k.
         family: of the functions; ``family.cells(counts)`` are the reports, ``family.bounds()`` the runs.
         symbol: (own, other) over runs, both rounds composed.
         memoised: likewise of the permanent round alone; None where devices keep nothing for life.
     """
 
+    size: int
     family: IntervalFamily
     symbol: tuple[Fraction, Fraction]
     memoised: tuple[Fraction, Fraction] | None
-
-    @property
-    def size(self) -> int:  # type: ignore[override]
-        """Values."""
-        return self.family.domain_size
 
     def estimate(
         self, counts: Ints, reports: int, ties: Floats | None = None, share: Fraction = EVERYONE
@@ -113,7 +110,7 @@ class IntervalHash(HashedProtocol, DistributionProtocol[Hashed], ABC):
         """Of the family and the rounds."""
         permanent = self.permanent
         memoised = None if permanent is None else (permanent.own, permanent.other)
-        return IntervalEstimator(self.family, self.symbol, memoised)
+        return IntervalEstimator(self.domain_size, self.family, self.symbol, memoised)
 
     def supported(self, value: int, held: int) -> Fraction:
         """By the report of the held value's run, where it holds both, or by that of another run."""
@@ -141,7 +138,7 @@ class IntervalHash(HashedProtocol, DistributionProtocol[Hashed], ABC):
     @cached_property
     def law(self) -> IntervalHashLaw:
         """Of its device."""
-        return IntervalHashLaw(self.device, self.symbol)
+        return IntervalHashLaw(self.domain_size, self.device, self.symbol)
 
 
 class IntervalBLH(IntervalHash):

@@ -22,7 +22,6 @@ from ldpbeam.protocols.counter import Counter
 from ldpbeam.protocols.device import Memo, ProtocolDevice
 from ldpbeam.protocols.estimator import Result
 from ldpbeam.protocols.history_model import SampledModel
-from ldpbeam.protocols.law import Law
 from ldpbeam.protocols.simulation import FleetAnswers, FleetWords, Simulation, WordPlan, WordSpec
 from ldpbeam.randomness import Randomness
 
@@ -211,8 +210,6 @@ class SampleSimulation(Simulation):
 class SampleLaw(AttributesLaw[AttributeResponse]):
     """The attribute, drawn without the value, and its own law."""
 
-    laws: tuple[Law[Any], ...]
-
     def likelihood(self, response: AttributeResponse, value: Sequence[int]) -> Fraction:
         """1/d times the part's."""
         part = self.laws[response.attribute]
@@ -269,7 +266,7 @@ class Sample(AttributeProtocol[AttributeResponse]):
     @cached_property
     def law(self) -> SampleLaw:
         """Of the attributes' laws."""
-        return SampleLaw(self._each(lambda part: part.law))
+        return SampleLaw(self.domain_size, self._each(lambda part: part.law))
 
 
 class Allomfree(Sample):
