@@ -8,7 +8,7 @@ agree outvote the third; one alone has to say the same thing for a while.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import cache
@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from ldpbeam.engine.sources.source import Arrived
+from ldpbeam.records.run_record import ClockRecord
 
 _MICROS = 1_000_000
 _TOLERANCE = 1.0
@@ -91,7 +92,7 @@ class TimeKeeper:
         steady: Callable[[], float],
         delay: float,
         patience: float,
-        recorded: Mapping[str, Any] | None = None,
+        recorded: ClockRecord | None = None,
     ) -> None:
         """Begin with the wall clock, or where an earlier engine was.
 
@@ -113,30 +114,23 @@ class TimeKeeper:
         self._claimed: float | None = None
         self._refuted: float | None = None
         self._suspect: _SuspectAges | None = None
-        if recorded:
+        if recorded is not None:
             self._go_on(recorded, begin)
 
-    def _go_on(self, recorded: Mapping[str, Any], begin: float) -> None:
-        passed = begin - recorded["steady"]
-        if recorded["boot"] and recorded["boot"] == boot() and passed >= 0:
+    def _go_on(self, recorded: ClockRecord, begin: float) -> None:
+        if recorded.boot and recorded.boot == boot() and begin >= recorded.steady:
             # The machine has not been started again: its steady clock says how long nobody was here.
-            self._offset = recorded["time"] - recorded["steady"]
-            self.confirmed, self._heard = recorded["confirmed"], recorded["heard"]
-        elif recorded["confirmed"] and begin + self._offset < recorded["time"] - _TOLERANCE:
+            self._offset = recorded.time - recorded.steady
+            self.confirmed, self._heard = recorded.confirmed, recorded.heard
+        elif recorded.confirmed and begin + self._offset < recorded.time - _TOLERANCE:
             # It is later than it was, whatever the clock says now.
             self._refuted = self._offset
-            self._offset = recorded["time"] - begin
+            self._offset = recorded.time - begin
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> ClockRecord:
         """What the next engine has to know."""
         steady = self._steady()
-        return {
-            "boot": boot(),
-            "steady": steady,
-            "time": steady + self._offset,
-            "confirmed": self.confirmed,
-            "heard": self._heard,
-        }
+        return ClockRecord(boot(), steady, steady + self._offset, self.confirmed, self._heard)
 
     def now(self) -> float:
         """Seconds since 1970."""

@@ -11,6 +11,7 @@ from apache_beam.io.filesystems import FileSystems
 from ldpbeam.accounting import Accounting, Entry
 from ldpbeam.durable.document import document, parse_document
 from ldpbeam.durable.errors import DamageError
+from ldpbeam.durable.record import read_fields, write_fields
 from ldpbeam.errors import LdpError
 from ldpbeam.transforms.composite import composite
 from ldpbeam.transforms.sinks.atomic import publish
@@ -49,7 +50,7 @@ def _write(_: bytes, output: str, outcome: Iterable[Outcome]) -> FileRecord:
             entries.append(item)
     record = {
         "entries": [[digest, epoch, what, count] for ((digest, epoch), what), count in entries],
-        "files": [f.as_record() for f in files],
+        "files": list(map(write_fields, files)),
         "indicators": [[one.digest, one.epoch, one.indicators] for one in indicators],
     }
     return publish(output, OUTCOME, document(record, indent=None))
@@ -75,6 +76,6 @@ def read_outcome(output: str) -> tuple[Accounting, list[FileRecord], list[tuple[
     entries = ((((digest, epoch), what), count) for digest, epoch, what, count in record["entries"])
     return (
         Accounting.from_entries(entries),
-        list(map(FileRecord.from_record, record["files"])),
+        [read_fields(FileRecord, one) for one in record["files"]],
         record["indicators"],
     )

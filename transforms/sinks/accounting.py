@@ -25,7 +25,7 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import instant
 from ldpbeam.durable.document import document, parse_document
 from ldpbeam.durable.errors import DamageError
-from ldpbeam.durable.record import read_fields, whole
+from ldpbeam.durable.record import read_fields
 from ldpbeam.errors import LdpError, Reason
 from ldpbeam.histogram import EpochHistogram
 
@@ -80,6 +80,8 @@ class Revision:
     indicators: list[dict[str, Any]]
     table: FileRecord | None
 
+    KEYS: ClassVar[Mapping[str, str]] = {"number": "revision", "reports": "n"}
+
     def as_record(self) -> dict[str, Any]:
         """One item of ``revisions`` in the file."""
         table = self.table
@@ -98,17 +100,8 @@ class Revision:
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Revision:
         """The reverse of :meth:`as_record`."""
-        table = FileRecord.from_record({**record, "path": record["file"]}) if record["file"] else None
-        return cls(
-            whole(record["revision"]),
-            str(record["pane"]),
-            whole(record["n"]),
-            str(record["withheld"]),
-            str(record["content"]),
-            str(record.get("job", "")),
-            list(record["indicators"]),
-            table,
-        )
+        table = read_fields(FileRecord, {**record, "path": record["file"]}) if record["file"] else None
+        return read_fields(cls, {"job": "", **record}, table=table)
 
 
 @dataclass(frozen=True)
