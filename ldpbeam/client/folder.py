@@ -24,7 +24,7 @@ from ldpbeam.durable.errors import (
 from ldpbeam.durable.folder import make_folder, make_lasting_folder
 from ldpbeam.durable.newest import NewestStore
 from ldpbeam.durable.store import KEYS, Transaction
-from ldpbeam.errors import DeviceError, LdpError, disk_error
+from ldpbeam.errors import DeviceError, LdpError, disk_errors
 from ldpbeam.wire import device_state_pb2
 
 VERSION = 1
@@ -223,23 +223,16 @@ class DeviceFolder(Storage):
     def _errors(self) -> Iterator[None]:
         """Errors of the disk and of what lies on it as DeviceErrors; other OSErrors pass."""
         try:
-            with in_words(_WORDS, self._path, self._sentinel, DeviceError):
+            with disk_errors(default=str(self._path)), in_words(_WORDS, self._path, self._sentinel):
                 yield
-        except OSError as error:
-            refused = disk_error(error, str(error.filename or self._path))
-            if refused is None:
-                raise
-            raise _of_device(refused) from error
         except LdpError as error:
-            raise error if isinstance(error, DeviceError) else _of_device(error) from None
+            if isinstance(error, DeviceError):
+                raise
+            raise DeviceError(error.code, error.message, where=error.where, remedy=error.remedy) from None
 
 
 def _put_state(rows: Transaction, state: device_state_pb2.DeviceState) -> None:
     rows.put(_STATE, _STATE_KEY, pack_state(state))
-
-
-def _of_device(error: LdpError) -> DeviceError:
-    return DeviceError(error.code, error.message, where=error.where, remedy=error.remedy)
 
 
 def _pack(waiting: WaitingReport, report: bytes) -> bytes:

@@ -47,16 +47,16 @@ class Words(NamedTuple):
 
 
 @contextmanager
-def in_words(
-    words: Mapping[type[StoreError], Words], store: Path, sentinel: Path, kind: type[LdpError] = LdpError
-) -> Iterator[None]:
-    """Errors of this package in a block as errors of a kind for people.
+def in_words(words: Mapping[type[StoreError], Words], store: Path, sentinel: Path) -> Iterator[None]:
+    """Errors of this package in a block as errors for people.
 
     Args:
         words: of each error, or of a base class.
         store: path of the store.
         sentinel: path of the sentinel.
-        kind: of the errors for people.
+
+    Raises:
+        LdpError: the error of the table.
     """
     try:
         yield
@@ -64,4 +64,4 @@ def in_words(
         code, *texts = next(words[one] for one in type(error).__mro__ if one in words)
         what, remedy = (text.format(error=error, sentinel=sentinel) for text in texts)
         where = str(sentinel if isinstance(error, SentinelError) else store)
-        raise kind(code, what, where=where, remedy=remedy) from None
+        raise LdpError(code, what, where=where, remedy=remedy) from None

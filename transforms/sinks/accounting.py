@@ -132,6 +132,7 @@ class EpochAccounting:
     position: Mapping[str, int] | None = None
 
     SCHEMA: ClassVar[str] = "ldpbeam.epoch/1"
+    KEYS: ClassVar[Mapping[str, str]] = {"account": "accounting"}
 
     @classmethod
     def of_histogram(
@@ -187,11 +188,6 @@ class EpochAccounting:
             **({"position": dict(self.position)} if self.position is not None else {}),
         }
 
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> EpochAccounting:
-        """The reverse of :meth:`as_record`."""
-        return read_fields(cls, record, account=Account.from_record(record["accounting"]))
-
 
 @dataclass(frozen=True)
 class UnattributedAccounting:
@@ -203,6 +199,7 @@ class UnattributedAccounting:
     position: Mapping[str, int] | None = None  # as in :class:`EpochAccounting`
 
     SCHEMA: ClassVar[str] = "ldpbeam.other/1"
+    KEYS: ClassVar[Mapping[str, str]] = {"account": "accounting"}
 
     @property
     def key(self) -> tuple[str, None]:
@@ -224,11 +221,6 @@ class UnattributedAccounting:
             **({"position": dict(self.position)} if self.position is not None else {}),
         }
 
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> UnattributedAccounting:
-        """The reverse of :meth:`as_record`."""
-        return read_fields(cls, record, account=Account.from_record(record["accounting"]))
-
 
 def write_accounting(output: str, accounting: EpochAccounting | UnattributedAccounting) -> FileRecord:
     """Put a file into ``accounting/``, in place of an earlier one of the same epoch or digest."""
@@ -249,8 +241,8 @@ def read_accounting(path: str) -> EpochAccounting | UnattributedAccounting:
     with FileSystems.open(path) as handle, whole_accounting(path):
         record = parse_document(handle.read())
         if record["schema"] == UnattributedAccounting.SCHEMA:
-            return UnattributedAccounting.from_record(record)
-        return EpochAccounting.from_record(record)
+            return read_fields(UnattributedAccounting, record)
+        return read_fields(EpochAccounting, record)
 
 
 @contextmanager

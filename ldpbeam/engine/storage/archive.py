@@ -188,7 +188,7 @@ class Archive:
             self._write(rows, place, self._blocks[place].key, records)
         else:
             self._drop(rows, place)
-        return EpochAccounting.from_record(record)
+        return read_fields(EpochAccounting, record)
 
     def forget(self, rows: Transaction, before: int, key: int) -> int:
         """Replace rows by sums, where all epochs of a row closed before a time.

@@ -8,7 +8,7 @@ the number of its rows, and the sum of their digests; rows of ``content`` are ch
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from ldpbeam.durable.errors import (
 from ldpbeam.durable.folder import make_folder, make_lasting_folder
 from ldpbeam.durable.newest import NewestStore
 from ldpbeam.durable.store import Summary, Transaction
-from ldpbeam.errors import disk_error, disk_errors
+from ldpbeam.errors import disk_errors
 
 FOLDER = "landing"
 """Folder of the engine's file, below the output directory."""
@@ -242,7 +242,7 @@ class Landing:
         make_folder(folder.parent, 0o777)
         make_lasting_folder(folder)  # else it could go with all that is in it
         folder.chmod(0o700)  # reports as they came, with their ids: for nobody else, whatever the umask
-        with disk_errors(str(folder / "lock")), self._words():
+        with self._errors(folder / "lock"):
             self._lock.acquire()
 
     def unlock(self) -> None:
@@ -307,22 +307,15 @@ class Landing:
         Raises:
             LdpError: the content of a row cannot be parsed.
         """
-        with self._words():
+        with self._errors():
             try:
                 yield
             except (ValueError, LookupError, TypeError, AttributeError) as error:
                 raise DamageError(f"a row cannot be read ({type(error).__name__})") from None
 
-    def _words(self) -> AbstractContextManager[None]:
-        return in_words(_WORDS, self.path, self._newest.sentinel.path)
-
     @contextmanager
-    def _errors(self) -> Iterator[None]:
-        """What lies on the disk, and what the disk refuses, in words; other OSErrors pass."""
-        try:
-            with self._words():
-                yield
-        except FileNotFoundError:
-            raise
-        except OSError as error:
-            raise disk_error(error, str(self.path)) or error from None
+    def _errors(self, where: Path | None = None) -> Iterator[None]:
+        """What lies on the disk, and what the disk refuses (at ``where``), in words."""
+        store, sentinel = self.path, self._newest.sentinel.path
+        with disk_errors(str(where or store)), in_words(_WORDS, store, sentinel):
+            yield

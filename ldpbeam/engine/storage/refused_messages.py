@@ -51,11 +51,6 @@ class RefusedMessages:
         self._blocks = [read_fields(_MessageBlock, json.loads(content)) for content in contents]
         """In the order of their segments."""
 
-    def __contains__(self, number: object) -> bool:
-        """Whether a block has a row for the segment: of refused messages, or empty after a replay."""
-        assert isinstance(number, int)  # noqa: S101 - of a segment
-        return self._find(number) is not None
-
     def read(self, rows: Transaction, number: int) -> list[RefusedMessage]:
         """The refused messages of a segment that no replay has admitted; none for an unknown segment.
 

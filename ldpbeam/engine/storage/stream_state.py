@@ -166,8 +166,6 @@ class StreamState:
         Raises:
             LdpError: the messages are damaged.
         """
-        if number not in self._refused:
-            return []
         with self._landing.reading() as rows:
             return self._refused.read(rows, number)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from errno import ENOSPC
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,8 @@ from ldpbeam.durable.errors import (
     in_words,
 )
 from ldpbeam.durable.newest import NewestStore
-from ldpbeam.errors import DeviceError
+from ldpbeam.durable.store import Transaction
+from ldpbeam.errors import LdpError
 
 
 def store(folder: Path, **more: Path) -> NewestStore:
@@ -43,6 +45,22 @@ def test_each_change_is_known_to_the_sentinel(made: NewestStore) -> None:
     for number in (1, 2, 3):
         assert made.sentinel.read() == number
         put(made, b"next")
+
+
+def test_the_sentinel_knows_of_no_change_that_was_not_made(
+    made: NewestStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a process that ends between the two would leave a store that seems older than it is."""
+
+    def full(rows: Transaction) -> None:
+        raise OSError(ENOSPC, "full")
+
+    monkeypatch.setattr(Transaction, "commit", full)
+    with pytest.raises(OSError, match="full"):
+        put(made, b"second")
+    assert made.sentinel.read() == 1
+    with made.transaction() as rows:
+        assert rows.row("one", 0) == b"first"
 
 
 def test_an_older_copy_is_refused_and_says_by_how_much(made: NewestStore) -> None:
@@ -100,11 +118,11 @@ def test_errors_have_the_words_of_their_class_or_its_base() -> None:
         DamageError: Words("E-A", "it is damaged: {error}", "Remove {sentinel}.")
     }
     places = Path("a"), Path("b")
-    with pytest.raises(DeviceError) as caught, in_words(words, *places, DeviceError):
+    with pytest.raises(LdpError) as caught, in_words(words, *places):
         raise LostError("{x}")
     error = caught.value
     assert (error.code, error.message, error.where, error.remedy) == (
         "E-A", "it is damaged: {x}", "a", "Remove b."
     )  # fmt: skip
-    with pytest.raises(DeviceError, match=r"^b: "), in_words(words, *places, DeviceError):
+    with pytest.raises(LdpError, match=r"^b: "), in_words(words, *places):
         raise SentinelError

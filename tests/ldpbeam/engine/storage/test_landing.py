@@ -24,7 +24,7 @@ from ldpbeam.durable.store import RowStore, Transaction
 from ldpbeam.engine.engine import LocalStream
 from ldpbeam.engine.storage import landing as module
 from ldpbeam.engine.storage import refused_messages
-from ldpbeam.engine.storage.landing import Landing
+from ldpbeam.engine.storage.landing import Group, Landing
 from ldpbeam.engine.storage.segment import Segment, judge
 from ldpbeam.engine.storage.stream_state import StreamState
 from ldpbeam.errors import LdpError, Reason
@@ -197,6 +197,22 @@ def test_large_rows_stay_as_they_are(output: Path) -> None:
         assert [name for part in parts for name in part] == [name for some in names for name in some]
         assert all(list(some) in parts for some in names if len(some) > 1)
         assert 10 < len(parts) < 40
+
+
+def test_rows_added_after_some_were_removed_join_only_each_other(output: Path) -> None:
+    """A replay may add reports to an epoch whose reports are being removed."""
+    landing, group = Landing(str(output)), Group(1)
+    with landing.locked(), mock.patch.object(module, "_MANY", 4), mock.patch.object(module, "AT_ONCE", 1):
+        landing.open()
+        with landing.change() as rows:
+            for n in range(3):
+                group.add(rows, bytes([n]))
+            assert not group.shrink(rows)
+            for n in range(7, 12):
+                group.add(rows, bytes([n]))
+                group.merge(rows, b"".join)
+            assert group.read(rows) == [b"\0", b"\1", bytes([7, 8, 9, 10]), bytes([11])]
+            assert (group.rows, group.size, group.waiting) == (4, 7, 1)
 
 
 def test_refused_messages_of_many_segments_lie_together(output: Path) -> None:
@@ -545,6 +561,15 @@ def test_an_older_copy_is_refused(small: Path) -> None:
     (small / "landing" / "engine.sqlite").write_bytes(copy)
     with pytest.raises(LdpError, match="E-LANDING-OLDER"):
         state(small)
+
+
+def test_a_change_by_another_program_is_noticed(small: Path) -> None:
+    known, other = state(small), Landing(str(small))
+    other.open()
+    with other.change():
+        pass
+    with pytest.raises(LdpError, match=r"another program has changed it .*E-LANDING-DAMAGED"):
+        known.land(segment(b"junk"))
 
 
 @pytest.fixture
