@@ -19,11 +19,11 @@ import pytest
 from ldpbeam.accounting import Account, Accounting
 from ldpbeam.arrays import read_only
 from ldpbeam.collection.collection import Collection, digest_hex
-from ldpbeam.collection.epochs import Epochs
+from ldpbeam.collection.epochs import Epochs, instant
 from ldpbeam.durable.store import RowStore, Transaction
 from ldpbeam.engine.engine import LocalStream
+from ldpbeam.engine.storage import archive, refused_messages
 from ldpbeam.engine.storage import landing as module
-from ldpbeam.engine.storage import refused_messages
 from ldpbeam.engine.storage.landing import Group, Landing
 from ldpbeam.engine.storage.segment import Segment, judge
 from ldpbeam.engine.storage.stream_state import StreamState
@@ -32,6 +32,7 @@ from ldpbeam.job.config import RunConfig
 from ldpbeam.records.run_record import ClockRecord
 from ldpbeam.reports import Parts, ReportColumns
 from ldpbeam.schedule import Schedule
+from ldpbeam.transforms.sinks.accounting import EpochAccounting
 from ldpbeam.wire import report_pb2
 from tests.ldpbeam.engine import kept as reading
 from tests.ldpbeam.engine.broker import Broker, Clock
@@ -408,6 +409,36 @@ def test_files_for_readers_are_made_what_the_engines_file_says(tmp_path: Path) -
     stream.stop()
     assert stream.record is not None
     assert stream.record.accounting.total.counted == 5
+
+
+def test_rows_of_the_archive_and_their_sums_are_there_again(output: Path) -> None:
+    """Of two collections, in rows of two epochs: each row and each sum has a key of its own."""
+
+    def closed(agreed: Collection, epoch: int) -> dict[str, Any]:
+        begin, end = instant(epoch * HOUR), instant((epoch + 1) * HOUR)
+        account = Account(read=epoch + 1, counted=epoch + 1)
+        of = EpochAccounting(agreed.name, 1, agreed.digest_hex, epoch, begin, end, end, True, account, ())
+        return of.as_record()
+
+    keys = [(agreed.digest_hex, epoch) for agreed in (ONE, TWO) for epoch in range(5)]
+    with mock.patch.object(archive, "_BLOCK", 2):
+        known = state(output)
+        with known._landing.change() as rows:
+            records = [closed(agreed, epoch) for agreed in (ONE, TWO) for epoch in range(5)]
+            assert known._archive.add(rows, records, 100) == 106
+
+        def looked_at(listed: int) -> None:
+            again = state(output)._archive
+            assert [key for key in keys if key not in again] == []
+            assert (ONE.digest_hex, 5) not in again
+            assert again.sums() == known._archive.sums()
+            assert again.account == Account(read=30, counted=30)
+            assert len(list(again.records())) == listed
+
+        looked_at(10)
+        with known._landing.change() as rows:
+            assert known._archive.forget(rows, 4 * HOUR, 106) == 108
+        looked_at(2)
 
 
 # --- damage
