@@ -176,14 +176,8 @@ def part_model(law: Law[Any], pair: tuple[Any, Any]) -> PairModel:
 
 @dataclass(frozen=True)
 class AttributesLaw(Law[Response], ABC):
-    """Of reports about several attributes.
+    """Of reports about several attributes. Attributes: laws, one of each attribute."""
 
-    Attributes:
-        domain_size: of all attributes together.
-        laws: one of each attribute.
-    """
-
-    domain_size: int
     laws: tuple[Law[Any], ...]
 
     def best_guess(self, reports: int) -> float:

@@ -266,7 +266,7 @@ class Sample(AttributeProtocol[AttributeResponse]):
     @cached_property
     def law(self) -> SampleLaw:
         """Of the attributes' laws."""
-        return SampleLaw(self.domain_size, self._each(lambda part: part.law))
+        return SampleLaw(self._each(lambda part: part.law))
 
 
 class Allomfree(Sample):

@@ -190,4 +190,4 @@ class Split(AttributeProtocol[tuple[Any, ...]]):
     @cached_property
     def law(self) -> SplitLaw:
         """Of the attributes' laws."""
-        return SplitLaw(self.domain_size, self._each(lambda part: part.law))
+        return SplitLaw(self._each(lambda part: part.law))
