@@ -510,9 +510,9 @@ def _of_population(given: PlanOptions) -> _Who:
     epochs = people.values()
     first = next(epochs)
     second = next(epochs, None)
-    both = None if second is None else (first >= 0) & (second >= 0)
-    known = both is not None and both.any()
-    changed = DrawnAnew(0.0, float((first[both] != second[both]).mean())) if known else None  # type: ignore[index]
+    changed = None
+    if second is not None and (both := (first >= 0) & (second >= 0)).any():
+        changed = DrawnAnew(0.0, float((first[both] != second[both]).mean()))
     if asked_for is not None and (given.maximum is not None or (listed is not None and listed.mean)):
         return _Who(asked_for, people.devices, there, mean=True, drawn_anew=changed)
     labels = tuple(label for label in people.labels or () if label)

@@ -27,7 +27,7 @@ from ldpbeam.planning.error_sentences import (
 from ldpbeam.planning.needs import zipf
 from ldpbeam.planning.shuffler import of_collection, shuffled_words
 from ldpbeam.planning.spread import WIDE, Spread, Widths, mean_error
-from ldpbeam.privacy.ledger import Ledger, total_cap
+from ldpbeam.privacy.ledger import total_cap
 from ldpbeam.promise.statements import NO_TURN, bits, epsilon, statements
 
 
@@ -293,7 +293,7 @@ def change_lines(old: Collection, new: Collection) -> Iterator[str]:
         return
     yield f"the digest was {old.digest_hex} and is {new.digest_hex}: devices need the new collection"
     yield "reports made with the old one count only while it is given to the pipeline too"
-    both = total_cap([Ledger(old.guarantee), Ledger(new.guarantee)])
+    both = total_cap([old.guarantee, new.guarantee])
     if old.name == new.name and both < inf:
         yield (
             f"a device that reports for both can lose up to ε = {epsilon(both)} about memoised inputs, since "
@@ -319,7 +319,7 @@ def together(collections: Sequence[Collection]) -> dict[str, Any]:
                 remedy="Give each collection once, and raise version for every change.",
             )
     guarantees = [one.guarantee for one in collections]
-    cap = total_cap([Ledger(one) for one in guarantees])
+    cap = total_cap(guarantees)
     first = sum(one.first_report for one in guarantees)
     anything = sum(one.promise.any_loss for one in collections)
     return {
@@ -327,7 +327,7 @@ def together(collections: Sequence[Collection]) -> dict[str, Any]:
         "first_reports": first,
         "cap_over_inputs": None if cap == inf else cap,
         "any_changes": None if anything == inf else anything,
-        "without_cap": [one.name for one in collections if Ledger(one.guarantee).cap == inf],
+        "without_cap": [one.name for one in collections if one.guarantee.lifetime_cap == inf],
         "owners": sorted({one.owner for one in collections if one.owner}),
         "without_owner": [one.name for one in collections if not one.owner],
         "retired": {one.name: instant(one.retired) for one in collections if one.retired is not None},

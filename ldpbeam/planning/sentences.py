@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from ldpbeam.over_time.covariance import DrawnAnew
 from ldpbeam.planning.error_sentences import RANKED, interval
@@ -24,7 +25,7 @@ def _percent(rate: DrawnAnew) -> str:
 def asked(needs: Needs) -> str:
     """The need in a line."""
     about = quantity(needs)
-    limits = [
+    limits: list[tuple[float | None, str, Callable[[Any], str]]] = [
         (needs.target, "error at most ±{}", about.error),
         (needs.longitudinal, "ε∞ at most {}", epsilon),
         (needs.first, "ε1 at most {}", epsilon),
@@ -32,7 +33,7 @@ def asked(needs: Needs) -> str:
         (needs.lifetime, "all reports at most ε = {}, whatever changes", epsilon),
         (needs.bits, "at most {} bits", str),
     ]
-    limits_met = [text.format(write(limit)) for limit, text, write in limits if limit is not None]  # type: ignore[operator]
+    limits_met = [text.format(write(limit)) for limit, text, write in limits if limit is not None]
     rate = "" if needs.drawn_anew is None else f", {_percent(needs.drawn_anew)} drawn anew per epoch"
     devices = f"{needs.devices:,} devices in each epoch"
     epochs = f"{needs.epochs:,} epoch{'' if needs.epochs == 1 else 's'}"

@@ -181,17 +181,14 @@ class HashedLaw(FrequencyLaw[Hashed], ABC):
     """Randomised response on the hash of the value, given the function.
 
     Attributes:
+        domain_size: k.
         device: its rounds.
         symbol: (own, other) over symbols, both rounds composed.
     """
 
+    domain_size: int
     device: LocalHashDevice
     symbol: tuple[Fraction, Fraction]
-
-    @property
-    def domain_size(self) -> int:  # type: ignore[override]
-        """Values."""
-        return self.device.domain_size
 
     def likelihood(self, response: Hashed, value: int) -> Fraction:
         """P(symbol | value, seed)."""

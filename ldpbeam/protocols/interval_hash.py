@@ -31,19 +31,16 @@ class IntervalEstimator(DistributionEstimator):
     """From reports by function and stretch to the distribution.
 
     Attributes:
+        size: k.
         family: of the functions; ``family.cells(counts)`` are the reports, ``family.bounds()`` the stretches.
         symbol: (own, other) over stretches, both rounds composed.
         memoised: likewise of the permanent round alone; None where devices keep nothing for life.
     """
 
+    size: int
     family: IntervalFamily
     symbol: tuple[Fraction, Fraction]
     memoised: tuple[Fraction, Fraction] | None
-
-    @property
-    def size(self) -> int:  # type: ignore[override]
-        """Values."""
-        return self.family.domain_size
 
     def estimate(
         self, counts: Ints, reports: int, ties: Floats | None = None, share: Fraction = EVERYONE
@@ -130,7 +127,7 @@ class IntervalHash(HashedProtocol, DistributionProtocol[Hashed], ABC):
         """Of the family and the rounds."""
         permanent = self.permanent
         memoised = None if permanent is None else (permanent.own, permanent.other)
-        return IntervalEstimator(self.family, self.symbol, memoised)
+        return IntervalEstimator(self.domain_size, self.family, self.symbol, memoised)
 
     def supported(self, value: int, held: int) -> Fraction:
         """By the report of the held value's stretch, where it holds both, or by that of another stretch."""
@@ -158,7 +155,7 @@ class IntervalHash(HashedProtocol, DistributionProtocol[Hashed], ABC):
     @cached_property
     def law(self) -> IntervalHashLaw:
         """Of its device."""
-        return IntervalHashLaw(self.device, self.symbol)
+        return IntervalHashLaw(self.domain_size, self.device, self.symbol)
 
 
 class IntervalBLH(IntervalHash):

@@ -148,7 +148,7 @@ class LocalHash(HashedProtocol, FrequencyProtocol[Hashed], ABC):
     @cached_property
     def law(self) -> LocalHashLaw:
         """Of its device."""
-        return LocalHashLaw(self.device, self.symbol, self.estimator.support)
+        return LocalHashLaw(self.domain_size, self.device, self.symbol, self.estimator.support)
 
 
 class BLH(LocalHash):

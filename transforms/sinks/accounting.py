@@ -25,7 +25,7 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import instant
 from ldpbeam.durable.document import document, parse_document
 from ldpbeam.durable.errors import DamageError
-from ldpbeam.durable.record import read_fields, whole
+from ldpbeam.durable.record import read_fields, write_fields
 from ldpbeam.errors import LdpError, Reason
 from ldpbeam.histogram import EpochHistogram
 
@@ -80,6 +80,8 @@ class Revision:
     indicators: list[dict[str, Any]]
     table: FileRecord | None
 
+    KEYS: ClassVar[Mapping[str, str]] = {"number": "revision", "reports": "n"}
+
     def as_record(self) -> dict[str, Any]:
         """One item of ``revisions`` in the file."""
         table = self.table
@@ -98,17 +100,8 @@ class Revision:
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Revision:
         """The reverse of :meth:`as_record`."""
-        table = FileRecord.from_record({**record, "path": record["file"]}) if record["file"] else None
-        return cls(
-            whole(record["revision"]),
-            str(record["pane"]),
-            whole(record["n"]),
-            str(record["withheld"]),
-            str(record["content"]),
-            str(record.get("job", "")),
-            list(record["indicators"]),
-            table,
-        )
+        table = read_fields(FileRecord, {**record, "path": record["file"]}) if record["file"] else None
+        return read_fields(cls, {"job": "", **record}, table=table)
 
 
 @dataclass(frozen=True)
@@ -141,6 +134,7 @@ class EpochAccounting:
     position: Mapping[str, int] | None = None
 
     SCHEMA: ClassVar[str] = "ldpbeam.epoch/1"
+    KEYS: ClassVar[Mapping[str, str]] = {"account": "accounting"}
 
     @classmethod
     def of_histogram(
@@ -201,14 +195,9 @@ class EpochAccounting:
             "accounting": {**self.account.as_record(), "pending": self.account.pending},
             "error_fraction": round(self.account.error_fraction, 9),
             "revisions": [revision.as_record() for revision in self.revisions],
-            **({"summaries": self.summaries.as_record()} if self.summaries else {}),
+            **({"summaries": write_fields(self.summaries)} if self.summaries else {}),
             **({"position": dict(self.position)} if self.position is not None else {}),
         }
-
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> EpochAccounting:
-        """The reverse of :meth:`as_record`."""
-        return read_fields(cls, record, account=Account.from_record(record["accounting"]))
 
 
 @dataclass(frozen=True)
@@ -221,6 +210,7 @@ class UnattributedAccounting:
     position: Mapping[str, int] | None = None  # as in :class:`EpochAccounting`
 
     SCHEMA: ClassVar[str] = "ldpbeam.other/1"
+    KEYS: ClassVar[Mapping[str, str]] = {"account": "accounting"}
 
     @property
     def key(self) -> tuple[str, None]:
@@ -242,11 +232,6 @@ class UnattributedAccounting:
             **({"position": dict(self.position)} if self.position is not None else {}),
         }
 
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> UnattributedAccounting:
-        """The reverse of :meth:`as_record`."""
-        return read_fields(cls, record, account=Account.from_record(record["accounting"]))
-
 
 def write_accounting(output: str, accounting: EpochAccounting | UnattributedAccounting) -> FileRecord:
     """Put a file into ``accounting/``, in place of an earlier one of the same epoch or digest."""
@@ -267,8 +252,8 @@ def read_accounting(path: str) -> EpochAccounting | UnattributedAccounting:
     with FileSystems.open(path) as handle, whole_accounting(path):
         record = parse_document(handle.read())
         if record["schema"] == UnattributedAccounting.SCHEMA:
-            return UnattributedAccounting.from_record(record)
-        return EpochAccounting.from_record(record)
+            return read_fields(UnattributedAccounting, record)
+        return read_fields(EpochAccounting, record)
 
 
 @contextmanager

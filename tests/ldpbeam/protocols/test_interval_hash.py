@@ -135,6 +135,7 @@ def test_a_pair_is_separated_as_often_as_functions_say(size: int, g: int) -> Non
 def test_the_best_guess_of_one_report_is_exact(name: str, size: int, g: int) -> None:
     """Σ over functions and stretches of the largest likelihood, where stretches may have no value."""
     built = made(name, size, **({} if name == "blh" else {"g": g}))
+    assert built.estimator.size == built.law.domain_size == size
     own, other = map(float, built.symbol)
     right = sum(own if y in row else other for row in hashed(built) for y in range(g)) / 64 / size
     assert built.law.best_guess(1) == pytest.approx(right)

@@ -14,7 +14,7 @@ from ldpbeam.audit.audit import audit
 from ldpbeam.audit.checks.outcome import Bound, Check, Match, Rule, judge
 from ldpbeam.audit.client.clients import Memoised, PythonClient
 from ldpbeam.audit.client.draws import DrawPlan
-from ldpbeam.audit.law.bound import least_bound, level_bound, lower_limit, two_sided, upper_limit
+from ldpbeam.audit.law.bound import level_bound, lower_limit, two_sided, upper_limit
 from tests.ldpbeam.audit.collections import of
 from tests.narrow import present
 
@@ -65,6 +65,13 @@ def test_two_sided_tests_refuse_the_truth_as_rarely_as_they_say(p: Fraction) -> 
         # What cannot happen is refuted by a single count.
         assert (values < alpha).sum() == n
     assert two_sided(np.array([0]), np.array([0]), [p]).tolist() == [1.0]
+
+
+def least_bound(p: float, q: float, trials: int, other_trials: int, alpha: float, missed: float) -> float:
+    """What ``level_bound`` falls short of with probability at most ``missed``, for these true p and q."""
+    low = int(binom.ppf(missed / 2, trials, p))
+    high = int(binom.isf(missed / 2, other_trials, q))
+    return level_bound(low, trials, high, other_trials, alpha)
 
 
 def test_bounds_reach_98_percent_at_a_million_draws_and_more() -> None:
