@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ldpbeam.cli.shared.console import Mode, PrintingCommand, complain, deliver, mode, say
-from ldpbeam.cli.shared.options import collections_option
+from ldpbeam.cli.shared.options import TextOption, collections_option
 from ldpbeam.cli.shared.rate import drawn_anew_option
 from ldpbeam.cli.shared.sums import chosen, group_option, history_of_groups
 from ldpbeam.errors import UsageError
@@ -28,23 +28,16 @@ if TYPE_CHECKING:
 _RATE = 0.05  # of false discoveries, where none is given
 
 
-class EpochsOption(click.ParamType[Any]):
-    """An epoch such as 12, or several such as 7..13; gives the first and the last."""
-
-    name = "epochs"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Epochs:
-        """Parse, or say what is wrong."""
-        if isinstance(value, tuple):
-            return value
-        first, _, last = str(value).partition("..")
-        try:
-            ends = int(first), int(last or first)
-        except ValueError:
-            self.fail(f"{value!r} is neither an epoch nor a range such as 7..13", param, ctx)
-        if ends[0] > ends[1]:
-            self.fail(f"{value!r} ends before it begins", param, ctx)
-        return ends
+def _epochs(text: str) -> Epochs:
+    """The first and the last of an epoch such as 12, or of several such as 7..13."""
+    first, _, last = text.partition("..")
+    try:
+        ends = int(first), int(last or first)
+    except ValueError:
+        raise ValueError(f"{text!r} is neither an epoch nor a range such as 7..13") from None
+    if ends[0] > ends[1]:
+        raise ValueError(f"{text!r} ends before it begins")
+    return ends
 
 
 @dataclass(frozen=True)
@@ -69,13 +62,13 @@ class _CompareOptions:
 @collections_option
 @click.option(
     "--epochs",
-    type=EpochsOption(),
+    type=TextOption("epochs", _epochs),
     metavar="E|E..E",
     help="Epochs of A. Default: all; without B the last but one.",
 )
 @click.option(
     "--against",
-    type=EpochsOption(),
+    type=TextOption("epochs", _epochs),
     metavar="E|E..E",
     help="Epochs of B. Default: all; without B the last one.",
 )

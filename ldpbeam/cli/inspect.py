@@ -34,26 +34,13 @@ def inspect(file: Path, collection_files: tuple[Path, ...], limit: int) -> None:
 
     It may hold reports, rejects, estimates, the results of a run, a simulation, or be a collection.
     """
-    inspect_file(file, collection_files, limit)
-
-
-# --- what a file is, a few of its reports, or a few rejects
-
-
-def inspect_file(path: Path, collection_files: Sequence[Path], limit: int) -> None:
-    """Print what a file or folder is, as lines or as one JSON document.
-
-    Raises:
-        UsageError: there is nothing to show.
-        CollectionError: a collection file is not sound.
-    """
     from ldpbeam.cli.shared.views import View, view_of
 
-    _require(path)
-    view = view_of(path, limit)
+    _require(file)
+    view = view_of(file, limit)
     if view is None:
         lines = []
-        for line in inspect_lines(path, collection_files, limit):
+        for line in inspect_lines(file, collection_files, limit):
             say(line)
             lines.append(line)
         view = View("records", tuple(lines), lines)
@@ -61,6 +48,9 @@ def inspect_file(path: Path, collection_files: Sequence[Path], limit: int) -> No
         for line in view.lines:
             say(line)
     deliver({"kind": view.kind, "content": view.document})
+
+
+# --- a few reports of a file, or a few rejects
 
 
 def inspect_lines(path: Path, collection_files: Sequence[Path], limit: int) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ldpbeam.cli.shared.console import PrintingCommand, deliver, say
-from ldpbeam.cli.shared.options import InstantOption, next_midnight
+from ldpbeam.cli.shared.options import START, TextOption, next_midnight
 from ldpbeam.cli.shared.rate import drawn_anew_option
 from ldpbeam.errors import UsageError
 
@@ -20,44 +20,30 @@ if TYPE_CHECKING:
     from ldpbeam.planning.plan import Plan, Row
 
 
-class _RangeOption(click.ParamType[int]):
-    """The range of a counter, 86400 or 0..86400; gives its end."""
-
-    name = "range"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Parse, or say what is wrong."""
-        if isinstance(value, int):
-            return value
-        begin, dots, end = value.partition("..")
-        text = end if dots else begin
-        if dots and begin.strip() != "0":
-            self.fail(f"{value!r}: a counter counts from 0; subtract where it begins", param, ctx)
-        try:
-            maximum = int(text.replace("_", ""))
-        except ValueError:
-            self.fail(f"{value!r} is no range of whole numbers such as 0..86400", param, ctx)
-        if maximum < 1:
-            self.fail(f"{value!r}: the range ends at 1 or above", param, ctx)
-        return maximum
+def _end_of_range(text: str) -> int:
+    """The end of the range of a counter, 86400 or 0..86400."""
+    begin, dots, end = text.partition("..")
+    if dots and begin.strip() != "0":
+        raise ValueError(f"{text!r}: a counter counts from 0; subtract where it begins")
+    try:
+        maximum = int((end if dots else begin).replace("_", ""))
+    except ValueError:
+        raise ValueError(f"{text!r} is no range of whole numbers such as 0..86400") from None
+    if maximum < 1:
+        raise ValueError(f"{text!r}: the range ends at 1 or above")
+    return maximum
 
 
-class _ErrorOption(click.ParamType[tuple[float, bool]]):
-    """An error, 0.5 or 0.5%; gives the number, and whether it was written in per cent."""
+def _error(text: str) -> tuple[float, bool]:
+    """The number of an error, 0.5 or 0.5%, and whether it was written in per cent."""
+    number = text.strip()
+    try:
+        return float(number.removesuffix("%")), number.endswith("%")
+    except ValueError:
+        raise ValueError(f"{text!r} is not a number") from None
 
-    name = "error"
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[float, bool]:
-        """Parse, or say what is wrong."""
-        if isinstance(value, tuple):
-            return value
-        text = value.strip()
-        try:
-            return float(text.removesuffix("%")), text.endswith("%")
-        except ValueError:
-            self.fail(f"{value!r} is not a number", param, ctx)
+_ERROR = TextOption("error", _error)
 
 
 @click.command(cls=PrintingCommand)
@@ -65,7 +51,7 @@ class _ErrorOption(click.ParamType[tuple[float, bool]]):
 @click.option(
     "--mean",
     "maximum",
-    type=_RangeOption(),
+    type=TextOption("range", _end_of_range),
     metavar="MAX",
     help="Ask for the mean of a counter instead: its range as 86400 or 0..86400.",
 )
@@ -121,7 +107,7 @@ class _ErrorOption(click.ParamType[tuple[float, bool]]):
 @click.option(
     "--target-error",
     "target",
-    type=_ErrorOption(),
+    type=_ERROR,
     metavar="ERROR",
     help="Half-width of the 95 % interval of an epoch: percentage points; of a mean units of the counter, "
     "or per cent of its range where it ends in %.",
@@ -129,7 +115,7 @@ class _ErrorOption(click.ParamType[tuple[float, bool]]):
 @click.option(
     "--target-quantile-error",
     "target_quantile",
-    type=_ErrorOption(),
+    type=_ERROR,
     metavar="ERROR",
     help="Half-width of the 95 % interval of a quantile of values in an order: units of the values, or per "
     "cent of their range where it ends in %.",
@@ -137,7 +123,7 @@ class _ErrorOption(click.ParamType[tuple[float, bool]]):
 @click.option(
     "--target-mean-error",
     "target_mean",
-    type=_ErrorOption(),
+    type=_ERROR,
     metavar="ERROR",
     help="The same of the mean of values in an order.",
 )
@@ -150,7 +136,7 @@ class _ErrorOption(click.ParamType[tuple[float, bool]]):
 @click.option("--epoch", default="1d", show_default=True, metavar="DURATION", help="Length of its epochs.")
 @click.option(
     "--start",
-    type=InstantOption(dates=True),
+    type=START,
     help="Start of its first epoch; a date is midnight UTC. Default: the next one.",
 )
 @click.option(
@@ -180,7 +166,39 @@ def plan(**asked: Any) -> None:
 
     ldpbeam docs planning says how to read the answer.
     """
-    plan_collection(PlanOptions(**asked))
+    given = PlanOptions(**asked)
+    if given.chart is not None:  # first of all: without the extra nothing must be printed or written
+        from ldpbeam.report_page.plan_chart import draw
+    from ldpbeam.planning.collection_text import Particulars, collection_text
+    from ldpbeam.planning.plan import make_plan
+
+    who = _who(given)
+    if given.ordered and not who.domain.has_order:
+        who = replace(who, domain=replace(who.domain, ordered=True))
+    devices = given.devices or who.devices
+    if devices is None:
+        raise _incomplete("how many devices report is not known", "Add --devices N.")
+    needs = _needs(given, who, devices)
+    made = make_plan(needs)
+    chosen = _chosen(made, given.row)
+    _print(made, given.rows, columns=given.columns)
+    written: dict[str, str] = {}
+    if given.output is not None:
+        if chosen is None:
+            raise _incomplete(
+                "no setting keeps all limits, so there is no collection to write",
+                "Relax a limit, or choose one of the table with --row N.",
+            )
+        start = next_midnight() if given.start is None else given.start
+        particulars = Particulars(given.name, who.domain, _length(given.epoch), start)
+        given.output.write_text(collection_text(chosen, made.needs, particulars), "utf-8")
+        written["collection"] = str(given.output)
+        say(f"{chosen.setting.label} in {given.output}")
+    if given.chart is not None:
+        given.chart.write_text(draw(made), "utf-8")
+        written["chart"] = str(given.chart)
+        say(f"chart in {given.chart}")
+    deliver(_document(made) | {"written": written})
 
 
 # --- from needs to a plan
@@ -228,48 +246,6 @@ class _Who:
     mean: bool = False
     frequencies: tuple[float, ...] | None = None
     drawn_anew: DrawnAnew | None = None
-
-
-def plan_collection(given: PlanOptions) -> None:
-    """Plan, print, and write what is to be written.
-
-    Raises:
-        UsageError: the needs are incomplete or contradict each other.
-        CollectionError: the file with the domain is not sound.
-        ModuleNotFoundError: a chart is asked for, and the extra that draws it is not installed.
-    """
-    if given.chart is not None:  # first of all: without the extra nothing must be printed or written
-        from ldpbeam.report_page.plan_chart import draw
-    from ldpbeam.planning.collection_text import Particulars, collection_text
-    from ldpbeam.planning.plan import make_plan
-
-    who = _who(given)
-    if given.ordered and not who.domain.has_order:
-        who = replace(who, domain=replace(who.domain, ordered=True))
-    devices = given.devices or who.devices
-    if devices is None:
-        raise _incomplete("how many devices report is not known", "Add --devices N.")
-    needs = _needs(given, who, devices)
-    made = make_plan(needs)
-    chosen = _chosen(made, given.row)
-    _print(made, given.rows, columns=given.columns)
-    written: dict[str, str] = {}
-    if given.output is not None:
-        if chosen is None:
-            raise _incomplete(
-                "no setting keeps all limits, so there is no collection to write",
-                "Relax a limit, or choose one of the table with --row N.",
-            )
-        start = next_midnight() if given.start is None else given.start
-        particulars = Particulars(given.name, who.domain, _length(given.epoch), start)
-        given.output.write_text(collection_text(chosen, made.needs, particulars), "utf-8")
-        written["collection"] = str(given.output)
-        say(f"{chosen.setting.label} in {given.output}")
-    if given.chart is not None:
-        given.chart.write_text(draw(made), "utf-8")
-        written["chart"] = str(given.chart)
-        say(f"chart in {given.chart}")
-    deliver(_document(made) | {"written": written})
 
 
 def _needs(given: PlanOptions, who: _Who, devices: int) -> Needs:

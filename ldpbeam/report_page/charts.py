@@ -182,17 +182,15 @@ def multiple(
     layers: list[alt.Chart] = []
     if uniform is not None:
         layers.append(_level(uniform))
+    limits = base.mark_area(aria=False, clip=True, color=RAW, opacity=_BAND)
     if few:
-        rule = base.mark_rule(aria=False, clip=True, color=RAW, strokeWidth=5, opacity=_BAND * 1.5)
-        layers.append(rule.encode(y=alt.Y("low:Q", scale=scale), y2=alt.Y2("high:Q")))
-    else:
-        band = base.mark_area(aria=False, clip=True, color=RAW, opacity=_BAND)
-        layers.append(band.encode(y=alt.Y("low:Q", scale=scale), y2=alt.Y2("high:Q")))
+        limits = base.mark_rule(aria=False, clip=True, color=RAW, strokeWidth=5, opacity=_BAND * 1.5)
+    layers.append(limits.encode(y=alt.Y("low:Q", scale=scale), y2="high:Q"))
     line = base.mark_line(aria=False, clip=True, color=RAW, strokeWidth=1.6)
     layers.append(line.encode(y=y))
     if few:
         layers.append(base.mark_circle(aria=False, clip=True, color=RAW, size=28, opacity=1).encode(y=y))
-    if any(row["truth"] is not None and math.isfinite(row["truth"]) for row in rows):
+    if _has(rows, "truth"):
         true = base.mark_line(aria=False, clip=True, color=TRUTH, strokeWidth=2)
         layers.append(true.encode(y=alt.Y("truth:Q", scale=scale)))
         if few:
@@ -261,7 +259,7 @@ def profile(rows: Sequence[Row], pattern: str, uniform: float | None) -> Chart:
     if uniform is not None:
         layers.append(_level(uniform))
     band = base.mark_area(aria=False, color=RAW, opacity=_BAND * 0.75)
-    layers.append(band.encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q")))
+    layers.append(band.encode(y=alt.Y("low:Q"), y2="high:Q"))
     if _has(rows, "consistent"):
         fill = base.mark_area(aria=False, color=CONSISTENT, opacity=0.45, interpolate="step")
         layers.append(fill.encode(y=alt.Y("consistent:Q")))
@@ -280,7 +278,7 @@ def curve(rows: Sequence[Row]) -> Chart:
     base = alt.Chart().encode(x=_along_domain(rows))
     band = base.mark_area(aria=False, clip=True, color=RAW, opacity=_BAND)
     line = base.mark_line(aria=False, clip=True, color=RAW, strokeWidth=1.8)
-    layers = [band.encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q")), line.encode(y=y)]
+    layers = [band.encode(y=alt.Y("low:Q"), y2="high:Q"), line.encode(y=y)]
     if _has(rows, "truth"):
         true = base.mark_line(aria=False, clip=True, color=TRUTH, strokeWidth=1.8)
         layers.append(true.encode(y=alt.Y("truth:Q")))
@@ -349,7 +347,7 @@ def _marks(base: alt.Chart, rows: Sequence[Row], pattern: str, step: float, upri
 
 
 def _has(rows: Sequence[Row], field: str) -> bool:
-    return any(row[field] is not None and math.isfinite(row[field]) for row in rows)
+    return any(row.get(field) is not None and math.isfinite(row[field]) for row in rows)
 
 
 def stack(

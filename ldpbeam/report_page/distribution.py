@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ldpbeam.report_page import charts
-from ldpbeam.report_page.curve import MEDIAN, QUANTILES, drawn_places, quantile_table
+from ldpbeam.report_page.curve import QUANTILES, CurveText, curve_figure, drawn_places
 from ldpbeam.report_page.data import CollectionData
 from ldpbeam.report_page.estimates import Floats, Snapshot
 from ldpbeam.report_page.parts import Detail, Figure, Key, Table, shortened
@@ -37,53 +37,26 @@ class _Drawing:
     detail: Detail
     name: str
 
-    @property
-    def _when(self) -> str:
-        name = self.data.dates.named(self.snapshot.epoch)
-        return f"{name[0].upper()}{name[1:]}"
-
-    @property
-    def _simulated(self) -> bool:
-        return bool(np.isfinite(self.snapshot.truth).all())
-
     def curve(self) -> Figure:
         """The share of the devices at each value or below it."""
-        snapshot, k = self.snapshot, len(self.snapshot.values)
-        places = drawn_places(k, self.detail.bins)
-        rows = [{**self._row(at), "place": int(snapshot.values[at])} for at in places]
+        snapshot = self.snapshot
+        places = drawn_places(len(snapshot.values), self.detail.bins)
         marks = [(part, *snapshot.quantile(part)) for part in QUANTILES]
-        labels = snapshot.labels
-        _, middle, low, high = marks[MEDIAN]
-        sentence = (
-            f"The share of the devices at each value or below it, from {plural(snapshot.n, 'report')}. Half "
-            f"of them are at {labels[middle]} or below (95 %: {labels[low]} to {labels[high]}). The band "
-            "holds the share at one value in 95 of 100 cases, not all of the curve at once."
+        text = CurveText(
+            f", from {plural(snapshot.n, 'report')}",
+            "The band holds the share at one value in 95 of 100 cases, not all of the curve at once.",
+            "share up to the value",
+            "95 % limits",
         )
-        keys = [Key("line", charts.RAW, "share up to the value"), Key("band", charts.RAW, "95 % limits")]
-        return Figure.of(
-            charts.curve(rows),
-            f"{self.name}-curve",
-            f"{self._when}: cumulative shares",
-            sentence,
-            keys=[*keys, *([Key("line", charts.TRUTH, "truth")] if self._simulated else [])],
-            table=quantile_table(snapshot.epoch, labels, marks),
-        )
+        return curve_figure(self.data, snapshot, [self._row(at) for at in places], marks, text, self.name)
 
     def _row(self, at: int) -> charts.Row:
-        snapshot = self.snapshot
-        low, high = float(snapshot.low[at]), float(snapshot.high[at])
+        snapshot, row = self.snapshot, self.snapshot.numbers(at)
         error = float(snapshot.std_error[at])
-        text = f"up to {snapshot.labels[at]}: {share(float(snapshot.estimate[at]), error or None)}"
+        text = f"up to {snapshot.labels[at]}: {share(row['estimate'], error or None)}"
         if error:
-            text += f" ({share(low, error)} to {share(high, error)})"
-        return {
-            "estimate": float(snapshot.estimate[at]),
-            "low": low,
-            "high": high,
-            "consistent": math.nan,
-            "truth": float(snapshot.truth[at]),
-            "text": text,
-        }
+            text += f" ({share(row['low'], error)} to {share(row['high'], error)})"
+        return {**row, "text": text, "place": int(snapshot.values[at])}
 
     def histogram(self) -> Figure:
         """Shares of the values, or of runs of values where they are many: differences of the curve."""
@@ -94,7 +67,7 @@ class _Drawing:
         truth = np.add.reduceat(np.diff(snapshot.truth, prepend=0.0), edges)
         names = [self._named(start, min(start + width, k) - 1) for start in edges.tolist()]
         rows = [self._bar(at, names, shares, truth) for at in range(len(names))]
-        known = ["truth"] if self._simulated else []
+        known = ["truth"] if self.snapshot.simulated else []
         of_each = "each value" if width == 1 else f"each {width} neighbouring values"
         lines = [
             [name, share(float(one), 0.001), *([share(float(true), 0.001)] if known else [])]
@@ -104,7 +77,7 @@ class _Drawing:
         return Figure.of(
             charts.columns(rows, "~%"),
             f"{self.name}-bars",
-            f"{self._when}: histogram",
+            f"{self.data.dates.title(snapshot.epoch)}: histogram",
             f"The share of the devices in {of_each}, as the curve rises over it. What the curve cannot tell "
             "is smooth here: a bar has no limits of its own.",
             keys=[*keys, *([Key("tick", charts.TRUTH, "truth")] if known else [])],
@@ -112,7 +85,7 @@ class _Drawing:
                 title=f"Table: epoch {snapshot.epoch} by {'value' if width == 1 else 'run of values'}",
                 head=["values", "share", *known],
                 rows=lines[: self.detail.rows],
-                note=shortened(len(lines), min(len(lines), self.detail.rows), "row", "first"),
+                note=shortened(len(lines), self.detail.rows, "row", "first"),
             ),
         )
 
@@ -122,15 +95,7 @@ class _Drawing:
 
     def _bar(self, at: int, names: list[str], shares: Floats, truth: Floats) -> charts.Row:
         text = f"{names[at]}: {share(float(shares[at]), 0.001)}"
-        if self._simulated:
+        if self.snapshot.simulated:
             text += f", truth {share(float(truth[at]), 0.001)}"
         unique = names[at] if names.count(names[at]) == 1 else f"{names[at]} · {count(at + 1)}"
-        return {
-            "name": unique,
-            "estimate": math.nan,
-            "low": math.nan,
-            "high": math.nan,
-            "consistent": float(shares[at]),
-            "truth": float(truth[at]),
-            "text": text,
-        }
+        return {"name": unique, "consistent": float(shares[at]), "truth": float(truth[at]), "text": text}

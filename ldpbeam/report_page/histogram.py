@@ -95,8 +95,7 @@ class _Drawing:
         return np.argsort(-np.nan_to_num(self.snapshot.estimate, nan=-np.inf), kind="stable")
 
     def _title(self, more: str) -> str:
-        name = self.data.dates.named(self.snapshot.epoch)
-        return f"{name[0].upper()}{name[1:]}{more}"
+        return self.data.dates.title(self.snapshot.epoch) + more
 
     @property
     def ordered(self) -> bool:
@@ -109,7 +108,7 @@ class _Drawing:
             method = "clipped to its range" if self.data.mean else self.snapshot.method
             text = f"consistent ({method or 'post-processed'})"
             keys.append(Key("fill", charts.CONSISTENT, text))
-        if self._simulated:
+        if self.snapshot.simulated:
             mark = "line" if shape == "band" else "tick"
             keys.append(Key(mark, charts.TRUTH, "truth"))
         return keys
@@ -139,9 +138,7 @@ class _Drawing:
         )
 
     def _row(self, place: int) -> charts.Row:
-        snapshot = self.snapshot
-        names = ("estimate", "low", "high", "consistent", "truth")
-        return {**{name: float(getattr(snapshot, name)[place]) for name in names}, "text": self._text(place)}
+        return {**self.snapshot.numbers(place), "text": self._text(place)}
 
     def _text(self, place: int) -> str:
         snapshot = self.snapshot
@@ -230,7 +227,7 @@ class _Drawing:
         order: Sequence[int] = self._largest.tolist()
         if self.rows > limit:
             order = order[: min(limit, 300)]
-        truth = ["truth"] if self._simulated else []
+        truth = ["truth"] if self.snapshot.simulated else []
         return Table(
             title=f"Table: epoch {snapshot.epoch} by value, the largest first",
             head=[
@@ -245,10 +242,6 @@ class _Drawing:
         )
 
     @property
-    def _simulated(self) -> bool:
-        return bool(np.isfinite(self.snapshot.truth).any())
-
-    @property
     def _not_added_up(self) -> str:
         """For who would add up numbers of the table that have a bias."""
         biased = np.isfinite(self.snapshot.consistent).any() and self.snapshot.method not in UNBIASED
@@ -258,7 +251,7 @@ class _Drawing:
         snapshot = self.snapshot
         error = float(snapshot.std_error[place])
         columns = [snapshot.estimate, (snapshot.high - snapshot.low) / 2, snapshot.low, snapshot.high]
-        columns += [snapshot.consistent, *([snapshot.truth] if self._simulated else [])]
+        columns += [snapshot.consistent, *([snapshot.truth] if self.snapshot.simulated else [])]
         return [
             str(int(snapshot.values[place])),
             snapshot.labels[place],

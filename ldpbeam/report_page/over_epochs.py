@@ -143,8 +143,7 @@ class _Drawing:
                 rows.append(_gap(item.epoch))
                 continue
             place = where[0]
-            names = ("estimate", "low", "high", "truth")
-            row: charts.Row = {"epoch": item.epoch, **{n: float(getattr(item, n)[place]) for n in names}}
+            row: charts.Row = {"epoch": item.epoch, **item.numbers(place)}
             error = float(item.std_error[place])
             text = f"{self.data.dates.named(item.epoch)}{', provisional' if item.provisional else ''}: "
             text += self.form(row["estimate"], error)

@@ -115,7 +115,7 @@ def shortened(total: int, shown: int, noun: str, which: str) -> str:
 
     Args:
         total: how many rows there are.
-        shown: how many of them the table has.
+        shown: how many of them the table has at most.
         noun: what a row is about, in the singular.
         which: rows are shown, such as ``last``.
 

@@ -29,27 +29,36 @@ collections_option = click.option(
 )
 
 
-class InstantOption(click.ParamType[int]):
-    """An instant such as 2026-01-01T00:00:00Z; gives seconds since 1970.
+class TextOption(click.ParamType[Any]):
+    """What a function makes of a text; its ValueError becomes the usage error, with the same words."""
 
-    With ``dates`` a date such as 2026-01-01 is its first second in UTC.
-    """
+    def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
+        """``name`` stands in --help where an option has no other word for its value."""
+        self.name, self._parse = name, parse
 
-    name = "instant"
-
-    def __init__(self, *, dates: bool = False) -> None:
-        self._dates = dates
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Parse, or say what is wrong."""
-        from ldpbeam.collection.epochs import parse_instant
-
-        if self._dates and re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", str(value).strip()):
-            value = f"{str(value).strip()}T00:00:00Z"
         try:
-            return value if isinstance(value, int) else parse_instant(value)
+            return self._parse(value) if isinstance(value, str) else value
         except ValueError as error:
             self.fail(str(error), param, ctx)
+
+
+def _instant(text: str) -> int:
+    """Seconds since 1970 of an instant such as 2026-01-01T00:00:00Z."""
+    from ldpbeam.collection.epochs import parse_instant
+
+    return parse_instant(text)
+
+
+def _date_or_instant(text: str) -> int:
+    """The same, where a date such as 2026-01-01 is its first second in UTC."""
+    date = re.fullmatch(r"\s*([0-9]{4}-[0-9]{2}-[0-9]{2})\s*", text)
+    return _instant(f"{date[1]}T00:00:00Z" if date else text)
+
+
+START = TextOption("instant", _date_or_instant)
+"""Where a first epoch begins."""
 
 
 def next_midnight() -> int:
@@ -86,7 +95,7 @@ def _click_option(name: str, option: Option, default: Any) -> Callable[[Command]
         OptionKind.FLAG: {"is_flag": True},
         OptionKind.COUNT: {"type": click.IntRange(option.least, option.most)},
         OptionKind.FRACTION: {"type": click.FloatRange(0, 1)},
-        OptionKind.INSTANT: {"type": InstantOption()},
+        OptionKind.INSTANT: {"type": TextOption("instant", _instant)},
     }
     more = kinds.get(option.kind, {})
     if option.shown:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ldpbeam.cli.shared.console import complain
+from ldpbeam.cli.shared.options import TextOption
 from ldpbeam.errors import UsageError
 
 if TYPE_CHECKING:
@@ -18,22 +19,15 @@ if TYPE_CHECKING:
 Command = Callable[..., Any]
 
 
-class SharesOption(click.ParamType[Any]):
-    """Shares such as 0.5,0.9; gives floats."""
-
-    name = "shares"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Parse, or say what is wrong."""
-        if isinstance(value, tuple):
-            return value
-        try:
-            shares = tuple(float(one) for one in str(value).split(","))
-        except ValueError:
-            shares = ()
-        if not shares or not all(0 < share < 1 for share in shares):
-            self.fail(f"{value!r} is no list of shares between 0 and 1, such as 0.5,0.9", param, ctx)
-        return shares
+def _shares(text: str) -> tuple[float, ...]:
+    """Shares such as 0.5,0.9."""
+    try:
+        shares = tuple(float(one) for one in text.split(","))
+    except ValueError:
+        shares = ()
+    if not shares or not all(0 < share < 1 for share in shares):
+        raise ValueError(f"{text!r} is no list of shares between 0 and 1, such as 0.5,0.9")
+    return shares
 
 
 group_option = click.option(
@@ -53,7 +47,7 @@ def sum_options(command: Command) -> Command:
         click.option(
             "--quantile",
             "shares",
-            type=SharesOption(),
+            type=TextOption("shares", _shares),
             metavar="Q,Q",
             help="Values at or below which these shares of the devices lie: 0.5 is the median.",
         ),
