@@ -13,17 +13,10 @@ from google.protobuf.message import Message
 
 from ldpbeam.collection.advice import Advice, warnings_about
 from ldpbeam.collection.collection import Collection
-from ldpbeam.collection.epochs import instant
+from ldpbeam.collection.epochs import duration, instant
 from ldpbeam.collection.message import SERVER_FIELDS, taken
 from ldpbeam.errors import CollectionError
-from ldpbeam.planning.error_sentences import (
-    RANKED,
-    interval,
-    late_when_next_awake,
-    lateness,
-    none_may_be_late,
-    points,
-)
+from ldpbeam.planning.error_sentences import RANKED, interval, points
 from ldpbeam.planning.needs import zipf
 from ldpbeam.planning.shuffler import of_collection, shuffled_words
 from ldpbeam.planning.spread import WIDE, Spread, Widths, mean_error
@@ -133,7 +126,7 @@ class Checked:
             f"{instant(epochs.start(epochs.count))}; estimates from "
             f"{collection.min_reports:,} report{'' if collection.min_reports == 1 else 's'} on"
         )
-        yield f"  {lateness(collection.allowed_lateness, self.spread, epochs.length)}"
+        yield f"  {_lateness(collection, self.spread)}"
         yield f"  {_owner(collection)}; {_expiry(collection)}"
 
     def as_record(self) -> dict[str, Any]:
@@ -162,17 +155,42 @@ class Checked:
         }
 
 
+def _lateness(collection: Collection, spread: int) -> str:
+    """Until when a report counts, and when devices send it."""
+    allowed = collection.allowed_lateness
+    until = f"{duration(allowed)} after the end" if allowed else "the end"
+    if not spread:
+        when = "at once (spread=0)"
+    elif spread < collection.epochs.length:
+        when = f"at a time drawn from the next {duration(spread)}, within the epoch"
+    else:
+        when = "at a time drawn from what is left of the epoch"
+    return f"A report counts until {until} of its epoch; devices send it {when}."
+
+
 def lateness_advice(collection: Collection, spread: int) -> tuple[Advice, ...]:
-    """Where reports of ordinary devices come too late to count.
+    """Where reports of ordinary devices come too late to count: what that costs, and what to do.
 
     It is about reports that are sent, so ``check`` has it, and no command that reads files.
     """
     allowed, length = collection.allowed_lateness, collection.epochs.length
-    if spread and allowed < length:
-        return (Advice("W-COLLECTION-LATENESS", *late_when_next_awake(allowed, spread, length)),)
-    if not allowed:
-        return (Advice("W-COLLECTION-LATENESS", *none_may_be_late(length)),)
-    return ()
+    if allowed and (allowed >= length or not spread):
+        return ()
+    remedy = f"Write allowed_lateness: {duration(length)}, "
+    if spread:
+        message = (
+            f"a device that runs once in an epoch sends a report with spread={spread} when it next runs, up "
+            f"to {duration(length)} after the end of its epoch: with allowed_lateness {duration(allowed)} it "
+            "is late and does not count"
+        )
+        remedy += "or open devices that do not run all day with spread=0."
+    else:
+        message = (
+            "allowed_lateness is 0: a report that a device makes just before the end of its epoch, or that "
+            "the network holds up, is late and does not count"
+        )
+        remedy += "an epoch: then a report counts which a device sends when it next runs."
+    return (Advice("W-COLLECTION-LATENESS", message, remedy),)
 
 
 def _parameters(collection: Collection) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -227,16 +227,14 @@ def devices_needed(plan: Plan) -> int | None:
     row, target = plan.recommended, plan.needs.target
     if row is None or target is None or row.figures.half_width <= target:
         return None
+
+    def enough(devices: int) -> bool:
+        return _half_width(row, plan.needs, devices, row.setting.epochs) <= target
+
     few, many = plan.needs.devices, 2 * plan.needs.devices
-    while _half_width(row, plan.needs, many, row.setting.epochs) > target:
+    while not enough(many):
         few, many = many, 2 * many
-    while many - few > 1:
-        middle = (few + many) // 2
-        if _half_width(row, plan.needs, middle, row.setting.epochs) > target:
-            few = middle
-        else:
-            many = middle
-    return many
+    return _first(few, many, enough)
 
 
 def epochs_possible(plan: Plan) -> int | None:
@@ -244,16 +242,21 @@ def epochs_possible(plan: Plan) -> int | None:
     row, target = plan.recommended, plan.needs.target
     if row is None or target is None or not row.setting.participates or row.figures.half_width <= target:
         return None
-    few, many = row.setting.reports, row.setting.epochs
-    if _half_width(row, plan.needs, plan.needs.devices, few) > target:
+
+    def too_many(epochs: int) -> bool:
+        return _half_width(row, plan.needs, plan.needs.devices, epochs) > target
+
+    if too_many(row.setting.reports):
         return None
-    while many - few > 1:
-        middle = (few + many) // 2
-        if _half_width(row, plan.needs, plan.needs.devices, middle) > target:
-            many = middle
-        else:
-            few = middle
-    return few
+    return _first(row.setting.reports, row.setting.epochs, too_many) - 1
+
+
+def _first(low: int, high: int, holds: Callable[[int], bool]) -> int:
+    """The least number for which something holds that does not for ``low``, and does for ``high``."""
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
 
 
 def _half_width(row: Row, needs: Needs, devices: int, epochs: int) -> float:

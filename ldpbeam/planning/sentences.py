@@ -12,7 +12,6 @@ from ldpbeam.planning.quantity import quantity
 from ldpbeam.planning.settings import total_budget
 from ldpbeam.planning.shuffler import behind_shuffler
 from ldpbeam.promise.statements import NO_TURN, bits, epsilon, statements
-from ldpbeam.shuffling.randomiser import ASSUMPTION, DELTA
 
 
 def _percent(rate: DrawnAnew) -> str:
@@ -55,7 +54,7 @@ def recommendation(plan: Plan) -> Iterator[str]:
     yield from _why(plan, row)
     yield from _worth(plan, row)
     yield from _promise(row)
-    yield behind_shuffler(row.shuffled, ASSUMPTION, DELTA)
+    yield behind_shuffler(row.shuffled)
     if not plan.meets:
         yield from _remedies(plan)
     yield from _weaker(plan)
