@@ -133,8 +133,7 @@ def collect(  # noqa: PLR0913 - the options
 
         assert topic is not None  # noqa: S101 - refused above
         store = TopicStore(topic)
-    for collection in collections:
-        say(introduction(collection))
+    say(*map(introduction, collections))
     limits = Limits(max_body, max_waiting, max_connections, body_timeout, idle_timeout, frozenset(origins))
     counts = serve(
         store, collections, address, limits, lambda host, port: _listening(host, port, output or topic)

@@ -158,9 +158,7 @@ def init(  # noqa: PLR0913 - an argument for each option
         f"ldpbeam simulate --collection {quoted} --population zipf:1.1 --devices {trial} --epochs "
         f"{min(epochs, 2)} --output simulated",
     ]
-    say("Next: what it promises, and a trial with simulated devices")
-    for line in following:
-        say(f"  {line}")
+    say("Next: what it promises, and a trial with simulated devices", *(f"  {line}" for line in following))
     deliver({"collection": str(file), "digest": collection.digest_hex, "next": following})
 
 

@@ -36,17 +36,16 @@ def inspect(file: Path, collection_files: tuple[Path, ...], limit: int) -> None:
     """
     from ldpbeam.cli.shared.views import View, view_of
 
-    _require(file)
+    if not file.exists():
+        raise UsageError("E-USAGE-INSPECT", f"{file} does not exist", remedy="Check the path.")
     view = view_of(file, limit)
     if view is None:
         lines = []
         for line in inspect_lines(file, collection_files, limit):
             say(line)
             lines.append(line)
-        view = View("records", tuple(lines), lines)
-    else:
-        for line in view.lines:
-            say(line)
+        view = View("records", (), lines)
+    say(*view.lines)
     deliver({"kind": view.kind, "content": view.document})
 
 
@@ -66,7 +65,6 @@ def inspect_lines(path: Path, collection_files: Sequence[Path], limit: int) -> I
     from ldpbeam.collection.file import load_collection
     from ldpbeam.job.matching import match_path
 
-    _require(path)
     files = [path]
     if path.is_dir():
         files = list(map(Path, match_path(str(path)).files))
@@ -79,11 +77,6 @@ def inspect_lines(path: Path, collection_files: Sequence[Path], limit: int) -> I
         return
     collections = {c.digest: c for c in map(load_collection, collection_files)}
     yield from islice(_records(files, collections), limit)
-
-
-def _require(path: Path) -> None:
-    if not path.exists():
-        raise UsageError("E-USAGE-INSPECT", f"{path} does not exist", remedy="Check the path.")
 
 
 def _is_rejects(path: Path) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ldpbeam.cli.shared.console import PrintingCommand, deliver, say
-from ldpbeam.cli.shared.options import START, TextOption, next_midnight
+from ldpbeam.cli.shared.options import START, DurationOption, TextOption, next_midnight
 from ldpbeam.cli.shared.rate import drawn_anew_option
 from ldpbeam.errors import UsageError
 
@@ -133,7 +133,14 @@ _ERROR = TextOption("error", _error)
 @click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Write a collection (.yaml).")
 @click.option("--row", type=click.IntRange(1), metavar="N", help="Which row --output writes; else the best.")
 @click.option("--name", default="planned", show_default=True, help="Name of the written collection.")
-@click.option("--epoch", default="1d", show_default=True, metavar="DURATION", help="Length of its epochs.")
+@click.option(
+    "--epoch",
+    type=DurationOption(),
+    default="1d",
+    show_default=True,
+    metavar="DURATION",
+    help="Length of its epochs.",
+)
 @click.option(
     "--start",
     type=START,
@@ -169,6 +176,7 @@ def plan(**asked: Any) -> None:
     given = PlanOptions(**asked)
     if given.chart is not None:  # first of all: without the extra nothing must be printed or written
         from ldpbeam.report_page.plan_chart import draw
+    from ldpbeam.collection.epochs import duration
     from ldpbeam.planning.collection_text import Particulars, collection_text
     from ldpbeam.planning.plan import make_plan
 
@@ -190,7 +198,7 @@ def plan(**asked: Any) -> None:
                 "Relax a limit, or choose one of the table with --row N.",
             )
         start = next_midnight() if given.start is None else given.start
-        particulars = Particulars(given.name, who.domain, _length(given.epoch), start)
+        particulars = Particulars(given.name, who.domain, duration(given.epoch), start)
         given.output.write_text(collection_text(chosen, made.needs, particulars), "utf-8")
         written["collection"] = str(given.output)
         say(f"{chosen.setting.label} in {given.output}")
@@ -232,7 +240,7 @@ class PlanOptions:
     output: Path | None
     row: int | None
     name: str
-    epoch: str
+    epoch: int  # seconds
     start: int | None
     chart: Path | None
 
@@ -353,16 +361,12 @@ def _print(made: Plan, rows: int, *, columns: bool) -> None:
     from ldpbeam.planning.table import columns as columns_of
     from ldpbeam.planning.table import table
 
-    say(asked(made.needs))
-    for line in recommendation(made):
-        say(line)
+    say(asked(made.needs), *recommendation(made))
     numbered = list(enumerate(made.rows, 1))
     shown = numbered[:rows]
     marked = [row for row in (made.recommended, made.weaker) if row is not None]
     shown += [pair for pair in numbered[rows:] if pair[1] in marked]
-    say("")
-    for line in table(shown, made.needs):
-        say(line)
+    say("", *table(shown, made.needs))
     if len(shown) < len(numbered):
         say(f"… {len(numbered) - len(shown)} more: --rows {len(numbered)}; what columns mean: --columns")
     for one in columns_of(made.needs)[1:] if columns else ():
@@ -492,22 +496,6 @@ def _of_population(given: PlanOptions) -> _Who:
     counts = np.bincount(first[first >= 0], minlength=domain.size)[: domain.size]
     shares = tuple((counts / counts.sum()).tolist())
     return _Who(domain, people.devices, frequencies=shares, drawn_anew=changed)
-
-
-# --- what is written
-
-
-def _length(text: str) -> str:
-    from ldpbeam.collection.epochs import parse_duration
-
-    try:
-        if parse_duration(text) < 1:
-            raise ValueError("an epoch lasts at least 1s")
-    except ValueError as error:
-        raise UsageError(
-            "E-USAGE-DURATION", f"--epoch: {error}", remedy="Write for example 1d or 6h."
-        ) from None
-    return text.strip().lower()
 
 
 def _incomplete(message: str, remedy: str) -> UsageError:

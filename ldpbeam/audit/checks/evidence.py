@@ -243,10 +243,16 @@ def agreements(model: Model, pattern: Pattern, seen: Counter[Cell]) -> Iterator[
         yield Match(Check.SEQUENCE_MATCH, what, sum(seen[cell] for cell in cells), total, p)
 
 
-def rules_of(counts: HistoryCounts) -> list[Rule]:
-    """What a device draws for life stays the same."""
-    what = "what a device draws for life (hash function, buckets, attribute) stays the same"
-    return [Rule(Check.LASTING, what, counts.changed, counts.devices)]
+def lasting(changed: int, devices: int, how_long: str = "") -> Rule:
+    """What a device draws for life stays the same.
+
+    Args:
+        changed: devices whose reports show that it did not.
+        devices: that were looked at.
+        how_long: ends the sentence.
+    """
+    what = f"what a device draws for life (hash function, buckets, attribute) stays the same{how_long}"
+    return Rule(Check.LASTING, what, changed, devices)
 
 
 def repeated(ids: list[int]) -> Rule:

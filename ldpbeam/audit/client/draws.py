@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 from ldpbeam.audit.client.clients import Client, ClientHistory
 from ldpbeam.collection.collection import Collection
@@ -140,6 +140,24 @@ class ReportLog:
         return response, report.report_id
 
 
+class Subject(NamedTuple):
+    """What is audited, and how much is drawn of it.
+
+    Attributes:
+        client: that makes the devices.
+        collection: that they report for.
+        model: of their reports about a pair of values.
+        plan: how many devices there are, and for how many epochs.
+        read: reads their reports.
+    """
+
+    client: Client
+    collection: Collection
+    model: Model
+    plan: DrawPlan
+    read: ReportLog
+
+
 @dataclass
 class HistoryCounts:
     """What histories of one client were, by pattern.
@@ -189,29 +207,21 @@ def epochs_for(number: int, reports: int, count: int) -> tuple[int, ...]:
     return tuple(start + gap * i for i in range(reports))
 
 
-def read_histories(
-    client: Client, collection: Collection, model: Model, draws: int, read: ReportLog
-) -> HistoryCounts:
+def read_histories(subject: Subject) -> HistoryCounts:
     """Histories of new devices, until each of the two values was asked about often enough.
 
     Where nothing is memoised a device goes through a pattern many times: its reports are independent. Else it
     goes through it once.
-
-    Args:
-        client: that makes the devices.
-        collection: that they report for.
-        model: of its reports about a pair of values.
-        draws: single reports about each value of the pair, at least.
-        read: reads their reports.
     """
+    client, collection, model, plan, read = subject
     patterns = patterns_of(model, collection.epochs.count)
     counts = HistoryCounts(patterns, {pattern: Counter() for pattern in patterns})
     memoised = model.memoised
     length, blocks = len(patterns[0]), 1
     if not memoised and not _for_life(model):
-        blocks = min(20, collection.epochs.count // length, max(1, draws // 200))
+        blocks = min(20, collection.epochs.count // length, max(1, plan.draws // 200))
     about_each = 2 * (length if not memoised else 1)  # in all patterns together
-    devices = -(-draws // (about_each * blocks))
+    devices = -(-plan.draws // (about_each * blocks))
     for start in range(0, devices, _BATCH):
         size = min(_BATCH, devices - start)
         size += size % 2
