@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ldpbeam.cli.shared.console import Mode, PrintingCommand, complain, deliver, mode, say
-from ldpbeam.cli.shared.options import TextOption, collections_option
-from ldpbeam.cli.shared.rate import drawn_anew_option
+from ldpbeam.cli.shared.options import TextOption, collections_option, drawn_anew_option
 from ldpbeam.cli.shared.sums import chosen, group_option, history_of_groups
 from ldpbeam.errors import UsageError
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ldpbeam.cli.shared.console import PrintingCommand, deliver, say
-from ldpbeam.cli.shared.options import collections_option
-from ldpbeam.cli.shared.rate import drawn_anew_option
+from ldpbeam.cli.shared.options import collections_option, drawn_anew_option
 from ldpbeam.cli.shared.sums import asked_for, chosen, sum_options, with_question
 from ldpbeam.consistency import NOT_ADDED_UP
 from ldpbeam.errors import UsageError

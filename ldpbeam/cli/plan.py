@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ldpbeam.cli.shared.console import PrintingCommand, deliver, say
-from ldpbeam.cli.shared.options import START, DurationOption, TextOption, next_midnight
-from ldpbeam.cli.shared.rate import drawn_anew_option
+from ldpbeam.cli.shared.options import START, DurationOption, TextOption, drawn_anew_option, next_midnight
 from ldpbeam.errors import UsageError
 
 if TYPE_CHECKING:

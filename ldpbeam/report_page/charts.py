@@ -86,24 +86,10 @@ def _finish(
     return chart
 
 
-def _y(field: str, title: str, pattern: str, **more: Any) -> alt.Y:
-    """A vertical axis with its title above it, read horizontally."""
+def _y(field: str, pattern: str, **more: Any) -> alt.Y:
+    """A vertical axis without a title: the sentence above the chart says what it is of."""
     axis = {"tickCount": 5, "minExtent": 44, **more.pop("axis", {})}
-    return alt.Y(
-        f"{field}:Q",
-        title=title or None,
-        axis=alt.Axis(
-            format=pattern,
-            titleAngle=0,
-            titleAlign="left",
-            titleAnchor="end",
-            titleX=-48,
-            titleY=-12,
-            titleBaseline="bottom",
-            **axis,
-        ),
-        **more,
-    )
+    return alt.Y(f"{field}:Q", title=None, axis=alt.Axis(format=pattern, **axis), **more)
 
 
 _TIMES: Any = {
@@ -177,7 +163,7 @@ def multiple(
     axis = _Epochs(dates, first, last, 0.04 * (last - first) if few else 0.0)
     rows = [{**row, "at": axis.at(row["epoch"])} for row in rows]
     scale = alt.Scale(domain=list(domain), nice=True, zero=False)
-    y = _y("estimate", "", pattern, scale=scale, axis={"tickCount": 4})
+    y = _y("estimate", pattern, scale=scale, axis={"tickCount": 4})
     base = alt.Chart().encode(x=axis.x(4))
     layers: list[alt.Chart] = []
     if uniform is not None:
@@ -253,7 +239,7 @@ def profile(rows: Sequence[Row], pattern: str, uniform: float | None) -> Chart:
         pattern: number format of the vertical axis, as d3-format has it.
         uniform: 1/k, which gets a line; None for no line.
     """
-    y = _y("estimate", "", pattern)
+    y = _y("estimate", pattern)
     base = alt.Chart().encode(x=_along_domain(rows))
     layers = []
     if uniform is not None:
@@ -274,7 +260,7 @@ def profile(rows: Sequence[Row], pattern: str, uniform: float | None) -> Chart:
 
 def curve(rows: Sequence[Row]) -> Chart:
     """Cumulative shares with their band, in the order of the domain. Rows as for :func:`profile`."""
-    y = _y("estimate", "", "~%", scale=alt.Scale(domain=[0, 1], nice=False))
+    y = _y("estimate", "~%", scale=alt.Scale(domain=[0, 1], nice=False))
     base = alt.Chart().encode(x=_along_domain(rows))
     band = base.mark_area(aria=False, clip=True, color=RAW, opacity=_BAND)
     line = base.mark_line(aria=False, clip=True, color=RAW, strokeWidth=1.8)
@@ -369,7 +355,7 @@ def stack(
     epochs = (domain[1] - domain[0] + 1) / together
     bar = max(1.0, (_WIDTH - 90) / epochs * (0.8 if epochs < 120 else 1.0))
     axis, parts = _Epochs(dates, *domain, edge=0.5), list(colours)
-    y = _y("number", "", ",d", axis={"tickCount": 4, "tickMinStep": 1, "minExtent": 62}, stack="zero")
+    y = _y("number", ",d", axis={"tickCount": 4, "tickMinStep": 1, "minExtent": 62}, stack="zero")
     colour = alt.Scale(domain=parts, range=list(colours.values()))
     chart = alt.Chart().mark_bar(size=round(bar, 2))
     chart = chart.encode(
@@ -407,7 +393,7 @@ def lines(
     domain = [min(ys) / 1.6, max(ys) * 1.6] if logarithmic else [0.0, max(ys) * 1.06 or 1.0]
     scale = alt.Scale(type="log" if logarithmic else "linear", domain=domain, nice=False)
     axis = _Epochs(dates or Dates(), min(xs), max(xs))
-    x, y = axis.x(8, title), _y("y", "", pattern, scale=scale, axis={"labelOverlap": True})
+    x, y = axis.x(8, title), _y("y", pattern, scale=scale, axis={"labelOverlap": True})
     layers: list[alt.Chart] = [] if level is None else [_level(level)]
     for name, colour, dash, points in series:
         every = math.ceil(len(points) / most)

@@ -56,7 +56,6 @@ class Snapshot:
 
     epoch: int
     start: datetime | None
-    revision: int
     n: int
     status: str
     pane: str
@@ -253,7 +252,6 @@ def read(
     return Snapshot(
         epoch=epoch,
         start=first("epoch_start", None),
-        revision=slot.revision,
         n=int(reports.max()) if rows else 0,
         status=clean(str(first("status", "ok"))),
         pane=clean(str(first("pane", ""))),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,8 +17,6 @@ from ldpbeam.report_page.parts import Detail, Figure, Key, Table, shortened
 from ldpbeam.report_page.significance import discoveries
 from ldpbeam.report_page.text import count, plural, share
 
-Form = Callable[[float | None, float | None], str]
-
 _EACH = 60
 """Up to this many values every one gets a bar and a whisker."""
 
@@ -28,14 +26,13 @@ _TOP = 20
 """Beyond that, this many of the largest do."""
 
 
-def histogram(data: CollectionData, detail: Detail, name: str, form: Form) -> tuple[list[Figure], str]:
+def histogram(data: CollectionData, detail: Detail, name: str) -> tuple[list[Figure], str]:
     """The figures of the last usable epoch, and a note where it is not the last one.
 
     Args:
         data: a collection, or one attribute of it.
         detail: says how many values are shown.
         name: a prefix of element ids, unique on the page.
-        form: writes a number with its standard error.
     """
     snapshot = data.last
     if snapshot is None:
@@ -54,7 +51,7 @@ def histogram(data: CollectionData, detail: Detail, name: str, form: Form) -> tu
         )
     if data.distribution:
         return distribution(data, snapshot, detail, name), note
-    return _Drawing(data, snapshot, detail, name, form).figures(), note
+    return _Drawing(data, snapshot, detail, name).figures(), note
 
 
 @dataclass(frozen=True)
@@ -65,7 +62,6 @@ class _Drawing:
     snapshot: Snapshot
     detail: Detail
     name: str
-    form: Form
 
     @property
     def pattern(self) -> str:
@@ -143,14 +139,14 @@ class _Drawing:
     def _text(self, place: int) -> str:
         snapshot = self.snapshot
         error = float(snapshot.std_error[place])
-        text = f"{snapshot.labels[place]}: raw {self.form(float(snapshot.estimate[place]), error)}"
+        text = f"{snapshot.labels[place]}: raw {self.data.written(float(snapshot.estimate[place]), error)}"
         if math.isfinite(error):
             low, high = float(snapshot.low[place]), float(snapshot.high[place])
-            text += f", 95 % interval {self.form(low, error)} to {self.form(high, error)}"
+            text += f", 95 % interval {self.data.written(low, error)} to {self.data.written(high, error)}"
         if math.isfinite(snapshot.consistent[place]):
-            text += f", consistent {self.form(float(snapshot.consistent[place]), error)}"
+            text += f", consistent {self.data.written(float(snapshot.consistent[place]), error)}"
         if math.isfinite(snapshot.truth[place]):
-            text += f", truth {self.form(float(snapshot.truth[place]), error)}"
+            text += f", truth {self.data.written(float(snapshot.truth[place]), error)}"
         return text
 
     def _sentence(self) -> str:
@@ -185,12 +181,12 @@ class _Drawing:
         for index, start in enumerate(edges.tolist()):
             end = start + int(sizes[index]) - 1
             scale = float(error[index])
-            text = (
-                self._text(start)
-                if width == 1
-                else f"{snapshot.labels[start]} … {snapshot.labels[end]}, mean: raw "
-                f"{self.form(float(estimate[index]), scale)} ± {self.form(1.96 * scale, scale)}"
-            )
+            text = self._text(start)
+            if width > 1:
+                middle, half = (
+                    self.data.written(one, scale) for one in (float(estimate[index]), 1.96 * scale)
+                )
+                text = f"{snapshot.labels[start]} … {snapshot.labels[end]}, mean: raw {middle} ± {half}"
             rows.append(
                 {
                     "place": (int(snapshot.values[start]) + int(snapshot.values[end])) / 2,
@@ -256,5 +252,5 @@ class _Drawing:
             str(int(snapshot.values[place])),
             snapshot.labels[place],
             count(int(snapshot.support[place])),
-            *(self.form(float(column[place]), error) for column in columns),
+            *(self.data.written(float(column[place]), error) for column in columns),
         ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 from ldpbeam.histogram import INSUFFICIENT, TOO_MANY_ERRORS
 from ldpbeam.records.run_record import RunRecord
@@ -23,6 +22,8 @@ from ldpbeam.report_page.text import DASH, count, duration, plain, plural, point
 
 _NAMED = 12
 """Most epochs a sentence lists."""
+
+_MOMENT = "%Y-%m-%d %H:%M UTC"
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,6 @@ class Section:
             again: whether a section of another attribute has the accounting of the collection already.
         """
         self._data = data
-        self._form = plain if data.mean else share
         self._usable = [epoch for epoch in data.epochs if epoch.usable]
         of_run, stream = (
             record.accounting if record else None,
@@ -83,8 +83,8 @@ class Section:
         self.verdict = self._verdict()
         self.stages = self._stages()
         self.epochs_note = self._epochs_note()
-        self.followed = over_epochs(data, why, detail, prefix, self._form)
-        self.histograms, self.histogram_note = histogram(data, detail, prefix, self._form)
+        self.followed = over_epochs(data, why, detail, prefix)
+        self.histograms, self.histogram_note = histogram(data, detail, prefix)
         self.histogram_title = f"{self._result} of the last epoch"
         self.explorer = None if data.distribution else explorer(data, why, detail.octets)
         self.added_up = added_up(data, asked, detail, prefix)
@@ -215,9 +215,9 @@ class Section:
         if not self._data.epochs:
             return self._withheld_note()
         first, last = self._data.epochs[0], self._data.epochs[-1]
-        parts = [f"Epoch {first.epoch} starts {_when(first.start)}"] if first.start else []
+        parts = [f"Epoch {first.epoch} starts {first.start:{_MOMENT}}"] if first.start else []
         if last.start and last is not first:
-            parts.append(f"epoch {last.epoch} starts {_when(last.start)}")
+            parts.append(f"epoch {last.epoch} starts {last.start:{_MOMENT}}")
         notes = [", ".join(parts) + "."] if parts else []
         early = [epoch.epoch for epoch in self._data.epochs if epoch.provisional]
         if early:
@@ -239,10 +239,6 @@ class Section:
         if reason == INSUFFICIENT and least:
             return f"fewer than {plural(least, 'report')}"
         return "too many of the records were rejected" if reason == TOO_MANY_ERRORS else reason
-
-
-def _when(start: datetime | None) -> str:
-    return start.strftime("%Y-%m-%d %H:%M UTC") if start else DASH
 
 
 def _named(epochs: Sequence[int]) -> str:

@@ -134,7 +134,6 @@ def _pair_lives(subject: Subject, life: Participation) -> Lives:
     client, _, model, plan, read = subject
     patterns = patterns_of(model, life.reports)
     lives = Lives(HistoryCounts(patterns, {pattern: Counter() for pattern in patterns}))
-    memoised = model.memoised
     coins = random.Random(1)  # noqa: S311 - which values are asked about is no secret, and the same every time
     total, length = lives_of(life, plan.draws), len(patterns[0])
     seen_epochs = watched(life.of)
@@ -166,7 +165,7 @@ def _pair_lives(subject: Subject, life: Participation) -> Lives:
             for epoch in own[counted:]:
                 read.response(messages[epoch], epoch)
         for pattern, histories in made.items():
-            count_histories(lives.counts, pattern, model, read, histories, memoised=memoised)
+            count_histories(lives.counts, pattern, model, read, histories)
     return lives
 
 

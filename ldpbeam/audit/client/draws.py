@@ -234,7 +234,7 @@ def read_histories(subject: Subject) -> HistoryCounts:
                 for i in range(size)
             ]
             answered = list(zip(asked, client.reports(asked), strict=True))
-            count_histories(counts, pattern, model, read, answered, memoised=memoised)
+            count_histories(counts, pattern, model, read, answered)
     return counts
 
 
@@ -249,8 +249,6 @@ def count_histories(
     model: Model,
     read: ReportLog,
     histories: Sequence[tuple[ClientHistory, Sequence[bytes | None]]],
-    *,
-    memoised: bool,
 ) -> None:
     """Count devices that went through a pattern, or several times through it, next to their neighbours.
 
@@ -260,7 +258,6 @@ def count_histories(
         model: of the reports.
         read: reads the reports.
         histories: what each device was asked, and its reports; None where it refused.
-        memoised: whether only a device's first report is a sample of single reports: answers are kept.
     """
     length = len(pattern)
     before: tuple[list[Cell | None], Hashable] = [], None
@@ -272,7 +269,7 @@ def count_histories(
         shown = {model.for_life(one[0]) for one in responses if one is not None}
         counts.changed += len(shown) > 1
         passes = [responses[first : first + length] for first in range(0, len(responses), length)]
-        cells = [_cell(counts, pattern, model, some, memoised) for some in passes]
+        cells = [_cell(counts, pattern, model, some) for some in passes]
         lasting = shown.pop() if len(shown) == 1 else number
         if number % 2:
             counts.alike += lasting == before[1]
@@ -284,22 +281,18 @@ def count_histories(
 
 
 def _cell(
-    counts: HistoryCounts,
-    pattern: Pattern,
-    model: Model,
-    responses: Sequence[tuple[Any, int] | None],
-    memoised: bool,
+    counts: HistoryCounts, pattern: Pattern, model: Model, responses: Sequence[tuple[Any, int] | None]
 ) -> Cell | None:
     """Count one pass through a pattern; None where a report is missing, or the stratum changed."""
     known = [one for one in responses if one is not None]
     if len(known) < len(responses):
         return None
-    places = [model.place(response) for response, _ in known]
+    places, memoised = [model.place(response) for response, _ in known], model.memoised
     for i, ((response, report_id), place) in enumerate(zip(known, places, strict=True)):
         value = pattern[i]
         if i:
             counts.next_ids.append((known[i - 1][1], report_id))
-        if i == 0 or not memoised:
+        if i == 0 or not memoised:  # where answers are kept, only a first report is a sample of single ones
             counts.firsts[value][place] += 1
             if len(counts.first_ids[value]) < MOST_RESPONSES:
                 counts.responses[value][response] += 1
