@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import click
 
@@ -45,6 +45,22 @@ class ReadHistory:
     def domain(self) -> Domain:
         """The values."""
         return dict(self.collection.histograms)[self.history.key.attribute]
+
+
+class Side(NamedTuple):
+    """One of the two that are compared.
+
+    Attributes:
+        folder: the results.
+        read: the attribute in them.
+        span: the first and the last epoch that were asked for; None for all.
+        place: where the folder is.
+    """
+
+    folder: ResultsFolder
+    read: ReadHistory
+    span: tuple[int, int] | None
+    place: Path
 
 
 def read_histories(
