@@ -11,7 +11,7 @@ import click
 
 from ldpbeam.cli.shared.console import PrintingCommand, deliver, say
 from ldpbeam.cli.shared.options import collections_option, drawn_anew_option
-from ldpbeam.cli.shared.sums import asked_for, chosen, sum_options, with_question
+from ldpbeam.cli.shared.sums import chosen, sum_options, with_question
 from ldpbeam.consistency import NOT_ADDED_UP
 from ldpbeam.errors import UsageError
 
@@ -44,6 +44,19 @@ class _ExportOptions:
     def rolled(self) -> bool:
         """Whether means of several epochs are asked for."""
         return self.every is not None or self.by is not None
+
+    @property
+    def question(self) -> Question | Path | None:
+        """What is asked of sums, or the file of its groups; None where single values are asked for."""
+        from ldpbeam.sums import Cumulative, Mean, Quantiles
+
+        if (self.group_file is not None) + self.cumulative + (self.shares is not None) + self.mean > 1:
+            raise _usage(
+                "--group, --cumulative, --quantile and --mean exclude each other", "Give one of them."
+            )
+        if self.shares is not None:
+            return Quantiles(self.shares)
+        return Cumulative() if self.cumulative else Mean() if self.mean else self.group_file
 
     def require_together(self, *, summed: bool) -> None:
         """Raise UsageError for options that do not go together."""
@@ -101,7 +114,7 @@ def export(results: Path, collection_files: tuple[Path, ...], **asked: Any) -> N
     from ldpbeam.cli.shared.histories import require_suffix, show_rows, write_tables
 
     which = _ExportOptions(**asked)
-    question = asked_for(which.group_file, which.cumulative, which.shares, which.mean)
+    question = which.question
     require_suffix(which.output, "E-USAGE-EXPORT")
     which.require_together(summed=question is not None)
     if question is not None:

@@ -77,10 +77,16 @@ def _sequences(protocol: LocalProtocol[Any], model: Model, counts: HistoryCounts
     if length == 1:
         return
     still, other_still, changing, other_changing = counts.patterns
+    losses, cap = protocol.losses, protocol.guarantee.cap_over_inputs
+    same, anything = cap, None
+    if protocol.guarantee.memoised_ratio is None:
+        same = anything = length * protocol.guarantee.first_report
+    elif losses is not None:
+        same, anything = losses.same_changes(length), losses.any_changes(length)
     limits = [
         ("unchanged", still, other_still, constant_limit(protocol, length)),
-        ("changing together", changing, other_changing, _same_limit(protocol, length)),
-        ("unchanged against changing", still, changing, _any_limit(protocol, length)),
+        ("changing together", changing, other_changing, inf if same is None else same),
+        ("unchanged against changing", still, changing, inf if anything is None else anything),
     ]
     for what, one, other, level in limits:
         for a, b in ((one, other), (other, one)):
@@ -176,22 +182,6 @@ def _constant(losses: Losses, reports: int) -> float | None:
         return sum(known) * (1 + 1e-12) if losses.together else max(known)
     constant = getattr(losses, "constant", None)
     return None if constant is None else float(constant(reports))
-
-
-def _same_limit(protocol: LocalProtocol[Any], reports: int) -> float:
-    if protocol.guarantee.memoised_ratio is None:
-        return reports * protocol.guarantee.first_report
-    if protocol.losses is not None:
-        return protocol.losses.same_changes(reports)
-    cap = protocol.guarantee.cap_over_inputs
-    return inf if cap is None else cap
-
-
-def _any_limit(protocol: LocalProtocol[Any], reports: int) -> float:
-    if protocol.guarantee.memoised_ratio is None:
-        return reports * protocol.guarantee.first_report
-    loss = None if protocol.losses is None else protocol.losses.any_changes(reports)
-    return inf if loss is None else loss
 
 
 # Matches

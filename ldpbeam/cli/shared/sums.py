@@ -62,34 +62,6 @@ def sum_options(command: Command) -> Command:
     return command
 
 
-def asked_for(
-    group_file: Path | None, cumulative: bool, shares: tuple[float, ...] | None, mean: bool
-) -> Question | Path | None:
-    """The question that the options ask.
-
-    Args:
-        group_file: value of --group; None where it is not given.
-        cumulative: whether --cumulative is given.
-        shares: of --quantile, each in (0, 1); None where it is not given.
-        mean: whether --mean is given.
-
-    Returns:
-        The question, or the file of its groups; None where no option is given.
-
-    Raises:
-        UsageError: several are given.
-    """
-    if (group_file is not None) + cumulative + (shares is not None) + mean > 1:
-        raise _usage("--group, --cumulative, --quantile and --mean exclude each other", "Give one of them.")
-    if group_file is not None:
-        return group_file
-    from ldpbeam.sums import Cumulative, Mean, Quantiles
-
-    if shares is not None:
-        return Quantiles(shares)
-    return Cumulative() if cumulative else Mean() if mean else None
-
-
 def grouped(read: ReadHistory, path: Path, *, remark: bool = True) -> Question:
     """The groups of a file, for one attribute.
 
