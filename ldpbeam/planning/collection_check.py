@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import inf
@@ -13,6 +13,7 @@ from google.protobuf.message import Message
 
 from ldpbeam.collection.advice import Advice, warnings_about
 from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import duration, instant
 from ldpbeam.collection.message import SERVER_FIELDS, taken
 from ldpbeam.errors import CollectionError
@@ -127,7 +128,9 @@ class Checked:
             f"{collection.min_reports:,} report{'' if collection.min_reports == 1 else 's'} on"
         )
         yield f"  {_lateness(collection, self.spread)}"
-        yield f"  {_owner(collection)}; {_expiry(collection)}"
+        owner = f"owner {collection.owner}" if collection.owner else "no owner is named"
+        retired = collection.retired
+        yield f"  {owner}; {'not retired' if retired is None else f'retired on {instant(retired)}'}"
 
     def as_record(self) -> dict[str, Any]:
         """For programs."""
@@ -199,14 +202,6 @@ def _parameters(collection: Collection) -> str:
     return ", ".join(f"{name} = {value}" for name, value in values.items()) or "no parameters"
 
 
-def _owner(collection: Collection) -> str:
-    return f"owner {collection.owner}" if collection.owner else "no owner is named"
-
-
-def _expiry(collection: Collection) -> str:
-    return "not retired" if collection.retired is None else f"retired on {instant(collection.retired)}"
-
-
 def promised(collection: Collection) -> Iterator[str]:
     """What is promised to a device, in the sentences of every command; never a bare ε."""
     yield from (one.text for one in statements(collection.promise))
@@ -244,28 +239,22 @@ def change(old: Collection, new: Collection) -> Change:
         was, now = before.get(key), after.get(key)
         if was != now:
             (server if key in SERVER_FIELDS else devices).append(f"{key}: {_written(was)} → {_written(now)}")
-    for key, written in (("ordered", _in_order), ("atoms", _atoms)):
-        was, now = written(old), written(new)
+    for key, about in _IN_NO_MESSAGE.items():
+        was, now = (
+            {name: " ".join(filter(None, (name, about(domain)))) for name, domain in one.histograms}
+            for one in (old, new)
+        )
         server += [
             f"{key}: {was[name]} → {now[name]}" for name in was if was[name] != now.get(name, was[name])
         ]
     return Change(tuple(devices), tuple(server))
 
 
-def _in_order(collection: Collection) -> dict[str, str]:
-    """What the file says about the order of the values of each attribute, which is in no message."""
-    return {
-        name: " ".join(filter(None, (name, str(domain.ordered).lower())))
-        for name, domain in collection.histograms
-    }
-
-
-def _atoms(collection: Collection) -> dict[str, str]:
-    """The atoms of each attribute by their labels, which are in no message either."""
-    return {
-        name: " ".join(filter(None, (name, ", ".join(map(domain.label, domain.atoms)) or "none")))
-        for name, domain in collection.histograms
-    }
+_IN_NO_MESSAGE: dict[str, Callable[[Domain], str]] = {
+    "ordered": lambda domain: str(domain.ordered).lower(),
+    "atoms": lambda domain: ", ".join(map(domain.label, domain.atoms)) or "none",
+}
+"""What the file says about the values of an attribute, by its key, that devices are not told."""
 
 
 def _fields(collection: Collection) -> dict[str, Any]:

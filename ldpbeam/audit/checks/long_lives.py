@@ -55,7 +55,7 @@ def still_lives(subject: Subject) -> Evidence:
         for rows, one in zip(keys, looked, strict=True):
             rows.append([one.key(response) for response in known])
         for some, blocks in zip(bits, memos, strict=True):
-            own = _bits(blocks, known)
+            own = blocks.bits(known)
             if own is not None:
                 some.append(own)
     evidence = Evidence(
@@ -63,8 +63,7 @@ def still_lives(subject: Subject) -> Evidence:
         rules=[lasting(changed, lived, " for long")],
     )
     for one, rows in zip(looked, keys, strict=True):
-        matches, sums = replays(one, rows)
-        evidence += Evidence(matches=matches, sums=sums)
+        evidence += replays(one, rows)
     return evidence
 
 
@@ -92,16 +91,6 @@ def _memo_blocks(view: ModelView, values: Sequence[int], devices: int, most: int
     if not any(stratum.memoised for stratum in view.strata) or not most:
         return []
     return sized(view, values, devices, most, memoised=True)
-
-
-def _bits(blocks: Blocks, responses: Sequence[Any]) -> list[bool] | None:
-    """Of each whole block; None where the device is of several strata."""
-    places = [blocks.view.place(response) for response in responses]
-    if len({stratum for stratum, _ in places}) > 1:
-        return None
-    symbols, size = [symbol for _, symbol in places], blocks.size
-    starts = range(0, len(symbols) - size + 1, size)
-    return [blocks.bit(places[0][0], symbols[start : start + size]) for start in starts]
 
 
 def _memo_matches(memos: Sequence[Blocks], bits: Sequence[Sequence[Sequence[bool]]]) -> Iterator[Match]:
@@ -143,7 +132,7 @@ def every_memo(subject: Subject, held: Sequence[Any]) -> Evidence:
             lived += 1
             changed += len({model.for_life(response) for response in responses}) > 1
             for number, blocks in enumerate(memos):
-                bits = _bits(blocks, responses[: 2 * blocks.size])
+                bits = blocks.bits(responses[: 2 * blocks.size])
                 if bits is not None:
                     looked[number] += 1
                     agreed[number] += bits[0] == bits[1]
@@ -228,7 +217,7 @@ class _Changing:
         for number, blocks in enumerate(self._blocks):
             first = responses[blocks.value : 2 * turns : 2][: blocks.size]
             last = responses[-2 * size :][blocks.value :: 2][-blocks.size :]
-            bits = _bits(blocks, [*first, *last])
+            bits = blocks.bits([*first, *last])
             if bits is not None:
                 self._looked[number] += 1
                 self._agreed[number] += bits[0] == bits[1]

@@ -86,7 +86,7 @@ class _Shared:
             self._count("what is drawn for life is the same", same, model.same_for_life)
         for pair in self._pairs:
             blocks = pair[value]
-            bits = [_bit(blocks, some) for some in (first, second)]
+            bits = [blocks.bits(some[: blocks.size]) for some in (first, second)]
             if None not in bits:
                 p = Fraction(blocks.probability)
                 self._count(f"{whose}{blocks.view.name}permanent answers agree", bits[0] == bits[1], p)
@@ -111,13 +111,6 @@ class _Shared:
         for key in sorted(self._devices):
             what = f"one device, two collections, {key}"
             yield Match(Check.COLLECTIONS, what, self._equal[key], self._devices[key], self._chance[key])
-
-
-def _bit(blocks: Blocks, responses: Sequence[Any]) -> bool | None:
-    places = [blocks.view.place(response) for response in responses[: blocks.size]]
-    if len({stratum for stratum, _ in places}) > 1:
-        return None
-    return blocks.bit(places[0][0], [symbol for _, symbol in places])
 
 
 def _rules(law: Law[Any], held: Any, size: int) -> list[tuple[ShownAnswer, Decision]]:

@@ -218,7 +218,8 @@ def read_histories(subject: Subject) -> HistoryCounts:
     counts = HistoryCounts(patterns, {pattern: Counter() for pattern in patterns})
     memoised = model.memoised
     length, blocks = len(patterns[0]), 1
-    if not memoised and not _for_life(model):
+    # Of several strata a device draws one for life, although it memoises no answer: an attribute.
+    if not memoised and len(model.strata) == 1:
         blocks = min(20, collection.epochs.count // length, max(1, plan.draws // 200))
     about_each = 2 * (length if not memoised else 1)  # in all patterns together
     devices = -(-plan.draws // (about_each * blocks))
@@ -236,11 +237,6 @@ def read_histories(subject: Subject) -> HistoryCounts:
             answered = list(zip(asked, client.reports(asked), strict=True))
             count_histories(counts, pattern, model, read, answered)
     return counts
-
-
-def _for_life(model: Model) -> bool:
-    """Whether a device draws its stratum for life, although it memoises no answer (an attribute)."""
-    return len(model.strata) > 1
 
 
 def count_histories(
