@@ -11,7 +11,7 @@ import click
 
 from ldpbeam.cli.shared.console import PrintingCommand, deliver, say
 from ldpbeam.cli.shared.options import collections_option, drawn_anew_option
-from ldpbeam.cli.shared.sums import chosen, sum_options, with_question
+from ldpbeam.cli.shared.sums import chosen, grouped, sum_options
 from ldpbeam.consistency import NOT_ADDED_UP
 from ldpbeam.errors import UsageError
 
@@ -167,7 +167,7 @@ def _answers(
     from ldpbeam.sums.distribution import answers_of_distribution, read_summaries
 
     results_read, histories = read_histories(results, collection_files)
-    asked = with_question(chosen(histories, which.name, which.attribute, results), question, results)
+    asked = _with_question(chosen(histories, which.name, which.attribute, results), question, results)
     place = _place(which.every, which.by) if which.rolled else None
     if place is not None:
         _require_single_values([read for read, _ in asked])
@@ -181,6 +181,31 @@ def _answers(
             yield from answers_of_distribution(read.collection, epochs, each, summaries)
             continue
         yield answers(read.collection, read.history, each, place, which.drawn_anew)
+
+
+def _with_question(
+    histories: list[ReadHistory], question: Question | Path, results: Path
+) -> list[tuple[ReadHistory, Question]]:
+    """Attributes with what is asked of them; those that cannot be asked are left out where others can."""
+    if isinstance(question, Path):
+        if len({(one.history.key.collection, one.history.key.attribute) for one in histories}) > 1:
+            raise UsageError(
+                "E-USAGE-EXPORT",
+                "there are several collections or attributes, and --group is for one",
+                where=str(results),
+                remedy="Name it: --name, --attribute.",
+            )
+        return [(one, grouped(one, question)) for one in histories]
+    able, why = [], None
+    for one in histories:
+        try:
+            question.sums(one.domain)
+            able.append((one, question))
+        except UsageError as error:
+            why = why or error
+    if not able and why is not None:
+        raise why
+    return able
 
 
 def _require_single_values(histories: list[ReadHistory]) -> None:

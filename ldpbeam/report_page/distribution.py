@@ -10,9 +10,9 @@ import numpy as np
 from ldpbeam.report_page import charts
 from ldpbeam.report_page.curve import QUANTILES, CurveText, curve_figure, drawn_places
 from ldpbeam.report_page.data import CollectionData
-from ldpbeam.report_page.estimates import Floats, Snapshot
-from ldpbeam.report_page.parts import Detail, Figure, Key, Table, shortened
-from ldpbeam.report_page.text import count, plural, share
+from ldpbeam.report_page.estimates import Snapshot
+from ldpbeam.report_page.parts import Detail, Figure, Key, Table, distinct, shortened
+from ldpbeam.report_page.text import plural, share
 
 _BARS = 60
 
@@ -65,14 +65,19 @@ class _Drawing:
         edges = np.arange(0, k, width)
         shares = np.add.reduceat(snapshot.consistent, edges)
         truth = np.add.reduceat(np.diff(snapshot.truth, prepend=0.0), edges)
-        names = [self._named(start, min(start + width, k) - 1) for start in edges.tolist()]
-        rows = [self._bar(at, names, shares, truth) for at in range(len(names))]
-        known = ["truth"] if self.snapshot.simulated else []
+        names, labels = [], snapshot.labels
+        for first in edges.tolist():
+            last = min(first + width, k) - 1
+            names.append(labels[first] if first == last else f"{labels[first]} … {labels[last]}")
+        rows, lines = list[charts.Row](), []
+        for at, unique in enumerate(distinct(names)):
+            one, true = float(shares[at]), float(truth[at])
+            line = [names[at], *(share(number, 0.001) for number in (one, true))]
+            text = f"{line[0]}: {line[1]}" + (f", truth {line[2]}" if snapshot.simulated else "")
+            rows.append({"name": unique, "consistent": one, "truth": true, "text": text})
+            lines.append(line[: 2 + snapshot.simulated])
+        known = ["truth"] if snapshot.simulated else []
         of_each = "each value" if width == 1 else f"each {width} neighbouring values"
-        lines = [
-            [name, share(float(one), 0.001), *([share(float(true), 0.001)] if known else [])]
-            for name, one, true in zip(names, shares, truth, strict=True)
-        ]
         keys = [Key("fill", charts.CONSISTENT, "share")]
         return Figure.of(
             charts.columns(rows, "~%"),
@@ -88,14 +93,3 @@ class _Drawing:
                 note=shortened(len(lines), self.detail.rows, "row", "first"),
             ),
         )
-
-    def _named(self, first: int, last: int) -> str:
-        labels = self.snapshot.labels
-        return labels[first] if first == last else f"{labels[first]} … {labels[last]}"
-
-    def _bar(self, at: int, names: list[str], shares: Floats, truth: Floats) -> charts.Row:
-        text = f"{names[at]}: {share(float(shares[at]), 0.001)}"
-        if self.snapshot.simulated:
-            text += f", truth {share(float(truth[at]), 0.001)}"
-        unique = names[at] if names.count(names[at]) == 1 else f"{names[at]} · {count(at + 1)}"
-        return {"name": unique, "consistent": float(shares[at]), "truth": float(truth[at]), "text": text}

@@ -130,16 +130,15 @@ class _Drawing:
         rows: list[charts.Row] = []
         before: int | None = None
         for item in snapshots:
-            where = [i for i, code in enumerate(item.values.tolist()) if code == value]
+            places = (item.values == value).nonzero()[0].tolist()
             if before is not None and item.epoch > before + 1:
                 rows.append(_gap(before + 1))
             before = item.epoch
-            if not where or not math.isfinite(item.estimate[where[0]]):
+            if not places or not math.isfinite(item.estimate[places[0]]):
                 rows.append(_gap(item.epoch))
                 continue
-            place = where[0]
-            row: charts.Row = {"epoch": item.epoch, **item.numbers(place)}
-            error = float(item.std_error[place])
+            row: charts.Row = {"epoch": item.epoch, **item.numbers(places[0])}
+            error = float(item.std_error[places[0]])
             text = f"{self.data.dates.named(item.epoch)}{', provisional' if item.provisional else ''}: "
             text += self.data.written(row["estimate"], error)
             if math.isfinite(row["low"]):

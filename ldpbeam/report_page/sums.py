@@ -21,7 +21,7 @@ from ldpbeam.report_page import charts
 from ldpbeam.report_page.curve import QUANTILES, CurveText, curve_figure, drawn_places
 from ldpbeam.report_page.data import CollectionData
 from ldpbeam.report_page.estimates import Floats, Snapshot
-from ldpbeam.report_page.parts import Detail, Figure, Key, Table, shortened
+from ldpbeam.report_page.parts import Detail, Figure, Key, Table, distinct, shortened
 from ldpbeam.report_page.text import LABEL_LIMIT, count, plural, share
 from ldpbeam.sums.group_file import read_groups, shared_values
 from ldpbeam.sums.quantity import Sums, cumulative, of_groups
@@ -160,13 +160,13 @@ class _Drawing:
         shown = min(len(groups), self.detail.marks)
         rows, lines = [], []
         names = [clean(one, LABEL_LIMIT) for one in sums.names]
+        unique = distinct(names)
         for at, label in enumerate(names):
             half, scale = z * float(error[at]), float(error[at])
             text = f"{label}: {share(float(estimate[at]), scale)} ± {share(half, scale)}"
             known = [share(float(truth[at]), scale)] if simulated else []
             row = self._row(text, float(estimate[at]), half, float(truth[at]))
-            unique = label if names.count(label) == 1 else f"{label} · {at + 1}"
-            rows.append({**row, "name": unique})
+            rows.append({**row, "name": unique[at]})
             limits = [share(float(estimate[at]) + side * half, scale) for side in (-1, 1)]
             first = [label, count(sums.values[at]), share(float(estimate[at]), scale), share(half, scale)]
             lines.append([*first, *limits, *known])
