@@ -249,8 +249,8 @@ class _Who:
     """Who is asked about what; ``mean`` where it is the mean of the values."""
 
     domain: Domain
-    devices: int | None
     mean: bool = False
+    devices: int | None = None
     frequencies: tuple[float, ...] | None = None
     drawn_anew: DrawnAnew | None = None
 
@@ -417,36 +417,30 @@ def _who(given: PlanOptions) -> _Who:
     named = [option for option, one in given_by.items() if one]
     if len(named) > 1:
         raise _incomplete(f"{' and '.join(named)} both say it", "Leave one out.")
+    stated = _stated(given)
     if given.population is not None:
-        return _of_population(given)
-    if given.domain is not None:
-        return _domain(given.domain)
-    asked_for = _asked_for(given)
-    if asked_for is None:
+        return _of_population(given, given.population, stated)
+    if stated is None:
         raise _incomplete(
             "how many values there are is not known",
             "Give one of --values N, --mean MAX, --domain FILE, --population SPEC.",
         )
-    return _Who(asked_for, None, mean=given.maximum is not None)
+    return stated
 
 
-def _asked_for(given: PlanOptions) -> Domain | None:
-    """The domain that --values or --mean says; None where neither is given."""
+def _stated(given: PlanOptions) -> _Who | None:
+    """What --values, --mean or --domain says; None where none of them is given."""
+    from ldpbeam.cli.shared.domains import read_domain
     from ldpbeam.collection.domain import Domain
 
+    if given.domain is not None:
+        return _Who(*read_domain(given.domain))
     if given.maximum is not None:
-        return Domain(given.maximum + 1, maximum=float(given.maximum))
-    return None if given.values is None else Domain(given.values)
+        return _Who(Domain(given.maximum + 1, maximum=float(given.maximum)), mean=True)
+    return None if given.values is None else _Who(Domain(given.values))
 
 
-def _domain(path: Path) -> _Who:
-    from ldpbeam.cli.shared.domains import read_domain
-
-    domain, mean = read_domain(path)
-    return _Who(domain, None, mean=mean)
-
-
-def _of_population(given: PlanOptions) -> _Who:
+def _of_population(given: PlanOptions, spec: str, stated: _Who | None) -> _Who:
     """Values, devices and frequencies of a population; of a file all of its devices.
 
     Of the share that changed its value in the second epoch nobody knows how much will come back, so that
@@ -459,21 +453,18 @@ def _of_population(given: PlanOptions) -> _Who:
     from ldpbeam.simulators.population.specs import population
     from ldpbeam.simulators.random_words import RandomWords
 
-    assert given.population is not None  # noqa: S101 - the caller's condition
-    drawn = given.population.partition(":")[0] in {"syn", "zipf"}
-    listed = None if given.domain is None else _domain(given.domain)
-    asked_for = _asked_for(given) if listed is None else listed.domain
-    if drawn and asked_for is None:
+    drawn = spec.partition(":")[0] in {"syn", "zipf"}
+    if drawn and stated is None:
         raise _incomplete(
             "a drawn population does not say how many values there are",
             "Add --values N, --domain FILE or --mean MAX.",
         )
     try:
         people = population(
-            given.population,
-            domain=asked_for or Domain(_MOST_DISTINCT),
+            spec,
+            domain=Domain(_MOST_DISTINCT) if stated is None else stated.domain,
             devices=given.devices if drawn else None,
-            epochs=min(given.epochs, 2) if drawn or ".." not in given.population else None,
+            epochs=min(given.epochs, 2) if drawn or ".." not in spec else None,
             random_words=RandomWords(1),
             note=say,
         )
@@ -485,16 +476,16 @@ def _of_population(given: PlanOptions) -> _Who:
     both = None if second is None else (first >= 0) & (second >= 0)
     known = both is not None and both.any()
     changed = DrawnAnew(0.0, float((first[both] != second[both]).mean())) if known else None  # type: ignore[index]
-    if asked_for is not None and (given.maximum is not None or (listed is not None and listed.mean)):
-        return _Who(asked_for, people.devices, mean=True, drawn_anew=changed)
+    if stated is not None and stated.mean:
+        return replace(stated, devices=people.devices, drawn_anew=changed)
     labels = tuple(label for label in people.labels or () if label)
     size = given.values or len(labels) or int(first.max()) + 1
     domain = Domain(size, labels) if len(labels) == size else Domain(size)
-    if listed is not None:
-        domain = listed.domain
+    if stated is not None and given.domain is not None:
+        domain = stated.domain
     counts = np.bincount(first[first >= 0], minlength=domain.size)[: domain.size]
     shares = tuple((counts / counts.sum()).tolist())
-    return _Who(domain, people.devices, frequencies=shares, drawn_anew=changed)
+    return _Who(domain, devices=people.devices, frequencies=shares, drawn_anew=changed)
 
 
 def _incomplete(message: str, remedy: str) -> UsageError:
