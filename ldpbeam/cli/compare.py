@@ -101,10 +101,10 @@ def compare(a: Path, b: Path | None, collection_files: tuple[Path, ...], **asked
 
     With A alone, its last epoch is compared with the one before, or the epochs of --against with those of
     --epochs. With A and B, means over all epochs are compared, or over those of --epochs and --against. Of
-    a folder that holds several versions of a collection the newest is compared. The tests take into account
-    that devices repeat what they memoised. With --group, shares of groups are compared in place of single
-    values, all at one false-discovery rate. With --value, the answer is about that value or group alone,
-    with its own p-value.
+    a folder that holds several versions of a collection each side is the newest version that has its epochs.
+    The tests take into account that devices repeat what they memoised. With --group, shares of groups are
+    compared in place of single values, all at one false-discovery rate. With --value, the answer is about
+    that value or group alone, with its own p-value.
 
     Of a collection with hash_family interval the quartiles of two epochs are compared.
     """
@@ -120,7 +120,7 @@ def compare(a: Path, b: Path | None, collection_files: tuple[Path, ...], **asked
     require_suffix(output, "E-USAGE-COMPARE")
     # Only what is compared is read: of a large domain an epoch takes much memory.
     folder, histories = read_histories(a, collection_files, _chosen(which, alone=b is None))
-    first = Side(folder, _one(histories, which.name, which.attribute, a), which.epochs, a)
+    first = Side(folder, _one(histories, which, which.attribute, which.epochs, a), which.epochs, a)
     distributions, key = first.read.collection.is_distribution, first.read.history.key
     if distributions:
         _require_quartiles(first.read.collection, which, a)
@@ -129,14 +129,16 @@ def compare(a: Path, b: Path | None, collection_files: tuple[Path, ...], **asked
     second = None
     if b is not None:
         folder, histories = read_histories(b, collection_files, _within_some(which.against))
-        second = Side(folder, _one(histories, which.name, key.attribute, b), which.against, b)
+        second = Side(folder, _one(histories, which, key.attribute, which.against, b), which.against, b)
+    elif which.against is not None:
+        second = Side(folder, _one(histories, which, key.attribute, which.against, a), which.against, a)
     if distributions:
         from ldpbeam.cli.shared.quartiles import compare_distributions
 
-        if second is None and which.against is not None:
-            second = first._replace(span=which.against)
         compare_distributions(first, second, output)
         return
+    if b is None and second is not None and second.read.history.key.digest == key.digest:
+        second = None  # two sets of epochs of one run and version
     kind = "values" if which.group_file is None else "groups"
     if which.group_file is not None:
         first = first._replace(read=history_of_groups(first.read, which.group_file))
@@ -253,12 +255,32 @@ def _usage(what: str, remedy: str, where: Path | None = None) -> UsageError:
     return UsageError("E-USAGE-COMPARE", what, where="" if where is None else str(where), remedy=remedy)
 
 
-def _one(histories: list[ReadHistory], name: str | None, attribute: str | None, where: Path) -> ReadHistory:
-    """The attribute that was asked for; of several versions the latest, where only the name is given."""
-    left = chosen(histories, name, attribute, where, "E-USAGE-COMPARE")
+def _one(
+    histories: list[ReadHistory],
+    which: _CompareOptions,
+    attribute: str | None,
+    epochs: Epochs | None,
+    where: Path,
+) -> ReadHistory:
+    """The attribute that was asked for; of several versions the newest that has results of these epochs."""
+    left = chosen(histories, which.name, attribute, where, "E-USAGE-COMPARE")
     if len({(one.history.key.collection, one.history.key.attribute) for one in left}) > 1:
         raise _usage("there are several collections or attributes", "Name one: --name, --attribute.", where)
-    return max(left, key=lambda one: one.history.key.version)
+    taken = max(left, key=lambda one: (_has(one, epochs), one.history.key.version))
+    if len(left) > 1:
+        versions = ", ".join(str(one.history.key.version) for one in left)
+        about = "" if epochs is None else f" for epochs {_span(epochs)}"
+        say(
+            f"{where} has versions {versions} of {taken.history.key.collection}; compared{about} is "
+            f"version {taken.history.key.version}"
+        )
+    return taken
+
+
+def _has(read: ReadHistory, epochs: Epochs | None) -> bool:
+    """Whether there is a result of one of these epochs."""
+    there = read.history.series.epochs
+    return epochs is None or bool(((there >= epochs[0]) & (there <= epochs[1])).any())
 
 
 def _chosen(which: _CompareOptions, *, alone: bool) -> Choice:

@@ -78,7 +78,9 @@ _ERROR = TextOption("error", _error)
     help="Devices that are there in an epoch. One that is there in one epoch of seven counts as a seventh.",
 )
 @click.option(
-    "--epochs", type=click.IntRange(1), default=365, show_default=True, help="How many are planned."
+    "--epochs",
+    type=click.IntRange(1),
+    help="How many are planned. Default: those of a population whose file has several, else 365.",
 )
 @drawn_anew_option
 @click.option(
@@ -223,7 +225,7 @@ class PlanOptions:
     ordered: bool
     population: str | None
     devices: int | None
-    epochs: int
+    epochs: int | None
     drawn_anew: DrawnAnew | None
     longitudinal: float | None
     first: float | None
@@ -251,12 +253,13 @@ class _Who:
     domain: Domain
     mean: bool = False
     devices: int | None = None
+    epochs: int | None = None
     frequencies: tuple[float, ...] | None = None
     drawn_anew: DrawnAnew | None = None
 
 
 def _needs(given: PlanOptions, who: _Who, devices: int) -> Needs:
-    from ldpbeam.planning.needs import FrequencyNeeds, MeanNeeds, OrderedNeeds
+    from ldpbeam.planning.needs import USUAL_EPOCHS, FrequencyNeeds, MeanNeeds, OrderedNeeds
 
     rate = who.drawn_anew if given.drawn_anew is None else given.drawn_anew
     inputs_cap = given.cap if given.cap_of == "inputs" else None
@@ -265,7 +268,7 @@ def _needs(given: PlanOptions, who: _Who, devices: int) -> Needs:
     ]
     lifetime = min(whatever, default=None)
     limits = (rate, given.longitudinal, given.first, inputs_cap, lifetime)
-    asked_for = (who.domain.size, devices, given.epochs, *limits)
+    asked_for = (who.domain.size, devices, given.epochs or who.epochs or USUAL_EPOCHS, *limits)
     ordered = _ordered(given, who)
     if ordered is not None:
         return OrderedNeeds(
@@ -441,7 +444,7 @@ def _stated(given: PlanOptions) -> _Who | None:
 
 
 def _of_population(given: PlanOptions, spec: str, stated: _Who | None) -> _Who:
-    """Values, devices and frequencies of a population; of a file all of its devices.
+    """Values, devices and frequencies of a population; of a file all of its devices and epochs.
 
     Of the share that changed its value in the second epoch nobody knows how much will come back, so that
     values are drawn anew at a rate from 0 to this share.
@@ -450,10 +453,13 @@ def _of_population(given: PlanOptions, spec: str, stated: _Who | None) -> _Who:
 
     from ldpbeam.collection.domain import Domain
     from ldpbeam.over_time.covariance import DrawnAnew
+    from ldpbeam.planning.needs import USUAL_EPOCHS
     from ldpbeam.simulators.population.specs import population
     from ldpbeam.simulators.random_words import RandomWords
 
-    drawn = spec.partition(":")[0] in {"syn", "zipf"}
+    kind = spec.partition(":")[0]
+    drawn = kind in {"syn", "zipf"}
+    over_time = not drawn and (kind == "panel" or ".." in spec)
     if drawn and stated is None:
         raise _incomplete(
             "a drawn population does not say how many values there are",
@@ -464,12 +470,13 @@ def _of_population(given: PlanOptions, spec: str, stated: _Who | None) -> _Who:
             spec,
             domain=Domain(_MOST_DISTINCT) if stated is None else stated.domain,
             devices=given.devices if drawn else None,
-            epochs=min(given.epochs, 2) if drawn or ".." not in spec else None,
+            epochs=None if over_time else min(given.epochs or USUAL_EPOCHS, 2),
             random_words=RandomWords(1),
             note=say,
         )
     except ValueError as error:
         raise UsageError("E-USAGE-POPULATION", str(error).rstrip(".")) from None
+    there = people.epochs if over_time else None
     epochs = people.values()
     first = next(epochs)
     second = next(epochs, None)
@@ -477,7 +484,7 @@ def _of_population(given: PlanOptions, spec: str, stated: _Who | None) -> _Who:
     known = both is not None and both.any()
     changed = DrawnAnew(0.0, float((first[both] != second[both]).mean())) if known else None  # type: ignore[index]
     if stated is not None and stated.mean:
-        return replace(stated, devices=people.devices, drawn_anew=changed)
+        return replace(stated, devices=people.devices, epochs=there, drawn_anew=changed)
     labels = tuple(label for label in people.labels or () if label)
     size = given.values or len(labels) or int(first.max()) + 1
     domain = Domain(size, labels) if len(labels) == size else Domain(size)
@@ -485,7 +492,7 @@ def _of_population(given: PlanOptions, spec: str, stated: _Who | None) -> _Who:
         domain = stated.domain
     counts = np.bincount(first[first >= 0], minlength=domain.size)[: domain.size]
     shares = tuple((counts / counts.sum()).tolist())
-    return _Who(domain, devices=people.devices, frequencies=shares, drawn_anew=changed)
+    return _Who(domain, devices=people.devices, epochs=there, frequencies=shares, drawn_anew=changed)
 
 
 def _incomplete(message: str, remedy: str) -> UsageError:
