@@ -156,16 +156,12 @@ def _support(protocol: LocalProtocol[Any], estimator: PartEstimator, domain: Dom
         yield "the sum of what the reports say"
         return
     yield "C(v) = number of reports that support value v"
-    first, second = (f"{one} = " if one else "" for one in _formulas(protocol))
+    formulas = protocol.estimator.formulas if isinstance(protocol.estimator, FrequencyEstimator) else ("", "")
+    first, second = (f"{one} = " if one else "" for one in formulas)
     yield f"own = P(a report supports v | the device holds v) = {first}{float(support.own):.9f}"
     yield f"other = P(it does | it holds something else) = {second}{float(support.other):.9f}"
     if support.sampled != 1:
         yield f"a share of {float(support.sampled):.6g} of the devices is behind a value's reports"
-
-
-def _formulas(protocol: LocalProtocol[Any]) -> tuple[str, str]:
-    estimator = protocol.estimator
-    return estimator.formulas if isinstance(estimator, FrequencyEstimator) else ("", "")
 
 
 def _estimate(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -26,70 +25,63 @@ def distribution(data: CollectionData, snapshot: Snapshot, detail: Detail, name:
         detail: how much is drawn.
         name: a prefix unique on the page.
     """
-    drawing = _Drawing(data, snapshot, detail, name)
-    return [drawing.curve(), drawing.histogram()]
+    return [_curve(data, snapshot, detail, name), _histogram(data, snapshot, detail, name)]
 
 
-@dataclass(frozen=True)
-class _Drawing:
-    data: CollectionData
-    snapshot: Snapshot
-    detail: Detail
-    name: str
+def _curve(data: CollectionData, snapshot: Snapshot, detail: Detail, name: str) -> Figure:
+    """The share of the devices at each value or below it."""
+    places = drawn_places(len(snapshot.values), detail.bins)
+    marks = [(part, *snapshot.quantile(part)) for part in QUANTILES]
+    text = CurveText(
+        f", from {plural(snapshot.n, 'report')}",
+        "The band holds the share at one value in 95 of 100 cases, not all of the curve at once.",
+        "share up to the value",
+        "95 % limits",
+    )
+    return curve_figure(data, snapshot, [_row(snapshot, at) for at in places], marks, text, name)
 
-    def curve(self) -> Figure:
-        """The share of the devices at each value or below it."""
-        snapshot = self.snapshot
-        places = drawn_places(len(snapshot.values), self.detail.bins)
-        marks = [(part, *snapshot.quantile(part)) for part in QUANTILES]
-        text = CurveText(
-            f", from {plural(snapshot.n, 'report')}",
-            "The band holds the share at one value in 95 of 100 cases, not all of the curve at once.",
-            "share up to the value",
-            "95 % limits",
-        )
-        return curve_figure(self.data, snapshot, [self._row(at) for at in places], marks, text, self.name)
 
-    def _row(self, at: int) -> charts.Row:
-        snapshot, row = self.snapshot, self.snapshot.numbers(at)
-        error = float(snapshot.std_error[at])
-        text = f"up to {snapshot.labels[at]}: {share(row['estimate'], error or None)}"
-        if error:
-            text += f" ({share(row['low'], error)} to {share(row['high'], error)})"
-        return {**row, "text": text, "place": int(snapshot.values[at])}
+def _row(snapshot: Snapshot, at: int) -> charts.Row:
+    row = snapshot.numbers(at)
+    error = float(snapshot.std_error[at])
+    text = f"up to {snapshot.labels[at]}: {share(row['estimate'], error or None)}"
+    if error:
+        text += f" ({share(row['low'], error)} to {share(row['high'], error)})"
+    return {**row, "text": text, "place": int(snapshot.values[at])}
 
-    def histogram(self) -> Figure:
-        """Shares of the values, or of runs of values where they are many: differences of the curve."""
-        snapshot, k = self.snapshot, len(self.snapshot.values)
-        width = math.ceil(k / _BARS)
-        edges = np.arange(0, k, width)
-        shares = np.add.reduceat(snapshot.consistent, edges)
-        truth = np.add.reduceat(np.diff(snapshot.truth, prepend=0.0), edges)
-        names, labels = [], snapshot.labels
-        for first in edges.tolist():
-            last = min(first + width, k) - 1
-            names.append(labels[first] if first == last else f"{labels[first]} … {labels[last]}")
-        rows, lines = list[charts.Row](), []
-        for at, unique in enumerate(distinct(names)):
-            one, true = float(shares[at]), float(truth[at])
-            line = [names[at], *(share(number, 0.001) for number in (one, true))]
-            text = f"{line[0]}: {line[1]}" + (f", truth {line[2]}" if snapshot.simulated else "")
-            rows.append({"name": unique, "consistent": one, "truth": true, "text": text})
-            lines.append(line[: 2 + snapshot.simulated])
-        known = ["truth"] if snapshot.simulated else []
-        of_each = "each value" if width == 1 else f"each {width} neighbouring values"
-        keys = [Key("fill", charts.CONSISTENT, "share")]
-        return Figure.of(
-            charts.columns(rows, "~%"),
-            f"{self.name}-bars",
-            f"{self.data.dates.title(snapshot.epoch)}: histogram",
-            f"The share of the devices in {of_each}, as the curve rises over it. What the curve cannot tell "
-            "is smooth here: a bar has no limits of its own.",
-            keys=[*keys, *([Key("tick", charts.TRUTH, "truth")] if known else [])],
-            table=Table(
-                title=f"Table: epoch {snapshot.epoch} by {'value' if width == 1 else 'run of values'}",
-                head=["values", "share", *known],
-                rows=lines[: self.detail.rows],
-                note=shortened(len(lines), self.detail.rows, "row", "first"),
-            ),
-        )
+
+def _histogram(data: CollectionData, snapshot: Snapshot, detail: Detail, name: str) -> Figure:
+    """Shares of the values, or of runs of values where they are many: differences of the curve."""
+    k = len(snapshot.values)
+    width = math.ceil(k / _BARS)
+    edges = np.arange(0, k, width)
+    shares = np.add.reduceat(snapshot.consistent, edges)
+    truth = np.add.reduceat(np.diff(snapshot.truth, prepend=0.0), edges)
+    names, labels = [], snapshot.labels
+    for first in edges.tolist():
+        last = min(first + width, k) - 1
+        names.append(labels[first] if first == last else f"{labels[first]} … {labels[last]}")
+    rows, lines = list[charts.Row](), []
+    for at, unique in enumerate(distinct(names)):
+        one, true = float(shares[at]), float(truth[at])
+        line = [names[at], *(share(number, 0.001) for number in (one, true))]
+        text = f"{line[0]}: {line[1]}" + (f", truth {line[2]}" if snapshot.simulated else "")
+        rows.append({"name": unique, "consistent": one, "truth": true, "text": text})
+        lines.append(line[: 2 + snapshot.simulated])
+    known = ["truth"] if snapshot.simulated else []
+    of_each = "each value" if width == 1 else f"each {width} neighbouring values"
+    keys = [Key("fill", charts.CONSISTENT, "share")]
+    return Figure.of(
+        charts.columns(rows, "~%"),
+        f"{name}-bars",
+        f"{data.dates.title(snapshot.epoch)}: histogram",
+        f"The share of the devices in {of_each}, as the curve rises over it. What the curve cannot tell "
+        "is smooth here: a bar has no limits of its own.",
+        keys=[*keys, *([Key("tick", charts.TRUTH, "truth")] if known else [])],
+        table=Table(
+            title=f"Table: epoch {snapshot.epoch} by {'value' if width == 1 else 'run of values'}",
+            head=["values", "share", *known],
+            rows=lines[: detail.rows],
+            note=shortened(len(lines), detail.rows, "row", "first"),
+        ),
+    )
