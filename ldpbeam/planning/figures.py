@@ -91,7 +91,12 @@ def figures(setting: Setting, needs: Needs) -> Figures:
         TypeError: the needs are of no kind that there is.
     """
     protocol, devices = setting.protocol, needs.devices
+    functions = protocol.device.functions_for_life
     own: dict[str, Any]
+    counting = {
+        "server_steps": protocol.counter.steps(devices * float(setting.share)),
+        "sharing": None if functions is None else devices / functions,
+    }
     if isinstance(needs, FrequencyNeeds):
         assert isinstance(protocol, FrequencyProtocol)  # noqa: S101 - the needs are for frequencies
         support = protocol.estimator.support.among(setting.share)
@@ -104,8 +109,7 @@ def figures(setting: Setting, needs: Needs) -> Figures:
             "even_half_width": widths.even,
             "rare_error": spread.error(0.0),
             "least_frequency": spread.least_frequency,
-            "server_steps": protocol.counter.steps(devices * float(setting.share)),
-            "sharing": _sharing(setting, needs),
+            **counting,
         }
     elif isinstance(needs, MeanNeeds):
         error = typical = mean_error(PartEstimator(protocol, present=setting.share), devices)
@@ -116,11 +120,7 @@ def figures(setting: Setting, needs: Needs) -> Figures:
         error = typical = ordered_error(protocol, needs, devices, setting.share)
         half_width, unit = WIDE * error, needs.whole
         repeats, nothing = Repeats.of_ordered(setting, needs), unit / (2 * WIDE)
-        own = {
-            "of_range": half_width / unit,
-            "server_steps": protocol.counter.steps(devices * float(setting.share)),
-            "sharing": _sharing(setting, needs),
-        }
+        own = {"of_range": half_width / unit, **counting}
     else:
         raise TypeError(f"{type(needs).__name__} is of no kind that has figures")
 
@@ -147,17 +147,7 @@ def figures(setting: Setting, needs: Needs) -> Figures:
     )
 
 
-# --- costs
-
-
 def _fake_device(setting: Setting, needs: Needs) -> float:
     if isinstance(needs, OrderedNeeds):
         return moved_by_fake(setting.protocol, needs, needs.devices, setting.share)
     return leverage(setting.protocol, setting.share).one_value * needs.whole / needs.devices
-
-
-def _sharing(setting: Setting, needs: Needs) -> float | None:
-    functions = setting.protocol.device.functions_for_life
-    if functions is None:
-        return None
-    return needs.devices / functions

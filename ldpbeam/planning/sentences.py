@@ -13,7 +13,6 @@ from ldpbeam.planning.quantity import quantity
 from ldpbeam.planning.settings import total_budget
 from ldpbeam.planning.shuffler import behind_shuffler
 from ldpbeam.promise.statements import NO_TURN, bits, epsilon, statements
-from ldpbeam.shuffling.randomiser import ASSUMPTION, DELTA
 
 
 def _percent(rate: DrawnAnew) -> str:
@@ -56,7 +55,7 @@ def recommendation(plan: Plan) -> Iterator[str]:
     yield from _why(plan, row)
     yield from _worth(plan, row)
     yield from _promise(row)
-    yield behind_shuffler(row.shuffled, ASSUMPTION, DELTA)
+    yield behind_shuffler(row.shuffled)
     if not plan.meets:
         yield from _remedies(plan)
     yield from _weaker(plan)
@@ -160,20 +159,16 @@ def _worth(plan: Plan, row: Row) -> Iterator[str]:
             f"Not worth collecting for single epochs: {than}, without any device, "
             f"has an error {1 / figures.against_nothing:.2g} times as large (of {of})."
         )
-    elif isinstance(needs, OrderedNeeds):
-        yield from _about_order(row, needs)
+    else:
+        if isinstance(needs, OrderedNeeds):
+            yield from _about_order(row, needs)
+        elif figures.against_nothing < 1:
+            yield "No population makes the interval wider than that."
         if figures.against_nothing < 1:
             return
+        what = "it" if isinstance(needs, OrderedNeeds) else "a mean"
         yield (
-            "Not worth collecting for single epochs: that it lies in its range is known without any device, "
-            "and ± two standard errors are no narrower."
-        )
-    elif figures.against_nothing < 1:
-        yield "No population makes the interval wider than that."
-        return
-    else:
-        yield (
-            "Not worth collecting for single epochs: that a mean lies in its range is known without any "
+            f"Not worth collecting for single epochs: that {what} lies in its range is known without any "
             "device, and ± two standard errors are no narrower."
         )
     if figures.mean_30 < figures.half_width / figures.against_nothing:
