@@ -18,31 +18,40 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 # What takes longest is begun first: a file belongs to one process, and one that is begun last keeps the other
 # idle. By CPU seconds; the rest follows in the order of the folders.
 LONGEST_FIRST = (
-    "tests/ldpbeam/engine/storage/test_landing.py",
-    "tests/ldpbeam/records/test_damage.py",
+    "tests/docs/test_commands.py",
     "tests/ldpbeam/engine/test_schedules.py",
-    "tests/crash/test_devices.py",
+    "tests/laws/test_protocol_laws.py",
     "tests/transcripts/test_transcripts.py",
     "tests/ldpbeam/cli/test_options.py",
-    "tests/docs/test_commands.py",
+    "tests/ldpbeam/engine/storage/test_landing.py",
+    "tests/ldpbeam/records/test_damage.py",
+    "tests/crash/test_devices.py",
     "tests/crash/test_crash.py",
     "tests/crash/test_forms.py",
-    "tests/ldpbeam/cli/test_run.py",
+    "tests/ldpbeam/estimation/test_distribution.py",
+    "tests/pipelines/test_counts.py",
     "tests/ldpbeam/cli/test_plan.py",
-    "tests/ldpbeam/engine/test_watermark.py",
-    "tests/laws/test_protocol_laws.py",
-    "tests/ldpbeam/protocols/attributes/test_bounded_counters.py",
+    "tests/ldpbeam/promise/test_best_guess.py",
+    "tests/ldpbeam/report_page/test_limits.py",
+    "tests/ldpbeam/cli/test_run.py",
+    "tests/ldpbeam/cli/test_replay.py",
+    "tests/ldpbeam/planning/test_plan.py",
+    "tests/laws/test_memoised_inputs.py",
+    "tests/pipelines/test_bad_input.py",
+    "tests/ldpbeam/records/test_output.py",
     "tests/dataflow/test_submit.py",
-    "tests/ldpbeam/cli/test_odd_paths.py",
-    "tests/ldpbeam/client/test_damage.py",
-    "tests/ldpbeam/host/test_interrupt.py",
+    "tests/ldpbeam/engine/test_watermark.py",
+    "tests/ldpbeam/report_page/test_document.py",
     "tests/ldpbeam/audit/client/test_external.py",
+    "tests/ldpbeam/protocols/attributes/test_bounded_counters.py",
+    "tests/ldpbeam/host/test_interrupt.py",
+    "tests/ldpbeam/client/test_damage.py",
     "tests/ldpbeam/report_page/test_protocols.py",
-    "tests/pipelines/test_bounded.py",
+    "tests/ldpbeam/cli/test_odd_paths.py",
     "tests/fuzz/test_fuzz.py",
+    "tests/pipelines/test_bounded.py",
     "tests/pipelines/test_attributes.py",
     "tests/dataflow/test_workers.py",
-    "tests/ldpbeam/cli/test_replay.py",
 )
 
 BEGAN = time.monotonic()
@@ -53,6 +62,10 @@ MORE = pytest.StashKey[bool]()
 # Nobody's terminal and language. Where they are known nothing asks the system for them: argparse does at each
 # option, and Beam adds thousands of options to parsers for one pipeline, a fifth of what a small one costs.
 os.environ.update(COLUMNS="80", LINES="24", LANGUAGE="C")
+
+# Threads of linear algebra wait for each other by looking again and again: where two processes of tests share
+# two cores, matrices of 150 rows cost sixty times as much. Nothing has loaded numpy yet; children inherit it.
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 # Libraries and the suite leave a million objects that stay: nothing looks for cycles while they come to be,
 # nor among them afterwards (pytest_collection_finish).

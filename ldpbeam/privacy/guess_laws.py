@@ -239,6 +239,10 @@ def from_cuts(bounds: Ints, own: float, other: float, reports: int) -> float:
     size = int(bounds[0, -1])
     places, ends = np.unique(bounds, return_inverse=True)
     ends, widths = ends.reshape(bounds.shape), np.diff(places)
+    # Beginnings of stretches, then their ends, by their places; and which of them is the first of each place.
+    changed = np.concatenate((ends[:, :-1].reshape(-1), ends[:, 1:].reshape(-1)))
+    by_place = np.argsort(changed, kind="stable")
+    of_place = np.searchsorted(changed[by_place], np.arange(places.size))
     # The same chances for every value: of how far the report's stretch comes after that of the value.
     chances = np.full((functions, g), other / functions)
     chances[:, 0] = own / functions
@@ -251,10 +255,9 @@ def from_cuts(bounds: Ints, own: float, other: float, reports: int) -> float:
         hashed = (bounds[None, :, 1:-1] <= held[:, None, None]).sum(axis=2)
         turned = (np.arange(g) - hashed[:, :, None]) % g
         reports_of_stretches = np.take_along_axis(drawn.reshape(-1, functions, g), turned, axis=2)
-        supports = np.zeros((places.size, _TOGETHER))
-        np.add.at(supports, ends[:, :-1].reshape(-1), reports_of_stretches.reshape(_TOGETHER, -1).T)
-        np.subtract.at(supports, ends[:, 1:].reshape(-1), reports_of_stretches.reshape(_TOGETHER, -1).T)
-        supports = np.cumsum(supports, axis=0)[:-1]
+        counts = reports_of_stretches.reshape(_TOGETHER, -1).T
+        changes = np.add.reduceat(np.concatenate((counts, -counts))[by_place], of_place, axis=0)
+        supports = np.cumsum(changes, axis=0)[:-1]
         likelihoods = np.exp(log(own / other) * (supports - supports.max(axis=0)))
         right += float((1 / (widths @ likelihoods)).sum())
     return right / _DEVICES

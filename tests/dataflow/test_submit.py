@@ -57,13 +57,14 @@ def of_any_shards(labels: set[str]) -> set[str]:
     return {re.sub(r"Of\d+\b", "Of8", label) for label in labels}
 
 
-def is_the_unbounded_graph(graph: Graph) -> None:
-    """Sources, shuffles, state, timers and labels of the unbounded graph."""
+def is_the_unbounded_graph(graph: Graph, timestamps: str = "") -> None:
+    """Sources, shuffles, state, timers and labels of the unbounded graph; its times are of that attribute."""
     urns = graph.urns()
     assert urns["Read/Read"] == "beam:transform:pubsub_read:v1"
     read = graph.payload("Read/Read", api.PubSubReadPayload)
     assert read.subscription == "projects/my-project/subscriptions/reports"
     assert read.with_attributes
+    assert read.timestamp_attribute == timestamps
     # Epochs are kept in state, not in windows; only rejects are grouped by minutes.
     assert [label for label, urn in urns.items() if urn == INTO] == ["Collect/Rejects/Minute"]
     assert [label for label, urn in urns.items() if urn == GROUP] == ["Collect/Rejects/Together"]
@@ -93,7 +94,8 @@ def is_the_unbounded_graph(graph: Graph) -> None:
 def test_a_dry_run_builds_the_job_and_starts_nothing(
     call: Call, stream: list[object], built: list[Any], offline: list[Any]
 ) -> None:
-    code, out, err = call(*stream, *CLOUD, "--sdk_location", "container", "--dry_run")
+    options = ["--sdk_location", "container", "--timestamp_attribute", "received", "--dry_run"]
+    code, out, err = call(*stream, *CLOUD, *options)
     assert (code, err) == (0, "")
     assert out.splitlines()[-1] == "checked a streaming job for DataflowRunner; nothing was started"
     assert offline == []
@@ -101,18 +103,9 @@ def test_a_dry_run_builds_the_job_and_starts_nothing(
     assert job.proto.type_.name == "JOB_TYPE_STREAMING"
     assert job.proto.name == "minutes"
     graph = Graph(job.proto_pipeline)
-    is_the_unbounded_graph(graph)
+    is_the_unbounded_graph(graph, timestamps="received")
     assert graph.images() == {BEAM}
     assert not job.options.get_all_options()["save_main_session"]
-
-
-def test_a_timestamp_attribute_reaches_the_source(call: Call, stream: list[object], built: list[Any]) -> None:
-    options = ["--timestamp_attribute", "received", "--no_auth", "--dry_run=True"]
-    code, out, _ = call(*stream, *CLOUD, *options)
-    assert code == 0
-    assert "nothing was started" in out
-    read = Graph(built[0].proto_pipeline).payload("Read/Read", api.PubSubReadPayload)
-    assert read.timestamp_attribute == "received"
 
 
 @pytest.mark.parametrize(
@@ -175,7 +168,7 @@ def test_other_runners_only_translate_and_leave_results_alone(
     output.mkdir()
     (output / "run.json").write_text("an earlier run's")
     arguments = ["run", "--collection", agreed, "--input", reports, "--output", output]
-    code, out, _ = call(*arguments, "--dry_run")
+    code, out, _ = call(*arguments, "--dry_run=True")
     assert code == 0
     assert out.splitlines()[-1] == "checked a batch job for FnApiRunner; nothing was started"
     subscription = ["--subscription", "projects/my-project/subscriptions/reports"]

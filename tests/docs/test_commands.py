@@ -5,6 +5,7 @@ block fenced as text that follows at once shows what the last command prints: it
 order, where ``…`` stands for anything, and a line that is only ``…`` for any lines.
 """
 
+import io
 import json
 import os
 import re
@@ -12,22 +13,27 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
+from ldpbeam.cli.main import main
 from tests.conftest import REPOSITORY
 from tests.waiting import PATIENCE
 
-PAGES = sorted(
-    [REPOSITORY / "README.md", REPOSITORY / "DESCRIPTION.md", *(REPOSITORY / "docs").rglob("*.md")]
-)
+README = REPOSITORY / "README.md"
+PAGES = sorted([README, REPOSITORY / "DESCRIPTION.md", *(REPOSITORY / "docs").rglob("*.md")])
 BLOCK = re.compile(r"^```sh\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
 EXPECTED = re.compile(r"#\s*exit code (\d+)\s*$")
 DATA = re.compile(r"(?<![\w/])data/([\w.]+)")
 DEMO = "ldpbeam demo --output demo-output"
+ALONE = re.compile(r"ldpbeam( |$)")
+SHELL = set("|&;<>()$`*?~")
+"""What makes of a word more than itself, outside quotes."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +102,28 @@ def recipe(command: str) -> str:
     return done.stdout.replace(".venv/bin/", "")
 
 
+def words(command: str) -> list[str] | None:
+    """The arguments of a call of ldpbeam that needs no shell; None of any other command."""
+    plain = re.sub(r"'[^']*'", "''", command.replace("\\\n", " ").partition("  #")[0])
+    if not ALONE.match(command) or SHELL & set(plain) or "\n" in plain:
+        return None
+    return shlex.split(command.replace("\\\n", " "), comments=True)
+
+
+def called(arguments: list[str], folder: Path) -> tuple[int, str]:
+    """Exit code and output of ldpbeam, called as its program calls it, without Beam's imports once more."""
+    printed = io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True)
+    with (
+        chdir(folder),
+        redirect_stdout(printed),
+        redirect_stderr(printed),
+        mock.patch.object(sys, "argv", arguments),
+        pytest.raises(SystemExit) as ended,
+    ):
+        main()
+    return int(ended.value.code or 0), printed.buffer.getvalue().decode()  # type: ignore[attr-defined]
+
+
 def runs(command: str, environment: dict[str, str], folder: Path) -> str:
     """Execute one command and give what it printed on both streams."""
     done = subprocess.run(
@@ -111,6 +139,15 @@ def runs(command: str, environment: dict[str, str], folder: Path) -> str:
     )
     assert done.returncode == expected_code(command), f"{command}\n{done.stdout}"
     return done.stdout
+
+
+def answers(command: str, environment: dict[str, str], folder: Path) -> str:
+    """The same, in this process where that can be: a page of commands would import Beam for each."""
+    if (arguments := words(command)) is None:
+        return runs(command, environment, folder)
+    code, printed = called(arguments, folder)
+    assert code == expected_code(command), f"{command}\n{printed}"
+    return printed
 
 
 @pytest.fixture(scope="module")
@@ -145,8 +182,7 @@ WITH_BLOCKS = [page for page in PAGES if BLOCK.search(page.read_text("utf-8"))]
         pytest.param(
             page,
             id=str(page.relative_to(REPOSITORY)),
-            # A minute of processes, nearly all of it Beam's imports; README's are those of a newcomer.
-            marks=() if page.name == "README.md" else pytest.mark.thorough,
+            marks=() if page == README else pytest.mark.thorough,
         )
         for page in WITH_BLOCKS
     ],
@@ -157,6 +193,8 @@ def test_the_blocks_of_a_page_do_what_it_says(
     environment: dict[str, str],
     demonstration: tuple[Path, str],
 ) -> None:
+    # README's commands are a newcomer's: each is a process, as for them.
+    does = runs if page == README else answers
     absent = []
     for block in blocks(page.read_text("utf-8")):
         missing = [
@@ -183,7 +221,7 @@ def test_the_blocks_of_a_page_do_what_it_says(
                 printed = runs(recipe(command), environment | {"PYTHONPATH": str(REPOSITORY)}, checkout)
             else:
                 assert not command.startswith("make "), f"not known to this test: {command}"
-                printed = runs(command, environment, checkout)
+                printed = does(command, environment, checkout)
         if block.shown is not None:
             line = differs(block.shown, printed)
             assert line is None, f"{block.commands[-1]} does not print {line!r} but:\n{printed}"
@@ -270,6 +308,35 @@ def test_blocks_and_their_parts_are_found() -> None:
 )
 def test_shown_output_is_compared(shown: str, same: bool) -> None:
     assert (differs(shown, "a 1 s\nb\nc\n") is None) is same
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments"),
+    [
+        ("ldpbeam", ["ldpbeam"]),
+        ("ldpbeam run \\\n  --input 'a b/*'  # exit code 4", ["ldpbeam", "run", "--input", "a b/*"]),
+        ("ldpbeam plan | head -1", None),
+        ("ldpbeam run --input a/*", None),
+        ("ldpbeam collect > log 2>&1 & echo $! > pid", None),
+        ("ldpbeam schema <<END\nx\nEND", None),
+        ("ldpbeams", None),
+        ("python x.py", None),
+    ],
+)
+def test_what_needs_a_shell_gets_one(command: str, arguments: list[str] | None) -> None:
+    assert words(command) == arguments
+
+
+@pytest.mark.parametrize("does", [runs, answers])
+@pytest.mark.parametrize("command", ["ldpbeam schema no-such", "ldpbeam --version  # exit code 4"])
+def test_another_exit_code_of_ldpbeam_is_seen(
+    does: Callable[[str, dict[str, str], Path], str],
+    command: str,
+    tmp_path: Path,
+    environment: dict[str, str],
+) -> None:
+    with pytest.raises(AssertionError):
+        does(command, environment, tmp_path)
 
 
 @pytest.mark.parametrize("command", ["false", "true  # exit code 4"])

@@ -5,11 +5,13 @@ from __future__ import annotations
 import base64
 import json
 import os
+import runpy
 import subprocess
 import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -41,12 +43,21 @@ def example(*arguments: object, folder: Path = REPOSITORY, **settings: str) -> s
     return done.stdout
 
 
-def test_files(sent: ReportColumns, tmp_path: Path) -> None:
+def program(capsys: pytest.CaptureFixture[str], name: str, *arguments: object) -> str:
+    """What an example prints, run as a program in this process, which has imported Beam."""
+    path = REPOSITORY / "examples" / "beam" / name
+    capsys.readouterr()
+    with mock.patch.object(sys, "argv", [str(path), *map(str, arguments)]):
+        runpy.run_path(str(path), run_name="__main__")
+    return capsys.readouterr().out
+
+
+def test_files(sent: ReportColumns, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = report_file(tmp_path, 0, "batch", "none")
     write_reports("batch", path, [sent])
     (tmp_path / "junk.pb").write_bytes(b"junk")
     options = ("--collection", COLLECTION, "--input", f"{tmp_path}/*.pb", "--output", tmp_path / "out")
-    printed = example("examples/beam/files.py", *options)
+    printed = program(capsys, "files.py", *options)
     assert "reports_admitted 5000" in printed.splitlines()
     (table,) = tmp_path.glob("out-frequencies*")
     found = pq.read_table(table)
@@ -58,8 +69,8 @@ def test_files(sent: ReportColumns, tmp_path: Path) -> None:
     assert [json.loads(line)["source"] for line in lines] == [f"{tmp_path}/junk.pb"]
 
 
-def test_stream() -> None:
-    lines = example("examples/beam/stream.py", "--collection", COLLECTION).splitlines()
+def test_stream(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = program(capsys, "stream.py", "--collection", COLLECTION).splitlines()
     found = Counter(tuple(line.split()[:2]) for line in lines)
     # Both parts that came early are in one provisional result: it is due half an hour after the start.
     assert found == {("0", "early"): 4, ("1", "on_time"): 4, ("2", "late"): 4}

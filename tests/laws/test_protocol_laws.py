@@ -20,10 +20,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ldpbeam.channels.calibration import Calibration
 from ldpbeam.channels.channel import BitChannel, SymbolChannel
 from ldpbeam.channels.exact import exp_below
 from ldpbeam.errors import InvalidPayload
-from ldpbeam.hashing import LinearFamily
+from ldpbeam.hashing import IntervalFamily, LinearFamily
 from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, LocalProtocol, Memo
 from ldpbeam.protocols.contract import SupportProtocol
@@ -65,22 +66,24 @@ def law(some: Sequence[Setting], *thorough: int) -> Callable[[Any], Any]:
     return decorated
 
 
-every = law(settings((2, 3, 5, 8, 9)), 3, 5)
+# Two values, full bytes and one value more; of 5, exact laws of two unary rounds are in make check.
+SIZES, AGAIN = (2, 5, 8, 9), 5
+every = law(settings(SIZES), AGAIN)
 # Laws about own and other, and about rounds that are symbols or bits of values; means have theirs in
 # tests/ldpbeam/protocols/test_means.py.
-frequency = law(frequency_settings((2, 3, 5, 8, 9)), 3, 5)
+frequency = law(frequency_settings(SIZES), AGAIN)
 # Of protocols that estimate a distribution, not each value.
 distributed = law(
-    [s for s in supporting_settings((2, 3, 5, 8, 9)) if not isinstance(s.build(), FrequencyProtocol)], 3, 5
+    [s for s in supporting_settings(SIZES) if not isinstance(s.build(), FrequencyProtocol)], AGAIN
 )
-listed = law([s for s in frequency_settings((2, 3, 5, 8, 9)) if enumerable(s.build())], 3, 5)
+listed = law([s for s in frequency_settings(SIZES) if enumerable(s.build())], AGAIN)
 # Trees of words grow as 25^k for two unary rounds.
 small = pytest.mark.parametrize(
     "setting",
     [s for s in frequency_settings((2, 3)) if s.domain_size == 2 or not s.unary],
     ids=str,
 )
-wide = law(settings((5, 9, 300)), 5)
+wide = pytest.mark.parametrize("setting", settings((9, 300)), ids=str)
 
 
 def two_rounds(built: LocalProtocol[Any]) -> bool:
@@ -95,12 +98,26 @@ MOST_RUNS = 1100
 
 EXACT = [
     s
-    for s in settings((2, 3, 5, 8, 9))
-    # Reports that are numbers have theirs in tests/ldpbeam/protocols/test_means.py.
-    if (tried := s.build()).forgery.added_noise is None and branches(tried) <= MOST_RUNS
+    for s in settings((2, AGAIN, 9))
+    # Reports that are numbers have theirs in tests/ldpbeam/protocols/test_means.py. Of the interval family's
+    # 64 functions one calibration is enough: another one has other weights, and the same code.
+    if (tried := s.build()).forgery.added_noise is None
+    and branches(tried) <= MOST_RUNS
+    and (s.parameters.hash_family, s.parameters.calibration) != (IntervalFamily.NAME, Calibration.PUBLISHED)
 ]
-exact = law(EXACT, 3, 5)
-two_reports = law([s for s in EXACT if branches(s.build()) ** 2 <= 2 * MOST_RUNS], 3, 5)
+exact = law(EXACT, AGAIN)
+# Without a fresh function of 64 in each report: that loloha keeps one of the same family shows its law.
+two_reports = law(
+    [
+        s
+        for s in EXACT
+        if branches(tried := s.build()) ** 2 <= 2 * MOST_RUNS
+        and not (
+            s.parameters.hash_family == IntervalFamily.NAME and tried.simulation.word_plan.seed_per_report
+        )
+    ],
+    AGAIN,
+)
 
 
 def random_payloads(built: LocalProtocol[Any], n: int, seed: int = 1) -> np.ndarray:
@@ -165,7 +182,7 @@ def test_worst_ratio_of_a_first_report_is_the_guarantee_and_below_nominal(settin
     assert built.guarantee.first_ratio <= exp_below(setting.nominal_first)
 
 
-@law([s for s in EXACT if two_rounds(s.build())], 3, 5)
+@law([s for s in EXACT if two_rounds(s.build())], AGAIN)
 def test_permanent_round_stays_below_the_longitudinal_level(setting: Setting) -> None:
     """What is memoised about one input never spends more than ε∞, by the device's own code."""
     built = setting.build()
@@ -348,7 +365,8 @@ def test_merge_is_commutative_associative_and_batches_do_not_matter(setting: Set
     holds.
     """
     built = setting.build()
-    payloads = random_payloads(built, 700)
+    # Devices are slow; kernels that count in blocks of 256 see more than one.
+    payloads = np.tile(random_payloads(built, 240), (3, 1))
 
     def count(rows: np.ndarray) -> Support:
         support = Support.zero(built.counter.counts_length)

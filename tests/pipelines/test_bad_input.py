@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
+from ldpbeam.cli.main import main
 from ldpbeam.protocols import Parameters
 from ldpbeam.transforms.sources import stored_file
 from ldpbeam.wire.codec import MAX_RECORD
@@ -523,19 +524,24 @@ def test_rejects_of_one_kind_are_listed_up_to_a_limit(tmp_path: Path) -> None:
     assert (lump["digest"], lump["epoch"]) == ("", 4)
 
 
-def test_the_command_ends_with_4(tmp_path: Path) -> None:
-    """The installed command counts what it can, says what it could not, and exits with 4."""
+def test_the_command_ends_with_4(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command counts what it can, says what it could not, and exits with 4."""
     (tmp_path / "bits.yaml").write_text(TEXT)
     (tmp_path / "in").mkdir()
     for name in ("truncated", "foreign epoch", "parquet, no payload"):
         _file(tmp_path / "in", name).write_bytes(CASES[name]().data)
-    command = [sys.executable, "-m", "ldpbeam.cli.main", "run", "--collection", "bits.yaml"]
-    command += ["--input", "in/*", "--output", "out", "--runner", "DirectRunner"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 4, done.stderr
-    assert "read 18 = counted 6 + late 0 + duplicate 0 + rejected 12" in done.stdout
-    assert "rejected 7: foreign_epoch" in done.stderr
-    assert "Traceback" not in done.stderr
+    command = "ldpbeam run --collection bits.yaml --input in/* --output out --runner DirectRunner"
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", command.split())
+    with pytest.raises(SystemExit) as ended:
+        main()
+    printed, said = capsys.readouterr()
+    assert ended.value.code == 4, said
+    assert "read 18 = counted 6 + late 0 + duplicate 0 + rejected 12" in printed
+    assert "rejected 7: foreign_epoch" in said
+    assert "Traceback" not in said
 
 
 @pytest.mark.thorough

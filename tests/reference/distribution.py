@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import chain, combinations
 
 import numpy as np
-from scipy.linalg import block_diag, null_space
+from scipy.linalg import block_diag, null_space, solve_triangular
 
 from ldpbeam.arrays import Floats, Ints
 
@@ -67,11 +67,9 @@ def _fit(information: Floats, score: Floats, spikes: list[int], k: int) -> tuple
     scales = k**3 / (8 * np.geomspace(0.02, 2000, 81) ** 2)
     likelihoods = []
     for scale in scales:
-        precision = matrix + scale * penalty
-        square = vector @ np.linalg.solve(precision, vector)
-        likelihoods.append(
-            (square + (k - 1) * np.log(scale) - np.linalg.slogdet(precision)[1]) / 2,
-        )
+        root = np.linalg.cholesky(matrix + scale * penalty)
+        square = (solve_triangular(root, vector, lower=True) ** 2).sum()
+        likelihoods.append((square + (k - 1) * np.log(scale)) / 2 - np.log(np.diag(root)).sum())
     learned = scales[int(np.argmax(likelihoods))]
     below = np.tril(np.ones((k + 1, k)), -1) @ whole
     found = []

@@ -3,6 +3,7 @@
 import ast
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -260,38 +261,57 @@ def test_a_sound_tree_passes(copied: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
-@pytest.mark.parametrize(
-    ("module", "source"),
-    [
-        ("ldpbeam/reports", "import apache_beam as beam"),
-        ("ldpbeam/reports", "def f():\n    from ldpbeam.transforms import stages"),
-        ("ldpbeam/simulators/random_words", "from ldpbeam.transforms.stages.reports import EpochParts"),
-        ("ldpbeam/transforms/pubsub", "import ldpbeam.cli.main"),
-        ("ldpbeam/transforms/pubsub", "from ldpbeam.simulators import fleet"),
-        ("ldpbeam/pipelines/run", "from ldpbeam.engine import publication"),
-        ("ldpbeam/collector/topic", "from ldpbeam.engine.sources import subscriber"),
-        ("ldpbeam/engine/run", "from ldpbeam.report_page import live"),
-        ("ldpbeam/records/output", "from ldpbeam.pipelines import bounded"),
-        ("ldpbeam/privacy/loss", "from ldpbeam.protocols import contract"),
-        ("ldpbeam/protocols/history_model", "from ldpbeam.audit.checks import outcome"),
-        ("ldpbeam/protocols/contract", "from ldpbeam.consistency import _simplex"),
-        ("ldpbeam/privacy/loss", "from ldpbeam.privacy import bit_loss"),  # which imports it: a circle
-        ("ldpbeam/unheard_of", ""),
-    ],
-)
-def test_an_import_that_runs_upward_is_seen(copied: Path, module: str, source: str) -> None:
-    path = copied / f"{module}.py"
-    before = path.read_text() if path.exists() else None
-    path.write_text(f"{before or ''}\n{source}\n")
-    try:
-        done = lint(copied)
-    finally:
-        if before is None:
-            path.unlink()
-        else:
-            path.write_text(before)
+UPWARD = [
+    ("reports", "import apache_beam as beam", "apache_beam"),
+    ("reports", "def f():\n    from ldpbeam.transforms import stages", "transforms.stages"),
+    (
+        "simulators.random_words",
+        "from ldpbeam.transforms.stages.reports import EpochParts",
+        "transforms.stages.reports",
+    ),
+    ("transforms.pubsub", "import ldpbeam.cli.main", "cli.main"),
+    ("transforms.pubsub", "from ldpbeam.simulators import fleet", "simulators.fleet"),
+    ("pipelines.run", "from ldpbeam.engine import publication", "engine.publication"),
+    ("collector.topic", "from ldpbeam.engine.sources import subscriber", "engine.sources.subscriber"),
+    ("engine.run", "from ldpbeam.report_page import live", "report_page.live"),
+    ("records.output", "from ldpbeam.pipelines import bounded", "pipelines.bounded"),
+    ("privacy.loss", "from ldpbeam.protocols import contract", "protocols.contract"),
+    ("protocols.history_model", "from ldpbeam.audit.checks import outcome", "audit.checks.outcome"),
+    ("protocols.contract", "from ldpbeam.consistency import _simplex", "consistency._simplex"),
+]
+"""Where an import stands, what it is, and the module that it reaches."""
+
+
+@pytest.fixture(scope="module")
+def said(copied: Path) -> str:
+    """What import-linter says of all of them at once, of a module in no room, and of a circle."""
+    wrong = {copied / "ldpbeam" / "unheard_of.py": [""]}
+    circle = ("privacy.loss", "from ldpbeam.privacy import bit_loss", "")  # which imports it
+    for module, source, _ in (*UPWARD, circle):
+        wrong.setdefault(copied / "ldpbeam" / f"{module.replace('.', '/')}.py", []).append(source)
+    before = {path: path.read_text() if path.exists() else None for path in wrong}
+    for path, sources in wrong.items():
+        path.write_text("\n".join([before[path] or "", *sources, ""]))
+    done = lint(copied)
+    for path, text in before.items():
+        path.write_text(text) if text is not None else path.unlink()
     assert done.returncode == 1, done.stdout
-    assert "BROKEN" in done.stdout
+    return done.stdout
+
+
+@pytest.mark.parametrize(("module", "source", "reached"), UPWARD)
+def test_an_import_that_runs_upward_is_seen(said: str, module: str, source: str, reached: str) -> None:
+    target = reached if reached == "apache_beam" else f"ldpbeam.{reached}"
+    assert re.search(rf"^-\s+ldpbeam\.{re.escape(module)} -> {re.escape(target)} ", said, re.MULTILINE)
+
+
+def test_a_module_in_no_room_is_seen(said: str) -> None:
+    assert "\n- ldpbeam.unheard_of\n" in said
+
+
+def test_a_circle_is_seen(said: str) -> None:
+    assert "\nNo cycles are allowed in ldpbeam.privacy.\n" in said
+    assert "\n- .loss -> .bit_loss (1 import)\n" in said
 
 
 @pytest.mark.parametrize(

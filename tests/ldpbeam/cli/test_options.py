@@ -516,6 +516,12 @@ BASES = {
 }  # fmt: skip
 
 
+PLANNED = (
+    "--values --mean --domain --population --devices --epochs --epsilon-longitudinal --cap --cap-of "
+    "--lifetime-epsilon --target-error --rows --columns --output --row --name --epoch --start --chart "
+    "--ordered --target-quantile-error --target-mean-error"
+)
+"""Options of `plan` whose effects cli/test_plan.py asserts, or planning/test_ordered_plan.py."""
 EVERYWHERE = {
     ("run", "--collection"),
     ("run", "--input"),
@@ -525,6 +531,7 @@ EVERYWHERE = {
     ("simulate", "--collection"),
     ("simulate", "--population"),
     ("simulate", "--output"),
+    *(("plan", option) for option in PLANNED.split()),
 }
 """Options without which the tests of other files would fail."""
 
@@ -1040,7 +1047,7 @@ ELSEWHERE = {
     (
         "run",
         "--timestamp-attribute",
-    ): "tests/dataflow/test_submit.py::test_a_timestamp_attribute_reaches_the_source",
+    ): "tests/dataflow/test_submit.py::test_a_dry_run_builds_the_job_and_starts_nothing",
     ("docs", "--browser"): "tests/ldpbeam/cli/test_docs.py::test_a_browser_is_given_a_page_with_its_links",
     ("run", "--detach"): "tests/dataflow/test_submit.py::test_a_service_receives_the_job",
     ("run", "--job"): "tests/dataflow/test_submit.py::test_a_running_job_is_replaced_under_its_labels",

@@ -316,7 +316,7 @@ def test_a_majority_is_counted_with_half_of_the_ties() -> None:
 
 # --- laws of all protocols
 
-WIDE = settings((2, 7, 60))
+WIDE = settings((2, 60))
 
 
 @pytest.mark.parametrize("setting", WIDE, ids=str)
