@@ -121,7 +121,7 @@ def called(arguments: list[str], folder: Path) -> tuple[int, str]:
         pytest.raises(SystemExit) as ended,
     ):
         main()
-    return int(ended.value.code or 0), printed.buffer.getvalue().decode()  # type: ignore[attr-defined]
+    return int(ended.value.code or 0), printed.buffer.getvalue().decode()
 
 
 def runs(command: str, environment: dict[str, str], folder: Path) -> str:
