@@ -12,8 +12,6 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
-
 from ldpbeam.arrays import Floats
 from ldpbeam.protocols.contract import FrequencyProtocol, LocalProtocol
 from ldpbeam.protocols.part_estimator import part_estimators
@@ -91,6 +89,8 @@ def leverage_of_sum(
         weights: float64 (k,), w.
         sampled: share of the devices that report the attribute.
     """
+    import numpy as np
+
     support, forgery = protocol.estimator.support, protocol.forgery
     other = float(support.other)
     most = 0.0
