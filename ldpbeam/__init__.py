@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ldpbeam.client import Device
+    from ldpbeam.client.sender import Sender
     from ldpbeam.collection.collection import Collection
     from ldpbeam.collection.file import load_collection, parse_collection
     from ldpbeam.collection.values import Index
@@ -57,6 +58,7 @@ _HOMES = {
     "Index": "ldpbeam.collection.values",
     "LdpError": "ldpbeam.errors",
     "Parameters": "ldpbeam.protocols",
+    "Sender": "ldpbeam.client.sender",
     "cumulative_shares": "ldpbeam.sums.front",
     "group_changes": "ldpbeam.sums.front",
     "group_shares": "ldpbeam.sums.front",
@@ -79,6 +81,7 @@ __all__ = [
     "Index",
     "LdpError",
     "Parameters",
+    "Sender",
     "admit",
     "cumulative_shares",
     "estimate",

@@ -17,8 +17,7 @@ from bisect import bisect
 from math import inf
 from pathlib import Path
 
-from ldpbeam import Device, Index, LdpError, load_collection
-from ldpbeam.client.sender import Sender
+from ldpbeam import Device, Index, LdpError, Sender, load_collection
 
 HERE = Path(__file__).parent
 BOUNDS = (0.1, 0.4, 0.7, 1.0)

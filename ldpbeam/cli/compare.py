@@ -108,10 +108,10 @@ def compare(a: Path, b: Path | None, collection_files: tuple[Path, ...], **asked
 
     With A alone, its last epoch is compared with the one before, or the epochs of --against with those of
     --epochs. With A and B, means over all epochs are compared, or over those of --epochs and --against. Of
-    a folder that holds several versions of a collection the newest is compared. The tests take into account
-    that devices repeat what they memoised. With --group, shares of groups are compared in place of single
-    values, all at one false-discovery rate. With --value, the answer is about that value or group alone,
-    with its own p-value.
+    a folder that holds several versions of a collection each side is the newest version that has its epochs.
+    The tests take into account that devices repeat what they memoised. With --group, shares of groups are
+    compared in place of single values, all at one false-discovery rate. With --value, the answer is about
+    that value or group alone, with its own p-value.
 
     Of a collection with hash_family interval the quartiles are compared: of two epochs, or of the mean curves
     of several.
@@ -128,7 +128,7 @@ def compare(a: Path, b: Path | None, collection_files: tuple[Path, ...], **asked
     require_suffix(output, "E-USAGE-COMPARE")
     # Only what is compared is read: of a large domain an epoch takes much memory.
     folder, histories = read_histories(a, collection_files, _chosen(which, alone=b is None))
-    first = _one(histories, which.name, which.attribute, a)
+    first = _one(histories, which, which.attribute, which.epochs, a)
     if first.collection.is_distribution:
         _of_distributions(folder, first, collection_files, which, (a, b))
         return
@@ -138,12 +138,18 @@ def compare(a: Path, b: Path | None, collection_files: tuple[Path, ...], **asked
         first = history_of_groups(first, which.group_file)
     if b is not None:
         _, histories = read_histories(b, collection_files, _within_some(which.against))
-        other = _one(histories, which.name, attribute, b)
+        other = _one(histories, which, attribute, which.against, b)
         if which.group_file is not None:
             other = history_of_groups(other, which.group_file, remark=False)
         comparison, words = _of_two(first, other, which, (a, b))
     else:
-        comparison, words = _of_one(first, which, a)
+        other = first if which.against is None else _one(histories, which, attribute, which.against, a)
+        if other.history.key.digest == first.history.key.digest:
+            comparison, words = _of_one(first, which, a)
+        else:
+            if which.group_file is not None:
+                other = history_of_groups(other, which.group_file, remark=False)
+            comparison, words = _of_two(first, other, which, (a, a))
     table = _table(first.history, comparison, kind)
     places = list(dict.fromkeys(_place(first.history, one, kind, a) for one in which.chosen))
     say(f"{first.history.key.collection}: {words}")
@@ -197,7 +203,12 @@ def _of_distributions(
     second = None
     if b is not None:
         other, histories = read_histories(b, collection_files, _within_some(which.against))
-        second = other, _one(histories, which.name, first.history.key.attribute, b), which.against, b
+        second = (
+            other,
+            _one(histories, which, first.history.key.attribute, which.against, b),
+            which.against,
+            b,
+        )
     elif which.against is not None and which.epochs is not None:
         second = folder, first, which.against, a
     elif (which.epochs is None) != (which.against is None):
@@ -272,12 +283,32 @@ def _usage(what: str, remedy: str, where: Path | None = None) -> UsageError:
     return UsageError("E-USAGE-COMPARE", what, where="" if where is None else str(where), remedy=remedy)
 
 
-def _one(histories: list[ReadHistory], name: str | None, attribute: str | None, where: Path) -> ReadHistory:
-    """The attribute that was asked for; of several versions the latest, where only the name is given."""
-    left = chosen(histories, name, attribute, where, "E-USAGE-COMPARE")
+def _one(
+    histories: list[ReadHistory],
+    which: _CompareOptions,
+    attribute: str | None,
+    epochs: Epochs | None,
+    where: Path,
+) -> ReadHistory:
+    """The attribute that was asked for; of several versions the newest that has results of these epochs."""
+    left = chosen(histories, which.name, attribute, where, "E-USAGE-COMPARE")
     if len({(one.history.key.collection, one.history.key.attribute) for one in left}) > 1:
         raise _usage("there are several collections or attributes", "Name one: --name, --attribute.", where)
-    return max(left, key=lambda one: one.history.key.version)
+    taken = max(left, key=lambda one: (_has(one, epochs), one.history.key.version))
+    if len(left) > 1:
+        versions = ", ".join(str(one.history.key.version) for one in left)
+        about = "" if epochs is None else f" for epochs {_span(epochs)}"
+        say(
+            f"{where} has versions {versions} of {taken.history.key.collection}; compared{about} is "
+            f"version {taken.history.key.version}"
+        )
+    return taken
+
+
+def _has(read: ReadHistory, epochs: Epochs | None) -> bool:
+    """Whether there is a result of one of these epochs."""
+    there = read.history.series.epochs
+    return epochs is None or bool(((there >= epochs[0]) & (there <= epochs[1])).any())
 
 
 def _chosen(which: _CompareOptions, *, alone: bool) -> Choice:

@@ -93,7 +93,9 @@ class _ErrorOption(click.ParamType[tuple[float, bool]]):
     help="Devices that are there in an epoch. One that is there in one epoch of seven counts as a seventh.",
 )
 @click.option(
-    "--epochs", type=click.IntRange(1), default=365, show_default=True, help="How many are planned."
+    "--epochs",
+    type=click.IntRange(1),
+    help="How many are planned. Default: those of a population whose file has several, else 365.",
 )
 @drawn_anew_option
 @click.option(
@@ -198,7 +200,7 @@ class PlanOptions:
     ordered: bool
     population: str | None
     devices: int | None
-    epochs: int
+    epochs: int | None
     drawn_anew: DrawnAnew | None
     longitudinal: float | None
     first: float | None
@@ -225,6 +227,7 @@ class _Who:
 
     domain: Domain
     devices: int | None
+    epochs: int | None = None
     mean: bool = False
     frequencies: tuple[float, ...] | None = None
     drawn_anew: DrawnAnew | None = None
@@ -273,7 +276,7 @@ def plan_collection(given: PlanOptions) -> None:
 
 
 def _needs(given: PlanOptions, who: _Who, devices: int) -> Needs:
-    from ldpbeam.planning.needs import FrequencyNeeds, MeanNeeds, OrderedNeeds
+    from ldpbeam.planning.needs import USUAL_EPOCHS, FrequencyNeeds, MeanNeeds, OrderedNeeds
 
     rate = who.drawn_anew if given.drawn_anew is None else given.drawn_anew
     inputs_cap = given.cap if given.cap_of == "inputs" else None
@@ -282,7 +285,7 @@ def _needs(given: PlanOptions, who: _Who, devices: int) -> Needs:
     ]
     lifetime = min(whatever, default=None)
     limits = (rate, given.longitudinal, given.first, inputs_cap, lifetime)
-    asked_for = (who.domain.size, devices, given.epochs, *limits)
+    asked_for = (who.domain.size, devices, given.epochs or who.epochs or USUAL_EPOCHS, *limits)
     ordered = _ordered(given, who)
     if ordered is not None:
         return OrderedNeeds(
@@ -468,7 +471,7 @@ def _domain(path: Path) -> _Who:
 
 
 def _of_population(given: PlanOptions) -> _Who:
-    """Values, devices and frequencies of a population; of a file all of its devices.
+    """Values, devices and frequencies of a population; of a file all of its devices and epochs.
 
     Of the share that changed its value in the second epoch nobody knows how much will come back, so that
     values are drawn anew at a rate from 0 to this share.
@@ -477,11 +480,14 @@ def _of_population(given: PlanOptions) -> _Who:
 
     from ldpbeam.collection.domain import Domain
     from ldpbeam.over_time.covariance import DrawnAnew
+    from ldpbeam.planning.needs import USUAL_EPOCHS
     from ldpbeam.simulators.population.specs import population
     from ldpbeam.simulators.random_words import RandomWords
 
     assert given.population is not None  # noqa: S101 - the caller's condition
-    drawn = given.population.partition(":")[0] in {"syn", "zipf"}
+    kind = given.population.partition(":")[0]
+    drawn = kind in {"syn", "zipf"}
+    over_time = not drawn and (kind == "panel" or ".." in given.population)
     listed = None if given.domain is None else _domain(given.domain)
     asked_for = _asked_for(given) if listed is None else listed.domain
     if drawn and asked_for is None:
@@ -494,12 +500,13 @@ def _of_population(given: PlanOptions) -> _Who:
             given.population,
             domain=asked_for or Domain(_MOST_DISTINCT),
             devices=given.devices if drawn else None,
-            epochs=min(given.epochs, 2) if drawn or ".." not in given.population else None,
+            epochs=None if over_time else min(given.epochs or USUAL_EPOCHS, 2),
             random_words=RandomWords(1),
             note=say,
         )
     except ValueError as error:
         raise UsageError("E-USAGE-POPULATION", str(error).rstrip(".")) from None
+    there = people.epochs if over_time else None
     epochs = people.values()
     first = next(epochs)
     second = next(epochs, None)
@@ -507,7 +514,7 @@ def _of_population(given: PlanOptions) -> _Who:
     known = both is not None and both.any()
     changed = DrawnAnew(0.0, float((first[both] != second[both]).mean())) if known else None  # type: ignore[index]
     if asked_for is not None and (given.maximum is not None or (listed is not None and listed.mean)):
-        return _Who(asked_for, people.devices, mean=True, drawn_anew=changed)
+        return _Who(asked_for, people.devices, there, mean=True, drawn_anew=changed)
     labels = tuple(label for label in people.labels or () if label)
     size = given.values or len(labels) or int(first.max()) + 1
     domain = Domain(size, labels) if len(labels) == size else Domain(size)
@@ -515,7 +522,7 @@ def _of_population(given: PlanOptions) -> _Who:
         domain = listed.domain
     counts = np.bincount(first[first >= 0], minlength=domain.size)[: domain.size]
     shares = tuple((counts / counts.sum()).tolist())
-    return _Who(domain, people.devices, frequencies=shares, drawn_anew=changed)
+    return _Who(domain, people.devices, there, frequencies=shares, drawn_anew=changed)
 
 
 # --- what is written

@@ -44,9 +44,14 @@ class DrawnAnew:
         if not 0 <= self.least <= self.most <= 1:
             raise ValueError(f"needs 0 <= least <= most <= 1, not {self.least} and {self.most}")
 
-    def unchanged(self, epochs: int) -> tuple[float, float]:
-        """Between which shares of the devices have drawn no other value after so many epochs."""
-        return (1 - self.most) ** epochs, (1 - self.least) ** epochs
+    def unchanged(self, epochs: Ints) -> tuple[Floats, Floats]:
+        """The least and the largest share of the devices that draw no other value in so many epochs.
+
+        Args:
+            epochs: numbers of epochs, of any shape; that of both results.
+        """
+        least, most = (1 - np.float64(rate) for rate in (self.most, self.least))
+        return np.asarray(least**epochs, np.float64), np.asarray(most**epochs, np.float64)
 
 
 class MemoErrors(ABC):

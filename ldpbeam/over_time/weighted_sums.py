@@ -177,13 +177,12 @@ def _modelled(
     total = np.zeros(w.shape[1])
     for place in range(len(series.epochs) - 1):
         later = slice(place + 1, None)
-        shares = np.array([rate.unchanged(int(lag)) for lag in series.epochs[later] - series.epochs[place]])
+        few, many = (one[:, None] for one in rate.unchanged(series.epochs[later] - series.epochs[place]))
         # As many devices as report in both epochs at most: n·n' over that is the larger n.
         both = np.minimum(reports[place], reports[later]) / np.maximum(reports[place], reports[later])
         same = floors[place] * floors[later] * np.sqrt(both)
         larger = np.maximum(reports[place], reports[later])
         new_least, new_most, less = (one / larger for one in (*anew, apart))
-        few, many = shares[:, :1], shares[:, 1:]
         same_least = same * part - less
         least = np.minimum(*(share * same_least + (1 - share) * new_least for share in (few, many)))
         most = np.maximum(*(share * same + (1 - share) * new_most for share in (few, many)))

@@ -35,6 +35,8 @@ class Figures:
         half_width: of the 95 % interval of one epoch, for the value whose interval is widest.
         least_change: smallest change of that value from one epoch to the next that differs from none in 95
             of 100 cases.
+        least_half_change: the same from the mean of the first half of the epochs to the mean of the last
+            half, without the one in the middle; None where there is one epoch.
         mean_7, mean_30: half-width of the 95 % interval of a mean over so many epochs, or over all there are,
             for that value.
         against_nothing: the error over that of what is known without any device: answering 1/k for every
@@ -54,6 +56,7 @@ class Figures:
     std_error: float
     half_width: float
     least_change: float
+    least_half_change: float | None
     mean_7: float
     mean_30: float
     against_nothing: float
@@ -126,10 +129,12 @@ def figures(setting: Setting, needs: Needs) -> Figures:
         most = min(epochs, needs.epochs)
         return half_width if most == 1 else repeats.half_width(error, most)
 
+    half = needs.epochs // 2
     return Figures(
         std_error=typical,
         half_width=half_width,
-        least_change=repeats.least_change(error),
+        least_change=repeats.least_change(error, 1, 1),
+        least_half_change=None if half < 1 else repeats.least_change(error, half, needs.epochs - half),
         mean_7=mean(7),
         mean_30=mean(30),
         against_nothing=typical / nothing if nothing else inf,

@@ -26,6 +26,10 @@ USUAL_LEVEL = 2.0
 """ε∞ where neither a level nor an error is asked for."""
 
 
+USUAL_EPOCHS = 365
+"""T where nothing says how many epochs are planned: a year of days."""
+
+
 @dataclass(frozen=True)
 class Needs:
     """What is asked for, whatever is estimated. Limits that are None limit nothing.
@@ -54,7 +58,7 @@ class Needs:
 
     values: int
     devices: int
-    epochs: int = 365
+    epochs: int = USUAL_EPOCHS
     drawn_anew: DrawnAnew | None = None
     longitudinal: float | None = None
     first: float | None = None

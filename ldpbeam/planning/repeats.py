@@ -9,7 +9,7 @@ from typing import Self
 
 import numpy as np
 
-from ldpbeam.arrays import Floats
+from ldpbeam.arrays import Floats, Ints
 from ldpbeam.estimates import variance
 from ldpbeam.over_time.covariance import DrawnAnew, MemoErrors, memo_errors, slotted_errors
 from ldpbeam.planning.needs import FrequencyNeeds, MeanNeeds, Ordered, OrderedNeeds
@@ -120,33 +120,56 @@ class Repeats:
             rate,
         )
 
-    def common(self, lag: int) -> float:
-        """Of two epochs so far apart; at most, where no rate is known."""
-        return max(same * self.unchanged + (1 - same) * self.anew for same in self._same(lag))
+    def most(self, lags: Ints) -> Floats:
+        """The largest covariance of two epochs that are so far apart, (L,)."""
+        if self.rate is None:
+            return np.full(lags.shape, self.unchanged)
+        return np.maximum(
+            *(same * self.unchanged + (1 - same) * self.anew for same in self.rate.unchanged(lags))
+        )
 
-    def _same(self, lag: int) -> tuple[float, float]:
-        """The least and the largest share of the devices that have drawn no other value since."""
-        return (1.0, 1.0) if self.rate is None else self.rate.unchanged(lag)
+    def least(self, lags: Ints) -> Floats:
+        """The least covariance of two epochs that are so far apart, (L,)."""
+        if self.rate is None:
+            return np.full(lags.shape, -self.opposed)
+        return np.minimum(
+            *(
+                same * self.unchanged_least + (1 - same) * self.anew_least
+                for same in self.rate.unchanged(lags)
+            )
+        )
 
     def mean(self, epochs: int) -> float:
-        """Variance of a mean over epochs: (1/T)·[1 + 2·Σ (1 − l/T)·common(l)], l = 1 .. T − 1."""
-        pairs = sum((1 - lag / epochs) * self.common(lag) for lag in range(1, epochs))
+        """Variance of a mean over T epochs at most: (1/T)·[1 + 2·Σ (1 − l/T)·most(l)], l = 1 .. T − 1."""
+        lags = np.arange(1, epochs)
+        pairs = float(((1 - lags / epochs) * self.most(lags)).sum())
         return max(0.0, (1 + 2 * pairs) / epochs)
 
-    @property
-    def difference(self) -> float:
-        """Variance of the difference of two successive epochs; at most, where no rate is known."""
-        known = min(same * self.unchanged_least + (1 - same) * self.anew_least for same in self._same(1))
-        common = -self.opposed if self.rate is None else known
-        return 2 * max(0.0, 1 - common)
+    def difference(self, epochs: int, apart: int) -> float:
+        """Variance at most of the difference of two means over H successive epochs each.
+
+        2·[mean(H) − (1/H²)·Σ (H − |l|)·least(D + l)], l = 1 − H .. H − 1.
+
+        Args:
+            epochs: H.
+            apart: D, from the first epoch of the one to the first epoch of the other; at least H.
+        """
+        lags = np.arange(1 - epochs, epochs)
+        common = float(((epochs - abs(lags)) * self.least(apart + lags)).sum()) / epochs**2
+        return 2 * max(0.0, self.mean(epochs) - common)
 
     def half_width(self, error: float, epochs: int) -> float:
         """Of the 95 % interval of a mean over epochs, for the standard error of one."""
         return WIDE * error * sqrt(self.mean(epochs))
 
-    def least_change(self, error: float) -> float:
-        """Smallest change from one epoch to the next that differs from none in 95 of 100 cases."""
-        return BEYOND * error * sqrt(self.difference)
+    def least_change(self, error: float, epochs: int, apart: int) -> float:
+        """Smallest change between two means that differs from none in 95 of 100 cases.
+
+        Args:
+            error: standard error of one epoch.
+            epochs, apart: see :meth:`difference`.
+        """
+        return BEYOND * error * sqrt(self.difference(epochs, apart))
 
 
 def _errors(setting: Setting) -> MemoErrors | None:

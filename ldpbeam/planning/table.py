@@ -46,6 +46,11 @@ def columns(needs: Needs) -> tuple[Column, ...]:
         error("± 95 %", "half_width", half_width),
         *more,
         error("change", "least_change", f"smallest change between two epochs told from none{where}"),
+        Column(
+            "halves",
+            "the same between the means of the first and of the last half of the epochs, " + unit,
+            lambda _, row: _or_none(row.figures.least_half_change, about.number),
+        ),
         error("±7", "mean_7", f"half-width for the mean of 7 epochs (or of all, if they are fewer){where}"),
         error("±30", "mean_30", "the same for the mean of 30 epochs"),
         *_LOSSES,
@@ -123,6 +128,10 @@ _COSTS = (
         lambda _, row: f"{row.figures.server_steps:.1g}",
     ),
 )
+
+
+def _or_none(figure: float | None, write: Callable[[float], str]) -> str:
+    return "-" if figure is None else write(figure)
 
 
 def _levels(row: Row) -> str:

@@ -207,6 +207,27 @@ def test_compare_two_runs(results: Path, tmp_path: Path) -> None:
     assert row["change"] == pytest.approx(table["estimate"][0].as_py() - series(results).estimate[2, 0])
     assert row["std_error"] == pytest.approx(np.hypot(row["before_std_error"], row["after_std_error"]))
     assert document["changed"][0] == 0
+    # In one folder each side is the newest version that has the epochs, and a line says which.
+    both = tmp_path / "both"
+    shutil.copytree(results, both)
+    shutil.copy(folder / "3.parquet", both / "latest" / "second.parquet")
+    files = ("--collection", FILE, "--collection", second)
+    alone = json.loads(call("compare", both, *files, "--epochs", "2", "--against", "3", "--json").stdout)
+    versions = json.loads(
+        call("compare", results, folder, *files, "--epochs", "2", "--against", "3", "--json").stdout
+    )
+    assert alone["rows"] == versions["rows"]
+    said = call("compare", both, *files, "--epochs", "2", "--against", "3").stdout
+    assert f"{both} has versions 1, 2 of" in said
+    assert "compared for epochs 2 is version 1" in said
+    assert "compared for epochs 3 is version 2" in said
+    older = call("compare", both, *files, "--epochs", "0", "--against", "8", "--json").stdout
+    assert (
+        json.loads(older)["rows"]
+        == json.loads(
+            call("compare", results, "--collection", FILE, "--epochs", "0", "--against", "8", "--json").stdout
+        )["rows"]
+    )
     same = json.loads(
         call(
             "compare", results, results, "--collection", FILE, "--epochs", "0", "--against", "8", "--json"

@@ -325,7 +325,9 @@ def test_devices_that_report_in_some_epochs_only(reports: int, of: int, share: i
 
 
 def test_rates_that_values_are_drawn_anew_at() -> None:
-    assert DrawnAnew(0.1, 0.5).unchanged(2) == pytest.approx((0.25, 0.81))
+    few, many = DrawnAnew(0.1, 0.5).unchanged(np.array([0, 2]))
+    assert few == pytest.approx([1, 0.25])
+    assert many == pytest.approx([1, 0.81])
     for least, most in [(0.5, 0.4), (-0.1, 0.2), (0.2, 1.1)]:
         with pytest.raises(ValueError, match="least <= most"):
             DrawnAnew(least, most)

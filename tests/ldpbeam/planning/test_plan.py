@@ -208,6 +208,14 @@ def test_errors_over_epochs_are_those_that_results_get(
     last, before = np.arange(7) == 6, np.arange(7) == 5
     error = difference(series, last, before, memo, known).std_error[widest]
     assert found.least_change == pytest.approx((WIDE + 1.644854) * error, rel=0.005)
+    # The halves of eleven epochs, without the one in the middle; of ten, for which turns are planned.
+    for epochs in (10,) if one.participates else (10, 11):
+        first = (np.tile(part[0], (epochs, 1)) for part in (reports, frequencies, errors))
+        several = Series(np.arange(epochs), next(first), next(first), next(first))
+        after, before = np.arange(epochs) >= epochs - 5, np.arange(epochs) < 5
+        error = difference(several, after, before, memo, known).std_error[widest]
+        found = figures(one, replace(needs, epochs=epochs))
+        assert found.least_half_change == pytest.approx((WIDE + 1.644854) * error, rel=0.005)
 
 
 def test_bounds_on_any_change_pattern_hold() -> None:

@@ -19,6 +19,7 @@ OF_ERRORS = {
     "± 1/k": "even_half_width",
     "seen": "least_frequency",
     "change": "least_change",
+    "halves": "least_half_change",
     "±7": "mean_7",
     "±30": "mean_30",
     "1 fake": "fake_device",
