@@ -119,12 +119,12 @@ class StretchMean:
         own, other = memoised
         # What the second round leaves of a number, given the permanent answer.
         slope = stretches.gap / (own - other)
-        kept = slope * numbers + (stretches.other - slope * other) * numbers.sum(axis=1, keepdims=True)
+        averaged = slope * numbers + (stretches.other - slope * other) * numbers.sum(axis=1, keepdims=True)
         shares, expected = stretches.shares(cumulative), self._expected(cumulative)
         chances = other + (own - other) * shares
         lasting = max(
-            float((chances * (kept - expected) ** 2).sum() / stretches.functions) - drawn,
-            self._within(own, other, kept, cumulative),
+            float((chances * (averaged - expected) ** 2).sum() / stretches.functions) - drawn,
+            self._within(own, other, averaged, cumulative),
         )
         whole = max(
             float((stretches.chances(shares) * (numbers - expected) ** 2).sum() / stretches.functions)
