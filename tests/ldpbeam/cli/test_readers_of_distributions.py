@@ -336,7 +336,7 @@ def test_from_python(run: Path, tables: pa.Table) -> None:
         ldpbeam.pooled([shares])
 
 
-def test_compare_says_which_quartiles_moved(run: Path) -> None:
+def test_compare_says_which_quartiles_moved(run: Path, tmp_path: Path) -> None:
     found = json.loads(told("compare", run / "out", "--json"))
     assert found["compared"] == "epoch 1 against epoch 2"
     assert [row["share"] for row in found["quartiles"]] == [0.25, 0.5, 0.75]
@@ -349,6 +349,10 @@ def test_compare_says_which_quartiles_moved(run: Path) -> None:
     several = json.loads(told("compare", run / "out", "--epochs", "0..1", "--against", 2, "--json"))
     assert several["compared"] == "epochs 0..1 against epoch 2"
     assert all(row["change"] < 0 and row["changed"] for row in several["quartiles"])
+    shutil.copytree(run / "out", tmp_path / "other")
+    epochs = "--epochs", 0, "--against", 0
+    alike = json.loads(told("compare", run / "out", tmp_path / "other", *epochs, "--json"))
+    assert [row["change"] for row in alike["quartiles"]] == [0, 0, 0]  # of two runs
     told("compare", run / "out", "--output", run / "quartiles.csv")
     assert len((run / "quartiles.csv").read_text().splitlines()) == 4
     for options in (
