@@ -100,7 +100,7 @@ class StretchMean:
         expected, drawn = self._expected(cumulative), self._drawn(cumulative)
         apart = numbers - expected
         mean = float(expected.mean() + (counts * apart).sum() / n)
-        least = self._within(self.stretches.own, self.stretches.other, numbers, cumulative)
+        least = self._least(cumulative)
         seen = float((counts * apart**2).sum() / n)
         return mean, float(np.sqrt(max(seen - drawn, least) + (1 - share) * drawn) / np.sqrt(n))
 
@@ -119,17 +119,12 @@ class StretchMean:
         own, other = memoised
         # What the second round leaves of a number, given the permanent answer.
         slope = stretches.gap / (own - other)
-        permanent = slope * numbers + (stretches.other - slope * other) * numbers.sum(axis=1, keepdims=True)
+        averaged = slope * numbers + (stretches.other - slope * other) * numbers.sum(axis=1, keepdims=True)
         shares, expected = stretches.shares(cumulative), self._expected(cumulative)
         chances = other + (own - other) * shares
-        lasting = max(
-            float((chances * (permanent - expected) ** 2).sum() / stretches.functions) - drawn,
-            self._within(own, other, permanent, cumulative),
-        )
-        whole = max(
-            float((stretches.chances(shares) * (numbers - expected) ** 2).sum() / stretches.functions)
-            - drawn,
-            self._within(stretches.own, stretches.other, numbers, cumulative),
+        lasting = float((chances * (averaged - expected) ** 2).sum() / stretches.functions) - drawn
+        whole = (
+            float((stretches.chances(shares) * (numbers - expected) ** 2).sum() / stretches.functions) - drawn
         )
         return min(1.0, lasting / (whole + (1 - share) * drawn))
 
@@ -143,16 +138,14 @@ class StretchMean:
         values, frequency = np.arange(self.stretches.domain_size), np.diff(cumulative)
         return float(((values - (values * frequency).sum()) ** 2 * frequency).sum())
 
-    def _within(self, own: float, other: float, numbers: Floats, cumulative: Floats) -> float:
-        """The variance of a number once the function is known, of a round: what the whole is never below.
+    def _least(self, cumulative: Floats) -> float:
+        """The variance of a number once the function is known: what the whole is never below.
 
         Args:
-            own, other: of the round.
-            numbers: float64 (functions, g), of its answers.
             cumulative: float64 (k + 1,), the shares below the edges.
         """
+        stretches, numbers = self.stretches, self.numbers
         total, squared = numbers.sum(axis=1, keepdims=True), (numbers**2).sum(axis=1, keepdims=True)
-        first = (own - other) * numbers + other * total
-        second = (own - other) * numbers**2 + other * squared
-        shares = self.stretches.shares(cumulative)
-        return float((shares * (second - first**2)).sum() / self.stretches.functions)
+        first = stretches.gap * numbers + stretches.other * total
+        second = stretches.gap * numbers**2 + stretches.other * squared
+        return float((stretches.shares(cumulative) * (second - first**2)).sum() / stretches.functions)

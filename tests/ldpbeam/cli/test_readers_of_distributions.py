@@ -35,18 +35,21 @@ from ldpbeam.epoch_result import result_of_epoch
 from ldpbeam.histogram import TOO_MANY_ERRORS
 from ldpbeam.over_time import DrawnAnew
 from ldpbeam.over_time.results import ResultsFolder
+from ldpbeam.over_time.rollup import every
 from ldpbeam.pipelines.deploy.bigquery import FOLDER
 from ldpbeam.protocols.interval_hash import IntervalEstimator
 from ldpbeam.report_page.estimates import Truth
 from ldpbeam.simulators.deliver.files import batch_message
 from ldpbeam.summaries import SHARES, summary_table
-from ldpbeam.sums.distribution import mean_curve
+from ldpbeam.sums import Mean
+from ldpbeam.sums.distribution import answers_of_distribution, mean_curve
 from ldpbeam.tables import CUMULATIVE, epoch_table, fixed_columns
 from ldpbeam.transforms import FrequenciesPerEpoch, FrequencyRow, SummaryRow, arrow_schema, as_dict
+from ldpbeam.transforms.sinks.accounting import read_epoch_accounting
 from ldpbeam.transforms.sinks.bigquery import WriteEstimatesToBigQuery
 from ldpbeam.transforms.sinks.estimates import EpochFiles
 from ldpbeam.transforms.sinks.topic import estimate_messages
-from tests.narrow import of_kind
+from tests.narrow import of_kind, present
 from tests.transforms.public import elements, keep
 from tests.transforms.sinks.fake_bigquery import fake_bigquery
 
@@ -211,6 +214,7 @@ def test_periods_have_the_mean_of_their_curves(run: Path, tables: pa.Table) -> N
         ("2", "2", "1"),
     ]
     assert {row["n"] for row in rows[:60]} == {str(2 * DEVICES)}
+    assert {(row["start"][:10], row["end"][:10]) for row in rows[:60]} == {("2026-01-01", "2026-01-03")}
     for name, expected, alone in zip(("estimate", "ci_low", "ci_high"), both, curves[2], strict=True):
         assert [float(row[name]) for row in rows[:60]] == pytest.approx(expected, abs=1e-12)
         assert [float(row[name]) for row in rows[60:]] == alone.tolist()
@@ -262,10 +266,32 @@ def test_epochs_without_a_result_count_for_nothing_in_a_period() -> None:
     last = ldpbeam.cumulative_shares(collection, tables).to_pylist()[130]
     assert pair["estimate"] == pytest.approx((alone["estimate"] + last["estimate"]) / 2)
     assert (nothing["epochs"], nothing["n"], nothing["estimate"], nothing["ci_low"]) == (0, 0, None, None)
+    at = tables.schema.get_field_index("pane")
+    panes = ["early" if epoch == 1 else "on_time" for epoch in tables["epoch"].to_pylist()]
+    open_yet = tables.set_column(at, tables.schema.field(at), pa.array(panes))
+    found = ldpbeam.quantiles(collection, open_yet, [0.5], every=3)
+    assert found["provisional"].to_pylist() == [True, False]
     medians = ldpbeam.quantiles(collection, tables, [0.5], every=3).to_pylist()
     assert [row["value"] is None for row in medians] == [False, True]
     with pytest.raises(ldpbeam.LdpError, match="whatever devices do"):
         ldpbeam.quantiles(collection, tables, [0.5], every=3, drawn_anew=DrawnAnew(0, 0.1))
+
+
+def test_the_mean_of_a_period_ends_where_the_domain_does() -> None:
+    """At the middle of the first bucket, of 4 units, or at the estimate."""
+    collection = ldpbeam.parse_collection(YAML)
+    fleet = ldpbeam.Fleet(collection, devices=150, seed=1)
+    results = [
+        result_of_epoch(collection, epoch, [fleet.report(Index([0] * 150), epoch)]) for epoch in range(2)
+    ]
+    fixed = fixed_columns(collection)
+    tables = [epoch_table(collection, result, fixed) for result in results]
+    summaries = pa.concat_tables(summary_table(collection, result) for result in results)
+    (found,) = answers_of_distribution(collection, tables, Mean(), summaries, every(2))
+    (row,) = found.to_pylist()
+    assert row["estimate"] - 1.96 * row["std_error"] < -2
+    assert row["ci_low"] == min(row["estimate"], 2.0)
+    assert row["ci_high"] == pytest.approx(row["estimate"] + 1.959963984540054 * row["std_error"])
 
 
 def test_a_mean_without_its_summaries_is_refused(run: Path, tmp_path: Path) -> None:
@@ -310,7 +336,7 @@ def test_from_python(run: Path, tables: pa.Table) -> None:
         ldpbeam.pooled([shares])
 
 
-def test_compare_says_which_quartiles_moved(run: Path) -> None:
+def test_compare_says_which_quartiles_moved(run: Path, tmp_path: Path) -> None:
     found = json.loads(told("compare", run / "out", "--json"))
     assert found["compared"] == "epoch 1 against epoch 2"
     assert [row["share"] for row in found["quartiles"]] == [0.25, 0.5, 0.75]
@@ -323,6 +349,10 @@ def test_compare_says_which_quartiles_moved(run: Path) -> None:
     several = json.loads(told("compare", run / "out", "--epochs", "0..1", "--against", 2, "--json"))
     assert several["compared"] == "epochs 0..1 against epoch 2"
     assert all(row["change"] < 0 and row["changed"] for row in several["quartiles"])
+    shutil.copytree(run / "out", tmp_path / "other")
+    epochs = "--epochs", 0, "--against", 0
+    alike = json.loads(told("compare", run / "out", tmp_path / "other", *epochs, "--json"))
+    assert [row["change"] for row in alike["quartiles"]] == [0, 0, 0]  # of two runs
     told("compare", run / "out", "--output", run / "quartiles.csv")
     assert len((run / "quartiles.csv").read_text().splitlines()) == 4
     for options in (
@@ -580,9 +610,12 @@ def test_streams_keep_the_summaries_of_the_newest_revision(run: Path, tmp_path: 
     ]
     for result in (*results, results[0]):
         files.write(result)
+    named = present(read_epoch_accounting(str(tmp_path), collection, 0)).summaries
+    assert {present(named).path: present(named).sha256} == checksums(tmp_path)
     assert ldpbeam.read_summaries(tmp_path).equals(summary_table(collection, results[1]))
     files.write(replace(results[0], attributes=(), revision=2, withheld=TOO_MANY_ERRORS))
     assert "no summaries" in refused_summaries(tmp_path)
+    assert present(read_epoch_accounting(str(tmp_path), collection, 0)).summaries is None
     files.write(replace(results[1], revision=3))
     (tmp_path / "landing").mkdir()
     _require_own(str(tmp_path))  # a stream goes on in this folder

@@ -64,6 +64,7 @@ def test_no_admitted_report_does_more_and_one_does_as_much(setting: Setting) -> 
     places = np.arange(kind.domain_size, dtype=float)
     sums = {"mean": places - places.mean(), "lower half": (places < kind.domain_size // 2) - 0.0}
     sums["lower half"] -= sums["lower half"].mean()
+    sums["upper half"] = -sums["lower half"]
     moved = dict.fromkeys(sums, 0.0)
     for response in responses:
         try:
