@@ -147,7 +147,9 @@ class _Bars:
         for epoch, part, number in parts:
             sums[first + (epoch - first) // width * width, part] += number
         order, rows = list(colours), list[charts.Row]()
-        for (start, part), number in (+sums).items():
+        for (start, part), number in sums.items():
+            if not number:
+                continue
             end = min(start + width - 1, last)
             where = dates.named(start) + (f" to {dates.named(end)}" if end > start else "")
             rows.append(

@@ -62,10 +62,8 @@ class Section:
         """
         self._data = data
         self._usable = [epoch for epoch in data.epochs if epoch.usable]
-        of_run, stream = (
-            record.accounting if record else None,
-            record is not None and record.stream is not None,
-        )
+        of_run = record.accounting if record else None
+        stream = record is not None and record.stream is not None
         accounts = [row for row in of_run.epochs if row.digest == data.digest] if of_run else []
         rest = of_run.unattributed if of_run and data.alone else None
         everything = [row.account for row in accounts] + ([rest] if rest else [])
