@@ -28,9 +28,9 @@ from numpy.typing import NDArray
 
 from ldpbeam.audit.audit import FALSE_ALARM
 from ldpbeam.audit.checks.evidence import bounds_of
-from ldpbeam.audit.checks.outcome import Check, judge
+from ldpbeam.audit.checks.outcome import Check, Evidence, judge
 from ldpbeam.audit.client.clients import Memoised, PythonClient
-from ldpbeam.audit.client.draws import ReportLog, read_histories
+from ldpbeam.audit.client.draws import DrawPlan, ReportLog, Subject, read_histories
 from ldpbeam.audit.law.pairs import model_of
 from ldpbeam.audit.standard_collections import one_collection
 from ldpbeam.client import Device
@@ -254,9 +254,12 @@ def bounds(draws: int) -> None:
         model = model_of(collection.protocol)
         with TemporaryDirectory() as folder:
             client = PythonClient(collection, Memoised("stored"), Path(folder))
-            counts = read_histories(client, collection, model, draws, ReportLog(collection))
+            plan, read = DrawPlan(draws), ReportLog(collection)
+            counts = read_histories(Subject(client, collection, model, plan, read))
         found = [one for one in bounds_of(collection.protocol, model, counts) if one.check is Check.BOUND]
-        for bound, level in zip(found, judge(found, [], [], FALSE_ALARM * len(found) / 100)[1], strict=True):
+        for bound, level in zip(
+            found, judge(Evidence(bounds=found), FALSE_ALARM * len(found) / 100)[1], strict=True
+        ):
             assert level.holds
             print(
                 f"| `{name}`, k = {size}, ε = {levels['epsilon']:g} | {bound.trials:,} | {level.exact:.4f} "

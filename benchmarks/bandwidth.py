@@ -1,6 +1,6 @@
 """How fast reports are checked and counted beside how fast the same core reads memory.
 
-    python benchmarks/bandwidth.py [--repeats R] [--megabytes M]
+    python benchmarks/bandwidth.py [--repeats R] [--megabytes M] [--protocols NAME ...]
 
 For each protocol and number of values, M megabytes of random sound reports: gigabytes per second of counting,
 of the check, and of both in pieces of 4 MiB, as a run has them, with what shows forged reports. Shares are of
@@ -24,17 +24,20 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.peers import seconds
 from ldpbeam.arrays import Bytes
 from ldpbeam.kernels.jit import kernel
-from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
+from ldpbeam.protocols import LocalProtocol, Parameters, protocol
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.random_words import RandomWords
 
 _PIECE = 4 << 20
 _DEVICES = 1 << 14
+_TWO_ROUNDS: dict[str, Any] = {"epsilon_longitudinal": 2.0, "epsilon_first": 1.0}
 _SETTINGS: list[tuple[str, Parameters, tuple[int, ...]]] = [
     ("oue", Parameters(epsilon=1.0), (96, 256, 360, 1024, 1412, 4096, 16384)),
     ("grr", Parameters(epsilon=1.0), (96, 360, 1412)),
     ("dbitflip_pm", Parameters(epsilon_longitudinal=3.0, d=1), (360,)),
     ("dbitflip_pm", Parameters(epsilon_longitudinal=3.0, d=16), (360,)),
+    ("loloha", Parameters(hash_family="linear", **_TWO_ROUNDS), (64, 360, 1024)),
+    ("loloha", Parameters(hash_family="interval", **_TWO_ROUNDS), (64, 360, 1024)),
 ]
 
 
@@ -47,7 +50,7 @@ def read(words: Any) -> Any:
     return found
 
 
-def reports_of(kind: FrequencyProtocol[Any], size: int) -> Bytes:
+def reports_of(kind: LocalProtocol[Any], size: int) -> Bytes:
     """About so many bytes: what a fleet sends, over and over."""
     n = min(_DEVICES, max(16, size // kind.device.payload_size))
     values = np.random.default_rng(1).integers(0, kind.domain_size, n)
@@ -58,7 +61,6 @@ def reports_of(kind: FrequencyProtocol[Any], size: int) -> Bytes:
 def row(name: str, parameters: Parameters, k: int, size: int, repeats: int) -> str:
     """One line of the table."""
     kind = protocol(name, k, parameters)
-    assert isinstance(kind, FrequencyProtocol)
     payloads = reports_of(kind, size)
     counts = np.zeros(kind.counter.counts_length, np.int64)
     piece = _PIECE // kind.device.payload_size
@@ -82,15 +84,16 @@ def row(name: str, parameters: Parameters, k: int, size: int, repeats: int) -> s
         one()
     times = zip(*([seconds(one) for one in work] for _ in range(repeats)), strict=True)
     reading, counting, checking, together = (payloads.nbytes / median(each) / 1e9 for each in times)
-    d = f", d = {parameters.d}" if parameters.d else ""
+    more = f", d = {parameters.d}" if parameters.d else ""
+    more += f", {parameters.hash_family}" if parameters.hash_family else ""
     return (
-        f"| `{name}`{d} | {k:,} | {kind.device.payload_size} | {reading:.0f} | {counting:.1f} "
+        f"| `{name}`{more} | {k:,} | {kind.device.payload_size} | {reading:.0f} | {counting:.1f} "
         f"| **{counting / reading:.2f}** | {checking:.1f} | {together:.1f} | **{together / reading:.2f}** "
         f"| {counting / kind.device.payload_size:.2f} |"
     )
 
 
-def lines(size: int, repeats: int) -> Iterator[str]:
+def lines(size: int, repeats: int, names: list[str]) -> Iterator[str]:
     """The table."""
     yield (
         "| protocol | k | bytes a report | reading, GB/s | counting, GB/s | of reading | check, GB/s "
@@ -98,7 +101,7 @@ def lines(size: int, repeats: int) -> Iterator[str]:
     )
     yield "| --- " * 10 + "|"
     for name, parameters, sizes in _SETTINGS:
-        for k in sizes:
+        for k in sizes if name in names else ():
             yield row(name, parameters, k, size, repeats)
 
 
@@ -107,8 +110,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--megabytes", type=int, default=400)
+    names = list(dict.fromkeys(name for name, _, _ in _SETTINGS))
+    parser.add_argument("--protocols", nargs="+", choices=names, default=names, metavar="NAME")
     asked = parser.parse_args()
-    for line in lines(asked.megabytes * 1_000_000, asked.repeats):
+    for line in lines(asked.megabytes * 1_000_000, asked.repeats, asked.protocols):
         print(line, flush=True)
 
 

@@ -3,12 +3,13 @@
     python benchmarks/ordered.py [--data ../shared/data] [--full] [--seed S]
     python benchmarks/ordered.py --two-rounds
     python benchmarks/ordered.py --coverage [--fleets 400]
+    python benchmarks/ordered.py --periods [--fleets 400]
     python benchmarks/ordered.py --figure FILE.svg
 
 A cell is a histogram over k values in their order, a level ε and a number of devices. Made histograms are
 bimodal, a spike with a tail, uniform, stairs, Beta(1/2, 1/2), a triangle, a saw, two blocks, log-normal; the
 places of their parts are drawn with the seed. Of --data, where it is there: ages and hours a week (Adult),
-and a weight of a survey, cut into k runs (DB_MT). Each cell is simulated several times; the truth is the
+and a weight of a survey, cut into k stretches (DB_MT). Each cell is simulated several times; the truth is the
 fleet's own histogram.
 
 An entry of ESTIMATORS answers a fleet's reports with one or several histograms, which share their draws.
@@ -18,11 +19,13 @@ Three errors: Wasserstein (W1, the mean difference of the cumulative shares, as 
 Kolmogorov (KS, the largest one), and the mean squared error of single values. Prints, as Markdown, geometric
 means of the errors relative to those of `bayes`, by k and number of devices and by histogram, and the cells
 in which `ordered` has more error than the better one of `norm_sub` and `bayes`, and `interval` (`olh` whose
-functions cut the domain into runs) 1.3 times that of the best of all three.
+functions cut the domain into stretches) 1.3 times that of the best of all three.
 
 --two-rounds compares `loloha` with this family to `l_osue`: ε∞ = 2 and ε1 = 1, k = 64, 10,000 devices.
 --coverage says how often 95 % limits of `interval` hold the fleet's own cumulative shares (the mean over all
 places, and the lowest place) and its own mean, in many fleets of each histogram.
+--periods says the same of the mean curve of a week of days, as `export --every 7` has it, and of the mean of
+its means, where devices keep their values, change some of them, or draw them anew every day.
 --figure draws the cumulative shares of one fleet: true, by `interval` with its limits, and by `bayes`.
 """
 
@@ -34,6 +37,7 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +51,12 @@ from ldpbeam.consistency.base import FloatArray, Noise
 from ldpbeam.estimates import CONFIDENCE
 from ldpbeam.estimation.distribution import Distribution
 from ldpbeam.hashing.interval import IntervalFamily
+from ldpbeam.over_time.significance import normal_limit
 from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
 from ldpbeam.protocols.interval_hash import IntervalEstimator
+from ldpbeam.simulators.protocol_fleet import ProtocolFleet
+from ldpbeam.simulators.random_words import RandomWords
+from ldpbeam.sums.distribution import error_of_means, mean_curve
 
 SIZES = (64, 256, 1024)
 FULL_SIZES = (32, 64, 128, 256, 512, 1024)
@@ -84,17 +92,17 @@ def counted(held: np.ndarray[Any, Any], level: float, draw: np.random.Generator)
     return {name: consistent(name, estimates, noise) for name in METHODS}
 
 
-def reported_runs(
+def reported_stretches(
     held: np.ndarray[Any, Any], of: IntervalEstimator, draw: np.random.Generator
 ) -> np.ndarray[Any, Any]:
     """Counts of one report of each device, (functions·g,)."""
     bounds, g = of.family.bounds(), of.family.g
     drawn = draw.multinomial(held, np.full(len(bounds), 1 / len(bounds))).T  # devices by function and value
     below = np.concatenate([np.zeros((len(bounds), 1), np.int64), np.cumsum(drawn, axis=1)], axis=1)
-    in_run = np.diff(np.take_along_axis(below, bounds, axis=1), axis=1)
+    in_stretch = np.diff(np.take_along_axis(below, bounds, axis=1), axis=1)
     own, other = map(float, of.symbol)
     chances = np.full((g, g), other) + np.eye(g) * (own - other)
-    answers = draw.multinomial(in_run, chances / chances.sum(axis=1, keepdims=True)).sum(axis=1)
+    answers = draw.multinomial(in_stretch, chances / chances.sum(axis=1, keepdims=True)).sum(axis=1)
     return np.asarray(answers.ravel())
 
 
@@ -102,7 +110,7 @@ def distribution(
     held: np.ndarray[Any, Any], of: IntervalEstimator, draw: np.random.Generator, atoms: tuple[int, ...] = ()
 ) -> Distribution:
     """What the server makes of these reports."""
-    return of.posterior(atoms).estimate(reported_runs(held, of, draw))
+    return of.posterior(atoms).estimate(reported_stretches(held, of, draw))
 
 
 def estimator_of(name: str, k: int, **parameters: Any) -> IntervalEstimator:
@@ -273,7 +281,7 @@ def report(found: list[Cell]) -> list[str]:
 
 
 def two_rounds(seed: int, fleets: int) -> list[str]:
-    """W1·10⁴ of `loloha` by runs and of `l_osue`, and how many times as large the latter is."""
+    """W1·10⁴ of `loloha` by stretches and of `l_osue`, and how many times as large the latter is."""
     k, devices = 64, 10_000
     levels: dict[str, Any] = {"epsilon_longitudinal": 2.0, "epsilon_first": 1.0}
     unary = protocol("l_osue", k, Parameters(**levels))
@@ -337,6 +345,60 @@ def coverage(data: Path, seed: int, fleets: int) -> list[str]:
     return [*lines, "", f"Lowest mean over places: {min(lowest):.3f}"]
 
 
+# --- periods
+
+
+def periods(seed: int, fleets: int) -> list[str]:
+    """How often limits of a week hold the mean of the fleet's seven curves, and of its seven means."""
+    k, devices, epochs = 64, 2_000, 7
+    lines = [
+        "| protocol | histogram | drawn anew | shares: mean | lowest place | mean | its error, of a day's |"
+    ]
+    lines.append("| --- " * 7 + "|")
+    settings: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("olh", {"epsilon": 1.0}),
+        ("loloha", {"epsilon_longitudinal": 2.0, "epsilon_first": 1.0}),
+        ("loloha", {"epsilon_longitudinal": 2.0, "epsilon_first": 1.8}),
+    )
+    for name, levels in settings:
+        kind = protocol(name, k, Parameters(hash_family=IntervalFamily.NAME, **levels))
+        of = estimator_of(name, k, **levels)
+        label = f"{name}, {'/'.join(f'{level:g}' for level in levels.values())}"
+        for shape in ("spike", "stairs"):
+            truth = shapes(k, np.random.default_rng([seed, k]))[shape]
+            for anew in (0.0, 0.2, 1.0):
+                holds, held_mean, narrower = np.zeros(k), 0, 0.0
+                for number in range(fleets):
+                    draw = np.random.default_rng([seed, number, round(10 * anew), *label.encode()])
+                    fleet = ProtocolFleet(kind, devices, RandomWords(int(draw.integers(1 << 60))))
+                    values = draw.choice(k, devices, p=truth)
+                    days = []
+                    for day in range(epochs):
+                        again = draw.random(devices) < anew
+                        values = np.where(again, draw.choice(k, devices, p=truth), values)
+                        counts = np.zeros(kind.counter.counts_length, np.int64)
+                        for batch in fleet.reports(day, values.astype(np.int32)):
+                            kind.counter.add(batch.payloads, counts)
+                        days.append((np.bincount(values, minlength=k), of.posterior().estimate(counts)))
+                    held = np.sum([one for one, _ in days], axis=0) / (epochs * devices)
+                    limits = np.array([found.limits(CONFIDENCE) for _, found in days])
+                    curves = np.array([found.cumulative for _, found in days])
+                    _, low, high = mean_curve(curves, limits[:, 0], limits[:, 1])
+                    share = np.cumsum(held)
+                    holds += (low - 1e-9 <= share) & (share <= high + 1e-9)
+                    parts = [of.lasting_part_of_mean(found.cumulative, Fraction(1)) for _, found in days]
+                    errors = [found.mean_std_error for _, found in days]
+                    mean = float(np.mean([found.mean for _, found in days]))
+                    error = error_of_means(np.array(errors) ** 2, np.array(parts))
+                    held_mean += abs(mean - held @ np.arange(k)) <= normal_limit(CONFIDENCE) * error
+                    narrower += error / float(np.mean(errors)) / fleets
+                inner = holds[:-1] / fleets
+                numbers = (inner.mean(), inner.min(), held_mean / fleets, narrower)
+                row = [label, shape, f"{anew:g}", *(f"{one:.3f}" for one in numbers)]
+                lines.append(f"| {' | '.join(row)} |")
+    return lines
+
+
 # --- a picture
 
 
@@ -381,7 +443,7 @@ def figure(seed: int) -> str:
     both = alt.LayerChart(layer=[band, lines])
     return document(
         both.properties(width=560, height=300),
-        "Cumulative shares of one fleet: true, estimated from runs with limits, and from single values",
+        "Cumulative shares of one fleet: true, estimated from stretches with limits, and from single values",
         "ordered",
     )
 
@@ -393,6 +455,7 @@ def main() -> None:
     parser.add_argument("--full", action="store_true", help="more sizes and rounds")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--two-rounds", action="store_true", help="l_osue and loloha at ε∞ = 2, ε1 = 1")
+    parser.add_argument("--periods", action="store_true", help="the same of means over seven epochs")
     parser.add_argument("--coverage", action="store_true", help="how often limits hold the truth")
     parser.add_argument(
         "--fleets", type=int, default=400, help="of each histogram, where limits are looked at"
@@ -404,6 +467,8 @@ def main() -> None:
         lines = [f"{given.figure} is written"]
     elif given.two_rounds:
         lines = two_rounds(given.seed, max(1, given.fleets // 20))
+    elif given.periods:
+        lines = periods(given.seed, given.fleets)
     elif given.coverage:
         lines = coverage(given.data, given.seed, given.fleets)
     else:

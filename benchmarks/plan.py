@@ -15,6 +15,7 @@ import argparse
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from math import ceil, sqrt
 
 import numpy as np
@@ -60,14 +61,16 @@ def needs_at_random(count: int, seed: int) -> Iterator[FrequencyNeeds]:
         k, epochs = int(draw.choice([6, 12, 24, 48, 96])), int(draw.choice([1, 3, 6, 10]))
         level = float(draw.choice([0.5, 1.0, 2.0, 3.0, 4.0]))
         limits = [
-            {"longitudinal": level},
-            {"longitudinal": level, "first": level * float(draw.choice([0.3, 0.5, 0.7, 0.9]))},
-            {"cap": level * float(draw.choice([2.0, 3.0]))},
-            {"lifetime": level},
-            {"longitudinal": level, "bits": int(draw.choice([8, 16, 64]))},
+            partial(FrequencyNeeds, longitudinal=level),
+            partial(
+                FrequencyNeeds, longitudinal=level, first=level * float(draw.choice([0.3, 0.5, 0.7, 0.9]))
+            ),
+            partial(FrequencyNeeds, inputs_cap=level * float(draw.choice([2.0, 3.0]))),
+            partial(FrequencyNeeds, lifetime=level),
+            partial(FrequencyNeeds, longitudinal=level, bits=int(draw.choice([8, 16, 64]))),
         ]
-        limit = limits[int(draw.integers(len(limits)))]
-        needs = FrequencyNeeds(k, int(draw.choice([2000, 4000])), epochs, **limit)  # type: ignore[arg-type]
+        make = limits[int(draw.integers(len(limits)))]
+        needs = make(k, int(draw.choice([2000, 4000])), epochs)
         if make_plan(needs).meets:
             made += 1
             yield needs

@@ -16,6 +16,7 @@ import argparse
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,14 +57,14 @@ def needs_at_random(count: int, seed: int) -> Iterator[MeanNeeds]:
     while made < count:
         level = float(draw.choice([0.5, 1.0, 2.0, 3.0, 4.0]))
         limits = [
-            {"longitudinal": level},
-            {"longitudinal": level, "first": level * float(draw.choice([0.3, 0.5, 0.7]))},
-            {"cap": level * float(draw.choice([2.0, 3.0]))},
-            {"lifetime": level},
-            {"longitudinal": level, "bits": 1},
+            partial(MeanNeeds, longitudinal=level),
+            partial(MeanNeeds, longitudinal=level, first=level * float(draw.choice([0.3, 0.5, 0.7]))),
+            partial(MeanNeeds, inputs_cap=level * float(draw.choice([2.0, 3.0]))),
+            partial(MeanNeeds, lifetime=level),
+            partial(MeanNeeds, longitudinal=level, bits=1),
         ]
         m, epochs = int(draw.choice([2, 60, 1000, 86_400])), int(draw.choice([1, 2, 3]))
-        needs = MeanNeeds(m + 1, DEVICES, epochs, **limits[int(draw.integers(len(limits)))])  # type: ignore[arg-type]
+        needs = limits[int(draw.integers(len(limits)))](m + 1, DEVICES, epochs)
         if make_plan(needs).meets:
             made += 1
             yield needs

@@ -46,6 +46,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import parse_collection
+from ldpbeam.engine.sources.source import MessageSource
 from ldpbeam.job.config import RunConfig
 from ldpbeam.job.inputs import CLUSTER_SHARD_BITS
 from ldpbeam.wire import codec, report_pb2
@@ -101,7 +102,7 @@ def newest(output: Path) -> Counts:
 
 
 @dataclass(frozen=True)
-class FromMemory:
+class FromMemory(MessageSource):
     """A source that has everything at once."""
 
     left: list[Any]
@@ -124,6 +125,11 @@ class Held:
     data: bytes
     arrival_micros: int
     stamped: bool = True
+
+    @property
+    def published_micros(self) -> int:
+        """The time of arrival."""
+        return self.arrival_micros
 
 
 def drain(config: RunConfig, source: Any, batches: int) -> None:
@@ -376,7 +382,7 @@ def memory(minutes: float, rate: int) -> None:
 # --- months
 
 
-class Silence:
+class Silence(MessageSource):
     """A source that has nothing, and a clock that moves when it is asked."""
 
     def __init__(self, now: float) -> None:

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
-from itertools import islice
+from collections.abc import Sequence
 from struct import unpack
 
 FULL = 1 << 64
@@ -54,45 +53,3 @@ class SystemRandomness(Randomness):
     def words(self, count: int) -> Sequence[int]:
         """As many words of one draw; nothing is kept of it for the next."""
         return unpack(f"<{count}Q", secrets.token_bytes(8 * count))
-
-
-class ScriptedRandomness(Randomness):
-    """Replays given words: only for tests, of vectors and of devices against a simulated fleet.
-
-    Raises:
-        ValueError: a word does not lie below the limit asked for, or the script has run out.
-    """
-
-    def __init__(self, words: Iterable[int]) -> None:
-        """Take the words to replay, first one first."""
-        self._words = iter(words)
-
-    def word(self, limit: int = FULL) -> int:
-        """The next scripted word.
-
-        Raises:
-            ValueError: it does not lie below the limit, or the script has run out.
-        """
-        word = next(self._words, None)
-        if word is None:
-            raise ValueError("the script of random words has run out")
-        if not 0 <= word < limit:
-            raise ValueError(f"scripted word {word} does not lie in [0, {limit})")
-        return int(word)
-
-    def words(self, count: int) -> Sequence[int]:
-        """The next ``count`` words, each as :meth:`word` gives it.
-
-        Raises:
-            ValueError: one is no 64-bit word, or the script has run out.
-        """
-        words = list(islice(self._words, count))
-        if len(words) < count:
-            raise ValueError("the script of random words has run out")
-        if words and (min(words) < 0 or max(words) >= FULL):
-            raise ValueError("a scripted word does not lie in [0, 2**64)")
-        return [int(word) for word in words]
-
-    def exhausted(self) -> bool:
-        """Whether every scripted word was used (consumes one when not)."""
-        return next(self._words, None) is None

@@ -96,15 +96,23 @@ def _statistics(domain: Domain, one: AttributeHistogram) -> Iterator[dict[str, A
 def _mean(domain: Domain, distribution: Distribution) -> dict[str, float]:
     if domain.labels is not None:
         return {}
-    length = 1.0 if _is_number(domain) else 1 / float(domain.scale)
-    middle = 0.0 if _is_number(domain) else 0.5
     low, high = distribution.mean_limits(CONFIDENCE)
     return {
-        "estimate": (distribution.mean + middle) * length,
-        "std_error": distribution.mean_std_error * length,
-        "ci_low": (low + middle) * length,
-        "ci_high": (high + middle) * length,
+        "estimate": mean_in_units(domain, distribution.mean),
+        "std_error": distribution.mean_std_error * _length(domain),
+        "ci_low": mean_in_units(domain, low),
+        "ci_high": mean_in_units(domain, high),
     }
+
+
+def mean_in_units(domain: Domain, place: float) -> float:
+    """A mean of places 0 .. k − 1 in the units of the domain; buckets count as their middles."""
+    return (place + (0.0 if _is_number(domain) else 0.5)) * _length(domain)
+
+
+def _length(domain: Domain) -> float:
+    """Of a place, in the units of the domain."""
+    return 1.0 if _is_number(domain) else 1 / float(domain.scale)
 
 
 def _quantile(domain: Domain, distribution: Distribution, share: float) -> dict[str, Any]:

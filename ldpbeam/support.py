@@ -7,6 +7,7 @@ exact rationals per protocol.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -111,11 +112,7 @@ class Support:
         """Add another support of the same protocol into this one and return it."""
         self.counts += other.counts
         self.reports += other.reports
-        # State of a version that did not count signs has none; they then speak about fewer reports.
-        if self.signs.size < other.signs.size:
-            self.signs = other.signs.copy()
-        elif other.signs.size:
-            self.signs += other.signs
+        self.signs += other.signs
         return self
 
     def __reduce__(self) -> tuple[Any, tuple[Any, int, Any]]:
@@ -200,15 +197,6 @@ class UncountedReports:
         """How many there are."""
         return sum(map(len, self.payloads))
 
-    def extend(self, more: UncountedReports) -> None:
-        """Add the reports of another, which is only read."""
-        self.payloads += more.payloads
-        self.nbytes += more.nbytes
-
-    def worth_a_table(self, counter: SupportCounter) -> bool:
-        """Whether the payloads take as much memory as half of the table."""
-        return self.nbytes >= 4 * (counter.counts_length + counter.signs_length)
-
     def add_to(self, counter: SupportCounter, support: Support) -> Support:
         """Count the reports into ``support``, which is given back."""
         for part in self.payloads:
@@ -219,6 +207,36 @@ class UncountedReports:
     def counted(self, counter: SupportCounter) -> Support:
         """The support that the reports are."""
         return self.add_to(counter, Support.zero(counter.counts_length, counter.signs_length))
+
+
+Accumulated = Support | UncountedReports
+"""What is known of an epoch: counts, or the reports themselves where counts would be larger."""
+
+
+def merged(
+    total: Accumulated | None, more: Accumulated | None, counters: Mapping[int, SupportCounter]
+) -> Accumulated | None:
+    """The sum of two accumulators of one collection; a table once reports take half the memory of one.
+
+    Args:
+        total: the caller's own, which is changed; None for nothing yet.
+        more: only read; None for nothing.
+        counters: of the collections whose reports wait, by digest.
+    """
+    if more is None:
+        return total
+    if isinstance(more, UncountedReports):
+        counter = counters[more.digest]
+        if isinstance(total, Support):
+            return more.add_to(counter, total)
+        total = total or UncountedReports(more.digest, [])
+        total.payloads += more.payloads
+        total.nbytes += more.nbytes
+        enough = 4 * (counter.counts_length + counter.signs_length)
+        return total if total.nbytes < enough else total.counted(counter)
+    if isinstance(total, UncountedReports):
+        total = total.counted(counters[total.digest])
+    return (total or Support.zero(more.counts.size, more.signs.size)).merge(more)
 
 
 def is_large(counter: SupportCounter) -> bool:

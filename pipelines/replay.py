@@ -147,19 +147,25 @@ def _take_over(
             if result.table:
                 name = epoch_file_name(collection, epoch, number)
                 made = _take_table(scratch / result.table.path, output, name, number, pane)
-                summaries = summaries_file_name(collection, epoch)
-                if (scratch / summaries).exists():
-                    _take_table(scratch / summaries, output, summaries, number, pane)
             published.append(replace(result, number=number, pane=pane, table=made))
             revised.append((collection.name, epoch, number))
+        summaries = None
         if published:
             _show_latest(output, latest_file_name(collection, epoch), published[-1].table)
-            if published[-1].table is None:
-                remove(str(output), summaries_file_name(collection, epoch))
-        accounting = replace(new, revisions=tuple(published))
+            name = summaries_file_name(collection, epoch)
+            summaries = _take_summaries(scratch, output, name, published[-1])
+        accounting = replace(new, revisions=tuple(published), summaries=summaries)
         files += [write_accounting(str(output), accounting), *accounting.tables]
     files += _exchange_rejects(scratch / "rejects", output)
     return revised, sorted(files, key=lambda file: file.path)
+
+
+def _take_summaries(scratch: Path, output: Path, name: str, newest: Revision) -> FileRecord | None:
+    """Publish the mean and the quantiles of the newest revision, also where they were lost."""
+    if (scratch / name).is_file():
+        return _take_table(scratch / name, output, name, newest.number, newest.pane)
+    remove(str(output), name)
+    return None
 
 
 def _take_table(path: Path, output: Path, name: str, number: int, pane: str) -> FileRecord:

@@ -32,7 +32,8 @@ from ldpbeam.transforms.sinks.atomic import refuse_writing, remove
 from ldpbeam.transforms.sources.files import bytes_read
 
 from .beam_job import make_pipeline, run_to_end
-from .bounded import SPILLED, collect_reports
+from .bounded import collect_reports
+from .files import SPILLED
 
 Progress = Callable[[int, int], None]
 """Called with (bytes read, bytes in all) now and then while a run is under way."""

@@ -16,10 +16,10 @@ from ldpbeam.host.memory import keep_what_is_loaded
 from ldpbeam.job.config import ASK_THEIR_SERVER, RunConfig
 from ldpbeam.records.run_output import read_output, run_record, write_record
 from ldpbeam.records.run_record import DETACHED, RUN_RECORD, RunRecord
-from ldpbeam.transforms import ReadReports
 from ldpbeam.transforms.sources import chosen_source
 
 from .beam_job import finish, handed_over, make_pipeline, start
+from .files import read_inputs
 from .unbounded import collect_stream
 
 
@@ -37,14 +37,7 @@ def build(config: RunConfig) -> beam.Pipeline:
         runner = config.job.runner
         messages = pipeline | "Read" >> source.read(given, runner, portable=runner in ASK_THEIR_SERVER)
     else:
-        files, limits = (
-            pipeline | "Files" >> beam.Create(config.input.encoded, reshuffle=False),
-            config.input.read_limits,
-        )
-        read = ReadReports(
-            max_expansion=limits.expansion, attempts=limits.attempts, not_after=limits.not_after
-        )
-        messages = files | "Spread" >> beam.Reshuffle() | "Read" >> read
+        messages = pipeline | "Read" >> read_inputs(config)
     _ = messages | "Collect" >> collect_stream(config)
     return pipeline
 

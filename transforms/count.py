@@ -8,7 +8,7 @@ import apache_beam as beam
 
 from ldpbeam.errors import UsageError
 from ldpbeam.schedule import Schedule
-from ldpbeam.support import Support, UncountedReports
+from ldpbeam.support import Accumulated, Support, UncountedReports
 
 from .admit import Admitted
 from .arguments import (
@@ -24,7 +24,7 @@ from .rows import RejectedRow
 from .stages.accounting import entries_without_epoch
 from .stages.count_windows import Windowed, count_windows
 from .stages.spill import Spill
-from .stages.support import Accumulated, CountSupportOfEach
+from .stages.support import CountSupportOfEach
 from .stateful.count_epochs import count_epochs
 
 

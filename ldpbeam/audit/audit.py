@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ldpbeam.audit.checks.behaviour import forks, manners, reopened
 from ldpbeam.audit.checks.certificate import certificate_rules
-from ldpbeam.audit.checks.evidence import bounds_of, matches_of, repeated, rules_of
+from ldpbeam.audit.checks.evidence import bounds_of, lasting, matches_of, repeated
 from ldpbeam.audit.checks.held_values import MOST_HELD, ValueReports, held_values, read_held, support_matches
 from ldpbeam.audit.checks.ids import coins_of
 from ldpbeam.audit.checks.lives import few_reports, life_manners, read_lives, silence
@@ -14,9 +14,10 @@ from ldpbeam.audit.checks.long_lives import changing_lives, every_memo, still_li
 from ldpbeam.audit.checks.outcome import AuditOutcome, Check, Evidence, Rule, judge
 from ldpbeam.audit.checks.sharing import across_collections
 from ldpbeam.audit.client.clients import Client
-from ldpbeam.audit.client.draws import DrawPlan, HistoryCounts, ReportLog, read_histories
+from ldpbeam.audit.client.draws import DrawPlan, HistoryCounts, ReportLog, Subject, read_histories
 from ldpbeam.audit.law.pairs import model_of
 from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.participation import Participation
 from ldpbeam.protocols.history_model import Model
 
 FALSE_ALARM = 1e-6
@@ -39,12 +40,10 @@ def audit(
     """
     read = ReportLog(collection)
     model = model_of(collection.protocol)
-    drawn = _histories if collection.participation is None else _lives
-    evidence, left_out = drawn(client, collection, model, plan, read)
-    rules = [*certificate_rules(collection), *evidence.rules, *_bytes_rules(read), repeated(read.ids)]
-    checks, levels = judge(
-        evidence.bounds, evidence.matches, rules, false_alarm, evidence.sums, evidence.coins
-    )
+    subject, life = Subject(client, collection, model, plan, read), collection.participation
+    evidence, left_out = _histories(subject) if life is None else _lives(subject, life)
+    evidence += Evidence(rules=[*certificate_rules(collection), *_bytes_rules(read), repeated(read.ids)])
+    checks, levels = judge(evidence, false_alarm)
     return AuditOutcome(
         collection.name,
         collection.protocol_label,
@@ -57,42 +56,34 @@ def audit(
     )
 
 
-def _histories(
-    client: Client, collection: Collection, model: Model, plan: DrawPlan, read: ReportLog
-) -> tuple[Evidence, list[str]]:
+def _histories(subject: Subject) -> tuple[Evidence, list[str]]:
     """Of devices that report in every epoch that they are asked in, and what was not audited."""
-    counts = read_histories(client, collection, model, plan.draws, read)
-    values = held_values(collection.protocol)
-    held = read_held(client, collection, values, plan.held_each(len(values)), read)
-    evidence = _evidence(collection, model, counts, held)
-    evidence += still_lives(client, collection, model, plan, read)
-    evidence += every_memo(client, collection, plan, values, read)
-    evidence += changing_lives(client, collection, model, plan, values, read)
-    matches, rules = reopened(client, collection, model, plan.lasting, read)
-    evidence += Evidence(matches=matches, rules=[*manners(client, collection, model), *rules])
+    counts = read_histories(subject)
+    values = held_values(subject.collection.protocol)
+    evidence = _evidence(subject, counts, read_held(subject, values))
+    evidence += still_lives(subject)
+    evidence += every_memo(subject, values)
+    evidence += changing_lives(subject, values)
+    evidence += manners(subject)
+    evidence += reopened(subject)
     left_out = []
-    if client.forks:
-        forked, broken = forks(client, collection, model, plan, read)
-        evidence += Evidence(matches=forked, rules=broken)
+    if subject.client.forks:
+        evidence += forks(subject)
     else:
         left_out.append("Forks: this client runs in a process of its own.")
-    shared = across_collections(client, collection, model, plan, read)
+    shared = across_collections(subject)
     if shared is None:
         left_out.append("Several collections of one device: this client serves one.")
     else:
-        evidence += Evidence(matches=shared)
+        evidence += shared
     return evidence, left_out
 
 
-def _lives(
-    client: Client, collection: Collection, model: Model, plan: DrawPlan, read: ReportLog
-) -> tuple[Evidence, list[str]]:
+def _lives(subject: Subject, life: Participation) -> tuple[Evidence, list[str]]:
     """Of devices that report in a few of their epochs only, and what was not audited."""
-    life = collection.participation
-    assert life is not None  # noqa: S101 - the caller's condition
-    lives = read_lives(client, collection, model, plan.draws, held_values(collection.protocol), read)
-    evidence = _evidence(collection, model, lives.counts, lives.rotating)
-    rules = [few_reports(lives, life), *life_manners(client, collection, model)]
+    lives = read_lives(subject, life, held_values(subject.collection.protocol))
+    evidence = _evidence(subject, lives.counts, lives.rotating)
+    rules = [few_reports(lives, life), *life_manners(subject, life)]
     left_out = (
         "Forks, several collections of one device, and long lives: audit a copy of the collection without "
         "participation, whose reports are drawn the same way."
@@ -100,11 +91,9 @@ def _lives(
     return evidence + Evidence(matches=list(silence(lives, life)), rules=rules), [left_out]
 
 
-def _evidence(
-    collection: Collection, model: Model, counts: HistoryCounts, held: list[ValueReports]
-) -> Evidence:
+def _evidence(subject: Subject, counts: HistoryCounts, held: list[ValueReports]) -> Evidence:
     """Of histories about the pair, and of single reports about each value."""
-    protocol = collection.protocol
+    protocol, model = subject.collection.protocol, subject.model
     pair = [
         ValueReports(value, seen, ids)
         for value, seen, ids in zip(model.pair, counts.responses, counts.first_ids, strict=True)
@@ -116,7 +105,7 @@ def _evidence(
             *matches_of(model, counts),
             *support_matches(protocol, [(one.value, one.responses) for one in both]),
         ],
-        rules=rules_of(counts),
+        rules=[lasting(counts.changed, counts.devices)],
     ) + coins_of([(one.value, one.ids) for one in both], counts.next_ids)
 
 

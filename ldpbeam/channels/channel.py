@@ -54,7 +54,7 @@ class SymbolChannel:
     @classmethod
     def from_ratio(cls, size: int, ratio: Fraction) -> SymbolChannel:
         """The channel whose likelihood ratio is the largest integer-weighted one at most ``ratio``."""
-        # A ratio beyond what the words can say is cut to the largest that they can.
+        # q = 1/(r + m − 1), p = r·q for the ratio r; one beyond what the words can say is cut to the largest.
         each = max(1, int(FULL / (ratio + size - 1)))
         keep = min(int(each * ratio), FULL - (size - 1) * each)
         return cls(size, max(each, keep), each)
@@ -71,12 +71,12 @@ class SymbolChannel:
 
     @property
     def own(self) -> Fraction:
-        """P(output = s | input = s)."""
+        """p = P(output = s | input = s)."""
         return Fraction(self.keep, self.total)
 
     @property
     def other(self) -> Fraction:
-        """P(output = s | input = t), s ≠ t."""
+        """q = P(output = s | input = t), s ≠ t; p + (m − 1)·q = 1."""
         return Fraction(self.each, self.total)
 
     @property
@@ -113,8 +113,8 @@ class SymbolChannel:
     def then(self, second: SymbolChannel) -> tuple[Fraction, Fraction]:
         """(own, other) of this channel followed by ``second``: again a symmetric channel."""
         others = self.size - 1
-        own = self.own * second.own + others * self.other * second.other
-        return own, (1 - own) / others
+        own = self.own * second.own + others * self.other * second.other  # p = p₁·p₂ + (m − 1)·q₁·q₂
+        return own, (1 - own) / others  # q = (1 − p)/(m − 1)
 
 
 @dataclass(frozen=True)
@@ -180,8 +180,8 @@ class BitChannel:
 
     def then(self, second: BitChannel) -> tuple[Fraction, Fraction]:
         """(own, other) of this channel followed by ``second`` (docs/maths.md section 2)."""
-        p2, q2 = second.own, second.other
-        return (self.own * p2 + (1 - self.own) * q2, self.other * p2 + (1 - self.other) * q2)
+        p, q, p2, q2 = self.own, self.other, second.own, second.other
+        return p * p2 + (1 - p) * q2, q * p2 + (1 - q) * q2
 
 
 def unary_ratio(own: Fraction, other: Fraction) -> Fraction:

@@ -7,21 +7,12 @@ from pathlib import Path
 import click
 
 from ldpbeam.cli.shared.console import PrintingCommand, deliver, say
-from ldpbeam.cli.shared.options import DurationOption
-
-DEVICES = 100_000
+from ldpbeam.cli.shared.options import DurationOption, devices_option
 
 
 @click.command(cls=PrintingCommand)
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
-@click.option(
-    "--devices",
-    type=click.IntRange(1),
-    default=DEVICES,
-    show_default=True,
-    metavar="N",
-    help="Devices that report in an epoch: errors are stated for so many.",
-)
+@devices_option
 @click.option(
     "--spread",
     type=DurationOption(least=0),
@@ -79,18 +70,15 @@ def check(files: tuple[Path, ...], devices: int, spread: int, against: Path | No
         "collections": [one.as_record() for one in checks],
     }
     for one in checks:
-        for line in one.lines():
-            say(line)
+        say(*one.lines())
     collections = [one.collection for one in checks]
     if len(collections) > 1:
         document["together"] = together(collections)
-        for line in together_lines(collections):
-            say(line)
+        say(*together_lines(collections))
     if against is not None:
         old, new = load_collection(against), collections[0]
         require_new_version(old, new)
         differs = change(old, new)
         document["change"] = {"devices": differs.devices, "server": differs.server}
-        for line in change_lines(old, new):
-            say(line)
+        say(*change_lines(old, new))
     deliver(document)

@@ -85,18 +85,7 @@ if TYPE_CHECKING:
     metavar="ORIGIN",
     help="A web origin whose pages may send reports (CORS), or *; repeat it for several.",
 )
-def collect(**asked: Any) -> None:
-    """Take reports over HTTP, and answer once they are on disk, or confirmed by Pub/Sub.
-
-    Devices POST one Report or ReportBatch to /v1/reports. It runs until SIGTERM or Ctrl-C. Then it answers
-    the requests that have come, finishes the files and ends with 0.
-
-    Exit codes: 0 stopped, 2 usage, 3 invalid collection, 6 another collector or the disk.
-    """
-    sys.exit(_collect(**asked))
-
-
-def _collect(  # noqa: PLR0913 - the options, by name
+def collect(  # noqa: PLR0913 - the options
     *,
     collection_files: tuple[Path, ...],
     listen: str,
@@ -110,7 +99,14 @@ def _collect(  # noqa: PLR0913 - the options, by name
     body_timeout: int,
     idle_timeout: int,
     origins: tuple[str, ...],
-) -> int:
+) -> None:
+    """Take reports over HTTP, and answer once they are on disk, or confirmed by Pub/Sub.
+
+    Devices POST one Report or ReportBatch to /v1/reports. It runs until SIGTERM or Ctrl-C. Then it answers
+    the requests that have come, finishes the files and ends with 0.
+
+    Exit codes: 0 stopped, 2 usage, 3 invalid collection, 6 another collector or the disk.
+    """
     from ldpbeam.cli.shared.collections import introduction, load
     from ldpbeam.collection.distinct_collections import require_distinct
     from ldpbeam.collector.server import Limits
@@ -137,14 +133,12 @@ def _collect(  # noqa: PLR0913 - the options, by name
 
         assert topic is not None  # noqa: S101 - refused above
         store = TopicStore(topic)
-    for collection in collections:
-        say(introduction(collection))
+    say(*map(introduction, collections))
     limits = Limits(max_body, max_waiting, max_connections, body_timeout, idle_timeout, frozenset(origins))
     counts = serve(
         store, collections, address, limits, lambda host, port: _listening(host, port, output or topic)
     )
     _stopped(counts, collections)
-    return 0
 
 
 def _notice(error: LdpError) -> None:

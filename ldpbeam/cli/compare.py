@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ldpbeam.cli.shared.console import Mode, PrintingCommand, complain, deliver, mode, say
-from ldpbeam.cli.shared.options import collections_option
-from ldpbeam.cli.shared.rate import drawn_anew_option
+from ldpbeam.cli.shared.options import TextOption, collections_option, drawn_anew_option
 from ldpbeam.cli.shared.sums import chosen, group_option, history_of_groups
 from ldpbeam.errors import UsageError
 
 if TYPE_CHECKING:
-    from ldpbeam.cli.shared.histories import ReadHistory
+    from ldpbeam.cli.shared.histories import ReadHistory, Side
+    from ldpbeam.collection.collection import Collection
     from ldpbeam.over_time.compare import Comparison
     from ldpbeam.over_time.covariance import DrawnAnew
-    from ldpbeam.over_time.results import Choice, History, Part, ResultsFolder
+    from ldpbeam.over_time.results import Choice, History, Part
 
     Epochs = tuple[int, int]
 
@@ -28,23 +28,16 @@ if TYPE_CHECKING:
 _RATE = 0.05  # of false discoveries, where none is given
 
 
-class EpochsOption(click.ParamType[Any]):
-    """An epoch such as 12, or several such as 7..13; gives the first and the last."""
-
-    name = "epochs"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Epochs:
-        """Parse, or say what is wrong."""
-        if isinstance(value, tuple):
-            return value
-        first, _, last = str(value).partition("..")
-        try:
-            ends = int(first), int(last or first)
-        except ValueError:
-            self.fail(f"{value!r} is neither an epoch nor a range such as 7..13", param, ctx)
-        if ends[0] > ends[1]:
-            self.fail(f"{value!r} ends before it begins", param, ctx)
-        return ends
+def _epochs(text: str) -> Epochs:
+    """The first and the last of an epoch such as 12, or of several such as 7..13."""
+    first, _, last = text.partition("..")
+    try:
+        ends = int(first), int(last or first)
+    except ValueError:
+        raise ValueError(f"{text!r} is neither an epoch nor a range such as 7..13") from None
+    if ends[0] > ends[1]:
+        raise ValueError(f"{text!r} ends before it begins")
+    return ends
 
 
 @dataclass(frozen=True)
@@ -69,13 +62,13 @@ class _CompareOptions:
 @collections_option
 @click.option(
     "--epochs",
-    type=EpochsOption(),
+    type=TextOption("epochs", _epochs),
     metavar="E|E..E",
     help="Epochs of A. Default: all; without B the last but one.",
 )
 @click.option(
     "--against",
-    type=EpochsOption(),
+    type=TextOption("epochs", _epochs),
     metavar="E|E..E",
     help="Epochs of B. Default: all; without B the last one.",
 )
@@ -113,9 +106,10 @@ def compare(a: Path, b: Path | None, collection_files: tuple[Path, ...], **asked
     compared in place of single values, all at one false-discovery rate. With --value, the answer is about
     that value or group alone, with its own p-value.
 
-    Of a collection with hash_family interval the quartiles of two epochs are compared.
+    Of a collection with hash_family interval the quartiles are compared: of two epochs, or of the mean curves
+    of several.
     """
-    from ldpbeam.cli.shared.histories import documents, read_histories, require_suffix, write_tables
+    from ldpbeam.cli.shared.histories import Side, documents, read_histories, require_suffix, write_tables
 
     which = _CompareOptions(**asked)
     output = which.output
@@ -127,42 +121,49 @@ def compare(a: Path, b: Path | None, collection_files: tuple[Path, ...], **asked
     require_suffix(output, "E-USAGE-COMPARE")
     # Only what is compared is read: of a large domain an epoch takes much memory.
     folder, histories = read_histories(a, collection_files, _chosen(which, alone=b is None))
-    first = _one(histories, which, which.attribute, which.epochs, a)
-    if first.collection.is_distribution:
-        _of_distributions(folder, first, collection_files, which, (a, b))
+    first = Side(folder, _one(histories, which, which.attribute, which.epochs, a), which.epochs, a)
+    distributions, key = first.read.collection.is_distribution, first.read.history.key
+    if distributions:
+        _require_quartiles(first.read.collection, which, a)
+    if b is None and (which.epochs is None) != (which.against is None):
+        raise _usage("--epochs and --against belong together", "Give both, or neither.", a)
+    second = None
+    if b is not None:
+        folder, histories = read_histories(b, collection_files, _within_some(which.against))
+        second = Side(folder, _one(histories, which, key.attribute, which.against, b), which.against, b)
+    elif which.against is not None:
+        second = Side(folder, _one(histories, which, key.attribute, which.against, a), which.against, a)
+    if distributions:
+        from ldpbeam.cli.shared.quartiles import compare_distributions
+
+        compare_distributions(first, second, output)
         return
-    attribute = first.history.key.attribute
+    if b is None and second is not None and second.read.history.key.digest == key.digest:
+        second = None  # two sets of epochs of one run and version
     kind = "values" if which.group_file is None else "groups"
     if which.group_file is not None:
-        first = history_of_groups(first, which.group_file)
-    if b is not None:
-        _, histories = read_histories(b, collection_files, _within_some(which.against))
-        other = _one(histories, which, attribute, which.against, b)
-        if which.group_file is not None:
-            other = history_of_groups(other, which.group_file, remark=False)
-        comparison, words = _of_two(first, other, which, (a, b))
-    else:
-        other = first if which.against is None else _one(histories, which, attribute, which.against, a)
-        if other.history.key.digest == first.history.key.digest:
-            comparison, words = _of_one(first, which, a)
-        else:
-            if which.group_file is not None:
-                other = history_of_groups(other, which.group_file, remark=False)
-            comparison, words = _of_two(first, other, which, (a, a))
-    table = _table(first.history, comparison, kind)
-    places = list(dict.fromkeys(_place(first.history, one, kind, a) for one in which.chosen))
-    say(f"{first.history.key.collection}: {words}")
-    answer = _of_chosen(first.history, comparison, places, kind) if places else None
+        first = first._replace(read=history_of_groups(first.read, which.group_file))
+        if second is not None:
+            groups = history_of_groups(second.read, which.group_file, remark=False)
+            second = second._replace(read=groups)
+    rate, history = which.drawn_anew, first.read.history
+    comparison, words = (
+        _of_one(first, which.against, rate) if second is None else _of_two(first, second, rate)
+    )
+    table = _table(history, comparison, kind)
+    places = list(dict.fromkeys(_place(history, one, kind, a) for one in which.chosen))
+    say(f"{key.collection}: {words}")
+    answer = _of_chosen(history, comparison, places, kind) if places else None
     if answer is None:
-        answer = _of_all(first.history, comparison, which, kind)
+        answer = _of_all(history, comparison, which, kind)
     if output is not None:
         write_tables([table], output)
         say(f"all {kind} in {output}")
     if mode() is Mode.JSON:  # a million rows are a gigabyte as documents
         deliver(
             {
-                "collection": first.history.key.collection,
-                "attribute": attribute,
+                "collection": key.collection,
+                "attribute": key.attribute,
                 "compared": words,
                 **answer,
                 "rows": documents(table),
@@ -170,49 +171,22 @@ def compare(a: Path, b: Path | None, collection_files: tuple[Path, ...], **asked
         )
 
 
-def _of_distributions(
-    folder: ResultsFolder,
-    first: ReadHistory,
-    collection_files: tuple[Path, ...],
-    which: _CompareOptions,
-    places: tuple[Path, Path | None],
-) -> None:
-    """The quartiles in place of values."""
-    from ldpbeam.cli.shared.histories import read_histories
-    from ldpbeam.cli.shared.quartiles import compare_distributions
-
-    a, b = places
-    unfit = [
-        name
-        for name, given in {
-            "--group": which.group_file,
-            "--value": which.chosen,
-            "--false-discoveries": which.false_discoveries,
-            "--drawn-anew": which.drawn_anew,
-        }.items()
-        if given
-    ]
+def _require_quartiles(collection: Collection, which: _CompareOptions, where: Path) -> None:
+    """Raise UsageError for an option that is for single values, which distributions do not have."""
+    given = {
+        "--group": which.group_file,
+        "--value": which.chosen,
+        "--false-discoveries": which.false_discoveries,
+        "--drawn-anew": which.drawn_anew,
+    }
+    unfit = [name for name, value in given.items() if value]
     if unfit:
         raise _usage(
-            f"{first.collection.name} has distributions, whose quartiles are compared, and {unfit[0]} is for "
+            f"{collection.name} has distributions, whose quartiles are compared, and {unfit[0]} is for "
             "single values",
             f"Leave out {unfit[0]}.",
-            a,
+            where,
         )
-    second = None
-    if b is not None:
-        other, histories = read_histories(b, collection_files, _within_some(which.against))
-        second = (
-            other,
-            _one(histories, which, first.history.key.attribute, which.against, b),
-            which.against,
-            b,
-        )
-    elif which.against is not None and which.epochs is not None:
-        second = folder, first, which.against, a
-    elif (which.epochs is None) != (which.against is None):
-        raise _usage("--epochs and --against belong together", "Give both, or neither.", a)
-    compare_distributions((folder, first, which.epochs, a), second, which.output)
 
 
 def _of_all(history: History, comparison: Comparison, which: _CompareOptions, kind: str) -> dict[str, Any]:
@@ -338,15 +312,13 @@ def _last_two(parts: Sequence[Part]) -> Sequence[Part]:
     return parts[begin:]
 
 
-def _of_one(first: ReadHistory, which: _CompareOptions, where: Path) -> tuple[Comparison, str]:
+def _of_one(first: Side, against: Epochs | None, rate: DrawnAnew | None) -> tuple[Comparison, str]:
     """Two sets of epochs of one run, and a line on what was compared."""
     import numpy as np
 
     from ldpbeam.over_time.compare import compare_epochs
 
-    series, epochs, against = first.history.series, which.epochs, which.against
-    if (epochs is None) != (against is None):
-        raise _usage("--epochs and --against belong together", "Give both, or neither.", where)
+    series, epochs, where = first.read.history.series, first.span, first.place
     if epochs is None or against is None:
         some = np.concatenate([block.known.any(axis=1) for block in series.blocks()])
         usable = series.epochs[some].tolist()
@@ -357,46 +329,37 @@ def _of_one(first: ReadHistory, which: _CompareOptions, where: Path) -> tuple[Co
     if (before & after).any():
         raise _usage("an epoch cannot be compared with itself", "Give epochs that do not overlap.", where)
     either = before | after
-    comparison = compare_epochs(
-        series.rows(either), before[either], after[either], first.errors, which.drawn_anew
-    )
+    comparison = compare_epochs(series.rows(either), before[either], after[either], first.read.errors, rate)
     earlier = ", which are earlier" if against[1] < epochs[0] else ""
     return comparison, f"epochs {_span(epochs)} against {_span(against)}{earlier}"
 
 
-def _of_two(
-    first: ReadHistory, second: ReadHistory, which: _CompareOptions, places: tuple[Path, Path]
-) -> tuple[Comparison, str]:
+def _of_two(first: Side, second: Side, rate: DrawnAnew | None) -> tuple[Comparison, str]:
     """Two runs, and a line on what was compared."""
     import numpy as np
 
     from ldpbeam.over_time import mean
     from ldpbeam.over_time.compare import compare_epochs, compare_runs, together
 
-    if first.history.labels != second.history.labels:
+    if first.read.history.labels != second.read.history.labels:
         raise _usage(
             "the two have different values, so they cannot be compared one by one",
             "Compare collections with the same domain, or groups of values that both have: --group FILE.",
-            places[1],
+            second.place,
         )
-    spans = which.epochs, which.against
-    words = " against ".join(
-        f"{place} ({'all epochs' if span is None else f'epochs {_span(span)}'})"
-        for place, span in zip(places, spans, strict=True)
-    )
-    rows = [
-        read.history.series
-        if span is None
-        else read.history.series.rows(_within(read.history.series.epochs, span, place))
-        for read, span, place in zip((first, second), spans, places, strict=True)
-    ]
-    rate = which.drawn_anew
+    words, rows = [], []
+    for _, read, span, place in (first, second):
+        series = read.history.series
+        words.append(f"{place} ({'all epochs' if span is None else f'epochs {_span(span)}'})")
+        rows.append(series if span is None else series.rows(_within(series.epochs, span, place)))
+    compared, errors = " against ".join(words), first.read.errors
     # Devices keep their memos from run to run, but not from version to version.
-    joined = together(*rows) if first.history.key.digest == second.history.key.digest else None
+    same = first.read.history.key.digest == second.read.history.key.digest
+    joined = together(*rows) if same else None
     if joined is not None:
         before = np.isin(joined.epochs, rows[0].epochs)
-        return compare_epochs(joined, before, ~before, first.errors, rate), words
-    return compare_runs(mean(rows[0], first.errors, rate), mean(rows[1], second.errors, rate)), words
+        return compare_epochs(joined, before, ~before, errors, rate), compared
+    return compare_runs(mean(rows[0], errors, rate), mean(rows[1], second.read.errors, rate)), compared
 
 
 def _within(epochs: Any, span: Epochs, where: Path) -> Any:

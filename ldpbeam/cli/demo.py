@@ -35,15 +35,6 @@ _EPOCHS = 40
 )
 def demo(out: Path, seed: int) -> None:
     """Simulate a fleet, collect its reports, and write one page to look at."""
-    run_demo(out, seed)
-
-
-def run_demo(out: Path, seed: int) -> None:
-    """Simulate, run, and write ``out/index.html``.
-
-    Raises:
-        UsageError: ``out`` holds something else.
-    """
     logging.basicConfig(level=logging.ERROR)  # before Beam is imported, as in the command run
     from ldpbeam.cli.run import run_over_files
     from ldpbeam.cli.shared.progress import Bar

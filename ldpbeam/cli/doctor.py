@@ -8,12 +8,13 @@ import shutil
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from enum import Enum
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from enum import StrEnum
 from importlib import metadata
 from pathlib import Path
 from tempfile import NamedTemporaryFile
+from typing import TYPE_CHECKING
 
 import click
 
@@ -21,6 +22,9 @@ from ldpbeam.cli.shared.console import PrintingCommand, deliver, say
 from ldpbeam.errors import LdpError
 from ldpbeam.job.config import resolve_runner
 from ldpbeam.text import clean
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
 
 
 @click.command(cls=PrintingCommand)
@@ -46,10 +50,7 @@ def doctor(output: Path, runner: str | None) -> None:
         {
             "schema": "ldpbeam.doctor/1",
             "faults": len(faults),
-            "findings": [
-                {"name": one.name, "state": one.state.value, "detail": one.detail, "fix": one.fix}
-                for one in findings
-            ],
+            "findings": [asdict(finding) for finding in findings],
         }
     )
     if faults:
@@ -72,7 +73,7 @@ _NEEDS = {
 """Extras of the distribution, and what needs them."""
 
 
-class State(Enum):
+class State(StrEnum):
     """How a finding is to be taken."""
 
     OK = "ok"
@@ -99,9 +100,8 @@ class Finding:
     fix: str = ""
 
     def __str__(self) -> str:
-        return f"{self.state.value:5}  {self.name}: {self.detail}" + (
-            f". Fix: {self.fix}" if self.fix else ""
-        )
+        fix = f". Fix: {self.fix}" if self.fix else ""
+        return f"{self.state:5}  {self.name}: {self.detail}{fix}"
 
 
 def examine(output: Path, runner: str | None = None) -> Iterator[Finding]:
@@ -148,46 +148,42 @@ def _distributions() -> Iterator[Finding]:
     yield Finding("ldpbeam", State.OK, metadata.version("ldpbeam"))
     wanted = [Requirement(text) for text in metadata.requires("ldpbeam") or ()]
     for extra, needed_by in _NEEDS.items():
-        mine = [
-            one
-            for one in wanted
-            if one.name != "ldpbeam"
-            and one.marker is not None
-            and one.marker.evaluate({"extra": extra})
-            and not one.marker.evaluate({"extra": ""})
-        ]
-        yield _extra(
-            extra, needed_by, [(one.name, one.specifier.contains, str(one.specifier)) for one in mine]
-        )
+        known, absent, unfit = [], [], []
+        for one in wanted:
+            if one.name == "ldpbeam" or not _is_of(one, extra):
+                continue
+            try:
+                version = metadata.version(one.name)
+            except metadata.PackageNotFoundError:
+                absent.append(one.name)
+                continue
+            known.append(f"{one.name} {version}")
+            if not one.specifier.contains(version):
+                unfit.append(f"{one.name} {version} is not {one.specifier}")
+        if extra == "gcp" and not absent and not _has_pubsub():
+            absent.append("apache-beam[gcp]")
+        fix = f"pip install 'ldpbeam[{extra}]'"
+        if unfit:
+            yield Finding(extra, State.FAULT, "; ".join(unfit), fix)
+        elif absent:
+            state = State.FAULT if extra == "pipeline" else State.NOTE
+            text = f"{', '.join(absent)} not installed, which {needed_by} need"
+            yield Finding(extra, state, text, fix)
+        else:
+            yield Finding(extra, State.OK, ", ".join(known))
 
 
-def _extra(extra: str, needed_by: str, wanted: list[tuple[str, Callable[[str], bool], str]]) -> Finding:
-    known, absent, unfit = [], [], []
-    for name, fits, specifier in wanted:
-        try:
-            version = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            absent.append(name)
-            continue
-        known.append(f"{name} {version}")
-        if not fits(version):
-            unfit.append(f"{name} {version} is not {specifier}")
-    fix = f"pip install 'ldpbeam[{extra}]'"
-    if extra == "gcp" and not absent and not _importable("google.cloud.pubsub_v1"):
-        absent.append("apache-beam[gcp]")
-    if unfit:
-        return Finding(extra, State.FAULT, "; ".join(unfit), fix)
-    if absent:
-        state = State.FAULT if extra == "pipeline" else State.NOTE
-        return Finding(extra, state, f"{', '.join(absent)} not installed, which {needed_by} need", fix)
-    return Finding(extra, State.OK, ", ".join(known))
+def _is_of(requirement: Requirement, extra: str) -> bool:
+    """Whether an extra asks for it, and nothing else does."""
+    marker = requirement.marker
+    return marker is not None and marker.evaluate({"extra": extra}) and not marker.evaluate({"extra": ""})
 
 
-def _importable(name: str) -> bool:
+def _has_pubsub() -> bool:
     from importlib.util import find_spec
 
     try:
-        return find_spec(name) is not None
+        return find_spec("google.cloud.pubsub_v1") is not None
     except ModuleNotFoundError:
         return False
 

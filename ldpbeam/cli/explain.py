@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ldpbeam.cli.shared.console import PrintingCommand, deliver, say
+from ldpbeam.cli.shared.options import devices_option
 from ldpbeam.errors import LdpError, UsageError
 
 if TYPE_CHECKING:
@@ -20,14 +21,7 @@ if TYPE_CHECKING:
 
 @click.command(cls=PrintingCommand)
 @click.argument("collection", type=click.Path(path_type=Path))
-@click.option(
-    "--devices",
-    type=click.IntRange(1),
-    default=100_000,
-    show_default=True,
-    metavar="N",
-    help="Devices that report in an epoch: errors are stated for so many.",
-)
+@devices_option
 @click.option(
     "--row",
     type=(click.IntRange(0), str, click.Path(path_type=Path)),
@@ -52,10 +46,7 @@ def explain(collection: Path, devices: int, row: tuple[int, str, Path] | None, a
     stages = explained(agreed, devices)
     say(f"{agreed.name} version {agreed.version}, digest {agreed.digest_hex}")
     for stage in stages:
-        say("")
-        say(stage.title)
-        for line in stage.lines:
-            say(f"  {line}")
+        say("", stage.title, *(f"  {line}" for line in stage.lines))
     deliver(
         {
             "schema": "ldpbeam.explain/1",
@@ -121,8 +112,7 @@ def follow_row(collection: Collection, epoch: int, value: str, results: Path, *,
     rows = [row for row in table if row["attribute"] == attribute]
     chosen = _chosen(rows, value)
     recomputed = followed(collection, which, rows, chosen)
-    for line in lines(collection, which, recomputed):
-        say(line)
+    say(*lines(collection, which, recomputed))
     deliver(
         {
             "schema": "ldpbeam.row/1",
@@ -155,7 +145,7 @@ def followed(collection: Collection, which: int, rows: Sequence[Mapping[str, Any
     stored = rows[chosen]
     if collection.is_distribution:
         raise _unknown(
-            f"{collection.name} has distributions: they follow from counts of runs, not from those of a row",
+            f"{collection.name} has distributions, which follow from counts of stretches, not from a row",
             "ldpbeam explain COLLECTION says how they are made; ldpbeam replay counts again.",
         )
     if stored["estimate"] is None:

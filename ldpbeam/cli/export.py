@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ldpbeam.cli.shared.console import PrintingCommand, deliver, say
-from ldpbeam.cli.shared.options import collections_option
-from ldpbeam.cli.shared.rate import drawn_anew_option
-from ldpbeam.cli.shared.sums import asked_for, chosen, sum_options, with_question
+from ldpbeam.cli.shared.options import collections_option, drawn_anew_option
+from ldpbeam.cli.shared.sums import chosen, grouped, sum_options
 from ldpbeam.consistency import NOT_ADDED_UP
 from ldpbeam.errors import UsageError
 
@@ -45,6 +44,19 @@ class _ExportOptions:
     def rolled(self) -> bool:
         """Whether means of several epochs are asked for."""
         return self.every is not None or self.by is not None
+
+    @property
+    def question(self) -> Question | Path | None:
+        """What is asked of sums, or the file of its groups; None where single values are asked for."""
+        from ldpbeam.sums import Cumulative, Mean, Quantiles
+
+        if (self.group_file is not None) + self.cumulative + (self.shares is not None) + self.mean > 1:
+            raise _usage(
+                "--group, --cumulative, --quantile and --mean exclude each other", "Give one of them."
+            )
+        if self.shares is not None:
+            return Quantiles(self.shares)
+        return Cumulative() if self.cumulative else Mean() if self.mean else self.group_file
 
     def require_together(self, *, summed: bool) -> None:
         """Raise UsageError for options that do not go together."""
@@ -102,7 +114,7 @@ def export(results: Path, collection_files: tuple[Path, ...], **asked: Any) -> N
     from ldpbeam.cli.shared.histories import require_suffix, show_rows, write_tables
 
     which = _ExportOptions(**asked)
-    question = asked_for(which.group_file, which.cumulative, which.shares, which.mean)
+    question = which.question
     require_suffix(which.output, "E-USAGE-EXPORT")
     which.require_together(summed=question is not None)
     if question is not None:
@@ -152,23 +164,47 @@ def _answers(
 
     from ldpbeam.cli.shared.histories import read_histories
     from ldpbeam.sums import Mean, answers
-    from ldpbeam.sums.distribution import answers_of_distribution, read_summaries
+    from ldpbeam.sums.distribution import answers_of_distribution, read_summaries, require_no_rate
 
     results_read, histories = read_histories(results, collection_files)
-    asked = with_question(chosen(histories, which.name, which.attribute, results), question, results)
+    asked = _with_question(chosen(histories, which.name, which.attribute, results), question, results)
     place = _place(which.every, which.by) if which.rolled else None
-    if place is not None:
-        _require_single_values([read for read, _ in asked])
     summaries = None
     for read, each in asked:
         if read.collection.is_distribution:
+            require_no_rate(which.drawn_anew)
             if summaries is None and isinstance(each, Mean):
                 summaries = read_summaries(results)
             parts = [part for part in results_read.parts if part.key == read.history.key]
             epochs = (pa.concat_tables(results_read.tables([part])) for part in parts)
-            yield from answers_of_distribution(read.collection, epochs, each, summaries)
+            yield from answers_of_distribution(read.collection, epochs, each, summaries, place)
             continue
         yield answers(read.collection, read.history, each, place, which.drawn_anew)
+
+
+def _with_question(
+    histories: list[ReadHistory], question: Question | Path, results: Path
+) -> list[tuple[ReadHistory, Question]]:
+    """Attributes with what is asked of them; those that cannot be asked are left out where others can."""
+    if isinstance(question, Path):
+        if len({(one.history.key.collection, one.history.key.attribute) for one in histories}) > 1:
+            raise UsageError(
+                "E-USAGE-EXPORT",
+                "there are several collections or attributes, and --group is for one",
+                where=str(results),
+                remedy="Name it: --name, --attribute.",
+            )
+        return [(one, grouped(one, question)) for one in histories]
+    able, why = [], None
+    for one in histories:
+        try:
+            question.sums(one.domain)
+            able.append((one, question))
+        except UsageError as error:
+            why = why or error
+    if not able and why is not None:
+        raise why
+    return able
 
 
 def _require_single_values(histories: list[ReadHistory]) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ldpbeam.cli.shared.console import PrintingCommand, deliver, say
-from ldpbeam.cli.shared.options import DurationOption, InstantOption, next_midnight
+from ldpbeam.cli.shared.options import START, DurationOption, TextOption, next_midnight
 from ldpbeam.errors import UsageError
 
 if TYPE_CHECKING:
@@ -33,37 +33,33 @@ class _Asked:
     mean: bool
 
 
-class _ValuesOption(click.ParamType[_Asked]):
-    """Labels with commas, how many values there are, or the range of a counter whose mean is asked for."""
+def _values(text: str) -> _Asked:
+    """Of labels with commas, how many values there are, or the range of a counter whose mean is asked for."""
+    from ldpbeam.cli.shared.domains import labelled
+    from ldpbeam.collection.domain import MAX_DOMAIN, Domain
 
-    name = "values"
+    counter = re.fullmatch(r"\s*0\s*\.\.\s*([0-9][0-9_]*)\s*", text)
+    number = re.fullmatch(r"\s*([0-9][0-9_]*)\s*", text)
+    if counter and 1 <= int(counter[1]) < MAX_DOMAIN:
+        return _Asked(Domain(int(counter[1]) + 1, maximum=float(counter[1])), mean=True)
+    if number and 2 <= int(number[1]) <= MAX_DOMAIN:
+        return _Asked(Domain(int(number[1])), mean=False)
+    labels = tuple(label.strip() for label in text.split(","))
+    if counter or number or len(labels) < 2:
+        raise ValueError(f"{text!r} is none of these: {_VALUES}")
+    for label in labels:
+        if not label or labels.count(label) > 1:
+            raise ValueError(f"{text!r}: the label {label!r} is {'repeated' if label else 'empty'}")
+    return _Asked(labelled(labels), mean=False)
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> _Asked:
-        """Parse, or say what is wrong."""
-        from ldpbeam.cli.shared.domains import labelled
-        from ldpbeam.collection.domain import MAX_DOMAIN, Domain
 
-        if isinstance(value, _Asked):
-            return value
-        counter = re.fullmatch(r"\s*0\s*\.\.\s*([0-9][0-9_]*)\s*", value)
-        number = re.fullmatch(r"\s*([0-9][0-9_]*)\s*", value)
-        if counter and 1 <= int(counter[1]) < MAX_DOMAIN:
-            return _Asked(Domain(int(counter[1]) + 1, maximum=float(counter[1])), mean=True)
-        if number and 2 <= int(number[1]) <= MAX_DOMAIN:
-            return _Asked(Domain(int(number[1])), mean=False)
-        labels = tuple(label.strip() for label in value.split(","))
-        if counter or number or len(labels) < 2:
-            self.fail(f"{value!r} is none of these: {_VALUES}", param, ctx)
-        for label in labels:
-            if not label or labels.count(label) > 1:
-                self.fail(f"{value!r}: the label {label!r} is {'repeated' if label else 'empty'}", param, ctx)
-        return _Asked(labelled(labels), mean=False)
+_VALUES_OPTION = TextOption("values", _values)
 
 
 @click.command(cls=PrintingCommand)
 @click.argument("file", type=click.Path(path_type=Path), default=Path("collection.yaml"))
 @click.option(
-    "--values", type=_ValuesOption(), metavar="VALUES", help=f"The values that a device can hold: {_VALUES}."
+    "--values", type=_VALUES_OPTION, metavar="VALUES", help=f"The values that a device can hold: {_VALUES}."
 )
 @click.option("--domain", type=click.Path(path_type=Path), metavar="FILE", help=_DOMAIN)
 @click.option("--devices", type=click.IntRange(1), metavar="N", help="Devices that report in an epoch.")
@@ -86,26 +82,11 @@ class _ValuesOption(click.ParamType[_Asked]):
 )
 @click.option(
     "--start",
-    type=InstantOption(dates=True),
+    type=START,
     help="Start of the first epoch; a date is midnight UTC. Default: the next midnight UTC.",
 )
 @click.option("--name", help="Name of the collection. Default: the name of FILE without its suffix.")
-def init(file: Path, **asked: Any) -> None:
-    """Write a first collection to FILE (collection.yaml), and print the next two commands.
-
-    In a terminal init asks three questions: which values a device can hold, how many devices report, and how
-    much all reports about one value may tell. An option answers its question:
-
-    \b
-      ldpbeam init --values "red, green, blue" --devices 20000
-
-    The protocol is the one that ldpbeam plan recommends. ldpbeam plan takes more limits: for all reports of a
-    device, for the error, for the bits of a report. FILE must not exist.
-    """
-    write_first(file, **asked)
-
-
-def write_first(  # noqa: PLR0913 - an argument for each option
+def init(  # noqa: PLR0913 - an argument for each option
     file: Path,
     *,
     values: _Asked | None,
@@ -117,11 +98,16 @@ def write_first(  # noqa: PLR0913 - an argument for each option
     start: int | None,
     name: str | None,
 ) -> None:
-    """Ask for what is missing, plan, and write.
+    """Write a first collection to FILE (collection.yaml), and print the next two commands.
 
-    Raises:
-        UsageError: the file exists, something is missing where nobody can be asked, or nothing fits.
-        CollectionError: the collection would not be sound.
+    In a terminal init asks three questions: which values a device can hold, how many devices report, and how
+    much all reports about one value may tell. An option answers its question:
+
+    \b
+      ldpbeam init --values "red, green, blue" --devices 20000
+
+    The protocol is the one that ldpbeam plan recommends. ldpbeam plan takes more limits: for all reports of a
+    device, for the error, for the bits of a report. FILE must not exist.
     """
     from ldpbeam.cli.shared.domains import read_domain
     from ldpbeam.collection.epochs import duration
@@ -138,7 +124,7 @@ def write_first(  # noqa: PLR0913 - an argument for each option
     about = (
         _Asked(*read_domain(domain))
         if domain
-        else values or _ask("--values", f"Which values can a device hold: {_VALUES}?", _ValuesOption())
+        else values or _ask("--values", f"Which values can a device hold: {_VALUES}?", _VALUES_OPTION)
     )
     present = devices or _ask("--devices", "How many devices report in an epoch?", click.IntRange(1))
     if level is None:
@@ -172,9 +158,7 @@ def write_first(  # noqa: PLR0913 - an argument for each option
         f"ldpbeam simulate --collection {quoted} --population zipf:1.1 --devices {trial} --epochs "
         f"{min(epochs, 2)} --output simulated",
     ]
-    say("Next: what it promises, and a trial with simulated devices")
-    for line in following:
-        say(f"  {line}")
+    say("Next: what it promises, and a trial with simulated devices", *(f"  {line}" for line in following))
     deliver({"collection": str(file), "digest": collection.digest_hex, "next": following})
 
 

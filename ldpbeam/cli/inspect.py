@@ -34,33 +34,22 @@ def inspect(file: Path, collection_files: tuple[Path, ...], limit: int) -> None:
 
     It may hold reports, rejects, estimates, the results of a run, a simulation, or be a collection.
     """
-    inspect_file(file, collection_files, limit)
-
-
-# --- what a file is, a few of its reports, or a few rejects
-
-
-def inspect_file(path: Path, collection_files: Sequence[Path], limit: int) -> None:
-    """Print what a file or folder is, as lines or as one JSON document.
-
-    Raises:
-        UsageError: there is nothing to show.
-        CollectionError: a collection file is not sound.
-    """
     from ldpbeam.cli.shared.views import View, view_of
 
-    _require(path)
-    view = view_of(path, limit)
+    if not file.exists():
+        raise UsageError("E-USAGE-INSPECT", f"{file} does not exist", remedy="Check the path.")
+    view = view_of(file, limit)
     if view is None:
         lines = []
-        for line in inspect_lines(path, collection_files, limit):
+        for line in inspect_lines(file, collection_files, limit):
             say(line)
             lines.append(line)
-        view = View("records", tuple(lines), lines)
-    else:
-        for line in view.lines:
-            say(line)
+        view = View("records", (), lines)
+    say(*view.lines)
     deliver({"kind": view.kind, "content": view.document})
+
+
+# --- a few reports of a file, or a few rejects
 
 
 def inspect_lines(path: Path, collection_files: Sequence[Path], limit: int) -> Iterator[str]:
@@ -76,7 +65,6 @@ def inspect_lines(path: Path, collection_files: Sequence[Path], limit: int) -> I
     from ldpbeam.collection.file import load_collection
     from ldpbeam.job.matching import match_path
 
-    _require(path)
     files = [path]
     if path.is_dir():
         files = list(map(Path, match_path(str(path)).files))
@@ -89,11 +77,6 @@ def inspect_lines(path: Path, collection_files: Sequence[Path], limit: int) -> I
         return
     collections = {c.digest: c for c in map(load_collection, collection_files)}
     yield from islice(_records(files, collections), limit)
-
-
-def _require(path: Path) -> None:
-    if not path.exists():
-        raise UsageError("E-USAGE-INSPECT", f"{path} does not exist", remedy="Check the path.")
 
 
 def _is_rejects(path: Path) -> bool:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ldpbeam.cli.shared.console import PrintingCommand, deliver, say
-from ldpbeam.cli.shared.options import InstantOption, next_midnight
-from ldpbeam.cli.shared.rate import drawn_anew_option
+from ldpbeam.cli.shared.options import START, DurationOption, TextOption, drawn_anew_option, next_midnight
 from ldpbeam.errors import UsageError
 
 if TYPE_CHECKING:
@@ -20,44 +19,30 @@ if TYPE_CHECKING:
     from ldpbeam.planning.plan import Plan, Row
 
 
-class _RangeOption(click.ParamType[int]):
-    """The range of a counter, 86400 or 0..86400; gives its end."""
-
-    name = "range"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Parse, or say what is wrong."""
-        if isinstance(value, int):
-            return value
-        begin, dots, end = value.partition("..")
-        text = end if dots else begin
-        if dots and begin.strip() != "0":
-            self.fail(f"{value!r}: a counter counts from 0; subtract where it begins", param, ctx)
-        try:
-            maximum = int(text.replace("_", ""))
-        except ValueError:
-            self.fail(f"{value!r} is no range of whole numbers such as 0..86400", param, ctx)
-        if maximum < 1:
-            self.fail(f"{value!r}: the range ends at 1 or above", param, ctx)
-        return maximum
+def _end_of_range(text: str) -> int:
+    """The end of the range of a counter, 86400 or 0..86400."""
+    begin, dots, end = text.partition("..")
+    if dots and begin.strip() != "0":
+        raise ValueError(f"{text!r}: a counter counts from 0; subtract where it begins")
+    try:
+        maximum = int((end if dots else begin).replace("_", ""))
+    except ValueError:
+        raise ValueError(f"{text!r} is no range of whole numbers such as 0..86400") from None
+    if maximum < 1:
+        raise ValueError(f"{text!r}: the range ends at 1 or above")
+    return maximum
 
 
-class _ErrorOption(click.ParamType[tuple[float, bool]]):
-    """An error, 0.5 or 0.5%; gives the number, and whether it was written in per cent."""
+def _error(text: str) -> tuple[float, bool]:
+    """The number of an error, 0.5 or 0.5%, and whether it was written in per cent."""
+    number = text.strip()
+    try:
+        return float(number.removesuffix("%")), number.endswith("%")
+    except ValueError:
+        raise ValueError(f"{text!r} is not a number") from None
 
-    name = "error"
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[float, bool]:
-        """Parse, or say what is wrong."""
-        if isinstance(value, tuple):
-            return value
-        text = value.strip()
-        try:
-            return float(text.removesuffix("%")), text.endswith("%")
-        except ValueError:
-            self.fail(f"{value!r} is not a number", param, ctx)
+_ERROR = TextOption("error", _error)
 
 
 @click.command(cls=PrintingCommand)
@@ -65,7 +50,7 @@ class _ErrorOption(click.ParamType[tuple[float, bool]]):
 @click.option(
     "--mean",
     "maximum",
-    type=_RangeOption(),
+    type=TextOption("range", _end_of_range),
     metavar="MAX",
     help="Ask for the mean of a counter instead: its range as 86400 or 0..86400.",
 )
@@ -123,7 +108,7 @@ class _ErrorOption(click.ParamType[tuple[float, bool]]):
 @click.option(
     "--target-error",
     "target",
-    type=_ErrorOption(),
+    type=_ERROR,
     metavar="ERROR",
     help="Half-width of the 95 % interval of an epoch: percentage points; of a mean units of the counter, "
     "or per cent of its range where it ends in %.",
@@ -131,7 +116,7 @@ class _ErrorOption(click.ParamType[tuple[float, bool]]):
 @click.option(
     "--target-quantile-error",
     "target_quantile",
-    type=_ErrorOption(),
+    type=_ERROR,
     metavar="ERROR",
     help="Half-width of the 95 % interval of a quantile of values in an order: units of the values, or per "
     "cent of their range where it ends in %.",
@@ -139,7 +124,7 @@ class _ErrorOption(click.ParamType[tuple[float, bool]]):
 @click.option(
     "--target-mean-error",
     "target_mean",
-    type=_ErrorOption(),
+    type=_ERROR,
     metavar="ERROR",
     help="The same of the mean of values in an order.",
 )
@@ -149,10 +134,17 @@ class _ErrorOption(click.ParamType[tuple[float, bool]]):
 @click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Write a collection (.yaml).")
 @click.option("--row", type=click.IntRange(1), metavar="N", help="Which row --output writes; else the best.")
 @click.option("--name", default="planned", show_default=True, help="Name of the written collection.")
-@click.option("--epoch", default="1d", show_default=True, metavar="DURATION", help="Length of its epochs.")
+@click.option(
+    "--epoch",
+    type=DurationOption(),
+    default="1d",
+    show_default=True,
+    metavar="DURATION",
+    help="Length of its epochs.",
+)
 @click.option(
     "--start",
-    type=InstantOption(dates=True),
+    type=START,
     help="Start of its first epoch; a date is midnight UTC. Default: the next one.",
 )
 @click.option(
@@ -182,7 +174,40 @@ def plan(**asked: Any) -> None:
 
     ldpbeam docs planning says how to read the answer.
     """
-    plan_collection(PlanOptions(**asked))
+    given = PlanOptions(**asked)
+    if given.chart is not None:  # first of all: without the extra nothing must be printed or written
+        from ldpbeam.report_page.plan_chart import draw
+    from ldpbeam.collection.epochs import duration
+    from ldpbeam.planning.collection_text import Particulars, collection_text
+    from ldpbeam.planning.plan import make_plan
+
+    who = _who(given)
+    if given.ordered and not who.domain.has_order:
+        who = replace(who, domain=replace(who.domain, ordered=True))
+    devices = given.devices or who.devices
+    if devices is None:
+        raise _incomplete("how many devices report is not known", "Add --devices N.")
+    needs = _needs(given, who, devices)
+    made = make_plan(needs)
+    chosen = _chosen(made, given.row)
+    _print(made, given.rows, columns=given.columns)
+    written: dict[str, str] = {}
+    if given.output is not None:
+        if chosen is None:
+            raise _incomplete(
+                "no setting keeps all limits, so there is no collection to write",
+                "Relax a limit, or choose one of the table with --row N.",
+            )
+        start = next_midnight() if given.start is None else given.start
+        particulars = Particulars(given.name, who.domain, duration(given.epoch), start)
+        given.output.write_text(collection_text(chosen, made.needs, particulars), "utf-8")
+        written["collection"] = str(given.output)
+        say(f"{chosen.setting.label} in {given.output}")
+    if given.chart is not None:
+        given.chart.write_text(draw(made), "utf-8")
+        written["chart"] = str(given.chart)
+        say(f"chart in {given.chart}")
+    deliver(_document(made) | {"written": written})
 
 
 # --- from needs to a plan
@@ -216,7 +241,7 @@ class PlanOptions:
     output: Path | None
     row: int | None
     name: str
-    epoch: str
+    epoch: int  # seconds
     start: int | None
     chart: Path | None
 
@@ -226,53 +251,11 @@ class _Who:
     """Who is asked about what; ``mean`` where it is the mean of the values."""
 
     domain: Domain
-    devices: int | None
-    epochs: int | None = None
     mean: bool = False
+    devices: int | None = None
+    epochs: int | None = None
     frequencies: tuple[float, ...] | None = None
     drawn_anew: DrawnAnew | None = None
-
-
-def plan_collection(given: PlanOptions) -> None:
-    """Plan, print, and write what is to be written.
-
-    Raises:
-        UsageError: the needs are incomplete or contradict each other.
-        CollectionError: the file with the domain is not sound.
-        ModuleNotFoundError: a chart is asked for, and the extra that draws it is not installed.
-    """
-    if given.chart is not None:  # first of all: without the extra nothing must be printed or written
-        from ldpbeam.report_page.plan_chart import draw
-    from ldpbeam.planning.collection_text import Particulars, collection_text
-    from ldpbeam.planning.plan import make_plan
-
-    who = _who(given)
-    if given.ordered and not who.domain.has_order:
-        who = replace(who, domain=replace(who.domain, ordered=True))
-    devices = given.devices or who.devices
-    if devices is None:
-        raise _incomplete("how many devices report is not known", "Add --devices N.")
-    needs = _needs(given, who, devices)
-    made = make_plan(needs)
-    chosen = _chosen(made, given.row)
-    _print(made, given.rows, columns=given.columns)
-    written: dict[str, str] = {}
-    if given.output is not None:
-        if chosen is None:
-            raise _incomplete(
-                "no setting keeps all limits, so there is no collection to write",
-                "Relax a limit, or choose one of the table with --row N.",
-            )
-        start = next_midnight() if given.start is None else given.start
-        particulars = Particulars(given.name, who.domain, _length(given.epoch), start)
-        given.output.write_text(collection_text(chosen, made.needs, particulars), "utf-8")
-        written["collection"] = str(given.output)
-        say(f"{chosen.setting.label} in {given.output}")
-    if given.chart is not None:
-        given.chart.write_text(draw(made), "utf-8")
-        written["chart"] = str(given.chart)
-        say(f"chart in {given.chart}")
-    deliver(_document(made) | {"written": written})
 
 
 def _needs(given: PlanOptions, who: _Who, devices: int) -> Needs:
@@ -380,16 +363,12 @@ def _print(made: Plan, rows: int, *, columns: bool) -> None:
     from ldpbeam.planning.table import columns as columns_of
     from ldpbeam.planning.table import table
 
-    say(asked(made.needs))
-    for line in recommendation(made):
-        say(line)
+    say(asked(made.needs), *recommendation(made))
     numbered = list(enumerate(made.rows, 1))
     shown = numbered[:rows]
     marked = [row for row in (made.recommended, made.weaker) if row is not None]
     shown += [pair for pair in numbered[rows:] if pair[1] in marked]
-    say("")
-    for line in table(shown, made.needs):
-        say(line)
+    say("", *table(shown, made.needs))
     if len(shown) < len(numbered):
         say(f"… {len(numbered) - len(shown)} more: --rows {len(numbered)}; what columns mean: --columns")
     for one in columns_of(made.needs)[1:] if columns else ():
@@ -441,36 +420,30 @@ def _who(given: PlanOptions) -> _Who:
     named = [option for option, one in given_by.items() if one]
     if len(named) > 1:
         raise _incomplete(f"{' and '.join(named)} both say it", "Leave one out.")
+    stated = _stated(given)
     if given.population is not None:
-        return _of_population(given)
-    if given.domain is not None:
-        return _domain(given.domain)
-    asked_for = _asked_for(given)
-    if asked_for is None:
+        return _of_population(given, given.population, stated)
+    if stated is None:
         raise _incomplete(
             "how many values there are is not known",
             "Give one of --values N, --mean MAX, --domain FILE, --population SPEC.",
         )
-    return _Who(asked_for, None, mean=given.maximum is not None)
+    return stated
 
 
-def _asked_for(given: PlanOptions) -> Domain | None:
-    """The domain that --values or --mean says; None where neither is given."""
+def _stated(given: PlanOptions) -> _Who | None:
+    """What --values, --mean or --domain says; None where none of them is given."""
+    from ldpbeam.cli.shared.domains import read_domain
     from ldpbeam.collection.domain import Domain
 
+    if given.domain is not None:
+        return _Who(*read_domain(given.domain))
     if given.maximum is not None:
-        return Domain(given.maximum + 1, maximum=float(given.maximum))
-    return None if given.values is None else Domain(given.values)
+        return _Who(Domain(given.maximum + 1, maximum=float(given.maximum)), mean=True)
+    return None if given.values is None else _Who(Domain(given.values))
 
 
-def _domain(path: Path) -> _Who:
-    from ldpbeam.cli.shared.domains import read_domain
-
-    domain, mean = read_domain(path)
-    return _Who(domain, None, mean=mean)
-
-
-def _of_population(given: PlanOptions) -> _Who:
+def _of_population(given: PlanOptions, spec: str, stated: _Who | None) -> _Who:
     """Values, devices and frequencies of a population; of a file all of its devices and epochs.
 
     Of the share that changed its value in the second epoch nobody knows how much will come back, so that
@@ -484,21 +457,18 @@ def _of_population(given: PlanOptions) -> _Who:
     from ldpbeam.simulators.population.specs import population
     from ldpbeam.simulators.random_words import RandomWords
 
-    assert given.population is not None  # noqa: S101 - the caller's condition
-    kind = given.population.partition(":")[0]
+    kind = spec.partition(":")[0]
     drawn = kind in {"syn", "zipf"}
-    over_time = not drawn and (kind == "panel" or ".." in given.population)
-    listed = None if given.domain is None else _domain(given.domain)
-    asked_for = _asked_for(given) if listed is None else listed.domain
-    if drawn and asked_for is None:
+    over_time = not drawn and (kind == "panel" or ".." in spec)
+    if drawn and stated is None:
         raise _incomplete(
             "a drawn population does not say how many values there are",
             "Add --values N, --domain FILE or --mean MAX.",
         )
     try:
         people = population(
-            given.population,
-            domain=asked_for or Domain(_MOST_DISTINCT),
+            spec,
+            domain=Domain(_MOST_DISTINCT) if stated is None else stated.domain,
             devices=given.devices if drawn else None,
             epochs=None if over_time else min(given.epochs or USUAL_EPOCHS, 2),
             random_words=RandomWords(1),
@@ -510,35 +480,19 @@ def _of_population(given: PlanOptions) -> _Who:
     epochs = people.values()
     first = next(epochs)
     second = next(epochs, None)
-    both = None if second is None else (first >= 0) & (second >= 0)
-    known = both is not None and both.any()
-    changed = DrawnAnew(0.0, float((first[both] != second[both]).mean())) if known else None  # type: ignore[index]
-    if asked_for is not None and (given.maximum is not None or (listed is not None and listed.mean)):
-        return _Who(asked_for, people.devices, there, mean=True, drawn_anew=changed)
+    changed = None
+    if second is not None and (both := (first >= 0) & (second >= 0)).any():
+        changed = DrawnAnew(0.0, float((first[both] != second[both]).mean()))
+    if stated is not None and stated.mean:
+        return replace(stated, devices=people.devices, epochs=there, drawn_anew=changed)
     labels = tuple(label for label in people.labels or () if label)
     size = given.values or len(labels) or int(first.max()) + 1
     domain = Domain(size, labels) if len(labels) == size else Domain(size)
-    if listed is not None:
-        domain = listed.domain
+    if stated is not None and given.domain is not None:
+        domain = stated.domain
     counts = np.bincount(first[first >= 0], minlength=domain.size)[: domain.size]
     shares = tuple((counts / counts.sum()).tolist())
-    return _Who(domain, people.devices, there, frequencies=shares, drawn_anew=changed)
-
-
-# --- what is written
-
-
-def _length(text: str) -> str:
-    from ldpbeam.collection.epochs import parse_duration
-
-    try:
-        if parse_duration(text) < 1:
-            raise ValueError("an epoch lasts at least 1s")
-    except ValueError as error:
-        raise UsageError(
-            "E-USAGE-DURATION", f"--epoch: {error}", remedy="Write for example 1d or 6h."
-        ) from None
-    return text.strip().lower()
+    return _Who(domain, devices=people.devices, epochs=there, frequencies=shares, drawn_anew=changed)
 
 
 def _incomplete(message: str, remedy: str) -> UsageError:

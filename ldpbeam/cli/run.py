@@ -121,8 +121,7 @@ def _config(collections: tuple[Collection, ...], inputs: Inputs, values: Mapping
     _require_supported(config)
     for note in inputs.notes:
         click.echo(f"ldpbeam: {note}", err=True)
-    for collection in collections:
-        say(introduction(collection))
+    say(*map(introduction, collections))
     return config
 
 
@@ -211,8 +210,7 @@ def _named(job: Mapping[str, str]) -> str:
 def _line(lines: StreamLines, event: str, record: RunRecord, status: Status, source: str = "Pub/Sub") -> None:
     """For people: what has changed of the accounting, and what keeps results from coming."""
     if event == "published":
-        for line in lines.changed(record):
-            say(line)
+        say(*lines.changed(record))
     else:
         text = _EVENTS[event].format(ahead=status.clock_ahead, source=source)
         click.echo(f"ldpbeam: {text}", err=True)

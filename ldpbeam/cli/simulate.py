@@ -135,8 +135,7 @@ def simulate_reports(asked: SimulateOptions) -> None:
             people = population(asked.population, **drawn)
     except ValueError as error:
         raise UsageError("E-USAGE-POPULATION", str(error).rstrip(".")) from None
-    for note in notes:
-        say(note)
+    say(*notes)
     with Bar("simulate", people.epochs, "epochs") as bar:
         common: dict[str, Any] = {
             "seed": asked.seed,

@@ -274,7 +274,7 @@ class Device:
         """
         digest = self._collection.full_digest
         entry = next((entry for entry in state.collections if entry.digest == digest), None)
-        if entry is not None and entry.HasField("memo") != isinstance(self._draws, StoredDraws):
+        if entry is not None and entry.HasField("memo") != self._draws.KEEPS_MEMO:
             memo, other = ("stored", "derived") if entry.HasField("memo") else ("derived", "stored")
             raise DeviceError(
                 "E-DEVICE-MEMO",
@@ -290,8 +290,8 @@ class Device:
         entry = state.collections.add(
             digest=collection.full_digest, name=collection.name, version=collection.version
         )
-        if isinstance(self._draws, StoredDraws):
-            entry.memo.CopyFrom(self._draws.new_memo())
+        if (memo := self._draws.new_memo()) is not None:
+            entry.memo.CopyFrom(memo)
         entry.own_epochs.extend(self._draws.new_epochs())
         return entry
 

@@ -1,14 +1,9 @@
-"""A device's folder: state and waiting reports in one store, a lock, and a sentinel that shows a lost store.
-
-The sentinel holds how often the store has changed, and gets each new number after the store has changed and
-before anything leaves the device. So a store with a smaller number is an older copy. One with a larger number
-was changed by a process that ended right after; what that process did is made durable before it is relied on.
-"""
+"""A device's folder: state and waiting reports in one store, a lock, and a sentinel that shows a loss."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from struct import Struct
@@ -16,12 +11,20 @@ from typing import NamedTuple
 
 from ldpbeam.client.state import pack_state, unpack_state
 from ldpbeam.client.storage import Records, Storage, new_state, withdrawn_state
-from ldpbeam.durable.counter import FileCounter
-from ldpbeam.durable.errors import DamageError, HeldError, VersionError
-from ldpbeam.durable.folder import make_folder, make_lasting_folder, sync_folder
-from ldpbeam.durable.lock import Lock
-from ldpbeam.durable.store import KEYS, RowStore, Transaction
-from ldpbeam.errors import DeviceError, LdpError, disk_error
+from ldpbeam.durable.errors import (
+    DamageError,
+    HeldError,
+    LostError,
+    OlderError,
+    SentinelError,
+    VersionError,
+    Words,
+    in_words,
+)
+from ldpbeam.durable.folder import make_folder, make_lasting_folder
+from ldpbeam.durable.newest import NewestStore
+from ldpbeam.durable.store import KEYS, Transaction
+from ldpbeam.errors import DeviceError, LdpError, disk_errors
 from ldpbeam.wire import device_state_pb2
 
 VERSION = 1
@@ -57,9 +60,7 @@ class WaitingReport(NamedTuple):
 class FolderRecords(Records):
     """The records in a folder within a transaction; made by :meth:`DeviceFolder.transaction`."""
 
-    def __init__(
-        self, rows: Transaction, commit: Callable[[Transaction, device_state_pb2.DeviceState], None]
-    ) -> None:
+    def __init__(self, rows: Transaction, commit: Callable[[Transaction], None]) -> None:
         self._rows = rows
         self._commit = commit
         content, _ = rows.rows(_STATE)
@@ -84,7 +85,8 @@ class FolderRecords(Records):
         Raises:
             OSError: the disk refuses. The records are as they were, or as they are here.
         """
-        self._commit(self._rows, self.state)
+        _put_state(self._rows, self.state)
+        self._commit(self._rows)
 
     def put(self, waiting: WaitingReport, report: bytes) -> None:
         """Add a report."""
@@ -102,10 +104,40 @@ class FolderRecords(Records):
         self.put(waiting._replace(due=due), report)
 
 
-def report_of(rows: Transaction, waiting: WaitingReport) -> bytes | None:
-    """The bytes of a report; None where it waits no more, or is damaged."""
-    content = rows.row(_OUTBOX, waiting.key)
-    return None if content is None else _unpack(content)[1]
+_WORDS = {
+    HeldError: Words(
+        "E-DEVICE-BUSY",
+        f"another process has held the device's folder for {PATIENCE:.0f} seconds",
+        "End it, or ask again later.",
+    ),
+    DamageError: Words(
+        "E-DEVICE-STATE-DAMAGED",
+        "the device's state is damaged: {error}; nothing is reported, because a new draw would spend the "
+        "device's privacy again",
+        "Restore the folder from a copy; for an older copy, remove {sentinel} too.",
+    ),
+    LostError: Words(
+        "E-DEVICE-STATE-LOST",
+        "this device reported before, and its state is gone; a new one would draw its permanent responses "
+        "again, and each new draw spends up to ε∞ once more for the same value",
+        "Restore the state from a copy, or remove {sentinel} to spend that once more.",
+    ),
+    OlderError: Words(
+        "E-DEVICE-STATE-OLDER",
+        "the device's state is an older copy: {error}; what was spent since the copy would be spent again",
+        "Restore the newest state, or remove {sentinel} to go on from this one.",
+    ),
+    VersionError: Words(
+        "E-DEVICE-STATE-VERSION",
+        "the device's state cannot be read: {error}",
+        "Use the version of the program that wrote it, or a newer one.",
+    ),
+    SentinelError: Words(
+        "E-DEVICE-SENTINEL-DAMAGED",
+        "the sentinel is damaged, so that nothing tells an older copy of the state from the newest",
+        "Remove it, unless the state beside it is gone or comes from a copy.",
+    ),
+}
 
 
 class DeviceFolder(Storage):
@@ -125,18 +157,18 @@ class DeviceFolder(Storage):
                 holds the folder; this Python has no SQLite; or the disk refuses.
         """
         self._path = folder / "device.sqlite"
-        self._sentinel = FileCounter(sentinel or folder / "sentinel")
-        self._lock = folder / "lock"
+        self._sentinel = sentinel or folder / "sentinel"
         with self._errors():
-            self._store = RowStore(self._path, "ldpbeam device", VERSION, (_STATE, _OUTBOX))
+            tables = (_STATE, _OUTBOX)
+            self._newest = NewestStore(self._path, "ldpbeam device", VERSION, tables, self._sentinel)
             make_folder(folder)
-            make_folder(self._sentinel.path.parent)
-            with Lock(self._lock).held(PATIENCE):
-                if self._sentinel_number() is None and not self._store.exists():
+            make_folder(self._sentinel.parent)
+            with self._newest.lock().held(PATIENCE):
+                if self._newest.never_was():
                     # Before there is something to lose: else the state could go with its folder.
                     make_lasting_folder(folder)
-                    make_lasting_folder(self._sentinel.path.parent)
-                    self._create(new_state(), 0)
+                    make_lasting_folder(self._sentinel.parent)
+                    self._newest.create(lambda rows: _put_state(rows, new_state()))
         with self.transaction():
             pass
 
@@ -149,8 +181,8 @@ class DeviceFolder(Storage):
         Raises:
             DeviceError: as for the class.
         """
-        with self._opened() as rows:
-            yield FolderRecords(rows, self._commit)
+        with self._errors(), self._newest.transaction(PATIENCE) as rows:
+            yield FolderRecords(rows, self._newest.commit)
 
     def read(self, waiting: WaitingReport) -> bytes | None:
         """The bytes of a report; None where it waits no more, or is damaged.
@@ -158,8 +190,9 @@ class DeviceFolder(Storage):
         Raises:
             DeviceError: as for the class.
         """
-        with self._opened() as rows:
-            return report_of(rows, waiting)
+        with self._errors(), self._newest.transaction(PATIENCE) as rows:
+            content = rows.row(_OUTBOX, waiting.key)
+            return None if content is None else _unpack(content)[1]
 
     def withdraw(self) -> None:
         """Overwrite everything; the sentinel and a mark stay, so that no second device begins here.
@@ -169,123 +202,37 @@ class DeviceFolder(Storage):
         Raises:
             DeviceError: the disk is full or refuses; to be called again.
         """
-        with self._errors(), Lock(self._lock).held(PATIENCE):
+        newest = self._newest
+        with self._errors(), newest.lock().held(PATIENCE):
             try:
-                number = self._sentinel.read() or 0
+                number = newest.sentinel.read() or 0
             except DamageError:
                 number = 0
             try:
-                with self._store.transaction() as rows:
+                with newest.store.transaction() as rows:
                     for table in (_STATE, _OUTBOX):
                         rows.clear(table)
                     rows.counter = max(rows.counter, number)
-                    self._commit(rows, withdrawn_state())
+                    _put_state(rows, withdrawn_state())
+                    newest.commit(rows)
             except (DamageError, VersionError, FileNotFoundError):
-                self._store.remove()
-                self._create(withdrawn_state(), number)
-
-    def _create(self, state: device_state_pb2.DeviceState, counter: int) -> None:
-        with self._store.creation(counter) as rows:
-            self._commit(rows, state)
-
-    def _commit(self, rows: Transaction, state: device_state_pb2.DeviceState) -> None:
-        rows.put(_STATE, _STATE_KEY, pack_state(state))
-        rows.commit()
-        self._sentinel.write(rows.counter)
-
-    @contextmanager
-    def _opened(self) -> Iterator[Transaction]:
-        """The rows, once they are known to be the newest. The lock is opened each time: no fork shares it."""
-        with self._errors(), ExitStack() as held:
-            try:
-                held.enter_context(Lock(self._lock).held(PATIENCE))
-                rows = held.enter_context(self._store.transaction())
-            except FileNotFoundError:
-                raise self._lost() from None
-            self._require_newest(rows.counter)
-            yield rows
-
-    def _require_newest(self, counter: int) -> None:
-        """Compare the store with the sentinel, which learns of changes that it does not know.
-
-        Raises:
-            DeviceError: the store is an older copy.
-        """
-        number = self._sentinel_number()
-        if number is not None and counter < number:
-            raise DeviceError(
-                "E-DEVICE-STATE-OLDER",
-                f"the device's state is an older copy: it has changed {counter} times, and the sentinel "
-                f"knows of {number}; what was spent since the copy would be spent again",
-                where=str(self._path),
-                remedy=f"Restore the newest state, or remove {self._sentinel.path} to go on from this one.",
-            )
-        if number is None or counter > number:
-            # The process that changed it may have ended before the folder was on disk.
-            sync_folder(self._path.parent)
-            self._sentinel.write(counter)
-
-    def _sentinel_number(self) -> int | None:
-        try:
-            return self._sentinel.read()
-        except DamageError:
-            raise DeviceError(
-                "E-DEVICE-SENTINEL-DAMAGED",
-                "the sentinel is damaged, so that nothing tells an older copy of the state from the newest",
-                where=str(self._sentinel.path),
-                remedy="Remove it, unless the state beside it is gone or comes from a copy.",
-            ) from None
-
-    def _lost(self) -> DeviceError:
-        return DeviceError(
-            "E-DEVICE-STATE-LOST",
-            "this device reported before, and its state is gone; a new one would draw its permanent "
-            "responses again, and each new draw spends up to ε∞ once more for the same value",
-            where=str(self._path),
-            remedy=f"Restore the state from a copy, or remove {self._sentinel.path} to spend that once more.",
-        )
+                newest.store.remove()
+                newest.create(lambda rows: _put_state(rows, withdrawn_state()), number)
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
         """Errors of the disk and of what lies on it as DeviceErrors; other OSErrors pass."""
-        where = str(self._path)
         try:
-            yield
-        except HeldError:
-            raise DeviceError(
-                "E-DEVICE-BUSY",
-                f"another process has held the device's folder for {PATIENCE:.0f} seconds",
-                where=where,
-                remedy="End it, or ask again later.",
-            ) from None
-        except DamageError as error:
-            raise DeviceError(
-                "E-DEVICE-STATE-DAMAGED",
-                f"the device's state is damaged: {error}; nothing is reported, because a new draw would "
-                "spend the device's privacy again",
-                where=where,
-                remedy="Restore the folder from a copy; for an older copy, remove "
-                f"{self._sentinel.path} too.",
-            ) from None
-        except VersionError as error:
-            raise DeviceError(
-                "E-DEVICE-STATE-VERSION",
-                f"the device's state has format {error.version}, and this program reads format "
-                f"{error.expected}",
-                where=where,
-                remedy="Use the version of the program that wrote it, or a newer one.",
-            ) from None
-        except OSError as error:
-            refused = disk_error(error, str(error.filename or where))
-            if refused is None:
-                raise
-            raise _of_device(refused) from error
+            with disk_errors(default=str(self._path)), in_words(_WORDS, self._path, self._sentinel):
+                yield
         except LdpError as error:
-            raise error if isinstance(error, DeviceError) else _of_device(error) from None
+            if isinstance(error, DeviceError):
+                raise
+            raise DeviceError(error.code, error.message, where=error.where, remedy=error.remedy) from None
 
 
-def _of_device(error: LdpError) -> DeviceError:
-    return DeviceError(error.code, error.message, where=error.where, remedy=error.remedy)
+def _put_state(rows: Transaction, state: device_state_pb2.DeviceState) -> None:
+    rows.put(_STATE, _STATE_KEY, pack_state(state))
 
 
 def _pack(waiting: WaitingReport, report: bytes) -> bytes:

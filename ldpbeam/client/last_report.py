@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ldpbeam.client.derivation import Derivation
-from ldpbeam.client.report_draws import DrawnReport, Draws, StoredDraws
+from ldpbeam.client.report_draws import DrawnReport, Draws
 from ldpbeam.collection.collection import Collection
 from ldpbeam.wire import device_state_pb2, report_pb2
 
@@ -54,7 +54,7 @@ class LastReport:
         span.silent, span.noise = message is None, noise
         if message is None:
             return
-        if len(message) <= SHORT or isinstance(self._draws, StoredDraws):
+        if len(message) <= SHORT or self._draws.KEEPS_MEMO:
             span.report = message
         else:
             span.values = self._padded(_pack(values), span.last_epoch)

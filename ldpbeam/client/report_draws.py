@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from ldpbeam.client.derivation import WHOLE, Derivation, DerivedRandomness, Purpose, ReportRandomness
 from ldpbeam.client.state import memo_message, memo_of
@@ -36,10 +36,17 @@ class DrawnReport(NamedTuple):
 class Draws(ABC):
     """The draws of one device for one collection."""
 
+    KEEPS_MEMO: ClassVar[bool]
+    """Whether the device keeps its memo, since permanent responses do not follow from its secret."""
+
     def __init__(self, collection: Collection) -> None:
         """Draw nothing yet."""
         self._protocol = collection.protocol
         self._participation = collection.participation
+
+    @abstractmethod
+    def new_memo(self) -> device_state_pb2.DeviceMemo | None:
+        """What a new device has to keep of its draws for life: the memo, or nothing."""
 
     @abstractmethod
     def report(self, values: Any, epoch: int, memo: device_state_pb2.DeviceMemo) -> DrawnReport:
@@ -75,6 +82,8 @@ class Draws(ABC):
 class DerivedDraws(Draws):
     """Every word follows from the device's secret: asked for again, a report is drawn the same."""
 
+    KEEPS_MEMO = False
+
     def __init__(self, collection: Collection, secret: bytes) -> None:
         """Derive what the device keeps for life."""
         super().__init__(collection)
@@ -86,6 +95,9 @@ class DerivedDraws(Draws):
         if self._participation is not None:
             words = self._derivation.stream(Purpose.PARTICIPATION, 0, 0)
             self._epochs = frozenset(self._participation.chosen(words))
+
+    def new_memo(self) -> None:
+        """It follows from the secret."""
 
     def report(self, values: Any, epoch: int, memo: device_state_pb2.DeviceMemo) -> DrawnReport:
         """Nothing has to be kept."""
@@ -116,6 +128,8 @@ class DerivedDraws(Draws):
 
 class StoredDraws(Draws):
     """Fresh words of the operating system; what is memoised has to be kept."""
+
+    KEEPS_MEMO = True
 
     def __init__(self, collection: Collection) -> None:
         """Take the operating system's generator."""

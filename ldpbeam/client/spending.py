@@ -1,9 +1,8 @@
 """What a device has spent, over all collections and versions of collections, and what a budget leaves.
 
 The figures are those of the guarantee: ε∞ for each distinct memoised input of each attribute, the level of a
-report for each report where nothing is memoised. They speak about *which* inputs a device held, as
-:mod:`ldpbeam.privacy.ledger` does: see :mod:`ldpbeam.privacy.loss` for what they do not cover. They add up,
-and are never too small.
+report for each report where nothing is memoised. They speak about *which* inputs a device held: see
+:mod:`ldpbeam.privacy.loss` for what they do not cover. They add up, and are never too small.
 """
 
 from __future__ import annotations

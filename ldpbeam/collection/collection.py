@@ -434,7 +434,7 @@ def _require_order(built: LocalProtocol[Any], domain: Domain, about: str = "") -
     if built.estimator.result is Result.DISTRIBUTION and not domain.has_order:
         raise CollectionError(
             "E-COLLECTION-DOMAIN",
-            f"hash_family interval cuts values into runs of neighbours, and those{about} have no order",
+            f"hash_family interval cuts values into stretches of neighbours, and those{about} have no order",
             key="hash_family",
             remedy="Write ordered: true into the domain if its order means something, or remove hash_family.",
         )

@@ -274,7 +274,7 @@ def _collection(entries: dict[str, _Entry], where: str) -> Collection:
         domain = _domain(_required(entries, "domain", where, "domain: {size: 360}"), where, mean=mean)
     attributes = _attributes(entries["attributes"], where, mean=mean) if allocation else ()
     domains = [domain] if domain else [attribute.domain for attribute in attributes]
-    if any(one.atoms for one in domains) and not _over_runs(kind, parameters):
+    if any(one.atoms for one in domains) and not _over_stretches(kind, parameters):
         ignored += ("atoms",)
     participation = given("participation", lambda entry: _participation(entry, where), None)
     planned = DEFAULT_COUNT if participation is None else participation.of
@@ -299,7 +299,7 @@ def _collection(entries: dict[str, _Entry], where: str) -> Collection:
     )
 
 
-def _over_runs(kind: type[LocalProtocol[Any]], parameters: Parameters) -> bool:
+def _over_stretches(kind: type[LocalProtocol[Any]], parameters: Parameters) -> bool:
     """Whether the protocol estimates a distribution, which is what atoms are for."""
     return "hash_family" in kind.OPTIONAL and parameters.hash_family == IntervalFamily.NAME
 

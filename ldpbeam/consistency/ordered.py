@@ -26,7 +26,7 @@ SMALLEST = 2.0**-4
 
 
 def ordered(estimates: FloatArray, noise: Noise) -> FloatArray:
-    """Shrink the differences of neighbouring runs of values, at all scales, by priors they teach; norm_sub.
+    """Shrink the differences of neighbouring stretches, at all scales, by priors they teach; norm_sub.
 
     Formula: x is the estimates by ``norm``, followed by their mirror image, on a circle of 2k places. Means
     a of the 2^j values from each place on have differences to those of the next 2^j values:
@@ -61,19 +61,19 @@ def smooth(values: FloatArray, noise: Noise) -> FloatArray:
     line = values - (np.sum(values) - 1.0) / k
     spread = noise.variance(project(values))
     means, variances = np.concatenate([line, line[::-1]]), np.concatenate([spread, spread[::-1]])
-    details, run = [], 1
-    while 2 * run <= means.size:
-        following = np.roll(means, -run)
-        variances = (variances + np.roll(variances, -run)) / 4.0
-        # Differences of runs that do not overlap are as many as two runs fit into the values.
-        details.append(shrunk((means - following) / 2.0, variances, k / (2.0 * run)))
+    details, stretch = [], 1
+    while 2 * stretch <= means.size:
+        following = np.roll(means, -stretch)
+        variances = (variances + np.roll(variances, -stretch)) / 4.0
+        # Differences of stretches that do not overlap are as many as two stretches fit into the values.
+        details.append(shrunk((means - following) / 2.0, variances, k / (2.0 * stretch)))
         means = (means + following) / 2.0
-        run *= 2
-    left = 1.0 - run / means.size
+        stretch *= 2
+    left = 1.0 - stretch / means.size
     means = 1.0 / k + (shrunk(means - 1.0 / k, variances * left, 1.0) if left > 0.0 else np.zeros(2 * k))
     for detail in reversed(details):
-        run //= 2
-        means = (means + detail + np.roll(means - detail, run)) / 2.0
+        stretch //= 2
+        means = (means + detail + np.roll(means - detail, stretch)) / 2.0
     return np.asarray(means[:k], np.float64)
 
 

@@ -8,8 +8,8 @@ It needs the standard library only, and nothing that only POSIX systems have; a 
   whole, with the old one there until then.
 - :class:`~ldpbeam.durable.store.RowStore` keeps rows in one SQLite file and changes many at once. Each row
   has a digest, and all rows of a table have one together.
-- :class:`~ldpbeam.durable.counter.FileCounter` keeps a number that only grows, to tell an older copy of a
-  store from the newest one.
+- :class:`~ldpbeam.durable.newest.NewestStore` is a store with its lock and a sentinel, a number that only
+  grows (:class:`~ldpbeam.durable.counter.FileCounter`), which tells an older copy from the newest.
 
 **What all of them promise.** When a call returns, its change outlasts a kill and a loss of power; a counter
 alone may have its number before after a loss of power. A change that was cut off is there whole or not at

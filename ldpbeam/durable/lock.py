@@ -104,10 +104,10 @@ class Lock:
             self._descriptor = None
 
     @contextmanager
-    def held(self, wait: float = 0.0, *, remove: bool = False) -> Iterator[None]:
-        """Hold the lock for a block; arguments and errors as of the two calls."""
+    def held(self, wait: float = 0.0) -> Iterator[None]:
+        """Hold the lock for a block; arguments and errors as of :meth:`acquire`."""
         self.acquire(wait)
         try:
             yield
         finally:
-            self.release(remove=remove)
+            self.release()

@@ -1,6 +1,7 @@
 """Frozen dataclasses as records of JSON, and back: a key for each field, read by the field's type.
 
-A class whose record is of another shape has methods ``as_record`` and ``from_record`` of its own.
+A class attribute ``KEYS`` has the keys that differ from the names of fields. A class whose record is of
+another shape has methods ``as_record`` and ``from_record`` of its own.
 """
 
 from __future__ import annotations
@@ -55,19 +56,19 @@ def read_fields(kind: type[Kind], record: Mapping[str, Any], **given: Any) -> Ki
     Raises:
         LookupError, TypeError, ValueError, AttributeError: the record is of something else.
     """
-    for name, hint, needed in _fields(kind):  # type: ignore[arg-type]
-        if name not in given and (needed or record.get(name) is not None):
-            given[name] = _read(hint, record[name])
+    for name, key, hint, needed in _fields(kind):  # type: ignore[arg-type]
+        if name not in given and (needed or record.get(key) is not None):
+            given[name] = _read(hint, record[key])
     return kind(**given)
 
 
 def write_fields(value: Any) -> dict[str, Any]:
     """The record of a dataclass, keys in the order of its fields, without those that have their default."""
-    held = ((each.name, getattr(value, each.name), each.default) for each in fields(value))
-    return {name: _written(own) for name, own, default in held if own != default}
+    held = ((_key(value, each.name), getattr(value, each.name), each.default) for each in fields(value))
+    return {key: _written(own) for key, own, default in held if own != default}
 
 
-def _read(kind: Any, raw: Any) -> Any:
+def _read(kind: Any, raw: Any) -> Any:  # noqa: PLR0911 - a case for each kind of type
     origin, inner = get_origin(kind), get_args(kind)
     if origin is UnionType:
         return None if raw is None else _read(next(one for one in inner if one is not NoneType), raw)
@@ -77,7 +78,9 @@ def _read(kind: Any, raw: Any) -> Any:
             _read(one, each)
             for one, each in zip(repeat(inner[0], len(raw)) if several else inner, raw, strict=True)
         )
-    if origin is Mapping:
+    if origin is list:
+        return [_read(inner[0], each) for each in raw]
+    if origin in (Mapping, dict):
         return {_read(inner[0], name): _read(inner[1], each) for name, each in raw.items()}
     if is_dataclass(kind):
         own = getattr(kind, "from_record", None)
@@ -100,8 +103,14 @@ def _written(value: Any) -> Any:
 
 
 @lru_cache
-def _fields(kind: Any) -> list[tuple[str, Any, bool]]:
-    """Name, type, and whether a field has no default."""
+def _fields(kind: Any) -> list[tuple[str, str, Any, bool]]:
+    """Name, key, type, and whether a field has no default."""
     hints = get_type_hints(kind)
-    needed = {each.name: each.default is each.default_factory is MISSING for each in fields(kind)}
-    return [(name, hints[name], must) for name, must in needed.items()]
+    return [
+        (each.name, _key(kind, each.name), hints[each.name], each.default is each.default_factory is MISSING)
+        for each in fields(kind)
+    ]
+
+
+def _key(of: Any, name: str) -> str:
+    return str(getattr(of, "KEYS", {}).get(name, name))

@@ -154,7 +154,7 @@ class RowStore:
                 raise DamageError("its first row is damaged or gone")
             version, counter = _HEAD.unpack_from(root)
             if version != self.version:
-                raise VersionError(version, self.version)
+                raise VersionError(f"it has format {version}, and this program reads format {self.version}")
             yield Transaction(self, connection, counter, _unpack_summaries(self.tables, root[_HEAD.size :]))
 
     def first(self, table: str) -> int:

@@ -10,12 +10,13 @@ twice.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.engine.publication import Due, EpochMoment
 from ldpbeam.engine.results import publish_due
+from ldpbeam.engine.sources.source import MessageSource
 from ldpbeam.engine.status import Status
 from ldpbeam.engine.storage.epoch_state import EpochState
 from ldpbeam.engine.storage.landing import Landing
@@ -32,46 +33,6 @@ _MICROS = 1_000_000
 _TOGETHER_BYTES = 128 << 20
 _TOGETHER = 64
 """Results, and bytes of their reports, that are held at once."""
-
-
-class MessageSource(Protocol):
-    """Where messages come from; what is not acknowledged comes again.
-
-    It may also have ``connected() -> bool``: whether messages would come if there were any.
-    """
-
-    def pull(self, limit_messages: int, limit_bytes: int, timeout_seconds: float) -> Sequence[Any]:
-        """Some messages (:class:`~ldpbeam.engine.watermark.Arrived`), or none after the timeout.
-
-        Args:
-            limit_messages: how many at most; positive.
-            limit_bytes: of their content at most, in bytes; a first message may exceed it.
-            timeout_seconds: how long to wait for a first message.
-        """
-
-    def acknowledge(self, messages: Sequence[Any]) -> None:
-        """The messages are safe and need not come again."""
-
-
-@runtime_checkable
-class Files(MessageSource, Protocol):
-    """A source that forgets nothing: the engine remembers how far each of its files was taken."""
-
-    def resume(self, taken: Mapping[str, int]) -> None:
-        """Go on where earlier engines were: bytes taken, by name."""
-        ...
-
-    def taken(self, messages: Sequence[Any]) -> tuple[tuple[str, int], ...]:
-        """How far the files were taken with these messages, by name."""
-        ...
-
-    def exists(self, name: str) -> bool:
-        """Whether a file is still there."""
-        ...
-
-    def missing_from(self) -> int:
-        """When the first report arrived that may not have been pulled yet, microseconds since 1970."""
-        ...
 
 
 class LocalStream:
@@ -120,8 +81,7 @@ class LocalStream:
             self._mark = Watermark(self._keeper, engine.watermark_delay, engine.patience)
             if self._state.number:  # messages have come, be it only such as say nothing of the time
                 self._mark.at_least(self._state.watermark)
-            if isinstance(source, Files):
-                source.resume(self._state.taken)
+            source.resume(self._state.taken)
         except BaseException:
             self._landing.unlock()
             raise
@@ -218,7 +178,8 @@ class LocalStream:
         """No message has come: after a while there is none, unless the source could not have given it."""
         if self.idle_seconds < self._config.engine.watermark_delay:
             return None
-        if not self._connected():
+        self.connected = self._source.connected()
+        if not self.connected:
             # Nothing of what was published meanwhile has come yet: the silence begins when it can.
             self._quiet_since = self._wait()
             return None
@@ -226,14 +187,8 @@ class LocalStream:
 
     def _bounded(self, horizon: int | None) -> int | None:
         """Not beyond what the source says may still be missing."""
-        if horizon is None or not isinstance(self._source, Files):
-            return horizon
-        return min(horizon, self._source.missing_from())
-
-    def _connected(self) -> bool:
-        ask = getattr(self._source, "connected", None)
-        self.connected = ask is None or bool(ask())
-        return self.connected
+        missing_from = self._source.missing_from()
+        return horizon if horizon is None or missing_from is None else min(horizon, missing_from)
 
     def _land(self, messages: list[Any]) -> None:
         segment = judge(
@@ -244,7 +199,7 @@ class LocalStream:
             now=round(self._keeper.now() * _MICROS),
             closed=self._state,
             unstamped=sum(not message.stamped for message in messages),
-            taken=self._source.taken(messages) if isinstance(self._source, Files) else (),
+            taken=self._source.taken(messages),
         )
         self._state.land(segment)
         self._source.acknowledge(messages)
@@ -266,7 +221,7 @@ class LocalStream:
                 horizon=self.watermark - engine.keep_landed * _MICROS,
                 in_memory=engine.keep_accounts,
                 forget_before=self.watermark // _MICROS - engine.keep_accounting,
-                exists=self._source.exists if isinstance(self._source, Files) else lambda name: True,
+                exists=self._source.exists,
             )
             self._record("running")
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from ldpbeam.accounting import Entry, Key
 from ldpbeam.collection.collection import Collection, digest_hex
 from ldpbeam.engine.engine import LocalStream
+from ldpbeam.engine.sources.source import MessageSource
 from ldpbeam.engine.storage.segment import Place, Segment
 from ldpbeam.errors import Reason
 from ldpbeam.job.config import Counting, Input, RunConfig
@@ -20,13 +22,13 @@ MENDABLE = frozenset({Reason.UNKNOWN_COLLECTION, Reason.RETIRED_COLLECTION, Reas
 """Reasons that another set of collections can do away with. The others lie in the bytes of the report."""
 
 
-class _Nothing:
+class _Nothing(MessageSource):
     """A source that has no messages: a replay only looks back."""
 
     def pull(self, limit_messages: int, limit_bytes: int, timeout_seconds: float) -> list[Any]:
         return []
 
-    def acknowledge(self, messages: object) -> None:
+    def acknowledge(self, messages: Sequence[Any]) -> None:
         return None
 
 

@@ -48,7 +48,7 @@ def publish_due(config: RunConfig, state: StreamState, due: Sequence[Due]) -> No
         files = EpochFiles(collection, config.outputs.output, ENGINE)
         for result in results:
             known = state.epochs[collection.digest_hex, result.epoch].published
-            accounts.append(files.write_table(result, known)[1])
+            accounts.append(files.write_tables(result, known)[1])
     state.publish(accounts)
 
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
-from ldpbeam.engine.engine import LocalStream, MessageSource
+from ldpbeam.engine.engine import LocalStream
+from ldpbeam.engine.sources.source import MessageSource
 from ldpbeam.engine.sources.subscriber import Subscriber
 from ldpbeam.engine.sources.watched_folder import WatchedFolder
 from ldpbeam.engine.status import Status, serve_metrics

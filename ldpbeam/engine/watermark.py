@@ -8,14 +8,17 @@ agree outvote the third; one alone has to say the same thing for a while.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
+
+from ldpbeam.engine.sources.source import Arrived
+from ldpbeam.records.run_record import ClockRecord
 
 _MICROS = 1_000_000
 _TOLERANCE = 1.0
@@ -24,31 +27,6 @@ _SLEW = 0.001
 """Seconds per second by which the wall clock may run faster or slower, as it does while it is set right."""
 _PACE = 0.1
 """A backlog is being worked off where the messages' age falls by this many seconds per second, at least."""
-
-
-class Arrived(Protocol):
-    """A message, as the engine sees it. It may also have ``published_micros``, see :func:`published`."""
-
-    @property
-    def data(self) -> bytes:
-        """One Report or ReportBatch."""
-
-    @property
-    def arrival_micros(self) -> int:
-        """Microseconds since 1970; decides lateness. Where a timestamp attribute was asked for, that."""
-
-    @property
-    def stamped(self) -> bool:
-        """Whether that is the time that was asked for."""
-
-
-def published(message: Any) -> int:
-    """When the broker took a message, microseconds since 1970, by the broker's clock.
-
-    A timestamp attribute is the publisher's, and may say anything. Sources without one have no other time
-    than that of arrival.
-    """
-    return int(getattr(message, "published_micros", message.arrival_micros))
 
 
 @cache
@@ -114,7 +92,7 @@ class TimeKeeper:
         steady: Callable[[], float],
         delay: float,
         patience: float,
-        recorded: Mapping[str, Any] | None = None,
+        recorded: ClockRecord | None = None,
     ) -> None:
         """Begin with the wall clock, or where an earlier engine was.
 
@@ -136,30 +114,23 @@ class TimeKeeper:
         self._claimed: float | None = None
         self._refuted: float | None = None
         self._suspect: _SuspectAges | None = None
-        if recorded:
+        if recorded is not None:
             self._go_on(recorded, begin)
 
-    def _go_on(self, recorded: Mapping[str, Any], begin: float) -> None:
-        passed = begin - recorded["steady"]
-        if recorded["boot"] and recorded["boot"] == boot() and passed >= 0:
+    def _go_on(self, recorded: ClockRecord, begin: float) -> None:
+        if recorded.boot and recorded.boot == boot() and begin >= recorded.steady:
             # The machine has not been started again: its steady clock says how long nobody was here.
-            self._offset = recorded["time"] - recorded["steady"]
-            self.confirmed, self._heard = recorded["confirmed"], recorded["heard"]
-        elif recorded["confirmed"] and begin + self._offset < recorded["time"] - _TOLERANCE:
+            self._offset = recorded.time - recorded.steady
+            self.confirmed, self._heard = recorded.confirmed, recorded.heard
+        elif recorded.confirmed and begin + self._offset < recorded.time - _TOLERANCE:
             # It is later than it was, whatever the clock says now.
             self._refuted = self._offset
-            self._offset = recorded["time"] - begin
+            self._offset = recorded.time - begin
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> ClockRecord:
         """What the next engine has to know."""
         steady = self._steady()
-        return {
-            "boot": boot(),
-            "steady": steady,
-            "time": steady + self._offset,
-            "confirmed": self.confirmed,
-            "heard": self._heard,
-        }
+        return ClockRecord(boot(), steady, steady + self._offset, self.confirmed, self._heard)
 
     def now(self) -> float:
         """Seconds since 1970."""
@@ -253,7 +224,7 @@ class Pull:
         self.messages += some
         self.size += sum(len(message.data) for message in some)
         self.arrival_ages += [now - message.arrival_micros / _MICROS for message in some]
-        self.ages += [now - published(message) / _MICROS for message in some]
+        self.ages += [now - message.published_micros / _MICROS for message in some]
         self.until = now
 
 

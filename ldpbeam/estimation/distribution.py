@@ -1,4 +1,4 @@
-"""The distribution of an ordered domain from reports that name runs: a posterior with honest limits.
+"""The distribution of an ordered domain from reports that name stretches: a posterior with honest limits.
 
 The counts' likelihood is taken as normal in the histogram, with the information of the chances that the
 histogram before gave, from an even one on (iteratively reweighted least squares). The prior is a random walk:
@@ -34,8 +34,8 @@ from ldpbeam.estimation.posterior import (
     weighted_sum,
 )
 from ldpbeam.estimation.quantiles import isotonic, quantile
-from ldpbeam.estimation.run_mean import RunMean
-from ldpbeam.estimation.runs import Runs
+from ldpbeam.estimation.stretch_mean import StretchMean
+from ldpbeam.estimation.stretches import Stretches
 
 WANDER = 4.0
 """The standard deviation of the change of the density over an eighth of the domain that limits always allow;
@@ -134,7 +134,7 @@ def _reach(confidence: float) -> float:
 
 @dataclass(frozen=True)
 class ExpectedErrors:
-    """Standard errors before any report, where all values are equally frequent.
+    """Standard errors before any report, and what a forged one does, where all values are equally frequent.
 
     Attributes:
         cumulative: of a cumulative share, the largest over all places.
@@ -142,40 +142,45 @@ class ExpectedErrors:
         quantile: of the median as a part of the domain's length. Elsewhere, and for other densities, it is
             the error of the share divided by the density.
         mean: of the mean, as a part of the domain's length.
+        median_moved: how far one report moves the share below the middle of the domain at most, of whatever
+            function and stretch; and the median, as a part of the domain's length.
+        mean_moved: how far it moves the mean at most, as a part of the domain's length.
     """
 
     cumulative: float
     at_median: float
     quantile: float
     mean: float
+    median_moved: float
+    mean_moved: float
 
 
 @dataclass(frozen=True, eq=False)
 class WalkPosterior:
-    """From counts of runs to the distribution.
+    """From counts of stretches to the distribution.
 
     Attributes:
-        runs: of the functions.
+        stretches: of the functions.
         atoms: values that many devices may share, such as "none" or "8 hours"; the two ends need not be
             named.
     """
 
-    runs: Runs
+    stretches: Stretches
     atoms: tuple[int, ...] = ()
 
     @cached_property
-    def mean(self) -> RunMean:
-        """Of the same runs."""
-        return RunMean(self.runs)
+    def mean(self) -> StretchMean:
+        """Of the same stretches."""
+        return StretchMean(self.stretches)
 
     @cached_property
     def _ends(self) -> tuple[int, ...]:
         """The ends that may turn out to be atoms."""
-        return tuple(sorted({0, self.runs.domain_size - 1} - set(self.atoms)))
+        return tuple(sorted({0, self.stretches.domain_size - 1} - set(self.atoms)))
 
     @cached_property
     def _slopes(self) -> Floats:
-        return self.runs.of_runs(self._spikes)
+        return self.stretches.of_stretches(self._spikes)
 
     @property
     def _spikes(self) -> tuple[int, ...]:
@@ -184,12 +189,12 @@ class WalkPosterior:
     @cached_property
     def _scales(self) -> Floats:
         """λ of each wander c: k³/(8c²)."""
-        return np.asarray(self.runs.domain_size**3 / (8 * _WANDERS**2), np.float64)
+        return np.asarray(self.stretches.domain_size**3 / (8 * _WANDERS**2), np.float64)
 
     @cached_property
     def _choices(self) -> tuple[Ints, ...]:
         """The members of the basis, for each answer to whether ends are atoms; those with all stand last."""
-        others = [True] * (len(self.atoms) + self.runs.smooth)
+        others = [True] * (len(self.atoms) + self.stretches.smooth)
         answers = product((False, True), repeat=len(self._ends))
         return tuple(np.flatnonzero([*ends, *others]) for ends in answers)
 
@@ -200,7 +205,7 @@ class WalkPosterior:
     @property
     def _floor(self) -> float:
         """The largest λ of limits."""
-        return float(self.runs.domain_size**3 / (8 * WANDER**2))
+        return float(self.stretches.domain_size**3 / (8 * WANDER**2))
 
     def estimate(self, counts: Ints, share: float = 1.0) -> Distribution:
         """The distribution.
@@ -209,18 +214,18 @@ class WalkPosterior:
         For the fleet itself they are a little wide, the more so the higher ε is.
 
         Args:
-            counts: int64 (functions·g,), reports of each function and run; at least one report.
+            counts: int64 (functions·g,), reports of each function and stretch; at least one report.
             share: of the population, drawn at random, that reports; it matters to the error of the mean.
         """
-        runs = self.runs
-        table = counts.reshape(runs.functions, runs.g)
-        shares = runs.even_shares
+        stretches = self.stretches
+        table = counts.reshape(stretches.functions, stretches.g)
+        shares = stretches.even_shares
         for _ in range(_PASSES - 1):
             fit = self._fit(*self._linear(table, shares), self._every)
             frequency = np.maximum(np.diff(self._curve(fit.middle)), 0.0)
             frequency *= (1 - _EVEN) / frequency.sum()
-            whole = np.concatenate([[0.0], np.cumsum(frequency + _EVEN / runs.domain_size)])
-            shares = runs.shares(whole)
+            whole = np.concatenate([[0.0], np.cumsum(frequency + _EVEN / stretches.domain_size)])
+            shares = stretches.shares(whole)
         information, score = self._linear(table, shares)
         fits = [self._fit(information, score, members) for members in self._choices]
         rising = np.clip(isotonic(self._curve(_mixed(fits))[1:-1]), 0.0, 1.0)
@@ -240,33 +245,41 @@ class WalkPosterior:
             n: reports, at least 1; the same number of each function.
             share: of the population, drawn at random, that reports.
         """
-        runs, ends = self.runs, len(self._spikes)
-        information = np.zeros((runs.smooth, runs.smooth))
-        weights = n / (runs.functions * runs.chances(runs.even_shares))
+        stretches, ends = self.stretches, len(self._spikes)
+        information = np.zeros((stretches.smooth, stretches.smooth))
+        weights = n / (stretches.functions * stretches.chances(stretches.even_shares))
         gram(np.ascontiguousarray(self._slopes[:, ends:]), weights.ravel(), information)
-        information[range(runs.smooth), range(runs.smooth)] += self._floor * runs.roughness
-        root, covariance = np.zeros_like(information), np.zeros((ends + runs.smooth,) * 2)
+        information[range(stretches.smooth), range(stretches.smooth)] += self._floor * stretches.roughness
+        root, covariance = np.zeros_like(information), np.zeros((ends + stretches.smooth,) * 2)
         inverse_root(information, root)
         covariance[ends:, ends:] = outer(root)
         curve = np.sqrt(np.maximum(self._variance(covariance), 0.0))
-        median = float(curve[runs.domain_size // 2])
-        length = runs.domain_size
+        length, middle = stretches.domain_size, stretches.domain_size // 2
+        median = float(curve[middle])
         even = (length**2 - 1) / 12
         mean = np.sqrt((self.mean.even_variance - share * even) / n) / length
-        return ExpectedErrors(float(curve.max()), median, median, float(mean))
+        # The posterior moves by its covariance times the score of the report.
+        below, moved = np.zeros(ends + stretches.smooth), np.zeros(stretches.functions * stretches.g)
+        weighted_sum(covariance, stretches.below(np.array(middle), self._spikes), below)
+        weighted_sum(np.ascontiguousarray(self._slopes.T), below, moved)
+        moved /= stretches.chances(stretches.even_shares).ravel()
+        most = self.mean.most_moved / n / length
+        return ExpectedErrors(
+            float(curve.max()), median, median, float(mean), float(np.abs(moved).max()), most
+        )
 
     def _linear(self, table: Ints, shares: Floats) -> tuple[Floats, Floats]:
         """The information on θ, with the prior of spikes, and the score at an even histogram.
 
         Args:
             table: int64 (functions, g), counts.
-            shares: (functions, g), of runs: where the information is taken.
+            shares: (functions, g), of stretches: where the information is taken.
         """
-        runs, d, spikes = self.runs, self._slopes.shape[1], len(self._spikes)
-        chances, sizes = runs.chances(shares), table.sum(axis=1, keepdims=True)
+        stretches, d, spikes = self.stretches, self._slopes.shape[1], len(self._spikes)
+        chances, sizes = stretches.chances(shares), table.sum(axis=1, keepdims=True)
         information, score = np.zeros((d, d)), np.zeros(d)
         gram(self._slopes, (sizes / chances).ravel(), information)
-        beyond = (table - sizes * runs.chances(runs.even_shares)) / chances
+        beyond = (table - sizes * stretches.chances(stretches.even_shares)) / chances
         weighted_sum(self._slopes, beyond.ravel(), score)
         information[range(spikes), range(spikes)] += _ATOM
         return information, score
@@ -280,11 +293,11 @@ class WalkPosterior:
 
     def _profile(self, information: Floats, score: Floats) -> Floats:
         """The likelihood of each scale, up to what all of them have in common; spikes stand first."""
-        d = self.runs.smooth
+        d = self.stretches.smooth
         spikes = score.size - d
         log_determinant, square = eliminate(information, score, spikes)
         # In units in which the penalty is λ itself; its own determinant is the same for all ends.
-        unit = np.sqrt(self.runs.roughness)
+        unit = np.sqrt(self.stretches.roughness)
         matrix = information[spikes:, spikes:] / unit / unit[:, None]
         vector = score[spikes:] / unit
         diagonal, beside, likelihoods = np.zeros(d), np.zeros(d), np.zeros(self._scales.size)
@@ -296,9 +309,9 @@ class WalkPosterior:
         self, information: Floats, score: Floats, members: Ints, scale: float
     ) -> tuple[Floats, Floats]:
         """Mean of θ, 0 for those that are no members, and R with R Rᵀ the covariance of the members."""
-        smooth, middle = self.runs.smooth, np.zeros(score.size)
+        smooth, middle = self.stretches.smooth, np.zeros(score.size)
         matrix, mean = information[np.ix_(members, members)], np.zeros(members.size)
-        matrix[range(-smooth, 0), range(-smooth, 0)] += scale * self.runs.roughness
+        matrix[range(-smooth, 0), range(-smooth, 0)] += scale * self.stretches.roughness
         root = np.zeros_like(matrix)
         inverse_root(matrix, root)
         applied(root, score[members], mean)
@@ -307,18 +320,18 @@ class WalkPosterior:
 
     def _curve(self, theta: Floats) -> Floats:
         """The shares below the edges 0 .. k, float64 (k + 1,)."""
-        curve = np.arange(self.runs.domain_size + 1) / self.runs.domain_size
-        for edges in self.runs.blocks():
+        curve = np.arange(self.stretches.domain_size + 1) / self.stretches.domain_size
+        for edges in self.stretches.blocks():
             along = np.zeros(edges.size)
-            weighted_sum(self.runs.below(edges, self._spikes).T, theta, along)
+            weighted_sum(self.stretches.below(edges, self._spikes).T, theta, along)
             curve[edges] += along
         return curve
 
     def _variance(self, covariance: Floats) -> Floats:
         """The variances of these shares, float64 (k + 1,)."""
-        variance = np.zeros(self.runs.domain_size + 1)
-        for edges in self.runs.blocks():
+        variance = np.zeros(self.stretches.domain_size + 1)
+        for edges in self.stretches.blocks():
             along = np.zeros(edges.size)
-            squares(self.runs.below(edges, self._spikes), covariance, along)
+            squares(self.stretches.below(edges, self._spikes), covariance, along)
             variance[edges] = along
         return variance

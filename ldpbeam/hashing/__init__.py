@@ -2,12 +2,12 @@
 
 Privacy never depends on the hash. Of a universal family the estimator needs the exact probability
 ``collision`` that two different values share a hash; with it, P(support | another value) =
-c·own + (1 − c)(1 − own)/(g − 1). Of the interval family it needs the runs of values that every function has.
+c·own + (1 − c)(1 − own)/(g − 1). Of the interval family it needs the stretches of values of every function.
 """
 
 from ldpbeam.hashing.affine import AffineFamily
 from ldpbeam.hashing.base import HashFamily, UniversalFamily
-from ldpbeam.hashing.interval import IntervalFamily, optimal_runs
+from ldpbeam.hashing.interval import IntervalFamily, optimal_stretches
 from ldpbeam.hashing.linear import LinearFamily, is_prime, optimal_prime
 
 __all__ = [
@@ -19,7 +19,7 @@ __all__ = [
     "UniversalFamily",
     "is_prime",
     "optimal_prime",
-    "optimal_runs",
+    "optimal_stretches",
 ]
 
 FAMILIES: dict[str, type[HashFamily]] = {

@@ -1,8 +1,8 @@
-"""The interval family: a function cuts a domain that has an order into g runs of neighbouring values.
+"""The interval family: a function cuts a domain that has an order into g stretches of neighbouring values.
 
-A report then says of a run of values that the device's value may lie in it, where other families say it of a
-scattered set. What many reports say of runs is a distribution with its quantiles and its mean; it says little
-of single values (docs/maths.md section 3).
+A report then says of a stretch of values that the device's value may lie in it, where other families say it
+of a scattered set. What many reports say of stretches is a distribution with its quantiles and its mean; it
+says little of single values (docs/maths.md section 3).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ A power of two, so that an odd multiple of a seed, mod S, takes each number once
 """
 _MULTIPLIER = 11
 """Its powers mod S place the cuts: 16 different ones, each cut's place independent of its neighbours'."""
-_MOST_RUNS = 64
+_MOST_STRETCHES = 64
 _GROUPS = 16
 """Groups of functions that audits look at."""
 
@@ -39,7 +39,7 @@ class IntervalFamily(HashFamily):
     A cut c, 1 .. k − 1, lies between the values c − 1 and c. Cut i of the function s lies in the i-th of
     g − 1 equal parts of these places, at its share ((11^i·s mod S) + 1/2)/S: so cuts are in ascending order,
     each is everywhere in its part equally often, and two of them hardly depend on each other. Two cuts of a
-    function may fall on one place in a small domain; the run between them has no value.
+    function may fall on one place in a small domain; the stretch between them has no value.
 
     A payload is the one integer s·g + y: the cell of the server's table that the report adds one to.
     """
@@ -48,12 +48,12 @@ class IntervalFamily(HashFamily):
     SEED_WORDS: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        """Raises CollectionError for more runs than values, or than 64."""
-        most = min(self.domain_size, _MOST_RUNS)
+        """Raises CollectionError for more stretches than values, or than 64."""
+        most = min(self.domain_size, _MOST_STRETCHES)
         if not 2 <= self.g <= most:
             raise CollectionError(
                 "E-COLLECTION-G",
-                f"g = {self.g} is not in 2 .. {most}, the numbers of runs that the interval family cuts "
+                f"g = {self.g} is not in 2 .. {most}, the numbers of stretches that the interval family cuts "
                 f"{self.domain_size} values into",
                 key="g",
                 remedy="Use g: optimal, or g: 2 for the smallest lifetime cap.",
@@ -70,16 +70,17 @@ class IntervalFamily(HashFamily):
         return -(-(2 * place + 1) * (self.domain_size - 1) // (2 * (self.g - 1) * FUNCTIONS))
 
     @cached_property
-    def _runs(self) -> tuple[tuple[int, ...], ...]:
-        """The ends of the runs of every function: 0, the cuts, k."""
+    def _stretches(self) -> tuple[tuple[int, ...], ...]:
+        """The ends of the stretches of every function: 0, the cuts, k."""
         return tuple(
             (0, *(self._cut(seed, index) for index in range(self.g - 1)), self.domain_size)
             for seed in range(FUNCTIONS)
         )
 
     def bounds(self) -> Ints:
-        """Ends of the runs, int64 (S, g + 1): run y of function s holds bounds[s, y] .. bounds[s, y + 1] − 1.
+        """Ends of the stretches, int64 (S, g + 1).
 
+        Stretch y of function s holds the values bounds[s, y] .. bounds[s, y + 1] − 1.
         Column 0 is 0 and the last one k; no row descends.
         """
         return _bounds(self)
@@ -87,7 +88,7 @@ class IntervalFamily(HashFamily):
     def collides(self, v: int, w: int) -> Fraction:
         """The share of the functions without a cut between the values."""
         low, high = sorted((v, w))
-        apart = sum(any(low < cut <= high for cut in ends[1:-1]) for ends in self._runs)
+        apart = sum(any(low < cut <= high for cut in ends[1:-1]) for ends in self._stretches)
         return Fraction(FUNCTIONS - apart, FUNCTIONS)
 
     @property
@@ -97,10 +98,10 @@ class IntervalFamily(HashFamily):
 
     @property
     def linkability(self) -> str:
-        """Others have it, and its runs are public."""
+        """Others have it, and its stretches are public."""
         return (
-            "Which run of values a device is in: many reports about one value tell it, below or above each "
-            f"of the cuts of the device's hash function. The function, one of {FUNCTIONS}, is in every "
+            "Which stretch of values a device is in: many reports about one value tell it, below or above "
+            f"each of the cuts of the device's hash function. The function, one of {FUNCTIONS}, is in every "
             "report; all devices with the same one look alike."
         )
 
@@ -111,13 +112,13 @@ class IntervalFamily(HashFamily):
 
     @property
     def classes(self) -> int:
-        """S: no function is another one with its runs renamed, but where both have the same cuts."""
+        """S: no function is another one with its stretches renamed, but where both have the same cuts."""
         return FUNCTIONS
 
     @property
     def reached(self) -> dict[int, float]:
-        """How many runs of each function hold a value, exactly."""
-        numbers = [sum(low < high for low, high in pairwise(ends)) for ends in self._runs]
+        """How many stretches of each function hold a value, exactly."""
+        numbers = [sum(low < high for low, high in pairwise(ends)) for ends in self._stretches]
         return {number: numbers.count(number) / FUNCTIONS for number in sorted(set(numbers))}
 
     def information(self, own: float, other: float) -> float:
@@ -126,7 +127,7 @@ class IntervalFamily(HashFamily):
         H(report | function) less H(report | function, value), where the latter is that of randomised response
         over g symbols.
         """
-        lengths = (high - low for ends in self._runs for low, high in pairwise(ends))
+        lengths = (high - low for ends in self._stretches for low, high in pairwise(ends))
         chances = (other + (own - other) * length / self.domain_size for length in lengths)
         return sum(map(_surprise, chances)) / FUNCTIONS - _surprise(own) - (self.g - 1) * _surprise(other)
 
@@ -147,7 +148,7 @@ class IntervalFamily(HashFamily):
         return words[0] % FUNCTIONS
 
     def hash(self, seed: int, value: int) -> int:
-        """See the class. Always all cuts: a loop that stops at the value's run would show it by its time."""
+        """See the class. Always all cuts: a loop that stops at the value would show it by its time."""
         return sum(self._cut(seed, index) <= value for index in range(self.g - 1))
 
     def definition(self) -> dict[str, Any]:
@@ -228,11 +229,11 @@ class IntervalFamily(HashFamily):
         symbols.add_at(payloads, counts)
 
     def cells(self, counts: Ints) -> Ints:
-        """The accumulator as a table, int64 (S, g): reports of each function and run."""
+        """The accumulator as a table, int64 (S, g): reports of each function and stretch."""
         return counts.reshape(FUNCTIONS, self.g)
 
     def support_counts(self, counts: Ints) -> Ints:
-        """Reports whose run holds the value: what begins at it less what ends there, summed up to it."""
+        """Reports whose stretch holds the value: what begins at it less what ends there, summed up to it."""
         import numpy as np
 
         table, bounds = self.cells(counts), self.bounds()
@@ -242,7 +243,7 @@ class IntervalFamily(HashFamily):
         return np.cumsum(steps[:-1])
 
     def steps(self, reports: float) -> float:
-        """One per report, and the runs of every function once."""
+        """One per report, and the stretches of every function once."""
         return reports + 2 * self.counts_length + self.domain_size
 
 
@@ -250,11 +251,11 @@ class IntervalFamily(HashFamily):
 def _bounds(family: IntervalFamily) -> Ints:
     import numpy as np
 
-    return read_only(np.array(family._runs, np.int64))
+    return read_only(np.array(family._stretches, np.int64))
 
 
 @lru_cache(maxsize=256)
-def optimal_runs(domain_size: int, epsilon_first: float) -> int:
+def optimal_stretches(domain_size: int, epsilon_first: float) -> int:
     """The g under which the first report tells the server most, over all values alike, within ε1.
 
     See :meth:`IntervalFamily.information`.
@@ -268,7 +269,7 @@ def optimal_runs(domain_size: int, epsilon_first: float) -> int:
         ratio = exp(epsilon_first)
         return IntervalFamily(g, domain_size).information(ratio / (ratio + g - 1), 1 / (ratio + g - 1))
 
-    return max(range(2, min(domain_size, _MOST_RUNS) + 1), key=lambda g: (information(g), -g))
+    return max(range(2, min(domain_size, _MOST_STRETCHES) + 1), key=lambda g: (information(g), -g))
 
 
 def _surprise(chance: float) -> float:

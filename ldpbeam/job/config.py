@@ -20,7 +20,6 @@ from ldpbeam.transforms.sources import chosen_source, source_options
 
 if TYPE_CHECKING:
     from ldpbeam.collection.collection import Collection
-    from ldpbeam.transforms.sources.chunks import ReadLimits
 
 # Names people type, by what they mean for files. Beam's own DirectRunner first tries to download a binary and
 # falls back silently, so it is never used under that name.
@@ -109,13 +108,6 @@ class Input:
         """What of hostile files is read and kept, for run.json."""
         names = ("max_expansion", "max_epochs", "not_after", "read_attempts")
         return {name: getattr(self, name) for name in names}
-
-    @property
-    def read_limits(self) -> ReadLimits:
-        """The same, for the reader of files."""
-        from ldpbeam.transforms.sources.chunks import ReadLimits
-
-        return ReadLimits(self.max_expansion, self.read_attempts, self.not_after)
 
 
 _OUTPUTS = {

@@ -250,8 +250,7 @@ def _sift(objects: Mapping[str, int], begin: int, matches: _Matches, *, partitio
             matches.files[path] = size
 
 
-def some_of(paths: Iterable[str], most: int = 5) -> str:
-    """The first of some paths, and how many more there are."""
-    ordered = list(paths)
-    listed = ", ".join(ordered[:most])
-    return f"{listed} and {len(ordered) - most:,} more" if len(ordered) > most else listed
+def some_of(paths: Iterable[str]) -> str:
+    """The first five of some paths, and how many more there are."""
+    first, more = (ordered := list(paths))[:5], len(ordered) - 5
+    return f"{', '.join(first)} and {more:,} more" if more > 0 else ", ".join(first)

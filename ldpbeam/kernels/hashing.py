@@ -205,7 +205,7 @@ def hash_linear(seeds: Any, values: Any, g: Any) -> Ints:
 
 @kernel
 def hash_interval(seeds: Any, values: Any, bounds: Any) -> Ints:
-    """How many of the inner ends of runs, bounds[seeds[i], 1 .. g − 1], are at most values[i]: int64 (n,).
+    """How many inner ends of stretches, bounds[seeds[i], 1 .. g − 1], are at most values[i]: int64 (n,).
 
     Args:
         seeds: uint64 (n,), below the number of functions.

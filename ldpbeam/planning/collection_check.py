@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import inf
@@ -13,21 +13,15 @@ from google.protobuf.message import Message
 
 from ldpbeam.collection.advice import Advice, warnings_about
 from ldpbeam.collection.collection import Collection
-from ldpbeam.collection.epochs import instant
+from ldpbeam.collection.domain import Domain
+from ldpbeam.collection.epochs import duration, instant
 from ldpbeam.collection.message import SERVER_FIELDS, taken
 from ldpbeam.errors import CollectionError
-from ldpbeam.planning.error_sentences import (
-    RANKED,
-    interval,
-    late_when_next_awake,
-    lateness,
-    none_may_be_late,
-    points,
-)
+from ldpbeam.planning.error_sentences import RANKED, interval, points
 from ldpbeam.planning.needs import zipf
 from ldpbeam.planning.shuffler import of_collection, shuffled_words
 from ldpbeam.planning.spread import WIDE, Spread, Widths, mean_error
-from ldpbeam.privacy.ledger import Ledger, total_cap
+from ldpbeam.privacy.ledger import total_cap
 from ldpbeam.promise.statements import NO_TURN, bits, epsilon, statements
 
 
@@ -133,8 +127,10 @@ class Checked:
             f"{instant(epochs.start(epochs.count))}; estimates from "
             f"{collection.min_reports:,} report{'' if collection.min_reports == 1 else 's'} on"
         )
-        yield f"  {lateness(collection.allowed_lateness, self.spread, epochs.length)}"
-        yield f"  {_owner(collection)}; {_expiry(collection)}"
+        yield f"  {_lateness(collection, self.spread)}"
+        owner = f"owner {collection.owner}" if collection.owner else "no owner is named"
+        retired = collection.retired
+        yield f"  {owner}; {'not retired' if retired is None else f'retired on {instant(retired)}'}"
 
     def as_record(self) -> dict[str, Any]:
         """For programs."""
@@ -162,31 +158,48 @@ class Checked:
         }
 
 
+def _lateness(collection: Collection, spread: int) -> str:
+    """Until when a report counts, and when devices send it."""
+    allowed = collection.allowed_lateness
+    until = f"{duration(allowed)} after the end" if allowed else "the end"
+    if not spread:
+        when = "at once (spread=0)"
+    elif spread < collection.epochs.length:
+        when = f"at a time drawn from the next {duration(spread)}, within the epoch"
+    else:
+        when = "at a time drawn from what is left of the epoch"
+    return f"A report counts until {until} of its epoch; devices send it {when}."
+
+
 def lateness_advice(collection: Collection, spread: int) -> tuple[Advice, ...]:
-    """Where reports of ordinary devices come too late to count.
+    """Where reports of ordinary devices come too late to count: what that costs, and what to do.
 
     It is about reports that are sent, so ``check`` has it, and no command that reads files.
     """
     allowed, length = collection.allowed_lateness, collection.epochs.length
-    if spread and allowed < length:
-        return (Advice("W-COLLECTION-LATENESS", *late_when_next_awake(allowed, spread, length)),)
-    if not allowed:
-        return (Advice("W-COLLECTION-LATENESS", *none_may_be_late(length)),)
-    return ()
+    if allowed and (allowed >= length or not spread):
+        return ()
+    remedy = f"Write allowed_lateness: {duration(length)}, "
+    if spread:
+        message = (
+            f"a device that runs once in an epoch sends a report with spread={spread} when it next runs, up "
+            f"to {duration(length)} after the end of its epoch: with allowed_lateness {duration(allowed)} it "
+            "is late and does not count"
+        )
+        remedy += "or open devices that do not run all day with spread=0."
+    else:
+        message = (
+            "allowed_lateness is 0: a report that a device makes just before the end of its epoch, or that "
+            "the network holds up, is late and does not count"
+        )
+        remedy += "an epoch: then a report counts which a device sends when it next runs."
+    return (Advice("W-COLLECTION-LATENESS", message, remedy),)
 
 
 def _parameters(collection: Collection) -> str:
     levels, choices = taken(collection.kind, collection.parameters)
     values = levels | collection.protocol.resolved_parameters() | choices
     return ", ".join(f"{name} = {value}" for name, value in values.items()) or "no parameters"
-
-
-def _owner(collection: Collection) -> str:
-    return f"owner {collection.owner}" if collection.owner else "no owner is named"
-
-
-def _expiry(collection: Collection) -> str:
-    return "not retired" if collection.retired is None else f"retired on {instant(collection.retired)}"
 
 
 def promised(collection: Collection) -> Iterator[str]:
@@ -226,28 +239,22 @@ def change(old: Collection, new: Collection) -> Change:
         was, now = before.get(key), after.get(key)
         if was != now:
             (server if key in SERVER_FIELDS else devices).append(f"{key}: {_written(was)} → {_written(now)}")
-    for key, written in (("ordered", _in_order), ("atoms", _atoms)):
-        was, now = written(old), written(new)
+    for key, about in _IN_NO_MESSAGE.items():
+        was, now = (
+            {name: " ".join(filter(None, (name, about(domain)))) for name, domain in one.histograms}
+            for one in (old, new)
+        )
         server += [
             f"{key}: {was[name]} → {now[name]}" for name in was if was[name] != now.get(name, was[name])
         ]
     return Change(tuple(devices), tuple(server))
 
 
-def _in_order(collection: Collection) -> dict[str, str]:
-    """What the file says about the order of the values of each attribute, which is in no message."""
-    return {
-        name: " ".join(filter(None, (name, str(domain.ordered).lower())))
-        for name, domain in collection.histograms
-    }
-
-
-def _atoms(collection: Collection) -> dict[str, str]:
-    """The atoms of each attribute by their labels, which are in no message either."""
-    return {
-        name: " ".join(filter(None, (name, ", ".join(map(domain.label, domain.atoms)) or "none")))
-        for name, domain in collection.histograms
-    }
+_IN_NO_MESSAGE: dict[str, Callable[[Domain], str]] = {
+    "ordered": lambda domain: str(domain.ordered).lower(),
+    "atoms": lambda domain: ", ".join(map(domain.label, domain.atoms)) or "none",
+}
+"""What the file says about the values of an attribute, by its key, that devices are not told."""
 
 
 def _fields(collection: Collection) -> dict[str, Any]:
@@ -293,7 +300,7 @@ def change_lines(old: Collection, new: Collection) -> Iterator[str]:
         return
     yield f"the digest was {old.digest_hex} and is {new.digest_hex}: devices need the new collection"
     yield "reports made with the old one count only while it is given to the pipeline too"
-    both = total_cap([Ledger(old.guarantee), Ledger(new.guarantee)])
+    both = total_cap([old.guarantee, new.guarantee])
     if old.name == new.name and both < inf:
         yield (
             f"a device that reports for both can lose up to ε = {epsilon(both)} about memoised inputs, since "
@@ -319,7 +326,7 @@ def together(collections: Sequence[Collection]) -> dict[str, Any]:
                 remedy="Give each collection once, and raise version for every change.",
             )
     guarantees = [one.guarantee for one in collections]
-    cap = total_cap([Ledger(one) for one in guarantees])
+    cap = total_cap(guarantees)
     first = sum(one.first_report for one in guarantees)
     anything = sum(one.promise.any_loss for one in collections)
     return {
@@ -327,7 +334,7 @@ def together(collections: Sequence[Collection]) -> dict[str, Any]:
         "first_reports": first,
         "cap_over_inputs": None if cap == inf else cap,
         "any_changes": None if anything == inf else anything,
-        "without_cap": [one.name for one in collections if Ledger(one.guarantee).cap == inf],
+        "without_cap": [one.name for one in collections if one.guarantee.lifetime_cap == inf],
         "owners": sorted({one.owner for one in collections if one.owner}),
         "without_owner": [one.name for one in collections if not one.owner],
         "retired": {one.name: instant(one.retired) for one in collections if one.retired is not None},

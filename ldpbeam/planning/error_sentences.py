@@ -1,8 +1,6 @@
-"""The sentences about errors and late reports, each written once; promise/statements.py has the others."""
+"""The sentences about errors, each written once; promise/statements.py has those about promises."""
 
 from __future__ import annotations
-
-from ldpbeam.collection.epochs import duration
 
 
 def points(frequency: float) -> str:
@@ -29,53 +27,3 @@ def interval(about: str, widest: float, half_width: float, values: int, even: fl
 
 RANKED = " where frequencies fall like 1/rank"
 """Where nobody said which frequencies to expect."""
-
-
-# --- reports that come late
-
-
-def lateness(allowed: int, spread: int, length: int) -> str:
-    """Until when a report counts, and when devices send it.
-
-    Args:
-        allowed: seconds after the end of an epoch in which its reports still count.
-        spread: seconds from which a device draws its sending time; 0 sends at once.
-        length: of an epoch, seconds.
-    """
-    until = f"{duration(allowed)} after the end" if allowed else "the end"
-    if not spread:
-        when = "at once (spread=0)"
-    elif spread < length:
-        when = f"at a time drawn from the next {duration(spread)}, within the epoch"
-    else:
-        when = "at a time drawn from what is left of the epoch"
-    return f"A report counts until {until} of its epoch; devices send it {when}."
-
-
-def none_may_be_late(length: int) -> tuple[str, str]:
-    """Where no lateness is allowed: what that costs, and what to do."""
-    return (
-        "allowed_lateness is 0: a report that a device makes just before the end of its epoch, or that the "
-        "network holds up, is late and does not count",
-        f"Write allowed_lateness: {duration(length)}, an epoch: then a report counts which a device sends "
-        "when it next runs.",
-    )
-
-
-def late_when_next_awake(allowed: int, spread: int, length: int) -> tuple[str, str]:
-    """Where a spread needs more lateness than is allowed: what that costs, and what to do.
-
-    Args:
-        allowed: seconds after the end of an epoch in which its reports still count.
-        spread: seconds from which a device draws its sending time; positive.
-        length: of an epoch, seconds.
-
-    Returns:
-        Message and remedy of a warning.
-    """
-    return (
-        f"a device that runs once in an epoch sends a report with spread={spread} when it next runs, up to "
-        f"{duration(length)} after the end of its epoch: with allowed_lateness {duration(allowed)} it is "
-        "late and does not count",
-        f"Write allowed_lateness: {duration(length)}, or open devices that do not run all day with spread=0.",
-    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -131,43 +131,37 @@ def _epochs(collection: Collection) -> Iterator[str]:
     )
 
 
-def _runs(protocol: IntervalHash, domain: Domain) -> Iterator[str]:
-    yield "C(s, y) = number of reports of the function s that name its run y"
+def _stretches(protocol: IntervalHash, domain: Domain) -> Iterator[str]:
+    yield "C(s, y) = number of reports of the function s that name its stretch y"
     own, other = map(float, protocol.symbol)
-    yield f"own = P(a report names the run of the device's value) = {own:.9f}"
-    yield f"other = P(it names a certain other run) = {other:.9f}"
+    yield f"own = P(a report names the stretch of the device's value) = {own:.9f}"
+    yield f"other = P(it names a certain other stretch) = {other:.9f}"
     reached = protocol.family.bounds()[0, 1:-1].tolist()
-    shown = ", ".join(domain.label(cut) for cut in reached[:_CUTS])
-    more = f" and {len(reached) - _CUTS} more" if len(reached) > _CUTS else ""
-    yield f"function 0 of {protocol.family.functions}: a run begins at {shown}{more}"
+    yield f"function 0 of {protocol.family.functions}: a stretch begins at {_labels(domain, reached)}"
     if domain.atoms:
-        yield f"atoms, which may be far more frequent than their neighbours: {_atoms(domain)}"
+        yield f"atoms, which may be far more frequent than their neighbours: {_labels(domain, domain.atoms)}"
 
 
-def _atoms(domain: Domain) -> str:
-    shown = ", ".join(map(domain.label, domain.atoms[:_CUTS]))
-    return shown + (f" and {len(domain.atoms) - _CUTS} more" if len(domain.atoms) > _CUTS else "")
+def _labels(domain: Domain, values: Sequence[int]) -> str:
+    shown = ", ".join(map(domain.label, values[:_CUTS]))
+    return shown + (f" and {len(values) - _CUTS} more" if len(values) > _CUTS else "")
 
 
 def _support(protocol: LocalProtocol[Any], estimator: PartEstimator, domain: Domain) -> Iterator[str]:
     support = estimator.support
     if isinstance(protocol, IntervalHash):
-        yield from _runs(protocol, domain)
+        yield from _stretches(protocol, domain)
         return
     if support is None:
         yield "the sum of what the reports say"
         return
     yield "C(v) = number of reports that support value v"
-    first, second = (f"{one} = " if one else "" for one in _formulas(protocol))
+    formulas = protocol.estimator.formulas if isinstance(protocol.estimator, FrequencyEstimator) else ("", "")
+    first, second = (f"{one} = " if one else "" for one in formulas)
     yield f"own = P(a report supports v | the device holds v) = {first}{float(support.own):.9f}"
     yield f"other = P(it does | it holds something else) = {second}{float(support.other):.9f}"
     if support.sampled != 1:
         yield f"a share of {float(support.sampled):.6g} of the devices is behind a value's reports"
-
-
-def _formulas(protocol: LocalProtocol[Any]) -> tuple[str, str]:
-    estimator = protocol.estimator
-    return estimator.formulas if isinstance(estimator, FrequencyEstimator) else ("", "")
 
 
 def _estimate(

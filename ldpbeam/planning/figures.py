@@ -11,7 +11,7 @@ from math import inf
 from typing import Any
 
 from ldpbeam.planning.needs import FrequencyNeeds, MeanNeeds, Needs, OrderedNeeds
-from ldpbeam.planning.ordered_errors import ordered_error
+from ldpbeam.planning.ordered_errors import moved_by_fake, ordered_error
 from ldpbeam.planning.repeats import Repeats
 from ldpbeam.planning.settings import Setting
 from ldpbeam.planning.spread import WIDE, Spread, Widths, mean_error
@@ -43,7 +43,7 @@ class Figures:
             value, or the range of a mean. From 1 on an epoch is not worth collecting.
         bits: payload of a report.
         promise: what all reports of a device tell.
-        fake_device: what one forged report moves an estimate by, at most; of values in an order None.
+        fake_device: what one forged report moves an estimate by, at most.
         widest_frequency: of frequencies, that of the value with the widest interval.
         even_half_width: of frequencies, half-width for a value of frequency 1/k.
         rare_error: of frequencies, standard error of a value that nobody holds.
@@ -62,7 +62,7 @@ class Figures:
     against_nothing: float
     bits: int
     promise: Promise
-    fake_device: float | None
+    fake_device: float
     widest_frequency: float | None = None
     even_half_width: float | None = None
     rare_error: float | None = None
@@ -91,21 +91,25 @@ def figures(setting: Setting, needs: Needs) -> Figures:
         TypeError: the needs are of no kind that there is.
     """
     protocol, devices = setting.protocol, needs.devices
+    functions = protocol.device.functions_for_life
     own: dict[str, Any]
+    counting = {
+        "server_steps": protocol.counter.steps(devices * float(setting.share)),
+        "sharing": None if functions is None else devices / functions,
+    }
     if isinstance(needs, FrequencyNeeds):
         assert isinstance(protocol, FrequencyProtocol)  # noqa: S101 - the needs are for frequencies
         support = protocol.estimator.support.among(setting.share)
         spread, widths = Spread.of(support, devices), Widths.of(support, devices, needs.shares)
         error, half_width = spread.error(widths.widest), widths.half_width
         repeats = Repeats.of_frequencies(setting, needs, widths.widest)
-        typical, nothing, unit = spread.error(1 / needs.values), needs.uniform_error, 1.0
+        typical, nothing = spread.error(1 / needs.values), needs.uniform_error
         own = {
             "widest_frequency": widths.widest,
             "even_half_width": widths.even,
             "rare_error": spread.error(0.0),
             "least_frequency": spread.least_frequency,
-            "server_steps": protocol.counter.steps(devices * float(setting.share)),
-            "sharing": _sharing(setting, needs),
+            **counting,
         }
     elif isinstance(needs, MeanNeeds):
         error = typical = mean_error(PartEstimator(protocol, present=setting.share), devices)
@@ -116,11 +120,7 @@ def figures(setting: Setting, needs: Needs) -> Figures:
         error = typical = ordered_error(protocol, needs, devices, setting.share)
         half_width, unit = WIDE * error, needs.whole
         repeats, nothing = Repeats.of_ordered(setting, needs), unit / (2 * WIDE)
-        own = {
-            "of_range": half_width / unit,
-            "server_steps": protocol.counter.steps(devices * float(setting.share)),
-            "sharing": _sharing(setting, needs),
-        }
+        own = {"of_range": half_width / unit, **counting}
     else:
         raise TypeError(f"{type(needs).__name__} is of no kind that has figures")
 
@@ -142,19 +142,12 @@ def figures(setting: Setting, needs: Needs) -> Figures:
         promise=Promise.of_protocol(
             protocol, setting.reports, setting.epochs if setting.participates else None
         ),
-        # What a forged report does to a sum of frequencies, or to a distribution, is not worked out.
-        fake_device=None
-        if isinstance(needs, OrderedNeeds)
-        else leverage(protocol, setting.share).one_value * unit / devices,
+        fake_device=_fake_device(setting, needs),
         **own,
     )
 
 
-# --- costs
-
-
-def _sharing(setting: Setting, needs: Needs) -> float | None:
-    functions = setting.protocol.device.functions_for_life
-    if functions is None:
-        return None
-    return needs.devices / functions
+def _fake_device(setting: Setting, needs: Needs) -> float:
+    if isinstance(needs, OrderedNeeds):
+        return moved_by_fake(setting.protocol, needs, needs.devices, setting.share)
+    return leverage(setting.protocol, setting.share).one_value * needs.whole / needs.devices

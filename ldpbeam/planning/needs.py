@@ -87,7 +87,7 @@ class Needs:
         if self.target is not None and not 0 < self.target < self.whole:
             raise _unfit(self._target_range)
         _within("the bits of a report", self.bits, 1, 1 << 30)
-        if None not in (self.first, self.longitudinal) and not self.first < self.longitudinal:  # type: ignore[operator]
+        if self.first is not None and self.longitudinal is not None and not self.first < self.longitudinal:
             raise _unfit(f"ε1 = {self.first:g} is not below ε∞ = {self.longitudinal:g}")
 
     @property

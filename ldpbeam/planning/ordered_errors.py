@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ldpbeam.arrays import Floats
+from ldpbeam.estimation.distribution import ExpectedErrors
 from ldpbeam.planning.needs import Ordered, OrderedNeeds
 from ldpbeam.protocols import FrequencyProtocol, LocalProtocol
 from ldpbeam.protocols.interval_hash import IntervalEstimator, IntervalHash
@@ -36,20 +37,64 @@ def ordered_error(protocol: LocalProtocol[Any], needs: OrderedNeeds, devices: in
     Raises:
         TypeError: the protocol yields neither frequencies nor a distribution.
     """
-    reports = max(1, round(devices * share))
     if isinstance(protocol, IntervalHash):
-        return _of_runs(protocol.estimator, needs, reports, share)
+        return _of_stretches(protocol.estimator, needs, devices, share)
     if not isinstance(protocol, FrequencyProtocol):
         raise TypeError(f"{protocol.NAME} tells nothing of a distribution")
     errors = errors_of_sum(protocol, share, needs.asked)
-    counts = np.full((1, needs.values), max(1, round(reports * protocol.estimator.asked[0])))
+    counts = np.full((1, needs.values), max(1, round(_reports(devices, share) * protocol.estimator.asked[0])))
     return _in_unit(needs) * sqrt(float(errors.variance(even(needs)[None], counts)[0, 0]))
+
+
+def moved_by_fake(protocol: LocalProtocol[Any], needs: OrderedNeeds, devices: int, share: Fraction) -> float:
+    """How far one forged report moves what is asked for at most, in the unit of the needs.
+
+    Args:
+        protocol, needs, devices, share: as of :func:`ordered_error`.
+
+    Raises:
+        TypeError: the protocol yields neither frequencies nor a distribution.
+    """
+    if isinstance(protocol, IntervalHash):
+        errors = _expected(protocol.estimator, devices, share)
+        return needs.whole * (errors.mean_moved if needs.asked is Ordered.MEAN else errors.median_moved)
+    if not isinstance(protocol, FrequencyProtocol):
+        raise TypeError(f"{protocol.NAME} tells nothing of a distribution")
+    weights = _weights(protocol.domain_size, needs.asked is Ordered.MEAN)
+    return _in_unit(needs) * leverage_of_sum(protocol, weights, share) / devices
+
+
+def leverage_of_sum(
+    protocol: FrequencyProtocol[Any], weights: Floats, sampled: Fraction = Fraction(1)
+) -> float:
+    """What one forged report among n moves a sum Σ w·f of raw frequencies by, at most, in units of 1/n.
+
+    Of weights that add up to 0, as ``export`` takes them (docs/groups.md). A report adds w/(own − other) for
+    each value that it supports. Where it speaks about some values only, it adds w·(1 − other)/(own − other)
+    for those that it supports, and takes w·other/(own − other) for the rest of them. No admitted report does
+    more; of hashes and subsets none may do as much.
+
+    Args:
+        protocol: one of :attr:`LocalProtocol.parts`, as a device runs it.
+        weights: float64 (k,), w.
+        sampled: share of the devices that report the attribute.
+    """
+    support, forgery = protocol.estimator.support, protocol.forgery
+    other = float(support.other)
+    most = 0.0
+    for signed in (weights, -weights):
+        if forgery.asked_about < weights.size:
+            gains, number = np.maximum(signed * (1 - other), -signed * other), forgery.asked_about
+        else:
+            gains, number = np.maximum(signed, 0.0), forgery.most_supported
+        most = max(most, float(np.sort(gains)[::-1][:number].sum()))
+    return most / float(support.gap * support.sampled * sampled)
 
 
 def lasting_part(protocol: IntervalHash, needs: OrderedNeeds, devices: int, share: Fraction) -> float:
     """The part of the variance of one epoch that the permanent round causes; 0 where there is none.
 
-    Of as many reports whose second round adds nothing. It repeats while devices keep their runs.
+    Of as many reports whose second round adds nothing. It repeats while devices keep their stretches.
 
     Args:
         protocol, needs, devices, share: as of :func:`ordered_error`.
@@ -57,8 +102,8 @@ def lasting_part(protocol: IntervalHash, needs: OrderedNeeds, devices: int, shar
     estimator = protocol.estimator
     if estimator.memoised is None:
         return 0.0
-    reports, alone = max(1, round(devices * share)), replace(estimator, symbol=estimator.memoised)
-    whole, lasting = (_of_runs(one, needs, reports, share) for one in (estimator, alone))
+    alone = replace(estimator, symbol=estimator.memoised)
+    whole, lasting = (_of_stretches(one, needs, devices, share) for one in (estimator, alone))
     return min(1.0, (lasting / whole) ** 2)
 
 
@@ -84,9 +129,15 @@ def errors_of_sum(
 def _errors_of_sum(
     protocol: FrequencyProtocol[Any], share: Fraction, mean: bool, participation: tuple[int, int] | None
 ) -> SumErrors:
-    places = np.arange(protocol.domain_size, dtype=np.float64)
-    weights = places if mean else (places < protocol.domain_size // 2).astype(np.float64)
-    return sum_errors(PartEstimator(protocol, present=share), (weights - weights.mean())[None], participation)
+    weights = _weights(protocol.domain_size, mean)
+    return sum_errors(PartEstimator(protocol, present=share), weights[None], participation)
+
+
+def _weights(size: int, mean: bool) -> Floats:
+    """Of the values in the sum, less their mean, float64 (k,)."""
+    places = np.arange(size, dtype=np.float64)
+    weights = places if mean else (places < size // 2).astype(np.float64)
+    return np.asarray(weights - weights.mean(), np.float64)
 
 
 def even(needs: OrderedNeeds) -> Floats:
@@ -101,8 +152,16 @@ def _in_unit(needs: OrderedNeeds) -> float:
     return needs.length if needs.asked is Ordered.QUANTILE else needs.length / needs.values
 
 
-def _of_runs(estimator: IntervalEstimator, needs: OrderedNeeds, reports: int, share: Fraction) -> float:
-    errors = estimator.posterior().expected_errors(reports, float(share))
+def _of_stretches(estimator: IntervalEstimator, needs: OrderedNeeds, devices: int, share: Fraction) -> float:
+    errors = _expected(estimator, devices, share)
     if needs.asked is Ordered.SHARE:
         return errors.at_median
     return needs.length * (errors.quantile if needs.asked is Ordered.QUANTILE else errors.mean)
+
+
+def _expected(estimator: IntervalEstimator, devices: int, share: Fraction) -> ExpectedErrors:
+    return estimator.posterior().expected_errors(_reports(devices, share), float(share))
+
+
+def _reports(devices: int, share: Fraction) -> int:
+    return max(1, round(devices * share))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -188,35 +188,31 @@ def _row(setting: Setting, needs: Needs) -> Row:
 
 
 def _missed(setting: Setting, known: Figures, needs: Needs) -> list[tuple[str, str]]:
-    guarantee, promise, missed = setting.protocol.guarantee, known.promise, []
-    if needs.target is not None and known.half_width > needs.target * _SLACK:
-        missed.append(("target", f"error ±{quantity(needs).error(known.half_width)}"))
-    if needs.bits is not None and known.bits > needs.bits:
-        missed.append(("bits", f"{known.bits} bits per report"))
-    if needs.first is not None and promise.first_report > needs.first * _SLACK:
-        missed.append(("first", f"a first report spends ε = {epsilon(promise.first_report)}"))
+    guarantee, promise, about = setting.protocol.guarantee, known.promise, quantity(needs)
     level = setting.reports * guarantee.first_report if not setting.memoised else guarantee.per_memoised_input
-    if needs.longitudinal is not None and level is not None and level > needs.longitudinal * _SLACK:
-        what = "all reports about one memoised input" if setting.memoised else "all reports"
-        missed.append(("longitudinal", f"{what} spend up to ε = {epsilon(level)}"))
-    if needs.inputs_cap is not None and promise.inputs_loss > needs.inputs_cap * _SLACK:
-        missed.append(
-            (
-                "inputs_cap",
-                f"all reports about memoised inputs spend up to ε = {epsilon(promise.inputs_loss)}",
-            )
-        )
-    if needs.lifetime is not None and promise.any_loss > needs.lifetime * _SLACK:
-        missed.append(
-            ("lifetime", f"all reports spend up to ε = {epsilon(promise.any_loss)}, whatever changes")
-        )
-        if promise.inputs_loss > needs.lifetime * _SLACK:
-            missed.append(
-                (
-                    "lifetime_inputs",
-                    f"all reports about memoised inputs spend up to ε = {epsilon(promise.inputs_loss)}",
-                )
-            )
+    what = "all reports about one memoised input" if setting.memoised else "all reports"
+    inputs = "all reports about memoised inputs spend up to ε = {}"
+    both = min(promise.any_loss, promise.inputs_loss)
+    limits: list[tuple[str, float | None, float | None, str, Callable[[Any], str]]] = [
+        ("target", known.half_width, needs.target, "error ±{}", about.error),
+        ("bits", known.bits, needs.bits, "{} bits per report", str),
+        ("first", promise.first_report, needs.first, "a first report spends ε = {}", epsilon),
+        ("longitudinal", level, needs.longitudinal, f"{what} spend up to ε = {{}}", epsilon),
+        ("inputs_cap", promise.inputs_loss, needs.inputs_cap, inputs, epsilon),
+        (
+            "lifetime",
+            promise.any_loss,
+            needs.lifetime,
+            "all reports spend up to ε = {}, whatever changes",
+            epsilon,
+        ),
+        ("lifetime_inputs", both, needs.lifetime, inputs, epsilon),
+    ]
+    missed = [
+        (name, text.format(write(number)))
+        for name, number, limit, text, write in limits
+        if number is not None and limit is not None and number > limit * _SLACK
+    ]
     if promise.two_reports == inf and not needs.nobody_changes:
         missed.append(("change", "two reports prove that a value changed"))
     return missed
@@ -227,16 +223,14 @@ def devices_needed(plan: Plan) -> int | None:
     row, target = plan.recommended, plan.needs.target
     if row is None or target is None or row.figures.half_width <= target:
         return None
+
+    def enough(devices: int) -> bool:
+        return _half_width(row, plan.needs, devices, row.setting.epochs) <= target
+
     few, many = plan.needs.devices, 2 * plan.needs.devices
-    while _half_width(row, plan.needs, many, row.setting.epochs) > target:
+    while not enough(many):
         few, many = many, 2 * many
-    while many - few > 1:
-        middle = (few + many) // 2
-        if _half_width(row, plan.needs, middle, row.setting.epochs) > target:
-            few = middle
-        else:
-            many = middle
-    return many
+    return _first(few, many, enough)
 
 
 def epochs_possible(plan: Plan) -> int | None:
@@ -244,16 +238,21 @@ def epochs_possible(plan: Plan) -> int | None:
     row, target = plan.recommended, plan.needs.target
     if row is None or target is None or not row.setting.participates or row.figures.half_width <= target:
         return None
-    few, many = row.setting.reports, row.setting.epochs
-    if _half_width(row, plan.needs, plan.needs.devices, few) > target:
+
+    def too_many(epochs: int) -> bool:
+        return _half_width(row, plan.needs, plan.needs.devices, epochs) > target
+
+    if too_many(row.setting.reports):
         return None
-    while many - few > 1:
-        middle = (few + many) // 2
-        if _half_width(row, plan.needs, plan.needs.devices, middle) > target:
-            many = middle
-        else:
-            few = middle
-    return few
+    return _first(row.setting.reports, row.setting.epochs, too_many) - 1
+
+
+def _first(low: int, high: int, holds: Callable[[int], bool]) -> int:
+    """The least number for which something holds that does not for ``low``, and does for ``high``."""
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
 
 
 def _half_width(row: Row, needs: Needs, devices: int, epochs: int) -> float:

@@ -12,7 +12,7 @@ import numpy as np
 from ldpbeam.arrays import Floats, Ints
 from ldpbeam.estimates import variance
 from ldpbeam.over_time.covariance import DrawnAnew, MemoErrors, memo_errors, slotted_errors
-from ldpbeam.planning.needs import FrequencyNeeds, MeanNeeds, OrderedNeeds
+from ldpbeam.planning.needs import FrequencyNeeds, MeanNeeds, Ordered, OrderedNeeds
 from ldpbeam.planning.ordered_errors import errors_of_sum, even, lasting_part
 from ldpbeam.planning.settings import Setting
 from ldpbeam.planning.spread import BEYOND, WIDE
@@ -71,16 +71,18 @@ class Repeats:
 
     @classmethod
     def of_ordered(cls, setting: Setting, needs: OrderedNeeds) -> Self:
-        """Of a sum of frequencies, or of a distribution from runs, where all values are equally frequent.
+        """Of a sum of frequencies, or of a distribution, where all values are equally frequent.
 
-        Of runs nothing is known but the part that repeats where nobody changes: no covariance is farther
-        from 0 (Cauchy and Schwarz).
+        Of stretches nothing is known but the part that repeats where nobody changes: no covariance is farther
+        from 0 (Cauchy and Schwarz). Of a mean curve, and so of its median, limits are no narrower than those
+        of an epoch (:meth:`ldpbeam.sums.distribution.Curve.mean`).
         """
         protocol = setting.protocol
         if isinstance(protocol, IntervalHash):
             again = Fraction(setting.reports - 1, max(setting.epochs - 1, 1)) if setting.participates else 1
             most = float(again) * lasting_part(protocol, needs, needs.devices, setting.share)
-            return cls(most, most, most, -most, most, needs.drawn_anew)
+            together = most if needs.asked is Ordered.MEAN else 1.0
+            return cls(together, most, together, -most, most, needs.drawn_anew)
         assert isinstance(protocol, FrequencyProtocol)  # noqa: S101 - there is no third kind
         few = (setting.reports, setting.epochs) if setting.participates else None
         errors = errors_of_sum(protocol, setting.share, needs.asked, few)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from ldpbeam.over_time.covariance import DrawnAnew
 from ldpbeam.planning.error_sentences import RANKED, interval
@@ -12,7 +13,6 @@ from ldpbeam.planning.quantity import quantity
 from ldpbeam.planning.settings import total_budget
 from ldpbeam.planning.shuffler import behind_shuffler
 from ldpbeam.promise.statements import NO_TURN, bits, epsilon, statements
-from ldpbeam.shuffling.randomiser import ASSUMPTION, DELTA
 
 
 def _percent(rate: DrawnAnew) -> str:
@@ -24,7 +24,7 @@ def _percent(rate: DrawnAnew) -> str:
 def asked(needs: Needs) -> str:
     """The need in a line."""
     about = quantity(needs)
-    limits = [
+    limits: list[tuple[float | None, str, Callable[[Any], str]]] = [
         (needs.target, "error at most ±{}", about.error),
         (needs.longitudinal, "ε∞ at most {}", epsilon),
         (needs.first, "ε1 at most {}", epsilon),
@@ -32,7 +32,7 @@ def asked(needs: Needs) -> str:
         (needs.lifetime, "all reports at most ε = {}, whatever changes", epsilon),
         (needs.bits, "at most {} bits", str),
     ]
-    limits_met = [text.format(write(limit)) for limit, text, write in limits if limit is not None]  # type: ignore[operator]
+    limits_met = [text.format(write(limit)) for limit, text, write in limits if limit is not None]
     rate = "" if needs.drawn_anew is None else f", {_percent(needs.drawn_anew)} drawn anew per epoch"
     devices = f"{needs.devices:,} devices in each epoch"
     epochs = f"{needs.epochs:,} epoch{'' if needs.epochs == 1 else 's'}"
@@ -55,7 +55,7 @@ def recommendation(plan: Plan) -> Iterator[str]:
     yield from _why(plan, row)
     yield from _worth(plan, row)
     yield from _promise(row)
-    yield behind_shuffler(row.shuffled, ASSUMPTION, DELTA)
+    yield behind_shuffler(row.shuffled)
     if not plan.meets:
         yield from _remedies(plan)
     yield from _weaker(plan)
@@ -159,20 +159,16 @@ def _worth(plan: Plan, row: Row) -> Iterator[str]:
             f"Not worth collecting for single epochs: {than}, without any device, "
             f"has an error {1 / figures.against_nothing:.2g} times as large (of {of})."
         )
-    elif isinstance(needs, OrderedNeeds):
-        yield from _about_order(row, needs)
+    else:
+        if isinstance(needs, OrderedNeeds):
+            yield from _about_order(row, needs)
+        elif figures.against_nothing < 1:
+            yield "No population makes the interval wider than that."
         if figures.against_nothing < 1:
             return
+        what = "it" if isinstance(needs, OrderedNeeds) else "a mean"
         yield (
-            "Not worth collecting for single epochs: that it lies in its range is known without any device, "
-            "and ± two standard errors are no narrower."
-        )
-    elif figures.against_nothing < 1:
-        yield "No population makes the interval wider than that."
-        return
-    else:
-        yield (
-            "Not worth collecting for single epochs: that a mean lies in its range is known without any "
+            f"Not worth collecting for single epochs: that {what} lies in its range is known without any "
             "device, and ± two standard errors are no narrower."
         )
     if figures.mean_30 < figures.half_width / figures.against_nothing:
@@ -189,8 +185,8 @@ def _about_order(row: Row, needs: OrderedNeeds) -> Iterator[str]:
         )
     if row.setting.parameters.hash_family == "interval":
         yield (
-            "Reports name runs of values, so no single value is estimated. For single values plan without "
-            "--ordered."
+            "Reports name stretches of neighbouring values, so no single value is estimated. For single "
+            "values plan without --ordered."
         )
 
 

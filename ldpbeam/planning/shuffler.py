@@ -95,16 +95,13 @@ def of_collection(collection: Collection, devices: int) -> Shuffled | None:
 
 def shuffled_words(collection: Collection, devices: int) -> str:
     """:func:`of_collection` for people, with the assumption."""
-    return behind_shuffler(of_collection(collection, devices), ASSUMPTION, DELTA)
+    return behind_shuffler(of_collection(collection, devices))
 
 
-def behind_shuffler(shuffled: Shuffled | None, assumption: str, delta: float) -> str:
-    """What a server learns that sees the reports of an epoch only as a set, in a few sentences.
+def behind_shuffler(shuffled: Shuffled | None) -> str:
+    """What a server learns that sees the reports of an epoch only as a set, and what that assumes.
 
-    Args:
-        shuffled: the levels; None where nothing is known.
-        assumption: about the shuffler, as it stands behind "It assumes that".
-        delta: probability that the levels do not hold.
+    ``shuffled`` is None where nothing is known.
     """
     if shuffled is None:
         return (
@@ -131,6 +128,6 @@ def behind_shuffler(shuffled: Shuffled | None, assumption: str, delta: float) ->
             f"{also.functions:,} of the devices is then alike"
         )
     return (
-        f"{text}. This can fail with probability {delta:g}. It assumes that {assumption}; without such a "
+        f"{text}. This can fail with probability {DELTA:g}. It assumes that {ASSUMPTION}; without such a "
         "shuffler the promises to a device hold as they are."
     )

@@ -32,12 +32,13 @@ def columns(needs: Needs) -> tuple[Column, ...]:
     half_width = "half-width of the interval of one epoch for "
     more: tuple[Column, ...]
     if isinstance(needs, OrderedNeeds):
-        half_width += _ORDERED[needs.asked]
+        moved = _ORDERED[needs.asked]
+        half_width += moved
         more = () if needs.asked is Ordered.SHARE else _RANGE
     else:
+        moved = _MOVED[not mean]
         half_width += _HALF_WIDTH[not mean]
         more = _RANGE if mean else _WORTH
-    fake = "how far one forged report moves " + _MOVED[not mean]
     return (
         Column("", "number in this table", lambda number, _: str(number)),
         Column("setting", _SETTING[not mean], lambda _, row: row.setting.label),
@@ -54,7 +55,7 @@ def columns(needs: Needs) -> tuple[Column, ...]:
         error("±30", "mean_30", "the same for the mean of 30 epochs"),
         *_LOSSES,
         *(() if mean else _COSTS),
-        *(() if isinstance(needs, OrderedNeeds) else (error("1 fake", "fake_device", f"{fake}, at most"),)),
+        error("1 fake", "fake_device", f"how far one forged report moves {moved}, at most"),
         Column(
             "misses",
             "needs that are not met; change: two reports prove that a value changed",

@@ -15,7 +15,7 @@ from enum import Enum
 from fractions import Fraction
 from math import inf, nextafter
 
-from ldpbeam.channels.exact import log_above
+from ldpbeam.channels.exact import log_above, log_above_power
 
 CHANGE_IS_PROVED = "Changes. Two different reports of a device prove that its value changed."
 """Of devices that send what they memoised as it is."""
@@ -95,6 +95,14 @@ class Guarantee:
         if self.cap is not None:
             return self.cap
         return self.memoised_inputs * log_above(self.memoised_ratio)
+
+    @property
+    def lifetime_cap(self) -> float:
+        """The most that can ever be spent; for one-round protocols infinite, unless reports are limited."""
+        if self.memoised_ratio is None and self.reports is not None:
+            return log_above_power([(self.first_ratio, self.reports)])
+        cap = self.cap_over_inputs
+        return inf if cap is None else cap
 
     def as_record(self) -> dict[str, object]:
         """The figures for run.json and the page.

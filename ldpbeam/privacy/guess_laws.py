@@ -227,23 +227,23 @@ def from_cuts(bounds: Ints, own: float, other: float, reports: int) -> float:
     """P(the best guess of a value is right), from reports that each have a function that cuts the domain.
 
     The mean of the largest posterior over 4,096 simulated devices, whose values are spread evenly. The
-    likelihood of a value is own/other to the power of the number of reports whose run holds it: a report adds
-    1 where its run begins and takes it away where the run ends.
+    likelihood of a value is own/other to the power of the number of reports whose stretch holds it: a report
+    adds 1 where its stretch begins and takes it away where the stretch ends.
 
     Args:
-        bounds: int64 (functions, g + 1), the ends of the runs.
-        own, other: P(the run of the value) and P(each other run) of a report.
+        bounds: int64 (functions, g + 1), the ends of the stretches.
+        own, other: P(the stretch of the value) and P(each other stretch) of a report.
         reports: of each device.
     """
     functions, g = bounds.shape[0], bounds.shape[1] - 1
     size = int(bounds[0, -1])
     places, ends = np.unique(bounds, return_inverse=True)
     ends, widths = ends.reshape(bounds.shape), np.diff(places)
-    # Beginnings of runs, then their ends, by their places; and which of them is the first of each place.
+    # Beginnings of stretches, then their ends, by their places; and which of them is the first of each place.
     changed = np.concatenate((ends[:, :-1].reshape(-1), ends[:, 1:].reshape(-1)))
     by_place = np.argsort(changed, kind="stable")
     of_place = np.searchsorted(changed[by_place], np.arange(places.size))
-    # The same chances for every value: of the number of the report's run after that of the value's run.
+    # The same chances for every value: of how far the report's stretch comes after that of the value.
     chances = np.full((functions, g), other / functions)
     chances[:, 0] = own / functions
     generator = np.random.Generator(np.random.Philox(key=np.array([0x6C6470, 0x63757473], np.uint64)))
@@ -254,8 +254,8 @@ def from_cuts(bounds: Ints, own: float, other: float, reports: int) -> float:
         drawn = generator.multinomial(reports, chances.reshape(-1) / chances.sum(), _TOGETHER)
         hashed = (bounds[None, :, 1:-1] <= held[:, None, None]).sum(axis=2)
         turned = (np.arange(g) - hashed[:, :, None]) % g
-        reports_of_runs = np.take_along_axis(drawn.reshape(-1, functions, g), turned, axis=2)
-        counts = reports_of_runs.reshape(_TOGETHER, -1).T
+        reports_of_stretches = np.take_along_axis(drawn.reshape(-1, functions, g), turned, axis=2)
+        counts = reports_of_stretches.reshape(_TOGETHER, -1).T
         changes = np.add.reduceat(np.concatenate((counts, -counts))[by_place], of_place, axis=0)
         supports = np.cumsum(changes, axis=0)[:-1]
         likelihoods = np.exp(log(own / other) * (supports - supports.max(axis=0)))

@@ -23,9 +23,9 @@ TARGETS = 10
 class Leverage:
     """What one forged report among n moves an estimate by, in units of 1/n (of m/n for a mean of 0 .. m).
 
-    Of a distribution, the mean of the values 0 .. m, from the mean number of the reported run. The estimate
-    that weighs the counts of all functions moves by no more where forgers claim all functions alike, and by a
-    few percent more where they claim the worst one (docs/poisoning.md).
+    Of a distribution, the mean of the values 0 .. m, from the mean number of the reported stretch. The
+    estimate that weighs the counts of all functions moves by no more where forgers claim all functions alike,
+    and by a few percent more where they claim the worst one (docs/poisoning.md).
 
     Attributes:
         one_value: one frequency, or the mean, at most upwards.
@@ -62,7 +62,7 @@ def leverage(protocol: LocalProtocol[Any], sampled: Fraction = Fraction(1)) -> L
         hit = min(targets, protocol.forgery.most_supported)
         ten = hit * up - (min(targets, protocol.forgery.asked_about) - hit) * down
         return Leverage(float(up), float(down), float(ten), protocol.forgery.most_supported)
-    ends = protocol.forgery.run_ends or protocol.forgery.ends
+    ends = protocol.forgery.stretch_ends or protocol.forgery.ends
     if ends is not None:
         up, down = (1 - ends.other) / ends.gap, ends.other / ends.gap
     elif noise is not None:

@@ -346,12 +346,8 @@ class BitFlipSimulation(Simulation):
 class BitFlipLaw(FrequencyLaw[BucketBits]):
     """Independent bits of a set that is drawn without the value."""
 
+    domain_size: int
     device: BitFlipDevice
-
-    @property
-    def domain_size(self) -> int:  # type: ignore[override]
-        """Buckets."""
-        return self.device.domain_size
 
     def likelihood(self, response: BucketBits, value: int) -> Fraction:
         """Product over the sampled bits, given the sampled set."""
@@ -591,7 +587,7 @@ class BitFlip(FrequencyProtocol[BucketBits], ABC):
     @cached_property
     def law(self) -> BitFlipLaw:
         """Of its device."""
-        return BitFlipLaw(self.device)
+        return BitFlipLaw(self.domain_size, self.device)
 
 
 def _buckets(parameters: Parameters) -> int:

@@ -148,13 +148,9 @@ class DirectSimulation(Simulation):
 class DirectLaw(FrequencyLaw[int]):
     """Randomised response, once or twice."""
 
+    domain_size: int
     device: DirectDevice
     support: SupportProbabilities
-
-    @property
-    def domain_size(self) -> int:  # type: ignore[override]
-        """Values."""
-        return self.device.domain_size
 
     def likelihood(self, response: int, value: int) -> Fraction:
         """P(support | own value) for the value that the report is, else P(support | another)."""
@@ -277,7 +273,7 @@ class Direct(FrequencyProtocol[int], ABC):
     @cached_property
     def law(self) -> DirectLaw:
         """Of its device."""
-        return DirectLaw(self.device, self.estimator.support)
+        return DirectLaw(self.domain_size, self.device, self.estimator.support)
 
 
 class GRR(Direct):

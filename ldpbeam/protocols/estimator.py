@@ -179,3 +179,12 @@ class DistributionEstimator(Estimator, ABC):
             counts, reports, share: as of :meth:`estimate`.
             atoms: places of these values.
         """
+
+    @abstractmethod
+    def lasting_part_of_mean(self, cumulative: Floats, share: Fraction) -> float:
+        """The part of the variance of an epoch's mean that repeats while devices keep their values.
+
+        Args:
+            cumulative: float64 (size,), the shares up to each value.
+            share: of the population, drawn at random for each epoch, that reports.
+        """

@@ -42,10 +42,10 @@ class Forgery:
 
     Attributes:
         ends: P(a report supports a value) where all devices hold it, and where none does; of a distribution,
-            where none holds a value of its run. Of a mean of bits, P(a report is 1) where all hold m, and
+            where none holds a value of its stretch. Of a mean of bits, P(a report is 1) where all hold m, and
             where all hold 0. None of other means.
-        run_ends: of a distribution, the expected number of the reported run, over g − 1, where all devices
-            hold the last value, and where all hold the first one.
+        stretch_ends: of a distribution, the expected number of the reported stretch, over g − 1, where all
+            devices hold the last value, and where all hold the first one.
         added_noise: the noise in a report, where reports are numbers.
         most_supported: values that one admitted report supports at most; 0 of a mean.
         asked_about: values that one report speaks about; 0 of a mean.
@@ -55,7 +55,7 @@ class Forgery:
     """
 
     ends: SupportProbabilities | None = None
-    run_ends: SupportProbabilities | None = None
+    stretch_ends: SupportProbabilities | None = None
     added_noise: AddedNoise | None = None
     most_supported: int = 0
     asked_about: int = 0

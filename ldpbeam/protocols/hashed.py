@@ -19,7 +19,7 @@ from ldpbeam.arrays import Bytes, Ints, read_only
 from ldpbeam.channels.calibration import Calibration, symbol_second_round
 from ldpbeam.channels.channel import SymbolChannel
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
-from ldpbeam.hashing import FAMILIES, HashFamily, optimal_prime, optimal_runs
+from ldpbeam.hashing import FAMILIES, HashFamily, optimal_prime, optimal_stretches
 from ldpbeam.privacy.guarantee import Guarantee, MemoisedInputs
 from ldpbeam.privacy.loss import SymbolLosses
 from ldpbeam.privacy.randomiser import Randomiser, other_symbols
@@ -181,17 +181,14 @@ class HashedLaw(FrequencyLaw[Hashed], ABC):
     """Randomised response on the hash of the value, given the function.
 
     Attributes:
+        domain_size: k.
         device: its rounds.
         symbol: (own, other) over symbols, both rounds composed.
     """
 
+    domain_size: int
     device: LocalHashDevice
     symbol: tuple[Fraction, Fraction]
-
-    @property
-    def domain_size(self) -> int:  # type: ignore[override]
-        """Values."""
-        return self.device.domain_size
 
     def likelihood(self, response: Hashed, value: int) -> Fraction:
         """P(symbol | value, seed)."""
@@ -406,7 +403,7 @@ def optimal_g(
         domain_size: k; does not matter to the affine family.
         epsilon_first: ε1 (ε for one-round protocols).
         hash_family: ``linear`` searches primes; ``affine`` rounds e^{ε1} + 1 to the nearest integer;
-            ``interval`` takes the g of :func:`ldpbeam.hashing.interval.optimal_runs`.
+            ``interval`` takes the g of :func:`ldpbeam.hashing.interval.optimal_stretches`.
         epsilon_longitudinal: ε∞ when the *published* calibration of LOLOHA is used: LOLOHA Eq. (6).
     """
     if epsilon_longitudinal is not None:
@@ -416,7 +413,7 @@ def optimal_g(
     if hash_family == "linear":
         return optimal_prime(domain_size, epsilon_first)
     if hash_family == "interval":
-        return optimal_runs(domain_size, epsilon_first)
+        return optimal_stretches(domain_size, epsilon_first)
     return min(max(2, _nearest(exp(min(epsilon_first, 12.0)) + 1)), 1 << 16)
 
 

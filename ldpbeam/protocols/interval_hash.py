@@ -1,4 +1,4 @@
-"""Local hashing over a domain that has an order: reports tell of runs of values (``hash_family: interval``).
+"""Local hashing over a domain in order: reports tell of stretches of values (``hash_family: interval``).
 
 The channel, the memo, the losses and the calibration are those of :mod:`ldpbeam.protocols.local_hash`. Only
 the counts mean something else: the distribution over the domain, not single values.
@@ -10,14 +10,14 @@ from abc import ABC
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from ldpbeam.arrays import Floats, Ints
 from ldpbeam.hashing import IntervalFamily
 from ldpbeam.protocols.contract import DistributionProtocol
 from ldpbeam.protocols.estimator import EVERYONE, DistributionEstimator
 from ldpbeam.protocols.forgery import Forgery
-from ldpbeam.protocols.hashed import Hashed, HashedLaw, HashedProtocol, one_round, two_rounds
+from ldpbeam.protocols.hashed import Hashed, HashedLaw, HashedProtocol, HashRounds, one_round, two_rounds
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.support import SupportProbabilities
 
@@ -28,22 +28,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class IntervalEstimator(DistributionEstimator):
-    """From reports by function and run to the distribution.
+    """From reports by function and stretch to the distribution.
 
     Attributes:
-        family: of the functions; ``family.cells(counts)`` are the reports, ``family.bounds()`` the runs.
-        symbol: (own, other) over runs, both rounds composed.
+        size: k.
+        family: of the functions; ``family.cells(counts)`` are the reports, ``family.bounds()`` the stretches.
+        symbol: (own, other) over stretches, both rounds composed.
         memoised: likewise of the permanent round alone; None where devices keep nothing for life.
     """
 
+    size: int
     family: IntervalFamily
     symbol: tuple[Fraction, Fraction]
     memoised: tuple[Fraction, Fraction] | None
-
-    @property
-    def size(self) -> int:  # type: ignore[override]
-        """Values."""
-        return self.family.domain_size
 
     def estimate(
         self, counts: Ints, reports: int, ties: Floats | None = None, share: Fraction = EVERYONE
@@ -71,6 +68,16 @@ class IntervalEstimator(DistributionEstimator):
         own, other = self.symbol
         return _posterior(self.family, float(own), float(other), atoms)
 
+    def lasting_part_of_mean(self, cumulative: Floats, share: Fraction) -> float:
+        """See :meth:`DistributionEstimator.lasting_part_of_mean`."""
+        import numpy as np
+
+        if self.memoised is None:
+            return 0.0
+        memoised = float(self.memoised[0]), float(self.memoised[1])
+        below = np.concatenate([[0.0], cumulative])
+        return self.posterior().mean.lasting_part(memoised, below, float(share))
+
     def consistent(self, method: str, estimates: Estimates) -> Floats:
         """The shares of single values in the distribution, which no method needs to change."""
         assert estimates.distribution is not None  # noqa: S101 - there are reports
@@ -81,9 +88,9 @@ class IntervalEstimator(DistributionEstimator):
 def _posterior(family: IntervalFamily, own: float, other: float, atoms: tuple[int, ...]) -> WalkPosterior:
     """Held, since what does not depend on counts takes longer than all that does."""
     from ldpbeam.estimation.distribution import WalkPosterior
-    from ldpbeam.estimation.runs import Runs
+    from ldpbeam.estimation.stretches import Stretches
 
-    return WalkPosterior(Runs(family.bounds(), own, other), atoms)
+    return WalkPosterior(Stretches(family.bounds(), own, other), atoms)
 
 
 @dataclass(frozen=True)
@@ -104,33 +111,40 @@ class IntervalHashLaw(HashedLaw):
 
 @dataclass(frozen=True)
 class IntervalHash(HashedProtocol, DistributionProtocol[Hashed], ABC):
-    """Functions that cut the domain into runs."""
+    """Functions that cut the domain into stretches."""
 
     family: IntervalFamily
+
+    @classmethod
+    def of_rounds(cls, domain_size: int, rounds: HashRounds) -> Self:
+        """Of a collection whose hash family is ``interval``."""
+        family, instant, permanent = rounds
+        assert isinstance(family, IntervalFamily)  # noqa: S101 - the table of protocols chose by it
+        return cls(domain_size, family, instant, permanent)
 
     @cached_property
     def estimator(self) -> IntervalEstimator:
         """Of the family and the rounds."""
         permanent = self.permanent
         memoised = None if permanent is None else (permanent.own, permanent.other)
-        return IntervalEstimator(self.family, self.symbol, memoised)
+        return IntervalEstimator(self.domain_size, self.family, self.symbol, memoised)
 
     def supported(self, value: int, held: int) -> Fraction:
-        """By the report of the held value's run, where it holds both, or by that of another run."""
+        """By the report of the held value's stretch, where it holds both, or by that of another stretch."""
         own, other = self.symbol
         together = self.family.collides(value, held)
         return together * own + (1 - together) * other
 
     @property
     def forgery(self) -> Forgery:
-        """Of a run, and of the numbers of all runs.
+        """Of a stretch, and of the numbers of all stretches.
 
         A device with the last value answers g − 1 with probability own, and each other number with ``other``:
         Σ of y·P(y) is (g − 1)·(own + other·(g − 2)/2). With the first value it is (g − 1)·other·g/2.
         """
         own, other = self.symbol
         last, first = own + other * Fraction(self.g - 2, 2), other * Fraction(self.g, 2)
-        return Forgery(ends=SupportProbabilities(own, other), run_ends=SupportProbabilities(last, first))
+        return Forgery(ends=SupportProbabilities(own, other), stretch_ends=SupportProbabilities(last, first))
 
     @property
     def worth(self) -> float:
@@ -141,11 +155,11 @@ class IntervalHash(HashedProtocol, DistributionProtocol[Hashed], ABC):
     @cached_property
     def law(self) -> IntervalHashLaw:
         """Of its device."""
-        return IntervalHashLaw(self.device, self.symbol)
+        return IntervalHashLaw(self.domain_size, self.device, self.symbol)
 
 
 class IntervalBLH(IntervalHash):
-    """:class:`ldpbeam.protocols.local_hash.BLH` over two runs."""
+    """:class:`ldpbeam.protocols.local_hash.BLH` over two stretches."""
 
     ID = 4
     NAME = "blh"
@@ -155,12 +169,12 @@ class IntervalBLH(IntervalHash):
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> IntervalBLH:
-        """GRR(ε) over two runs."""
-        return cls(domain_size, *one_round(domain_size, parameters, 2))  # type: ignore[arg-type]
+        """GRR(ε) over two stretches."""
+        return cls.of_rounds(domain_size, one_round(domain_size, parameters, 2))
 
 
 class IntervalOLH(IntervalHash):
-    """:class:`ldpbeam.protocols.local_hash.OLH` over runs."""
+    """:class:`ldpbeam.protocols.local_hash.OLH` over stretches."""
 
     ID = 5
     NAME = "olh"
@@ -170,12 +184,12 @@ class IntervalOLH(IntervalHash):
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> IntervalOLH:
-        """GRR(ε) over g runs."""
-        return cls(domain_size, *one_round(domain_size, parameters))  # type: ignore[arg-type]
+        """GRR(ε) over g stretches."""
+        return cls.of_rounds(domain_size, one_round(domain_size, parameters))
 
 
 class IntervalLOLOHA(IntervalHash):
-    """:class:`ldpbeam.protocols.local_hash.LOLOHA` over runs."""
+    """:class:`ldpbeam.protocols.local_hash.LOLOHA` over stretches."""
 
     ID = 11
     NAME = "loloha"
@@ -185,5 +199,5 @@ class IntervalLOLOHA(IntervalHash):
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> IntervalLOLOHA:
-        """Permanent GRR(ε∞) over g runs, second round calibrated to ε1."""
-        return cls(domain_size, *two_rounds(domain_size, parameters))  # type: ignore[arg-type]
+        """Permanent GRR(ε∞) over g stretches, second round calibrated to ε1."""
+        return cls.of_rounds(domain_size, two_rounds(domain_size, parameters))

@@ -50,7 +50,11 @@ class ShownAnswer:
 
 
 class Law(ABC, Generic[Response]):
-    """Probabilities of reports given the value, and their consequences."""
+    """Probabilities of reports given the value, and their consequences.
+
+    Attributes:
+        domain_size: k; the law of several attributes has none, its parts have theirs.
+    """
 
     domain_size: int
 

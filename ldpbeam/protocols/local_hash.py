@@ -70,18 +70,19 @@ class LocalHash(HashedProtocol, FrequencyProtocol[Hashed], ABC):
     """Functions under which all pairs of values collide as often: counts say how frequent each value is.
 
     Class constants:
-        OVER_RUNS: the protocol of the same name with ``hash_family: interval``.
+        OVER_STRETCHES: the protocol of the same name with ``hash_family: interval``.
     """
 
-    OVER_RUNS: ClassVar[type[IntervalHash]]
+    OVER_STRETCHES: ClassVar[type[IntervalHash]]
 
     family: UniversalFamily
 
     @classmethod
     def _of_rounds(cls, domain_size: int, rounds: HashRounds) -> Self | IntervalHash:
-        if isinstance(rounds.family, UniversalFamily):
-            return cls(domain_size, *rounds)  # type: ignore[arg-type]
-        return cls.OVER_RUNS(domain_size, *rounds)  # type: ignore[arg-type]
+        family, instant, permanent = rounds
+        if isinstance(family, UniversalFamily):
+            return cls(domain_size, family, instant, permanent)
+        return cls.OVER_STRETCHES.of_rounds(domain_size, rounds)
 
     def _supported(self, own: Fraction, lie: Fraction) -> SupportProbabilities:
         """other = c·own + (1 − c)·lie: another value is supported where it collides, or by a lie."""
@@ -147,7 +148,7 @@ class LocalHash(HashedProtocol, FrequencyProtocol[Hashed], ABC):
     @cached_property
     def law(self) -> LocalHashLaw:
         """Of its device."""
-        return LocalHashLaw(self.device, self.symbol, self.estimator.support)
+        return LocalHashLaw(self.domain_size, self.device, self.symbol, self.estimator.support)
 
 
 class BLH(LocalHash):
@@ -158,7 +159,7 @@ class BLH(LocalHash):
     PARAMETERS = ("epsilon",)
     OPTIONAL = ("hash_family",)
     SOURCE = "LOLOHA section 2.3.2"
-    OVER_RUNS = IntervalBLH
+    OVER_STRETCHES = IntervalBLH
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> BLH | IntervalHash:
@@ -174,7 +175,7 @@ class OLH(LocalHash):
     PARAMETERS = ("epsilon",)
     OPTIONAL = ("hash_family", "g")
     SOURCE = "LOLOHA section 2.3.2"
-    OVER_RUNS = IntervalOLH
+    OVER_STRETCHES = IntervalOLH
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> OLH | IntervalHash:
@@ -193,7 +194,7 @@ class LOLOHA(LocalHash):
     PARAMETERS = ("epsilon_longitudinal", "epsilon_first")
     OPTIONAL = ("g", "calibration", "hash_family")
     SOURCE = "LOLOHA Algorithm 1; exact calibration: ldpbeam docs maths, correction 1"
-    OVER_RUNS = IntervalLOLOHA
+    OVER_STRETCHES = IntervalLOLOHA
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> LOLOHA | IntervalHash:

@@ -294,19 +294,16 @@ class OneBitLaw(Law[int]):
     """One bit, 1 with a chance that is linear in the value, perhaps flipped.
 
     Attributes:
+        domain_size: m + 1.
         bit: of the value.
         flip: weight of flipping it, over 2**64.
         memoised: whether the bit before the flip is kept for life.
     """
 
+    domain_size: int
     bit: LinearBit
     flip: int = 0
     memoised: bool = False
-
-    @property
-    def domain_size(self) -> int:  # type: ignore[override]
-        """Values 0 .. m."""
-        return self.bit.maximum + 1
 
     def one(self, value: int) -> Fraction:
         """P(the report is 1 | value) = p + (1 − 2p)·γ."""
@@ -429,7 +426,7 @@ class OneBitMean(OneBit):
     @cached_property
     def law(self) -> OneBitLaw:
         """Of its bit."""
-        return OneBitLaw(self.bit)
+        return OneBitLaw(self.domain_size, self.bit)
 
 
 @dataclass(frozen=True)
@@ -538,7 +535,7 @@ class OneBitRRPM(OneBit):
     @cached_property
     def law(self) -> OneBitLaw:
         """Of its bit and its flip."""
-        return OneBitLaw(self.bit, self.flip, memoised=True)
+        return OneBitLaw(self.domain_size, self.bit, self.flip, memoised=True)
 
 
 def _near_divisors(number: int, near: int) -> str:

@@ -65,6 +65,16 @@ class PartEstimator:
             return estimator.estimate_with(counts, reports, share, self.atoms)
         return estimator.estimate(counts, reports, ties, share)
 
+    def lasting_part_of_mean(self, cumulative: Floats) -> float:
+        """As :meth:`ldpbeam.protocols.estimator.DistributionEstimator.lasting_part_of_mean`.
+
+        Args:
+            cumulative: float64 (size,), the shares up to each value.
+        """
+        estimator = self.protocol.estimator
+        assert isinstance(estimator, DistributionEstimator)  # noqa: S101 - other means have MemoErrors
+        return estimator.lasting_part_of_mean(cumulative, self.share * self.present)
+
     def consistent(self, method: str, estimates: Estimates) -> Floats:
         """As :meth:`ldpbeam.protocols.estimator.Estimator.consistent`; NaN without a report."""
         import numpy as np

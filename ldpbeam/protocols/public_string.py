@@ -201,12 +201,8 @@ class PublicStringSimulation(Simulation):
 class PublicStringLaw(FrequencyLaw[Acceptance]):
     """Randomised response on one bit, given the string."""
 
+    domain_size: int
     device: PublicStringDevice
-
-    @property
-    def domain_size(self) -> int:  # type: ignore[override]
-        """Values."""
-        return self.device.domain_size
 
     def likelihood(self, response: Acceptance, value: int) -> Fraction:
         """P(bit | value, seed)."""
@@ -340,4 +336,4 @@ class BinFlipPlus(FrequencyProtocol[Acceptance]):
     @cached_property
     def law(self) -> PublicStringLaw:
         """Of its device."""
-        return PublicStringLaw(self.device)
+        return PublicStringLaw(self.domain_size, self.device)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.record import definition
@@ -103,6 +103,8 @@ class HistogramRecord:
     down: float | None = None
     ten: float | None = None
 
+    KEYS: ClassVar[Mapping[str, str]] = {"up": "one_value", "down": "one_value_down", "ten": "ten_values"}
+
     @property
     def is_mean(self) -> bool:
         """Whether the result is one mean, and not one frequency for each value."""
@@ -123,10 +125,9 @@ class HistogramRecord:
         Raises:
             LookupError, TypeError, ValueError: it is damaged.
         """
-        named = {"up": "one_value", "down": "one_value_down", "ten": "ten_values"}
         return read_fields(
             cls,
-            {name: leverage.get(key) for name, key in named.items()},
+            leverage,
             attribute=attribute,
             protocol=" · ".join(filter(None, (allocation, own["protocol"]))),
             result=Result(own["result"]),

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.accounting import Accounting, Entry
 from ldpbeam.durable.document import document, parse_document
 from ldpbeam.durable.errors import DamageError
+from ldpbeam.durable.record import read_fields, write_fields
 from ldpbeam.errors import LdpError
+from ldpbeam.transforms.composite import composite
 from ldpbeam.transforms.sinks.atomic import publish
 from ldpbeam.transforms.sinks.estimates import PublishedIndicators
 from ldpbeam.transforms.sinks.file_record import FileRecord
@@ -22,14 +25,19 @@ Outcome = Entry | FileRecord | PublishedIndicators
 """An accounting entry, a file that was written, or signs of forged reports."""
 
 
-def write_outcome(_: bytes, output: str, outcome: Iterable[Outcome]) -> FileRecord:
+@composite
+def write_outcome(parts: tuple[beam.PCollection[Outcome], ...], output: str) -> beam.PCollection[FileRecord]:
     """Everything that steps report about themselves, to one file, where :func:`read_outcome` finds it.
 
     Args:
-        _: the element of the pipeline that this is called for; nothing is in it.
+        parts: of all steps.
         output: directory or URL of an object store.
-        outcome: from all steps, in any order.
     """
+    outcome = beam.pvalue.AsIter(parts | "Parts" >> beam.Flatten())
+    return parts[0].pipeline | "End" >> beam.Impulse() | "Write" >> beam.Map(_write, output, outcome)
+
+
+def _write(_: bytes, output: str, outcome: Iterable[Outcome]) -> FileRecord:
     entries: list[Entry] = []
     files: list[FileRecord] = []
     indicators: list[PublishedIndicators] = []
@@ -42,7 +50,7 @@ def write_outcome(_: bytes, output: str, outcome: Iterable[Outcome]) -> FileReco
             entries.append(item)
     record = {
         "entries": [[digest, epoch, what, count] for ((digest, epoch), what), count in entries],
-        "files": [f.as_record() for f in files],
+        "files": list(map(write_fields, files)),
         "indicators": [[one.digest, one.epoch, one.indicators] for one in indicators],
     }
     return publish(output, OUTCOME, document(record, indent=None))
@@ -68,6 +76,6 @@ def read_outcome(output: str) -> tuple[Accounting, list[FileRecord], list[tuple[
     entries = ((((digest, epoch), what), count) for digest, epoch, what, count in record["entries"])
     return (
         Accounting.from_entries(entries),
-        list(map(FileRecord.from_record, record["files"])),
+        [read_fields(FileRecord, one) for one in record["files"]],
         record["indicators"],
     )

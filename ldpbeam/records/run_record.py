@@ -146,6 +146,17 @@ class Indicators:
 
 
 @dataclass(frozen=True)
+class ClockRecord:
+    """What an engine knew of the time, for the next engine on the machine."""
+
+    boot: str  # name of the time since the machine started, during which its steady clock goes on
+    steady: float  # seconds of the steady clock
+    time: float  # seconds since 1970 that were believed
+    confirmed: bool  # whether anything besides the wall clock has said so
+    heard: bool  # whether it was messages that confirmed it
+
+
+@dataclass(frozen=True)
 class StreamRecord:
     """How far the local engine has come.
 
@@ -165,7 +176,7 @@ class StreamRecord:
     segments: int
     landed_now: int
     unstamped: int
-    clock: Mapping[str, Any] | None
+    clock: ClockRecord | None
     watch: str = ""
 
 

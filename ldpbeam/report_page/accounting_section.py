@@ -133,42 +133,40 @@ class _Bars:
     def together(self) -> int:
         return -(-(self.domain[1] - self.domain[0] + 1) // self.most)
 
-    def _rows(self, parts: Sequence[str], sums: dict[tuple[int, str], int]) -> list[charts.Row]:
-        """A row for each bar and part; `sums` are by the number of the bar."""
-        first, width, dates = self.domain[0], self.together, self.marks.dates
-        rows: list[charts.Row] = []
-        for (bar, part), number in sums.items():
-            start = first + bar * width
-            end = min(start + width - 1, self.domain[1])
+    def _figure(
+        self,
+        colours: dict[str, str],
+        parts: Iterable[tuple[int, str, int]],
+        kind: str,
+        title: str,
+        sentence: str,
+    ) -> Figure:
+        """Bars of (epoch, part, number), summed over the epochs of a bar."""
+        (first, last), width, dates = self.domain, self.together, self.marks.dates
+        sums: Counter[tuple[int, str]] = Counter()
+        for epoch, part, number in parts:
+            sums[first + (epoch - first) // width * width, part] += number
+        order, rows = list(colours), list[charts.Row]()
+        for (start, part), number in sums.items():
+            if not number:
+                continue
+            end = min(start + width - 1, last)
             where = dates.named(start) + (f" to {dates.named(end)}" if end > start else "")
             rows.append(
                 {
                     "epoch": start + (width - 1) / 2,
                     "part": part,
                     "number": number,
-                    "order": parts.index(part),
+                    "order": order.index(part),
                     "text": f"{where}: {count(number)} {part}",
                 }
             )
-        return rows
-
-    def _summed(self, parts: Iterable[tuple[int, str, int]]) -> dict[tuple[int, str], int]:
-        """The sums of (epoch, part, number), by bar and part."""
-        sums: Counter[tuple[int, str]] = Counter()
-        for epoch, part, number in parts:
-            sums[(epoch - self.domain[0]) // self.together, part] += number
-        return {key: number for key, number in sums.items() if number}
-
-    def _figure(
-        self, colours: dict[str, str], sums: dict[tuple[int, str], int], kind: str, title: str, sentence: str
-    ) -> Figure:
-        rows = self._rows(list(colours), sums)
-        present = {part for _, part in sums}
-        if self.together > 1:
-            sentence += f" Each bar is the sum of {plural(self.together, 'epoch')}."
+        if width > 1:
+            sentence += f" Each bar is the sum of {plural(width, 'epoch')}."
+        present = {row["part"] for row in rows}
         keys = [Key("box", colour, part) for part, colour in colours.items() if part in present]
         return Figure.of(
-            charts.stack(rows, colours, self.domain, self.marks.dates, self.together),
+            charts.stack(rows, colours, self.domain, dates, width),
             f"{self.name}-{kind}",
             title,
             sentence,
@@ -177,16 +175,14 @@ class _Bars:
 
     def counted(self) -> Figure:
         colours = {COUNTED: charts.COUNTED, EARLY: charts.DUPLICATE, WITHHELD: charts.OTHER}
-        sums = self._summed(
-            (row.epoch, self.marks.part(row.epoch), row.account.counted) for row in self.epochs
-        )
+        parts = ((row.epoch, self.marks.part(row.epoch), row.account.counted) for row in self.epochs)
         sentence = "Reports that went into the estimates of each epoch."
-        return self._figure(colours, sums, "counted", "Counted", sentence)
+        return self._figure(colours, parts, "counted", "Counted", sentence)
 
     def not_counted(self) -> Figure:
         total = _uncounted(summed(row.account for row in self.epochs))
         colours = _colours(total)
-        sums = self._summed(
+        parts = (
             (row.epoch, part if part in colours else _REST, number)
             for row in self.epochs
             for reason, number in _uncounted(row.account).items()
@@ -197,7 +193,7 @@ class _Bars:
             f"{count(sum(total.values()))} of the {count(sum(row.account.read for row in self.epochs))} read "
             "in these epochs."
         )
-        return self._figure(colours, sums, "lost", "Not counted", sentence)
+        return self._figure(colours, parts, "lost", "Not counted", sentence)
 
 
 def _colours(total: dict[str, int]) -> dict[str, str]:

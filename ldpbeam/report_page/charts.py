@@ -86,24 +86,10 @@ def _finish(
     return chart
 
 
-def _y(field: str, title: str, pattern: str, **more: Any) -> alt.Y:
-    """A vertical axis with its title above it, read horizontally."""
+def _y(field: str, pattern: str, **more: Any) -> alt.Y:
+    """A vertical axis without a title: the sentence above the chart says what it is of."""
     axis = {"tickCount": 5, "minExtent": 44, **more.pop("axis", {})}
-    return alt.Y(
-        f"{field}:Q",
-        title=title or None,
-        axis=alt.Axis(
-            format=pattern,
-            titleAngle=0,
-            titleAlign="left",
-            titleAnchor="end",
-            titleX=-48,
-            titleY=-12,
-            titleBaseline="bottom",
-            **axis,
-        ),
-        **more,
-    )
+    return alt.Y(f"{field}:Q", title=None, axis=alt.Axis(format=pattern, **axis), **more)
 
 
 _TIMES: Any = {
@@ -177,22 +163,20 @@ def multiple(
     axis = _Epochs(dates, first, last, 0.04 * (last - first) if few else 0.0)
     rows = [{**row, "at": axis.at(row["epoch"])} for row in rows]
     scale = alt.Scale(domain=list(domain), nice=True, zero=False)
-    y = _y("estimate", "", pattern, scale=scale, axis={"tickCount": 4})
+    y = _y("estimate", pattern, scale=scale, axis={"tickCount": 4})
     base = alt.Chart().encode(x=axis.x(4))
     layers: list[alt.Chart] = []
     if uniform is not None:
         layers.append(_level(uniform))
+    limits = base.mark_area(aria=False, clip=True, color=RAW, opacity=_BAND)
     if few:
-        rule = base.mark_rule(aria=False, clip=True, color=RAW, strokeWidth=5, opacity=_BAND * 1.5)
-        layers.append(rule.encode(y=alt.Y("low:Q", scale=scale), y2=alt.Y2("high:Q")))
-    else:
-        band = base.mark_area(aria=False, clip=True, color=RAW, opacity=_BAND)
-        layers.append(band.encode(y=alt.Y("low:Q", scale=scale), y2=alt.Y2("high:Q")))
+        limits = base.mark_rule(aria=False, clip=True, color=RAW, strokeWidth=5, opacity=_BAND * 1.5)
+    layers.append(limits.encode(y=alt.Y("low:Q", scale=scale), y2="high:Q"))
     line = base.mark_line(aria=False, clip=True, color=RAW, strokeWidth=1.6)
     layers.append(line.encode(y=y))
     if few:
         layers.append(base.mark_circle(aria=False, clip=True, color=RAW, size=28, opacity=1).encode(y=y))
-    if any(row["truth"] is not None and math.isfinite(row["truth"]) for row in rows):
+    if _has(rows, "truth"):
         true = base.mark_line(aria=False, clip=True, color=TRUTH, strokeWidth=2)
         layers.append(true.encode(y=alt.Y("truth:Q", scale=scale)))
         if few:
@@ -255,13 +239,13 @@ def profile(rows: Sequence[Row], pattern: str, uniform: float | None) -> Chart:
         pattern: number format of the vertical axis, as d3-format has it.
         uniform: 1/k, which gets a line; None for no line.
     """
-    y = _y("estimate", "", pattern)
+    y = _y("estimate", pattern)
     base = alt.Chart().encode(x=_along_domain(rows))
     layers = []
     if uniform is not None:
         layers.append(_level(uniform))
     band = base.mark_area(aria=False, color=RAW, opacity=_BAND * 0.75)
-    layers.append(band.encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q")))
+    layers.append(band.encode(y=alt.Y("low:Q"), y2="high:Q"))
     if _has(rows, "consistent"):
         fill = base.mark_area(aria=False, color=CONSISTENT, opacity=0.45, interpolate="step")
         layers.append(fill.encode(y=alt.Y("consistent:Q")))
@@ -276,11 +260,11 @@ def profile(rows: Sequence[Row], pattern: str, uniform: float | None) -> Chart:
 
 def curve(rows: Sequence[Row]) -> Chart:
     """Cumulative shares with their band, in the order of the domain. Rows as for :func:`profile`."""
-    y = _y("estimate", "", "~%", scale=alt.Scale(domain=[0, 1], nice=False))
+    y = _y("estimate", "~%", scale=alt.Scale(domain=[0, 1], nice=False))
     base = alt.Chart().encode(x=_along_domain(rows))
     band = base.mark_area(aria=False, clip=True, color=RAW, opacity=_BAND)
     line = base.mark_line(aria=False, clip=True, color=RAW, strokeWidth=1.8)
-    layers = [band.encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q")), line.encode(y=y)]
+    layers = [band.encode(y=alt.Y("low:Q"), y2="high:Q"), line.encode(y=y)]
     if _has(rows, "truth"):
         true = base.mark_line(aria=False, clip=True, color=TRUTH, strokeWidth=1.8)
         layers.append(true.encode(y=alt.Y("truth:Q")))
@@ -349,7 +333,7 @@ def _marks(base: alt.Chart, rows: Sequence[Row], pattern: str, step: float, upri
 
 
 def _has(rows: Sequence[Row], field: str) -> bool:
-    return any(row[field] is not None and math.isfinite(row[field]) for row in rows)
+    return any(row.get(field) is not None and math.isfinite(row[field]) for row in rows)
 
 
 def stack(
@@ -371,7 +355,7 @@ def stack(
     epochs = (domain[1] - domain[0] + 1) / together
     bar = max(1.0, (_WIDTH - 90) / epochs * (0.8 if epochs < 120 else 1.0))
     axis, parts = _Epochs(dates, *domain, edge=0.5), list(colours)
-    y = _y("number", "", ",d", axis={"tickCount": 4, "tickMinStep": 1, "minExtent": 62}, stack="zero")
+    y = _y("number", ",d", axis={"tickCount": 4, "tickMinStep": 1, "minExtent": 62}, stack="zero")
     colour = alt.Scale(domain=parts, range=list(colours.values()))
     chart = alt.Chart().mark_bar(size=round(bar, 2))
     chart = chart.encode(
@@ -409,7 +393,7 @@ def lines(
     domain = [min(ys) / 1.6, max(ys) * 1.6] if logarithmic else [0.0, max(ys) * 1.06 or 1.0]
     scale = alt.Scale(type="log" if logarithmic else "linear", domain=domain, nice=False)
     axis = _Epochs(dates or Dates(), min(xs), max(xs))
-    x, y = axis.x(8, title), _y("y", "", pattern, scale=scale, axis={"labelOverlap": True})
+    x, y = axis.x(8, title), _y("y", pattern, scale=scale, axis={"labelOverlap": True})
     layers: list[alt.Chart] = [] if level is None else [_level(level)]
     for name, colour, dash, points in series:
         every = math.ceil(len(points) / most)

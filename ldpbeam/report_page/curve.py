@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from ldpbeam.report_page.parts import Table
+from ldpbeam.report_page import charts
+from ldpbeam.report_page.data import CollectionData
+from ldpbeam.report_page.estimates import Snapshot
+from ldpbeam.report_page.parts import Figure, Key, Table
 from ldpbeam.report_page.text import share
 
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
@@ -23,17 +27,55 @@ def drawn_places(size: int, most: int) -> list[int]:
     return sorted({*range(step - 1, size, step), size - 1})
 
 
-def quantile_table(epoch: int, labels: Sequence[str], marks: Sequence[tuple[float, int, int, int]]) -> Table:
-    """The table below a curve.
+@dataclass(frozen=True)
+class CurveText:
+    """What is said of a curve.
+
+    Attributes:
+        reports: behind the first sentence: how many there are; may be empty.
+        band: a sentence about the band.
+        line_key, band_key: in the legend.
+    """
+
+    reports: str
+    band: str
+    line_key: str
+    band_key: str
+
+
+def curve_figure(
+    data: CollectionData,
+    snapshot: Snapshot,
+    rows: Sequence[charts.Row],
+    marks: Sequence[tuple[float, int, int, int]],
+    text: CurveText,
+    name: str,
+) -> Figure:
+    """The share of the devices at each value or below it, with a table of quantiles.
 
     Args:
-        epoch: that the curve is of.
-        labels: of the values.
-        marks: of each quantile its share, and the places of its value and of that value's 95 % limits.
+        data: a collection, or one attribute of it.
+        snapshot: of the epoch.
+        rows: points of the curve, as of :func:`ldpbeam.report_page.charts.curve`.
+        marks: of each of :data:`QUANTILES` its share, and the places of its value and of that value's 95 %
+            limits.
+        text: what is said of the curve.
+        name: a prefix unique on the page.
     """
-    return Table(
-        title=f"Table: quantiles of epoch {epoch}",
-        head=["share of the devices", "at this value or below", "95 % low", "95 % high"],
-        rows=[[share(part, 0.01), *(labels[at] for at in of)] for part, *of in marks],
-        names=4,
+    labels = snapshot.labels
+    _, middle, low, high = marks[MEDIAN]
+    keys = [Key("line", charts.RAW, text.line_key), Key("band", charts.RAW, text.band_key)]
+    return Figure.of(
+        charts.curve(rows),
+        f"{name}-curve",
+        f"{data.dates.title(snapshot.epoch)}: cumulative shares",
+        f"The share of the devices at each value or below it{text.reports}. Half of them are at "
+        f"{labels[middle]} or below (95 %: {labels[low]} to {labels[high]}). {text.band}",
+        keys=[*keys, *([Key("line", charts.TRUTH, "truth")] if snapshot.simulated else [])],
+        table=Table(
+            title=f"Table: quantiles of epoch {snapshot.epoch}",
+            head=["share of the devices", "at this value or below", "95 % low", "95 % high"],
+            rows=[[share(part, 0.01), *(labels[at] for at in of)] for part, *of in marks],
+            names=4,
+        ),
     )

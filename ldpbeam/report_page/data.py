@@ -5,7 +5,6 @@ Nothing here knows about HTML.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -21,7 +20,7 @@ from ldpbeam.records.run_record import RUN_RECORD, RunRecord, read_record
 from ldpbeam.report_page.dates import Dates
 from ldpbeam.report_page.estimates import Floats, Ints, Slot, Snapshot, Truth, index, read
 from ldpbeam.report_page.significance import Standing
-from ldpbeam.report_page.text import clean_tree, count, plural
+from ldpbeam.report_page.text import clean_tree, count, plain, plural, share
 from ldpbeam.sums.quartiles import QUARTILES
 from ldpbeam.text import clean
 
@@ -35,12 +34,10 @@ class EpochSummary:
 
     epoch: int
     start: datetime | None
-    revision: int
     n: int
     usable: bool
     provisional: bool
     status: str
-    std_error: float | None
     variance: float | None
     mse_raw: float | None
     mse_consistent: float | None
@@ -105,6 +102,10 @@ class CollectionData:
     def uniform(self) -> float | None:
         """1/k, or None where there is no such thing (means, distributions, unknown domain)."""
         return 1.0 / self.size if self.size > 1 and not self.mean and not self.distribution else None
+
+    def written(self, value: float | None, error: float | None) -> str:
+        """A result rounded to two digits of its standard error: a share in per cent, a mean as a number."""
+        return plain(value, error) if self.mean else share(value, error)
 
     def read(self, epoch: int, values: Iterable[int] | None = None) -> Snapshot:
         """The snapshot of one epoch, of all values or of a few."""
@@ -271,12 +272,10 @@ def _summary(snapshot: Snapshot, uniform: float | None, *, consistent: bool) -> 
     return EpochSummary(
         epoch=snapshot.epoch,
         start=snapshot.start,
-        revision=snapshot.revision,
         n=snapshot.n,
         usable=snapshot.usable,
         provisional=snapshot.provisional,
         status=snapshot.status,
-        std_error=None if variance is None else math.sqrt(variance),
         variance=variance,
         mse_raw=_mean((snapshot.estimate - truth) ** 2),
         mse_consistent=_mean((snapshot.consistent - truth) ** 2) if snapshot.usable and consistent else None,

@@ -43,6 +43,10 @@ class Dates:
         when = self.text(epoch)
         return f"epoch {epoch} ({when})" if when else f"epoch {epoch}"
 
+    def title(self, epoch: int) -> str:
+        """The same at the beginning of a line."""
+        return self.named(epoch).capitalize()
+
     def line(self, first: int, last: int) -> tuple[float, float] | None:
         """When epoch 0 begins and how long each is, in milliseconds since 1970; None without dates."""
         if self.start is None or not self.seconds or None in (self.of(first), self.of(last)):

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from ldpbeam.report_page import charts
-from ldpbeam.report_page.curve import MEDIAN, QUANTILES, drawn_places, quantile_table
+from ldpbeam.report_page.curve import QUANTILES, CurveText, curve_figure, drawn_places
 from ldpbeam.report_page.data import CollectionData
-from ldpbeam.report_page.estimates import Floats, Snapshot
-from ldpbeam.report_page.parts import Detail, Figure, Key, Table, shortened
-from ldpbeam.report_page.text import count, plural, share
+from ldpbeam.report_page.estimates import Snapshot
+from ldpbeam.report_page.parts import Detail, Figure, Key, Table, distinct, shortened
+from ldpbeam.report_page.text import plural, share
 
 _BARS = 60
 
@@ -26,111 +25,63 @@ def distribution(data: CollectionData, snapshot: Snapshot, detail: Detail, name:
         detail: how much is drawn.
         name: a prefix unique on the page.
     """
-    drawing = _Drawing(data, snapshot, detail, name)
-    return [drawing.curve(), drawing.histogram()]
+    return [_curve(data, snapshot, detail, name), _histogram(data, snapshot, detail, name)]
 
 
-@dataclass(frozen=True)
-class _Drawing:
-    data: CollectionData
-    snapshot: Snapshot
-    detail: Detail
-    name: str
+def _curve(data: CollectionData, snapshot: Snapshot, detail: Detail, name: str) -> Figure:
+    """The share of the devices at each value or below it."""
+    places = drawn_places(len(snapshot.values), detail.bins)
+    marks = [(part, *snapshot.quantile(part)) for part in QUANTILES]
+    text = CurveText(
+        f", from {plural(snapshot.n, 'report')}",
+        "The band holds the share at one value in 95 of 100 cases, not all of the curve at once.",
+        "share up to the value",
+        "95 % limits",
+    )
+    return curve_figure(data, snapshot, [_row(snapshot, at) for at in places], marks, text, name)
 
-    @property
-    def _when(self) -> str:
-        name = self.data.dates.named(self.snapshot.epoch)
-        return f"{name[0].upper()}{name[1:]}"
 
-    @property
-    def _simulated(self) -> bool:
-        return bool(np.isfinite(self.snapshot.truth).all())
+def _row(snapshot: Snapshot, at: int) -> charts.Row:
+    row = snapshot.numbers(at)
+    error = float(snapshot.std_error[at])
+    text = f"up to {snapshot.labels[at]}: {share(row['estimate'], error or None)}"
+    if error:
+        text += f" ({share(row['low'], error)} to {share(row['high'], error)})"
+    return {**row, "text": text, "place": int(snapshot.values[at])}
 
-    def curve(self) -> Figure:
-        """The share of the devices at each value or below it."""
-        snapshot, k = self.snapshot, len(self.snapshot.values)
-        places = drawn_places(k, self.detail.bins)
-        rows = [{**self._row(at), "place": int(snapshot.values[at])} for at in places]
-        marks = [(part, *snapshot.quantile(part)) for part in QUANTILES]
-        labels = snapshot.labels
-        _, middle, low, high = marks[MEDIAN]
-        sentence = (
-            f"The share of the devices at each value or below it, from {plural(snapshot.n, 'report')}. Half "
-            f"of them are at {labels[middle]} or below (95 %: {labels[low]} to {labels[high]}). The band "
-            "holds the share at one value in 95 of 100 cases, not all of the curve at once."
-        )
-        keys = [Key("line", charts.RAW, "share up to the value"), Key("band", charts.RAW, "95 % limits")]
-        return Figure.of(
-            charts.curve(rows),
-            f"{self.name}-curve",
-            f"{self._when}: cumulative shares",
-            sentence,
-            keys=[*keys, *([Key("line", charts.TRUTH, "truth")] if self._simulated else [])],
-            table=quantile_table(snapshot.epoch, labels, marks),
-        )
 
-    def _row(self, at: int) -> charts.Row:
-        snapshot = self.snapshot
-        low, high = float(snapshot.low[at]), float(snapshot.high[at])
-        error = float(snapshot.std_error[at])
-        text = f"up to {snapshot.labels[at]}: {share(float(snapshot.estimate[at]), error or None)}"
-        if error:
-            text += f" ({share(low, error)} to {share(high, error)})"
-        return {
-            "estimate": float(snapshot.estimate[at]),
-            "low": low,
-            "high": high,
-            "consistent": math.nan,
-            "truth": float(snapshot.truth[at]),
-            "text": text,
-        }
-
-    def histogram(self) -> Figure:
-        """Shares of the values, or of runs of values where they are many: differences of the curve."""
-        snapshot, k = self.snapshot, len(self.snapshot.values)
-        width = math.ceil(k / _BARS)
-        edges = np.arange(0, k, width)
-        shares = np.add.reduceat(snapshot.consistent, edges)
-        truth = np.add.reduceat(np.diff(snapshot.truth, prepend=0.0), edges)
-        names = [self._named(start, min(start + width, k) - 1) for start in edges.tolist()]
-        rows = [self._bar(at, names, shares, truth) for at in range(len(names))]
-        known = ["truth"] if self._simulated else []
-        of_each = "each value" if width == 1 else f"each {width} neighbouring values"
-        lines = [
-            [name, share(float(one), 0.001), *([share(float(true), 0.001)] if known else [])]
-            for name, one, true in zip(names, shares, truth, strict=True)
-        ]
-        keys = [Key("fill", charts.CONSISTENT, "share")]
-        return Figure.of(
-            charts.columns(rows, "~%"),
-            f"{self.name}-bars",
-            f"{self._when}: histogram",
-            f"The share of the devices in {of_each}, as the curve rises over it. What the curve cannot tell "
-            "is smooth here: a bar has no limits of its own.",
-            keys=[*keys, *([Key("tick", charts.TRUTH, "truth")] if known else [])],
-            table=Table(
-                title=f"Table: epoch {snapshot.epoch} by {'value' if width == 1 else 'run of values'}",
-                head=["values", "share", *known],
-                rows=lines[: self.detail.rows],
-                note=shortened(len(lines), min(len(lines), self.detail.rows), "row", "first"),
-            ),
-        )
-
-    def _named(self, first: int, last: int) -> str:
-        labels = self.snapshot.labels
-        return labels[first] if first == last else f"{labels[first]} … {labels[last]}"
-
-    def _bar(self, at: int, names: list[str], shares: Floats, truth: Floats) -> charts.Row:
-        text = f"{names[at]}: {share(float(shares[at]), 0.001)}"
-        if self._simulated:
-            text += f", truth {share(float(truth[at]), 0.001)}"
-        unique = names[at] if names.count(names[at]) == 1 else f"{names[at]} · {count(at + 1)}"
-        return {
-            "name": unique,
-            "estimate": math.nan,
-            "low": math.nan,
-            "high": math.nan,
-            "consistent": float(shares[at]),
-            "truth": float(truth[at]),
-            "text": text,
-        }
+def _histogram(data: CollectionData, snapshot: Snapshot, detail: Detail, name: str) -> Figure:
+    """Shares of the values, or of stretches of values where they are many: differences of the curve."""
+    k = len(snapshot.values)
+    width = math.ceil(k / _BARS)
+    edges = np.arange(0, k, width)
+    shares = np.add.reduceat(snapshot.consistent, edges)
+    truth = np.add.reduceat(np.diff(snapshot.truth, prepend=0.0), edges)
+    names, labels = [], snapshot.labels
+    for first in edges.tolist():
+        last = min(first + width, k) - 1
+        names.append(labels[first] if first == last else f"{labels[first]} … {labels[last]}")
+    rows, lines = list[charts.Row](), []
+    for at, unique in enumerate(distinct(names)):
+        one, true = float(shares[at]), float(truth[at])
+        line = [names[at], *(share(number, 0.001) for number in (one, true))]
+        text = f"{line[0]}: {line[1]}" + (f", truth {line[2]}" if snapshot.simulated else "")
+        rows.append({"name": unique, "consistent": one, "truth": true, "text": text})
+        lines.append(line[: 2 + snapshot.simulated])
+    known = ["truth"] if snapshot.simulated else []
+    of_each = "each value" if width == 1 else f"each {width} neighbouring values"
+    keys = [Key("fill", charts.CONSISTENT, "share")]
+    return Figure.of(
+        charts.columns(rows, "~%"),
+        f"{name}-bars",
+        f"{data.dates.title(snapshot.epoch)}: histogram",
+        f"The share of the devices in {of_each}, as the curve rises over it. What the curve cannot tell "
+        "is smooth here: a bar has no limits of its own.",
+        keys=[*keys, *([Key("tick", charts.TRUTH, "truth")] if known else [])],
+        table=Table(
+            title=f"Table: epoch {snapshot.epoch} by {'value' if width == 1 else 'stretch of values'}",
+            head=["values", "share", *known],
+            rows=lines[: detail.rows],
+            note=shortened(len(lines), detail.rows, "row", "first"),
+        ),
+    )

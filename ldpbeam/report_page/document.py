@@ -28,7 +28,7 @@ from ldpbeam.report_page.glosses import glosses
 from ldpbeam.report_page.parts import RECORD_ROWS, SECTIONS, Detail, Table, shortened
 from ldpbeam.report_page.sums import SumsAsked, described
 from ldpbeam.report_page.text import count, duration, plural, size
-from ldpbeam.report_page.view import Writer
+from ldpbeam.report_page.view import Section
 
 _SCRIPTS = ("tooltip.js", "explorer.js")
 _ADDRESS = re.compile(r"https?:|://", re.IGNORECASE)
@@ -102,7 +102,7 @@ def _html(run: Run, asked: SumsAsked) -> str:
     detail = Detail.of(len(shown))
     with debug_mode(False):  # no check against the schema at every step: a third of the time
         sections = [
-            Writer(data, record, detail, f"c{index}", asked, again=data.digest in digests[:index]).section()
+            Section(data, record, detail, f"c{index}", asked, again=data.digest in digests[:index])
             for index, data in enumerate(shown)
         ]
     names = [section.name for section in sections]
@@ -198,7 +198,7 @@ def _record_tables(record: RunRecord) -> list[Table]:
                 title=f"Table: {plural(len(inputs), 'input')}",
                 head=["input"],
                 rows=[[one.path] for one in inputs[:RECORD_ROWS]],
-                note=shortened(len(inputs), min(RECORD_ROWS, len(inputs)), "input", "first"),
+                note=shortened(len(inputs), RECORD_ROWS, "input", "first"),
             )
         )
     if written:
@@ -211,7 +211,7 @@ def _record_tables(record: RunRecord) -> list[Table]:
                     for file in written[:RECORD_ROWS]
                 ],
                 names=2,
-                note=shortened(len(written), min(RECORD_ROWS, len(written)), "file", "first"),
+                note=shortened(len(written), RECORD_ROWS, "file", "first"),
             )
         )
     return tables

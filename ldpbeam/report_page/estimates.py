@@ -44,18 +44,6 @@ _SHARES = dict(zip(("estimate", "ci_low", "ci_high"), CUMULATIVE, strict=True))
 """Columns that a distribution has in the place of others."""
 _NOT_SHOWN = frozenset({"collection", "version", "epoch_end", "ci_low_all", "ci_high_all"})
 """Columns that the page does not need: of a large domain each takes megabytes."""
-_ARRAYS = (
-    "values",
-    "reports",
-    "support",
-    "estimate",
-    "std_error",
-    "floor",
-    "low",
-    "high",
-    "consistent",
-    "truth",
-)
 
 
 @dataclass(frozen=True)
@@ -68,7 +56,6 @@ class Snapshot:
 
     epoch: int
     start: datetime | None
-    revision: int
     n: int
     status: str
     pane: str
@@ -88,12 +75,24 @@ class Snapshot:
     def only(self, values: Iterable[int]) -> Snapshot:
         """The same of a few values, by their codes; those that are not there are left out."""
         places = np.flatnonzero(np.isin(self.values, np.fromiter(values, np.int64)))
-        taken = {name: getattr(self, name)[places] for name in _ARRAYS}
+        taken: dict[str, Any] = {
+            name: array[places] for name, array in vars(self).items() if isinstance(array, np.ndarray)
+        }
         return replace(self, labels=tuple(self.labels[place] for place in places.tolist()), **taken)
 
     def quantile(self, part: float) -> tuple[int, int, int]:
         """Of a distribution: the first value up to which that part of the devices lies, with limits."""
         return curve_quantile(self.estimate, self.low, self.high, part)
+
+    def numbers(self, place: int) -> dict[str, float]:
+        """The numbers of one value that charts draw, by their names."""
+        names = ("estimate", "low", "high", "consistent", "truth")
+        return {name: float(getattr(self, name)[place]) for name in names}
+
+    @property
+    def simulated(self) -> bool:
+        """Whether the truth is known."""
+        return bool(np.isfinite(self.truth).any())
 
     @property
     def usable(self) -> bool:
@@ -253,7 +252,6 @@ def read(
     return Snapshot(
         epoch=epoch,
         start=first("epoch_start", None),
-        revision=slot.revision,
         n=int(reports.max()) if rows else 0,
         status=clean(str(first("status", "ok"))),
         pane=clean(str(first("pane", ""))),

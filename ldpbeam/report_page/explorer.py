@@ -113,7 +113,6 @@ def _packed(
 def _epoch(data: CollectionData, one: Snapshot, unit: float, withheld: Mapping[int, str]) -> dict[str, Any]:
     """What is said of an epoch: its name in the list, and a sentence."""
     mark = ", provisional" if one.provisional else ", withheld" if one.epoch in withheld else ""
-    name = data.dates.named(one.epoch)
     notes = [f"{plural(one.n, 'report')}."]
     if one.epoch in withheld:
         notes.append(f"Its estimates are withheld: {withheld[one.epoch]}.")
@@ -122,7 +121,7 @@ def _epoch(data: CollectionData, one: Snapshot, unit: float, withheld: Mapping[i
     return {
         "epoch": one.epoch,
         "start": data.dates.text(one.epoch),
-        "name": f"{name[0].upper()}{name[1:]}{mark}",
+        "name": f"{data.dates.title(one.epoch)}{mark}",
         "note": " ".join(notes),
         "unit": unit,
     }

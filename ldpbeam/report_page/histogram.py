@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,8 +17,6 @@ from ldpbeam.report_page.parts import Detail, Figure, Key, Table, shortened
 from ldpbeam.report_page.significance import discoveries
 from ldpbeam.report_page.text import count, plural, share
 
-Form = Callable[[float | None, float | None], str]
-
 _EACH = 60
 """Up to this many values every one gets a bar and a whisker."""
 
@@ -28,14 +26,13 @@ _TOP = 20
 """Beyond that, this many of the largest do."""
 
 
-def histogram(data: CollectionData, detail: Detail, name: str, form: Form) -> tuple[list[Figure], str]:
+def histogram(data: CollectionData, detail: Detail, name: str) -> tuple[list[Figure], str]:
     """The figures of the last usable epoch, and a note where it is not the last one.
 
     Args:
         data: a collection, or one attribute of it.
         detail: says how many values are shown.
         name: a prefix of element ids, unique on the page.
-        form: writes a number with its standard error.
     """
     snapshot = data.last
     if snapshot is None:
@@ -54,7 +51,7 @@ def histogram(data: CollectionData, detail: Detail, name: str, form: Form) -> tu
         )
     if data.distribution:
         return distribution(data, snapshot, detail, name), note
-    return _Drawing(data, snapshot, detail, name, form).figures(), note
+    return _Drawing(data, snapshot, detail, name).figures(), note
 
 
 @dataclass(frozen=True)
@@ -65,7 +62,6 @@ class _Drawing:
     snapshot: Snapshot
     detail: Detail
     name: str
-    form: Form
 
     @property
     def pattern(self) -> str:
@@ -95,8 +91,7 @@ class _Drawing:
         return np.argsort(-np.nan_to_num(self.snapshot.estimate, nan=-np.inf), kind="stable")
 
     def _title(self, more: str) -> str:
-        name = self.data.dates.named(self.snapshot.epoch)
-        return f"{name[0].upper()}{name[1:]}{more}"
+        return self.data.dates.title(self.snapshot.epoch) + more
 
     @property
     def ordered(self) -> bool:
@@ -109,7 +104,7 @@ class _Drawing:
             method = "clipped to its range" if self.data.mean else self.snapshot.method
             text = f"consistent ({method or 'post-processed'})"
             keys.append(Key("fill", charts.CONSISTENT, text))
-        if self._simulated:
+        if self.snapshot.simulated:
             mark = "line" if shape == "band" else "tick"
             keys.append(Key(mark, charts.TRUTH, "truth"))
         return keys
@@ -139,21 +134,19 @@ class _Drawing:
         )
 
     def _row(self, place: int) -> charts.Row:
-        snapshot = self.snapshot
-        names = ("estimate", "low", "high", "consistent", "truth")
-        return {**{name: float(getattr(snapshot, name)[place]) for name in names}, "text": self._text(place)}
+        return {**self.snapshot.numbers(place), "text": self._text(place)}
 
     def _text(self, place: int) -> str:
         snapshot = self.snapshot
         error = float(snapshot.std_error[place])
-        text = f"{snapshot.labels[place]}: raw {self.form(float(snapshot.estimate[place]), error)}"
+        text = f"{snapshot.labels[place]}: raw {self.data.written(float(snapshot.estimate[place]), error)}"
         if math.isfinite(error):
             low, high = float(snapshot.low[place]), float(snapshot.high[place])
-            text += f", 95 % interval {self.form(low, error)} to {self.form(high, error)}"
+            text += f", 95 % interval {self.data.written(low, error)} to {self.data.written(high, error)}"
         if math.isfinite(snapshot.consistent[place]):
-            text += f", consistent {self.form(float(snapshot.consistent[place]), error)}"
+            text += f", consistent {self.data.written(float(snapshot.consistent[place]), error)}"
         if math.isfinite(snapshot.truth[place]):
-            text += f", truth {self.form(float(snapshot.truth[place]), error)}"
+            text += f", truth {self.data.written(float(snapshot.truth[place]), error)}"
         return text
 
     def _sentence(self) -> str:
@@ -188,12 +181,12 @@ class _Drawing:
         for index, start in enumerate(edges.tolist()):
             end = start + int(sizes[index]) - 1
             scale = float(error[index])
-            text = (
-                self._text(start)
-                if width == 1
-                else f"{snapshot.labels[start]} … {snapshot.labels[end]}, mean: raw "
-                f"{self.form(float(estimate[index]), scale)} ± {self.form(1.96 * scale, scale)}"
-            )
+            text = self._text(start)
+            if width > 1:
+                middle, half = (
+                    self.data.written(one, scale) for one in (float(estimate[index]), 1.96 * scale)
+                )
+                text = f"{snapshot.labels[start]} … {snapshot.labels[end]}, mean: raw {middle} ± {half}"
             rows.append(
                 {
                     "place": (int(snapshot.values[start]) + int(snapshot.values[end])) / 2,
@@ -230,7 +223,7 @@ class _Drawing:
         order: Sequence[int] = self._largest.tolist()
         if self.rows > limit:
             order = order[: min(limit, 300)]
-        truth = ["truth"] if self._simulated else []
+        truth = ["truth"] if self.snapshot.simulated else []
         return Table(
             title=f"Table: epoch {snapshot.epoch} by value, the largest first",
             head=[
@@ -245,10 +238,6 @@ class _Drawing:
         )
 
     @property
-    def _simulated(self) -> bool:
-        return bool(np.isfinite(self.snapshot.truth).any())
-
-    @property
     def _not_added_up(self) -> str:
         """For who would add up numbers of the table that have a bias."""
         biased = np.isfinite(self.snapshot.consistent).any() and self.snapshot.method not in UNBIASED
@@ -258,10 +247,10 @@ class _Drawing:
         snapshot = self.snapshot
         error = float(snapshot.std_error[place])
         columns = [snapshot.estimate, (snapshot.high - snapshot.low) / 2, snapshot.low, snapshot.high]
-        columns += [snapshot.consistent, *([snapshot.truth] if self._simulated else [])]
+        columns += [snapshot.consistent, *([snapshot.truth] if self.snapshot.simulated else [])]
         return [
             str(int(snapshot.values[place])),
             snapshot.labels[place],
             count(int(snapshot.support[place])),
-            *(self.form(float(column[place]), error) for column in columns),
+            *(self.data.written(float(column[place]), error) for column in columns),
         ]

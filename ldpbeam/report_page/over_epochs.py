@@ -10,7 +10,6 @@ from ldpbeam.report_page import charts, svg
 from ldpbeam.report_page.charts import PROVISIONAL, WITHHELD
 from ldpbeam.report_page.data import CollectionData, EpochSummary
 from ldpbeam.report_page.estimates import Snapshot
-from ldpbeam.report_page.histogram import Form
 from ldpbeam.report_page.parts import Detail, Key, Multiple, Table, shortened
 from ldpbeam.report_page.text import DASH, count, points, share
 
@@ -25,9 +24,7 @@ class OverEpochs:
     table: Table | None
 
 
-def over_epochs(
-    data: CollectionData, withheld: Mapping[int, str], detail: Detail, name: str, form: Form
-) -> OverEpochs:
+def over_epochs(data: CollectionData, withheld: Mapping[int, str], detail: Detail, name: str) -> OverEpochs:
     """Draw and word the values that stand out.
 
     Args:
@@ -35,12 +32,11 @@ def over_epochs(
         withheld: why an epoch has no estimates, by epoch.
         detail: says how many epochs are drawn at most, the last ones.
         name: a prefix of element ids, unique on the page.
-        form: writes a number with its standard error.
     """
     shown = data.epochs[-detail.drawn :]
     first = shown[0].epoch if shown else 0
     withheld = {epoch: why for epoch, why in withheld.items() if epoch >= first}
-    return _Drawing(data, shown, withheld, detail, name, form).drawn()
+    return _Drawing(data, shown, withheld, detail, name).drawn()
 
 
 @dataclass(frozen=True)
@@ -52,7 +48,6 @@ class _Drawing:
     withheld: Mapping[int, str]
     detail: Detail
     name: str
-    form: Form
 
     def drawn(self) -> OverEpochs:
         data, keys = self.data, self._keys()
@@ -135,23 +130,23 @@ class _Drawing:
         rows: list[charts.Row] = []
         before: int | None = None
         for item in snapshots:
-            where = [i for i, code in enumerate(item.values.tolist()) if code == value]
+            places = (item.values == value).nonzero()[0].tolist()
             if before is not None and item.epoch > before + 1:
                 rows.append(_gap(before + 1))
             before = item.epoch
-            if not where or not math.isfinite(item.estimate[where[0]]):
+            if not places or not math.isfinite(item.estimate[places[0]]):
                 rows.append(_gap(item.epoch))
                 continue
-            place = where[0]
-            names = ("estimate", "low", "high", "truth")
-            row: charts.Row = {"epoch": item.epoch, **{n: float(getattr(item, n)[place]) for n in names}}
-            error = float(item.std_error[place])
+            row: charts.Row = {"epoch": item.epoch, **item.numbers(places[0])}
+            error = float(item.std_error[places[0]])
             text = f"{self.data.dates.named(item.epoch)}{', provisional' if item.provisional else ''}: "
-            text += self.form(row["estimate"], error)
+            text += self.data.written(row["estimate"], error)
             if math.isfinite(row["low"]):
-                text += f" ({self.form(row['low'], error)} to {self.form(row['high'], error)})"
+                text += (
+                    f" ({self.data.written(row['low'], error)} to {self.data.written(row['high'], error)})"
+                )
             if math.isfinite(row["truth"]):
-                text += f", truth {self.form(row['truth'], error)}"
+                text += f", truth {self.data.written(row['truth'], error)}"
             mark = PROVISIONAL if item.provisional else ""
             rows.append({**row, "error": error, "text": text, "mark": mark})
         return rows
@@ -203,11 +198,11 @@ class _Drawing:
         if not row["text"]:
             return "withheld" if row["mark"] == WITHHELD else DASH
         error = row["error"]
-        cell = self.form(row["estimate"], error)
+        cell = self.data.written(row["estimate"], error)
         if math.isfinite(row["low"]):
-            cell += f" ± {self.form((row['high'] - row['low']) / 2, error)}"
+            cell += f" ± {self.data.written((row['high'] - row['low']) / 2, error)}"
         if math.isfinite(row["truth"]):
-            cell += f" ({self.form(row['truth'], error)})"
+            cell += f" ({self.data.written(row['truth'], error)})"
         return cell
 
 

@@ -110,12 +110,19 @@ class Multiple:
     chart: Markup
 
 
+def distinct(labels: Sequence[str]) -> list[str]:
+    """Names of bars: labels that occur twice get their place, since bars of one name lie on each other."""
+    return [
+        label if labels.count(label) == 1 else f"{label} · {place}" for place, label in enumerate(labels, 1)
+    ]
+
+
 def shortened(total: int, shown: int, noun: str, which: str) -> str:
     """The note under a table that does not show everything.
 
     Args:
         total: how many rows there are.
-        shown: how many of them the table has.
+        shown: how many of them the table has at most.
         noun: what a row is about, in the singular.
         which: rows are shown, such as ``last``.
 

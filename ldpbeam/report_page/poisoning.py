@@ -93,5 +93,5 @@ def _table(alarms: Sequence[Alarm], rows: int) -> Table | None:
             for one in alarms[:rows]
         ],
         names=2,
-        note=shortened(len(alarms), min(rows, len(alarms)), "alarm", "first"),
+        note=shortened(len(alarms), rows, "alarm", "first"),
     )

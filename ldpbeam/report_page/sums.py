@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -19,10 +18,10 @@ from ldpbeam.estimation.quantiles import isotonic, quantile
 from ldpbeam.over_time.significance import normal_limit
 from ldpbeam.records.run_record import RunRecord
 from ldpbeam.report_page import charts
-from ldpbeam.report_page.curve import MEDIAN, QUANTILES, drawn_places, quantile_table
+from ldpbeam.report_page.curve import QUANTILES, CurveText, curve_figure, drawn_places
 from ldpbeam.report_page.data import CollectionData
 from ldpbeam.report_page.estimates import Floats, Snapshot
-from ldpbeam.report_page.parts import Detail, Figure, Key, Table, shortened
+from ldpbeam.report_page.parts import Detail, Figure, Key, Table, distinct, shortened
 from ldpbeam.report_page.text import LABEL_LIMIT, count, plural, share
 from ldpbeam.sums.group_file import read_groups, shared_values
 from ldpbeam.sums.quantity import Sums, cumulative, of_groups
@@ -143,21 +142,11 @@ class _Drawing:
         variance = errors.variance(self.snapshot.estimate[None], self.snapshot.reports[None])
         return sums.estimate(self.snapshot.estimate), np.sqrt(variance[0])
 
-    @property
-    def _when(self) -> str:
-        name = self.data.dates.named(self.snapshot.epoch)
-        return f"{name[0].upper()}{name[1:]}"
-
-    @property
-    def _simulated(self) -> bool:
-        return bool(np.isfinite(self.snapshot.truth).all())
-
     def _row(self, text: str, estimate: float, half: float, truth: float) -> charts.Row:
         return {
             "estimate": estimate,
             "low": estimate - half,
             "high": estimate + half,
-            "consistent": math.nan,
             "truth": truth,
             "text": text,
         }
@@ -167,17 +156,17 @@ class _Drawing:
         sums = of_groups(self.domain, groups)
         estimate, error = self._estimated(sums)
         truth = sums.weights @ self.snapshot.truth
-        z = normal_limit(CONFIDENCE)
+        z, simulated = normal_limit(CONFIDENCE), self.snapshot.simulated
         shown = min(len(groups), self.detail.marks)
         rows, lines = [], []
         names = [clean(one, LABEL_LIMIT) for one in sums.names]
+        unique = distinct(names)
         for at, label in enumerate(names):
             half, scale = z * float(error[at]), float(error[at])
             text = f"{label}: {share(float(estimate[at]), scale)} ± {share(half, scale)}"
-            known = [share(float(truth[at]), scale)] if self._simulated else []
+            known = [share(float(truth[at]), scale)] if simulated else []
             row = self._row(text, float(estimate[at]), half, float(truth[at]))
-            unique = label if names.count(label) == 1 else f"{label} · {at + 1}"
-            rows.append({**row, "name": unique})
+            rows.append({**row, "name": unique[at]})
             limits = [share(float(estimate[at]) + side * half, scale) for side in (-1, 1)]
             first = [label, count(sums.values[at]), share(float(estimate[at]), scale), share(half, scale)]
             lines.append([*first, *limits, *known])
@@ -191,14 +180,14 @@ class _Drawing:
         return Figure.of(
             charts.bars(rows[:shown], "~%"),
             f"{self.name}-groups",
-            f"{self._when}: groups of values",
+            f"{self.data.dates.title(self.snapshot.epoch)}: groups of values",
             sentence,
-            keys=self._with_truth(keys, "tick"),
+            keys=[*keys, *([Key("tick", charts.TRUTH, "truth")] if simulated else [])],
             table=Table(
                 title=f"Table: epoch {self.snapshot.epoch} by group",
-                head=[*_GROUP_HEAD, *(["truth"] if self._simulated else [])],
+                head=[*_GROUP_HEAD, *(["truth"] if simulated else [])],
                 rows=lines[: self.detail.rows],
-                note=shortened(len(lines), min(len(lines), self.detail.rows), "group", "first"),
+                note=shortened(len(lines), self.detail.rows, "group", "first"),
             ),
         )
 
@@ -208,9 +197,8 @@ class _Drawing:
         estimate, error = self._estimated(sums)
         truth, k = np.cumsum(self.snapshot.truth), self.domain.size
         together, z = normal_limit(1 - (1 - CONFIDENCE) / k), normal_limit(CONFIDENCE)
-        places = drawn_places(k, self.detail.bins)
         rows = []
-        for at in places:
+        for at in drawn_places(k, self.detail.bins):
             scale = float(error[at])
             text = f"up to {self.snapshot.labels[at]}: {share(float(estimate[at]), scale or None)}"
             text += f" ± {share(z * scale, scale)}" if scale else ""
@@ -218,22 +206,10 @@ class _Drawing:
             rows.append({**row, "place": int(self.snapshot.values[at])})
         rising = isotonic(estimate)
         marks = [(part, *quantile(rising, estimate, error, part, z)) for part in QUANTILES]
-        labels = self.snapshot.labels
-        _, middle, low, high = marks[MEDIAN]
-        sentence = (
-            f"The share of the devices at each value or below it. Half of them are at {labels[middle]} or "
-            f"below (95 %: {labels[low]} to {labels[high]}). The band holds all of the curve in at least 95 "
-            "of 100 cases."
+        words = CurveText(
+            "",
+            "The band holds all of the curve in at least 95 of 100 cases.",
+            "raw, added up",
+            "95 % band of the curve",
         )
-        keys = [Key("line", charts.RAW, "raw, added up"), Key("band", charts.RAW, "95 % band of the curve")]
-        return Figure.of(
-            charts.curve(rows),
-            f"{self.name}-curve",
-            f"{self._when}: cumulative shares",
-            sentence,
-            keys=self._with_truth(keys, "line"),
-            table=quantile_table(self.snapshot.epoch, labels, marks),
-        )
-
-    def _with_truth(self, keys: list[Key], shape: str) -> list[Key]:
-        return [*keys, Key(shape, charts.TRUTH, "truth")] if self._simulated else keys
+        return curve_figure(self.data, self.snapshot, rows, marks, words, self.name)

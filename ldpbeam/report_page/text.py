@@ -30,15 +30,9 @@ def count(value: int) -> str:
     return f"{value:,}"
 
 
-def plural(value: int, noun: str, nouns: str = "") -> str:
-    """A number with its noun, such as `1 epoch` and `1,234 epochs`.
-
-    Args:
-        value: how many there are.
-        noun: in the singular.
-        nouns: in the plural; empty where it is the singular and an s.
-    """
-    return f"{count(value)} {noun if value == 1 else nouns or noun + 's'}"
+def plural(value: int, noun: str) -> str:
+    """A number with its noun, which is given in the singular: `1 epoch` and `1,234 epochs`."""
+    return f"{count(value)} {noun if value == 1 else noun + 's'}"
 
 
 def decimals(scale: float | None) -> int:

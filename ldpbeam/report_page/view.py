@@ -5,24 +5,25 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 from ldpbeam.histogram import INSUFFICIENT, TOO_MANY_ERRORS
 from ldpbeam.records.run_record import RunRecord
 from ldpbeam.report_page import accounting_section as accounting
 from ldpbeam.report_page.accuracy import answer, average, error_figure
 from ldpbeam.report_page.data import CollectionData
-from ldpbeam.report_page.explorer import Explorer, explorer
+from ldpbeam.report_page.explorer import explorer
 from ldpbeam.report_page.histogram import histogram
-from ldpbeam.report_page.over_epochs import OverEpochs, over_epochs
+from ldpbeam.report_page.over_epochs import over_epochs
 from ldpbeam.report_page.parts import Detail, Figure, Table
-from ldpbeam.report_page.poisoning import Poisoning, poisoning
-from ldpbeam.report_page.privacy import Privacy, privacy
-from ldpbeam.report_page.sums import AddedUp, SumsAsked, added_up
+from ldpbeam.report_page.poisoning import poisoning
+from ldpbeam.report_page.privacy import privacy
+from ldpbeam.report_page.sums import SumsAsked, added_up
 from ldpbeam.report_page.text import DASH, count, duration, plain, plural, points, share
 
 _NAMED = 12
 """Most epochs a sentence lists."""
+
+_MOMENT = "%Y-%m-%d %H:%M UTC"
 
 
 @dataclass(frozen=True)
@@ -34,119 +35,82 @@ class Stage:
     note: str
 
 
-@dataclass(frozen=True)
 class Section:
-    """Everything the page says about one collection."""
-
-    name: str
-    protocol: str
-    facts: str
-    verdict: str
-    stages: Sequence[Stage]
-    epochs_note: str
-    followed: OverEpochs
-    histograms: Sequence[Figure]
-    histogram_title: str
-    histogram_note: str
-    explorer: Explorer | None
-    added_up: AddedUp | None
-    accounting: Sequence[Figure]
-    accounting_table: Table | None
-    identity: str
-    balanced: bool
-    error_title: str
-    error: Figure | None
-    answer: str
-    answer_numbers: str
-    privacy: Privacy
-    poisoning: Poisoning
-
-
-class Writer:
-    """Writes the section of one collection; `name` is a prefix unique on the page."""
+    """Everything that the page says about one collection, or one attribute of it."""
 
     def __init__(
         self,
         data: CollectionData,
         record: RunRecord | None,
         detail: Detail,
-        name: str,
+        prefix: str,
         asked: SumsAsked,
         again: bool = False,
     ) -> None:
-        """Bind the data; nothing is drawn yet. `asked` says what is added up.
+        """Draw and word everything.
 
-        Where an attribute comes `again`, a section above has the accounting of the collection already. Where
-        the run has one collection only, its totals are those of the run: reports of no known collection and
-        epoch are part of them.
+        Where the run has one collection only, its totals are those of the run: reports of no known collection
+        and epoch are part of them.
+
+        Args:
+            data: a collection, or one attribute of it.
+            record: of the run; None where there is none.
+            detail: how much is shown.
+            prefix: of the ids of elements, unique on the page.
+            asked: what is added up.
+            again: whether a section of another attribute has the accounting of the collection already.
         """
-        self.data = data
-        self.detail = detail
-        self.name = name
-        self.asked = asked
-        self.again = again
-        self.form = plain if data.mean else share
-        self.usable = [epoch for epoch in data.epochs if epoch.usable]
+        self._data = data
+        self._usable = [epoch for epoch in data.epochs if epoch.usable]
         of_run = record.accounting if record else None
-        self.indicators = record.indicators if record else None
-        self.stream = record is not None and record.stream is not None
-        self.accounts = [row for row in of_run.epochs if row.digest == data.digest] if of_run else []
-        self.rest = of_run.unattributed if of_run and data.alone else None
-        everything = [row.account for row in self.accounts] + ([self.rest] if self.rest else [])
-        self.total = accounting.summed(everything) if everything else None
-        self.withheld = self._withheld()
+        stream = record is not None and record.stream is not None
+        accounts = [row for row in of_run.epochs if row.digest == data.digest] if of_run else []
+        rest = of_run.unattributed if of_run and data.alone else None
+        everything = [row.account for row in accounts] + ([rest] if rest else [])
+        self._total = accounting.summed(everything) if everything else None
+        withheld = {row.epoch: row.withheld for row in accounts if row.withheld}
+        # Why an epoch has no estimates although some of its reports were counted.
+        self._withheld = {**withheld, **{e.epoch: e.status for e in data.epochs if not e.usable}}
         early = frozenset(epoch.epoch for epoch in data.epochs if epoch.provisional)
-        self.marks = accounting.Marks(data.dates, early, frozenset(self.withheld))
+        marks = accounting.Marks(data.dates, early, frozenset(self._withheld))
+        why = {epoch: self._why(reason) for epoch, reason in self._withheld.items()}
 
-    def section(self) -> Section:
-        """Draw and word everything."""
-        data, detail = self.data, self.detail
-        verdict, numbers = answer(data)
-        why = {epoch: self._why(reason) for epoch, reason in self.withheld.items()}
-        followed = over_epochs(data, why, detail, self.name, self.form)
-        figures, note = histogram(data, detail, self.name, self.form)
-        first = not self.again
-        return Section(
-            name=data.title,
-            protocol=data.histogram.protocol or "unknown protocol",
-            facts=self._facts(),
-            verdict=self._verdict(),
-            stages=self._stages(),
-            epochs_note=self._epochs_note(),
-            followed=followed,
-            histograms=figures,
-            histogram_title=f"{self._result} of the last epoch",
-            histogram_note=note,
-            explorer=None if data.distribution else explorer(data, why, detail.octets),
-            added_up=added_up(data, self.asked, detail, self.name),
-            accounting=accounting.figures(self.accounts, self.marks, detail, self.name) if first else [],
-            accounting_table=accounting.table(
-                self.accounts, self.rest, self.total, self.stream, detail, self.marks
-            )
-            if first
-            else None,
-            identity=accounting.identity(self.total, self.stream)
-            if first
-            else "As above: reports are counted per collection, not per attribute.",
-            balanced=not any(accounting.unexplained(row.account, self.stream) for row in self.accounts),
-            error_title="Error" if data.uniform is None else "Error: does this beat answering 1/k?",
-            error=error_figure(data, detail, self.name),
-            answer=verdict,
-            answer_numbers=numbers,
-            privacy=privacy(data.collection, self.name),
-            poisoning=poisoning(self.indicators, data.digest, data.histogram, detail.rows),
-        )
+        self.name = data.title
+        self.protocol = data.histogram.protocol or "unknown protocol"
+        self.facts = self._facts()
+        self.verdict = self._verdict()
+        self.stages = self._stages()
+        self.epochs_note = self._epochs_note()
+        self.followed = over_epochs(data, why, detail, prefix)
+        self.histograms, self.histogram_note = histogram(data, detail, prefix)
+        self.histogram_title = f"{self._result} of the last epoch"
+        self.explorer = None if data.distribution else explorer(data, why, detail.octets)
+        self.added_up = added_up(data, asked, detail, prefix)
+        self.accounting: Sequence[Figure] = ()
+        self.accounting_table: Table | None = None
+        self.identity = "As above: reports are counted per collection, not per attribute."
+        if not again:
+            self.accounting = accounting.figures(accounts, marks, detail, prefix)
+            self.accounting_table = accounting.table(accounts, rest, self._total, stream, detail, marks)
+            self.identity = accounting.identity(self._total, stream)
+        self.balanced = not any(accounting.unexplained(row.account, stream) for row in accounts)
+        self.error_title = "Error" if data.uniform is None else "Error: does this beat answering 1/k?"
+        self.error = error_figure(data, detail, prefix)
+        self.answer, self.answer_numbers = answer(data)
+        self.privacy = privacy(data.collection, prefix)
+        indicators = record.indicators if record else None
+        self.poisoning = poisoning(indicators, data.digest, data.histogram, detail.rows)
 
     @property
     def _result(self) -> str:
-        if self.data.distribution:
+        if self._data.distribution:
             return "Distribution"
-        return "Mean" if self.data.mean else "Histogram"
+        return "Mean" if self._data.mean else "Histogram"
 
     # --- words -------------------------------------------------------------------------------
 
     def _facts(self) -> str:
-        data, total = self.data, self.total
+        data, total = self._data, self._total
         version, bits = data.collection.version, data.collection.payload_bits
         parts = [f"version {version}"] if version else []
         if data.size and not data.mean:
@@ -164,27 +128,27 @@ class Writer:
 
     def _verdict(self) -> str:
         """One sentence that somebody can act on."""
-        if self.total is not None and self.total.read:
-            counted, read = self.total.counted, self.total.read
+        if self._total is not None and self._total.read:
+            counted, read = self._total.counted, self._total.read
             # 100 % only where nothing is missing.
             part = f"{share(counted / read, 1 - counted / read)} of" if counted != read else "All"
-            scope = "" if self.data.alone else " of its epochs"
+            scope = "" if self._data.alone else " of its epochs"
             start = f"{part} {plural(read, 'report')}{scope} were counted"
         else:
-            start = f"{plural(sum(epoch.n for epoch in self.data.epochs), 'report')} were counted"
-        if not self.usable:
-            least = self.data.collection.min_reports
+            start = f"{plural(sum(epoch.n for epoch in self._data.epochs), 'report')} were counted"
+        if not self._usable:
+            least = self._data.collection.min_reports
             why = f": no epoch reached {plural(least, 'report')}" if least else ""
             return f"{start}, but nothing could be estimated{why}."
         typical = self._typical()
         bound = self._bound(1.96 * typical).replace("points", "percentage points")
-        if self.data.mean:
-            within = f"the estimated mean of values in {self.data.reach} is typically within ±{bound} (95 %)"
-        elif self.data.distribution:
+        if self._data.mean:
+            within = f"the estimated mean of values in {self._data.reach} is typically within ±{bound} (95 %)"
+        elif self._data.distribution:
             within = f"the share of the devices up to a value is typically within ±{bound} (95 %)"
         else:
             within = f"estimates are typically within ±{bound} (95 %)"
-        raw, uniform = average(self.data, "mse_raw"), average(self.data, "mse_uniform")
+        raw, uniform = average(self._data, "mse_raw"), average(self._data, "mse_uniform")
         if raw is None or uniform is None:
             return f"{start}, and {within}."
         if raw < uniform:
@@ -192,25 +156,25 @@ class Writer:
         return f"{start}, {within}, but simply answering 1/k would have been closer to the truth."
 
     def _bound(self, error: float) -> str:
-        return plain(error, error) if self.data.mean else points(error)
+        return plain(error, error) if self._data.mean else points(error)
 
     def _typical(self) -> float:
-        return math.sqrt(average(self.data, "variance") or 0.0)
+        return math.sqrt(average(self._data, "variance") or 0.0)
 
     def _stages(self) -> list[Stage]:
-        data, support = self.data, self.data.histogram.support
+        data, support = self._data, self._data.histogram.support
         length = data.collection.epoch_seconds
-        read = self.total.read if self.total else sum(item.n for item in data.epochs)
+        read = self._total.read if self._total else sum(item.n for item in data.epochs)
         chances = "per epoch: how many reports support each value"
         if support is not None:
             own, other = float(support.own), float(support.other)
             chances += f" ({own:.3g} of the reports of its holders, {other:.3g} of the others)"
-        error = f"± {self._bound(1.96 * self._typical())}" if self.usable else "withheld"
+        error = f"± {self._bound(1.96 * self._typical())}" if self._usable else "withheld"
         if data.mean:
             shown, chances = "1 sum", "per epoch: of what its reports carry, in exact integers"
             unit, estimate = "half the width of a 95 % interval", "mean, which may lie outside its range"
         elif data.distribution:
-            shown, chances = "counts", "per epoch: how many reports name each run of each hash function"
+            shown, chances = "counts", "per epoch: how many reports name each stretch of each hash function"
             unit, estimate = "half the width of a 95 % interval, in percentage points,", ""
         else:
             shown = f"{count(data.size)} counts" if data.size else DASH
@@ -234,26 +198,26 @@ class Writer:
 
     def _after(self) -> tuple[str, str]:
         """What stage 5 does, and what it promises, as the record says: a mean has no sum to keep."""
-        method, promises = self.data.collection.consistency, self.data.collection.promises
+        method, promises = self._data.collection.consistency, self._data.collection.promises
         if promises is None:
-            method = self.data.last.method if self.data.last else ""
+            method = self._data.last.method if self._data.last else ""
             return (method, "after post-processing") if method else ("raw", "not post-processed")
-        if self.data.mean:
+        if self._data.mean:
             if not promises.non_negative:
                 return "raw", "the mean as it was estimated"
-            return "clipped", f"the mean, brought into {self.data.reach} where it lies outside"
+            return "clipped", f"the mean, brought into {self._data.reach} where it lies outside"
         texts = [("adds up to 1", promises.sums_to_one), ("nothing negative", promises.non_negative)]
         return method, ", ".join(words for words, held in texts if held) or "the raw estimates as they are"
 
     def _epochs_note(self) -> str:
-        if not self.data.epochs:
+        if not self._data.epochs:
             return self._withheld_note()
-        first, last = self.data.epochs[0], self.data.epochs[-1]
-        parts = [f"Epoch {first.epoch} starts {_when(first.start)}"] if first.start else []
+        first, last = self._data.epochs[0], self._data.epochs[-1]
+        parts = [f"Epoch {first.epoch} starts {first.start:{_MOMENT}}"] if first.start else []
         if last.start and last is not first:
-            parts.append(f"epoch {last.epoch} starts {_when(last.start)}")
+            parts.append(f"epoch {last.epoch} starts {last.start:{_MOMENT}}")
         notes = [", ".join(parts) + "."] if parts else []
-        early = [epoch.epoch for epoch in self.data.epochs if epoch.provisional]
+        early = [epoch.epoch for epoch in self._data.epochs if epoch.provisional]
         if early:
             notes.append(
                 f"{_named(early)} {'is' if len(early) == 1 else 'are'} provisional: not over when "
@@ -261,27 +225,18 @@ class Writer:
             )
         return " ".join([*notes, *filter(None, [self._withheld_note()])])
 
-    def _withheld(self) -> dict[int, str]:
-        """Why an epoch has no estimates although some of its reports were counted, by epoch."""
-        withheld = {row.epoch: row.withheld for row in self.accounts if row.withheld}
-        return {**withheld, **{e.epoch: e.status for e in self.data.epochs if not e.usable}}
-
     def _withheld_note(self) -> str:
         reasons: dict[str, list[int]] = {}
-        for epoch, reason in sorted(self.withheld.items()):
+        for epoch, reason in sorted(self._withheld.items()):
             reasons.setdefault(reason, []).append(epoch)
         reasons_given = [f"{_named(epochs)} ({self._why(reason)})" for reason, epochs in reasons.items()]
         return f"Withheld: {'; '.join(reasons_given)}." if reasons_given else ""
 
     def _why(self, reason: str) -> str:
-        least = self.data.collection.min_reports
+        least = self._data.collection.min_reports
         if reason == INSUFFICIENT and least:
             return f"fewer than {plural(least, 'report')}"
         return "too many of the records were rejected" if reason == TOO_MANY_ERRORS else reason
-
-
-def _when(start: datetime | None) -> str:
-    return start.strftime("%Y-%m-%d %H:%M UTC") if start else DASH
 
 
 def _named(epochs: Sequence[int]) -> str:

@@ -2,22 +2,34 @@
 
 The rows of the values have the cumulative shares with their limits, so they have the quantiles too. The mean
 is not in them: it follows from an epoch's counts and stands in ``summaries/``.
+
+Of several epochs the answer is about the mean of their curves, each epoch weighing the same: the devices of
+all epochs together, where a device counts in each. Its limits are the means of the epochs' limits, since
+nothing published says how far the errors of curves go together (docs/groups.md). The mean of means is more
+certain: of its error it is known what repeats.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ldpbeam.arrays import Floats
+from ldpbeam.arrays import Floats, Ints
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Domain
 from ldpbeam.errors import UsageError
+from ldpbeam.estimates import CONFIDENCE
+from ldpbeam.over_time.covariance import DrawnAnew
 from ldpbeam.over_time.results import HistoryKey, published_rows
+from ldpbeam.over_time.rollup import Place
+from ldpbeam.over_time.significance import normal_limit
+from ldpbeam.summaries import mean_in_units
 from ldpbeam.sums.question import Cumulative, Mean, Quantiles, Question
 from ldpbeam.tables import CUMULATIVE, numbers
 
@@ -39,6 +51,30 @@ def curve_quantile(shares: Floats, low: Floats, high: Floats, part: float) -> tu
     below = np.concatenate([[0.0], low[:-1]])
     left = np.flatnonzero((high >= part) & (below <= part))
     return place, int(left[0]), int(left[-1])
+
+
+def mean_curve(shares: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats, Floats]:
+    """The mean of the curves of some epochs, each with the same weight, and its limits.
+
+    The standard deviation of a mean is at most the mean of the standard deviations, whatever the errors have
+    in common (Minkowski). So the mean limits hold as often as those of an epoch, if errors are normal. A
+    published limit ends at 0 or 1. There the distance of the other limit is taken, or a mean of some limits
+    that are cut and some that are not would be too narrow.
+
+    Args:
+        shares: float64 (epochs, k), up to each value.
+        low, high: float64 (epochs, k), their limits.
+
+    Returns:
+        Shares and limits, float64 (k,) each.
+    """
+    uncut_low = np.where(low <= 0.0, np.minimum(low, 2 * shares - high), low)
+    uncut_high = np.where(high >= 1.0, np.maximum(high, 2 * shares - low), high)
+    return (
+        np.asarray(shares.mean(axis=0), np.float64),
+        np.maximum(uncut_low.mean(axis=0), 0.0),
+        np.minimum(uncut_high.mean(axis=0), 1.0),
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,44 +101,100 @@ class Curve:
         if not set(CUMULATIVE) <= set(rows.column_names):
             raise UsageError(
                 "E-USAGE-RESULTS",
-                f"the results have no column {CUMULATIVE[0]}, which a collection of runs has",
+                f"the results have no column {CUMULATIVE[0]}, which a collection of stretches has",
                 remedy="Give the results as a run wrote them, with all columns.",
             )
         columns = (np.asarray(rows[name].to_numpy(), np.float64) for name in CUMULATIVE)
         return cls(rows, *columns)
+
+    @classmethod
+    def mean(cls, curves: Sequence[Curve]) -> Curve:
+        """The mean of the curves of some epochs, see :func:`mean_curve`.
+
+        Args:
+            curves: at least one; the rows are those of the last.
+        """
+        columns = (np.array([getattr(one, name) for one in curves]) for name in ("shares", "low", "high"))
+        return cls(curves[-1].rows, *mean_curve(*columns))
 
     @property
     def known(self) -> bool:
         """Whether there is a result."""
         return bool(np.isfinite(self.shares).all())
 
+    @property
+    def n(self) -> Ints:
+        """Reports that speak about each value, int64 (k,)."""
+        return np.asarray(self.rows["n"].to_numpy(), np.int64)
+
+    def period(self, place: Place | None) -> int:
+        """The number of the period in which its epoch lies; without one, of the epoch."""
+        epoch, start = self.rows["epoch"][0].as_py(), self.rows["epoch_start"][0].value
+        return epoch if place is None else place(epoch, start)
+
     def quantile(self, share: float) -> tuple[int, int, int]:
         """The first value at or below which a share of the devices lies, and its 95 % limits, as places."""
         return curve_quantile(self.shares, self.low, self.high, share)
 
 
+@dataclass(frozen=True, eq=False)
+class _Period:
+    """Some epochs that are answered for together, or a single one.
+
+    Attributes:
+        curves: of all epochs, in their order; at least one.
+        single: whether it is one epoch by itself.
+    """
+
+    curves: list[Curve]
+    single: bool
+
+    @cached_property
+    def known(self) -> list[Curve]:
+        """Those of the epochs that have a result."""
+        return [one for one in self.curves if one.known]
+
+    @cached_property
+    def curve(self) -> Curve:
+        """The mean of those; without any, one that is not known."""
+        return Curve.mean(self.known) if self.known else self.curves[-1]
+
+    @property
+    def reports(self) -> Ints:
+        """Behind each value, int64 (k,)."""
+        if self.single:
+            return self.curves[0].n
+        return np.asarray(sum(one.n * one.known for one in self.curves), np.int64)
+
+
 def answers_of_distribution(
-    collection: Collection, epochs: Iterable[pa.Table], question: Question, summaries: pa.Table | None
+    collection: Collection,
+    epochs: Iterable[pa.Table],
+    question: Question,
+    summaries: pa.Table | None,
+    place: Place | None = None,
 ) -> Iterator[pa.Table]:
-    """A question answered for each epoch, in the columns of :func:`ldpbeam.sums.answers`.
+    """A question answered for each epoch or period, in the columns of :func:`ldpbeam.sums.answers`.
 
     Args:
         collection: one whose result is a distribution.
-        epochs: the rows of an attribute, epoch by epoch.
+        epochs: the rows of an attribute, epoch by epoch in their order.
         question: what is asked.
         summaries: of the same results, for their means; None where there is no folder with them.
+        place: which epochs make a period; None for single epochs.
 
     Raises:
         UsageError: groups of values, which a distribution does not tell; or means without summaries.
     """
-    for rows in epochs:
-        curve, domain = Curve.of(rows), _domain(collection, rows)
+    for _, some in groupby(map(Curve.of, epochs), lambda curve: curve.period(place)):
+        period = _Period(list(some), place is None)
+        domain = _domain(collection, period.curves[0].rows)
         if isinstance(question, Cumulative):
-            yield _cumulative(curve)
+            yield _cumulative(period)
         elif isinstance(question, Quantiles):
-            yield _quantiles(curve, domain, question)
+            yield _quantiles(period, domain, question)
         elif isinstance(question, Mean):
-            yield _mean(curve, summaries)
+            yield _mean(period, collection, domain, summaries)
         else:
             raise no_single_values(collection)
 
@@ -112,20 +204,38 @@ def no_single_values(collection: Collection) -> UsageError:
     return UsageError(
         "E-USAGE-DISTRIBUTION",
         f"{collection.name} has hash_family interval, whose result is the distribution of each epoch: it has "
-        "no estimates of single values to add up, to smooth or to take means of over epochs",
-        remedy="Ask for --cumulative, --quantile or --mean of single epochs.",
+        "no estimates of single values to add up, to smooth or to take means of",
+        remedy="Ask for --cumulative, --quantile or --mean; add --every or --by for periods of epochs.",
     )
+
+
+def require_no_rate(rate: DrawnAnew | None) -> None:
+    """Raise UsageError for a rate of values drawn anew, which says nothing about a distribution."""
+    if rate is not None:
+        raise UsageError(
+            "E-USAGE-DISTRIBUTION",
+            "a rate of values drawn anew is for frequencies; the limits of distributions over several epochs "
+            "hold whatever devices do",
+            remedy="Leave out --drawn-anew.",
+        )
 
 
 def read_summaries(folder: Path) -> pa.Table:
     """What ``summaries/`` of a run holds: mean and quantiles of the newest revision of every epoch.
 
     Raises:
-        UsageError: there are none, or damaged ones.
+        UsageError: there are none, or damaged ones, or those of an epoch are gone.
     """
     import pyarrow as pa
 
     paths = sorted(path for path in (folder / "summaries").glob("*.parquet") if path.name[0] != ".")
+    gone = _without_summaries(folder, {path.name for path in paths})
+    if gone:
+        raise UsageError(
+            "E-USAGE-RESULTS",
+            f"{gone} is gone, though latest/ has the distribution of that epoch",
+            remedy="Restore it from a copy, or run again.",
+        )
     if not paths:
         raise UsageError(
             "E-USAGE-RESULTS",
@@ -135,25 +245,56 @@ def read_summaries(folder: Path) -> pa.Table:
     return pa.concat_tables(published_rows(path) for path in paths)
 
 
+def _without_summaries(folder: Path, names: set[str]) -> Path | None:
+    """The first file that ought to be there and is not.
+
+    A stream writes summaries before the table in ``latest/``, and takes them away after it.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    for table in sorted((folder / "latest").glob("*.parquet")):
+        wanted = folder / "summaries" / table.name
+        if table.name in names or table.name[0] == ".":
+            continue
+        try:
+            columns = pq.read_schema(table).names
+        except (pa.ArrowException, OSError):
+            continue  # whoever reads the estimates is told
+        if CUMULATIVE[0] in columns and not wanted.is_file() and table.is_file():
+            return wanted
+    return None
+
+
 def _domain(collection: Collection, rows: pa.Table) -> Domain:
     return dict(collection.histograms)[rows["attribute"][0].as_py()]
 
 
-def _front(curve: Curve, rows: int) -> dict[str, Any]:
-    """What the rows of an epoch have in common."""
+def _front(period: _Period, rows: int) -> dict[str, Any]:
+    """What the rows of an epoch or a period have in common."""
     import pyarrow as pa
 
-    names = (*HistoryKey._fields[:3], "epoch", "epoch_start", "epoch_end")
-    first = curve.rows.slice(0, 1)
+    first, last = (curve.rows.slice(0, 1) for curve in (period.curves[0], period.curves[-1]))
 
-    def repeated(name: str) -> Any:
-        return pa.repeat(first[name][0], rows)
+    def repeated(row: pa.Table, name: str) -> Any:
+        return pa.repeat(row[name][0], rows)
 
-    early = first["pane"][0].as_py() == "early"
+    if period.single:
+        whole = {name: repeated(first, name) for name in ("epoch", "epoch_start", "epoch_end")}
+    else:
+        whole = {
+            "first_epoch": repeated(first, "epoch"),
+            "last_epoch": repeated(last, "epoch"),
+            "start": repeated(first, "epoch_start"),
+            "end": repeated(last, "epoch_end"),
+            "epochs": pa.array([len(period.known)] * rows, pa.int64()),
+        }
+    early = any(curve.rows["pane"][0].as_py() == "early" for curve in period.curves)
     return {
-        **{name: repeated(name) for name in names},
+        **{name: repeated(first, name) for name in HistoryKey._fields[:3]},
+        **whole,
         "provisional": pa.array([early] * rows),
-        "attribute": repeated("attribute"),
+        "attribute": repeated(first, "attribute"),
     }
 
 
@@ -170,31 +311,31 @@ def _sums(n: Any, estimate: Any, error: Any, low: Any, high: Any, *, several: bo
     }
 
 
-def _cumulative(curve: Curve) -> pa.Table:
+def _cumulative(period: _Period) -> pa.Table:
     import pyarrow as pa
 
-    rows = curve.rows
-    sums = _sums(rows["n"], curve.shares, None, curve.low, curve.high, several=True)
-    front = _front(curve, rows.num_rows)
-    return pa.table({**front, "value": rows["value"], "label": rows["label"], **sums})
+    curve = period.curve
+    n = pa.array(period.reports, pa.int64())
+    sums = _sums(n, curve.shares, None, curve.low, curve.high, several=True)
+    front = _front(period, curve.rows.num_rows)
+    return pa.table({**front, "value": curve.rows["value"], "label": curve.rows["label"], **sums})
 
 
-def _quantiles(curve: Curve, domain: Domain, question: Quantiles) -> pa.Table:
+def _quantiles(period: _Period, domain: Domain, question: Quantiles) -> pa.Table:
     import pyarrow as pa
 
-    unknown = (None, None, None)
+    unknown, curve = (None, None, None), period.curve
     places = [curve.quantile(share) if curve.known else unknown for share in question.shares]
     columns: dict[str, Any] = {"quantile": pa.array(question.shares, pa.float64())}
     for number, name in enumerate(("", "_low", "_high")):
         at = [place[number] for place in places]
         columns[f"value{name}"] = pa.array(at, pa.int64())
         columns[f"label{name}"] = pa.array([None if x is None else domain.label(x) for x in at], pa.string())
-    return pa.table({**_front(curve, len(places)), **columns})
+    return pa.table({**_front(period, len(places)), **columns})
 
 
-def _mean(curve: Curve, summaries: pa.Table | None) -> pa.Table:
+def _mean(period: _Period, collection: Collection, domain: Domain, summaries: pa.Table | None) -> pa.Table:
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     if summaries is None:
         raise UsageError(
@@ -202,19 +343,61 @@ def _mean(curve: Curve, summaries: pa.Table | None) -> pa.Table:
             "the mean of a distribution follows from an epoch's counts, which estimates do not have",
             remedy="Take it from summaries/ in the output of a run: ldpbeam.read_summaries(DIR).",
         )
+    rows = [_row_of_mean(curve, summaries) for curve in period.curves]
+    if period.single:
+        (row,) = rows
+        low, high = row["ci_low"], row["ci_high"]
+        mean, error, n = row["estimate"], row["std_error"], row["n"]
+    else:
+        known = [(row, curve) for row, curve in zip(rows, period.curves, strict=True) if curve.known]
+        mean, error = _mean_of_means(collection, known) if known else (np.nan, np.nan)
+        reach = normal_limit(CONFIDENCE) * error
+        least, most = mean_in_units(domain, 0), mean_in_units(domain, domain.size - 1)
+        low, high = max(mean - reach, min(least, mean)), min(mean + reach, max(most, mean))
+        n = sum(row["n"] for row, _ in known)
+    sums = _sums(pa.array([n], pa.int64()), *([one] for one in (mean, error, low, high)), several=False)
+    return pa.table({**_front(period, 1), **sums})
+
+
+def _row_of_mean(curve: Curve, summaries: pa.Table) -> dict[str, Any]:
+    """The row of the mean of an epoch, with NaN where nothing is known."""
+    import pyarrow.compute as pc
+
     first = curve.rows.slice(0, 1)
     wanted = pc.equal(summaries["statistic"], "mean")
     for name in ("digest", "epoch", "revision", "attribute"):
         wanted = pc.and_(wanted, pc.equal(summaries[name], first[name][0]))
-    row = summaries.filter(wanted)
-    if row.num_rows != 1:
+    rows = summaries.filter(wanted).to_pylist()
+    if len(rows) != 1:
         raise UsageError(
             "E-USAGE-RESULTS",
             f"summaries/ does not have the mean of epoch {first['epoch'][0]} as the estimates have it",
             remedy="Run ldpbeam replay, or run again.",
         )
-    mean, error, low, high = (
-        np.asarray(row[name].to_numpy(), np.float64)
-        for name in ("estimate", "std_error", "ci_low", "ci_high")
-    )
-    return pa.table({**_front(curve, 1), **_sums(row["n"], mean, error, low, high, several=False)})
+    return {name: np.nan if value is None else value for name, value in rows[0].items()}
+
+
+def _mean_of_means(collection: Collection, known: list[tuple[dict[str, Any], Curve]]) -> tuple[float, float]:
+    """Of some epochs, each with the same weight, and its standard error."""
+    attribute = known[0][0]["attribute"]
+    place = [name for name, _ in collection.histograms].index(attribute)
+    estimator = collection.estimators[place]
+    means = np.array([row["estimate"] for row, _ in known])
+    variances = np.array([row["std_error"] for row, _ in known]) ** 2
+    parts = np.array([estimator.lasting_part_of_mean(curve.shares) for _, curve in known])
+    return float(means.mean()), error_of_means(variances, parts)
+
+
+def error_of_means(variances: Floats, parts: Floats) -> float:
+    """The standard error of the mean of the means of some epochs, whatever devices do.
+
+    Errors of two epochs go together by what devices keep for life: of each at most the part that repeats
+    where nobody changes (Cauchy and Schwarz).
+
+    Args:
+        variances: float64 (epochs,), of the means.
+        parts: float64 (epochs,), of them, that repeat while devices keep their values.
+    """
+    lasting = variances * parts
+    total = (variances - lasting).sum() + np.sqrt(lasting).sum() ** 2
+    return float(np.sqrt(total)) / variances.size

@@ -13,7 +13,7 @@ from ldpbeam.over_time.covariance import DrawnAnew
 from ldpbeam.over_time.results import History, histories
 from ldpbeam.over_time.rollup import PLACES, Place
 from ldpbeam.over_time.rollup import every as every_epochs
-from ldpbeam.sums.distribution import answers_of_distribution, no_single_values
+from ldpbeam.sums.distribution import answers_of_distribution, require_no_rate
 from ldpbeam.sums.distribution import read_summaries as read_tables_of_summaries
 from ldpbeam.sums.question import Cumulative, Groups, Mean, Quantiles, Question
 from ldpbeam.sums.tables import answers, changes
@@ -209,26 +209,25 @@ def _answered(
     if drawn_anew is not None and every is None:
         raise ValueError("drawn_anew has no effect on single epochs: give every as well, or leave it out")
     if collection.is_distribution:
-        return _of_distribution(collection, results, question, every, attribute)
+        require_no_rate(drawn_anew)
+        return _of_distribution(collection, results, question, _place(every), attribute)
     history = _history(collection, results, attribute)
     return answers(collection, history, question, _place(every), drawn_anew)
 
 
 def _of_distribution(
-    collection: Collection, results: pa.Table, question: Question, every: int | str | None, attribute: str
+    collection: Collection, results: pa.Table, question: Question, place: Place | None, attribute: str
 ) -> pa.Table:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if every is not None:
-        raise no_single_values(collection)
     _history(collection, results, attribute)  # refuses what is not there
     own = results.filter(
         pc.and_(pc.equal(results["digest"], collection.digest_hex), pc.equal(results["attribute"], attribute))
     )
     epochs = sorted(set(own["epoch"].to_pylist()))
     tables = [own.filter(pc.equal(own["epoch"], epoch)).sort_by("value") for epoch in epochs]
-    return pa.concat_tables(answers_of_distribution(collection, tables, question, None))
+    return pa.concat_tables(answers_of_distribution(collection, tables, question, None, place))
 
 
 def _history(collection: Collection, results: pa.Table, attribute: str) -> History:

@@ -13,9 +13,9 @@ from ldpbeam.consistency.base import FloatArray
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "accuracy.md").read_text("utf-8")
 
 
-def cell(shape: str, k: int, level: float, devices: int) -> benchmark.Cell:
+def cell(shape: str, k: int, level: float, devices: int, rounds: int = benchmark.ROUNDS) -> benchmark.Cell:
     truth = benchmark.shapes(k, np.random.default_rng([1, k]))[shape]
-    return benchmark.measured(shape, truth, level, devices, benchmark.ROUNDS, 1)
+    return benchmark.measured(shape, truth, level, devices, rounds, 1)
 
 
 def test_errors_are_those_of_the_fleets_own_histogram(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,27 +66,28 @@ def test_data_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureF
     assert capsys.readouterr().err.count("is left out") == 3
 
 
+@pytest.mark.thorough
 def test_the_page_has_a_row_of_a_histogram_as_it_comes_out() -> None:
     """Uniform, drawn anew with the benchmark's seed: only libm may differ, so the last digit."""
     some = [
-        cell("uniform", k, level, devices)
-        for k in benchmark.SIZES
+        cell("uniform", k, level, devices, benchmark.FULL_ROUNDS)
+        for k in benchmark.FULL_SIZES
         for level in benchmark.LEVELS
         for devices in benchmark.DEVICES
     ]
     head, rule, row = benchmark.table(some, ("histogram",), lambda one: (one.shape,))
     assert f"{head}\n{rule}\n" in PAGE
-    (printed,) = [line for line in PAGE.splitlines() if line.startswith("| uniform | 48 ")]
+    (printed,) = [line for line in PAGE.splitlines() if line.startswith("| uniform | 96 ")]
     numbers = [[float(text) for text in line.split("|")[2:-1]] for line in (row, printed)]
     assert numbers[0] == pytest.approx(numbers[1], abs=0.011, rel=0.001)
 
 
 def test_runs_are_reported_as_often_as_the_channel_says() -> None:
-    """Sums over fleets of one value: 64 functions and 4 runs, each within 6.5 deviations (2e-8 in all)."""
+    """Sums over fleets of one value: 64 functions and 4 stretches, each within 6.5 deviations (2e-8)."""
     of = benchmark.estimator_of("olh", 64, epsilon=1.0)
     held = np.zeros(64, np.int64)
     held[37] = 640_000
-    counts = benchmark.reported_runs(held, of, np.random.default_rng(1)).reshape(64, -1)
+    counts = benchmark.reported_stretches(held, of, np.random.default_rng(1)).reshape(64, -1)
     inside = (of.family.bounds()[:, :-1] <= 37) & (of.family.bounds()[:, 1:] > 37)
     own, other = map(float, of.symbol)
     chances = np.where(inside, own, other) / 64

@@ -39,7 +39,6 @@ from ldpbeam.protocols.local_hash import LOLOHA
 from ldpbeam.protocols.one_bit_mean import OneBit
 from ldpbeam.protocols.part_estimator import part_estimators
 from ldpbeam.protocols.unary import Unary
-from ldpbeam.randomness import ScriptedRandomness
 from ldpbeam.reports import ReportColumns
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.population.specs import population
@@ -53,8 +52,9 @@ from ldpbeam.wire import report_pb2
 from tests.conftest import REPOSITORY
 from tests.docs import lifetime, wire
 from tests.narrow import present
-from tests.reference.runs import moves
+from tests.reference.script import ScriptedRandomness
 from tests.reference.settings import Levels
+from tests.reference.stretches import moves
 
 EXAMPLE = REPOSITORY / "examples" / "minutes_in_app.yaml"
 MARK = re.compile(

@@ -11,12 +11,12 @@ from ldpbeam.collection.file import load_collection
 from ldpbeam.protocols import LocalProtocol
 from ldpbeam.protocols.bit_flip import BitFlip
 from ldpbeam.protocols.local_hash import LocalHash
-from ldpbeam.randomness import ScriptedRandomness
 from ldpbeam.wire import report_pb2
 from tests.conftest import REPOSITORY
 from tests.reference import derived
 from tests.reference.channels import memo_key
 from tests.reference.counting import cuts
+from tests.reference.script import ScriptedRandomness
 from tests.vectors import definitions
 
 SECRET = bytes(range(32))

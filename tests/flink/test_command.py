@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 
 from tests.flink.cluster import Cluster, Worker, free_port, until
@@ -28,6 +28,9 @@ epoch: {length: 1h, origin: 2026-01-01T00:00:00Z, count: 100}
 allowed_lateness: 36500d
 min_reports: 100
 """
+DISTRIBUTION = YAML.replace("name: minutes", "name: places\nhash_family: interval").replace(
+    "{size: 11}", "{size: 60, ordered: true}"
+)
 
 
 def ldpbeam(*words: object) -> subprocess.CompletedProcess[str]:
@@ -37,19 +40,22 @@ def ldpbeam(*words: object) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A collection, 300 devices' reports of 3 epochs, and what the local runner makes of them."""
+    """Two collections, one with distributions, their reports, and what the local runner makes of them."""
     folder = tmp_path_factory.mktemp("command")
-    (folder / "minutes.yaml").write_text(YAML)
-    sent = ["--population", "syn", "--devices", 300, "--epochs", 3, "--out", folder / "sent"]
-    simulated = ldpbeam("simulate", "--collection", folder / "minutes.yaml", *sent)
-    assert simulated.returncode == 0, simulated.stderr
+    for name, text in (("minutes", YAML), ("places", DISTRIBUTION)):
+        (folder / f"{name}.yaml").write_text(text)
+        sent = ["--population", "zipf:1.1", "--devices", 300, "--epochs", 3, "--output", folder / name]
+        simulated = ldpbeam("simulate", "--collection", folder / f"{name}.yaml", *sent)
+        assert simulated.returncode == 0, simulated.stderr
     done = ldpbeam(*over_files(folder, folder / "local"))
     assert done.returncode == 0, done.stderr
     return folder
 
 
 def over_files(folder: Path, output: Path) -> list[object]:
-    given = ["--collection", folder / "minutes.yaml", "--input", folder / "sent" / "reports" / "*"]
+    given: list[object] = []
+    for name in ("minutes", "places"):
+        given += ["--collection", folder / f"{name}.yaml", "--input", folder / name / "reports" / "*"]
     return ["run", *given, "--output", output]
 
 
@@ -59,10 +65,23 @@ def on_flink(master: str) -> list[object]:
     return [*flink, f"--flink_job_server_jar={jar}"]
 
 
-def results(output: Path) -> tuple[Any, Any]:
-    """The estimates without their revisions and panes, and how many reports were counted."""
-    table = ds.dataset(output / "estimates").to_table().drop_columns(["pane", "revision"])
-    return table.sort_by([("epoch", "ascending"), ("value", "ascending")]), accounting(output)
+def results(output: Path) -> tuple[Any, ...]:
+    """Estimates and summaries without their revisions and panes, and how many reports were counted."""
+    estimates, distributions, summaries = (
+        [without_revision(path) for path in sorted(paths)]
+        for paths in (
+            (output / "estimates").glob("minutes-*"),
+            (output / "estimates").glob("places-*"),
+            (output / "summaries").iterdir(),
+        )
+    )
+    assert len(estimates) == len(distributions) == len(summaries) == 3
+    assert all(table["cumulative_ci_low"].null_count == 0 for table in distributions)
+    return estimates, distributions, summaries, accounting(output)
+
+
+def without_revision(path: Path) -> Any:
+    return pq.read_table(path).drop_columns(["pane", "revision"]).replace_schema_metadata(None)
 
 
 def accounting(output: Path) -> Any:
@@ -76,7 +95,7 @@ def test_files_on_flink_give_what_the_local_runner_gives(folder: Path) -> None:
     assert results(folder / "flink") == results(folder / "local")
     record = json.loads((folder / "flink" / "run.json").read_text())
     assert (record["status"], record["runner"]) == ("ok", "FlinkRunner")
-    assert "read 900 = counted 900" in done.stdout
+    assert "read 1,800 = counted 1,800" in done.stdout
 
 
 def test_detached_job_goes_on_when_the_command_has_ended(

@@ -15,7 +15,14 @@ from hypothesis import strategies as st
 
 from ldpbeam.arrays import read_only
 from ldpbeam.errors import CollectionError
-from ldpbeam.hashing import AffineFamily, IntervalFamily, LinearFamily, is_prime, optimal_prime, optimal_runs
+from ldpbeam.hashing import (
+    AffineFamily,
+    IntervalFamily,
+    LinearFamily,
+    is_prime,
+    optimal_prime,
+    optimal_stretches,
+)
 from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.protocols import LocalProtocol, Parameters, protocol
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
@@ -392,7 +399,7 @@ def test_increments_in_order_are_those_in_any_order(g: int, size: int, n: int) -
     assert np.array_equal(counts, expected)
 
 
-# --- runs of values
+# --- stretches of values
 
 
 @pytest.mark.parametrize(
@@ -420,7 +427,7 @@ def test_runs_and_hashes_equal_reference(g: int, size: int) -> None:
 
 @pytest.mark.parametrize(("g", "size"), [(2, 2), (2, 7), (3, 3), (3, 9), (4, 33), (7, 20)])
 def test_pairs_collide_as_often_as_functions_say(g: int, size: int) -> None:
-    """For every pair of values, by asking every function; likewise the numbers of runs with a value."""
+    """For every pair of values, by asking every function; likewise the numbers of stretches with a value."""
     family = IntervalFamily(g, size)
     hashed = [[interval_hash(seed, v, g, size) for v in range(size)] for seed in range(64)]
     for v, w in product(range(size), repeat=2):
@@ -437,7 +444,7 @@ def test_as_many_runs_as_values_is_randomised_response() -> None:
     for size in (2, 3, 10, 64):
         assert IntervalFamily(size, size).bounds().tolist() == [list(range(size + 1))] * 64
     for g in (1, 4, 65):
-        with pytest.raises(CollectionError, match="the numbers of runs"):
+        with pytest.raises(CollectionError, match="the numbers of stretches"):
             IntervalFamily(g, 3 if g == 4 else 100)
 
 
@@ -473,7 +480,7 @@ def test_the_optimal_number_of_runs_tells_most(size: int, epsilon: float, best: 
         given = own * np.log(own) + (g - 1) * other * np.log(other)
         return float(given - (told * np.log(told)).sum(axis=1).mean())
 
-    found = optimal_runs(size, epsilon)
+    found = optimal_stretches(size, epsilon)
     assert information(found) == pytest.approx(max(information(g) for g in range(2, 33)))
     assert found == best
 

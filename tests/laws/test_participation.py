@@ -26,13 +26,13 @@ from ldpbeam.collection.participation import Participation
 from ldpbeam.estimates import variance
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Parameters
 from ldpbeam.protocols.device import Memo
-from ldpbeam.randomness import ScriptedRandomness
 from ldpbeam.simulators import participation as fleets
 from ldpbeam.simulators.population.specs import ABSENT
 from ldpbeam.simulators.random_words import RandomWords
 from ldpbeam.support import SupportProbabilities
 from tests.narrow import frequencies
 from tests.reference.channels import cuts_of, outcomes
+from tests.reference.script import ScriptedRandomness
 
 SMALL = [(m, of) for of in range(1, 6) for m in range(1, of + 1)]
 

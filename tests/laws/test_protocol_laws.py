@@ -30,7 +30,7 @@ from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, LocalProtocol, Memo
 from ldpbeam.protocols.contract import SupportProtocol
 from ldpbeam.protocols.laplace_mean import LaplaceMean
 from ldpbeam.protocols.simulation import FleetAnswers, FleetWords, WordSpec
-from ldpbeam.randomness import FULL, Randomness, ScriptedRandomness
+from ldpbeam.randomness import FULL, Randomness
 from ldpbeam.support import Support
 from tests.conftest import REPOSITORY
 from tests.narrow import present
@@ -47,6 +47,7 @@ from tests.reference.channels import (
 )
 from tests.reference.device_law import branches, every_outcome, first_reports, plain
 from tests.reference.random_words import randomised
+from tests.reference.script import ScriptedRandomness
 from tests.reference.settings import (
     FrequencySetting,
     Setting,

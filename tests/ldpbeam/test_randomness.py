@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ldpbeam.randomness import ScriptedRandomness
+from tests.reference.script import ScriptedRandomness
 
 
 def test_scripts_give_their_words_in_order_and_end() -> None:

@@ -22,9 +22,14 @@ def test_supports_are_equal_when_reports_and_counts_are() -> None:
     assert Support.zero(3) != Support(np.zeros(3, np.int64), 1)
 
 
-def test_merging_adds_reports_and_counts() -> None:
-    merged = Support(np.array([1, 2]), 3).merge(Support(np.array([10, 20]), 30))
-    assert merged == Support(np.array([11, 22]), 33)
+def test_merging_adds_reports_counts_and_signs() -> None:
+    one = Support(np.array([1, 2]), 3, np.array([4, 5, 6]))
+    other = Support(np.array([10, 20]), 30, np.array([40, 50, 60]))
+    both = Support(np.array([11, 22]), 33, np.array([44, 55, 66]))
+    assert one.merge(other) is one
+    assert one == both
+    assert other == Support(np.array([10, 20]), 30, np.array([40, 50, 60]))
+    assert Support.zero(2, 3).merge(both) == both
 
 
 @pytest.mark.parametrize(("own", "other", "sampled"), [(1, 1, 1), (1, 2, 1), (2, 0, 1), (1, 0, 0), (1, 0, 2)])

@@ -195,9 +195,10 @@ def ids_landed(output: Path) -> dict[tuple[str, int], set[int]]:
 def messages_refused(output: Path) -> dict[tuple[str, int], bytes]:
     """Messages that were refused, by source and place in the tables of rejects."""
     rows, found = kept(output, CONTENT), {}
-    for block in kept(output, REFUSED).values():
-        _, _, (group, *_), numbers = json.loads(block)
-        for row, number in enumerate(numbers):
+    for packed in kept(output, REFUSED).values():
+        block = json.loads(packed)
+        group, *_ = block["group"]
+        for row, number in enumerate(block["numbers"]):
             content = rows[(group << 24) + row]
             begin = 4 + int.from_bytes(content[:4], "little")
             for place, offset, length, _ in json.loads(content[4:begin]):

@@ -165,7 +165,7 @@ def kiefer_wolfowitz(
 
 
 def haar_of_all_shifts(estimates: FloatArray, variances: FloatArray, steps: int = 100) -> FloatArray:
-    """Posterior means of the differences of neighbouring runs, one by one; before norm_sub.
+    """Posterior means of the differences of neighbouring stretches, one by one; before norm_sub.
 
     Args:
         estimates: float64 (k,), which sum to 1.
@@ -178,23 +178,23 @@ def haar_of_all_shifts(estimates: FloatArray, variances: FloatArray, steps: int 
     return np.array(_shrunk_line(line, noise, 1, k, steps)[:k])
 
 
-def _shrunk_line(means: list[float], noise: list[float], run: int, k: int, steps: int) -> list[float]:
-    """What the means of runs of so many places become: those of twice the run first, then the differences."""
+def _shrunk_line(means: list[float], noise: list[float], stretch: int, k: int, steps: int) -> list[float]:
+    """What the means of stretches become: those of twice the length first, then the differences."""
     places = 2 * k
-    if 2 * run > places:
-        left = 1.0 - run / places
+    if 2 * stretch > places:
+        left = 1.0 - stretch / places
         if left == 0.0:
             return [1.0 / k] * places
         away = [x - 1.0 / k for x in means]
         return [1.0 / k + x for x in _posterior(away, [v * left for v in noise], 1.0, steps)]
-    other = [(t + run) % places for t in range(places)]
+    other = [(t + stretch) % places for t in range(places)]
     half = [(noise[t] + noise[other[t]]) / 4.0 for t in range(places)]
     detail = [(means[t] - means[other[t]]) / 2.0 for t in range(places)]
     coarse = [(means[t] + means[other[t]]) / 2.0 for t in range(places)]
-    coarse = _shrunk_line(coarse, half, 2 * run, k, steps)
-    detail = _posterior(detail, half, k / (2.0 * run), steps)
+    coarse = _shrunk_line(coarse, half, 2 * stretch, k, steps)
+    detail = _posterior(detail, half, k / (2.0 * stretch), steps)
     return [
-        (coarse[t] + detail[t] + coarse[(t - run) % places] - detail[(t - run) % places]) / 2.0
+        (coarse[t] + detail[t] + coarse[(t - stretch) % places] - detail[(t - stretch) % places]) / 2.0
         for t in range(places)
     ]
 

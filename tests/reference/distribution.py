@@ -23,8 +23,8 @@ class Posterior:
     std_error: Floats
 
 
-def run_matrix(bounds: Ints, k: int) -> Floats:
-    """1 where a cell's run holds the value, float64 (functions·g, k)."""
+def stretch_matrix(bounds: Ints, k: int) -> Floats:
+    """1 where a cell's stretch holds the value, float64 (functions·g, k)."""
     places = np.arange(k)
     held = (places >= bounds[:, :-1, None]) & (places < bounds[:, 1:, None])
     return held.reshape(-1, k).astype(float)
@@ -35,7 +35,7 @@ def estimate(
 ) -> tuple[Floats, Posterior]:
     """The mean at the learned scale, and the posterior that limits are taken from, where ends are atoms."""
     k, functions = int(bounds[0, -1]), len(bounds)
-    held, (own, other) = run_matrix(bounds, k), channel
+    held, (own, other) = stretch_matrix(bounds, k), channel
     sizes = np.repeat(counts.reshape(functions, -1).sum(axis=1), bounds.shape[1] - 1)
     ends = [end for end in (0, k - 1) if end not in atoms]
     frequency = np.full(k, 1 / k)

@@ -117,7 +117,7 @@ def choices(kind: type[LocalProtocol[Any]], size: int) -> Iterator[dict[str, Any
         # A given g does not meet the calibration anywhere: once is enough.
         if chosen.get("g") is not None and chosen.get("calibration") is Calibration.PUBLISHED:
             continue
-        # No more runs than values.
+        # No more stretches than values.
         if chosen.get("hash_family") == IntervalFamily.NAME and (chosen.get("g") or 2) > size:
             continue
         yield chosen

@@ -13,13 +13,13 @@ from scipy.stats import norm
 
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, LocalProtocol, Memo, Parameters, protocol
 from ldpbeam.protocols.simulation import WordSpec
-from ldpbeam.randomness import ScriptedRandomness
 from ldpbeam.simulators import protocol_fleet as fleet_module
 from ldpbeam.simulators.population.specs import ABSENT
 from ldpbeam.simulators.protocol_fleet import DrawnReports, ProtocolFleet
 from ldpbeam.simulators.random_words import RandomWords
 from tests.narrow import frequencies
 from tests.reference.random_words import bit_words
+from tests.reference.script import ScriptedRandomness
 from tests.reference.settings import Setting, settings
 
 FALSE_ALARM = 1e-8

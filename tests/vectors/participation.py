@@ -19,9 +19,9 @@ from ldpbeam.collection.device_definition import device_definition
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.collection.message import canonical
 from ldpbeam.collection.participation import Participation
-from ldpbeam.randomness import ScriptedRandomness
 from ldpbeam.simulators.random_words import RandomWords
 from ldpbeam.wire import device_state_pb2
+from tests.reference.script import ScriptedRandomness
 from tests.vectors import derived
 from tests.vectors.writing import rewrite
 

@@ -16,7 +16,7 @@ from ldpbeam.errors import InvalidPayload
 from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.protocols import PROTOCOLS, LocalProtocol, Parameters, protocol
 from ldpbeam.protocols.contract import DistributionProtocol
-from ldpbeam.randomness import ScriptedRandomness
+from tests.reference.script import ScriptedRandomness
 from tests.vectors.generate import contents, memo_record, support_of
 
 FILES = sorted(Path(__file__).parent.glob("*.json"))

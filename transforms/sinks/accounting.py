@@ -25,7 +25,7 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import instant
 from ldpbeam.durable.document import document, parse_document
 from ldpbeam.durable.errors import DamageError
-from ldpbeam.durable.record import read_fields, whole
+from ldpbeam.durable.record import read_fields, write_fields
 from ldpbeam.errors import LdpError, Reason
 from ldpbeam.histogram import EpochHistogram
 
@@ -80,6 +80,8 @@ class Revision:
     indicators: list[dict[str, Any]]
     table: FileRecord | None
 
+    KEYS: ClassVar[Mapping[str, str]] = {"number": "revision", "reports": "n"}
+
     def as_record(self) -> dict[str, Any]:
         """One item of ``revisions`` in the file."""
         table = self.table
@@ -98,17 +100,8 @@ class Revision:
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Revision:
         """The reverse of :meth:`as_record`."""
-        table = FileRecord.from_record({**record, "path": record["file"]}) if record["file"] else None
-        return cls(
-            whole(record["revision"]),
-            str(record["pane"]),
-            whole(record["n"]),
-            str(record["withheld"]),
-            str(record["content"]),
-            str(record.get("job", "")),
-            list(record["indicators"]),
-            table,
-        )
+        table = read_fields(FileRecord, {**record, "path": record["file"]}) if record["file"] else None
+        return read_fields(cls, {"job": "", **record}, table=table)
 
 
 @dataclass(frozen=True)
@@ -123,6 +116,7 @@ class EpochAccounting:
         closed: whether it has closed.
         account: what became of the epoch's records.
         revisions: every result that is published, in the order of numbers.
+        summaries: the file of the newest revision's mean and quantiles; None where there is none.
         position: how far into its input an engine with state of its own was; None where there is none.
     """
 
@@ -136,13 +130,19 @@ class EpochAccounting:
     closed: bool
     account: Account
     revisions: tuple[Revision, ...]
+    summaries: FileRecord | None = None
     position: Mapping[str, int] | None = None
 
     SCHEMA: ClassVar[str] = "ldpbeam.epoch/1"
+    KEYS: ClassVar[Mapping[str, str]] = {"account": "accounting"}
 
     @classmethod
     def of_histogram(
-        cls, collection: Collection, histogram: EpochHistogram, revisions: tuple[Revision, ...]
+        cls,
+        collection: Collection,
+        histogram: EpochHistogram,
+        revisions: tuple[Revision, ...],
+        summaries: FileRecord | None = None,
     ) -> EpochAccounting:
         """The accounting of an epoch whose newest result is given.
 
@@ -150,13 +150,16 @@ class EpochAccounting:
             collection: of the histogram.
             histogram: newest result.
             revisions: all that were published, in their order.
+            summaries: file of the newest one's mean and quantiles.
         """
         epoch, epochs = histogram.epoch, collection.epochs
         times = map(instant, (epochs.start(epoch), epochs.end(epoch), collection.closes(epoch)))
         of = (collection.name, collection.version, collection.digest_hex, epoch, *times, histogram.closed)
         about: dict[str, Any] = dict(zip(_ABOUT, of, strict=True))
         account = histogram.account or Account()
-        return cls(**about, account=account, revisions=revisions, position=histogram.position)
+        return cls(
+            **about, account=account, revisions=revisions, summaries=summaries, position=histogram.position
+        )
 
     @property
     def key(self) -> tuple[str, int]:
@@ -180,8 +183,9 @@ class EpochAccounting:
 
     @property
     def tables(self) -> list[FileRecord]:
-        """The files of estimates of all revisions."""
-        return [revision.table for revision in self.revisions if revision.table]
+        """The files of estimates of all revisions, then that of summaries."""
+        estimates = [revision.table for revision in self.revisions if revision.table]
+        return [*estimates, self.summaries] if self.summaries else estimates
 
     def as_record(self) -> dict[str, Any]:
         """Content of the file."""
@@ -191,13 +195,9 @@ class EpochAccounting:
             "accounting": {**self.account.as_record(), "pending": self.account.pending},
             "error_fraction": round(self.account.error_fraction, 9),
             "revisions": [revision.as_record() for revision in self.revisions],
+            **({"summaries": write_fields(self.summaries)} if self.summaries else {}),
             **({"position": dict(self.position)} if self.position is not None else {}),
         }
-
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> EpochAccounting:
-        """The reverse of :meth:`as_record`."""
-        return read_fields(cls, record, account=Account.from_record(record["accounting"]))
 
 
 @dataclass(frozen=True)
@@ -210,6 +210,7 @@ class UnattributedAccounting:
     position: Mapping[str, int] | None = None  # as in :class:`EpochAccounting`
 
     SCHEMA: ClassVar[str] = "ldpbeam.other/1"
+    KEYS: ClassVar[Mapping[str, str]] = {"account": "accounting"}
 
     @property
     def key(self) -> tuple[str, None]:
@@ -231,11 +232,6 @@ class UnattributedAccounting:
             **({"position": dict(self.position)} if self.position is not None else {}),
         }
 
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> UnattributedAccounting:
-        """The reverse of :meth:`as_record`."""
-        return read_fields(cls, record, account=Account.from_record(record["accounting"]))
-
 
 def write_accounting(output: str, accounting: EpochAccounting | UnattributedAccounting) -> FileRecord:
     """Put a file into ``accounting/``, in place of an earlier one of the same epoch or digest."""
@@ -256,8 +252,8 @@ def read_accounting(path: str) -> EpochAccounting | UnattributedAccounting:
     with FileSystems.open(path) as handle, whole_accounting(path):
         record = parse_document(handle.read())
         if record["schema"] == UnattributedAccounting.SCHEMA:
-            return UnattributedAccounting.from_record(record)
-        return EpochAccounting.from_record(record)
+            return read_fields(UnattributedAccounting, record)
+        return read_fields(EpochAccounting, record)
 
 
 @contextmanager

@@ -89,9 +89,8 @@ class EpochFiles:
         done: list[FileRecord | PublishedIndicators | Entry] = []
         key = (self._collection.digest_hex, histogram.epoch)
         known = read_epoch_accounting(self._output, self._collection, histogram.epoch) if self._job else None
-        table, accounting = self.write_table(histogram, known)
-        if table is not None:
-            done.append(table)
+        files, accounting = self.write_tables(histogram, known)
+        done += files
         new = histogram.revision if histogram.attributes or histogram.withheld else None
         for revision in accounting.revisions:
             if revision.number == new and revision.indicators:
@@ -102,32 +101,33 @@ class EpochFiles:
             done.append(counted)
         return done
 
-    def write_table(
+    def write_tables(
         self, histogram: EpochHistogram, known: EpochAccounting | None
-    ) -> tuple[FileRecord | None, EpochAccounting]:
-        """Write a table, unless only the accounting has changed.
+    ) -> tuple[list[FileRecord], EpochAccounting]:
+        """Write a table and the epoch's summaries, unless only the accounting has changed.
 
         Args:
             histogram: the result.
             known: what is published about the epoch so far.
 
         Returns:
-            The table, if there is one, and the accounting that is to name it.
+            The files, if there are any, and the accounting that is to name them.
         """
         published = {revision.number: revision for revision in known.revisions} if known else {}
-        table = None
+        summaries = known.summaries if known else None
+        made: list[FileRecord] = []
         if histogram.attributes or histogram.withheld:
             # A job that was set back publishes older revisions once more.
             newest = histogram.revision >= max(published, default=0)
-            if histogram.attributes:
-                table = self._write_table(histogram, newest)
-            elif known and newest:
-                remove(self._output, latest_file_name(self._collection, histogram.epoch))
-                if self._summaries:
-                    remove(self._output, summaries_file_name(self._collection, histogram.epoch))
+            table, own = self._write_table(histogram, newest) if histogram.attributes else (None, None)
+            if not histogram.attributes and known and newest:
+                self._remove_newest(histogram.epoch)
+            if newest:
+                summaries = own
+            made = [file for file in (table, own) if file is not None]
             published[histogram.revision] = self._revision(histogram, table)
         revisions = tuple(published[number] for number in sorted(published))
-        return table, EpochAccounting.of_histogram(self._collection, histogram, revisions)
+        return made, EpochAccounting.of_histogram(self._collection, histogram, revisions, summaries)
 
     def _revision(self, histogram: EpochHistogram, table: FileRecord | None) -> Revision:
         """What the accounting says about a result."""
@@ -142,20 +142,27 @@ class EpochFiles:
             table,
         )
 
-    def _write_table(self, histogram: EpochHistogram, newest: bool) -> FileRecord:
+    def _write_table(self, histogram: EpochHistogram, newest: bool) -> tuple[FileRecord, FileRecord | None]:
+        """The table of a result; of the newest one, summaries where there are some, and ``latest/``."""
         table = epoch_table(self._collection, histogram, self._fixed)
         content = as_parquet(table)
         name = epoch_file_name(self._collection, histogram.epoch, histogram.revision)
-        made = publish(self._output, name, content, table.num_rows)
+        made, own = publish(self._output, name, content, table.num_rows), None
         if newest and self._summaries:
             summaries = summary_table(self._collection, histogram)
             place = summaries_file_name(self._collection, histogram.epoch)
-            publish(self._output, place, as_parquet(summaries), summaries.num_rows)
+            own = publish(self._output, place, as_parquet(summaries), summaries.num_rows)
         if newest:
             latest = latest_file_name(self._collection, histogram.epoch)
             # A run over files forces the folder to disk once, before its record.
             link(self._output, latest, name, content, sync=bool(self._job))
-        return made
+        return made, own
+
+    def _remove_newest(self, epoch: int) -> None:
+        """What readers take as the newest result of an epoch, which is withheld now."""
+        remove(self._output, latest_file_name(self._collection, epoch))
+        if self._summaries:
+            remove(self._output, summaries_file_name(self._collection, epoch))
 
 
 class WriteEpochs(beam.DoFn):

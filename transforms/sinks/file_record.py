@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import ClassVar
 
 
 @dataclass(frozen=True)
@@ -16,15 +16,4 @@ class FileRecord:
     sha256: str  # of the content, hexadecimal
     rows: int  # rows in it
 
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> FileRecord:
-        """The file of :meth:`as_record`.
-
-        Raises:
-            LookupError, TypeError, ValueError: the record is of something else.
-        """
-        return cls(str(record["path"]), int(record["bytes"]), str(record["sha256"]), int(record["rows"]))
-
-    def as_record(self) -> dict[str, object]:
-        """For run.json."""
-        return {"path": self.path, "bytes": self.size, "sha256": self.sha256, "rows": self.rows}
+    KEYS: ClassVar[Mapping[str, str]] = {"size": "bytes"}

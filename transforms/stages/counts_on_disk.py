@@ -22,11 +22,11 @@ from apache_beam import coders
 
 from ldpbeam.errors import LdpError, disk_errors
 from ldpbeam.reports import Parts
-from ldpbeam.support import Support, SupportCounter, UncountedReports
+from ldpbeam.support import Accumulated, Support, SupportCounter, UncountedReports
 
 from ..coders import OptionalSupportCoder
 from ..sources.stored_file import printable
-from .support import Accumulated, CountSupportOfEach
+from .support import CountSupportOfEach
 
 _CODER = OptionalSupportCoder()
 _PLACE = struct.Struct("<?QI")

@@ -10,7 +10,7 @@ import apache_beam as beam
 from ldpbeam.collection.collection import Collection
 from ldpbeam.epoch_result import count_support
 from ldpbeam.reports import Parts, ReportColumns
-from ldpbeam.support import Support, UncountedReports, is_large
+from ldpbeam.support import Accumulated, Support, UncountedReports, is_large, merged
 
 from ..coders import OptionalSupportCoder, SupportCoder
 
@@ -49,10 +49,6 @@ class CountCollection(beam.CombineFn):
         return SupportCoder()
 
 
-Accumulated = Support | UncountedReports
-"""What is known of an epoch: counts, or the reports themselves where counts would be larger."""
-
-
 @beam.typehints.with_input_types(Parts)
 @beam.typehints.with_output_types(Any)  # else Beam infers that from the code of its own step
 class CountSupportOfEach(beam.CombineFn):
@@ -82,7 +78,7 @@ class CountSupportOfEach(beam.CombineFn):
             else:
                 # A copy: the columns may be a part of something larger.
                 some = UncountedReports(columns.digest, [columns.payloads.copy()])
-                accumulator = self._together(accumulator, some)
+                accumulator = merged(accumulator, some, self._large)
         return accumulator
 
     def merge_accumulators(
@@ -91,26 +87,8 @@ class CountSupportOfEach(beam.CombineFn):
         """The sum, in a fresh accumulator; None if there is nothing to add."""
         total: Accumulated | None = None
         for accumulator in accumulators:
-            total = self._together(total, accumulator)
+            total = merged(total, accumulator, self._large)
         return total
-
-    def _together(self, total: Accumulated | None, more: Accumulated | None) -> Accumulated | None:
-        """``total``, which is ours, and ``more``, which is somebody else's."""
-        if more is None:
-            return total
-        if isinstance(more, UncountedReports):
-            protocol = self._large[more.digest]
-            if isinstance(total, Support):
-                return more.add_to(protocol, total)
-            if total is None:
-                total = UncountedReports(more.digest, [])
-            total.extend(more)
-            return total.counted(protocol) if total.worth_a_table(protocol) else total
-        if isinstance(total, UncountedReports):
-            total = total.counted(self._large[total.digest])
-        if total is None:
-            total = Support.zero(more.counts.size, more.signs.size)
-        return total.merge(more)
 
     def extract_output(self, accumulator: Accumulated | None, *_: object) -> Accumulated | None:
         """The accumulator itself; a key has columns, so it has one."""

@@ -10,11 +10,9 @@ from contextlib import suppress
 from dataclasses import replace
 
 from ldpbeam.audit.checks.evidence import agreements, cell_probability, equal_probability
-from ldpbeam.audit.checks.outcome import Check, Match, Rule
-from ldpbeam.audit.client.clients import Client, ClientHistory
-from ldpbeam.audit.client.draws import DrawPlan, ReportLog, all_cells, epochs_for, patterns_of
-from ldpbeam.collection.collection import Collection
-from ldpbeam.protocols.history_model import Model
+from ldpbeam.audit.checks.outcome import Check, Evidence, Match, Rule
+from ldpbeam.audit.client.clients import ClientHistory
+from ldpbeam.audit.client.draws import Subject, all_cells, epochs_for, patterns_of
 
 _DEVICES = 8
 """Devices that every rule about one device is tried with."""
@@ -22,14 +20,9 @@ _DEVICES = 8
 _CHILDREN = 4
 
 
-def manners(client: Client, collection: Collection, model: Model) -> list[Rule]:
-    """Asked again a device gives the same bytes, whatever its value is by then; it goes back to no epoch.
-
-    Args:
-        client: that makes a few lasting devices.
-        collection: that they report for.
-        model: of its reports about the two values that devices change between.
-    """
+def manners(subject: Subject) -> Evidence:
+    """Asked again a device gives the same bytes, whatever its value is by then; it goes back to no epoch."""
+    client, collection, model, *_ = subject
     again = changed = back = after = opened = opened_changed = cases = 0
     several = collection.epochs.count > 2
     for number in range(_DEVICES):
@@ -49,7 +42,7 @@ def manners(client: Client, collection: Collection, model: Model) -> list[Rule]:
             device.reopen()
             back += device.report(one, 1) is not None
             opened += device.report(one, 2) != last
-    return [
+    rules = [
         Rule(Check.REPEAT, "asked again, a device gives the same bytes", again, cases),
         Rule(Check.REPEAT, "asked again with another value, it gives the same bytes", changed, cases),
         Rule(Check.REOPEN, "opened again, it gives the same bytes for the epoch", opened, cases),
@@ -57,27 +50,19 @@ def manners(client: Client, collection: Collection, model: Model) -> list[Rule]:
         Rule(Check.ORDER, "an epoch before the last one is refused", back, cases),
         Rule(Check.ORDER, "after a refusal the last epoch's bytes are the same", after, cases),
     ]
+    return Evidence(rules=rules)
 
 
-def reopened(
-    client: Client, collection: Collection, model: Model, devices: int, read: ReportLog
-) -> tuple[list[Match], list[Rule]]:
+def reopened(subject: Subject) -> Evidence:
     """Devices that are opened again after every report: their histories have the law of all others.
 
-    Args:
-        client: that makes the lasting devices.
-        collection: that they report for.
-        model: of its reports about a pair of values.
-        devices: how many.
-        read: reads their reports.
-
-    Returns:
-        Tests of what the devices sent, and the rule that what is drawn for life stays.
+    What is drawn for life stays.
     """
+    client, collection, model, plan, read = subject
     still = patterns_of(model, collection.epochs.count)[0]
     seen: Counter[tuple[int, tuple[int, ...]]] = Counter()
     complete = lost = 0
-    for number in range(devices):
+    for number in range(plan.lasting):
         device = client.device()
         places, shown = [], set()
         for value, epoch in zip(still, epochs_for(number, len(still), collection.epochs.count), strict=True):
@@ -106,24 +91,12 @@ def reopened(
         for match in agreements(model, still, seen)
     ]
     what = "opened again, it keeps what it drew for life"
-    return matches, [Rule(Check.REOPEN, what, lost, devices)]
+    return Evidence(matches=matches, rules=[Rule(Check.REOPEN, what, lost, plan.lasting)])
 
 
-def forks(
-    client: Client, collection: Collection, model: Model, plan: DrawPlan, read: ReportLog
-) -> tuple[list[Match], list[Rule]]:
-    """Processes that fork with the same devices: one report of each, and noise of their own for new ones.
-
-    Args:
-        client: whose state a forked process has, see ``Client.forks``.
-        collection: that the devices report for.
-        model: of its reports about a pair of values.
-        plan: says how many new devices each process makes.
-        read: reads the reports of new devices.
-
-    Returns:
-        A test of how often new devices of two processes send the same, and the rules.
-    """
+def forks(subject: Subject) -> Evidence:
+    """Processes that fork with the same devices: one report of each, and noise of their own for new ones."""
+    client, collection, model, plan, read = subject
     epoch = 1 if collection.epochs.count > 1 else 0
     lasting = [client.device() for _ in range(_DEVICES)]
     if epoch:
@@ -149,7 +122,8 @@ def forks(
                 pairs += 1
                 equal += model.place(one[0]) == model.place(other[0])
     p = equal_probability(model, (0,))
-    return [Match(Check.FORK, "new devices of two forked processes send the same", equal, pairs, p)], [
+    matches = [Match(Check.FORK, "new devices of two forked processes send the same", equal, pairs, p)]
+    rules = [
         Rule(Check.FORK, "forked processes have one report of a device for an epoch", differing, _DEVICES),
         Rule(
             Check.FORK,
@@ -158,6 +132,7 @@ def forks(
             len(ids),
         ),
     ]
+    return Evidence(matches=matches, rules=rules)
 
 
 Drawn = tuple[list[bytes | None], list[bytes | None]]

@@ -37,10 +37,12 @@ def certificate_rules(collection: Collection) -> list[Rule]:
 def _ratios(part: LocalProtocol[Any], parameters: Parameters) -> Iterator[tuple[str, Fraction, float]]:
     """(what, worst likelihood ratio, stated level)."""
     memoised, first = part.law.spent()
-    if parameters.epsilon is not None and "epsilon" in part.PARAMETERS:
-        yield "level of a report", first, parameters.epsilon
-    if parameters.epsilon_longitudinal is not None and "epsilon_longitudinal" in part.PARAMETERS:
-        assert memoised is not None  # noqa: S101 - the level is that of what is memoised
-        yield "level of the permanent round", memoised, parameters.epsilon_longitudinal
-    if parameters.epsilon_first is not None and "epsilon_first" in part.PARAMETERS:
-        yield "level of a first report", first, parameters.epsilon_first
+    for key, what, ratio in (
+        ("epsilon", "level of a report", first),
+        ("epsilon_longitudinal", "level of the permanent round", memoised),
+        ("epsilon_first", "level of a first report", first),
+    ):
+        level = getattr(parameters, key)
+        if level is not None and key in part.PARAMETERS:
+            assert ratio is not None  # noqa: S101 - the level is that of what is memoised
+            yield what, ratio, level

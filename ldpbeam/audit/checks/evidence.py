@@ -77,10 +77,16 @@ def _sequences(protocol: LocalProtocol[Any], model: Model, counts: HistoryCounts
     if length == 1:
         return
     still, other_still, changing, other_changing = counts.patterns
+    losses, cap = protocol.losses, protocol.guarantee.cap_over_inputs
+    same, anything = cap, None
+    if protocol.guarantee.memoised_ratio is None:
+        same = anything = length * protocol.guarantee.first_report
+    elif losses is not None:
+        same, anything = losses.same_changes(length), losses.any_changes(length)
     limits = [
         ("unchanged", still, other_still, constant_limit(protocol, length)),
-        ("changing together", changing, other_changing, _same_limit(protocol, length)),
-        ("unchanged against changing", still, changing, _any_limit(protocol, length)),
+        ("changing together", changing, other_changing, inf if same is None else same),
+        ("unchanged against changing", still, changing, inf if anything is None else anything),
     ]
     for what, one, other, level in limits:
         for a, b in ((one, other), (other, one)):
@@ -178,22 +184,6 @@ def _constant(losses: Losses, reports: int) -> float | None:
     return None if constant is None else float(constant(reports))
 
 
-def _same_limit(protocol: LocalProtocol[Any], reports: int) -> float:
-    if protocol.guarantee.memoised_ratio is None:
-        return reports * protocol.guarantee.first_report
-    if protocol.losses is not None:
-        return protocol.losses.same_changes(reports)
-    cap = protocol.guarantee.cap_over_inputs
-    return inf if cap is None else cap
-
-
-def _any_limit(protocol: LocalProtocol[Any], reports: int) -> float:
-    if protocol.guarantee.memoised_ratio is None:
-        return reports * protocol.guarantee.first_report
-    loss = None if protocol.losses is None else protocol.losses.any_changes(reports)
-    return inf if loss is None else loss
-
-
 # Matches
 
 
@@ -243,10 +233,16 @@ def agreements(model: Model, pattern: Pattern, seen: Counter[Cell]) -> Iterator[
         yield Match(Check.SEQUENCE_MATCH, what, sum(seen[cell] for cell in cells), total, p)
 
 
-def rules_of(counts: HistoryCounts) -> list[Rule]:
-    """What a device draws for life stays the same."""
-    what = "what a device draws for life (hash function, buckets, attribute) stays the same"
-    return [Rule(Check.LASTING, what, counts.changed, counts.devices)]
+def lasting(changed: int, devices: int, how_long: str = "") -> Rule:
+    """What a device draws for life stays the same.
+
+    Args:
+        changed: devices whose reports show that it did not.
+        devices: that were looked at.
+        how_long: ends the sentence.
+    """
+    what = f"what a device draws for life (hash function, buckets, attribute) stays the same{how_long}"
+    return Rule(Check.LASTING, what, changed, devices)
 
 
 def repeated(ids: list[int]) -> Rule:

@@ -12,9 +12,8 @@ from fractions import Fraction
 from typing import Any
 
 from ldpbeam.audit.checks.outcome import Check, Match
-from ldpbeam.audit.client.clients import Client, ClientHistory
-from ldpbeam.audit.client.draws import ReportLog, epochs_for
-from ldpbeam.collection.collection import Collection
+from ldpbeam.audit.client.clients import ClientHistory
+from ldpbeam.audit.client.draws import Subject, epochs_for
 from ldpbeam.protocols.contract import LocalProtocol, SupportProtocol
 from ldpbeam.protocols.history_model import Model
 from ldpbeam.protocols.law import Event, evenly_chosen
@@ -68,20 +67,12 @@ class ValueReports:
     ids: list[int] = field(default_factory=list)
 
 
-def read_held(
-    client: Client, collection: Collection, values: Sequence[Any], devices: int, read: ReportLog
-) -> list[ValueReports]:
-    """Reports of new devices, one each, so many about each of the values; values take turns.
-
-    Args:
-        client: that makes the devices.
-        collection: that they report for.
-        values: indices, or tuples of them where there are several attributes.
-        devices: how many hold each value.
-        read: reads their reports.
-    """
+def read_held(subject: Subject, values: Sequence[Any]) -> list[ValueReports]:
+    """Reports of new devices, one each, about each of the values, which take turns."""
+    client, read = subject.client, subject.read
+    devices, count = subject.plan.held_each(len(values)), subject.collection.epochs.count
     groups = [ValueReports(value) for value in values]
-    total, count = devices * len(values), collection.epochs.count
+    total = devices * len(values)
     for start in range(0, total, _BATCH):
         numbers = range(start, min(start + _BATCH, total))
         # The same epochs for all values.

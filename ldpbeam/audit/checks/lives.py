@@ -20,11 +20,10 @@ from typing import Any
 
 from ldpbeam.audit.checks.held_values import ValueReports
 from ldpbeam.audit.checks.outcome import Check, Match, Rule
-from ldpbeam.audit.client.clients import Client, ClientHistory
-from ldpbeam.audit.client.draws import HistoryCounts, ReportLog, count_histories, patterns_of
-from ldpbeam.collection.collection import Collection
+from ldpbeam.audit.client.clients import ClientHistory
+from ldpbeam.audit.client.draws import HistoryCounts, Subject, count_histories, patterns_of
 from ldpbeam.collection.participation import Participation
-from ldpbeam.protocols.history_model import Model, Pattern
+from ldpbeam.protocols.history_model import Pattern
 
 _ASKED = 40
 """Times that devices are asked for each report that is to be drawn; it limits the lives where T is large."""
@@ -94,32 +93,24 @@ def turns_of(participation: Participation, draws: int, values: int) -> int:
     return max(1, min(int(_ABOUT_VALUE * draws), possible))
 
 
-def read_lives(
-    client: Client, collection: Collection, model: Model, draws: int, values: Sequence[Any], read: ReportLog
-) -> Lives:
+def read_lives(subject: Subject, life: Participation, values: Sequence[Any]) -> Lives:
     """Lives of new devices: of the pair, and of each value in turn.
 
     Args:
-        client: that makes the devices.
-        collection: that they report for, with participation.
-        model: of its reports about a pair of values.
-        draws: single reports about each value of the pair, from which the number of lives follows.
+        subject: whose collection has participation.
+        life: that participation.
         values: that are held in turn: indices, or tuples of them where there are several attributes.
-        read: reads their reports.
     """
-    lives = _pair_lives(client, collection, model, draws, read)
-    _rotating_lives(client, collection, draws, values, read, lives)
+    lives = _pair_lives(subject, life)
+    _rotating_lives(subject, life, values, lives)
     return lives
 
 
-def _rotating_lives(
-    client: Client, collection: Collection, draws: int, values: Sequence[Any], read: ReportLog, lives: Lives
-) -> None:
+def _rotating_lives(subject: Subject, life: Participation, values: Sequence[Any], lives: Lives) -> None:
     """Lives in which a device holds one value, each in turn."""
-    life = collection.participation
-    assert life is not None  # noqa: S101 - the caller's condition
+    client, read = subject.client, subject.read
     lives.rotating = [ValueReports(value) for value in values]
-    lives.turns = turns_of(life, draws, len(values))
+    lives.turns = turns_of(life, subject.plan.draws, len(values))
     total, seen_epochs = lives.turns * len(values), set(watched(life.of))
     for start in range(0, total, _BATCH):
         numbers = [number % len(values) for number in range(start, min(start + _BATCH, total))]
@@ -138,15 +129,13 @@ def _rotating_lives(
                         held.responses[known[0]] += 1
 
 
-def _pair_lives(client: Client, collection: Collection, model: Model, draws: int, read: ReportLog) -> Lives:
+def _pair_lives(subject: Subject, life: Participation) -> Lives:
     """Lives of new devices: a third hold each value for good, a third one or the other in every epoch."""
-    life = collection.participation
-    assert life is not None  # noqa: S101 - the caller's condition
+    client, _, model, plan, read = subject
     patterns = patterns_of(model, life.reports)
     lives = Lives(HistoryCounts(patterns, {pattern: Counter() for pattern in patterns}))
-    memoised = model.memoised
     coins = random.Random(1)  # noqa: S311 - which values are asked about is no secret, and the same every time
-    total, length = lives_of(life, draws), len(patterns[0])
+    total, length = lives_of(life, plan.draws), len(patterns[0])
     seen_epochs = watched(life.of)
     for start in range(0, total, _BATCH):
         held = [_values(number, life.of, coins) for number in range(start, min(start + _BATCH, total))]
@@ -176,7 +165,7 @@ def _pair_lives(client: Client, collection: Collection, model: Model, draws: int
             for epoch in own[counted:]:
                 read.response(messages[epoch], epoch)
         for pattern, histories in made.items():
-            count_histories(lives.counts, pattern, model, read, histories, memoised=memoised)
+            count_histories(lives.counts, pattern, model, read, histories)
     return lives
 
 
@@ -222,20 +211,12 @@ def silence(lives: Lives, life: Participation) -> Iterator[Match]:
     yield Match(Check.PARTICIPATION, what, lives.alike, lives.pairs, same)
 
 
-def life_manners(client: Client, collection: Collection, model: Model) -> list[Rule]:
-    """Asked again, with another value, and opened again, a device says the same, or is silent again.
-
-    Args:
-        client: that makes a few lasting devices.
-        collection: that they report for, with participation.
-        model: of its reports about the two values that devices change between.
-    """
-    life = collection.participation
-    assert life is not None  # noqa: S101 - the caller's condition
+def life_manners(subject: Subject, life: Participation) -> list[Rule]:
+    """Asked again, with another value, and opened again, a device says the same, or is silent again."""
     again = changed = opened = back = wrong = cases = answered = 0
     for number in range(_REOPENED):
-        one, other = model.pair if number % 2 else model.pair[::-1]
-        device = client.device()
+        one, other = subject.model.pair if number % 2 else subject.model.pair[::-1]
+        device = subject.client.device()
         made, last = 0, None
         for epoch in range(life.of):
             first = device.report(one, epoch)

@@ -12,15 +12,14 @@ from fractions import Fraction
 from itertools import chain
 from typing import Any
 
-from ldpbeam.audit.checks.evidence import cell_probability
+from ldpbeam.audit.checks.evidence import cell_probability, lasting
 from ldpbeam.audit.checks.held_values import own_events
-from ldpbeam.audit.checks.outcome import Check, Evidence, Match, Rule
+from ldpbeam.audit.checks.outcome import Check, Evidence, Match
 from ldpbeam.audit.checks.replay import looked_at, replays
 from ldpbeam.audit.client.clients import Client, ClientHistory
-from ldpbeam.audit.client.draws import DrawPlan, ReportLog, all_cells
+from ldpbeam.audit.client.draws import ReportLog, Subject, all_cells
 from ldpbeam.audit.law.blocks import Blocks, ModelView, sized, views_of
 from ldpbeam.audit.law.pairs import model_of, pair_with
-from ldpbeam.collection.collection import Collection
 from ldpbeam.protocols.contract import LocalProtocol
 from ldpbeam.protocols.history_model import Model
 
@@ -33,18 +32,9 @@ _JUMP = 300 * 86400
 """Seconds that devices with a changing value are silent at most: some clients refuse to report after more."""
 
 
-def still_lives(
-    client: Client, collection: Collection, model: Model, plan: DrawPlan, read: ReportLog
-) -> Evidence:
-    """Devices that hold the second value of the pair in every epoch of a long life.
-
-    Args:
-        client: that makes the devices.
-        collection: that they report for.
-        model: of its reports about a pair of values.
-        plan: says how many devices and epochs.
-        read: reads their reports.
-    """
+def still_lives(subject: Subject) -> Evidence:
+    """Devices that hold the second value of the pair in every epoch of a long life."""
+    client, collection, model, plan, read = subject
     devices, epochs = plan.swept[0], range(min(plan.swept[1], collection.epochs.count))
     value = model.pair[1]
     looked = list(looked_at(collection.protocol, model, value))
@@ -65,15 +55,15 @@ def still_lives(
         for rows, one in zip(keys, looked, strict=True):
             rows.append([one.key(response) for response in known])
         for some, blocks in zip(bits, memos, strict=True):
-            own = _bits(blocks, known)
+            own = blocks.bits(known)
             if own is not None:
                 some.append(own)
     evidence = Evidence(
-        matches=[*_epochs(model, seen), *_memo_matches(memos, bits)], rules=[_lasting(changed, lived)]
+        matches=[*_epochs(model, seen), *_memo_matches(memos, bits)],
+        rules=[lasting(changed, lived, " for long")],
     )
     for one, rows in zip(looked, keys, strict=True):
-        matches, sums = replays(one, rows)
-        evidence += Evidence(matches=matches, sums=sums)
+        evidence += replays(one, rows)
     return evidence
 
 
@@ -86,11 +76,6 @@ def _lives(client: Client, asked: Sequence[ClientHistory], read: ReportLog) -> I
                 read.response(message, e) for message, e in zip(messages, history.epochs, strict=True)
             ]
             yield [None if one is None else one[0] for one in readings]
-
-
-def _lasting(changed: int, devices: int) -> Rule:
-    what = "what a device draws for life (hash function, buckets, attribute) stays the same for long"
-    return Rule(Check.LASTING, what, changed, devices)
 
 
 def _epochs(model: Model, seen: Sequence[Counter[tuple[int, int]]]) -> Iterator[Match]:
@@ -106,16 +91,6 @@ def _memo_blocks(view: ModelView, values: Sequence[int], devices: int, most: int
     if not any(stratum.memoised for stratum in view.strata) or not most:
         return []
     return sized(view, values, devices, most, memoised=True)
-
-
-def _bits(blocks: Blocks, responses: Sequence[Any]) -> list[bool] | None:
-    """Of each whole block; None where the device is of several strata."""
-    places = [blocks.view.place(response) for response in responses]
-    if len({stratum for stratum, _ in places}) > 1:
-        return None
-    symbols, size = [symbol for _, symbol in places], blocks.size
-    starts = range(0, len(symbols) - size + 1, size)
-    return [blocks.bit(places[0][0], symbols[start : start + size]) for start in starts]
 
 
 def _memo_matches(memos: Sequence[Blocks], bits: Sequence[Sequence[Sequence[bool]]]) -> Iterator[Match]:
@@ -134,21 +109,13 @@ def _memo_matches(memos: Sequence[Blocks], bits: Sequence[Sequence[Sequence[bool
                 yield Match(Check.MEMO, what, equal, len(rows), p)
 
 
-def every_memo(
-    client: Client, collection: Collection, plan: DrawPlan, held: Sequence[Any], read: ReportLog
-) -> Evidence:
-    """Devices that hold one value, each in turn, for two blocks of reports: its answer is kept.
-
-    Args:
-        client: that makes the devices.
-        collection: that they report for.
-        plan: says how many devices hold each value, and for how many epochs at most.
-        held: the values: indices, or tuples of them where there are several attributes.
-        read: reads their reports.
+def every_memo(subject: Subject, held: Sequence[Any]) -> Evidence:
+    """Devices that hold one value, each of ``held`` in turn, for two blocks of reports: its answer is kept.
 
     Returns:
         Nothing where the protocol memoises nothing.
     """
+    client, collection, _, plan, read = subject
     protocol, devices = collection.protocol, plan.remembering
     if not devices or not model_of(protocol).memoised:
         return Evidence()
@@ -165,7 +132,7 @@ def every_memo(
             lived += 1
             changed += len({model.for_life(response) for response in responses}) > 1
             for number, blocks in enumerate(memos):
-                bits = _bits(blocks, responses[: 2 * blocks.size])
+                bits = blocks.bits(responses[: 2 * blocks.size])
                 if bits is not None:
                     looked[number] += 1
                     agreed[number] += bits[0] == bits[1]
@@ -179,28 +146,19 @@ def every_memo(
                 f"{blocks.view.name}value {value}, the first reports of a device show an answer of one kind"
             )
             matches.append(Match(Check.MEMO, what, ones[number], looked[number], Fraction(blocks.ones)))
-    return Evidence(matches=matches, rules=[_lasting(changed, lived)])
+    return Evidence(matches=matches, rules=[lasting(changed, lived, " for long")])
 
 
-def changing_lives(
-    client: Client, collection: Collection, model: Model, plan: DrawPlan, held: Sequence[Any], read: ReportLog
-) -> Evidence:
+def changing_lives(subject: Subject, held: Sequence[Any]) -> Evidence:
     """Devices that go back and forth in the pair, then hold every other value once, and then as at first.
 
     The last part comes as late as a device may be silent before it: what is forgotten after many values, or
-    after a long time, is found here.
-
-    Args:
-        client: that makes the devices.
-        collection: that they report for.
-        model: of its reports about a pair of values.
-        plan: says how many devices.
-        held: the values: indices, or tuples of them where there are several attributes.
-        read: reads their reports.
+    after a long time, is found here. ``held`` are the values.
 
     Returns:
         Nothing where the protocol memoises nothing, or the collection has too few epochs for such a life.
     """
+    client, collection, model, plan, read = subject
     if not model.memoised or not plan.changing:
         return Evidence()
     count, devices = collection.epochs.count, plan.changing
@@ -224,7 +182,7 @@ def changing_lives(
     seen = _Changing(collection.protocol, model, pairs, (turns, size))
     for history, responses in zip(asked, _lives(client, asked, read), strict=True):
         seen.add(history, responses)
-    return Evidence(matches=list(seen.matches()), rules=[_lasting(seen.changed, seen.lived)])
+    return Evidence(matches=list(seen.matches()), rules=[lasting(seen.changed, seen.lived, " for long")])
 
 
 class _Changing:
@@ -259,7 +217,7 @@ class _Changing:
         for number, blocks in enumerate(self._blocks):
             first = responses[blocks.value : 2 * turns : 2][: blocks.size]
             last = responses[-2 * size :][blocks.value :: 2][-blocks.size :]
-            bits = _bits(blocks, [*first, *last])
+            bits = blocks.bits([*first, *last])
             if bits is not None:
                 self._looked[number] += 1
                 self._agreed[number] += bits[0] == bits[1]

@@ -273,28 +273,14 @@ def _finite(number: float) -> float | None:
     return number if abs(number) < inf else None
 
 
-def judge(
-    bounds: Sequence[Bound],
-    matches: Sequence[Match],
-    rules: Sequence[Rule],
-    false_alarm: float,
-    sums: Sequence[EventSum] = (),
-    coins: Sequence[Coins] = (),
-) -> tuple[tuple[CheckResult, ...], tuple[LevelBound, ...]]:
+def judge(evidence: Evidence, false_alarm: float) -> tuple[tuple[CheckResult, ...], tuple[LevelBound, ...]]:
     """The verdict on each check.
 
-    What chance makes of the rules is taken off the false alarms. Half of the rest is shared equally by the
-    bounds, half by the two-sided tests; of that half those of report ids have a quarter, where there are any,
-    since they are so many. How many tests there are follows from the collection, the plan, and what devices
-    draw without a look at their values.
-
-    Args:
-        bounds: of levels.
-        matches: two-sided tests of single probabilities.
-        rules: that hold every time.
-        false_alarm: probability, in (0, 1), that an honest client fails any test or rule.
-        sums: two-sided tests of events that depend on each other.
-        coins: two-sided tests of report ids.
+    What chance makes of the rules is taken off the false alarms: the probability, in (0, 1), that an honest
+    client fails any test or rule. Half of the rest is shared equally by the bounds, half by the two-sided
+    tests; of that half those of report ids have a quarter, where there are any, since they are so many. How
+    many tests there are follows from the collection, the plan, and what devices draw without a look at their
+    values.
 
     Returns:
         The checks that were made, in the order of :class:`Check`, and the bound that each event gave.
@@ -304,12 +290,12 @@ def judge(
     def of(check: Check) -> CheckResult:
         return by_check.setdefault(check, CheckResult(check))
 
-    for rule in rules:
+    for rule in evidence.rules:
         of(rule.check).tests += 1
         if rule.broken:
             of(rule.check).violations.append(f"{rule.what}: not in {rule.broken:,} of {rule.cases:,} cases")
-    half = max(0.0, false_alarm - sum(rule.wrong for rule in rules)) / 2
-    levels = [_level(one, half / len(bounds)) for one in bounds]
+    half = max(0.0, false_alarm - sum(rule.wrong for rule in evidence.rules)) / 2
+    levels = [_level(one, half / len(evidence.bounds)) for one in evidence.bounds]
     for level in levels:
         of(level.check).tests += 1
         if not level.holds:
@@ -317,14 +303,14 @@ def judge(
                 f"{level.what}: the level is at least {level.bound:.4f}, and at most {level.level:.4f} is "
                 "promised"
             )
-    tests: list[Match | EventSum] = [*matches, *sums]
-    share = (half * (1 - _IDS) if coins else half) / max(1, len(tests))
-    for test, value in zip(tests, _values(matches, sums), strict=True):
+    tests: list[Match | EventSum] = [*evidence.matches, *evidence.sums]
+    share = (half * (1 - _IDS) if evidence.coins else half) / max(1, len(tests))
+    for test, value in zip(tests, _values(evidence), strict=True):
         of(test.check).tests += 1
         if value < share:
             of(test.check).violations.append(_refuted(test, value))
-    share = half * _IDS / max(1, sum(len(one.counts) for one in coins))
-    for some in coins:
+    share = half * _IDS / max(1, sum(len(one.counts) for one in evidence.coins))
+    for some in evidence.coins:
         of(some.check).tests += len(some.counts)
         of(some.check).violations.extend(_unfair(some, share))
     return tuple(by_check[check] for check in Check if check in by_check), tuple(levels)
@@ -343,16 +329,17 @@ def _level(bound: Bound, share: float) -> LevelBound:
     return LevelBound(bound.check, bound.what, low, bound.exact, bound.level)
 
 
-def _values(matches: Sequence[Match], sums: Sequence[EventSum]) -> list[float]:
+def _values(evidence: Evidence) -> list[float]:
     """P-values of matches, then of sums."""
     import numpy as np
 
     from ldpbeam.audit.law.bound import chernoff, two_sided
 
+    matches = evidence.matches
     counts = np.array([one.count for one in matches], np.int64)
     trials = np.array([one.trials for one in matches], np.int64)
     values: list[float] = two_sided(counts, trials, [one.probability for one in matches]).tolist()
-    return values + [chernoff(one.count, one.devices, one.trials, one.law) for one in sums]
+    return values + [chernoff(one.count, one.devices, one.trials, one.law) for one in evidence.sums]
 
 
 def _refuted(test: Match | EventSum, value: float) -> str:

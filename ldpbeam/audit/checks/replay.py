@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from ldpbeam.audit.checks.outcome import Check, EventSum, Match
+from ldpbeam.audit.checks.outcome import Check, EventSum, Evidence, Match
 from ldpbeam.audit.law.blocks import ModelView, views_of
 from ldpbeam.protocols.contract import LocalProtocol
 from ldpbeam.protocols.history_model import Model
@@ -86,7 +86,7 @@ def _equal_symbols(view: ModelView) -> Kinds:
     return tuple(kinds)
 
 
-def replays(looked: Looked, keys: Sequence[Sequence[Hashable]]) -> tuple[list[Match], list[EventSum]]:
+def replays(looked: Looked, keys: Sequence[Sequence[Hashable]]) -> Evidence:
     """Tests for each report of a life, over devices, and for all reports at once.
 
     Args:
@@ -110,4 +110,4 @@ def replays(looked: Looked, keys: Sequence[Sequence[Hashable]]) -> tuple[list[Ma
             count = sum(counts[i] for i in chosen)
             text = f"{looked.name}reports are the same as the one {lag} before, from {offset} on"
             sums.append(EventSum(Check.REPLAY, text, count, len(keys), len(chosen), looked.kinds))
-    return matches, sums
+    return Evidence(matches=matches, sums=sums)

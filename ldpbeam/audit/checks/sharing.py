@@ -9,9 +9,9 @@ from fractions import Fraction
 from typing import Any
 
 from ldpbeam.audit.checks.evidence import equal_probability
-from ldpbeam.audit.checks.outcome import Check, Match
-from ldpbeam.audit.client.clients import Client, ClientHistory
-from ldpbeam.audit.client.draws import DrawPlan, ReportLog
+from ldpbeam.audit.checks.outcome import Check, Evidence, Match
+from ldpbeam.audit.client.clients import ClientHistory
+from ldpbeam.audit.client.draws import ReportLog, Subject
 from ldpbeam.audit.law.blocks import Blocks, Decision, decide, sized, views_of
 from ldpbeam.collection.collection import Collection
 from ldpbeam.protocols.history_model import Model
@@ -26,18 +26,12 @@ _MOST = 40
 """Reports of a device for either collection, at most."""
 
 
-def across_collections(
-    client: Client, collection: Collection, model: Model, plan: DrawPlan, read: ReportLog
-) -> list[Match] | None:
+def across_collections(subject: Subject) -> Evidence | None:
     """Blocks of a device's reports for two collections; None where the client serves one only.
 
-    Args:
-        client: that makes the devices.
-        collection: one of the two; the other differs from it in nothing but its name.
-        model: of their reports about a pair of values.
-        plan: says how many devices.
-        read: reads the reports for ``collection``; gets the ids of both.
+    The second collection differs from the first in nothing but its name.
     """
+    client, collection, model, plan, read = subject
     other = replace(collection, name=f"{collection.name[:90]}.other")
     values = (0, 1)
     most = min(_MOST, collection.epochs.count)
@@ -61,7 +55,7 @@ def across_collections(
             if len(known) == len(also) == size:
                 seen.add(value, known, also)
     read.ids += others.ids
-    return list(seen.matches())
+    return Evidence(matches=list(seen.matches()))
 
 
 class _Shared:
@@ -92,7 +86,7 @@ class _Shared:
             self._count("what is drawn for life is the same", same, model.same_for_life)
         for pair in self._pairs:
             blocks = pair[value]
-            bits = [_bit(blocks, some) for some in (first, second)]
+            bits = [blocks.bits(some[: blocks.size]) for some in (first, second)]
             if None not in bits:
                 p = Fraction(blocks.probability)
                 self._count(f"{whose}{blocks.view.name}permanent answers agree", bits[0] == bits[1], p)
@@ -117,13 +111,6 @@ class _Shared:
         for key in sorted(self._devices):
             what = f"one device, two collections, {key}"
             yield Match(Check.COLLECTIONS, what, self._equal[key], self._devices[key], self._chance[key])
-
-
-def _bit(blocks: Blocks, responses: Sequence[Any]) -> bool | None:
-    places = [blocks.view.place(response) for response in responses[: blocks.size]]
-    if len({stratum for stratum, _ in places}) > 1:
-        return None
-    return blocks.bit(places[0][0], [symbol for _, symbol in places])
 
 
 def _rules(law: Law[Any], held: Any, size: int) -> list[tuple[ShownAnswer, Decision]]:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 from ldpbeam.audit.client.clients import Client, ClientHistory
 from ldpbeam.collection.collection import Collection
@@ -140,6 +140,24 @@ class ReportLog:
         return response, report.report_id
 
 
+class Subject(NamedTuple):
+    """What is audited, and how much is drawn of it.
+
+    Attributes:
+        client: that makes the devices.
+        collection: that they report for.
+        model: of their reports about a pair of values.
+        plan: how many devices there are, and for how many epochs.
+        read: reads their reports.
+    """
+
+    client: Client
+    collection: Collection
+    model: Model
+    plan: DrawPlan
+    read: ReportLog
+
+
 @dataclass
 class HistoryCounts:
     """What histories of one client were, by pattern.
@@ -189,29 +207,22 @@ def epochs_for(number: int, reports: int, count: int) -> tuple[int, ...]:
     return tuple(start + gap * i for i in range(reports))
 
 
-def read_histories(
-    client: Client, collection: Collection, model: Model, draws: int, read: ReportLog
-) -> HistoryCounts:
+def read_histories(subject: Subject) -> HistoryCounts:
     """Histories of new devices, until each of the two values was asked about often enough.
 
     Where nothing is memoised a device goes through a pattern many times: its reports are independent. Else it
     goes through it once.
-
-    Args:
-        client: that makes the devices.
-        collection: that they report for.
-        model: of its reports about a pair of values.
-        draws: single reports about each value of the pair, at least.
-        read: reads their reports.
     """
+    client, collection, model, plan, read = subject
     patterns = patterns_of(model, collection.epochs.count)
     counts = HistoryCounts(patterns, {pattern: Counter() for pattern in patterns})
     memoised = model.memoised
     length, blocks = len(patterns[0]), 1
-    if not memoised and not _for_life(model):
-        blocks = min(20, collection.epochs.count // length, max(1, draws // 200))
+    # Of several strata a device draws one for life, although it memoises no answer: an attribute.
+    if not memoised and len(model.strata) == 1:
+        blocks = min(20, collection.epochs.count // length, max(1, plan.draws // 200))
     about_each = 2 * (length if not memoised else 1)  # in all patterns together
-    devices = -(-draws // (about_each * blocks))
+    devices = -(-plan.draws // (about_each * blocks))
     for start in range(0, devices, _BATCH):
         size = min(_BATCH, devices - start)
         size += size % 2
@@ -224,13 +235,8 @@ def read_histories(
                 for i in range(size)
             ]
             answered = list(zip(asked, client.reports(asked), strict=True))
-            count_histories(counts, pattern, model, read, answered, memoised=memoised)
+            count_histories(counts, pattern, model, read, answered)
     return counts
-
-
-def _for_life(model: Model) -> bool:
-    """Whether a device draws its stratum for life, although it memoises no answer (an attribute)."""
-    return len(model.strata) > 1
 
 
 def count_histories(
@@ -239,8 +245,6 @@ def count_histories(
     model: Model,
     read: ReportLog,
     histories: Sequence[tuple[ClientHistory, Sequence[bytes | None]]],
-    *,
-    memoised: bool,
 ) -> None:
     """Count devices that went through a pattern, or several times through it, next to their neighbours.
 
@@ -250,7 +254,6 @@ def count_histories(
         model: of the reports.
         read: reads the reports.
         histories: what each device was asked, and its reports; None where it refused.
-        memoised: whether only a device's first report is a sample of single reports: answers are kept.
     """
     length = len(pattern)
     before: tuple[list[Cell | None], Hashable] = [], None
@@ -262,7 +265,7 @@ def count_histories(
         shown = {model.for_life(one[0]) for one in responses if one is not None}
         counts.changed += len(shown) > 1
         passes = [responses[first : first + length] for first in range(0, len(responses), length)]
-        cells = [_cell(counts, pattern, model, some, memoised) for some in passes]
+        cells = [_cell(counts, pattern, model, some) for some in passes]
         lasting = shown.pop() if len(shown) == 1 else number
         if number % 2:
             counts.alike += lasting == before[1]
@@ -274,22 +277,18 @@ def count_histories(
 
 
 def _cell(
-    counts: HistoryCounts,
-    pattern: Pattern,
-    model: Model,
-    responses: Sequence[tuple[Any, int] | None],
-    memoised: bool,
+    counts: HistoryCounts, pattern: Pattern, model: Model, responses: Sequence[tuple[Any, int] | None]
 ) -> Cell | None:
     """Count one pass through a pattern; None where a report is missing, or the stratum changed."""
     known = [one for one in responses if one is not None]
     if len(known) < len(responses):
         return None
-    places = [model.place(response) for response, _ in known]
+    places, memoised = [model.place(response) for response, _ in known], model.memoised
     for i, ((response, report_id), place) in enumerate(zip(known, places, strict=True)):
         value = pattern[i]
         if i:
             counts.next_ids.append((known[i - 1][1], report_id))
-        if i == 0 or not memoised:
+        if i == 0 or not memoised:  # where answers are kept, only a first report is a sample of single ones
             counts.firsts[value][place] += 1
             if len(counts.first_ids[value]) < MOST_RESPONSES:
                 counts.responses[value][response] += 1

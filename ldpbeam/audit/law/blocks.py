@@ -160,6 +160,15 @@ class Blocks:
         """Of a block of a device of a stratum."""
         return self._rules[stratum](symbols)
 
+    def bits(self, responses: Sequence[Any]) -> list[bool] | None:
+        """Of each whole block of a device's responses; None where they are of several strata."""
+        places = [self.view.place(response) for response in responses]
+        if len({stratum for stratum, _ in places}) > 1:
+            return None
+        stratum, symbols = places[0][0], [symbol for _, symbol in places]
+        starts = range(0, len(symbols) - self.size + 1, self.size)
+        return [self.bit(stratum, symbols[start : start + self.size]) for start in starts]
+
 
 def _rule(stratum: Stratum, value: int, size: int, *, memoised: bool) -> Decision:
     """Where nothing is memoised a report is its own answer, and a block is one report."""

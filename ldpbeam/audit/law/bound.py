@@ -82,24 +82,6 @@ def expected_bound(p: float, q: float, trials: float, other_trials: float, alpha
     return level_bound(min(counts[0], n[0]), n[0], min(counts[1], n[1]), n[1], alpha)
 
 
-def least_bound(p: float, q: float, trials: int, other_trials: int, alpha: float, missed: float) -> float:
-    """What :func:`level_bound` falls short of with probability at most ``missed``, for these true p and q.
-
-    Args:
-        p: probability of the event under one value.
-        q: its probability under the other value.
-        trials: reports about the one value; at least 1.
-        other_trials: reports about the other value; at least 1.
-        alpha: as of :func:`level_bound`.
-        missed: half of it goes to each of the two counts.
-    """
-    from scipy.stats import binom
-
-    low = int(binom.ppf(missed / 2, trials, p))
-    high = int(binom.isf(missed / 2, other_trials, q))
-    return level_bound(low, trials, high, other_trials, alpha)
-
-
 def two_sided(counts: Ints, trials: Ints, probabilities: list[Fraction]) -> Floats:
     """P-values of exact two-sided binomial tests: twice the lesser tail, at most 1.
 

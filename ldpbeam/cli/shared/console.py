@@ -32,10 +32,11 @@ def mode() -> Mode:
     return _mode
 
 
-def say(line: str) -> None:
-    """A line for people, on standard output; made safe, since it may name files and labels of others."""
+def say(*lines: str) -> None:
+    """Lines for people, on standard output; made safe, since they may name files and labels of others."""
     if _mode is Mode.LINES:
-        click.echo(clean(line))
+        for line in lines:
+            click.echo(clean(line))
 
 
 def complain(text: str) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator
-from contextlib import closing
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -45,6 +45,22 @@ class ReadHistory:
     def domain(self) -> Domain:
         """The values."""
         return dict(self.collection.histograms)[self.history.key.attribute]
+
+
+class Side(NamedTuple):
+    """One of the two that are compared.
+
+    Attributes:
+        folder: the results.
+        read: the attribute in them.
+        span: the first and the last epoch that were asked for; None for all.
+        place: where the folder is.
+    """
+
+    folder: ResultsFolder
+    read: ReadHistory
+    span: tuple[int, int] | None
+    place: Path
 
 
 def read_histories(
@@ -150,39 +166,23 @@ def write_tables(tables: Iterable[Any], output: Path) -> tuple[int, list[str]]:
     Returns:
         Rows and names of the columns.
     """
+    import pyarrow.csv
+    import pyarrow.parquet as pq
+
     output.parent.mkdir(parents=True, exist_ok=True)
-    rows, names = 0, list[str]()
-    with replacing(output, PUBLIC) as file, closing(_TableWriter(file, output.suffix)) as writer:
+    rows, names, csv = 0, list[str](), output.suffix == ".csv"
+    with replacing(output, PUBLIC) as file, ExitStack() as stack:
+        writer: Any = None
         for table in _some_at_once(tables):
-            writer.write(table)
+            if writer is None:
+                writer = stack.enter_context(
+                    pyarrow.csv.CSVWriter(file, table.schema)
+                    if csv
+                    else pq.ParquetWriter(file, table.schema, compression="zstd")
+                )
+            writer.write_table(harmless(table) if csv else table)
             rows, names = rows + table.num_rows, table.column_names
     return rows, names
-
-
-class _TableWriter:
-    """A file that tables are written to, one after the other."""
-
-    def __init__(self, file: IO[bytes], suffix: str) -> None:
-        self._file, self._suffix = file, suffix
-        self._open: Any = None
-
-    def write(self, table: Any) -> None:
-        """Add rows."""
-        import pyarrow.csv
-        import pyarrow.parquet as pq
-
-        if self._open is None:
-            self._open = (
-                pyarrow.csv.CSVWriter(self._file, table.schema)
-                if self._suffix == ".csv"
-                else pq.ParquetWriter(self._file, table.schema, compression="zstd")
-            )
-        self._open.write_table(harmless(table) if self._suffix == ".csv" else table)
-
-    def close(self) -> None:
-        """Finish the file."""
-        if self._open is not None:
-            self._open.close()
 
 
 def _some_at_once(tables: Iterable[Any]) -> Iterator[Any]:

@@ -6,14 +6,18 @@ import re
 import time
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
 
+from ldpbeam.cli.shared.console import complain
 from ldpbeam.errors import UsageError
 from ldpbeam.job.config import options
 from ldpbeam.job.option import Option, OptionKind, Over
+
+if TYPE_CHECKING:
+    from ldpbeam.over_time.covariance import DrawnAnew
 
 _DAY = 86400  # seconds
 
@@ -28,33 +32,87 @@ collections_option = click.option(
     help="A collection (YAML) that reports may belong to; repeat it for several.",
 )
 
+devices_option = click.option(
+    "--devices",
+    type=click.IntRange(1),
+    default=100_000,
+    show_default=True,
+    metavar="N",
+    help="Devices that report in an epoch: errors are stated for so many.",
+)
 
-class InstantOption(click.ParamType[int]):
-    """An instant such as 2026-01-01T00:00:00Z; gives seconds since 1970.
 
-    With ``dates`` a date such as 2026-01-01 is its first second in UTC.
-    """
+class TextOption(click.ParamType[Any]):
+    """What a function makes of a text; its ValueError becomes the usage error, with the same words."""
 
-    name = "instant"
+    def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
+        """``name`` stands in --help where an option has no other word for its value."""
+        self.name, self._parse = name, parse
 
-    def __init__(self, *, dates: bool = False) -> None:
-        self._dates = dates
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Parse, or say what is wrong."""
-        from ldpbeam.collection.epochs import parse_instant
-
-        if self._dates and re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", str(value).strip()):
-            value = f"{str(value).strip()}T00:00:00Z"
         try:
-            return value if isinstance(value, int) else parse_instant(value)
+            return self._parse(value) if isinstance(value, str) else value
         except ValueError as error:
             self.fail(str(error), param, ctx)
+
+
+def _instant(text: str) -> int:
+    """Seconds since 1970 of an instant such as 2026-01-01T00:00:00Z."""
+    from ldpbeam.collection.epochs import parse_instant
+
+    return parse_instant(text)
+
+
+def _date_or_instant(text: str) -> int:
+    """The same, where a date such as 2026-01-01 is its first second in UTC."""
+    date = re.fullmatch(r"\s*([0-9]{4}-[0-9]{2}-[0-9]{2})\s*", text)
+    return _instant(f"{date[1]}T00:00:00Z" if date else text)
+
+
+START = TextOption("instant", _date_or_instant)
+"""Where a first epoch begins."""
 
 
 def next_midnight() -> int:
     """The next midnight in UTC, in seconds since 1970: where an epoch may begin that nobody else gave."""
     return (int(time.time()) // _DAY + 1) * _DAY
+
+
+def _rate(text: str) -> DrawnAnew:
+    """A range such as 0..0.25, or one rate such as 0.02."""
+    from ldpbeam.over_time.covariance import DrawnAnew
+
+    least, dots, most = text.partition("..")
+    try:
+        return DrawnAnew(float(least), float(most if dots else least))
+    except ValueError:
+        raise ValueError(f"{text!r} is neither a range such as 0..0.25 nor a rate from 0 to 1") from None
+
+
+def _warned(ctx: click.Context, param: click.Parameter, rate: DrawnAnew | None) -> DrawnAnew | None:
+    """A warning where the rate rests on devices that never come back: the series cannot tell that they do."""
+    if rate is not None and rate.least > 0:
+        given = f"{rate.least:g}" if rate.least == rate.most else f"{rate.least:g}..{rate.most:g}"
+        complain(
+            f"--drawn-anew {given} says that in each epoch at least {100 * rate.least:.4g} % of the "
+            "devices draw a new value and do not come back to an earlier one; where they come back, "
+            "intervals of means are too narrow. "
+            f"Write --drawn-anew 0..{rate.most:g} if {rate.most:g} is the share that changed. [W-USAGE-ANEW]"
+        )
+    return rate
+
+
+drawn_anew_option = click.option(
+    "--drawn-anew",
+    type=TextOption("rate", _rate),
+    callback=_warned,
+    metavar="LOW..HIGH|R",
+    help="The share of the devices that draw their value anew from one epoch to the next, from the whole "
+    "population, and do not come back to an earlier one. Devices do come back, so give 0 as LOW unless you "
+    "know better, and as HIGH the largest share that changes its value. Without this option errors hold "
+    "whatever devices do.",
+)
 
 
 class DurationOption(click.ParamType[int]):
@@ -86,7 +144,7 @@ def _click_option(name: str, option: Option, default: Any) -> Callable[[Command]
         OptionKind.FLAG: {"is_flag": True},
         OptionKind.COUNT: {"type": click.IntRange(option.least, option.most)},
         OptionKind.FRACTION: {"type": click.FloatRange(0, 1)},
-        OptionKind.INSTANT: {"type": InstantOption()},
+        OptionKind.INSTANT: {"type": TextOption("instant", _instant)},
     }
     more = kinds.get(option.kind, {})
     if option.shown:

@@ -1,4 +1,4 @@
-"""``compare`` for collections whose result is a distribution: the quartiles of two epochs."""
+"""``compare`` for collections whose result is a distribution: the quartiles of two epochs, or of several."""
 
 from __future__ import annotations
 
@@ -9,50 +9,53 @@ from ldpbeam.cli.shared.console import deliver, say
 from ldpbeam.errors import UsageError
 
 if TYPE_CHECKING:
-    from ldpbeam.cli.shared.histories import ReadHistory
+    from ldpbeam.cli.shared.histories import Side
     from ldpbeam.collection.domain import Domain
-    from ldpbeam.over_time.results import ResultsFolder
     from ldpbeam.sums.distribution import Curve
     from ldpbeam.sums.quartiles import QuartileChange
-
-    Span = tuple[int, int] | None
-    Source = tuple[ResultsFolder, ReadHistory, Span, Path]
 
 _NAMES = {0.25: "first quartile", 0.5: "median", 0.75: "third quartile"}
 
 
-def compare_distributions(first: Source, second: Source | None, output: Path | None) -> None:
-    """Say which quartiles changed between an epoch of each.
+def compare_distributions(first: Side, second: Side | None, output: Path | None) -> None:
+    """Say which quartiles changed from the epochs of one side to those of the other.
 
     Args:
-        first, second: the results, the attribute in them, which epoch is asked for, and the folder. Without
-            the second the last two epochs of the first are compared.
+        first, second: without the second the last two epochs of the first are compared. Of several epochs the
+            mean of their curves is compared, see :meth:`ldpbeam.sums.distribution.Curve.mean`.
         output: a file for all rows, or None.
 
     Raises:
-        UsageError: several epochs on one side, none with a result, or other values on the other side.
+        UsageError: an epoch on both sides, none with a result, or other values on the other side.
     """
     from ldpbeam.cli.shared.histories import write_tables
+    from ldpbeam.sums.distribution import Curve
     from ldpbeam.sums.quartiles import compare_quartiles
 
     if second is None:
         known = [one for one in _curves(first) if one[1].known]
         if len(known) < 2:
-            raise _usage("there are not two epochs with results", "Give a second run as B.", first[3])
-        (before_epoch, before), (after_epoch, after) = known[-2:]
+            raise _usage("there are not two epochs with results", "Give a second run as B.", first.place)
+        sides = [[one] for one in known[-2:]]
     else:
-        (before_epoch, before), (after_epoch, after) = _only(first), _only(second)
-        if (first[3], before_epoch) == (second[3], after_epoch):
-            raise _usage("an epoch cannot be compared with itself", "Name two epochs.", first[3])
-    if second is not None and first[1].history.labels != second[1].history.labels:
+        sides = [_known(first), _known(second)]
+        same = (first.place, first.read.history.key.digest) == (second.place, second.read.history.key.digest)
+        if same and {e for e, _ in sides[0]} & {e for e, _ in sides[1]}:
+            raise _usage(
+                "an epoch cannot be compared with itself",
+                "Name epochs for each side, none of them for both: --epochs A..B --against C..D.",
+                first.place,
+            )
+    before, after = (Curve.mean([curve for _, curve in side]) for side in sides)
+    if second is not None and first.read.history.labels != second.read.history.labels:
         raise _usage(
             "the two have different values, so their quartiles cannot be compared",
             "Compare collections with the same domain.",
-            second[3],
+            second.place,
         )
     changes = compare_quartiles(before, after)
-    history, domain = first[1].history, first[1].domain
-    words = f"epoch {before_epoch} against epoch {after_epoch}"
+    history, domain = first.read.history, first.read.domain
+    words = " against ".join(_named([epoch for epoch, _ in side]) for side in sides)
     say(f"{history.key.collection}: {words}")
     for change in changes:
         say(f"  {_sentence(change, domain)}")
@@ -73,32 +76,26 @@ def compare_distributions(first: Source, second: Source | None, output: Path | N
     )
 
 
-def _curves(source: Source) -> list[tuple[int, Curve]]:
+def _curves(source: Side) -> list[tuple[int, Curve]]:
     import pyarrow as pa
 
     from ldpbeam.sums.distribution import Curve
 
-    folder, read, span, _ = source
-    parts = [
-        part
-        for part in folder.parts
-        if part.key == read.history.key and (span is None or span[0] <= part.epoch <= span[1])
-    ]
+    key, span, folder = source.read.history.key, source.span, source.folder
+    parts = [p for p in folder.parts if p.key == key and (span is None or span[0] <= p.epoch <= span[1])]
     return [(part.epoch, Curve.of(pa.concat_tables(folder.tables([part])))) for part in parts]
 
 
-def _only(source: Source) -> tuple[int, Curve]:
-    """The one epoch of a side that has a result."""
+def _known(source: Side) -> list[tuple[int, Curve]]:
+    """The epochs of a side that have a result, at least one."""
     known = [one for one in _curves(source) if one[1].known]
     if not known:
-        raise _usage("there is no epoch with a result", "ldpbeam inspect names the epochs.", source[3])
-    if len(known) > 1:
-        raise _usage(
-            f"distributions are compared epoch by epoch, and there are {len(known)} on one side",
-            "Name one epoch on each side: --epochs E --against E.",
-            source[3],
-        )
-    return known[0]
+        raise _usage("there is no epoch with a result", "ldpbeam inspect names the epochs.", source.place)
+    return known
+
+
+def _named(epochs: list[int]) -> str:
+    return f"epoch {epochs[0]}" if len(epochs) == 1 else f"epochs {epochs[0]}..{epochs[-1]}"
 
 
 def _sentence(change: QuartileChange, domain: Domain) -> str:

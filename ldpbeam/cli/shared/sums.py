@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ldpbeam.cli.shared.console import complain
+from ldpbeam.cli.shared.options import TextOption
 from ldpbeam.errors import UsageError
 
 if TYPE_CHECKING:
@@ -18,22 +19,15 @@ if TYPE_CHECKING:
 Command = Callable[..., Any]
 
 
-class SharesOption(click.ParamType[Any]):
-    """Shares such as 0.5,0.9; gives floats."""
-
-    name = "shares"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Parse, or say what is wrong."""
-        if isinstance(value, tuple):
-            return value
-        try:
-            shares = tuple(float(one) for one in str(value).split(","))
-        except ValueError:
-            shares = ()
-        if not shares or not all(0 < share < 1 for share in shares):
-            self.fail(f"{value!r} is no list of shares between 0 and 1, such as 0.5,0.9", param, ctx)
-        return shares
+def _shares(text: str) -> tuple[float, ...]:
+    """Shares such as 0.5,0.9."""
+    try:
+        shares = tuple(float(one) for one in text.split(","))
+    except ValueError:
+        shares = ()
+    if not shares or not all(0 < share < 1 for share in shares):
+        raise ValueError(f"{text!r} is no list of shares between 0 and 1, such as 0.5,0.9")
+    return shares
 
 
 group_option = click.option(
@@ -53,7 +47,7 @@ def sum_options(command: Command) -> Command:
         click.option(
             "--quantile",
             "shares",
-            type=SharesOption(),
+            type=TextOption("shares", _shares),
             metavar="Q,Q",
             help="Values at or below which these shares of the devices lie: 0.5 is the median.",
         ),
@@ -66,34 +60,6 @@ def sum_options(command: Command) -> Command:
     for option in reversed(more):
         command = option(command)
     return command
-
-
-def asked_for(
-    group_file: Path | None, cumulative: bool, shares: tuple[float, ...] | None, mean: bool
-) -> Question | Path | None:
-    """The question that the options ask.
-
-    Args:
-        group_file: value of --group; None where it is not given.
-        cumulative: whether --cumulative is given.
-        shares: of --quantile, each in (0, 1); None where it is not given.
-        mean: whether --mean is given.
-
-    Returns:
-        The question, or the file of its groups; None where no option is given.
-
-    Raises:
-        UsageError: several are given.
-    """
-    if (group_file is not None) + cumulative + (shares is not None) + mean > 1:
-        raise _usage("--group, --cumulative, --quantile and --mean exclude each other", "Give one of them.")
-    if group_file is not None:
-        return group_file
-    from ldpbeam.sums import Cumulative, Mean, Quantiles
-
-    if shares is not None:
-        return Quantiles(shares)
-    return Cumulative() if cumulative else Mean() if mean else None
 
 
 def grouped(read: ReadHistory, path: Path, *, remark: bool = True) -> Question:
@@ -169,40 +135,3 @@ def chosen(
         what = "no such collection or attribute is there"
         raise UsageError(code, what, where=str(results), remedy=f"There are: {listed}.")
     return left
-
-
-def with_question(
-    histories: list[ReadHistory], question: Question | Path, results: Path
-) -> list[tuple[ReadHistory, Question]]:
-    """Attributes with what is asked of them; those that cannot be asked are left out where others can.
-
-    Args:
-        histories: the attributes.
-        question: or the file of its groups.
-        results: the output of the run, for the error.
-
-    Raises:
-        UsageError: groups for several attributes, or nobody can be asked.
-    """
-    if isinstance(question, Path):
-        if len({(one.history.key.collection, one.history.key.attribute) for one in histories}) > 1:
-            raise _usage(
-                "there are several collections or attributes, and --group is for one",
-                "Name it: --name, --attribute.",
-                results,
-            )
-        return [(one, grouped(one, question)) for one in histories]
-    able, why = [], None
-    for one in histories:
-        try:
-            question.sums(one.domain)
-            able.append((one, question))
-        except UsageError as error:
-            why = why or error
-    if not able and why is not None:
-        raise why
-    return able
-
-
-def _usage(what: str, remedy: str, where: Path | None = None) -> UsageError:
-    return UsageError("E-USAGE-EXPORT", what, where="" if where is None else str(where), remedy=remedy)

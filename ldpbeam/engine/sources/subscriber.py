@@ -21,6 +21,7 @@ from time import monotonic
 from types import TracebackType
 from typing import Any
 
+from ldpbeam.engine.sources.source import MessageSource
 from ldpbeam.errors import LdpError
 from ldpbeam.transforms.pubsub import explain, library, require_path
 
@@ -60,7 +61,7 @@ class Message:
     published_micros: int = 0
 
 
-class Subscriber:
+class Subscriber(MessageSource):
     """A streaming pull from one subscription.
 
     Also a context manager, which closes. Each method is for one thread at a time; :meth:`pull` and

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 from google.protobuf.message import DecodeError
 
+from ldpbeam.engine.sources.source import MessageSource
 from ldpbeam.errors import UsageError
 from ldpbeam.kernels import framing
 from ldpbeam.records.journal import JOURNAL_PREFIX, REPORT_SUFFIX, started
@@ -58,7 +59,7 @@ class _UnfinishedFile:
     at: int
 
 
-class WatchedFolder:
+class WatchedFolder(MessageSource):
     """A folder, and the folders in it: each may be the output of a collector."""
 
     def __init__(
@@ -96,17 +97,11 @@ class WatchedFolder:
         self._scanned = False
 
     def resume(self, taken: Mapping[str, int]) -> None:
-        """Go on where earlier engines were: bytes taken, by name."""
+        """Leave out what they took."""
         self._taken = dict(taken)
 
     def pull(self, limit_messages: int, limit_bytes: int, timeout_seconds: float) -> list[FileRecordMessage]:
-        """Records in the order of the files' names, as soon as there is one; none after the timeout.
-
-        Args:
-            limit_messages: how many at most; positive.
-            limit_bytes: of their content at most, in bytes; a first record may exceed it.
-            timeout_seconds: how long to wait for a first record.
-        """
+        """Records in the order of the files' names."""
         until = self._steady() + timeout_seconds
         while True:
             if not self._waiting:
@@ -121,7 +116,7 @@ class WatchedFolder:
         """Nothing to do: the segment says what was taken."""
 
     def taken(self, messages: Sequence[FileRecordMessage]) -> tuple[tuple[str, int], ...]:
-        """How far the files were taken with these messages, by name."""
+        """Up to the end of each file's last message."""
         return tuple({message.name: message.end for message in messages}.items())
 
     def exists(self, name: str) -> bool:
@@ -133,10 +128,10 @@ class WatchedFolder:
         return self._readable
 
     def missing_from(self) -> int:
-        """When the first report arrived that may not have been pulled yet, microseconds since 1970.
+        """The earliest arrival of all that is waiting.
 
-        It may be in a journal that a collector has not finished, in a file that is still to be read, or have
-        come after the folder was last looked at.
+        A report may be in a journal that a collector has not finished, in a file that is still to be read, or
+        have come after the folder was last looked at.
         """
         return min([self._missing_from, *(self._arrivals_of(name) for name in self._waiting)])
 

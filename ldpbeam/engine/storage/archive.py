@@ -17,6 +17,8 @@ from typing import Any
 
 from ldpbeam.accounting import Account
 from ldpbeam.collection.epochs import parse_instant
+from ldpbeam.durable.errors import DamageError
+from ldpbeam.durable.record import read_fields, write_fields
 from ldpbeam.durable.store import Transaction
 from ldpbeam.engine.storage.landing import ARCHIVE, SUMS, Landing
 from ldpbeam.engine.storage.segment import EpochKey
@@ -29,6 +31,9 @@ _HELD = 4
 """Rows that are kept in memory after they were read."""
 _LENGTH = Struct("<I")
 
+_Place = tuple[str, int]
+"""Digest, and which thousand of epochs."""
+
 _Records = dict[int, dict[str, Any]]
 """Accounting by epoch, as :meth:`EpochAccounting.as_record` has it."""
 
@@ -38,15 +43,23 @@ class _SumsBlock:
     """The head of a row: its sums, without its epochs."""
 
     key: int  # of the row
+    digest: str
+    block: int  # which thousand of the collection's epochs
     epochs: int = 0  # how many
     withheld: int = 0  # how many of them have no estimates
     account: Account = field(default_factory=Account)  # the sum of their accounts
     closes: int = 0  # when the last of them closed, seconds since 1970
 
     @classmethod
-    def of(cls, key: int, records: Iterable[Mapping[str, Any]]) -> _SumsBlock:
-        """Sums over the epochs of a row."""
-        block = cls(key)
+    def of(cls, key: int, place: _Place, records: Iterable[Mapping[str, Any]]) -> _SumsBlock:
+        """Sums over the epochs of a row.
+
+        Args:
+            key: of the row.
+            place: digest and block.
+            records: of the epochs.
+        """
+        block = cls(key, *place)
         for record in records:
             block.epochs += 1
             block.account.merge(Account.from_record(record["accounting"]))
@@ -60,6 +73,7 @@ class _ArchivedSum:
     """The sum over epochs whose own accounting is no longer kept."""
 
     key: int  # of the row
+    digest: str
     through: int = -1  # index of the last of these epochs
     account: Account = field(default_factory=Account)
 
@@ -75,19 +89,16 @@ class Archive:
     def __init__(self, landing: Landing, rows: Mapping[str, Mapping[int, bytes]]) -> None:
         """Read the heads of the rows; epochs are read at their first use."""
         self._landing = landing
-        self._blocks: dict[tuple[str, int], _SumsBlock] = {}
+        self._blocks: dict[_Place, _SumsBlock] = {}
         self._sums: dict[str, _ArchivedSum] = {}
-        self._held: dict[tuple[str, int], _Records] = {}
-        for key, content in rows[ARCHIVE].items():
-            head = json.loads(content[_LENGTH.size :][: _LENGTH.unpack_from(content)[0]])
-            account = Account.from_record(head["accounting"])
-            block = _SumsBlock(key, head["epochs"], head["withheld"], account, head["closes"])
-            self._blocks[head["digest"], head["block"]] = block
-        for key, content in rows[SUMS].items():
-            line = json.loads(content)
-            self._sums[line["digest"]] = _ArchivedSum(
-                key, line["through"], Account.from_record(line["accounting"])
-            )
+        self._held: dict[_Place, _Records] = {}
+        for content in rows[ARCHIVE].values():
+            head = content[_LENGTH.size :][: _LENGTH.unpack_from(content)[0]]
+            block = read_fields(_SumsBlock, json.loads(head))
+            self._blocks[block.digest, block.block] = block
+        for content in rows[SUMS].values():
+            one = read_fields(_ArchivedSum, json.loads(content))
+            self._sums[one.digest] = one
 
     # --- looking
 
@@ -153,7 +164,7 @@ class Archive:
         Raises:
             LdpError: a row is damaged.
         """
-        places: dict[tuple[str, int], _Records] = {}
+        places: dict[_Place, _Records] = {}
         for record in records:
             places.setdefault(_place((record["digest"], record["epoch"])), {})[record["epoch"]] = record
         for place, new in places.items():
@@ -177,7 +188,7 @@ class Archive:
             self._write(rows, place, self._blocks[place].key, records)
         else:
             self._drop(rows, place)
-        return EpochAccounting.from_record(record)
+        return read_fields(EpochAccounting, record)
 
     def forget(self, rows: Transaction, before: int, key: int) -> int:
         """Replace rows by sums, where all epochs of a row closed before a time.
@@ -197,47 +208,40 @@ class Archive:
             digest, _ = place
             known = self._sums.get(digest)
             if known is None:
-                known, key = _ArchivedSum(key), key + 1
+                known, key = _ArchivedSum(key, digest), key + 1
                 self._sums[digest] = known
             known.account.merge(self._blocks[place].account)
             known.through = max(known.through, *self._read(rows, place))
             self._drop(rows, place)
-            line = {"digest": digest, "through": known.through, "accounting": known.account.as_record()}
-            rows.put(SUMS, known.key, json.dumps(line).encode())
+            rows.put(SUMS, known.key, json.dumps(write_fields(known)).encode())
         return key
 
-    def _drop(self, rows: Transaction, place: tuple[str, int]) -> None:
+    def _drop(self, rows: Transaction, place: _Place) -> None:
         rows.remove(ARCHIVE, self._blocks.pop(place).key)
         self._held.pop(place, None)
 
-    def _hold(self, place: tuple[str, int], records: _Records) -> None:
+    def _hold(self, place: _Place, records: _Records) -> None:
         self._held = dict(list(self._held.items())[1 - _HELD :])
         self._held[place] = records
 
-    def _read(self, rows: Transaction, place: tuple[str, int]) -> _Records:
+    def _read(self, rows: Transaction, place: _Place) -> _Records:
         if place in self._held or place not in self._blocks:
             return self._held.get(place, {})
         content = rows.row(ARCHIVE, self._blocks[place].key)
         if content is None:
-            raise self._landing.damaged("a row of archived accounting is damaged or gone")
+            raise DamageError("a row of archived accounting is damaged or gone")
         begin = _LENGTH.size + _LENGTH.unpack_from(content)[0]
         lines = zlib.decompress(content[begin:]).splitlines()
         return {record["epoch"]: record for record in map(json.loads, lines)}
 
-    def _write(self, rows: Transaction, place: tuple[str, int], key: int, records: _Records) -> None:
-        block = _SumsBlock.of(key, records.values())
-        head = {
-            "digest": place[0],
-            "block": place[1],
-            **{name: value for name, value in vars(block).items() if name not in ("key", "account")},
-            "accounting": block.account.as_record(),
-        }
-        packed = json.dumps(head).encode()
+    def _write(self, rows: Transaction, place: _Place, key: int, records: _Records) -> None:
+        block = _SumsBlock.of(key, place, records.values())
+        packed = json.dumps(write_fields(block)).encode()
         lines = "".join(f"{json.dumps(records[epoch])}\n" for epoch in sorted(records))
         rows.put(ARCHIVE, key, _LENGTH.pack(len(packed)) + packed + zlib.compress(lines.encode()))
         self._blocks[place] = block
         self._hold(place, records)
 
 
-def _place(key: EpochKey) -> tuple[str, int]:
+def _place(key: EpochKey) -> _Place:
     return key[0], key[1] // _BLOCK

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ldpbeam.accounting import CONFLICTING, Account
+from ldpbeam.durable.record import read_fields
 from ldpbeam.engine.storage.landing import Group
 from ldpbeam.engine.storage.segment import EpochKey
 from ldpbeam.errors import Reason
@@ -134,7 +135,7 @@ class EpochState(UnattributedState):
         line = json.loads(content)
         state = cls(row=row)
         if line["published"] is not None:
-            state.set_published(EpochAccounting.from_record(line["published"]))
+            state.set_published(read_fields(EpochAccounting, line["published"]))
         state.unpublished_entries = Counter(line["unpublished"])
         state.has_new_reports = line["new"]
         state.numbered = None if line["number"] is None else Numbered(**line["number"])

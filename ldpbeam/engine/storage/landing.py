@@ -3,25 +3,29 @@
 A start reads the small tables whole, and checks all their rows. Reports and refused messages may be many.
 They lie in a table of their own, ``content``, in groups of rows. A row of a small table holds for each group
 the number of its rows, and the sum of their digests; rows of ``content`` are checked when they are read.
-
-A sentinel beside the file holds how often the file has changed, as a device's does: it shows that a file is
-an older copy, or is gone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ldpbeam.durable.counter import FileCounter
-from ldpbeam.durable.errors import DamageError, HeldError, VersionError
-from ldpbeam.durable.folder import make_folder, make_lasting_folder, sync_folder
-from ldpbeam.durable.lock import Lock
-from ldpbeam.durable.store import RowStore, Summary, Transaction
-from ldpbeam.errors import LdpError, disk_error, disk_errors
+from ldpbeam.durable.errors import (
+    DamageError,
+    HeldError,
+    OlderError,
+    SentinelError,
+    VersionError,
+    Words,
+    in_words,
+)
+from ldpbeam.durable.folder import make_folder, make_lasting_folder
+from ldpbeam.durable.newest import NewestStore
+from ldpbeam.durable.store import Summary, Transaction
+from ldpbeam.errors import disk_errors
 
 FOLDER = "landing"
 """Folder of the engine's file, below the output directory."""
@@ -43,7 +47,7 @@ ENGINE, EPOCHS, OTHERS, LANDED, REFUSED, FILES, ARCHIVE, SUMS = TABLES = (
 _CONTENT = "content"
 _ROWS_BITS = 24
 _MANY = 256
-"""This many small rows of a group become one."""
+"""This many rows of a group become one."""
 _LARGE = 4 << 20
 """If so many rows have more bytes than this, they stay as they are."""
 AT_ONCE = 64 << 20
@@ -60,9 +64,8 @@ class Group:
         reports: number of reports in them; of refused messages 0.
         size: bytes of the rows.
         xor: of the digests of the rows.
-        levels: of each level, how many of its rows wait to become one row, and their bytes. Rows of level 0
-            are those that were added, rows of level n + 1 were made of rows of level n. In the order of rows
-            level 0 comes last.
+        waiting: how many of the last rows wait to become one row.
+        waiting_size: bytes of these.
     """
 
     number: int
@@ -70,18 +73,18 @@ class Group:
     reports: int = 0
     size: int = 0
     xor: int = 0
-    levels: list[tuple[int, int]] = field(default_factory=list)
+    waiting: int = 0
+    waiting_size: int = 0
 
     def as_record(self) -> list[Any]:
         """The group as JSON values, for a row of a small table."""
-        return [self.number, self.rows, self.reports, self.size, f"{self.xor:064x}", self.levels]
+        return list({**vars(self), "xor": f"{self.xor:064x}"}.values())
 
     @classmethod
     def from_record(cls, record: list[Any]) -> Group:
         """The reverse of :meth:`as_record`."""
-        number, rows, reports, size, xor, levels = record
-        waiting = [(int(count), int(total)) for count, total in levels]
-        return cls(int(number), int(rows), int(reports), int(size), int(xor, 16), waiting)
+        number, rows, reports, size, xor, waiting, waiting_size = record
+        return cls(*map(int, (number, rows, reports, size, int(xor, 16), waiting, waiting_size)))
 
     def _key(self, row: int) -> int:
         return (self.number << _ROWS_BITS) + row
@@ -101,13 +104,13 @@ class Group:
             raise DamageError(f"group {self.number} has no room for another row")
         self._put(rows, content)
         self.reports += reports
-        self._count(0, len(content))
+        self.waiting += 1
+        self.waiting_size += len(content)
 
     def merge(self, rows: Transaction, join: Callable[[list[bytes]], bytes]) -> None:
-        """Make one row of many small ones, so that their number depends on the bytes in them.
+        """Make one row of the last ones, where they are many and small.
 
-        Without it a stream of few reports would have a row for every landing. A report is written again once
-        for each level.
+        Without it a stream of few reports would have a row for every landing. A report is written again once.
 
         Args:
             rows: of the change.
@@ -116,17 +119,11 @@ class Group:
         Raises:
             DamageError: a row is damaged.
         """
-        for level in range(len(self.levels) + 1):
-            count, size = self.levels[level] if level < len(self.levels) else (0, 0)
-            if count < _MANY:
-                return
-            if size > _LARGE:
-                self.levels.clear()  # what waits at higher levels is not next to what comes now
-                return
-            joined = join([self._take(rows) for _ in range(count)][::-1])
-            self._put(rows, joined)
-            self.levels[level] = 0, 0
-            self._count(level + 1, len(joined))
+        if self.waiting < _MANY:
+            return
+        if self.waiting_size <= _LARGE:
+            self._put(rows, join([self._take(rows) for _ in range(self.waiting)][::-1]))
+        self.waiting = self.waiting_size = 0
 
     def replace(self, rows: Transaction, row: int, content: bytes) -> None:
         """Replace the content of a row.
@@ -166,7 +163,7 @@ class Group:
             DamageError: a row is damaged.
         """
         enough = self.size - AT_ONCE
-        self.levels.clear()
+        self.waiting = self.waiting_size = 0
         while self.rows and self.size > enough:
             self._take(rows)
         if not self.rows:
@@ -190,17 +187,39 @@ class Group:
             raise DamageError(f"row {row} of group {self.number} is damaged")
         return content, digest
 
-    def _count(self, level: int, size: int) -> None:
-        """One row more waits at a level."""
-        if level == len(self.levels):
-            self.levels.append((0, 0))
-        count, before = self.levels[level]
-        self.levels[level] = count + 1, before + size
-
     def _change(self, count: int, size: int, digest: bytes) -> None:
         self.rows += count
         self.size += size
         self.xor ^= int.from_bytes(digest, "little")
+
+
+_WORDS = {
+    HeldError: Words(
+        "E-STREAM-BUSY",
+        "another run or replay works on this output",
+        "Stop it first (SIGTERM drains it), or choose another --output.",
+    ),
+    DamageError: Words(
+        "E-LANDING-DAMAGED",
+        "the engine's file is damaged, and so are counts made from it: {error}",
+        "Restore the folder from a backup: without it its epochs cannot be counted again.",
+    ),
+    OlderError: Words(
+        "E-LANDING-OLDER",
+        "the engine's file is an older copy: {error}; what was acknowledged since the copy is not in it",
+        "Restore the newest file, or remove {sentinel} to go on from this one.",
+    ),
+    VersionError: Words(
+        "E-LANDING-VERSION",
+        "the engine's file cannot be read: {error}",
+        "Go on with the version of ldpbeam that wrote it, or give a new --output.",
+    ),
+    SentinelError: Words(
+        "E-LANDING-SENTINEL",
+        "the sentinel is damaged, so that nothing tells an older copy of the engine's file",
+        "Remove it, unless the file beside it is gone or comes from a copy.",
+    ),
+}
 
 
 class Landing:
@@ -208,11 +227,9 @@ class Landing:
 
     def __init__(self, output: str) -> None:
         """Nothing is opened yet."""
-        self._output = output
         self.path = Path(output, FOLDER, "engine.sqlite")
-        self._lock = Lock(self.path.with_name("lock"))
-        self._sentinel = FileCounter(self.path.with_name("sentinel"))
-        self._store = RowStore(self.path, "ldpbeam engine", VERSION, (*TABLES, _CONTENT))
+        self._newest = NewestStore(self.path, "ldpbeam engine", VERSION, (*TABLES, _CONTENT))
+        self._lock = self._newest.lock()
         self._changes = 0
 
     def lock(self) -> None:
@@ -225,11 +242,8 @@ class Landing:
         make_folder(folder.parent, 0o777)
         make_lasting_folder(folder)  # else it could go with all that is in it
         folder.chmod(0o700)  # reports as they came, with their ids: for nobody else, whatever the umask
-        with disk_errors(str(folder / "lock")):
-            try:
-                self._lock.acquire()
-            except HeldError:
-                raise self._busy() from None
+        with self._errors(folder / "lock"):
+            self._lock.acquire()
 
     def unlock(self) -> None:
         """Let others in."""
@@ -244,8 +258,6 @@ class Landing:
         finally:
             self.unlock()
 
-    # --- rows
-
     def open(self) -> dict[str, dict[int, bytes]]:
         """All rows of the small tables, by table and key; without file and sentinel it makes both.
 
@@ -253,13 +265,9 @@ class Landing:
             LdpError: the file is damaged, gone, older than it was, or of another version.
         """
         with self._errors():
-            sentinel = self._sentinel_number()
-            if sentinel is None and not self._store.exists():
-                with self._store.creation() as rows:
-                    rows.commit()
-                    self._sentinel.write(rows.counter)
-            with self._store.transaction() as rows:
-                self._require_newest(rows.counter, sentinel)
+            if self._newest.never_was():
+                self._newest.create()
+            with self._newest.transaction() as rows:
                 tables = {}
                 for table in TABLES:
                     tables[table], lost = rows.rows(table)
@@ -275,7 +283,7 @@ class Landing:
         Raises:
             LdpError: as :meth:`open`, and where another program has changed the file.
         """
-        with self._errors(), self._store.transaction() as rows:
+        with self._errors(), self._newest.transaction() as rows:
             if rows.counter != self._changes:
                 raise DamageError("another program has changed it since this one opened it")
             yield rows
@@ -289,9 +297,8 @@ class Landing:
         """
         with self.reading() as rows:
             yield rows
-            rows.commit()
+            self._newest.commit(rows)
             self._changes = rows.counter
-            self._sentinel.write(rows.counter)
 
     @contextmanager
     def parsing(self) -> Iterator[None]:
@@ -306,69 +313,9 @@ class Landing:
             except (ValueError, LookupError, TypeError, AttributeError) as error:
                 raise DamageError(f"a row cannot be read ({type(error).__name__})") from None
 
-    # --- errors
-
-    def _sentinel_number(self) -> int | None:
-        try:
-            return self._sentinel.read()
-        except DamageError:
-            raise LdpError(
-                "E-LANDING-SENTINEL",
-                "the sentinel is damaged, so that nothing tells an older copy of the engine's file",
-                where=str(self._sentinel.path),
-                remedy="Remove it, unless the file beside it is gone or comes from a copy.",
-            ) from None
-
-    def _require_newest(self, changes: int, sentinel: int | None) -> None:
-        if sentinel is not None and changes < sentinel:
-            raise LdpError(
-                "E-LANDING-OLDER",
-                f"the engine's file is an older copy: it has changed {changes} times, and the sentinel knows "
-                f"of {sentinel}; what was acknowledged since the copy is not in it",
-                where=str(self.path),
-                remedy=f"Restore the newest file, or remove {self._sentinel.path} to go on from this one.",
-            )
-        if sentinel is None or changes > sentinel:
-            # The process that changed it may have ended before the folder was on disk.
-            sync_folder(self.path.parent)
-            self._sentinel.write(changes)
-
-    def _busy(self) -> LdpError:
-        return LdpError(
-            "E-STREAM-BUSY",
-            "another run or replay works on this output",
-            where=self._output,
-            remedy="Stop it first (SIGTERM drains it), or choose another --output.",
-        )
-
     @contextmanager
-    def _errors(self) -> Iterator[None]:
-        where = str(self.path)
-        try:
+    def _errors(self, where: Path | None = None) -> Iterator[None]:
+        """What lies on the disk, and what the disk refuses (at ``where``), in words."""
+        store, sentinel = self.path, self._newest.sentinel.path
+        with disk_errors(str(where or store)), in_words(_WORDS, store, sentinel):
             yield
-        except HeldError:
-            raise self._busy() from None
-        except VersionError as error:
-            raise LdpError(
-                "E-LANDING-VERSION",
-                f"the engine's file has format {error.version}, and this program reads {error.expected}",
-                where=where,
-                remedy="Go on with the version of ldpbeam that wrote it, or give a new --output.",
-            ) from None
-        except DamageError as error:
-            raise self.damaged(str(error)) from None
-        except FileNotFoundError as error:
-            if error.filename != where:
-                raise
-            raise self.damaged("it is gone, and the sentinel knows of it") from None
-        except OSError as error:
-            raise disk_error(error, where) or error from None
-
-    def damaged(self, why: str) -> LdpError:
-        """The error about a damaged file."""
-        return LdpError(
-            "E-LANDING-DAMAGED",
-            f"the engine's file is damaged, and so are counts made from it: {why}",
-            where=str(self.path),
-            remedy="Restore the folder from a backup: without it its epochs cannot be counted again.",
-        )

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from struct import Struct
 
+from ldpbeam.durable.record import read_fields, write_fields
 from ldpbeam.durable.store import Transaction
 from ldpbeam.engine.storage.landing import AT_ONCE, REFUSED, Group
 from ldpbeam.engine.storage.segment import Place, RefusedMessage, Segment
@@ -39,32 +40,16 @@ class _MessageBlock:
 
     def put(self, rows: Transaction) -> None:
         """Write the row of the small table."""
-        content = [self.begin, self.end, self.group.as_record(), self.numbers]
-        rows.put(REFUSED, self.group.number, json.dumps(content).encode())
-
-    @classmethod
-    def unpack(cls, content: bytes) -> _MessageBlock:
-        """The block that :meth:`put` wrote."""
-        begin, end, group, numbers = json.loads(content)
-        return cls(Group.from_record(group), begin, end, numbers)
+        rows.put(REFUSED, self.group.number, json.dumps(write_fields(self)).encode())
 
 
 class RefusedMessages:
     """All refused messages that are still kept, by the number of their segment."""
 
-    def __init__(self, blocks: Iterable[_MessageBlock] = ()) -> None:
-        self._blocks = list(blocks)
-        """In the order of their segments."""
-
-    @classmethod
-    def unpack(cls, contents: Iterable[bytes]) -> RefusedMessages:
+    def __init__(self, contents: Iterable[bytes]) -> None:
         """From the rows of the small table, in the order of their keys."""
-        return cls(map(_MessageBlock.unpack, contents))
-
-    def __contains__(self, number: object) -> bool:
-        """Whether a block has a row for the segment: of refused messages, or empty after a replay."""
-        assert isinstance(number, int)  # noqa: S101 - of a segment
-        return self._find(number) is not None
+        self._blocks = [read_fields(_MessageBlock, json.loads(content)) for content in contents]
+        """In the order of their segments."""
 
     def read(self, rows: Transaction, number: int) -> list[RefusedMessage]:
         """The refused messages of a segment that no replay has admitted; none for an unknown segment.

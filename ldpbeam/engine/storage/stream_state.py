@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from ldpbeam.accounting import Account, Accounting, Key
 from ldpbeam.collection.collection import digest_hex
+from ldpbeam.durable.record import read_fields, write_fields
 from ldpbeam.durable.store import Transaction
 from ldpbeam.engine.storage import landing as tables
 from ldpbeam.engine.storage.archive import Archive
@@ -23,7 +23,7 @@ from ldpbeam.engine.storage.epoch_state import EpochState, UnattributedState
 from ldpbeam.engine.storage.landing import Group, Landing
 from ldpbeam.engine.storage.refused_messages import RefusedMessages
 from ldpbeam.engine.storage.segment import EpochKey, RefusedMessage, Segment
-from ldpbeam.records.run_record import Archived
+from ldpbeam.records.run_record import Archived, ClockRecord
 from ldpbeam.reports import ReportColumns
 from ldpbeam.schedule import Schedule
 from ldpbeam.transforms.coders import ReportColumnsCoder
@@ -74,13 +74,12 @@ class StreamState:
         self._landing, self._output, self._schedules = landing, output, schedules
         self.number = self.watermark = self.messages = self.unstamped = 0
         self._next_key = 1
-        self.clock: Mapping[str, Any] | None = None
+        self.clock: ClockRecord | None = None
         self.epochs: dict[EpochKey, EpochState] = {}
         self._unknown: dict[EpochKey, EpochState] = {}
         """Epochs of collections that an earlier engine was given, and this one is not."""
         self.unattributed: dict[str, UnattributedState] = {}
         self.landed: dict[EpochKey, Group] = {}
-        self._refused = RefusedMessages()
         self.taken: dict[str, int] = {}
         self._file_rows: dict[str, int] = {}
         rows = landing.open()
@@ -96,7 +95,7 @@ class StreamState:
             self.number, self.watermark, self.messages, self.unstamped, self._next_key = (
                 line[name] for name in _NUMBERS
             )
-            self.clock = line["clock"]
+            self.clock = None if line["clock"] is None else read_fields(ClockRecord, line["clock"])
         for row, content in rows[tables.OTHERS].items():
             digest, other = UnattributedState.unpack(row, content)
             self.unattributed[digest] = other
@@ -108,7 +107,7 @@ class StreamState:
             self.landed[digest, epoch] = Group.from_record(group)
         for key, state in (*self.epochs.items(), *self._unknown.items()):
             state.landed = self.landed.get(key)
-        self._refused = RefusedMessages.unpack(rows[tables.REFUSED].values())
+        self._refused = RefusedMessages(rows[tables.REFUSED].values())
         for row, content in rows[tables.FILES].items():
             name, end = json.loads(content)
             self.taken[name], self._file_rows[name] = end, row
@@ -167,8 +166,6 @@ class StreamState:
         Raises:
             LdpError: the messages are damaged.
         """
-        if number not in self._refused:
-            return []
         with self._landing.reading() as rows:
             return self._refused.read(rows, number)
 
@@ -306,7 +303,8 @@ class StreamState:
 
     def _put_engine(self, rows: Transaction) -> None:
         numbers = (self.number, self.watermark, self.messages, self.unstamped, self._next_key)
-        line = {**dict(zip(_NUMBERS, numbers, strict=True)), "clock": self.clock}
+        clock = self.clock and write_fields(self.clock)
+        line = {**dict(zip(_NUMBERS, numbers, strict=True)), "clock": clock}
         rows.put(tables.ENGINE, _ROW, json.dumps(line).encode())
 
     def _new_key(self) -> int:
@@ -345,7 +343,7 @@ class StreamState:
     def maintain(
         self,
         *,
-        clock: Mapping[str, Any],
+        clock: ClockRecord,
         horizon: int,
         in_memory: int,
         forget_before: int,

@@ -174,15 +174,11 @@ def part_model(law: Law[Any], pair: tuple[Any, Any]) -> PairModel:
     return model
 
 
+@dataclass(frozen=True)
 class AttributesLaw(Law[Response], ABC):
     """Of reports about several attributes. Attributes: laws, one of each attribute."""
 
     laws: tuple[Law[Any], ...]
-
-    @property
-    def domain_size(self) -> int:  # type: ignore[override]
-        """Of all attributes together."""
-        return sum(part.domain_size for part in self.laws)
 
     def best_guess(self, reports: int) -> float:
         """Of the attribute whose value is guessed best, by the reports about it alone."""

@@ -22,7 +22,6 @@ from ldpbeam.protocols.counter import Counter
 from ldpbeam.protocols.device import Memo, ProtocolDevice
 from ldpbeam.protocols.estimator import Result
 from ldpbeam.protocols.history_model import SampledModel
-from ldpbeam.protocols.law import Law
 from ldpbeam.protocols.simulation import FleetAnswers, FleetWords, Simulation, WordPlan, WordSpec
 from ldpbeam.randomness import Randomness
 
@@ -210,8 +209,6 @@ class SampleSimulation(Simulation):
 @dataclass(frozen=True)
 class SampleLaw(AttributesLaw[AttributeResponse]):
     """The attribute, drawn without the value, and its own law."""
-
-    laws: tuple[Law[Any], ...]
 
     def likelihood(self, response: AttributeResponse, value: Sequence[int]) -> Fraction:
         """1/d times the part's."""

@@ -23,7 +23,6 @@ from ldpbeam.protocols.attributes.base import (
 from ldpbeam.protocols.counter import Counter
 from ldpbeam.protocols.device import Memo, ProtocolDevice
 from ldpbeam.protocols.history_model import ProductModel
-from ldpbeam.protocols.law import Law
 from ldpbeam.protocols.simulation import FleetAnswers, FleetWords, Simulation, WordPlan, WordSpec
 from ldpbeam.randomness import Randomness
 
@@ -140,8 +139,6 @@ class SplitSimulation(Simulation):
 @dataclass(frozen=True)
 class SplitLaw(AttributesLaw[tuple[Any, ...]]):
     """Independent reports of the attributes."""
-
-    laws: tuple[Law[Any], ...]
 
     def likelihood(self, response: tuple[Any, ...], value: Sequence[int]) -> Fraction:
         """The product over attributes."""

@@ -174,9 +174,9 @@ def _known_to_beam(given: list[str]) -> list[str]:
     """Without what a newer launcher may add; names of parameters were checked against the metadata before."""
     from apache_beam.options.pipeline_options import PipelineOptions
 
-    parsers: list[object] = []
+    parsers: list[Any] = []
     PipelineOptions([]).get_all_options(add_extra_args_fn=parsers.append)
-    _, unknown = parsers[0].parse_known_args(given)  # type: ignore[attr-defined]
+    _, unknown = parsers[0].parse_known_args(given)
     for argument in unknown:
         _LOG.warning("passed over %s, which this version of Beam does not know", argument)
     if any(argument.startswith("--sdk_container_image=") for argument in given):

@@ -31,7 +31,8 @@ from ldpbeam.protocols.attributes.allocate import allocate
 from ldpbeam.protocols.bit_flip import BitFlip
 from ldpbeam.protocols.public_string import BinFlipPlus
 from ldpbeam.protocols.unary import Unary
-from ldpbeam.randomness import FULL, ScriptedRandomness
+from ldpbeam.randomness import FULL
+from tests.reference.script import ScriptedRandomness
 
 LEVELS: dict[str, Any] = {"epsilon": 1.0, "epsilon_longitudinal": 2.0, "epsilon_first": 1.0}
 VECTORS = [name for name, kind in PROTOCOLS.items() if issubclass(kind, Unary)] + ["binflip"]

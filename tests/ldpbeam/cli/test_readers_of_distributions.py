@@ -6,12 +6,14 @@ one line; none may take what is null for 0.
 
 from __future__ import annotations
 
+import hashlib
 import html
 import json
 import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -31,18 +33,23 @@ from ldpbeam.collection.values import Index
 from ldpbeam.engine.run import _require_own
 from ldpbeam.epoch_result import result_of_epoch
 from ldpbeam.histogram import TOO_MANY_ERRORS
+from ldpbeam.over_time import DrawnAnew
 from ldpbeam.over_time.results import ResultsFolder
+from ldpbeam.over_time.rollup import every
 from ldpbeam.pipelines.deploy.bigquery import FOLDER
 from ldpbeam.protocols.interval_hash import IntervalEstimator
 from ldpbeam.report_page.estimates import Truth
 from ldpbeam.simulators.deliver.files import batch_message
 from ldpbeam.summaries import SHARES, summary_table
+from ldpbeam.sums import Mean
+from ldpbeam.sums.distribution import answers_of_distribution, mean_curve
 from ldpbeam.tables import CUMULATIVE, epoch_table, fixed_columns
 from ldpbeam.transforms import FrequenciesPerEpoch, FrequencyRow, SummaryRow, arrow_schema, as_dict
+from ldpbeam.transforms.sinks.accounting import read_epoch_accounting
 from ldpbeam.transforms.sinks.bigquery import WriteEstimatesToBigQuery
 from ldpbeam.transforms.sinks.estimates import EpochFiles
 from ldpbeam.transforms.sinks.topic import estimate_messages
-from tests.narrow import of_kind
+from tests.narrow import of_kind, present
 from tests.transforms.public import elements, keep
 from tests.transforms.sinks.fake_bigquery import fake_bigquery
 
@@ -182,9 +189,9 @@ def test_export_reads_the_distribution(run: Path, tables: pa.Table) -> None:
         ("--every", 2),
         ("--by", "week"),
         ("--smooth",),
-        ("--every", 2, "--mean"),
-        ("--by", "day", "--quantile", ".5"),
         ("--group", "groups.csv"),
+        ("--group", "groups.csv", "--every", 2),
+        ("--mean", "--every", 2, "--drawn-anew", "0.1"),
     ],
 )
 def test_export_refuses_what_takes_single_values(run: Path, options: tuple[object, ...]) -> None:
@@ -193,11 +200,108 @@ def test_export_refuses_what_takes_single_values(run: Path, options: tuple[objec
     assert "distribution" in refused("export", run / "out", *given)
 
 
+def test_periods_have_the_mean_of_their_curves(run: Path, tables: pa.Table) -> None:
+    """Shares, limits and quantiles; the third epoch is a period by itself, and says what it says alone."""
+    out = run / "out"
+    curves = np.array([[[row[name] for row in of_epoch(tables, e)] for name in CUMULATIVE] for e in range(3)])
+    both = np.array(mean_curve(*curves[:2].swapaxes(0, 1)))
+    inner = ((curves[:2, 1] > 0) & (curves[:2, 2] < 1)).all(axis=0)  # no limit is cut
+    assert inner.sum() > 20
+    assert both[:, inner] == pytest.approx(curves[:2].mean(axis=0)[:, inner])
+    rows = csv(told("export", out, "--cumulative", "--every", 2))
+    assert [(row["first_epoch"], row["last_epoch"], row["epochs"]) for row in rows[::60]] == [
+        ("0", "1", "2"),
+        ("2", "2", "1"),
+    ]
+    assert {row["n"] for row in rows[:60]} == {str(2 * DEVICES)}
+    assert {(row["start"][:10], row["end"][:10]) for row in rows[:60]} == {("2026-01-01", "2026-01-03")}
+    for name, expected, alone in zip(("estimate", "ci_low", "ci_high"), both, curves[2], strict=True):
+        assert [float(row[name]) for row in rows[:60]] == pytest.approx(expected, abs=1e-12)
+        assert [float(row[name]) for row in rows[60:]] == alone.tolist()
+    shares = (0.25, 0.5, 0.9)
+    found = csv(told("export", out, "--quantile", ",".join(map(str, shares)), "--by", "week"))
+    start = datetime(2026, 1, 1, tzinfo=UTC)  # a Thursday, and the next Monday begins a week
+    assert {row["start"][:10] for row in found} == {f"{start:%Y-%m-%d}"}
+    whole, low, high = mean_curve(*curves.swapaxes(0, 1))
+    for row, share in zip(found, shares, strict=True):
+        assert int(row["value"]) == int(np.argmax(whole >= share))
+        fits = (high >= share) & (np.concatenate([[0], low[:-1]]) <= share)
+        assert [int(row["value_low"]), int(row["value_high"])] == np.flatnonzero(fits)[[0, -1]].tolist()
+
+
+def test_the_mean_of_a_period_knows_what_repeats(run: Path) -> None:
+    """Between the error of means that are independent and that of means that are one."""
+    summaries = ldpbeam.read_summaries(run / "out").to_pylist()
+    single = [row for row in summaries if row["statistic"] == "mean"]
+    (row,) = csv(told("export", run / "out", "--mean", "--every", 3))
+    assert float(row["estimate"]) == pytest.approx(np.mean([one["estimate"] for one in single]))
+    errors = np.array([one["std_error"] for one in single])
+    collection = ldpbeam.load_collection(run / "c.yaml")
+    (estimator,) = collection.estimators
+    shares = ldpbeam.cumulative_shares(collection, ldpbeam.read(run / "out"))["estimate"].to_numpy()
+    parts = [estimator.lasting_part_of_mean(shares[60 * e : 60 * e + 60]) for e in range(3)]
+    assert all(0.1 < part < 0.3 for part in parts)
+    common = np.sqrt(parts) * errors
+    expected = np.sqrt((errors**2 - common**2).sum() + common.sum() ** 2) / 3
+    assert float(row["std_error"]) == pytest.approx(expected)
+    assert np.sqrt((errors**2).sum()) / 3 < expected < errors.mean()
+    assert float(row["ci_high"]) - float(row["estimate"]) == pytest.approx(1.959963984540054 * expected)
+    assert int(row["n"]) == 3 * DEVICES
+
+
+def test_epochs_without_a_result_count_for_nothing_in_a_period() -> None:
+    once = YAML.replace("protocol: loloha", "protocol: olh")
+    levels = "epsilon_longitudinal: 2.0\nepsilon_first: 1.0\n"
+    collection = ldpbeam.parse_collection(once.replace(levels, "epsilon: 1.0\n"))
+    reports = [
+        ldpbeam.simulate(collection, Index([at] * n), epoch=epoch, seed=epoch)
+        for epoch, (at, n) in enumerate([(5, 400), (30, 99), (50, 300), (50, 20), (50, 20)])
+    ]
+    tables = ldpbeam.estimate(collection, reports)
+    pair, alone, nothing = (
+        ldpbeam.cumulative_shares(collection, tables, every=every).to_pylist()[at]
+        for every, at in ((3, 10), (1, 10), (3, 70))
+    )
+    assert (pair["epochs"], pair["n"], pair["last_epoch"]) == (2, 700, 2)
+    last = ldpbeam.cumulative_shares(collection, tables).to_pylist()[130]
+    assert pair["estimate"] == pytest.approx((alone["estimate"] + last["estimate"]) / 2)
+    assert (nothing["epochs"], nothing["n"], nothing["estimate"], nothing["ci_low"]) == (0, 0, None, None)
+    at = tables.schema.get_field_index("pane")
+    panes = ["early" if epoch == 1 else "on_time" for epoch in tables["epoch"].to_pylist()]
+    open_yet = tables.set_column(at, tables.schema.field(at), pa.array(panes))
+    found = ldpbeam.quantiles(collection, open_yet, [0.5], every=3)
+    assert found["provisional"].to_pylist() == [True, False]
+    medians = ldpbeam.quantiles(collection, tables, [0.5], every=3).to_pylist()
+    assert [row["value"] is None for row in medians] == [False, True]
+    with pytest.raises(ldpbeam.LdpError, match="whatever devices do"):
+        ldpbeam.quantiles(collection, tables, [0.5], every=3, drawn_anew=DrawnAnew(0, 0.1))
+
+
+def test_the_mean_of_a_period_ends_where_the_domain_does() -> None:
+    """At the middle of the first bucket, of 4 units, or at the estimate."""
+    collection = ldpbeam.parse_collection(YAML)
+    fleet = ldpbeam.Fleet(collection, devices=150, seed=1)
+    results = [
+        result_of_epoch(collection, epoch, [fleet.report(Index([0] * 150), epoch)]) for epoch in range(2)
+    ]
+    fixed = fixed_columns(collection)
+    tables = [epoch_table(collection, result, fixed) for result in results]
+    summaries = pa.concat_tables(summary_table(collection, result) for result in results)
+    (found,) = answers_of_distribution(collection, tables, Mean(), summaries, every(2))
+    (row,) = found.to_pylist()
+    assert row["estimate"] - 1.96 * row["std_error"] < -2
+    assert row["ci_low"] == min(row["estimate"], 2.0)
+    assert row["ci_high"] == pytest.approx(row["estimate"] + 1.959963984540054 * row["std_error"])
+
+
 def test_a_mean_without_its_summaries_is_refused(run: Path, tmp_path: Path) -> None:
     shutil.copytree(run / "out", tmp_path / "out")
-    sorted((tmp_path / "out" / "summaries").iterdir())[1].unlink()
-    assert "epoch 1" in refused("export", tmp_path / "out", "--mean")
-    older = tmp_path / "out" / "summaries" / sorted(p.name for p in (run / "out" / "summaries").iterdir())[0]
+    older, lost, _ = sorted((tmp_path / "out" / "summaries").iterdir())
+    whole = lost.read_bytes()
+    lost.unlink()
+    assert f"{lost} is gone" in refused("export", tmp_path / "out", "--mean")
+    assert f"{lost} is gone" in refused_summaries(tmp_path / "out")
+    lost.write_bytes(whole)
     table = pq.read_table(older)
     at = table.schema.get_field_index("revision")
     pq.write_table(
@@ -223,7 +327,6 @@ def test_from_python(run: Path, tables: pa.Table) -> None:
         lambda: ldpbeam.value_mean(collection, tables),
         lambda: ldpbeam.group_shares(collection, tables, {"few": [0, 1]}),
         lambda: ldpbeam.group_changes(collection, tables, {"few": [0]}, [0], [1]),
-        lambda: ldpbeam.cumulative_shares(collection, tables, every=2),
         lambda: ldpbeam.quantiles(collection, tables.drop_columns(["cumulative"]), [0.5]),
     ]
     for call in calls:
@@ -233,7 +336,7 @@ def test_from_python(run: Path, tables: pa.Table) -> None:
         ldpbeam.pooled([shares])
 
 
-def test_compare_says_which_quartiles_moved(run: Path) -> None:
+def test_compare_says_which_quartiles_moved(run: Path, tmp_path: Path) -> None:
     found = json.loads(told("compare", run / "out", "--json"))
     assert found["compared"] == "epoch 1 against epoch 2"
     assert [row["share"] for row in found["quartiles"]] == [0.25, 0.5, 0.75]
@@ -243,13 +346,20 @@ def test_compare_says_which_quartiles_moved(run: Path) -> None:
     assert not any(row["changed"] for row in still["quartiles"])
     other = json.loads(told("compare", run / "out", run / "out", "--epochs", 2, "--against", 0, "--json"))
     assert all(row["change"] > 0 for row in other["quartiles"])
+    several = json.loads(told("compare", run / "out", "--epochs", "0..1", "--against", 2, "--json"))
+    assert several["compared"] == "epochs 0..1 against epoch 2"
+    assert all(row["change"] < 0 and row["changed"] for row in several["quartiles"])
+    shutil.copytree(run / "out", tmp_path / "other")
+    epochs = "--epochs", 0, "--against", 0
+    alike = json.loads(told("compare", run / "out", tmp_path / "other", *epochs, "--json"))
+    assert [row["change"] for row in alike["quartiles"]] == [0, 0, 0]  # of two runs
     told("compare", run / "out", "--output", run / "quartiles.csv")
     assert len((run / "quartiles.csv").read_text().splitlines()) == 4
     for options in (
         (run / "out",),
         ("--epochs", 1),
         ("--epochs", 1, "--against", 1),
-        ("--epochs", "0..1", "--against", 2),
+        ("--epochs", "0..1", "--against", "1..2"),
         ("--epochs", 7, "--against", 2),
         ("--value", 3),
         ("--false-discoveries", 0.1),
@@ -320,6 +430,36 @@ def test_replay_publishes_summaries_under_the_new_number(run: Path, tmp_path: Pa
     names = {"pane": "", "revision": 0}
     expected = ldpbeam.read_summaries(tmp_path / "at-once").to_pylist()
     assert [row | names for row in after] == [row | names for row in expected]
+    assert named_summaries(tmp_path / "out") == checksums(tmp_path / "out")
+
+
+def test_the_accounting_and_the_record_name_summaries(run: Path, tmp_path: Path) -> None:
+    """Each with its checksum; a replay makes anew what was lost since."""
+    assert named_summaries(run / "out") == checksums(run / "out")
+    assert len(checksums(run / "out")) == EPOCHS
+    shutil.copytree(run / "out", tmp_path / "out")
+    lost, damaged, _ = sorted((tmp_path / "out" / "summaries").iterdir())
+    lost.unlink()
+    damaged.write_bytes(damaged.read_bytes()[:-1])
+    told("replay", tmp_path / "out" / "rejects")
+    assert checksums(tmp_path / "out") == named_summaries(tmp_path / "out") == checksums(run / "out")
+
+
+def checksums(out: Path) -> dict[str, str]:
+    """Of the files in summaries/, by their paths."""
+    return {
+        f"summaries/{path.name}": hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in (out / "summaries").iterdir()
+    }
+
+
+def named_summaries(out: Path) -> dict[str, str]:
+    """Those that run.json names, which are those that the accounting names."""
+    listed = json.loads((out / "run.json").read_text())["files"]
+    named = {one["path"]: one for one in listed if one["path"].startswith("summaries/")}
+    accounting = [json.loads(path.read_text()) for path in sorted((out / "accounting").glob("*.json"))]
+    assert [one["summaries"] for one in accounting] == [named[name] for name in sorted(named)]
+    return {name: one["sha256"] for name, one in named.items()}
 
 
 def test_a_run_without_distributions_leaves_no_folder(run: Path, tmp_path: Path) -> None:
@@ -470,9 +610,12 @@ def test_streams_keep_the_summaries_of_the_newest_revision(run: Path, tmp_path: 
     ]
     for result in (*results, results[0]):
         files.write(result)
+    named = present(read_epoch_accounting(str(tmp_path), collection, 0)).summaries
+    assert {present(named).path: present(named).sha256} == checksums(tmp_path)
     assert ldpbeam.read_summaries(tmp_path).equals(summary_table(collection, results[1]))
     files.write(replace(results[0], attributes=(), revision=2, withheld=TOO_MANY_ERRORS))
     assert "no summaries" in refused_summaries(tmp_path)
+    assert present(read_epoch_accounting(str(tmp_path), collection, 0)).summaries is None
     files.write(replace(results[1], revision=3))
     (tmp_path / "landing").mkdir()
     _require_own(str(tmp_path))  # a stream goes on in this folder

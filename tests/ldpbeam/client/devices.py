@@ -102,7 +102,7 @@ def state_bytes(device: Device) -> int:
 
 def rows_in(folder: Path) -> dict[str, dict[int, bytes]]:
     """The rows of a device's folder by table."""
-    with DeviceFolder(folder)._store.transaction() as rows:
+    with DeviceFolder(folder)._newest.store.transaction() as rows:
         return {table: rows.rows(table).sound for table in ("state", "outbox")}
 
 

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from ldpbeam.client import Device
-from ldpbeam.client.folder import DeviceFolder, FolderRecords, report_of
+from ldpbeam.client.folder import DeviceFolder
 from ldpbeam.client.state import pack_state
 from ldpbeam.durable.store import RowStore
 from ldpbeam.errors import DeviceError
@@ -58,9 +58,9 @@ def opened(folder: Path) -> Device:
 def seen(folder: Path) -> Seen:
     """By a new process."""
     device = DeviceFolder(folder)
-    with device._opened() as rows:
-        records = FolderRecords(rows, device._commit)
-        reports = {one.epoch: report_of(rows, one) for one in records.waiting}
+    with device.transaction() as records:
+        waiting = records.waiting
+    reports = {one.epoch: device.read(one) for one in waiting}
     lost = records.state.damaged
     records.state.ClearField("damaged")
     assert None not in reports.values()

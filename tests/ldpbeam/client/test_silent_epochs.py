@@ -15,7 +15,6 @@ from ldpbeam.collection.epochs import Epochs
 from ldpbeam.collection.participation import Participation
 from ldpbeam.errors import DeviceError
 from ldpbeam.privacy.guarantee import Guarantee
-from ldpbeam.privacy.ledger import Ledger
 from ldpbeam.protocols import Parameters
 from tests.ldpbeam.client.devices import parsed, state_of
 from tests.ldpbeam.client.test_device import memos
@@ -132,9 +131,9 @@ def test_without_participation_nothing_is_silent_and_no_field_is_kept(tmp_path: 
 
 def test_the_ledger_knows_the_end_of_a_life() -> None:
     guarantee: Guarantee = asked(3).guarantee
-    assert Ledger(guarantee).cap == pytest.approx(3.0, rel=1e-12)
-    assert Ledger(asked(3).protocol.guarantee).cap == float("inf")
+    assert guarantee.lifetime_cap == pytest.approx(3.0, rel=1e-12)
+    assert asked(3).protocol.guarantee.lifetime_cap == float("inf")
     levels = Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0)
     few = asked(3, 12, "l_grr", levels)
     assert few.protocol.guarantee.memoised_inputs == 9
-    assert Ledger(few.guarantee).cap == pytest.approx(6.0, rel=1e-9)
+    assert few.guarantee.lifetime_cap == pytest.approx(6.0, rel=1e-9)

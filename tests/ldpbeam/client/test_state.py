@@ -13,10 +13,9 @@ from typing import Literal
 import pytest
 
 from ldpbeam.client import Device
-from ldpbeam.client import folder as folder_module
 from ldpbeam.client.folder import DeviceFolder
 from ldpbeam.client.state import memo_message, memo_of
-from ldpbeam.durable import store
+from ldpbeam.durable import newest, store
 from ldpbeam.durable.counter import FileCounter
 from ldpbeam.durable.folder import sync_folder
 from ldpbeam.durable.lock import Lock
@@ -272,7 +271,7 @@ def test_a_process_that_holds_the_folder_is_waited_for_and_then_named(
         assert thread.is_alive()
     thread.join()
     assert [one.epoch for one in device.outbox.waiting()] == [0]
-    monkeypatch.setattr(folder_module, "PATIENCE", 0.2)
+    monkeypatch.setattr("ldpbeam.client.folder.PATIENCE", 0.2)
     with Lock(tmp_path / "lock").held():
         for act in (lambda: device.report(1, 1), lambda: Device.open(loloha(), tmp_path), device.withdraw):
             with pytest.raises(DeviceError, match=r"another process has held .*E-DEVICE-BUSY"):
@@ -315,7 +314,7 @@ def test_what_another_process_wrote_is_made_durable_before_it_is_handed_out(
         synced.append(folder)
         sync_folder(folder)
 
-    monkeypatch.setattr(folder_module, "sync_folder", syncing)
+    monkeypatch.setattr(newest, "sync_folder", syncing)
     (waiting,) = device.outbox.waiting()
     assert synced == [tmp_path]
     assert FileCounter(tmp_path / "sentinel").read() == present(number) + 1
@@ -330,22 +329,21 @@ def interrupt(*_: object) -> None:
 def test_a_state_of_another_version_is_refused_by_name(tmp_path: Path) -> None:
     device = Device.open(loloha(), tmp_path)
     storage = of_kind(DeviceFolder, device._storage)
-    with storage._opened() as rows:
+    with storage._newest.transaction(0) as rows:
         rows._store.version = 7
-        rows.commit()
-        storage._sentinel.write(rows.counter)
+        storage._newest.commit(rows)
     with pytest.raises(
         DeviceError, match=r"format 7, and this program reads format 1.*E-DEVICE-STATE-VERSION"
     ):
         Device.open(loloha(), tmp_path)
-    storage._store.version = 1
+    storage._newest.store.version = 1
     device.withdraw()  # a person who opts out needs no newer program
 
 
 def test_the_settings_of_sqlite_are_those_that_the_decision_has(tmp_path: Path) -> None:
     """Looked at in the connection that a device works with: an older SQLite passes over names it lacks."""
     device = Device.open(loloha(), tmp_path)
-    with of_kind(DeviceFolder, device._storage)._opened() as rows:
+    with of_kind(DeviceFolder, device._storage)._newest.transaction(0) as rows:
         settings = {
             name: rows._connection.execute(f"PRAGMA {name}").fetchone()[0]
             for name in ("journal_mode", "synchronous", "secure_delete", "temp_store", "page_size")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ldpbeam.engine.sources.source import MessageSource
+
 
 @dataclass(frozen=True)
 class Message:
@@ -12,6 +14,10 @@ class Message:
     arrival_micros: int
     number: int
     stamped: bool = True
+
+    @property
+    def published_micros(self) -> int:
+        return self.arrival_micros
 
 
 class Clock:
@@ -33,7 +39,7 @@ class Clock:
         return self.now + self.ahead
 
 
-class Broker:
+class Broker(MessageSource):
     """Queue, what is out with a reader, and what was acknowledged."""
 
     def __init__(self, clock: Clock) -> None:

@@ -92,7 +92,7 @@ def test_optional_sinks_have_every_result_before_the_accounting_names_it(
     tmp_path: Path, topic: FakeTopic, table: FakeBigQuery
 ) -> None:
     config, state, due = landed(tmp_path, publish_topic=TOPIC, bigquery_table=TABLE)
-    write = EpochFiles.write_table
+    write = EpochFiles.write_tables
 
     def checked(files: EpochFiles, result: Any, known: Any) -> Any:
         sent = {(m.attributes["digest"], int(m.attributes["epoch"])) for m in topic.messages}
@@ -100,7 +100,7 @@ def test_optional_sinks_have_every_result_before_the_accounting_names_it(
         assert (digest_hex(result.digest), result.epoch) in sent & inserted
         return write(files, result, known)
 
-    with mock.patch.object(EpochFiles, "write_table", checked):
+    with mock.patch.object(EpochFiles, "write_tables", checked):
         publish_due(config, state, due)
     assert len(topic.messages) == len(due)
     assert sorted((r["digest"], r["epoch"], r["value"], r["support"]) for r in table.rows) == rows(tmp_path)

@@ -695,7 +695,7 @@ class Hurries(LocalStream):
 
 
 class AccountingFirst(EpochFiles):
-    def write_table(self, histogram: Any, known: Any) -> Any:
+    def write_tables(self, histogram: Any, known: Any) -> Any:
         tables = []
 
         def later(output: str, name: str, content: bytes, rows: int) -> FileRecord:
@@ -703,7 +703,7 @@ class AccountingFirst(EpochFiles):
             return FileRecord(name, len(content), hashlib.sha256(content).hexdigest(), rows)
 
         with mock.patch.object(sinks, "publish", later):
-            done = super().write_table(histogram, known)
+            done = super().write_tables(histogram, known)
         write_accounting(self._output, done[1])
         for table in tables:
             publish(*table)

@@ -21,8 +21,10 @@ import pytest
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.engine import watermark
 from ldpbeam.engine.engine import LocalStream
+from ldpbeam.engine.sources.source import MessageSource
 from ldpbeam.engine.watermark import TimeKeeper
 from ldpbeam.job.config import RunConfig
+from ldpbeam.records.run_record import ClockRecord
 from ldpbeam.wire import report_pb2
 from tests.ldpbeam.engine.schedules import Locks
 from tests.pipelines.running import collection
@@ -63,7 +65,7 @@ Stamp = Callable[[int, float], float]
 
 
 @dataclass
-class Fountain:
+class Fountain(MessageSource):
     """So many messages per second, each delivered as soon as it is there, in order."""
 
     world: World
@@ -428,3 +430,27 @@ def test_the_keeper_follows_a_clock_that_is_slewed() -> None:
         world.pass_by(1.0)
         assert keeper.now() == pytest.approx(world.wall(), abs=1e-6)
     assert keeper.confirmed
+
+
+@pytest.mark.parametrize(
+    ("machine", "recorded", "now", "confirmed"),
+    [
+        ("this", ClockRecord("this", 10.0, 400.0, True, False), 440.0, True),
+        ("this", ClockRecord("this", 10.0, 400.0, False, True), 440.0, False),
+        ("this", ClockRecord("other", 10.0, 400.0, True, True), 1000.0, False),
+        ("", ClockRecord("", 10.0, 400.0, True, True), 1000.0, False),
+        ("this", ClockRecord("this", 60.0, 400.0, True, True), 1000.0, False),
+        ("this", ClockRecord("other", 10.0, 5000.0, True, True), 5000.0, False),
+        ("this", ClockRecord("other", 10.0, 5000.0, False, True), 1000.0, False),
+    ],
+)
+def test_a_start_goes_on_from_the_record_of_the_clock(
+    machine: str, recorded: ClockRecord, now: float, confirmed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the steady clock within one start of the machine; else it is at least as late as it was."""
+    monkeypatch.setattr("ldpbeam.engine.watermark.boot", lambda: machine)
+    keeper = TimeKeeper(lambda: 1000.0, lambda: 50.0, 30.0, 600.0, recorded)
+    assert (keeper.now(), keeper.confirmed) == (now, confirmed)
+    again = keeper.record()
+    assert (again.boot, again.steady, again.time, again.confirmed) == (machine, 50.0, now, confirmed)
+    assert again.heard == (recorded.heard and now == 440.0)

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import pairwise
 from math import exp
 
@@ -16,8 +17,11 @@ from scipy.stats import binom, chi2
 
 from ldpbeam.arrays import Floats, Ints
 from ldpbeam.estimation.distribution import Distribution, WalkPosterior
-from ldpbeam.estimation.runs import Runs
+from ldpbeam.estimation.stretches import Stretches
 from ldpbeam.hashing.interval import FUNCTIONS, IntervalFamily
+from ldpbeam.protocols import Parameters, protocol
+from ldpbeam.protocols.interval_hash import IntervalEstimator, IntervalLOLOHA
+from tests.narrow import of_kind, present
 from tests.reference.distribution import estimate
 
 FALSE_ALARM = 1e-6
@@ -31,19 +35,19 @@ def channel(epsilon: float, g: int) -> tuple[float, float]:
 
 
 def model(k: int, g: int, epsilon: float, atoms: tuple[int, ...] = ()) -> WalkPosterior:
-    """Of the runs of the family."""
-    return WalkPosterior(Runs(IntervalFamily(g, k).bounds(), *channel(epsilon, g)), atoms)
+    """Of the stretches of the family."""
+    return WalkPosterior(Stretches(IntervalFamily(g, k).bounds(), *channel(epsilon, g)), atoms)
 
 
 def reported(rng: np.random.Generator, values: Ints, of: WalkPosterior) -> Ints:
     """Counts of one report of each device, (functions·g,)."""
-    runs = of.runs
-    function = rng.integers(0, runs.functions, values.size)
-    run = (runs.bounds[function, 1:-1] <= values[:, None]).sum(axis=1)
-    told = np.where(rng.random(values.size) < runs.own, run, -1)
-    lies = (run + rng.integers(1, runs.g, values.size)) % runs.g
+    stretches = of.stretches
+    function = rng.integers(0, stretches.functions, values.size)
+    stretch = (stretches.bounds[function, 1:-1] <= values[:, None]).sum(axis=1)
+    told = np.where(rng.random(values.size) < stretches.own, stretch, -1)
+    lies = (stretch + rng.integers(1, stretches.g, values.size)) % stretches.g
     answers = np.where(told < 0, lies, told)
-    return np.bincount(function * runs.g + answers, minlength=runs.functions * runs.g)
+    return np.bincount(function * stretches.g + answers, minlength=stretches.functions * stretches.g)
 
 
 def hump(rng: np.random.Generator, n: int) -> Floats:
@@ -105,7 +109,9 @@ def test_it_is_what_whole_matrices_give(setting: Setting, shape: object) -> None
     built = model(setting.k, setting.g, setting.epsilon, setting.atoms)
     counts = reported(rng, values_of(shape(rng, setting.n), setting.k), built)  # type: ignore[operator]
     found = built.estimate(counts)
-    learned, cautious = estimate(counts, built.runs.bounds, (built.runs.own, built.runs.other), setting.atoms)
+    learned, cautious = estimate(
+        counts, built.stretches.bounds, (built.stretches.own, built.stretches.other), setting.atoms
+    )
     assert found.centre == pytest.approx(cautious.curve[1:], abs=1e-9)
     assert found.std_error == pytest.approx(cautious.std_error[1:], abs=1e-7)
     inner = learned[1:-1]
@@ -119,7 +125,7 @@ def test_of_many_values_the_cosines_are_enough() -> None:
     built = model(150, 4, 1.0)
     counts = reported(rng, values_of(hump(rng, 20_000), 150), built)
     found = built.estimate(counts)
-    _, cautious = estimate(counts, built.runs.bounds, (built.runs.own, built.runs.other))
+    _, cautious = estimate(counts, built.stretches.bounds, (built.stretches.own, built.stretches.other))
     assert np.abs(found.centre - cautious.curve[1:])[:-1].max() < 0.2 * found.std_error[:-1].min()
     assert found.std_error[20:-20] == pytest.approx(cautious.std_error[21:-20], rel=0.05)
 
@@ -161,7 +167,7 @@ def test_a_report_is_its_value_in_the_mean(k: int, g: int) -> None:
 def test_values_that_no_function_tells_apart_are_the_middle_of_theirs() -> None:
     built = model(400, 2, 1.0)
     expected = (answers(built) * built.mean.numbers[None]).sum(axis=(1, 2))
-    cut = np.unique(built.runs.bounds)
+    cut = np.unique(built.stretches.bounds)
     middles = np.concatenate([np.full(b - a, (a + b - 1) / 2) for a, b in pairwise(cut)])
     assert expected == pytest.approx(middles, abs=1e-7)
     assert np.abs(middles - np.arange(400)).max() <= 400 / 64 / 2
@@ -169,9 +175,9 @@ def test_values_that_no_function_tells_apart_are_the_middle_of_theirs() -> None:
 
 def answers(built: WalkPosterior) -> Floats:
     """P(function and answer | value), (k, functions, g)."""
-    runs, places = built.runs, np.arange(built.runs.domain_size)[:, None, None]
-    held = (places >= runs.bounds[:, :-1]) & (places < runs.bounds[:, 1:])
-    return np.where(held, runs.own, runs.other) / runs.functions
+    stretches, places = built.stretches, np.arange(built.stretches.domain_size)[:, None, None]
+    held = (places >= stretches.bounds[:, :-1]) & (places < stretches.bounds[:, 1:])
+    return np.where(held, stretches.own, stretches.other) / stretches.functions
 
 
 def test_the_mean_has_the_least_variance() -> None:
@@ -209,6 +215,35 @@ def test_a_sampled_mean_includes_the_drawing() -> None:
     spread = (values**2 * frequency).sum() - (values * frequency).sum() ** 2
     assert half.mean == whole.mean
     assert half.mean_std_error**2 == pytest.approx(whole.mean_std_error**2 + 0.5 * spread / 50_000)
+
+
+@pytest.mark.parametrize(("g", "share"), [(2, 1.0), (4, 1.0), (4, 0.25)])
+def test_the_part_of_a_mean_that_lasts_is_what_two_reports_have_in_common(g: int, share: float) -> None:
+    """Of a device with one value: over its functions and permanent answers, the second round averaged out."""
+    k, levels = 12, Parameters(epsilon_longitudinal=3.0, epsilon_first=1.0, hash_family="interval", g=g)
+    kind = of_kind(IntervalLOLOHA, protocol("loloha", k, levels))
+    permanent, instant = present(kind.device.permanent), kind.device.instant
+    built = kind.estimator.posterior()
+    frequency = np.random.default_rng(5).dirichlet(np.ones(k))
+    numbers, bounds = built.mean.numbers, built.stretches.bounds
+    first, second = (
+        np.full((g, g), float(one.other)) + np.eye(g) * float(one.own - one.other)
+        for one in (permanent, instant)
+    )
+    common = whole = 0.0
+    for function, cuts in enumerate(bounds):
+        stretches = np.searchsorted(cuts, np.arange(k), side="right") - 1
+        answered = frequency @ (first @ second)[stretches]
+        apart = numbers[function] - answered @ numbers[function]
+        common += frequency @ (first[stretches] @ (second @ apart) ** 2) / len(bounds)
+        whole += answered @ apart**2 / len(bounds)
+    drawn = np.arange(k) ** 2 @ frequency - (np.arange(k) @ frequency) ** 2
+    part = (common - drawn) / (whole - drawn + (1 - share) * drawn)
+    found = kind.estimator.lasting_part_of_mean(np.cumsum(frequency), Fraction(share))
+    assert 0.04 < part < 0.9
+    assert found == pytest.approx(part)
+    once = protocol("olh", k, Parameters(epsilon=1.0, hash_family="interval", g=g)).estimator
+    assert of_kind(IntervalEstimator, once).lasting_part_of_mean(np.cumsum(frequency), Fraction(1)) == 0
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from ldpbeam.errors import UsageError
 from ldpbeam.over_time import DrawnAnew
 from ldpbeam.planning.collection_text import Particulars, collection_text
 from ldpbeam.planning.needs import FrequencyNeeds, Ordered, OrderedNeeds
-from ldpbeam.planning.ordered_errors import errors_of_sum, lasting_part, ordered_error
+from ldpbeam.planning.ordered_errors import errors_of_sum, lasting_part, moved_by_fake, ordered_error
 from ldpbeam.planning.plan import devices_needed, make_plan, rows_of
 from ldpbeam.planning.repeats import Repeats
 from ldpbeam.planning.sentences import asked, interval_words, recommendation
@@ -30,8 +30,8 @@ from ldpbeam.protocols.interval_hash import IntervalHash, IntervalLOLOHA, Interv
 from tests.narrow import frequencies, of_kind, present
 
 ALL = Fraction(1)
-_TWO_RUNS = Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0, hash_family="interval", g=2)
-RUNS = of_kind(IntervalLOLOHA, protocol("loloha", 36, _TWO_RUNS))
+_TWO_STRETCHES = Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0, hash_family="interval", g=2)
+STRETCHES = of_kind(IntervalLOLOHA, protocol("loloha", 36, _TWO_STRETCHES))
 
 
 def needs(
@@ -95,23 +95,23 @@ def test_a_share_of_sampled_buckets_is_as_simulated() -> None:
 
 @pytest.mark.parametrize("what", Ordered)
 def test_errors_of_runs_are_those_that_the_estimator_expects(what: Ordered) -> None:
-    expected = RUNS.estimator.posterior().expected_errors(5_000, 0.25)
+    expected = STRETCHES.estimator.posterior().expected_errors(5_000, 0.25)
     in_unit = {
         Ordered.SHARE: expected.at_median,
         Ordered.QUANTILE: 90 * expected.quantile,
         Ordered.MEAN: 90 * expected.mean,
     }
-    found = ordered_error(RUNS, needs(what, length=90.0), 20_000, Fraction(1, 4))
+    found = ordered_error(STRETCHES, needs(what, length=90.0), 20_000, Fraction(1, 4))
     assert found == pytest.approx(in_unit[what])
 
 
 def test_what_devices_keep_repeats() -> None:
     """With the permanent round alone a report tells more; without a memo nothing repeats."""
-    part = lasting_part(RUNS, needs(Ordered.MEAN), 20_000, ALL)
-    memoised = present(RUNS.estimator.memoised)
+    part = lasting_part(STRETCHES, needs(Ordered.MEAN), 20_000, ALL)
+    memoised = present(STRETCHES.estimator.memoised)
     # A cut at a random place x: the number of the answer has the variance D(1 − D)/gap², D = other + gap·x,
     # in the mean 1/(4·gap²) − 1/12. Of that the drawing of the device, 1/12, is none of the noise.
-    kept, whole = (1 / (4 * float(own - other) ** 2) - 1 / 6 for own, other in (memoised, RUNS.symbol))
+    kept, whole = (1 / (4 * float(own - other) ** 2) - 1 / 6 for own, other in (memoised, STRETCHES.symbol))
     assert part == pytest.approx(kept / whole, rel=0.05)
     fresh = of_kind(IntervalOLH, protocol("olh", 36, Parameters(epsilon=1.0, hash_family="interval")))
     assert lasting_part(fresh, needs(Ordered.MEAN), 20_000, ALL) == 0
@@ -120,12 +120,14 @@ def test_what_devices_keep_repeats() -> None:
 @pytest.mark.parametrize("name", ["loloha", "l_grr"])
 def test_with_participation_fewer_devices_report_in_both_of_two_epochs(name: str) -> None:
     """2 of the other 29 epochs are a device's own, where each reports in 3 of 30."""
-    parameters = _TWO_RUNS if name == "loloha" else Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0)
+    parameters = (
+        _TWO_STRETCHES if name == "loloha" else Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0)
+    )
     setting = Setting(name, parameters, protocol(name, 36, parameters), 3, 30)
     asked_for = needs(Ordered.MEAN)
     repeats = Repeats.of_ordered(setting, asked_for)
     if name == "loloha":
-        whole = lasting_part(RUNS, asked_for, 20_000, Fraction(1, 10))
+        whole = lasting_part(STRETCHES, asked_for, 20_000, Fraction(1, 10))
     else:
         one = frequencies(setting.protocol)
         errors, counts = errors_of_sum(one, Fraction(1, 10), Ordered.MEAN), np.ones((1, 36), np.int64)
@@ -146,11 +148,12 @@ def test_means_of_epochs_lie_between_what_repeats_and_what_does_not(
         assert figures.half_width == pytest.approx(WIDE * figures.std_error)
         assert figures.half_width / sqrt(30) <= figures.mean_30 * (1 + 1e-9), row.setting.label
         assert figures.mean_30 <= figures.mean_7 <= figures.half_width * (1 + 1e-9), row.setting.label
-        assert figures.fake_device is None
+        assert 0 < figures.fake_device < figures.half_width * sqrt(20_000)
         if isinstance(row.setting.protocol, IntervalHash) and not row.setting.participates:
             part = lasting_part(row.setting.protocol, asked_for, 20_000, ALL)
-            # Whoever keeps runs, or may: all of it repeats.
-            assert figures.mean_30 == pytest.approx(figures.half_width * sqrt(part + (1 - part) / 30))
+            # Whoever keeps stretches, or may: all of it repeats. Of a curve the whole error might.
+            repeats = part if what is Ordered.MEAN else 1
+            assert figures.mean_30 == pytest.approx(figures.half_width * sqrt(repeats + (1 - repeats) / 30))
             widest = 1 + part if rate is None or rate.most else 1 - part
             most = 2 * (1.959963985 + 1.644853627) ** 2 * figures.std_error**2 * widest
             assert figures.least_change <= sqrt(most) * (1 + 1e-6)
@@ -191,7 +194,7 @@ def test_words_and_table(what: Ordered) -> None:
     assert "no single value is estimated" in words
     assert ("twice as frequent" in words) == (what is Ordered.QUANTILE)
     names = [one.name for one in columns(plan.needs)]
-    assert "1 fake" not in names
+    assert "1 fake" in names
     assert ("% range" in names) == (what is not Ordered.SHARE)
     head, first = list(table([(1, row)], plan.needs))
     assert head.split()[0] == "setting"
@@ -293,3 +296,47 @@ def test_what_goes_together_with_no_order_is_refused(
     assert why in str(error)
     assert error.code == "E-USAGE-PLAN"
     assert "\n" not in str(error)
+
+
+@pytest.mark.parametrize("share", [ALL, Fraction(1, 4)])
+@pytest.mark.parametrize("g", [2, 4])
+def test_a_fake_device_moves_what_is_planned_as_far_as_the_plan_says(g: int, share: Fraction) -> None:
+    """Each report that there is, added to the counts that are expected where all values are alike.
+
+    The share is the one that limits lie around. Ends that may be atoms, and curvature, change it a little.
+    """
+    built = of_kind(IntervalOLH, protocol("olh", 36, Parameters(epsilon=1.0, hash_family="interval", g=g)))
+    estimator, devices = built.estimator, 256_000
+    stretches = estimator.posterior().stretches
+    even_counts = (
+        np.round(float(devices * share / 64) * stretches.chances(stretches.even_shares))
+        .astype(np.int64)
+        .ravel()
+    )
+    before = estimator.estimate(even_counts, int(even_counts.sum())).distribution
+    shares, means = [], []
+    for cell in range(even_counts.size):
+        counts = even_counts.copy()
+        counts[cell] += 1
+        after = estimator.estimate(counts, int(counts.sum())).distribution
+        shares.append(abs(present(after).centre[17] - present(before).centre[17]))
+        means.append(abs(present(after).mean - present(before).mean))
+    stated = {
+        what: moved_by_fake(built, needs(what, length=90.0), devices, share)
+        for what in (Ordered.SHARE, Ordered.QUANTILE, Ordered.MEAN)
+    }
+    assert stated[Ordered.SHARE] == pytest.approx(max(shares), rel=0.03)
+    assert stated[Ordered.QUANTILE] == pytest.approx(90 * stated[Ordered.SHARE])
+    assert stated[Ordered.MEAN] == pytest.approx(90 / 36 * max(means), rel=0.03)
+
+
+def test_a_fake_device_moves_a_sum_of_frequencies_by_its_leverage() -> None:
+    """A bit vector with a bit for each value below the middle, of a fourth of the devices, in three units."""
+    oue = frequencies(protocol("oue", 36, Parameters(epsilon=1.0)))
+    gap = float(oue.estimator.support.gap)
+    quarter = Fraction(1, 4)
+    found = {what: moved_by_fake(oue, needs(what, length=90.0), 20_000, quarter) for what in Ordered}
+    assert found[Ordered.SHARE] == pytest.approx(18 / 2 / gap / 5_000)
+    assert found[Ordered.QUANTILE] == pytest.approx(90 * found[Ordered.SHARE])
+    places = sum(abs(place - 17.5) for place in range(36)) / 2
+    assert found[Ordered.MEAN] == pytest.approx(90 / 36 * places / gap / 5_000)

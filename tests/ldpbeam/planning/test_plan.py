@@ -97,14 +97,14 @@ def test_the_question_of_every_user_is_answered_with_its_caveat() -> None:
     assert "Nothing meets all of it" in said
     assert "With a weaker promise loloha g=2" in said
     assert "is no limit for what they tell about its values" in said
-    # What would meet it does, and with a little less it does not.
+    # What would meet it does, and with one device less, or one epoch more, it does not.
     needed, epochs = devices_needed(plan), epochs_possible(plan)
     assert needed is not None
     assert epochs is not None
-    assert make_plan(replace(TWO_MILLION, devices=needed + 1000)).meets
-    assert not make_plan(replace(TWO_MILLION, devices=int(needed * 0.98))).meets
-    assert make_plan(replace(TWO_MILLION, epochs=epochs - 1)).meets
-    assert not make_plan(replace(TWO_MILLION, epochs=epochs + 3)).meets
+    assert make_plan(replace(TWO_MILLION, devices=needed)).meets
+    assert not make_plan(replace(TWO_MILLION, devices=needed - 1)).meets
+    assert make_plan(replace(TWO_MILLION, epochs=epochs)).meets
+    assert not make_plan(replace(TWO_MILLION, epochs=epochs + 1)).meets
 
 
 def test_all_protocols_that_yield_frequencies_are_looked_at() -> None:

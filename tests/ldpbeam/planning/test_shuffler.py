@@ -47,7 +47,7 @@ def test_memoised_answers_are_looked_at_round_by_round() -> None:
     assert often is not None
     assert found.functions == often.functions == 8
     assert found.all_reports == planned_epsilon(often, 100_000, 30) > planned_epsilon(often, 100_000, 29)
-    text = behind_shuffler(found, ASSUMPTION, DELTA)
+    text = behind_shuffler(found)
     assert "of which about 1 in 8 has the same hash function" in text
     assert found.renaming is not None
     classes = one_epoch(kind, renamed=True)
@@ -126,7 +126,7 @@ def test_a_plan_says_it_of_what_it_recommends_and_of_every_row() -> None:
     row = plan.recommended
     assert row is not None
     assert row.shuffled is not None
-    assert behind_shuffler(row.shuffled, ASSUMPTION, DELTA) in list(recommendation(plan))
+    assert behind_shuffler(row.shuffled) in list(recommendation(plan))
     assert ASSUMPTION in " ".join(recommendation(plan))
     records = [one.as_record()["behind_shuffler"] for one in plan.rows]
     assert any(one is None for one in records)

@@ -1,4 +1,4 @@
-"""The ledger of a device against its memo, and of a fleet against its devices."""
+"""The ledger of a fleet against its devices, and the caps of what they spend."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ import pytest
 
 from ldpbeam.channels.exact import log_above
 from ldpbeam.privacy.guarantee import Guarantee, MemoisedInputs
-from ldpbeam.privacy.ledger import Ledger, fleet_ledger, remaining, total_cap, total_spent
+from ldpbeam.privacy.ledger import fleet_ledger, total_cap
 from ldpbeam.protocols import Parameters, protocol
-from ldpbeam.randomness import Randomness, ScriptedRandomness
+from ldpbeam.randomness import Randomness
 from ldpbeam.simulators.population.specs import ABSENT
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.random_words import RandomWords
 from tests.reference.channels import memo_key
-from tests.reference.settings import settings
+from tests.reference.script import ScriptedRandomness
+from tests.reference.settings import Setting, settings
 
 MEMO = [s for s in settings((5,)) if s.build().guarantee.memoised_ratio is not None]
 
@@ -34,68 +35,34 @@ class Seeded(Randomness):
 
 
 @pytest.mark.parametrize("setting", MEMO, ids=str)
-def test_a_ledger_counts_what_the_memo_of_a_device_holds(setting: object) -> None:
-    """Replay: the device's own memo is the oracle, and it grows exactly when the ledger does."""
-    built = setting.build()  # type: ignore[attr-defined]
-    words = Seeded(7)
+def test_the_memo_of_a_device_grows_with_each_new_input_alone(setting: Setting) -> None:
+    built, words = setting.build(), Seeded(7)
     for start in range(4):
-        memo = built.device.new_memo(words)
-        ledger = Ledger(built.guarantee)
-        assert ledger.spent == 0.0
+        memo, inputs = built.device.new_memo(words), set[object]()
         for step in range(12):
-            value = (start + step * step) % 5
-            before = memo
+            value, before = (start + step * step) % 5, memo
             _, memo = built.device.privatize(value, memo, words)
-            after = ledger.spend(memo_key(built, memo.seed, value))
-            assert (after is ledger) == (memo is before)
-            ledger = after
-            assert len(ledger.inputs) == len(memo.answers)
-            assert ledger.spent_ratio == built.guarantee.memoised_ratio ** len(memo.answers)
-            assert ledger.spent >= len(memo.answers) * log(built.guarantee.memoised_ratio) * (1 - 1e-15)
-        assert ledger.spent <= ledger.cap * (1 + 1e-15)
+            key = memo_key(built, memo.seed, value)
+            assert (memo is before) == (key in inputs)
+            inputs.add(key)
+            assert len(memo.answers) == len(inputs)
+        assert len(inputs) <= (built.guarantee.memoised_inputs or 0)
 
 
-def test_one_round_protocols_spend_with_every_report() -> None:
-    built = protocol("grr", 4, Parameters(epsilon=0.5))
-    ledger = Ledger(built.guarantee)
-    for _ in range(3):
-        ledger = ledger.spend(2)
-    assert ledger.spent_ratio == built.guarantee.first_ratio**3
-    assert ledger.spent == pytest.approx(1.5)
-    assert ledger.cap == inf
-
-
-def test_what_is_spent_is_rounded_up_and_what_remains_down() -> None:
-    guarantee = Guarantee(Fraction(2), MemoisedInputs.VALUES, Fraction(3), 5)
-    ledger = Ledger(guarantee).spend("a").spend("b").spend("a")
-    assert ledger.spent == log_above(Fraction(9))
-    assert Fraction(ledger.spent) + Fraction(ledger.remaining(4.0)) <= 4
-    assert ledger.remaining(4.0) == pytest.approx(4 - log(9), abs=1e-14)
-    assert ledger.remaining(1.0) < 0
-    assert Ledger(guarantee).remaining(4.0) == 4.0
-
-
-def test_collections_and_versions_add_up() -> None:
+def test_caps_of_collections_and_versions_add_up() -> None:
     """A new version has a memo of its own: the same input is spent again."""
     first, second = (
         Guarantee(Fraction(2), MemoisedInputs.VALUES, Fraction(3), 5),
         Guarantee(Fraction(2), MemoisedInputs.VALUES, Fraction(7), 2),
     )
-    ledgers = [Ledger(first).spend(1), Ledger(first).spend(1), Ledger(second).spend(1)]
-    assert total_spent(ledgers) >= log_above(Fraction(3)) * 2 + log_above(Fraction(7))
-    assert total_spent(ledgers) == pytest.approx(log(63), abs=1e-14)
-    assert total_cap(ledgers) == pytest.approx(10 * log(3) + 2 * log(7), abs=1e-13)
-    assert remaining(ledgers, 10.0) == pytest.approx(10 - log(63), abs=1e-14)
-    assert total_spent([]) == 0.0
-    assert total_spent(ledgers[:1]) == ledgers[0].spent
-    assert total_cap([*ledgers, Ledger(Guarantee(Fraction(2), MemoisedInputs.NONE))]) == inf
-
-
-def test_a_ledger_neither_prints_its_inputs_nor_takes_more_than_there_are() -> None:
-    ledger = Ledger(Guarantee(Fraction(2), MemoisedInputs.VALUES, Fraction(3), 2)).spend(771)
-    assert "771" not in repr(ledger)
-    with pytest.raises(ValueError, match="3 memoised inputs are more than the 2"):
-        ledger.spend(1).spend(2)
+    added = total_cap([first, first, second])
+    assert added >= 10 * log_above(Fraction(3)) + 2 * log_above(Fraction(7))
+    assert added == pytest.approx(10 * log(3) + 2 * log(7), abs=1e-13)
+    assert total_cap([]) == 0.0
+    assert total_cap([first]) == first.lifetime_cap
+    once = Guarantee(Fraction(2), MemoisedInputs.NONE)
+    assert total_cap([first, once]) == once.lifetime_cap == inf
+    assert once.within(3).lifetime_cap == log_above(Fraction(8))
 
 
 # --- fleets
@@ -105,7 +72,8 @@ def test_a_fleets_ledger_is_that_of_its_devices() -> None:
     guarantee = protocol("loloha", 9, Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0, g=3)).guarantee
     counts = [0, 3, 1, 1, 2, 3, 3]
     found = fleet_ledger(counts, guarantee)
-    single = [Ledger(guarantee, frozenset(range(n))).spent for n in counts]
+    assert guarantee.memoised_ratio is not None
+    single = [log_above(guarantee.memoised_ratio**n) if n else 0.0 for n in counts]
     assert found.mean == pytest.approx(sum(single) / 7, rel=1e-14)
     assert found.maximum == pytest.approx(max(single), rel=1e-14)
     assert dict(found.histogram) == {0: 1, 1: 2, 2: 1, 3: 3}
@@ -135,11 +103,8 @@ def test_a_simulated_fleet_spends_what_its_devices_would(name: str) -> None:
     for device in range(devices):
         words = ScriptedRandomness([] if seeds is None else seeds[device].tolist())
         memo = built.device.new_memo(words)
-        ledger = Ledger(built.guarantee)
-        for values in epochs:
-            if values[device] != ABSENT:
-                ledger = ledger.spend(memo_key(built, memo.seed, int(values[device])))
-        counts.append(len(ledger.inputs))
+        held = [int(values[device]) for values in epochs if values[device] != ABSENT]
+        counts.append(len({memo_key(built, memo.seed, value) for value in held}))
     (found,) = fleet.ledgers()
     assert found == fleet_ledger(counts, built.guarantee)
     assert fleet.memoised_inputs().tolist() == counts

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from ldpbeam.errors import InvalidPayload
+from ldpbeam.planning.ordered_errors import leverage_of_sum
 from ldpbeam.promise.poisoning import TARGETS, leverage, leverage_record
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Parameters, protocol
 from ldpbeam.protocols.attributes.allocate import allocate
@@ -60,6 +61,11 @@ def test_no_admitted_report_does_more_and_one_does_as_much(setting: Setting) -> 
     support = kind.estimator.support
     weight = 1 / support.sampled
     ups, downs, tens = [], [], []
+    places = np.arange(kind.domain_size, dtype=float)
+    sums = {"mean": places - places.mean(), "lower half": (places < kind.domain_size // 2) - 0.0}
+    sums["lower half"] -= sums["lower half"].mean()
+    sums["upper half"] = -sums["lower half"]
+    moved = dict.fromkeys(sums, 0.0)
     for response in responses:
         try:
             kind.device.decode(kind.device.encode(response))
@@ -70,11 +76,19 @@ def test_no_admitted_report_does_more_and_one_does_as_much(setting: Setting) -> 
         ups.append(max(moves))
         downs.append(-min(moves))
         tens.append(sum(sorted(moves, reverse=True)[:TARGETS]))
+        for name, weights in sums.items():
+            by_report = float(sum(weights[v] * move for v, move in zip(spoken, moves, strict=True)))
+            moved[name] = max(moved[name], abs(by_report))
     assert float(max(ups)) == pytest.approx(stated.one_value, rel=1e-12)
     assert float(max(tens)) == pytest.approx(stated.ten_values, rel=1e-12)
     if kind.domain_size > 2 and not (isinstance(kind, BitFlip | LocalHash)):
         assert float(max(downs)) == pytest.approx(stated.one_value_down, rel=1e-12)
     assert float(max(downs)) <= stated.one_value_down * (1 + 1e-12)
+    for name, weights in sums.items():
+        most = leverage_of_sum(kind, weights)
+        assert moved[name] <= most * (1 + 1e-12), name
+        if isinstance(kind, Direct | Unary | BitFlip):
+            assert moved[name] == pytest.approx(most), name
 
 
 def forge(kind: Any, targets: list[int]) -> bytes:  # noqa: PLR0911 - one per kind

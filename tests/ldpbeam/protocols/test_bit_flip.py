@@ -28,11 +28,12 @@ from ldpbeam.protocols import FrequencyProtocol, Memo, Parameters, protocol
 from ldpbeam.protocols import bit_flip as protocols
 from ldpbeam.protocols.bit_flip import BitFlip, BucketBits
 from ldpbeam.protocols.public_string import BinFlipPlus
-from ldpbeam.randomness import FULL, Randomness, ScriptedRandomness
+from ldpbeam.randomness import FULL, Randomness
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.random_words import RandomWords
 from tests.conftest import FALSE_ALARM_SUITE, REPOSITORY
 from tests.reference.channels import cuts_of, outcomes, worst_ratio
+from tests.reference.script import ScriptedRandomness
 
 FALSE_ALARM = 1e-8
 """Probability that a sound program fails one statistical test of this file."""

@@ -1,4 +1,4 @@
-"""Local hashing over runs of values: law, guesses and forged reports, by asking all functions."""
+"""Local hashing over stretches of values: law, guesses and forged reports, by asking all functions."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import pytest
 import ldpbeam
 from ldpbeam.channels.channel import SymbolChannel
 from ldpbeam.errors import CollectionError
-from ldpbeam.hashing import optimal_runs
+from ldpbeam.hashing import optimal_stretches
 from ldpbeam.promise.poisoning import leverage
 from ldpbeam.protocols import Parameters, protocol
 from ldpbeam.protocols.interval_hash import IntervalHash, IntervalLOLOHA
 from ldpbeam.protocols.local_hash import LocalHash
 from ldpbeam.wire import report_pb2
 from tests.narrow import of_kind, present
-from tests.reference.runs import moves
+from tests.reference.stretches import moves
 
 ONE: dict[str, Any] = {"epsilon": 1.0}
 TWO: dict[str, Any] = {"epsilon_longitudinal": 2.0, "epsilon_first": 1.0}
@@ -33,14 +33,14 @@ def made(name: str, size: int, **more: Any) -> IntervalHash:
 
 
 def hashed(built: IntervalHash) -> list[tuple[int, ...]]:
-    """The runs of all values under each function."""
+    """The stretches of all values under each function."""
     return [
         tuple(built.family.hash(seed, v) for v in range(built.domain_size)) for seed in built.family.seeds()
     ]
 
 
 @pytest.mark.parametrize("name", ["blh", "olh", "loloha"])
-def test_each_name_has_a_protocol_over_runs(name: str) -> None:
+def test_each_name_has_a_protocol_over_stretches(name: str) -> None:
     """Same number, keys and channel as with other families; no probabilities of single values."""
     built, linear = (
         made(name, 60, **({} if name == "blh" else {"g": 3})),
@@ -95,7 +95,7 @@ def test_the_lemma_for_sets_of_outputs(w: int) -> None:
 
 @pytest.mark.parametrize(("k", "g"), [(9, 3), (15, 5), (15, 3), (35, 5)])
 def test_turned_runs_are_the_circular_square_wave(k: int, g: int) -> None:
-    """Every interval has g names, one for each run; its probability is that of the window of Square Wave."""
+    """Every interval has g names, one per stretch; its probability is that of the window of Square Wave."""
     channel, b = SymbolChannel.from_epsilon(g, 1.0), (k // g - 1) // 2
     named: dict[tuple[int, int], Fraction] = defaultdict(Fraction)
     names: Counter[int] = Counter()
@@ -133,8 +133,9 @@ def test_a_pair_is_separated_as_often_as_functions_say(size: int, g: int) -> Non
     ("name", "size", "g"), [("olh", 7, 3), ("loloha", 7, 5), ("loloha", 5, 5), ("blh", 4, 2)]
 )
 def test_the_best_guess_of_one_report_is_exact(name: str, size: int, g: int) -> None:
-    """Σ over functions and runs of the largest likelihood, where runs may have no value."""
+    """Σ over functions and stretches of the largest likelihood, where stretches may have no value."""
     built = made(name, size, **({} if name == "blh" else {"g": g}))
+    assert built.estimator.size == built.law.domain_size == size
     own, other = map(float, built.symbol)
     right = sum(own if y in row else other for row in hashed(built) for y in range(g)) / 64 / size
     assert built.law.best_guess(1) == pytest.approx(right)
@@ -175,7 +176,7 @@ def test_many_reports_of_runs_tell_little_of_a_value() -> None:
 def test_the_ends_of_the_mean_run_are_those_of_the_law(name: str, g: int) -> None:
     """By the likelihood of every response of a device with the first and with the last value."""
     built = made(name, 20, g=g)
-    ends = present(built.forgery.run_ends)
+    ends = present(built.forgery.stretch_ends)
     for value, expected in ((0, ends.other), (19, ends.own)):
         mean = sum(
             Fraction(r.symbol, g - 1) * built.law.likelihood(r, value) / 64 for r in built.law.responses()
@@ -202,11 +203,11 @@ def test_optimal_is_that_of_the_first_level() -> None:
     """Of loloha ε1, however large ε∞ is."""
     for first in (0.5, 1.0, 2.0):
         built = made("loloha", 360, epsilon_longitudinal=5.0, epsilon_first=first)
-        assert built.g == made("olh", 360, epsilon=first).g == optimal_runs(360, first)
+        assert built.g == made("olh", 360, epsilon=first).g == optimal_stretches(360, first)
 
 
-def test_the_information_of_a_channel_that_tells_all_is_the_entropy_of_the_runs() -> None:
-    """With as many runs as values it is ln k; a channel that tells nothing has none."""
+def test_the_information_of_a_channel_that_tells_all_is_the_entropy_of_the_stretches() -> None:
+    """With as many stretches as values it is ln k; a channel that tells nothing has none."""
     built = made("olh", 8, g=8)
     assert built.family.information(1.0 - 7e-12, 1e-12) == pytest.approx(np.log(8))
     assert built.family.information(1 / 8, 1 / 8) == pytest.approx(0, abs=1e-12)
@@ -235,7 +236,7 @@ def test_a_device_reports_a_run(name: str) -> None:
 
 @pytest.mark.parametrize("renamed", [False, True])
 def test_a_crowd_behind_a_shuffler_are_the_devices_with_one_function(renamed: bool) -> None:
-    """Renaming runs makes no crowd larger: no function is another one with its runs renamed."""
+    """Renaming stretches makes no crowd larger: no function is another one with its stretches renamed."""
     built = made("loloha", 40, g=3)
     rows = hashed(built)
     assert len(set(rows)) == 64
@@ -250,12 +251,12 @@ def test_a_crowd_behind_a_shuffler_are_the_devices_with_one_function(renamed: bo
 
 
 def test_few_reports_and_several_attributes() -> None:
-    """Participation and allocations take runs as they take other hashes."""
+    """Participation and allocations take stretches as they take other hashes."""
     head = "name: a\nprotocol: loloha\nepsilon_longitudinal: 2\nepsilon_first: 1\nhash_family: %s\n"
     domain, life = "{size: 40, ordered: true}", "{reports: 2, of: 30}"
     few = f"epoch: {{length: 1d}}\ndomain: {domain}\nparticipation: {life}\ng: 3\n"
-    runs, linear = (ldpbeam.parse_collection(head % name + few) for name in ("interval", "linear"))
-    assert (runs.guarantee, repr(runs.promise)) == (linear.guarantee, repr(linear.promise))
+    stretches, linear = (ldpbeam.parse_collection(head % name + few) for name in ("interval", "linear"))
+    assert (stretches.guarantee, repr(stretches.promise)) == (linear.guarantee, repr(linear.promise))
     two = "[{name: x, domain: {size: 40, ordered: true}}, {name: y, domain: {range: {max: 9, buckets: 5}}}]"
     for allocation in ("sample", "split"):
         text = f"epoch: {{length: 1d}}\nallocation: {allocation}\nattributes: {two}\ng: 3\n"

@@ -29,7 +29,7 @@ from ldpbeam.privacy.counters import bounded_sum_epsilon
 from ldpbeam.protocols import Memo, Parameters, protocol
 from ldpbeam.protocols.laplace_mean import LaplaceMean
 from ldpbeam.protocols.one_bit_mean import LinearBit, OneBitMean, OneBitRRPM
-from ldpbeam.randomness import FULL, Randomness, ScriptedRandomness
+from ldpbeam.randomness import FULL, Randomness
 from ldpbeam.simulators.deliver.simulate import simulate
 from ldpbeam.simulators.population.specs import population
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
@@ -39,6 +39,7 @@ from tests.narrow import of_kind, present
 from tests.pipelines.running import execute
 from tests.reference.channels import outcomes
 from tests.reference.losses import constant_value_loss
+from tests.reference.script import ScriptedRandomness
 
 FALSE_ALARM = 1e-8
 """Probability that correct code fails one statistical test of this file."""

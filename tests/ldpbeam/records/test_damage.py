@@ -29,18 +29,30 @@ STEP = 97
 """Bits from one that is flipped to the next, and bytes from one length to the next, in `make test`."""
 EVERY = int(os.environ.get("FLIP_STEP", "47"))
 """The same in `make check`; with FLIP_STEP=1 every bit and every length."""
-PARTS = ("run.json", "accounting", "estimates", "latest", "rejects")
+PARTS = ("run.json", "accounting", "estimates", "latest", "summaries", "rejects")
+DISTRIBUTION = """\
+name: minutes
+domain: {range: {max: 240, buckets: 24}}
+protocol: loloha
+hash_family: interval
+epsilon_longitudinal: 2.0
+epsilon_first: 1.0
+epoch: {length: 1d, origin: 2026-01-01T00:00:00Z}
+"""
 
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The results of a run of two epochs that have estimates, with rejects."""
+    """The results of a run of two epochs that have estimates, and two with distributions, with rejects."""
     folder = tmp_path_factory.mktemp("done")
-    collection = ["--collection", "examples/first_choice.yaml"]
+    (folder / "minutes.yaml").write_text(DISTRIBUTION)
     fleet = ["--population", "zipf:1.1", "--devices", "900", "--epochs", "2", "--seed", "1"]
-    call("simulate", *collection, *fleet, "--output", folder)
-    (folder / "reports" / "other.pb").write_bytes(frame(report(1)))
-    call("run", *collection, "--input", folder / "reports", "--output", folder / "out", code=4)
+    given = []
+    for place, collection in (("plain", "examples/first_choice.yaml"), ("minutes", folder / "minutes.yaml")):
+        call("simulate", "--collection", collection, *fleet, "--output", folder / place)
+        given += ["--collection", collection, "--input", folder / place / "reports"]
+    (folder / "plain" / "reports" / "other.pb").write_bytes(frame(report(1)))
+    call("run", *given, "--output", folder / "out", code=4)
     return folder
 
 
@@ -108,13 +120,20 @@ def test_a_file_that_is_cut_anywhere_is_noticed_or_harmless(part: str, step: int
 
 
 COMPLAINTS = ("W-REPORT-DAMAGED", "W-RESULTS-MISSING", "holds no run.json")
-COMMANDS = (["report"], ["export"], ["compare"], ["inspect"], ["replay"])
+COMMANDS = {
+    "report": ["report"],
+    "export": ["export"],
+    "export --mean": ["export", "--mean", "--name", "minutes"],
+    "compare": ["compare", "--name", "first_choice"],
+    "inspect": ["inspect"],
+    "replay": ["replay"],
+}
 
 
 def answers(done: Path, place: Path, damage: Callable[[Path], None]) -> list[tuple[bool, object]]:
     """Of each command: whether it complains of the results, and all that it tells and writes."""
     found: list[tuple[bool, object]] = []
-    for command, *options in COMMANDS:
+    for command, *options in COMMANDS.values():
         shutil.rmtree(place, ignore_errors=True)
         shutil.copytree(done / "out", place)
         damage(place)
@@ -139,10 +158,11 @@ def answers(done: Path, place: Path, damage: Callable[[Path], None]) -> list[tup
 @pytest.mark.parametrize(
     ("part", "noticed_by"),
     [
-        ("run.json", {"report", "compare", "inspect", "replay"}),
+        ("run.json", {"report", "export --mean", "compare", "inspect", "replay"}),
         ("accounting", {"replay"}),
         ("estimates", {"report", "replay"}),
-        ("latest", {"export", "compare"}),
+        ("latest", {"export", "export --mean", "compare"}),
+        ("summaries", {"export --mean"}),
         ("rejects", set()),
     ],
 )
@@ -156,8 +176,8 @@ def test_a_file_that_is_gone_is_noticed_or_harmless(
     assert not any(complains for complains, _ in whole), [
         str(told)[:300] for complains, told in whole if complains
     ]
-    noticed = {c[0] for c, (complains, _) in zip(COMMANDS, without, strict=True) if complains}
+    noticed = {command for command, (complains, _) in zip(COMMANDS, without, strict=True) if complains}
     assert noticed == noticed_by
-    for (command, *_), (_, said), (_, told) in zip(COMMANDS, whole, without, strict=True):
+    for command, (_, said), (_, told) in zip(COMMANDS, whole, without, strict=True):
         if command not in noticed:
             assert said == told, command

@@ -17,13 +17,13 @@ from ldpbeam.job.config import RunConfig
 from ldpbeam.promise.poisoning import leverage
 from ldpbeam.records.collection_record import CollectionRecord, Promises, collection_entry
 from ldpbeam.records.run_output import indicators_record, run_record
-from ldpbeam.records.run_record import Archived, RunRecord, StreamRecord, read_record
+from ldpbeam.records.run_record import Archived, ClockRecord, RunRecord, StreamRecord, read_record
 from ldpbeam.transforms.sinks.file_record import FileRecord
 from tests.narrow import present
 from tests.pipelines.running import collection
 
 ONE = collection("grr", name="one")
-CLOCK = {"boot": "b", "steady": 1.5, "time": 2.5, "confirmed": True, "heard": False}
+CLOCK = ClockRecord("b", 1.5, 2.5, True, False)
 
 
 def everything() -> RunRecord:

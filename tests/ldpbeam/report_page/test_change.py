@@ -61,7 +61,6 @@ def snapshot(epoch: int, kind: FrequencyProtocol[Any], counts: np.ndarray, n: in
     return Snapshot(
         epoch=epoch,
         start=None,
-        revision=0,
         n=n,
         status="ok",
         pane="on_time",

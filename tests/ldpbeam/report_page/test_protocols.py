@@ -34,7 +34,7 @@ from ldpbeam.report_page.dates import Dates
 from ldpbeam.report_page.document import write_page
 from ldpbeam.report_page.sums import SumsAsked, described
 from ldpbeam.report_page.text import plain
-from ldpbeam.report_page.view import Section, Writer
+from ldpbeam.report_page.view import Section
 from ldpbeam.simulators.deliver.simulate import simulate
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.population.joint import joint_population
@@ -110,8 +110,8 @@ def sections(
 def _sections(run: data.Run, asked: SumsAsked) -> dict[str, list[tuple[data.CollectionData, Section]]]:
     found: dict[str, list[tuple[data.CollectionData, Section]]] = {}
     for index, one in enumerate(run.collections):
-        writer = Writer(one, run.record, parts.Detail(20, 60, 60), f"c{index}", asked)
-        found.setdefault(one.digest, []).append((one, writer.section()))
+        section = Section(one, run.record, parts.Detail(20, 60, 60), f"c{index}", asked)
+        found.setdefault(one.digest, []).append((one, section))
     return found
 
 

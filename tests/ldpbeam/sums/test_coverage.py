@@ -122,7 +122,7 @@ IDS = [f"{name}-{p.hash_family}-{p.g or ''}" for name, p in FAMILIES]
 
 
 def asked() -> Any:
-    """A group, a run of values, the mean: all less the mean of their weights."""
+    """A group, a stretch of values, the mean: all less the mean of their weights."""
     found = np.array([np.isin(np.arange(K), (0, 3, 8)), np.arange(K) < 5, np.arange(K)], np.float64)
     return found - found.mean(axis=1, keepdims=True)
 

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import binom, norm
 
 from ldpbeam.estimation.distribution import WalkPosterior
-from ldpbeam.estimation.runs import Runs
+from ldpbeam.estimation.stretches import Stretches
 from ldpbeam.hashing.interval import IntervalFamily
 from ldpbeam.sums.distribution import Curve, curve_quantile
 from ldpbeam.sums.quartiles import compare_quartiles
@@ -48,14 +48,14 @@ def test_where_nothing_changes_few_changes_are_seen() -> None:
     And where the values rise by a tenth of the domain, in most pairs.
     """
     k, pairs, rng = 64, 80, np.random.default_rng(3)
-    built = WalkPosterior(Runs(IntervalFamily(4, k).bounds(), np.e / (np.e + 3), 1 / (np.e + 3)))
+    built = WalkPosterior(Stretches(IntervalFamily(4, k).bounds(), np.e / (np.e + 3), 1 / (np.e + 3)))
 
     def epoch(shift: float) -> Curve:
         values = np.clip(((rng.beta(2, 4, 5000) + shift) * k).astype(int), 0, k - 1)
         function = rng.integers(0, 64, values.size)
-        run = (built.runs.bounds[function, 1:-1] <= values[:, None]).sum(axis=1)
-        lies = (run + rng.integers(1, 4, values.size)) % 4
-        answer = np.where(rng.random(values.size) < built.runs.own, run, lies)
+        stretch = (built.stretches.bounds[function, 1:-1] <= values[:, None]).sum(axis=1)
+        lies = (stretch + rng.integers(1, 4, values.size)) % 4
+        answer = np.where(rng.random(values.size) < built.stretches.own, stretch, lies)
         found = built.estimate(np.bincount(function * 4 + answer, minlength=256))
         return Curve(NO_ROWS, found.cumulative, *found.limits(0.95))
 

@@ -20,7 +20,7 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import LdpError
 from ldpbeam.histogram import estimate_counted
 from ldpbeam.job.config import RunConfig
-from ldpbeam.pipelines import bounded
+from ldpbeam.pipelines import files as run_files
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.reports import Parts, ReportColumns
 from ldpbeam.simulators.deliver.files import write_reports
@@ -349,7 +349,7 @@ def test_only_steps_that_share_a_disk_use_it(tmp_path: Path) -> None:
         ({"runner": "DataflowRunner"}, False),
         ({"output": "gs://bucket/results"}, False),
     ):
-        made = counter([WIDE], bounded._spill(local.changed(**change)))
+        made = counter([WIDE], run_files.spill(local.changed(**change)))
         assert isinstance(made, CountWithSpill) == on_disk
         assert isinstance(made, CountSupportOfEach) != on_disk
 

@@ -82,10 +82,10 @@ def test_one_unfair_coin_of_many_is_found_and_named_and_fair_ones_are_not() -> N
     """A false alarm has probability 1e-9."""
     held = [(value, drawn(200, 10 + value)) for value in range(8)]
     fair = coins_of(held, list(zip(drawn(200, 30), drawn(200, 31), strict=True)))
-    assert not judge([], [], fair.rules, 1e-9, (), fair.coins)[0][0].violations
+    assert not judge(fair, 1e-9)[0][0].violations
     wrong = [one & ~(1 << 9) | (one >> 33 & 1) << 9 for one in held[3][1]]
     unfair = coins_of([*held[:3], (3, wrong), *held[4:]], [])
-    ((found,), _) = judge([], [], unfair.rules, 1e-9, (), unfair.coins)
+    ((found,), _) = judge(unfair, 1e-9)
     assert any(
         "bit 9 ^ bit 33 of report ids about value 3: 1 0 of 200 times" in one for one in found.violations
     )

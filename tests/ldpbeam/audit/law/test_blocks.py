@@ -135,12 +135,12 @@ def test_pairs_of_a_sum_have_no_report_in_common_and_copies_are_counted() -> Non
     model = model_of(of("grr").protocol)
     (looked,) = looked_at(of("grr").protocol, model, 5)
     rows = [[3] * 20, list(range(20))]
-    matches, sums = replays(looked, rows)
+    found = replays(looked, rows)
     for lag in LAGS:
-        both = [one for one in sums if f"the one {lag} before" in one.what]
+        both = [one for one in found.sums if f"the one {lag} before" in one.what]
         assert len(both) == 2
         for one in both:
             assert one.count == one.trials  # all pairs of the first device, none of the second
             assert 2 * one.trials <= 20
         assert sum(one.trials for one in both) <= 20 - lag
-    assert sum(one.count for one in matches if "first one" in one.what) == 19
+    assert sum(one.count for one in found.matches if "first one" in one.what) == 19

@@ -11,10 +11,10 @@ import pytest
 from scipy.stats import binom
 
 from ldpbeam.audit.audit import audit
-from ldpbeam.audit.checks.outcome import Bound, Check, Match, Rule, judge
+from ldpbeam.audit.checks.outcome import Bound, Check, Evidence, Match, Rule, judge
 from ldpbeam.audit.client.clients import Memoised, PythonClient
 from ldpbeam.audit.client.draws import DrawPlan
-from ldpbeam.audit.law.bound import least_bound, level_bound, lower_limit, two_sided, upper_limit
+from ldpbeam.audit.law.bound import level_bound, lower_limit, two_sided, upper_limit
 from tests.ldpbeam.audit.collections import of
 from tests.narrow import present
 
@@ -67,6 +67,13 @@ def test_two_sided_tests_refuse_the_truth_as_rarely_as_they_say(p: Fraction) -> 
     assert two_sided(np.array([0]), np.array([0]), [p]).tolist() == [1.0]
 
 
+def least_bound(p: float, q: float, trials: int, other_trials: int, alpha: float, missed: float) -> float:
+    """What ``level_bound`` falls short of with probability at most ``missed``, for these true p and q."""
+    low = int(binom.ppf(missed / 2, trials, p))
+    high = int(binom.isf(missed / 2, other_trials, q))
+    return level_bound(low, trials, high, other_trials, alpha)
+
+
 def test_bounds_reach_98_percent_at_a_million_draws_and_more() -> None:
     """What theory gives with a probability of 1 − 1e-6, for the shares of one call with 100 bounds."""
     alpha = 1e-6 / 2 / 100
@@ -97,19 +104,19 @@ def test_false_alarms_are_shared_by_all_tests_of_a_call() -> None:
     """The same count is refused alone and not among a thousand."""
     match = Match(Check.MATCH, "x", 70, 100, Fraction(1, 2))
     (value,) = two_sided(np.array([70]), np.array([100]), [Fraction(1, 2)])
-    alone, _ = judge([], [match], [], 2.1 * float(value))
+    alone, _ = judge(Evidence(matches=[match]), 2.1 * float(value))
     assert alone[0].violations
     assert "70 of 100" in alone[0].violations[0]
-    many, _ = judge([], [match] * 1000, [], 2.1 * float(value))
+    many, _ = judge(Evidence(matches=[match] * 1000), 2.1 * float(value))
     assert not many[0].violations
 
 
 def test_a_rule_and_a_bound_are_judged() -> None:
     bound = Bound(Check.BOUND, "b", 900, 1000, 100, 1000, (Fraction(9, 10), Fraction(1, 10)), 1.0)
     rule = Rule(Check.ORDER, "r", 1, 8)
-    checks, levels = judge([bound], [], [rule], 1e-6)
+    checks, levels = judge(Evidence(bounds=[bound], rules=[rule]), 1e-6)
     assert {one.check for one in checks if one.violations} == {Check.BOUND, Check.ORDER}
     assert levels[0].bound > 1.5
     assert levels[0].exact == pytest.approx(log(9))
-    checks, _ = judge([], [], [Rule(Check.ORDER, "r", 0, 8)], 1e-6)
+    checks, _ = judge(Evidence(rules=[Rule(Check.ORDER, "r", 0, 8)]), 1e-6)
     assert not checks[0].violations

@@ -19,18 +19,20 @@ import pytest
 from ldpbeam.accounting import Account, Accounting
 from ldpbeam.arrays import read_only
 from ldpbeam.collection.collection import Collection, digest_hex
-from ldpbeam.collection.epochs import Epochs
+from ldpbeam.collection.epochs import Epochs, instant
 from ldpbeam.durable.store import RowStore, Transaction
 from ldpbeam.engine.engine import LocalStream
+from ldpbeam.engine.storage import archive, refused_messages
 from ldpbeam.engine.storage import landing as module
-from ldpbeam.engine.storage import refused_messages
-from ldpbeam.engine.storage.landing import Landing
+from ldpbeam.engine.storage.landing import Group, Landing
 from ldpbeam.engine.storage.segment import Segment, judge
 from ldpbeam.engine.storage.stream_state import StreamState
 from ldpbeam.errors import LdpError, Reason
 from ldpbeam.job.config import RunConfig
+from ldpbeam.records.run_record import ClockRecord
 from ldpbeam.reports import Parts, ReportColumns
 from ldpbeam.schedule import Schedule
+from ldpbeam.transforms.sinks.accounting import EpochAccounting
 from ldpbeam.wire import report_pb2
 from tests.ldpbeam.engine import kept as reading
 from tests.ldpbeam.engine.broker import Broker, Clock
@@ -39,6 +41,7 @@ from tests.pipelines.running import collection, fleet
 HOUR = 3600
 ONE = collection("grr", 4, "one", epochs=Epochs(HOUR, 0, 100), allowed_lateness=600)
 TWO = collection("loloha", 5, "two", epochs=Epochs(HOUR, 0, 100), allowed_lateness=600)
+CLOCK = ClockRecord("", 0.0, 0.0, False, False)
 BOTH = {c.digest: c for c in (ONE, TWO)}
 
 
@@ -167,13 +170,12 @@ def test_refused_messages_are_kept_as_they_came(output: Path, first: str, second
 
 
 def test_many_small_rows_become_one(output: Path) -> None:
-    """Their number is that of the digits of how many there were; the reports are in their order."""
+    """Each three, once; the reports are in their order."""
     with mock.patch.object(module, "_MANY", 3):
         known = state(output)
         for n in range(1, 41):
             known.land(segment(message(ONE, 0, range(n, n + 2)), message(TWO, 0, range(n, n + 1))))
-            digits = [n // 3**place % 3 for place in range(5)]
-            assert known.landed_rows == 2 * sum(digits)
+            assert known.landed_rows == 2 * (n // 3 + n % 3)
     for one in (known, state(output)):
         reports = {key: [name for part in parts for name in part] for key, parts in found(one).items()}
         assert reports == {
@@ -198,6 +200,22 @@ def test_large_rows_stay_as_they_are(output: Path) -> None:
         assert 10 < len(parts) < 40
 
 
+def test_rows_added_after_some_were_removed_join_only_each_other(output: Path) -> None:
+    """A replay may add reports to an epoch whose reports are being removed."""
+    landing, group = Landing(str(output)), Group(1)
+    with landing.locked(), mock.patch.object(module, "_MANY", 4), mock.patch.object(module, "AT_ONCE", 1):
+        landing.open()
+        with landing.change() as rows:
+            for n in range(3):
+                group.add(rows, bytes([n]))
+            assert not group.shrink(rows)
+            for n in range(7, 12):
+                group.add(rows, bytes([n]))
+                group.merge(rows, b"".join)
+            assert group.read(rows) == [b"\0", b"\1", bytes([7, 8, 9, 10]), bytes([11])]
+            assert (group.rows, group.size, group.waiting) == (4, 7, 1)
+
+
 def test_refused_messages_of_many_segments_lie_together(output: Path) -> None:
     """In blocks that are bounded in rows, bytes and time; each goes once its last segment is old."""
     minute = 60 * 1_000_000
@@ -207,13 +225,13 @@ def test_refused_messages_of_many_segments_lie_together(output: Path) -> None:
             known.land(segment(b"junk" if n < 6 else bytes(2500), watermark=watermark * minute))
             known.land(segment(message(ONE, 0, range(n, n + 1)), watermark=watermark * minute))
     held = {key: json.loads(content) for key, content in reading.kept(output, reading.REFUSED).items()}
-    assert [numbers for *_, numbers in held.values()] == [[1, 3, 5], [7, 9], [11, 13], [15]]
+    assert [block["numbers"] for block in held.values()] == [[1, 3, 5], [7, 9], [11, 13], [15]]
     for one in (known, state(output)):
         assert [number for number in range(1, 20) if one.refused(number)] == [1, 3, 5, 7, 9, 11, 13, 15]
 
     def left(horizon: int) -> list[int]:
         state(output).maintain(
-            clock={}, horizon=horizon * minute, in_memory=9, forget_before=0, exists=lambda name: True
+            clock=CLOCK, horizon=horizon * minute, in_memory=9, forget_before=0, exists=lambda name: True
         )
         again = state(output)
         return [number for number in range(1, 20) if again.refused(number)]
@@ -362,7 +380,7 @@ def test_much_is_removed_in_parts_and_its_room_is_used_again(output: Path) -> No
             while known.landed:
                 rows.append(known.landed_rows)
                 known.maintain(
-                    clock={}, horizon=1 << 62, in_memory=99, forget_before=0, exists=lambda name: True
+                    clock=CLOCK, horizon=1 << 62, in_memory=99, forget_before=0, exists=lambda name: True
                 )
             assert rows == [10, 4], rows
             sizes.append(known._landing.path.stat().st_size)
@@ -391,6 +409,36 @@ def test_files_for_readers_are_made_what_the_engines_file_says(tmp_path: Path) -
     stream.stop()
     assert stream.record is not None
     assert stream.record.accounting.total.counted == 5
+
+
+def test_rows_of_the_archive_and_their_sums_are_there_again(output: Path) -> None:
+    """Of two collections, in rows of two epochs: each row and each sum has a key of its own."""
+
+    def closed(agreed: Collection, epoch: int) -> dict[str, Any]:
+        begin, end = instant(epoch * HOUR), instant((epoch + 1) * HOUR)
+        account = Account(read=epoch + 1, counted=epoch + 1)
+        of = EpochAccounting(agreed.name, 1, agreed.digest_hex, epoch, begin, end, end, True, account, ())
+        return of.as_record()
+
+    keys = [(agreed.digest_hex, epoch) for agreed in (ONE, TWO) for epoch in range(5)]
+    with mock.patch.object(archive, "_BLOCK", 2):
+        known = state(output)
+        with known._landing.change() as rows:
+            records = [closed(agreed, epoch) for agreed in (ONE, TWO) for epoch in range(5)]
+            assert known._archive.add(rows, records, 100) == 106
+
+        def looked_at(listed: int) -> None:
+            again = state(output)._archive
+            assert [key for key in keys if key not in again] == []
+            assert (ONE.digest_hex, 5) not in again
+            assert again.sums() == known._archive.sums()
+            assert again.account == Account(read=30, counted=30)
+            assert len(list(again.records())) == listed
+
+        looked_at(10)
+        with known._landing.change() as rows:
+            assert known._archive.forget(rows, 4 * HOUR, 106) == 108
+        looked_at(2)
 
 
 # --- damage
@@ -544,6 +592,15 @@ def test_an_older_copy_is_refused(small: Path) -> None:
     (small / "landing" / "engine.sqlite").write_bytes(copy)
     with pytest.raises(LdpError, match="E-LANDING-OLDER"):
         state(small)
+
+
+def test_a_change_by_another_program_is_noticed(small: Path) -> None:
+    known, other = state(small), Landing(str(small))
+    other.open()
+    with other.change():
+        pass
+    with pytest.raises(LdpError, match=r"another program has changed it .*E-LANDING-DAMAGED"):
+        known.land(segment(b"junk"))
 
 
 @pytest.fixture

@@ -31,9 +31,10 @@ from ldpbeam.protocols.attributes.allocate import ALLOCATIONS, allocate
 from ldpbeam.protocols.attributes.base import AttributeProtocol
 from ldpbeam.protocols.attributes.sample import Sample
 from ldpbeam.protocols.part_estimator import part_estimators
-from ldpbeam.randomness import ScriptedRandomness, SystemRandomness
+from ldpbeam.randomness import SystemRandomness
 from ldpbeam.support import Support
 from tests.narrow import present
+from tests.reference.script import ScriptedRandomness
 
 LEVELS: dict[str, Any] = {"epsilon": 1.0, "epsilon_longitudinal": 2.0, "epsilon_first": 1.0}
 COUNTING = [name for name, kind in PROTOCOLS.items() if issubclass(kind, FrequencyProtocol)]

@@ -20,9 +20,9 @@ class Moves(NamedTuple):
 
     Attributes:
         share: a cumulative share at the worst place, by a report of the worst function.
-        share_of_all: the same on average over the functions, each with its worst run.
+        share_of_all: the same on average over the functions, each with its worst stretch.
         mean: the mean of the values, over k − 1, by a report of the worst function.
-        mean_of_all: the same on average over the functions, each with its worst run.
+        mean_of_all: the same on average over the functions, each with its worst stretch.
     """
 
     share: float
@@ -34,16 +34,16 @@ class Moves(NamedTuple):
 def moves(size: int, g: int, epsilon: float, reports: int) -> Moves:
     """Of a posterior with a random walk as its prior, in the linear approximation at the uniform density.
 
-    The information is J = (own − other)²·Σ of n_s/D·1_run 1_runᵀ and a report's score (own − other)/D·1_run,
-    D = other + (own − other)·(share of the run); the posterior moves by (J + λP)^−1 times the score within
+    The information is J = (own − other)²·Σ of n_s/D·1_S 1_Sᵀ and a report's score (own − other)/D·1_S,
+    D = other + (own − other)·f(S) of the stretch S; the posterior moves by (J + λP)^−1 times the score within
     Σ f = 1. λ = k³/(8·4²) is the most that the estimator smoothes.
     """
     channel = SymbolChannel.from_epsilon(g, epsilon)
     own, other = float(channel.own), float(channel.other)
     symbols = np.array([[interval_hash(s, v, g, size) for v in range(size)] for s in range(FUNCTIONS)])
-    runs = (symbols[:, None, :] == np.arange(g)[:, None]).reshape(-1, size).astype(float)
-    chances = other + (own - other) * runs.mean(axis=1)
-    score: Floats = (own - other) * runs.T / chances
+    stretches = (symbols[:, None, :] == np.arange(g)[:, None]).reshape(-1, size).astype(float)
+    chances = other + (own - other) * stretches.mean(axis=1)
+    score: Floats = (own - other) * stretches.T / chances
     information = reports / FUNCTIONS * (score * chances) @ score.T
     steps = np.diff(np.eye(size), axis=0)
     spread = np.linalg.inv(information + size**3 / (8 * WANDERS**2) * steps.T @ steps)

@@ -1,12 +1,13 @@
-"""What a report says that names a run of an ordered domain: the cells of its counts, as sums of values.
+"""What a report says that names a stretch of an ordered domain: the cells of its counts, as sums of values.
 
-A hash function cuts the values 0 .. k−1 into g runs, and a device answers by randomised response which run
-holds its value. So the chance of the answer y to function s is other + (own − other)·f(run), where f(run) is
-the share of the devices in that run: everything that an epoch's counts tell follows from these.
+A hash function cuts the values 0 .. k−1 into g stretches, and a device answers by randomised response which
+stretch holds its value. So the chance of the answer y to function s is other + (own − other)·f(stretch),
+where f(stretch) is the share of the devices in that stretch: everything that an epoch's counts tell follows
+from these.
 
 A histogram is written as 1/k + Σ θ·basis: cosines, which are smooth, and one spike for each atom. Every
-member of the basis sums to 0. Sums of cosines over a run have a closed form, and the random walk's penalty
-Σ (f_v − f_{v−1})² is a diagonal in them.
+member of the basis sums to 0. Sums of cosines over a stretch have a closed form, and the random walk's
+penalty Σ (f_v − f_{v−1})² is a diagonal in them.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ _BLOCK = 1 << 12
 
 
 @dataclass(frozen=True, eq=False)
-class Runs:
-    """The runs of all functions, and the chances of the answers.
+class Stretches:
+    """The stretches of all functions, and the chances of the answers.
 
     Attributes:
-        bounds: int64 (functions, g + 1), where runs begin and end: run y of function s holds the values from
-            bounds[s, y] up to bounds[s, y + 1], the latter not among them.
-        own: P(a report names the run that holds its device's value), all rounds composed.
-        other: P(it names a given other run).
+        bounds: int64 (functions, g + 1), where stretches begin and end: stretch y of function s holds the
+            values from bounds[s, y] up to bounds[s, y + 1], the latter not among them.
+        own: P(a report names the stretch that holds its device's value), all rounds composed.
+        other: P(it names a given other stretch).
     """
 
     bounds: Ints
@@ -50,7 +51,7 @@ class Runs:
 
     @property
     def g(self) -> int:
-        """Runs of a function."""
+        """Stretches of a function."""
         return int(self.bounds.shape[1]) - 1
 
     @property
@@ -64,16 +65,16 @@ class Runs:
         return self.own - self.other
 
     def chances(self, shares: Floats) -> Floats:
-        """P(answer | function), of shares of runs, of their shape."""
+        """P(answer | function), of shares of stretches, of their shape."""
         return np.asarray(self.other + self.gap * shares, np.float64)
 
     def shares(self, cumulative: Floats) -> Floats:
-        """f(run), float64 (functions, g), of the shares below the edges 0 .. k, float64 (k + 1,)."""
+        """f(stretch), float64 (functions, g), of the shares below the edges 0 .. k, float64 (k + 1,)."""
         return np.asarray(np.diff(cumulative[self.bounds], axis=1), np.float64)
 
     @cached_property
     def even_shares(self) -> Floats:
-        """f(run) where all values are equally frequent, float64 (functions, g)."""
+        """f(stretch) where all values are equally frequent, float64 (functions, g)."""
         return np.asarray(np.diff(self.bounds, axis=1) / self.domain_size, np.float64)
 
     @property
@@ -106,7 +107,7 @@ class Runs:
         edges = np.arange(self.domain_size + 1)
         return np.split(edges, range(_BLOCK, self.domain_size + 1, _BLOCK))
 
-    def of_runs(self, atoms: tuple[int, ...]) -> Floats:
+    def of_stretches(self, atoms: tuple[int, ...]) -> Floats:
         """The slope of each cell's chance in θ, float64 (functions·g, atoms + smooth)."""
         sums = np.diff(self.below(self.bounds, atoms), axis=1)
         return np.ascontiguousarray(self.gap * sums.reshape(self.functions * self.g, -1))
