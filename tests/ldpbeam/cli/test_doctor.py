@@ -161,7 +161,7 @@ def test_an_extra_that_is_not_installed_is_noted(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(metadata, "version", version)
     assert found("collect").state is State.NOTE
     assert found("pipeline").state is State.FAULT
-    monkeypatch.setattr(examination, "_importable", lambda name: False)
+    monkeypatch.setattr(examination, "_has_pubsub", lambda: False)
     assert found("gcp").state is State.NOTE
 
 

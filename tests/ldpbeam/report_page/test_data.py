@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,8 @@ import pytest
 from ldpbeam.accounting import Account
 from ldpbeam.durable.record import read_fields
 from ldpbeam.promise.statements import epsilon
-from ldpbeam.records.run_record import RunRecord
-from ldpbeam.report_page import accounting_section, data, estimates, significance, text
+from ldpbeam.records.run_record import EpochRecord, RunRecord
+from ldpbeam.report_page import accounting_section, data, estimates, parts, significance, text
 from ldpbeam.text import clean
 from tests.ldpbeam.report_page.synthetic import DIGEST, Fake, write_run
 
@@ -28,6 +29,16 @@ def test_the_identity_holds_or_is_complained_about(read: int, stream: bool, left
     line = accounting_section.identity(account, stream)
     assert f"read {read} {'≠' if left else '='} counted 6 + late 1 + duplicate 1 + rejected 2" in line
     assert line.endswith(" + pending 1 (their epochs are not over)") == (stream and read == 11)
+
+
+def test_epochs_share_bars_from_the_first_one_on() -> None:
+    account = Account.from_record(BALANCED)
+    epochs = [EpochRecord("a", DIGEST, epoch, None, account, "") for epoch in range(4, 9)]
+    detail = parts.Detail(rows=9, epochs=9, bins=9, marks=2)
+    counted, _ = accounting_section.figures(epochs, accounting_section.Marks(), detail, "c0")
+    said = re.findall(r'data-says="([^"]*)"', str(counted.chart))
+    assert said == ["epoch 4 to epoch 6: 18 counted", "epoch 7 to epoch 8: 12 counted"]
+    assert counted.sentence.endswith("Each bar is the sum of 3 epochs.")
 
 
 @pytest.mark.parametrize(
