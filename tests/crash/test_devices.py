@@ -277,6 +277,7 @@ def refusals(
 
 @recorded
 @refusing
+@pytest.mark.thorough
 def test_whatever_the_disk_refuses_nothing_is_drawn_twice(
     memo: str, error: int, step: int, recorder: Recorder, home: Path
 ) -> None:

@@ -100,6 +100,7 @@ def test_a_run_that_fails_in_an_object_store_leaves_no_record(
     assert "mem://bucket/results/run.json" not in objects
 
 
+@pytest.mark.thorough
 def test_a_drained_job_leaves_its_record_in_the_object_store(
     call: Call, stream: list[object], objects: dict[str, bytes], tmp_path: Path
 ) -> None:

@@ -120,6 +120,7 @@ def work(paths: list[Path], *pipelines: Path) -> subprocess.CompletedProcess[str
     return subprocess.run(command, capture_output=True, text=True, cwd=paths[0], env=environment, check=False)
 
 
+@pytest.mark.thorough
 def test_the_wheel_holds_every_file_of_the_packages(wheel: Path) -> None:
     ours = [name for name in tracked() if not name.endswith("/Dockerfile.dockerignore")]
     with zipfile.ZipFile(wheel) as archive:

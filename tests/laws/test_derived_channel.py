@@ -55,6 +55,7 @@ class Ideal:
 
 @small
 @pytest.mark.parametrize("pair", [(0, 0), (0, 1), (1, 0)])
+@pytest.mark.thorough(but=60)
 def test_two_reports_have_the_law_of_a_device_that_keeps_a_memo(
     setting: Setting, pair: tuple[int, ...]
 ) -> None:

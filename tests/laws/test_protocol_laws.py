@@ -195,6 +195,7 @@ def test_permanent_round_stays_below_the_longitudinal_level(setting: Setting) ->
 
 
 @exact
+@pytest.mark.thorough(but=36)
 def test_the_device_code_has_exactly_the_stated_distribution(setting: Setting) -> None:
     """``privatize``, run over every word it could draw, sends each response with its
     ``likelihood``, given the seed that it carries; and draws the seed without looking at the value.
@@ -218,6 +219,7 @@ def test_the_device_code_has_exactly_the_stated_distribution(setting: Setting) -
 
 
 @two_reports
+@pytest.mark.thorough(but=21)
 def test_two_reports_have_the_law_of_the_model(setting: Setting) -> None:
     """What audits expect of two reports, of one value and of two, by the device's own code.
 

@@ -55,7 +55,7 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> Everything:
     return agreed, base / "reports", execute(agreed, base / "reports", base / "output")
 
 
-@pytest.mark.thorough(but=8)
+@pytest.mark.thorough(but=3)
 @pytest.mark.parametrize("index", range(len(COLLECTIONS)), ids=[c.name for c in COLLECTIONS])
 def test_counts_are_those_of_a_slow_reading(everything: Everything, index: int) -> None:
     """Bit-identical support for every protocol and hash family, duplicates removed by the rule."""
@@ -113,7 +113,7 @@ def same(done: Done, plain: Done) -> None:
     assert done.record["accounting"] == plain.record["accounting"]
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(("kind", "compression"), VARIANTS)
 def test_the_file_format_changes_nothing(
     few: tuple[list[Collection], list[list[ReportColumns]]],
@@ -224,6 +224,7 @@ def quiet_files(few: tuple[list[Collection], list[list[ReportColumns]]], folder:
 
 
 @pytest.mark.parametrize("at_once", [1 << 25, 100])
+@pytest.mark.thorough(but=1)
 def test_reports_that_wait_where_they_were_read_change_nothing(
     few: tuple[list[Collection], list[list[ReportColumns]]],
     plain: Everything,

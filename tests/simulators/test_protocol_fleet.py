@@ -101,6 +101,7 @@ class Devices:
 
 
 @pytest.mark.parametrize("setting", SETTINGS + WIDE, ids=str)
+@pytest.mark.thorough(but=82)
 def test_a_fleet_sends_what_its_devices_send(setting: Setting) -> None:
     kind, random_words, devices = setting.build(), RandomWords(7), 9
     fleet = ProtocolFleet(kind, devices, random_words, rows_per_batch=4)
@@ -117,7 +118,7 @@ def test_a_fleet_sends_what_its_devices_send(setting: Setting) -> None:
     assert (sum(memoised) > 0) == (kind.simulation.word_plan.permanent is not None)
 
 
-@pytest.mark.thorough(but=6)
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize("name", sorted(PROTOCOLS))
 @given(rows=st.integers(1, 40), seed=st.integers(0, 3))
 def test_batching_changes_no_report(name: str, rows: int, seed: int) -> None:

@@ -343,6 +343,7 @@ WRONG: dict[str, tuple[list[Any], str, list[str]]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
+@pytest.mark.thorough(but=2)
 def test_elements_without_a_message_are_one_row_for_each_kind_of_fault(name: str, tmp_path: Path) -> None:
     """However many there are; no row holds a value; and messages among them are counted."""
     wrong, field, said = WRONG[name]
@@ -590,6 +591,7 @@ print(*sorted(name for name in sys.modules if "pipelines" in name))
 """
 
 
+@pytest.mark.thorough
 def test_a_transform_travels_in_a_few_bytes(tmp_path: Path) -> None:
     """Built here, run in another process, which needs nothing of pipelines/."""
     made = FrequenciesPerEpoch([HOURS])

@@ -544,6 +544,7 @@ EVERYWHERE = {
         for option in some
     ],
 )
+@pytest.mark.thorough(but=14)
 def test_an_option_has_its_effect(site: Path, tmp_path: Path, command: str, option: str) -> None:
     effect = EFFECTS[command][option]
     base = effect.base or BASES[command]
@@ -1123,6 +1124,7 @@ ALL = {
     "command",
     [pytest.param(one, marks=[pytest.mark.thorough] if one == "replay" else []) for one in ALL],
 )
+@pytest.mark.thorough(but=5)
 def test_quiet_and_json(site: Path, tmp_path: Path, command: str) -> None:
     if command == "replay":
         first = RUN.replace("one.yaml", "two.yaml").replace("{t}", str(tmp_path))

@@ -462,6 +462,7 @@ def named_summaries(out: Path) -> dict[str, str]:
     return {name: one["sha256"] for name, one in named.items()}
 
 
+@pytest.mark.thorough
 def test_a_run_without_distributions_leaves_no_folder(run: Path, tmp_path: Path) -> None:
     plain = tmp_path / "plain.yaml"
     plain.write_text(YAML.replace("hash_family: interval\n", "").replace("minutes", "other"))

@@ -153,6 +153,7 @@ def with_latest(output: Path) -> None:
     assert found == {key: (support, revision) for key, (_, support, revision) in newest(output).items()}
 
 
+@pytest.mark.thorough
 def test_a_record_without_collections_asks_for_them(tmp_path: Path) -> None:
     """Records of earlier versions: one line that says which file to give, nothing un-counted."""
     write(tmp_path / "in", ONE, fleet(ONE), prefix="one-")

@@ -188,7 +188,7 @@ SPOILT: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.thorough(but=6)
+@pytest.mark.thorough(but=3)
 @pytest.mark.parametrize("spoilt", SPOILT)
 @pytest.mark.parametrize("rate", [500, 2_500])
 def test_what_senders_do_wrong(tmp_path: Path, rate: int, spoilt: str) -> None:

@@ -143,6 +143,7 @@ for k in (60, 150):
 """
 
 
+@pytest.mark.thorough
 def test_threads_do_not_change_a_bit() -> None:
     printed = {
         subprocess.run(
@@ -195,6 +196,7 @@ def test_the_mean_has_the_least_variance() -> None:
 @pytest.mark.parametrize(
     "shape, epsilon, g", [(hump, 1.0, 4), (edge, 4.0, 16), (steps, 1.0, 2), (lump, 2.0, 6)]
 )
+@pytest.mark.thorough(but=1)
 def test_the_mean_is_as_far_off_as_its_error_says(shape: object, epsilon: float, g: int) -> None:
     """Of the fleet's own mean. Σ z² over R fleets is χ² with R degrees of freedom: both tails are tested."""
     built, rng, fleets = model(64, g, epsilon), np.random.default_rng(11), 250
@@ -257,6 +259,7 @@ def test_the_part_of_a_mean_that_lasts_is_what_two_reports_have_in_common(g: int
         (few_at_none, 10_000, 1.0, 4, ()),
     ],
 )
+@pytest.mark.thorough(but=2)
 def test_limits_hold_the_share_below_each_value(
     shape: object, n: int, epsilon: float, g: int, atoms: tuple[int, ...]
 ) -> None:

@@ -142,7 +142,7 @@ SYMBOL_CASES = [
 ]
 
 
-@pytest.mark.thorough(but=4)
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize(("name", "size", "inputs", "reports", "more"), SYMBOL_CASES)
 def test_symbol_losses_are_those_of_all_memos_sequences_and_reports(
     name: str, size: int, inputs: int, reports: int, more: dict[str, object]

@@ -320,6 +320,7 @@ WIDE = settings((2, 60))
 
 
 @pytest.mark.parametrize("setting", WIDE, ids=str)
+@pytest.mark.thorough(but=40)
 def test_more_reports_never_guess_worse(setting: Setting) -> None:
     built = setting.build()
     found = [best_guess(built, t) for t in (1, 2, 3, 4, 5, 8, 30, 100, 365, 5000)]

@@ -557,6 +557,7 @@ def counted(built: Any, values: np.ndarray, epochs: int = 1) -> list[int]:
         (laplace(1001), laplace(911)),
     ],
 )
+@pytest.mark.thorough(but=2)
 def test_means_are_unbiased(built: Any, wrong: Any) -> None:
     """z of two epochs against the exact variance; a parameter that is 10 % off is told apart.
 

@@ -154,7 +154,7 @@ def answers(done: Path, place: Path, damage: Callable[[Path], None]) -> list[tup
     return found
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("part", "noticed_by"),
     [

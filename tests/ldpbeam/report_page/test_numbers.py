@@ -252,6 +252,7 @@ TABLES: dict[str, Callable[[Page, Table], None]] = {
 }
 
 
+@pytest.mark.thorough(but=2)
 def test_every_table_is_what_was_stored(shown: Page) -> None:
     named = {
         title.removeprefix("Table: ").removesuffix(", then the truth"): table

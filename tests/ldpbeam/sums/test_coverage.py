@@ -164,7 +164,7 @@ def bounds(fleets: int, tests: int) -> tuple[float, float]:
     return low, high
 
 
-@pytest.mark.thorough(but=3)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(("name", "levels"), FAMILIES, ids=IDS)
 def test_coverage_of_one_epoch(name: str, levels: Parameters) -> None:
     """Fixed fleets of 600 devices; also the mean square of error over standard error, which is 1."""

@@ -148,7 +148,7 @@ BUGS = [
 ]
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("kind", "collection", "checks", "said"), BUGS, ids=lambda one: getattr(one, "__name__", "")
 )
