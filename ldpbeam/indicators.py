@@ -111,13 +111,12 @@ def _of_part(
     if not reports:
         return []
     results: list[Indicator] = []
-    counted = signs.size == kind.counter.signs_length  # state of an earlier version has no signs
-    cells = kind.counter.seed_cells(counts, signs) if counted else None
+    cells = kind.counter.seed_cells(counts, signs)
     if cells is not None:
         results += _seeds(*cells, attribute)
     support = kind.counter.support_counts(counts)
     results += _support_sum(kind, int(support.sum()), reports, attribute)
-    if kind.counter.extremes is not None and counted:
+    if kind.counter.extremes is not None:
         name = "ones" if kind.forgery.added_noise is None else "extremes"
         results.append(_rare_reports(name, signs, kind.counter.extremes, reports, attribute))
     if kind.forgery.ends is not None:

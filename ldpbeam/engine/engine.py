@@ -242,7 +242,8 @@ class LocalStream:
                 "E-LANDING-MISSING",
                 f"{admitted} reports of epoch {key[1]} of {key[0]} were admitted, {there} are still on disk",
                 where=self._config.outputs.output,
-                remedy="An epoch can be counted again for a week after its close; what is published stays.",
+                remedy="--keep-landed says how long after its close an epoch can be counted again. "
+                "What is published stays.",
             )
 
     def _portions(self, due: list[Due]) -> Iterator[list[Due]]:

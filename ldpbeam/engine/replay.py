@@ -12,11 +12,14 @@ from ldpbeam.engine.engine import LocalStream
 from ldpbeam.engine.sources.source import MessageSource
 from ldpbeam.engine.storage.segment import Place, Segment
 from ldpbeam.errors import Reason
-from ldpbeam.job.config import Counting, Input, RunConfig
+from ldpbeam.job.config import Counting, Input, LocalEngine, RunConfig
 from ldpbeam.records.rejects import Rejects, Replayed, rejected_count
 from ldpbeam.reports import Admission, ReportColumns, admit_frames, by_epoch
 from ldpbeam.transforms.sinks import Outputs
 from ldpbeam.wire import codec
+
+_FOR_GOOD = 10_000 * 366 * 86_400
+"""Seconds: longer than any collection is old."""
 
 MENDABLE = frozenset({Reason.UNKNOWN_COLLECTION, Reason.RETIRED_COLLECTION, Reason.FUTURE_EPOCH})
 """Reasons that another set of collections can do away with. The others lie in the bytes of the report."""
@@ -43,36 +46,38 @@ def replay_stream(rejects: Rejects) -> Replayed:
     brokers = {"subscription": record.stream.subscription, "watch": record.stream.watch}
     source = Input(brokers=brokers, timestamp_attribute=record.stream.timestamp_attribute)
     counting = Counting(record.deduplicate, record.max_error_fraction)
-    config = RunConfig(collections, source, Outputs(str(output)), counting)
-    engine = LocalStream(config, _Nothing())
-    revisions = engine.revisions()
+    # A replay removes nothing: how long a stream keeps its reports, its own options say.
+    engine = LocalEngine(keep_landed=_FOR_GOOD, keep_accounting=_FOR_GOOD)
+    config = RunConfig(collections, source, Outputs(str(output)), counting, engine=engine)
+    stream = LocalStream(config, _Nothing())
+    revisions = stream.revisions()
     try:
         for table in rejects.tables:
-            judged = _mended(int(table.stem.rpartition("-")[2]), engine)
+            judged = _mended(int(table.stem.rpartition("-")[2]), stream)
             if judged is not None:
-                engine.take_up(judged)
+                stream.take_up(judged)
     finally:
-        engine.stop()
-    assert engine.record is not None  # noqa: S101 - stop() writes it
+        stream.stop()
+    assert stream.record is not None  # noqa: S101 - stop() writes it
     names = {c.digest_hex: c.name for c in collections}
     revised = [
         (names[digest], epoch, number)
-        for (digest, epoch), number in engine.revisions().items()
+        for (digest, epoch), number in stream.revisions().items()
         if number != revisions.get((digest, epoch), -1)
     ]
-    before, after = map(rejected_count, (record, engine.record))
-    return Replayed(engine.record, before, after, tuple(sorted(revised)))
+    before, after = map(rejected_count, (record, stream.record))
+    return Replayed(stream.record, before, after, tuple(sorted(revised)))
 
 
-def _mended(number: int, engine: LocalStream) -> Segment | None:
+def _mended(number: int, stream: LocalStream) -> Segment | None:
     """A segment with the messages of one batch that are no longer refused; None when there are none."""
     places: set[Place] = set()
     total: Counter[tuple[Key, str]] = Counter()
     admitted: list[ReportColumns] = []
-    for place, reason, message in engine.refused(number):
+    for place, reason, message in stream.refused(number):
         if reason not in MENDABLE:
             continue
-        was, now = _was(message, reason), _judge(message, engine.collections)
+        was, now = _was(message, reason), _judge(message, stream.collections)
         if any(rejection.reason in MENDABLE for rejection in now.rejections):
             continue
         places.add((number, place))
@@ -83,7 +88,7 @@ def _mended(number: int, engine: LocalStream) -> Segment | None:
         return None
     entries: tuple[Entry, ...] = tuple((key, n) for key, n in total.items() if n)
     columns = tuple(by_epoch(admitted))
-    return Segment(engine.watermark, entries=entries, admitted=columns, replayed=frozenset(places))
+    return Segment(stream.watermark, entries=entries, admitted=columns, replayed=frozenset(places))
 
 
 def _was(message: bytes, reason: Reason) -> Counter[tuple[Key, str]]:

@@ -443,19 +443,6 @@ def extremes_of(kind: Any) -> tuple[int, int]:
     return extremes(kind.domain_size, kind.estimator.support)[0]
 
 
-def test_state_without_signs_is_read_and_judged_by_the_rest() -> None:
-    """What an earlier version counted: its bytes have no signs."""
-    kind = built("olh", hash_family="affine")
-    new = honest(kind, 5_000, 1)
-    old = SupportCoder().decode(SupportCoder().encode(Support(new.counts.copy(), new.reports)))
-    assert old.signs.size == 0
-    assert {one.name for one in indicators(kind, old)} == {"support_sum", "range"}
-    total = Support.zero(kind.counter.counts_length).merge(old).merge(new)
-    assert total.signs.tolist() == new.signs.tolist()
-    assert total.reports == 10_000
-    assert alarms(kind, total) == set()
-
-
 @pytest.mark.parametrize("k", [1, 2, 7, 300])
 def test_the_ends_of_the_support_say_everything(k: int) -> None:
     """Of equally many reports: every value's own tails give the same, wherever the worst one is."""

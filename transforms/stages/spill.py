@@ -14,6 +14,7 @@ import io
 import os
 import secrets
 import struct
+import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from types import TracebackType
@@ -37,6 +38,9 @@ from .reports import EpochKey, EpochParts
 _PLACES = struct.Struct("<QqQQQ")
 _FILE = struct.Struct("<?QQQqI")
 _COLUMNS = ReportColumnsCoder()
+
+_PART = 6
+"""Numbers that say where a part is."""
 
 _BLOCK = 1 << 16
 """Reports whose payloads are read together, at least, where there are so many."""
@@ -76,8 +80,9 @@ class Places:
         files: the files that they are in.
         digest, epoch: of the columns.
         width: bytes of a payload.
-        table: int64 (m, 4): for each part its file, as a position in ``files``, the offset of its report ids,
-            that of its payloads, both in bytes, and its number of reports.
+        table: int64 (m, 6): for each part its file, as a position in ``files``, the offset of its report ids,
+            that of its payloads, both in bytes, its number of reports, and the CRC-32 of either, which is 0
+            in files of the input.
     """
 
     files: tuple[SpillFile | FileVersion, ...]
@@ -118,7 +123,7 @@ class WaitingColumnsCoder(coders.Coder):
         start = len(self._ON_DISK)
         digest, epoch, width, count, parts = _PLACES.unpack_from(encoded, start)
         start += _PLACES.size
-        table = np.frombuffer(encoded, "<i8", 4 * parts, start).reshape(parts, 4)
+        table = np.frombuffer(encoded, "<i8", _PART * parts, start).reshape(parts, _PART)
         start += table.nbytes
         files: list[SpillFile | FileVersion] = []
         for _ in range(count):
@@ -166,7 +171,7 @@ class _Pieces(NamedTuple):
     epoch: int
     width: int
     files: dict[SpillFile | FileVersion, int]
-    parts: list[tuple[int, int, int, int]]
+    parts: list[tuple[int, int, int, int, int, int]]
     timestamp: Any
     window: Any
 
@@ -216,7 +221,7 @@ class ShardWithSpill(beam.DoFn):
         """Leave columns on disk, and remember where they are."""
         width = columns.payloads.shape[1]
         file: SpillFile | FileVersion
-        stored = columns.stored
+        stored, ordered = columns.stored, None
         if stored is not None and not self._bits:
             file, ids_at, payloads_at, ends = stored.file, stored.ids_at, stored.payloads_at, [len(columns)]
         else:
@@ -227,7 +232,9 @@ class ShardWithSpill(beam.DoFn):
             first = _Pieces(columns.digest, columns.epoch, width, {}, [], timestamp, window)
             pieces = self._pieces.setdefault((key, shard), first)
             which = pieces.files.setdefault(file, len(pieces.files))
-            pieces.parts.append((which, ids_at + 8 * begin, payloads_at + width * begin, end - begin))
+            sums = (0, 0) if ordered is None else _checksums(rows_between(ordered, begin, end))
+            place = ids_at + 8 * begin, payloads_at + width * begin
+            pieces.parts.append((which, *place, end - begin, *sums))
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
         """Say where the columns are that are on disk."""
@@ -264,6 +271,12 @@ class ShardWithSpill(beam.DoFn):
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
+
+
+def _checksums(columns: ReportColumns) -> tuple[int, int]:
+    """Of report ids and payloads as they are written."""
+    ids = np.ascontiguousarray(columns.report_ids, np.uint64)
+    return zlib.crc32(ids.data), zlib.crc32(np.ascontiguousarray(columns.payloads).data)
 
 
 class _ReportBlock(NamedTuple):
@@ -307,40 +320,51 @@ class _Reader:
     def _read(self, places: Places, parts: slice, column: int, width: int, into: Bytes) -> None:
         """Fill ``into`` with bytes of parts, whose offsets are in one column of the table, end to end.
 
+        They are checked before anybody sees them: what counts them relies on their having been judged, and
+        would write anywhere for others.
+
         Raises:
-            LdpError: a file of the input has changed.
+            LdpError: a file of the input has changed, or one that a step has written.
         """
         left = into.data
         for row in places.table[parts].tolist():
             file = places.files[row[0]]
             opened = self._open(file)
             opened.seek(row[column])
-            wanted, left = left[: row[3] * width], left[row[3] * width :]
+            part, left = left[: row[3] * width], left[row[3] * width :]
+            wanted = part
             while wanted:
                 count = opened.readinto(wanted)
                 if not count:
                     break
                 wanted = wanted[count:]
-            # Asked after reading, before anybody sees the bytes: what counts them relies on their having been
-            # judged, and would write anywhere for others.
-            if isinstance(file, FileVersion) and FileVersion.of(file.path, os.fstat(opened.fileno())) != file:
+            if isinstance(file, FileVersion):
+                sound = FileVersion.of(file.path, os.fstat(opened.fileno())) == file
+            else:
+                sound = zlib.crc32(part) == row[column + 3]
+            if wanted or not sound:
                 raise _changed(file)
-            if wanted:
-                raise OSError(f"{file.path} is shorter than what was written to it")
 
     def _open(self, file: SpillFile | FileVersion) -> io.FileIO:
         if self._opened is None or file != self._file:
             self.close()
             try:
                 self._file, self._opened = file, io.FileIO(file.path)
-            except OSError:
-                if isinstance(file, FileVersion):
+            except OSError as error:
+                if isinstance(file, FileVersion) or isinstance(error, FileNotFoundError):
                     raise _changed(file) from None
                 raise
         return self._opened
 
 
-def _changed(file: FileVersion) -> LdpError:
+def _changed(file: SpillFile | FileVersion) -> LdpError:
+    if isinstance(file, SpillFile):
+        return LdpError(
+            "E-RUN-FILES",
+            "a file of reports that the run has written was changed or taken away before they were counted",
+            where=printable(file.path),
+            remedy="Keep others away from the output, and run again; earlier results are as they were.",
+        )
     return LdpError(
         "E-RUN-INPUT",
         "a file of reports was changed or taken away while the run was reading it",

@@ -108,7 +108,7 @@ class AttributesCounter(Counter, ABC):
 
     def part_signs(self, signs: Ints) -> tuple[Ints, ...]:
         """One after the other, as they are counted."""
-        return tuple(signs[span] if signs.size else signs for span in self.sign_spans)
+        return tuple(signs[span] for span in self.sign_spans)
 
     def steps(self, reports: float) -> float:
         """Those of the parts, of all reports each."""

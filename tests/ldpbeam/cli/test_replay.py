@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -239,9 +240,9 @@ def singles(agreed: Collection, columns: ReportColumns) -> list[bytes]:
 Run = Callable[..., LocalStream]
 
 
-def stream(output: Path, clock: Clock, broker: Broker, *collections: Collection) -> LocalStream:
+def stream(output: Path, clock: Clock, broker: Broker, *collections: Collection, **more: Any) -> LocalStream:
     config = RunConfig.parsed(
-        collections, output=str(output), subscription="s", watermark_delay=1.0, land_every=0.5
+        collections, output=str(output), subscription="s", watermark_delay=1.0, land_every=0.5, **more
     )
     return LocalStream(config, broker, clock, clock)
 
@@ -286,6 +287,38 @@ def test_a_forgotten_collection_in_a_stream(tmp_path: Path) -> None:
     assert again.revised == ()
     assert newest(tmp_path / "out") == found
     check_books(again.record.as_record())
+
+
+def test_a_replay_removes_nothing_that_its_stream_keeps(tmp_path: Path) -> None:
+    """Three years after the epoch, of a stream that keeps reports and accounts for ten."""
+    clock = Clock(10.0)
+    broker = Broker(clock)
+    years = 10 * 366 * 86_400
+    engine = stream(tmp_path / "out", clock, broker, ONE, keep_landed=years, keep_accounting=years)
+    mine, other = ([c for c in fleet(one) if c.epoch == 0] for one in (ONE, TWO))
+    for agreed, columns in ((ONE, mine), (TWO, other)):
+        for each in columns:
+            broker.publish(message(agreed, each))
+    engine.step()
+    clock.now = 3 * 366 * 86_400
+    for _ in range(4):
+        engine.step()
+    engine.stop()
+
+    def landed() -> int:
+        engine = stream(tmp_path / "out", clock, broker, ONE, keep_landed=years, keep_accounting=years)
+        engine._landing.unlock()
+        return engine._state.landed_rows
+
+    there = landed()
+    assert there
+    assert replay(tmp_path / "out" / "rejects", (ONE,)).revised == ()
+    assert landed() == there
+    done = replay(tmp_path / "out" / "rejects", (ONE, TWO))
+    assert (done.after, done.revised) == (0, (("two", 0, 0),))
+    write(tmp_path / "in", TWO, other)
+    counted = {k: v for k, v in without_revision(tmp_path / "out").items() if k[0] == TWO.digest_hex}
+    assert counted == expected_support([TWO], (tmp_path / "in").iterdir())
 
 
 def test_a_replay_waits_for_the_stream_to_stop(tmp_path: Path) -> None:

@@ -114,7 +114,7 @@ def test_columns_travel_as_they_are(reports: int, epoch: int, width: int, digest
     st.integers(0, 2**64 - 1),
     st.integers(-(2**63), 2**63 - 1),
     st.integers(0, 300),
-    st.lists(st.tuples(*[st.integers(0, 2**62)] * 4), max_size=4),
+    st.lists(st.tuples(*[st.integers(0, 2**62)] * 6), max_size=4),
     st.lists(st.tuples(*[st.integers(0, 2**64 - 1)] * 3, st.integers(-(2**63), 2**63 - 1)), max_size=3),
 )
 def test_places_travel_as_they_are(
@@ -122,10 +122,10 @@ def test_places_travel_as_they_are(
     digest: int,
     epoch: int,
     width: int,
-    parts: list[tuple[int, int, int, int]],
+    parts: list[tuple[int, ...]],
     versions: list[tuple[int, int, int, int]],
 ) -> None:
-    table = np.array(parts, np.int64).reshape(-1, 4)
+    table = np.array(parts, np.int64).reshape(-1, 6)
     name = os.fsdecode(b"/x/" + path.replace(b"\0", b""))
     files: tuple[SpillFile | FileVersion, ...] = (
         *(FileVersion(name * (i + 1), *each) for i, each in enumerate(versions)),
@@ -150,8 +150,8 @@ def test_nothing_is_encoded_for_the_sake_of_its_size(monkeypatch: pytest.MonkeyP
     for kind in (WaitingColumnsCoder, ReportColumnsCoder):
         monkeypatch.setattr(kind, "encode", lambda *_: pytest.fail("encoded"))
     assert abs(coder.estimate_size(("a", asked)) - exactly) < 100
-    places = WaitingColumns(places=Places((SpillFile("/x"),), 1, 2, 3, np.zeros((500, 4), np.int64)))
-    assert 16_000 < coder.estimate_size(("a", places)) < 16_200
+    places = WaitingColumns(places=Places((SpillFile("/x"),), 1, 2, 3, np.zeros((500, 6), np.int64)))
+    assert 24_000 < coder.estimate_size(("a", places)) < 24_200
 
 
 @pytest.mark.parametrize("bits", [0, 2])
@@ -381,12 +381,35 @@ def test_files_are_closed_whatever_happens(tmp_path: Path) -> None:
         assert len(reports) == 100
     (path,) = tmp_path.iterdir()
     os.truncate(path, 8 * 100 + 5 * 99)
-    with Gathered([waiting]) as reports, pytest.raises(OSError, match="shorter"):
+    with Gathered([waiting]) as reports, pytest.raises(LdpError, match="E-RUN-FILES"):
         list(reports.columns())
     os.truncate(path, 8 * 99)
-    with pytest.raises(OSError, match="shorter"), Gathered([waiting]) as reports:
+    with pytest.raises(LdpError, match="E-RUN-FILES"), Gathered([waiting]) as reports:
         reports.keep_one_per_id(secret_key())
+    path.unlink()
+    with pytest.raises(LdpError, match="E-RUN-FILES") as caught, Gathered([waiting]) as reports:
+        reports.keep_one_per_id(secret_key())
+    assert caught.value.where == str(path)
     assert descriptors() <= opened
+
+
+@pytest.mark.parametrize("bits", [0, 2])
+def test_every_byte_of_what_a_step_has_written_is_checked_before_it_is_counted(
+    bits: int, tmp_path: Path
+) -> None:
+    """Kernels rely on bytes that have been judged, and would write anywhere for others."""
+    step = ShardWithSpill(bits, Spill(str(tmp_path), 0))
+    waiting = [one for _, one in bundle(step, [columns(20), columns(9)])]
+    step.teardown()
+    (path,) = tmp_path.iterdir()
+    content = path.read_bytes()
+    assert len(content) == 29 * (8 + 5)
+    for place in range(len(content)):
+        path.write_bytes(content[:place] + bytes([content[place] ^ 1 << place % 8]) + content[place + 1 :])
+        with pytest.raises(LdpError, match="E-RUN-FILES"), Gathered(waiting) as reports:
+            list(reports.columns())
+    path.write_bytes(content)
+    assert sum(map(len, gathered(waiting))) == 29
 
 
 def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
