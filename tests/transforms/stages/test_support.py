@@ -293,7 +293,7 @@ def test_parts_are_sent_as_the_columns_that_they_are_together() -> None:
 
 
 def test_beam_knows_the_coders() -> None:
-    """The registry hands out ours, so that nothing is pickled on the way, nor for an estimate of its size."""
+    """The registry hands out ours, so neither columns nor counts are pickled to be sent or measured."""
     register_coders()
     found = coders.registry.get_coder(convert_to_beam_type(EpochParts))
     assert [type(each) for each in found.coders()][1] is PartsCoder
