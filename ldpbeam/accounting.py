@@ -196,7 +196,7 @@ class Accounting:
 
     @property
     def total(self) -> Account:
-        """Everything."""
+        """The sum over all collections and epochs, in a fresh account."""
         total = Account()
         for account in self.accounts.values():
             total.merge(account)

@@ -157,7 +157,7 @@ class StoredDraws(Draws):
         )
 
     def share(self, epoch: int) -> int:
-        """Fresh."""
+        """A fresh word of 64 bits at every call."""
         return self._system.word()
 
     def new_epochs(self) -> Sequence[int]:

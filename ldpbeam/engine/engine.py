@@ -96,7 +96,7 @@ class LocalStream:
 
     @property
     def collections(self) -> dict[int, Collection]:
-        """By digest."""
+        """The collections of the stream, by digest."""
         return self._collections
 
     @property

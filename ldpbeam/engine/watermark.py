@@ -295,6 +295,6 @@ class Watermark:
         return round((now - self._delay) * _MICROS)
 
     def advance(self, micros: int | None) -> None:
-        """Never back."""
+        """Go on to a time in microseconds since 1970; never back, and nowhere for None."""
         if micros is not None:
             self.micros = max(self.micros, micros)

@@ -46,7 +46,7 @@ class Stretches:
 
     @property
     def functions(self) -> int:
-        """S."""
+        """How many hash functions there are, S."""
         return int(self.bounds.shape[0])
 
     @property
@@ -56,7 +56,7 @@ class Stretches:
 
     @property
     def domain_size(self) -> int:
-        """k."""
+        """How many values there are, k."""
         return int(self.bounds[0, -1])
 
     @property

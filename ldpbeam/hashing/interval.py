@@ -107,7 +107,7 @@ class IntervalFamily(HashFamily):
 
     @property
     def functions(self) -> int:
-        """S."""
+        """How many hash functions there are, S."""
         return FUNCTIONS
 
     @property

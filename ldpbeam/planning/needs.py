@@ -150,7 +150,7 @@ class MeanNeeds(Needs):
 
     @property
     def whole(self) -> float:
-        """m."""
+        """The largest value m, in the units of the counter."""
         return float(self.maximum)
 
     @property

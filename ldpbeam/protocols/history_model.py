@@ -141,20 +141,20 @@ class PairModel(Model):
 
     @property
     def strata(self) -> tuple[Stratum, ...]:
-        """As given."""
+        """``kinds``, by number."""
         return self.kinds
 
     def place(self, response: Any) -> tuple[int, int]:
-        """As given."""
+        """(stratum, symbol) of a response, by ``placed``."""
         return self.placed(response)
 
     @property
     def same_for_life(self) -> Fraction:
-        """As given."""
+        """``same``: P(two devices draw the same for life)."""
         return self.same
 
     def for_life(self, response: Any) -> Hashable:
-        """As given."""
+        """What the response shows of it, by ``shown``; None where a device draws nothing for life."""
         return None if self.shown is None else self.shown(response)
 
 
@@ -188,7 +188,7 @@ class ProductStratum:
 
     @property
     def name(self) -> str:
-        """All names."""
+        """The names of the attributes' strata, joined by 'and'; those without a name are left out."""
         return " and ".join(filter(None, (part.name for part in self.parts)))
 
     @property
@@ -198,7 +198,7 @@ class ProductStratum:
 
     @property
     def symbols(self) -> int:
-        """Combinations."""
+        """How many combinations of the attributes' symbols there are."""
         return prod(part.symbols for part in self.parts)
 
     def split(self, symbol: int) -> tuple[int, ...]:
@@ -251,7 +251,7 @@ class ProductModel(Model):
         return tuple(ProductStratum(chosen) for chosen in product(*(model.strata for model in self.models)))
 
     def place(self, response: Any) -> tuple[int, int]:
-        """Combined."""
+        """Numbers of the combination of strata and of that of symbols, the last attribute varying fastest."""
         responses, number = self.by_attribute(response), 0
         symbols, parts = [], []
         for position, model in zip(self.positions, self.models, strict=True):

@@ -54,7 +54,7 @@ class LaplaceDevice(ProtocolDevice[int]):
 
     @property
     def maximum(self) -> int:
-        """m."""
+        """The largest value, m."""
         return self.domain_size - 1
 
     @property
@@ -103,7 +103,7 @@ class LaplaceCounter(Counter):
 
     @property
     def counts_length(self) -> int:
-        """The sum."""
+        """One cell: the sum of all responses."""
         return 1
 
     def check(self, payloads: Bytes) -> Bytes:
@@ -251,7 +251,7 @@ class LaplaceLaw(Law[int]):
 
     @property
     def maximum(self) -> int:
-        """m."""
+        """The largest value, m."""
         return self.domain_size - 1
 
     def likelihood(self, response: int, value: int) -> Fraction:
@@ -370,7 +370,7 @@ class LaplaceMean(MeanProtocol[int]):
 
     @cached_property
     def counter(self) -> LaplaceCounter:
-        """One cell."""
+        """Counts into one cell, the sum of all responses."""
         return LaplaceCounter(self.domain_size - 1, self.margin, self.instant)
 
     @cached_property

@@ -189,7 +189,7 @@ class OneBitCounter(Counter):
 
     @property
     def counts_length(self) -> int:
-        """The ones."""
+        """One cell: how many bits are 1."""
         return 1
 
     def check(self, payloads: Bytes) -> Bytes:
@@ -371,7 +371,7 @@ class OneBit(MeanProtocol[int], ABC):
 
     @property
     def counter(self) -> OneBitCounter:
-        """One cell."""
+        """Counts into one cell, the bits that are 1."""
         return OneBitCounter()
 
     @cached_property
@@ -410,7 +410,7 @@ class OneBitMean(OneBit):
 
     @cached_property
     def device(self) -> FreshBitDevice:
-        """Its bit."""
+        """A device that draws the bit afresh for every report."""
         return FreshBitDevice(self.domain_size, self.bit)
 
     @cached_property

@@ -43,7 +43,7 @@ class Subsets(Vectors):
 
     @property
     def ones(self) -> tuple[int, int]:
-        """Always w."""
+        """Least and largest number of ones in a report: both are w."""
         return self.w, self.w
 
 

@@ -137,7 +137,7 @@ class GatherMessages(beam.DoFn):
         return (_no_field(self._field, message) if data is _ABSENT else _no_bytes(where, data)), name
 
     def finish_bundle(self) -> Iterator[Any]:
-        """The rest."""
+        """Give the rejections of the bundle, and the messages that are still held."""
         for bad in self._bad.values():
             yield WindowedValue(bad, MIN_TIMESTAMP, [GlobalWindow()])
         for held in (self._known, self._unknown):

@@ -56,15 +56,15 @@ class StoredFile(io.RawIOBase):
         self._again(self._open)
 
     def readable(self) -> bool:
-        """Yes."""
+        """Always True, as for every file that is opened to be read."""
         return True
 
     def seekable(self) -> bool:
-        """Yes."""
+        """Always True: the next read starts at the position."""
         return True
 
     def tell(self) -> int:
-        """Position."""
+        """Position of the next read, in bytes from the beginning."""
         return self._at
 
     def seek(self, offset: int, whence: int = 0) -> int:

@@ -120,7 +120,7 @@ class WaitingCoder(coders.Coder):
         return _IN_PLACE + _CODER.encode(where)
 
     def decode(self, encoded: bytes) -> WaitingCount:
-        """The same."""
+        """An accumulator in memory, or its place on disk; no file is read."""
         if encoded.startswith(_IN_PLACE):
             return WaitingCount(_CODER.decode(encoded[len(_IN_PLACE) :]))
         _, reports, checksum = _PLACE.unpack_from(encoded)
@@ -154,7 +154,7 @@ class CountWithSpill(beam.CombineFn):
         self._bytes = 0
 
     def create_accumulator(self, *_: object) -> WaitingCount:
-        """Nothing."""
+        """An accumulator without reports, in memory."""
         return WaitingCount(self._count.create_accumulator())
 
     def add_input(self, waiting: WaitingCount, parts: Parts, *_: object) -> WaitingCount:

@@ -117,7 +117,7 @@ class WaitingColumnsCoder(coders.Coder):
         return b"".join([self._ON_DISK, head, table, *map(_encoded_file, places.files)])
 
     def decode(self, encoded: bytes) -> WaitingColumns:
-        """The same."""
+        """Columns in memory, or their places on disk; no file is read."""
         if not encoded.startswith(self._ON_DISK):
             return WaitingColumns(_COLUMNS.decode(encoded))
         start = len(self._ON_DISK)

@@ -81,7 +81,7 @@ class SumUnattributed(beam.DoFn):
     def on_due(
         self, digest: str = beam.DoFn.KeyParam, state: Any = beam.DoFn.StateParam(STATE)
     ) -> Iterator[Unattributed]:
-        """Publish."""
+        """Give the account of all entries so far, under the next number."""
         entries, _, sequence = self._read(state)
         self._write(state, entries, None, sequence + 1)
         account = Account()

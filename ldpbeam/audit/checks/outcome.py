@@ -162,7 +162,7 @@ class Evidence:
     rules: Sequence[Rule] = ()
 
     def __add__(self, other: Evidence) -> Evidence:
-        """Both."""
+        """The evidence of both, that of ``other`` last."""
         return Evidence(
             [*self.bounds, *other.bounds],
             [*self.matches, *other.matches],

@@ -55,7 +55,7 @@ class ExternalClient(Client):
             raise _trouble(command, f"cannot be started ({reason})") from None
 
     def __enter__(self) -> ExternalClient:
-        """Itself."""
+        """The client, whose command runs by now."""
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -18,9 +18,9 @@ from ldpbeam.engine.storage.landing import AT_ONCE, REFUSED, Group
 from ldpbeam.engine.storage.segment import Place, RefusedMessage, Segment
 from ldpbeam.errors import Reason
 
-_ROWS, _BYTES, _MICROS = 256, 4 << 20, 600 * 1_000_000
-"""A block takes another segment while it has fewer rows and bytes, and for so long after its first segment. A
-block is removed as a whole, so a message may stay ten minutes longer than it has to."""
+_ROWS, _BYTES, _OPEN_MICROS = 256, 4 << 20, 600 * 1_000_000
+"""A block takes another segment while it has fewer rows and bytes, and for so many microseconds after its
+first segment. A block is removed as a whole, so a message may stay ten minutes longer than it has to."""
 _LENGTH = Struct("<I")
 
 
@@ -36,7 +36,7 @@ class _MessageBlock:
     def has_room(self, time: int) -> bool:
         """Whether messages of one more segment may join, at a time in microseconds since 1970."""
         small = len(self.numbers) < _ROWS and self.group.size < _BYTES
-        return small and time - self.begin < _MICROS
+        return small and time - self.begin < _OPEN_MICROS
 
     def put(self, rows: Transaction) -> None:
         """Write the row of the small table."""
