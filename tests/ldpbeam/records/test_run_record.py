@@ -194,3 +194,30 @@ def test_the_newest_table_of_an_epoch_is_that_of_the_highest_number() -> None:
     paths += ["rejects/rejects-0da37abc5df87aa0.parquet", f"accounting/{stem}.json"]
     record = replace(everything(), files=tuple(FileRecord(path, 1, "", 1) for path in paths))
     assert record.newest_tables == {stem: paths[0]}
+
+
+def test_signs_of_forged_reports_are_by_collection_and_epoch() -> None:
+    """Whatever order workers wrote them in; a result without indicators was not looked at."""
+    first, other = (
+        {
+            "indicator": name,
+            "attribute": "",
+            "observed": 3.0,
+            "expected": 1.0,
+            "p_value": 1e-9,
+            "alarm": alarm,
+        }
+        for name, alarm in (("seeds", True), ("range", False))
+    )
+    signs = indicators_record(
+        [
+            PublishedIndicators("b", 1, [first, other]),
+            PublishedIndicators("a", 10, [first]),
+            PublishedIndicators("a", 3, []),
+            PublishedIndicators("a", 9, [other, first]),
+        ]
+    )
+    assert [(one.digest, one.epoch, one.indicator) for one in signs.alarms] == [
+        ("a", 9, "seeds"), ("a", 10, "seeds"), ("b", 1, "seeds"),
+    ]  # fmt: skip
+    assert (signs.results, signs.tests) == (3, 5)
