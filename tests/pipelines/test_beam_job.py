@@ -207,6 +207,7 @@ def test_detached_job_leaves_a_record_of_which_it_is(tmp_path: Path, monkeypatch
     record = parse_document(Path(config.outputs.output, "run.json").read_text())
     assert record == found.as_record()
     assert (record["status"], record["exit_code"]) == ("detached", 0)
+    assert "indicators" not in record  # nobody has looked at what the job will publish
     assert record["accounting"]["total"]["read"] == 0
     job = record["job"]
     assert (job["runner"], job["name"]) == ("PortableRunner", "minutes")
