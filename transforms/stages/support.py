@@ -7,9 +7,9 @@ from typing import Any
 
 import apache_beam as beam
 
+from ldpbeam.admission import Parts, ReportColumns
 from ldpbeam.collection.collection import Collection
 from ldpbeam.epoch_result import count_support
-from ldpbeam.reports import Parts, ReportColumns
 from ldpbeam.support import Accumulated, Support, UncountedReports, is_large, merged
 
 from ..coders import OptionalSupportCoder, SupportCoder
