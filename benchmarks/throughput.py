@@ -37,10 +37,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow.dataset as ds
 
-from ldpbeam.admission import ReportColumns
+from ldpbeam.admission import Admission, ReportColumns
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import parse_collection
-from ldpbeam.reports import Admission, admit_batches, admit_rows
+from ldpbeam.reports import admit_batches, admit_rows
 from ldpbeam.simulators.deliver.files import Format, report_file
 from ldpbeam.simulators.deliver.files import write_reports as write_file
 from ldpbeam.support import Support

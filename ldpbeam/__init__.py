@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from ldpbeam.admission import Admission, ReportColumns
     from ldpbeam.client import Device
     from ldpbeam.client.sender import Sender
     from ldpbeam.collection.collection import Collection
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from ldpbeam.epoch_result import result_of_epoch
     from ldpbeam.errors import CollectionError, LdpError
     from ldpbeam.protocols import Parameters, protocol
-    from ldpbeam.reports import Admission, ReportColumns
     from ldpbeam.simulators.fleet import Fleet, Values
     from ldpbeam.sums.front import (
         cumulative_shares,
@@ -171,8 +171,9 @@ def admit(collections: Collection | Iterable[Collection], messages: Iterable[byt
         collections: what reports may belong to.
         messages: serialised ``Report`` or ``ReportBatch`` each.
     """
+    from ldpbeam.admission import Admission
     from ldpbeam.collection.collection import Collection
-    from ldpbeam.reports import Admission, admit_frames
+    from ldpbeam.reports import admit_frames
     from ldpbeam.wire import codec
 
     given = [collections] if isinstance(collections, Collection) else collections

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ldpbeam.admission import ReportColumns, put_together
 from ldpbeam.arrays import Bytes, Flags, Ints, Uints, read_only
 from ldpbeam.kernels import dedup
-from ldpbeam.reports import ReportColumns, put_together
 
 _BUCKET = 4096
 """Ids whose hash table fits into a processor's own cache: fewer gain nothing, more wait for memory."""

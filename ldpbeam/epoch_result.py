@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ldpbeam.accounting import CONFLICTING, Account, CountedEpoch, Publication
+from ldpbeam.admission import ReportColumns
 from ldpbeam.collection.collection import Collection
 from ldpbeam.dedup import secret_key, unrepeated
 from ldpbeam.histogram import EpochHistogram, estimate_counted, make_consistent
-from ldpbeam.reports import ReportColumns
 from ldpbeam.support import Support
 
 

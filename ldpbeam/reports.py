@@ -19,20 +19,14 @@ from numpy.typing import NDArray
 
 from ldpbeam.accounting import Key
 from ldpbeam.admission import (
-    LISTED,
     MICROS,
     UNATTRIBUTED,
     Admission,
     FilePart,
-    Parts,
     Rejected,
-    Rejection,
     ReportColumns,
     StoredColumns,
     Written,
-    by_epoch,
-    capped,
-    put_together,
 )
 from ldpbeam.arrays import Flags, Ints, Uints, read_only
 from ldpbeam.collection.collection import Collection, digest_hex
@@ -41,26 +35,6 @@ from ldpbeam.errors import Reason, UsageError
 from ldpbeam.kernels import framing
 from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.wire.codec import Batches, EvenRows, Frames, Rows, parse
-
-__all__ = [
-    "LISTED",
-    "Admission",
-    "FilePart",
-    "Parts",
-    "Rejection",
-    "ReportColumns",
-    "StoredColumns",
-    "Written",
-    "admit_batches",
-    "admit_even_rows",
-    "admit_frames",
-    "admit_rows",
-    "by_epoch",
-    "capped",
-    "columns_by_epoch",
-    "epoch_at_fault",
-    "put_together",
-]
 
 _SMALL = 1024
 """Batches of fewer reports are judged together with others, larger ones by themselves, without a copy."""

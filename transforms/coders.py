@@ -20,7 +20,7 @@ import numpy as np
 from apache_beam import coders
 from numpy.typing import NDArray
 
-from ldpbeam.reports import Parts, ReportColumns
+from ldpbeam.admission import Parts, ReportColumns
 from ldpbeam.support import NARROW_TYPES, Support, UncountedReports, narrowed
 
 from .sources.chunks import Piece

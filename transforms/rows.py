@@ -17,8 +17,8 @@ from apache_beam.typehints.schemas import SCHEMA_REGISTRY, named_tuple_to_schema
 from apache_beam.utils.timestamp import Timestamp
 
 from ldpbeam.accounting import Account
+from ldpbeam.admission import Rejection
 from ldpbeam.errors import Reason
-from ldpbeam.reports import Rejection
 
 
 class FrequencyRow(NamedTuple):

@@ -116,16 +116,17 @@ def init(  # noqa: PLR0913 - an argument for each option
     from ldpbeam.planning.needs import FrequencyNeeds, MeanNeeds
     from ldpbeam.planning.plan import make_plan
     from ldpbeam.planning.sentences import described, interval_words
+    from ldpbeam.protocols.estimator import Result
 
     if file.exists() or file.is_symlink():
         raise _exists(file)
     if values and domain:
         raise UsageError("E-USAGE-PLAN", "--values and --domain both say it", remedy="Leave one out.")
-    about = (
-        _Asked(*read_domain(domain))
-        if domain
-        else values or _ask("--values", f"Which values can a device hold: {_VALUES}?", _VALUES_OPTION)
-    )
+    if domain:
+        named, result = read_domain(domain)
+        about = _Asked(named, mean=result is Result.MEAN)
+    else:
+        about = values or _ask("--values", f"Which values can a device hold: {_VALUES}?", _VALUES_OPTION)
     present = devices or _ask("--devices", "How many devices report in an epoch?", click.IntRange(1))
     if level is None:
         level = _ask(

@@ -179,9 +179,11 @@ def plan(**asked: Any) -> None:
         from ldpbeam.report_page.plan_chart import draw
     from ldpbeam.collection.epochs import duration
     from ldpbeam.planning.collection_text import Particulars, collection_text
+    from ldpbeam.planning.needs import OrderedNeeds
     from ldpbeam.planning.plan import make_plan
 
     who = _who(given)
+    given = replace(given, ordered=given.ordered or who.ordered)
     if given.ordered and not who.domain.has_order:
         who = replace(who, domain=replace(who.domain, ordered=True))
     devices = given.devices or who.devices
@@ -190,6 +192,10 @@ def plan(**asked: Any) -> None:
     needs = _needs(given, who, devices)
     made = make_plan(needs)
     chosen = _chosen(made, given.row)
+    if isinstance(needs, OrderedNeeds):
+        who = _with_atoms(who)
+    elif who.domain.has_order and not who.mean:
+        say("The values are in an order. For quantiles, or shares up to a value, plan with --ordered.")
     _print(made, given.rows, columns=given.columns)
     written: dict[str, str] = {}
     if given.output is not None:
@@ -213,6 +219,8 @@ def plan(**asked: Any) -> None:
 # --- from needs to a plan
 
 _MOST_DISTINCT = 1 << 16
+_FREQUENT, _FAR_ABOVE = 0.01, 4
+"""From this share on a value is an atom, if it has so many times the mean share of its six neighbours."""
 
 
 @dataclass(frozen=True)
@@ -248,10 +256,11 @@ class PlanOptions:
 
 @dataclass(frozen=True)
 class _Who:
-    """Who is asked about what; ``mean`` where it is the mean of the values."""
+    """Who is asked about what: the mean of the values, their distribution (``ordered``), or single ones."""
 
     domain: Domain
     mean: bool = False
+    ordered: bool = False
     devices: int | None = None
     epochs: int | None = None
     frequencies: tuple[float, ...] | None = None
@@ -435,9 +444,11 @@ def _stated(given: PlanOptions) -> _Who | None:
     """What --values, --mean or --domain says; None where none of them is given."""
     from ldpbeam.cli.shared.domains import read_domain
     from ldpbeam.collection.domain import Domain
+    from ldpbeam.protocols.estimator import Result
 
     if given.domain is not None:
-        return _Who(*read_domain(given.domain))
+        domain, result = read_domain(given.domain)
+        return _Who(domain, mean=result is Result.MEAN, ordered=result is Result.DISTRIBUTION)
     if given.maximum is not None:
         return _Who(Domain(given.maximum + 1, maximum=float(given.maximum)), mean=True)
     return None if given.values is None else _Who(Domain(given.values))
@@ -492,7 +503,25 @@ def _of_population(given: PlanOptions, spec: str, stated: _Who | None) -> _Who:
         domain = stated.domain
     counts = np.bincount(first[first >= 0], minlength=domain.size)[: domain.size]
     shares = tuple((counts / counts.sum()).tolist())
-    return _Who(domain, devices=people.devices, epochs=there, frequencies=shares, drawn_anew=changed)
+    about = _Who(domain) if stated is None else replace(stated, domain=domain)
+    return replace(about, devices=people.devices, epochs=there, frequencies=shares, drawn_anew=changed)
+
+
+def _with_atoms(who: _Who) -> _Who:
+    """With the values that hold far more of the population than their neighbours, where none are named."""
+    if who.frequencies is None or who.domain.atoms:
+        return who
+    shares = who.frequencies
+    atoms = []
+    for value in range(1, len(shares) - 1):  # the ends of a domain need not be named
+        near = [*shares[max(value - 3, 0) : value], *shares[value + 1 : value + 4]]
+        if shares[value] > max(_FREQUENT, _FAR_ABOVE * sum(near) / len(near)):
+            atoms.append(value)
+    if not atoms:
+        return who
+    named = ", ".join(map(who.domain.label, atoms[:8])) + (", …" if len(atoms) > 8 else "")
+    say(f"Far more of the population hold {named} than a neighbouring value: a collection names such atoms.")
+    return replace(who, domain=replace(who.domain, atoms=tuple(atoms)))
 
 
 def _incomplete(message: str, remedy: str) -> UsageError:

@@ -33,7 +33,7 @@ VERDICTS = frozenset(
 )
 """What a collector says against a report itself, which it would say again; docs/wire.md lists the same."""
 
-_TOGETHER = 16
+_REPORTS_AT_ONCE = 16
 """Reports that are forgotten at once: one change of the state for all of them."""
 
 _BODY = 4096
@@ -109,8 +109,8 @@ class Sender:
             return 0
         due = [one for one in self._outbox.waiting() if one.due <= now]
         before = self.sent
-        for first in range(0, len(due), _TOGETHER):
-            if not self._send(due[first : first + _TOGETHER]):
+        for first in range(0, len(due), _REPORTS_AT_ONCE):
+            if not self._send(due[first : first + _REPORTS_AT_ONCE]):
                 break
         return self.sent - before
 

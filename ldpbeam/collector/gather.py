@@ -15,8 +15,8 @@ from ldpbeam.collector.checks import JudgedBodies, Verdict, judge
 from ldpbeam.collector.store import Store
 from ldpbeam.errors import LdpError
 
-_TOGETHER_BYTES = 8 << 20
-_TOGETHER = 4096
+_COMMIT_BYTES = 8 << 20
+_COMMIT_REQUESTS = 4096
 """What goes into one commit, at most."""
 _PAUSE = 1.0
 """Seconds after a failed commit in which the store is left alone."""
@@ -139,7 +139,7 @@ class Gather:
         size = 0
         for number, (body, _) in enumerate(self._waiting, 1):
             size += len(body)
-            if size >= _TOGETHER_BYTES or number == _TOGETHER:
+            if size >= _COMMIT_BYTES or number == _COMMIT_REQUESTS:
                 some, self._waiting = self._waiting[:number], self._waiting[number:]
                 return some
         some, self._waiting = self._waiting, []

@@ -32,8 +32,8 @@ from ldpbeam.schedule import Schedule
 from ldpbeam.transforms.sinks.estimates import PublishedIndicators
 
 _MICROS = 1_000_000
-_TOGETHER_BYTES = 128 << 20
-_TOGETHER = 64
+_BYTES_AT_ONCE = 128 << 20
+_RESULTS_AT_ONCE = 64
 """Results, and bytes of their reports, that are held at once."""
 
 
@@ -254,7 +254,7 @@ class LocalStream:
         size = 0
         for each in due:
             more = self._state.landed[each.key].size if each.counts else 0
-            if some and (len(some) >= _TOGETHER or size + more > _TOGETHER_BYTES):
+            if some and (len(some) >= _RESULTS_AT_ONCE or size + more > _BYTES_AT_ONCE):
                 yield some
                 some, size = [], 0
             some.append(each)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ldpbeam.accounting import Entry, Key
+from ldpbeam.admission import Admission, ReportColumns, by_epoch
 from ldpbeam.collection.collection import Collection, digest_hex
 from ldpbeam.engine.engine import LocalStream
 from ldpbeam.engine.sources.source import MessageSource
@@ -14,7 +15,7 @@ from ldpbeam.engine.storage.segment import Place, Segment
 from ldpbeam.errors import Reason
 from ldpbeam.job.config import Counting, Input, LocalEngine, RunConfig
 from ldpbeam.records.rejects import Rejects, Replayed, rejected_count
-from ldpbeam.reports import Admission, ReportColumns, admit_frames, by_epoch
+from ldpbeam.reports import admit_frames
 from ldpbeam.transforms.sinks import Outputs
 from ldpbeam.wire import codec
 

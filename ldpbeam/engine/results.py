@@ -9,6 +9,7 @@ import apache_beam as beam
 from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.timestamp import MIN_TIMESTAMP
 
+from ldpbeam.admission import ReportColumns
 from ldpbeam.collection.collection import Collection
 from ldpbeam.engine.publication import Due
 from ldpbeam.engine.storage.segment import EpochKey
@@ -16,7 +17,6 @@ from ldpbeam.engine.storage.stream_state import StreamState
 from ldpbeam.epoch_result import result_of_epoch
 from ldpbeam.histogram import EpochHistogram
 from ldpbeam.job.config import RunConfig
-from ldpbeam.reports import ReportColumns
 from ldpbeam.transforms.sinks import chosen_sinks
 from ldpbeam.transforms.sinks.accounting import EpochAccounting, content_digest, number_after
 from ldpbeam.transforms.sinks.estimates import EpochFiles

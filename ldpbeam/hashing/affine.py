@@ -18,7 +18,7 @@ from ldpbeam.randomness import FULL
 
 _HALF_WORDS = 1 << 32
 
-_TOGETHER = 512
+_REPORTS_AT_ONCE = 512
 """Reports that are read, then counted: their progressions stay in the first-level cache."""
 
 _LINE = 32
@@ -192,7 +192,7 @@ class AffineFamily(UniversalFamily):
 
         from ldpbeam.kernels import hashing
 
-        start, step, width = (np.empty(_TOGETHER, np.int64) for _ in range(3))
+        start, step, width = (np.empty(_REPORTS_AT_ONCE, np.int64) for _ in range(3))
         hashing.count_affine(read_only(payloads), _bounds(self.g), start, step, width, counts)
 
     def steps(self, reports: float) -> float:

@@ -27,7 +27,7 @@ SPREAD = 1 << 12
 """Functions that stand for the affine family."""
 LARGEST = 1 << 20
 """Points of (Z_g)^m up to which pairs on lines are counted; beyond, for g > 2, they are bounded."""
-_TOGETHER = 1 << 22
+_CELLS_AT_ONCE = 1 << 22
 """Cells that are held at once."""
 _GOLDEN = 0x9E3779B97F4A7C15
 """2^64 over the golden ratio."""
@@ -106,7 +106,7 @@ def _pairs_on_lines(weights: Floats, g: int, digits: int) -> Floats:
     pairs = squares - weights**2
     places = _digits(g, digits)
     shape, axes = (-1, *(g,) * digits), tuple(range(1, digits + 1))
-    rows = max(1, _TOGETHER // points)
+    rows = max(1, _CELLS_AT_ONCE // points)
     for first in range(0, len(weights), rows):
         some = weights[first : first + rows]
         padded = np.zeros((len(some), points))
@@ -155,7 +155,7 @@ def half_words(values: int, g: int) -> Iterator[Uints]:
     """The upper halves of a·v + c, v = 0 .. values − 1, uint64 (functions, values), of spread functions."""
     a, c = spread_functions(g)
     v = np.arange(values, dtype=np.uint64)
-    rows = max(1, _TOGETHER // values)
+    rows = max(1, _CELLS_AT_ONCE // values)
     for first in range(0, SPREAD, rows):
         some = slice(first, first + rows)
         yield (a[some, None] * v + c[some, None]) >> np.uint64(32)

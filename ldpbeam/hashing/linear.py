@@ -20,7 +20,7 @@ _MAX_CELLS = 1 << 28  # of the linear family's table: 2 GiB
 _MANY_CELLS, _MANY_REPORTS = 1 << 18, 1 << 17
 """From so many on, increments are brought into order: the table is larger than the second-level cache."""
 _PART_BITS, _MOST_PART_BITS = 16, 9
-_TOGETHER = 1 << 21
+_REPORTS_AT_ONCE = 1 << 21
 """Reports that are brought into order at once: 8 MiB."""
 
 _RANGES = 16
@@ -231,9 +231,9 @@ class LinearFamily(UniversalFamily):
         # Each part of the table fits the second-level cache, and there are few enough to write to at once.
         shift = max(_PART_BITS, counts.size.bit_length() - _MOST_PART_BITS)
         starts = np.empty((counts.size - 1 >> shift) + 1, np.int64)
-        ordered = np.empty(min(len(payloads), _TOGETHER), np.uint32)
-        for begin in range(0, len(payloads), _TOGETHER):
-            some = payloads[begin : begin + _TOGETHER]
+        ordered = np.empty(min(len(payloads), _REPORTS_AT_ONCE), np.uint32)
+        for begin in range(0, len(payloads), _REPORTS_AT_ONCE):
+            some = payloads[begin : begin + _REPORTS_AT_ONCE]
             symbols.add_at_in_order(some, shift, starts, ordered, counts)
 
     def steps(self, reports: float) -> float:

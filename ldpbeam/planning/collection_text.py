@@ -47,11 +47,12 @@ def collection_text(row: Row, needs: Needs, particulars: Particulars) -> str:
         particulars: what a plan does not decide.
     """
     setting = row.setting
+    atoms = particulars.domain.atoms if setting.parameters.hash_family == "interval" else ()
     lines = [
         f"# {setting.label}: planned for {needs.devices:,} devices and {needs.epochs:,} epochs.",
         f"name: {particulars.name}",
         "version: 1",
-        f"domain: {_domain(particulars.domain, mean=needs.RESULT is Result.MEAN)}",
+        f"domain: {_domain(particulars.domain, needs.RESULT is Result.MEAN, atoms)}",
         f"protocol: {setting.name}",
     ]
     resolved = setting.protocol.resolved_parameters()
@@ -74,7 +75,7 @@ def collection_text(row: Row, needs: Needs, particulars: Particulars) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _domain(domain: Domain, *, mean: bool) -> str:
+def _domain(domain: Domain, mean: bool, atoms: tuple[int, ...]) -> str:
     if domain.whole and mean:
         return f"{{range: {{max: {domain.size - 1}}}}}"
     keys = [f"size: {domain.size}"]
@@ -89,4 +90,13 @@ def _domain(domain: Domain, *, mean: bool) -> str:
             keys.append(f"other: {json.dumps(domain.labels[domain.other])}")
     if domain.ordered:
         keys.append("ordered: true")
+    if atoms:
+        keys.append(f"atoms: [{', '.join(_atom(domain, value) for value in atoms)}]")
     return f"{{{', '.join(keys)}}}"
+
+
+def _atom(domain: Domain, value: int) -> str:
+    """As a collection file names it: a label, or a number in the units of the domain."""
+    if domain.labels is not None:
+        return json.dumps(domain.labels[value])
+    return str(value) if domain.maximum is None or domain.whole else domain.edge(value)

@@ -186,7 +186,8 @@ def _about_order(row: Row, needs: OrderedNeeds) -> Iterator[str]:
     if row.setting.parameters.hash_family == "interval":
         yield (
             "Reports name stretches of neighbouring values, so no single value is estimated. For single "
-            "values plan without --ordered."
+            "values plan without --ordered. Values that many devices share, such as 60 minutes, belong in "
+            "the domain's atoms: else limits near them can miss the truth."
         )
 
 

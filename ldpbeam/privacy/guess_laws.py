@@ -219,7 +219,7 @@ def quadrature(degree: int) -> tuple[Floats, Floats]:
     return (1 + x) / 2, 1 / ((1 - x * x) * slope * slope)
 
 
-_DEVICES, _TOGETHER = 1 << 12, 1 << 8
+_DEVICES, _DEVICES_AT_ONCE = 1 << 12, 1 << 8
 """Simulated devices of :func:`from_cuts`, and how many of them at a time."""
 
 
@@ -249,13 +249,13 @@ def from_cuts(bounds: Ints, own: float, other: float, reports: int) -> float:
     generator = np.random.Generator(np.random.Philox(key=np.array([0x6C6470, 0x63757473], np.uint64)))
     values = (2 * np.arange(_DEVICES) + 1) * size // (2 * _DEVICES)
     right = 0.0
-    for first in range(0, _DEVICES, _TOGETHER):
-        held = values[first : first + _TOGETHER]
-        drawn = generator.multinomial(reports, chances.reshape(-1) / chances.sum(), _TOGETHER)
+    for first in range(0, _DEVICES, _DEVICES_AT_ONCE):
+        held = values[first : first + _DEVICES_AT_ONCE]
+        drawn = generator.multinomial(reports, chances.reshape(-1) / chances.sum(), _DEVICES_AT_ONCE)
         hashed = (bounds[None, :, 1:-1] <= held[:, None, None]).sum(axis=2)
         turned = (np.arange(g) - hashed[:, :, None]) % g
         reports_of_stretches = np.take_along_axis(drawn.reshape(-1, functions, g), turned, axis=2)
-        counts = reports_of_stretches.reshape(_TOGETHER, -1).T
+        counts = reports_of_stretches.reshape(_DEVICES_AT_ONCE, -1).T
         changes = np.add.reduceat(np.concatenate((counts, -counts))[by_place], of_place, axis=0)
         supports = np.cumsum(changes, axis=0)[:-1]
         likelihoods = np.exp(log(own / other) * (supports - supports.max(axis=0)))

@@ -17,6 +17,7 @@ import numpy as np
 from scipy.stats import binom
 
 from ldpbeam import summaries
+from ldpbeam.admission import ReportColumns
 from ldpbeam.audit.checks.faults import FAULTS, MEASURED
 from ldpbeam.channels.calibration import Calibration
 from ldpbeam.channels.channel import SymbolChannel
@@ -39,7 +40,6 @@ from ldpbeam.protocols.local_hash import LOLOHA
 from ldpbeam.protocols.one_bit_mean import OneBit
 from ldpbeam.protocols.part_estimator import part_estimators
 from ldpbeam.protocols.unary import Unary
-from ldpbeam.reports import ReportColumns
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.population.specs import population
 from ldpbeam.simulators.random_words import RandomWords

@@ -20,7 +20,7 @@ import pytest
 import yaml
 
 import ldpbeam
-from ldpbeam.reports import ReportColumns
+from ldpbeam.admission import ReportColumns
 from ldpbeam.simulators.deliver.files import batch_message, report_file, write_reports
 from ldpbeam.tables import CUMULATIVE
 from ldpbeam.transforms import FrequenciesPerEpoch

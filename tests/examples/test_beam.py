@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import ldpbeam
-from ldpbeam.reports import ReportColumns
+from ldpbeam.admission import ReportColumns
 from ldpbeam.simulators.deliver.files import batch_message, report_file, write_reports
 from tests.conftest import REPOSITORY
 from tests.narrow import present

@@ -11,7 +11,7 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
 import ldpbeam
-from ldpbeam.reports import ReportColumns
+from ldpbeam.admission import ReportColumns
 from ldpbeam.tables import CUMULATIVE
 from ldpbeam.transforms import AccountRow, FrequenciesPerEpoch, FrequencyRow, as_dict
 from ldpbeam.wire import report_pb2

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ldpbeam import dedup
+from ldpbeam.admission import ReportColumns
 from ldpbeam.arrays import Bytes, Ints, Uints, read_only
 from ldpbeam.dedup import (
     any_repeat,
@@ -27,7 +28,6 @@ from ldpbeam.dedup import (
     unrepeated,
     without,
 )
-from ldpbeam.reports import ReportColumns
 from tests.waiting import quickly
 
 Pair = tuple[int, bytes]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from ldpbeam.accounting import LATE, Account, Publication
+from ldpbeam.admission import ReportColumns
 from ldpbeam.arrays import read_only
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Domain
@@ -16,7 +17,6 @@ from ldpbeam.collection.epochs import Epochs
 from ldpbeam.epoch_result import count_support, result_of_epoch
 from ldpbeam.histogram import INSUFFICIENT, TOO_MANY_ERRORS
 from ldpbeam.protocols import Parameters
-from ldpbeam.reports import ReportColumns
 from tests.narrow import present
 from tests.pipelines.running import counting_collections, fleet
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import ldpbeam
+from ldpbeam.admission import ReportColumns
 from ldpbeam.collection.collection import Collection
 from ldpbeam.epoch_result import result_of_epoch
-from ldpbeam.reports import ReportColumns
 from ldpbeam.tables import estimates_schema
 from ldpbeam.wire import report_pb2
 from tests.conftest import REPOSITORY

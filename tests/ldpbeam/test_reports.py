@@ -11,22 +11,14 @@ import numpy as np
 import pytest
 
 from ldpbeam.accounting import Account
+from ldpbeam.admission import LISTED, Admission, Rejection, Written, capped
 from ldpbeam.collection.collection import Collection, digest_hex
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.errors import InvalidPayload, Reason
 from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.protocols import Parameters
-from ldpbeam.reports import (
-    LISTED,
-    Admission,
-    Rejection,
-    Written,
-    admit_even_rows,
-    admit_frames,
-    admit_rows,
-    capped,
-)
+from ldpbeam.reports import admit_even_rows, admit_frames, admit_rows
 from ldpbeam.wire import codec
 from ldpbeam.wire.codec import Batch, EvenRows, Rows
 from ldpbeam.wire.report_pb2 import ReportBatch

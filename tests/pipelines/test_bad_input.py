@@ -511,7 +511,7 @@ def test_which_copy_stays_does_not_depend_on_order(tmp_path: Path, back: bool) -
 
 def test_rejects_of_one_kind_are_listed_up_to_a_limit(tmp_path: Path) -> None:
     """A run given the wrong collection keeps a row for the first hundred, not for every report."""
-    from ldpbeam.reports import LISTED
+    from ldpbeam.admission import LISTED
 
     single = b"".join(frame(report(digest=77 + i % 3)) for i in range(500))
     batches = frame(batch(300, payloads=b"\xff" * WIDTH * 300).SerializeToString())

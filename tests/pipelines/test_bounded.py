@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from ldpbeam.admission import ReportColumns
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.values import Index
 from ldpbeam.epoch_result import result_of_epoch
-from ldpbeam.reports import ReportColumns
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.transforms.sinks.estimates import WriteEpochs
 from tests.ldpbeam.report_page.test_protocols import EPOCHS, every_kind, values_of

@@ -9,10 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ldpbeam.admission import ReportColumns
+from ldpbeam.admission import Parts, ReportColumns
 from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import LdpError
-from ldpbeam.reports import Parts
 from ldpbeam.simulators.deliver.files import Compression, Format
 from ldpbeam.support import Support, UncountedReports
 from ldpbeam.transforms.stages import count_windows, spill

@@ -14,10 +14,10 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms.error_handling import ErrorHandler
 
 import ldpbeam
+from ldpbeam.admission import ReportColumns
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.engine.sources.subscriber import Subscriber
-from ldpbeam.reports import ReportColumns
 from ldpbeam.simulators.deliver.files import batch_message
 from ldpbeam.tables import CUMULATIVE
 from ldpbeam.transforms import FrequenciesPerEpoch, RejectedRow, as_dict

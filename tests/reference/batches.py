@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from ldpbeam.admission import Admission
 from ldpbeam.collection.collection import Collection
-from ldpbeam.reports import Admission, admit_batches
+from ldpbeam.reports import admit_batches
 from ldpbeam.wire.codec import Batch, Batches
 
 

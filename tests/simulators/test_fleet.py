@@ -12,13 +12,13 @@ import pytest
 from scipy.stats import t as student
 
 import ldpbeam
+from ldpbeam.admission import Admission, ReportColumns
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.values import Index, index_of, value_of
 from ldpbeam.errors import DeviceError, UsageError
 from ldpbeam.over_time import errors_of
 from ldpbeam.protocols import PROTOCOLS
-from ldpbeam.reports import Admission, ReportColumns
 from ldpbeam.simulators.fleet import fleet_indices
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.random_words import RandomWords

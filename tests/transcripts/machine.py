@@ -15,9 +15,8 @@ import numpy as np
 from apache_beam.utils.timestamp import Timestamp
 
 from ldpbeam.accounting import CountedEpoch
-from ldpbeam.admission import ReportColumns
+from ldpbeam.admission import Admission, Parts, ReportColumns
 from ldpbeam.collection.collection import Collection, digest_hex
-from ldpbeam.reports import Admission, Parts
 from ldpbeam.schedule import Schedule
 from ldpbeam.support import Support, Uncounted
 from ldpbeam.transforms.stateful.count_before_shuffle import CountBeforeShuffle

@@ -12,9 +12,9 @@ import apache_beam as beam
 from apache_beam.metrics import MetricsFilter
 
 import ldpbeam
+from ldpbeam.admission import ReportColumns
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import Epochs
-from ldpbeam.reports import ReportColumns
 from ldpbeam.simulators.deliver.files import batch_message
 from ldpbeam.tables import CUMULATIVE
 from ldpbeam.transforms import AccountRow

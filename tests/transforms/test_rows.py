@@ -12,8 +12,8 @@ from apache_beam.typehints.schemas import named_tuple_to_schema
 from apache_beam.utils.timestamp import Timestamp
 
 from ldpbeam.accounting import Account
+from ldpbeam.admission import Rejection
 from ldpbeam.errors import Reason
-from ldpbeam.reports import Rejection
 from ldpbeam.transforms.rows import ROWS, account_rows, as_dict, rejected_row, rejection_of
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import apache_beam as beam
 import pyarrow as pa
 
-from ldpbeam.reports import LISTED, Rejection, capped
+from ldpbeam.admission import LISTED, Rejection, capped
 from ldpbeam.table_file import as_parquet
 
 from ..composite import composite

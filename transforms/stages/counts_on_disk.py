@@ -20,8 +20,8 @@ from typing import Any
 import apache_beam as beam
 from apache_beam import coders
 
+from ldpbeam.admission import Parts
 from ldpbeam.errors import LdpError, disk_errors
-from ldpbeam.reports import Parts
 from ldpbeam.support import Accumulated, Support, SupportCounter, UncountedReports
 
 from ..coders import OptionalSupportCoder

@@ -14,9 +14,9 @@ import apache_beam as beam
 from apache_beam.transforms.window import GlobalWindows
 
 from ldpbeam.accounting import CONFLICTING, CountedEpoch, Entry, Key
+from ldpbeam.admission import Rejection
 from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import Reason
-from ldpbeam.reports import Rejection
 
 from ..metrics import count_reports
 from ..rows import RejectedRow, rejected_row

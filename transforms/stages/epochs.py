@@ -14,9 +14,9 @@ from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 
 from ldpbeam.accounting import CONFLICTING, Entry
+from ldpbeam.admission import Parts, ReportColumns
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.dedup import secret_key, shard_columns, unrepeated
-from ldpbeam.reports import Parts, ReportColumns
 
 from ..composite import composite
 from .reports import ACCOUNTING, EpochKey, EpochParts

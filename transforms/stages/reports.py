@@ -11,17 +11,9 @@ import apache_beam as beam
 import numpy as np
 
 from ldpbeam.accounting import Entry
+from ldpbeam.admission import Admission, FilePart, Parts, Rejection, by_epoch
 from ldpbeam.collection.collection import Collection, digest_hex
-from ldpbeam.reports import (
-    Admission,
-    FilePart,
-    Parts,
-    Rejection,
-    admit_even_rows,
-    admit_frames,
-    admit_rows,
-    by_epoch,
-)
+from ldpbeam.reports import admit_even_rows, admit_frames, admit_rows
 from ldpbeam.wire.codec import EvenRows
 
 from ..coders import register_coders

@@ -25,11 +25,11 @@ import numpy as np
 from apache_beam import coders
 from apache_beam.utils.windowed_value import WindowedValue
 
+from ldpbeam.admission import ReportColumns
 from ldpbeam.arrays import Bytes, Ints, Uints, read_only
 from ldpbeam.dedup import by_shard, occupied, repeated_by_ranges, rows_between, without
 from ldpbeam.errors import LdpError, disk_errors
 from ldpbeam.file_version import FileVersion
-from ldpbeam.reports import ReportColumns
 
 from ..coders import ReportColumnsCoder
 from ..sources.stored_file import printable

@@ -7,8 +7,8 @@ from typing import Any
 
 import apache_beam as beam
 
+from ldpbeam.admission import Parts
 from ldpbeam.collection.collection import Collection
-from ldpbeam.reports import Parts
 from ldpbeam.support import Accumulated, added, merged
 
 from ..coders import OptionalSupportCoder

@@ -12,9 +12,9 @@ from apache_beam.coders import BytesCoder
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import BagStateSpec, ReadModifyWriteStateSpec, TimerSpec, on_timer
 
+from ldpbeam.admission import ReportColumns
 from ldpbeam.arrays import read_only
 from ldpbeam.dedup import distinct_and_one_per_id, distinct_reports, secret_key
-from ldpbeam.reports import ReportColumns
 from ldpbeam.schedule import Schedule
 from ldpbeam.support import Support
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import apache_beam as beam
 
+from ldpbeam.admission import put_together
 from ldpbeam.dedup import shard_columns
-from ldpbeam.reports import put_together
 
 from ..coders import ReportColumnsCoder
 from ..stages.reports import EpochParts

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ldpbeam.accounting import Entry
+from ldpbeam.admission import Admission, Parts, Rejection, by_epoch
 from ldpbeam.collection.collection import Collection, digest_hex
 from ldpbeam.errors import Reason
-from ldpbeam.reports import Admission, Parts, Rejection, admit_frames, by_epoch
+from ldpbeam.reports import admit_frames
 from ldpbeam.wire import codec
 
 EpochKey = tuple[str, int]

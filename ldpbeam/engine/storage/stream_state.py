@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ldpbeam.accounting import Account, Accounting, Key
+from ldpbeam.admission import ReportColumns
 from ldpbeam.collection.collection import digest_hex
 from ldpbeam.durable.record import read_fields, write_fields
 from ldpbeam.durable.store import Transaction
@@ -24,7 +25,6 @@ from ldpbeam.engine.storage.landing import Group, Landing
 from ldpbeam.engine.storage.refused_messages import RefusedMessages
 from ldpbeam.engine.storage.segment import EpochKey, RefusedMessage, Segment
 from ldpbeam.records.run_record import Archived, ClockRecord
-from ldpbeam.reports import ReportColumns
 from ldpbeam.schedule import Schedule
 from ldpbeam.transforms.coders import ReportColumnsCoder
 from ldpbeam.transforms.sinks.accounting import (

@@ -13,13 +13,14 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
+from ldpbeam.admission import Admission
 from ldpbeam.client import Device, last_report
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.values import Index
 from ldpbeam.errors import DeviceError
 from ldpbeam.protocols import Parameters
-from ldpbeam.reports import Admission, admit_rows
+from ldpbeam.reports import admit_rows
 from ldpbeam.wire import codec
 from tests.conftest import REPOSITORY
 from tests.ldpbeam.client.devices import (

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ldpbeam.admission import Admission
 from ldpbeam.client import Device
 from ldpbeam.client.sender import Sender
-from ldpbeam.reports import Admission, admit_frames
+from ldpbeam.reports import admit_frames
 from ldpbeam.wire import codec
 from tests.ldpbeam.client.devices import EPOCHS, Spread, loloha, quicken_disk
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import ldpbeam
+from ldpbeam.admission import ReportColumns
 from ldpbeam.cli.shared.collections import introduction
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.device_definition import device_definition
@@ -25,7 +26,6 @@ from ldpbeam.promise.statements import NO_TURN
 from ldpbeam.protocols.part_estimator import part_estimators
 from ldpbeam.records.collection_record import CollectionRecord, collection_entry
 from ldpbeam.report_page.privacy import privacy
-from ldpbeam.reports import ReportColumns
 from ldpbeam.wire import collection_pb2
 from tests.narrow import of_kind
 

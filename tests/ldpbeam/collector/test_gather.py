@@ -44,13 +44,13 @@ def committed(folder: Path, bodies: Sequence[bytes]) -> list[int]:
 
 
 def test_a_commit_has_so_many_bodies_at_most_and_the_rest_is_next(tmp_path: Path) -> None:
-    with mock.patch.object(module, "_TOGETHER", 3):
+    with mock.patch.object(module, "_COMMIT_REQUESTS", 3):
         assert committed(tmp_path, [report(i) for i in range(7)]) == [3, 3, 1]
     assert names(tmp_path) == list(range(7))
 
 
 def test_a_commit_ends_with_the_body_that_reaches_its_bytes(tmp_path: Path) -> None:
-    with mock.patch.object(module, "_TOGETHER_BYTES", 2 * len(report(1)) - 1):
+    with mock.patch.object(module, "_COMMIT_BYTES", 2 * len(report(1)) - 1):
         assert committed(tmp_path, [report(i) for i in range(1, 6)]) == [2, 2, 1]
     assert names(tmp_path) == list(range(1, 6))
 

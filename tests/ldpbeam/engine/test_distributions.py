@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import ldpbeam
+from ldpbeam.admission import ReportColumns
 from ldpbeam.collection.collection import Collection
-from ldpbeam.reports import ReportColumns
 from ldpbeam.simulators.deliver.files import batch_message
 from ldpbeam.tables import CUMULATIVE
 from tests.ldpbeam.engine.schedules import Locks

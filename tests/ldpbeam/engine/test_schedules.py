@@ -36,6 +36,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from ldpbeam.accounting import CONFLICTING, Account, Entry
+from ldpbeam.admission import Admission, Parts, ReportColumns
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.dedup import keep_one_per_id
@@ -52,7 +53,6 @@ from ldpbeam.epoch_result import result_of_epoch
 from ldpbeam.histogram import EpochHistogram
 from ldpbeam.job.config import RunConfig
 from ldpbeam.records import run_output as record
-from ldpbeam.reports import Admission, Parts, ReportColumns
 from ldpbeam.transforms.sinks import atomic as files
 from ldpbeam.transforms.sinks import estimates as sinks
 from ldpbeam.transforms.sinks.accounting import RevisionNumbers, read_epoch_accounting, write_accounting

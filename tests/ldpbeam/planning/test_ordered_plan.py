@@ -27,6 +27,7 @@ from ldpbeam.planning.spread import WIDE
 from ldpbeam.planning.table import columns, table
 from ldpbeam.protocols import Parameters, protocol
 from ldpbeam.protocols.interval_hash import IntervalHash, IntervalLOLOHA, IntervalOLH
+from tests.ldpbeam.cli.calling import call
 from tests.narrow import frequencies, of_kind, present
 
 ALL = Fraction(1)
@@ -340,3 +341,45 @@ def test_a_fake_device_moves_a_sum_of_frequencies_by_its_leverage() -> None:
     assert found[Ordered.QUANTILE] == pytest.approx(90 * found[Ordered.SHARE])
     places = sum(abs(place - 17.5) for place in range(36)) / 2
     assert found[Ordered.MEAN] == pytest.approx(90 / 36 * places / gap / 5_000)
+
+
+def test_values_that_much_of_a_population_holds_become_atoms_of_the_collection(tmp_path: Path) -> None:
+    """60 and 120 stand out, 30 does not, and the ends of the domain need not be named."""
+    people, target = tmp_path / "people.csv", tmp_path / "planned.yaml"
+    held = [*range(200), *[60] * 40, *[120] * 30, *[30] * 2, *[0] * 50, *[199] * 50]
+    people.write_text("minutes\n" + "\n".join(map(str, held)) + "\n")
+    asked = ("plan", "--population", f"csv:{people}:minutes", "--values", 200, "--epsilon-longitudinal", 4)
+    done = call(*asked, "--ordered", "--output", target)
+    assert "Far more of the population hold 60, 120 than a neighbouring value" in done.stdout
+    assert load_collection(target).domain == Domain(200, ordered=True)
+    assert present(load_collection(target).domain).atoms == (60, 120)
+    # Of a file that names atoms those are taken; of one with the interval family the distribution is planned.
+    again = tmp_path / "again.yaml"
+    target.write_text(target.read_text().replace("[60, 120]", "[90]"))
+    done = call("plan", "--domain", target, "--devices", 5000, "--epsilon-longitudinal", 4, "--output", again)
+    assert done.stdout.startswith("cumulative shares of 200 values in order")
+    assert present(load_collection(again).domain).atoms == (90,)
+    # Single values are planned otherwise: nothing stands out, and a domain in an order is told of --ordered.
+    assert "Far more" not in call(*asked).stdout
+    text = target.read_text().replace(", atoms: [90]", "")
+    target.write_text(text.replace("hash_family: interval", "hash_family: linear").replace("g: 6", "g: 5"))
+    done = call("plan", "--domain", target, "--devices", 5000)
+    assert done.stdout.startswith("The values are in an order. For quantiles, or shares up to a value, plan")
+
+
+@pytest.mark.parametrize(
+    ("domain", "atoms"),
+    [
+        ("{labels: [a, 'no', c, d, e, f, g, h, i, j, k, l, m, n, o, p], ordered: true, atoms: ['no']}", (1,)),
+        ("{range: {max: 100, buckets: 40}, atoms: [50]}", (20,)),
+        ("{size: 40, ordered: true, atoms: [7]}", (7,)),
+    ],
+)
+def test_atoms_are_written_as_a_file_names_them(domain: str, atoms: tuple[int, ...], tmp_path: Path) -> None:
+    given, written = tmp_path / "given.yaml", tmp_path / "written.yaml"
+    family = "protocol: olh\nepsilon: 2\nhash_family: interval\nepoch: {length: 1d}\n"
+    given.write_text(f"name: a\ndomain: {domain}\n{family}")
+    call("plan", "--domain", given, "--devices", 5000, "--epsilon-longitudinal", 4, "--output", written)
+    before, after = (present(load_collection(path).domain) for path in (given, written))
+    assert after == before
+    assert before.atoms == after.atoms == atoms

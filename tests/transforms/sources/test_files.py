@@ -19,7 +19,8 @@ from apache_beam.io.filesystems import FileSystems
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ldpbeam.reports import Admission, admit_rows
+from ldpbeam.admission import Admission
+from ldpbeam.reports import admit_rows
 from ldpbeam.transforms.sources.chunks import BadSource, Chunk, ReadLimits, ReportTable
 from ldpbeam.transforms.sources.files import ReadFiles
 from ldpbeam.transforms.sources.parquet import believed

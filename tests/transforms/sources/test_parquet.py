@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ldpbeam.reports import Admission, Written, admit_even_rows, admit_rows
+from ldpbeam.admission import Admission, Written
+from ldpbeam.reports import admit_even_rows, admit_rows
 from ldpbeam.transforms.sources import parquet
 from ldpbeam.transforms.sources.arrow_columns import even_payloads
 from ldpbeam.transforms.sources.chunks import BadSource, ReportTable

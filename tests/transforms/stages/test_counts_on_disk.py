@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ldpbeam.accounting import Account, CountedEpoch
+from ldpbeam.admission import Parts, ReportColumns
 from ldpbeam.arrays import read_only
 from ldpbeam.collection.collection import Collection
 from ldpbeam.epoch_result import count_support
@@ -23,7 +24,6 @@ from ldpbeam.histogram import estimate_counted
 from ldpbeam.job.config import RunConfig
 from ldpbeam.pipelines import files as run_files
 from ldpbeam.protocols.parameters import Parameters
-from ldpbeam.reports import Parts, ReportColumns
 from ldpbeam.simulators.deliver.files import write_reports
 from ldpbeam.support import Support, UncountedReports
 from ldpbeam.transforms.stages import counts_on_disk

@@ -13,9 +13,9 @@ import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
 from ldpbeam.accounting import CONFLICTING, Account, CountedEpoch
+from ldpbeam.admission import LISTED, Parts, Rejection, ReportColumns, capped
 from ldpbeam.arrays import read_only
 from ldpbeam.errors import Reason
-from ldpbeam.reports import LISTED, Parts, Rejection, ReportColumns, capped
 from ldpbeam.support import Support
 from ldpbeam.transforms.rows import rejection_of
 from ldpbeam.transforms.sinks.rejects import _CappedByReason

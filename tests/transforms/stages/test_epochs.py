@@ -12,9 +12,9 @@ import pytest
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.window import IntervalWindow
 
+from ldpbeam.admission import Parts, ReportColumns
 from ldpbeam.arrays import read_only
 from ldpbeam.collection.epochs import Epochs
-from ldpbeam.reports import Parts, ReportColumns
 from ldpbeam.transforms.coders import register_coders
 from ldpbeam.transforms.stages.epochs import once_per_report_id, window_by_epoch
 from ldpbeam.transforms.stages.reports import ACCOUNTING

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ldpbeam.admission import Parts, ReportColumns
 from ldpbeam.collection.epochs import Epochs
-from ldpbeam.reports import Parts, ReportColumns
 from ldpbeam.transforms.sources import files
 from ldpbeam.transforms.sources.chunks import Chunk
 from ldpbeam.transforms.stages.reports import ACCOUNTING, COLUMNS, REJECTED, AdmitPieces

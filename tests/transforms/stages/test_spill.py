@@ -20,11 +20,11 @@ from apache_beam.utils.timestamp import Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ldpbeam.admission import Parts, ReportColumns, StoredColumns, put_together
 from ldpbeam.arrays import read_only
 from ldpbeam.dedup import keep_one_per_id, secret_key, shard_columns
 from ldpbeam.errors import LdpError
 from ldpbeam.file_version import FileVersion
-from ldpbeam.reports import Parts, ReportColumns, StoredColumns, put_together
 from ldpbeam.transforms.coders import ReportColumnsCoder
 from ldpbeam.transforms.stages import spill as spilling
 from ldpbeam.transforms.stages.spill import (

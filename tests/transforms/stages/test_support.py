@@ -15,13 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ldpbeam.accounting import Account, CountedEpoch
+from ldpbeam.admission import Parts, Rejection, ReportColumns, put_together
 from ldpbeam.arrays import read_only
 from ldpbeam.collection.collection import Collection
 from ldpbeam.epoch_result import count_support
 from ldpbeam.errors import Reason
 from ldpbeam.histogram import estimate_counted
 from ldpbeam.protocols.parameters import Parameters
-from ldpbeam.reports import Parts, Rejection, ReportColumns, put_together
 from ldpbeam.support import Support, UncountedReports
 from ldpbeam.transforms import CountSupport, FrequenciesPerEpoch
 from ldpbeam.transforms.coders import (

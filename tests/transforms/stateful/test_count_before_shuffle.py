@@ -6,9 +6,9 @@ from collections import defaultdict
 
 from apache_beam.utils.timestamp import Timestamp
 
+from ldpbeam.admission import Parts, ReportColumns
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.epoch_result import count_support
-from ldpbeam.reports import Parts, ReportColumns
 from ldpbeam.schedule import Schedule
 from ldpbeam.transforms.coders import SupportCoder
 from ldpbeam.transforms.stateful.count_before_shuffle import CountBeforeShuffle

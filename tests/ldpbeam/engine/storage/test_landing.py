@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ldpbeam.accounting import Account, Accounting
+from ldpbeam.admission import Parts, ReportColumns
 from ldpbeam.arrays import read_only
 from ldpbeam.collection.collection import Collection, digest_hex
 from ldpbeam.collection.epochs import Epochs, instant
@@ -30,7 +31,6 @@ from ldpbeam.engine.storage.stream_state import StreamState
 from ldpbeam.errors import LdpError, Reason
 from ldpbeam.job.config import RunConfig
 from ldpbeam.records.run_record import ClockRecord
-from ldpbeam.reports import Parts, ReportColumns
 from ldpbeam.schedule import Schedule
 from ldpbeam.transforms.sinks.accounting import EpochAccounting
 from ldpbeam.wire import report_pb2
