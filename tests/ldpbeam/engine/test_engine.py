@@ -133,6 +133,10 @@ def test_an_epoch_from_its_first_report_to_its_last(tmp_path: Path) -> None:
     bench.step()
     bench.until(HOUR + 1900)
     assert bench.told(0) == [("on_time", 15), ("late", 17)]
+    looked_at = bench.books(0)["revisions"][-1]["indicators"]
+    signs = bench.record["indicators"]
+    assert (signs["results"], signs["tests"]) == (1, len(looked_at))
+    assert looked_at
     line = bench.books(0)["accounting"]
     assert [line[what] for what in ("read", "counted", "late", "duplicate", "pending")] == [25, 17, 3, 0, 0]
     # Sent again under the same id with a newly drawn payload.
