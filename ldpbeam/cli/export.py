@@ -105,7 +105,8 @@ def export(results: Path, collection_files: tuple[Path, ...], **asked: Any) -> N
     """Write the results of a run as one table: epoch by epoch, or means of weeks, months or N epochs.
 
     The table has a row for each value; or sums of raw estimates with their own standard errors, which are
-    groups of values, cumulative shares, quantiles or the mean: ldpbeam docs groups.
+    groups of values, cumulative shares, quantiles or the mean: ldpbeam docs groups. With hash_family:
+    interval, cumulative shares and quantiles are those of the published curve, with its limits.
 
     Errors of different epochs are not independent, since devices repeat what they memoised. The standard
     errors of means take that into account, and assume nothing unless you give --drawn-anew:
