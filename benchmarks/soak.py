@@ -295,7 +295,7 @@ def flink(minutes: float, rate: int) -> bool:
             end, total = time.monotonic() + 600, {}
             while time.monotonic() < end:
                 time.sleep(10)
-                total = read_output(config.outputs.output)[0].total.as_record()
+                total = read_output(config.outputs.output).accounting.total.as_record()
                 rejected = sum(total["rejected"].values())  # type: ignore[attr-defined]
                 if total["counted"] == sent["reports"] and rejected >= sent["garbage"]:
                     break

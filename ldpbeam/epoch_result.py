@@ -65,23 +65,15 @@ def result_of_epoch(
     return make_consistent(collection, estimated)
 
 
-def count_support(
-    collection: Collection, parts: Iterable[ReportColumns], support: Support | None = None
-) -> Support:
-    """Stage 3: count reports, into ``support`` where it is given, else from zero.
+def count_support(collection: Collection, parts: Iterable[ReportColumns]) -> Support:
+    """Stage 3: count reports, from zero.
 
     Args:
         collection: that the reports are of.
         parts: admitted reports of one epoch, one per report id.
-        support: added to; None for a new one.
     """
-    protocol = collection.protocol
-    total = (
-        Support.zero(protocol.counter.counts_length, protocol.counter.signs_length)
-        if support is None
-        else support
-    )
+    counter = collection.protocol.counter
+    total = Support.zero_of(counter)
     for columns in parts:
-        protocol.counter.add_reports(columns.payloads, total.counts, total.signs)
-        total.reports += len(columns)
+        total.add(columns.payloads, counter)
     return total

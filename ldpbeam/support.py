@@ -108,6 +108,17 @@ class Support:
 
         return cls(np.zeros(length, np.int64), 0, np.zeros(signs, np.int64))
 
+    @classmethod
+    def zero_of(cls, counter: SupportCounter) -> Support:
+        """The neutral element for accumulators of a counter."""
+        return cls.zero(counter.counts_length, counter.signs_length)
+
+    def add(self, payloads: Bytes, counter: SupportCounter) -> Support:
+        """Count admitted payloads, uint8 (n, payload size), into this one and return it."""
+        counter.add_reports(payloads, self.counts, self.signs)
+        self.reports += len(payloads)
+        return self
+
     def merge(self, other: Support) -> Support:
         """Add another support of the same protocol into this one and return it."""
         self.counts += other.counts
@@ -200,17 +211,36 @@ class UncountedReports:
     def add_to(self, counter: SupportCounter, support: Support) -> Support:
         """Count the reports into ``support``, which is given back."""
         for part in self.payloads:
-            counter.add_reports(part, support.counts, support.signs)
-            support.reports += len(part)
+            support.add(part, counter)
         return support
 
     def counted(self, counter: SupportCounter) -> Support:
         """The support that the reports are."""
-        return self.add_to(counter, Support.zero(counter.counts_length, counter.signs_length))
+        return self.add_to(counter, Support.zero_of(counter))
 
 
 Accumulated = Support | UncountedReports
 """What is known of an epoch: counts, or the reports themselves where counts would be larger."""
+
+
+def added(
+    total: Accumulated | None, digest: int, payloads: Bytes, counters: Mapping[int, SupportCounter]
+) -> Accumulated:
+    """The accumulator with more reports: counted now, or waiting where the table would be larger.
+
+    Args:
+        total: the caller's own, which is changed; None for nothing yet.
+        digest: of the collection that the reports are of.
+        payloads: uint8 (n, payload size), admitted; copied where they wait, as they may be a part of a larger
+            array.
+        counters: of all collections, by digest.
+    """
+    counter = counters[digest]
+    if total is None and not is_large(counter):
+        total = Support.zero_of(counter)
+    if isinstance(total, Support):
+        return total.add(payloads, counter)
+    return _with_waiting(total, UncountedReports(digest, [payloads.copy()]), counter)
 
 
 def merged(
@@ -221,7 +251,7 @@ def merged(
     Args:
         total: the caller's own, which is changed; None for nothing yet.
         more: only read; None for nothing.
-        counters: of the collections whose reports wait, by digest.
+        counters: of all collections, by digest.
     """
     if more is None:
         return total
@@ -229,14 +259,20 @@ def merged(
         counter = counters[more.digest]
         if isinstance(total, Support):
             return more.add_to(counter, total)
-        total = total or UncountedReports(more.digest, [])
-        total.payloads += more.payloads
-        total.nbytes += more.nbytes
-        enough = 4 * (counter.counts_length + counter.signs_length)
-        return total if total.nbytes < enough else total.counted(counter)
+        return _with_waiting(total, more, counter)
     if isinstance(total, UncountedReports):
         total = total.counted(counters[total.digest])
     return (total or Support.zero(more.counts.size, more.signs.size)).merge(more)
+
+
+def _with_waiting(
+    total: UncountedReports | None, more: UncountedReports, counter: SupportCounter
+) -> Accumulated:
+    total = total or UncountedReports(more.digest, [])
+    total.payloads += more.payloads
+    total.nbytes += more.nbytes
+    enough = 4 * (counter.counts_length + counter.signs_length)
+    return total if total.nbytes < enough else total.counted(counter)
 
 
 def is_large(counter: SupportCounter) -> bool:

@@ -26,7 +26,7 @@ from ldpbeam.records.output import (
     scratch_of,
     verify_files,
 )
-from ldpbeam.records.run_output import indicators_record, run_record, write_record
+from ldpbeam.records.run_output import run_record, write_record
 from ldpbeam.records.run_record import RunRecord
 from ldpbeam.transforms.sinks.atomic import refuse_writing, remove
 from ldpbeam.transforms.sources.files import bytes_read
@@ -74,21 +74,20 @@ def run(config: RunConfig, progress: Progress | None = None, total_bytes: int = 
 
 def _publish(config: RunConfig, folder: str, started: float) -> RunRecord:
     """Put what a pipeline has left in ``folder`` in the place of earlier results, its record last."""
-    accounting, files, noticed = read_outcome(folder)
+    outcome = read_outcome(folder)
     output = config.outputs.output
     try:
-        signs = indicators_record(noticed)
-        record = run_record(config, accounting, files, time.perf_counter() - started, indicators=signs)
+        record = run_record(config, outcome, time.perf_counter() - started)
     except LdpError:
         if folder != config.outputs.output:
             Path(folder, OUTCOME).replace(
                 Path(config.outputs.output, OUTCOME)
             )  # for whoever looks for the reason
         raise
-    verify_files(folder, files, config.outputs.output)
+    verify_files(folder, outcome.files, config.outputs.output)
     remove(folder, OUTCOME)
     if folder == output:
-        remove_other_objects(folder, files)
+        remove_other_objects(folder, outcome.files)
         write_record(folder, record)
     else:
         refuse_foreign(Path(output))

@@ -14,6 +14,7 @@ from apache_beam.runners.runner import PipelineState
 from ldpbeam.accounting import Accounting
 from ldpbeam.host.memory import keep_what_is_loaded
 from ldpbeam.job.config import ASK_THEIR_SERVER, RunConfig
+from ldpbeam.records.outcome import RunOutcome
 from ldpbeam.records.run_output import read_output, run_record, write_record
 from ldpbeam.records.run_record import DETACHED, RUN_RECORD, RunRecord
 from ldpbeam.transforms.sources import chosen_source
@@ -68,8 +69,8 @@ def submit(config: RunConfig, *, warn: Callable[[str], None] = _warn) -> RunReco
         return _leave(config, handed_over(result, pipeline, config.job.runner), warn)
     if finish(result, config.job.runner) == PipelineState.UPDATED:
         return None
-    accounting, files, signs = read_output(config.outputs.output)
-    record = run_record(config, accounting, files, time.perf_counter() - started, indicators=signs)
+    outcome = read_output(config.outputs.output)
+    record = run_record(config, outcome, time.perf_counter() - started)
     write_record(config.outputs.output, record)
     return record
 
@@ -80,11 +81,11 @@ def _leave(config: RunConfig, job: dict[str, str], warn: Callable[[str], None]) 
     The job is not to be taken for failed where its output cannot be reached from here; a warning says so.
     """
     try:
-        accounting, files, _ = read_output(config.outputs.output)
-        record = replace(run_record(config, accounting, files, 0.0, status=DETACHED), job=job)
+        outcome = read_output(config.outputs.output)._replace(indicators=None)
+        record = replace(run_record(config, outcome, 0.0, status=DETACHED), job=job)
         write_record(config.outputs.output, record)
     except Exception as error:  # whatever a file system raises
-        record = replace(run_record(config, Accounting(), [], 0.0, status=DETACHED), job=job)
+        record = replace(run_record(config, RunOutcome(Accounting(), []), 0.0, status=DETACHED), job=job)
         cause = " ".join(str(error).split())[:200]
         what = f"{RUN_RECORD} could not be written to {config.outputs.output}"
         warn(f"warning: the job runs, but {what}: {cause} [W-RUN-RECORD]")

@@ -1,4 +1,9 @@
-"""How columns and accumulators travel between workers: raw arrays, deterministic, no pickle.
+"""How columns, accumulators, and pieces of sources travel between workers.
+
+Columns and accumulators are encoded as raw arrays; equal ones give equal bytes. Pieces are pickled: they are
+of several classes with many optional fields, and the steps that read and admit them run in one worker as a
+rule, without encoding. Beam itself pickles elements without a coder of their own, such as the counts of an
+epoch with its account.
 
 Beam asks for the size of some of the elements that pass between steps. It gets an estimate here, since what
 it would do by itself is to encode them.
@@ -149,14 +154,14 @@ class OptionalSupportCoder(coders.Coder):
 
 
 class PieceCoder(coders.Coder):
-    """Pieces of sources. Admission follows in the same worker, so they are hardly ever encoded."""
+    """Pieces of sources, pickled. Admission follows in the same worker, so they are hardly ever encoded."""
 
     def encode(self, value: Piece) -> bytes:
-        """Pickled."""
+        """The piece as a pickle."""
         return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
 
     def decode(self, encoded: bytes) -> Piece:
-        """The same."""
+        """The piece that was encoded."""
         piece: Piece = pickle.loads(encoded)  # noqa: S301 - a worker of the same job has written it
         return piece
 

@@ -57,7 +57,7 @@ class _SupportCombineFn(CountSupportOfEach):
     def extract_output(self, accumulator: Accumulated | None, *_: object) -> Support | None:
         """The counts."""
         if isinstance(accumulator, UncountedReports):
-            return accumulator.counted(self._large[accumulator.digest])
+            return accumulator.counted(self._counters[accumulator.digest])
         return accumulator
 
 

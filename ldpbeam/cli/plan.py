@@ -512,16 +512,16 @@ def _with_atoms(who: _Who) -> _Who:
     if who.frequencies is None or who.domain.atoms:
         return who
     shares = who.frequencies
-    found = []
+    atoms = []
     for value in range(1, len(shares) - 1):  # the ends of a domain need not be named
         near = [*shares[max(value - 3, 0) : value], *shares[value + 1 : value + 4]]
         if shares[value] > max(_FREQUENT, _FAR_ABOVE * sum(near) / len(near)):
-            found.append(value)
-    if not found:
+            atoms.append(value)
+    if not atoms:
         return who
-    named = ", ".join(map(who.domain.label, found[:8])) + (", …" if len(found) > 8 else "")
+    named = ", ".join(map(who.domain.label, atoms[:8])) + (", …" if len(atoms) > 8 else "")
     say(f"Far more of the population hold {named} than a neighbouring value: a collection names such atoms.")
-    return replace(who, domain=replace(who.domain, atoms=tuple(found)))
+    return replace(who, domain=replace(who.domain, atoms=tuple(atoms)))
 
 
 def _incomplete(message: str, remedy: str) -> UsageError:

@@ -25,9 +25,11 @@ from ldpbeam.engine.storage.stream_state import StreamState
 from ldpbeam.engine.watermark import Pull, TimeKeeper, Watermark
 from ldpbeam.errors import LdpError
 from ldpbeam.job.config import RunConfig
-from ldpbeam.records.run_output import indicators_record, run_record, write_record
+from ldpbeam.records.outcome import RunOutcome, indicators_record
+from ldpbeam.records.run_output import run_record, write_record
 from ldpbeam.records.run_record import RunRecord, StreamRecord
 from ldpbeam.schedule import Schedule
+from ldpbeam.transforms.sinks.estimates import PublishedIndicators
 
 _MICROS = 1_000_000
 _BYTES_AT_ONCE = 128 << 20
@@ -268,14 +270,13 @@ class LocalStream:
     def _record(self, status: str) -> None:
         """Write the record of the run so far."""
         states = self._state
+        indicators = (PublishedIndicators(*key, known.indicators) for key, known in states.epochs.items())
         record = run_record(
             self._config,
-            states.accounting,
-            states.files,
+            RunOutcome(states.accounting, states.files, indicators_record(indicators)),
             self._wait() - self._started,
             archived=states.archived,
             status=status,
-            indicators=indicators_record((*key, known.indicators) for key, known in states.epochs.items()),
             stream=StreamRecord(
                 self._config.input.subscription,
                 self._config.input.timestamp_attribute,

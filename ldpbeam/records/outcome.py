@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import NamedTuple
 
 import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
@@ -13,35 +13,50 @@ from ldpbeam.durable.document import document, parse_document
 from ldpbeam.durable.errors import DamageError
 from ldpbeam.durable.record import read_fields, write_fields
 from ldpbeam.errors import LdpError
+from ldpbeam.indicators import EXPLANATIONS, FALSE_ALARM
+from ldpbeam.records.run_record import Alarm, Indicators
 from ldpbeam.transforms.composite import composite
 from ldpbeam.transforms.sinks.atomic import publish
-from ldpbeam.transforms.sinks.estimates import PublishedIndicators
+from ldpbeam.transforms.sinks.estimates import Published, PublishedIndicators
 from ldpbeam.transforms.sinks.file_record import FileRecord
 
 OUTCOME = "outcome.json"
 """The file in the output that the pipeline writes last; it is gone once run.json is there."""
 
-Outcome = Entry | FileRecord | PublishedIndicators
-"""An accounting entry, a file that was written, or signs of forged reports."""
+
+class RunOutcome(NamedTuple):
+    """What a run has done.
+
+    Attributes:
+        accounting: by collection and epoch.
+        files: that it wrote.
+        indicators: signs of forged reports; None where nobody looked for them.
+    """
+
+    accounting: Accounting
+    files: list[FileRecord]
+    indicators: Indicators | None = None
 
 
 @composite
-def write_outcome(parts: tuple[beam.PCollection[Outcome], ...], output: str) -> beam.PCollection[FileRecord]:
+def write_outcome(
+    parts: tuple[beam.PCollection[Published], ...], output: str
+) -> beam.PCollection[FileRecord]:
     """Everything that steps report about themselves, to one file, where :func:`read_outcome` finds it.
 
     Args:
         parts: of all steps.
         output: directory or URL of an object store.
     """
-    outcome = beam.pvalue.AsIter(parts | "Parts" >> beam.Flatten())
-    return parts[0].pipeline | "End" >> beam.Impulse() | "Write" >> beam.Map(_write, output, outcome)
+    published = beam.pvalue.AsIter(parts | "Parts" >> beam.Flatten())
+    return parts[0].pipeline | "End" >> beam.Impulse() | "Write" >> beam.Map(_write, output, published)
 
 
-def _write(_: bytes, output: str, outcome: Iterable[Outcome]) -> FileRecord:
+def _write(_: bytes, output: str, published: Iterable[Published]) -> FileRecord:
     entries: list[Entry] = []
     files: list[FileRecord] = []
     indicators: list[PublishedIndicators] = []
-    for item in outcome:
+    for item in published:
         if isinstance(item, FileRecord):
             files.append(item)
         elif isinstance(item, PublishedIndicators):
@@ -56,8 +71,8 @@ def _write(_: bytes, output: str, outcome: Iterable[Outcome]) -> FileRecord:
     return publish(output, OUTCOME, document(record, indent=None))
 
 
-def read_outcome(output: str) -> tuple[Accounting, list[FileRecord], list[tuple[str, int, Any]]]:
-    """What the pipeline left: its accounting, its files, and the indicators of each result.
+def read_outcome(output: str) -> RunOutcome:
+    """What the pipeline left.
 
     Raises:
         LdpError: the file is not what was written.
@@ -74,8 +89,23 @@ def read_outcome(output: str) -> tuple[Accounting, list[FileRecord], list[tuple[
                 remedy="Run again.",
             ) from None
     entries = ((((digest, epoch), what), count) for digest, epoch, what, count in record["entries"])
-    return (
+    return RunOutcome(
         Accounting.from_entries(entries),
         [read_fields(FileRecord, one) for one in record["files"]],
-        record["indicators"],
+        indicators_record(PublishedIndicators(*one) for one in record["indicators"]),
     )
+
+
+def indicators_record(newest: Iterable[PublishedIndicators]) -> Indicators:
+    """What run.json says about signs of forged reports; the accounting of an epoch has all its indicators.
+
+    ``newest`` are those of the newest result of each epoch.
+    """
+    results = sorted((one for one in newest if one.indicators), key=lambda one: (one.digest, one.epoch))
+    alarms = tuple(
+        Alarm(digest=one.digest, epoch=one.epoch, **each, meaning=EXPLANATIONS[each["indicator"]])
+        for one in results
+        for each in one.indicators
+        if each["alarm"]
+    )
+    return Indicators(FALSE_ALARM, len(results), sum(len(one.indicators) for one in results), alarms)

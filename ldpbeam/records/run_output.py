@@ -7,25 +7,22 @@ from collections.abc import Iterable
 from functools import cache, lru_cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 from ldpbeam.accounting import Account, Accounting
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import instant
 from ldpbeam.errors import LdpError
 from ldpbeam.histogram import TOO_MANY_ERRORS
-from ldpbeam.indicators import EXPLANATIONS, FALSE_ALARM
 from ldpbeam.job.config import RunConfig
 from ldpbeam.records.collection_record import CollectionRecord, collection_entry
+from ldpbeam.records.outcome import RunOutcome, indicators_record
 from ldpbeam.records.run_record import (
     DETACHED,
     NOTHING_COUNTED,
     RUN_RECORD,
     STATUS,
-    Alarm,
     Archived,
     EpochRecord,
-    Indicators,
     InputRecord,
     RunAccounting,
     RunRecord,
@@ -34,35 +31,19 @@ from ldpbeam.records.run_record import (
 )
 from ldpbeam.transforms.sinks.accounting import EpochAccounting, read_all_accounting
 from ldpbeam.transforms.sinks.atomic import publish
+from ldpbeam.transforms.sinks.estimates import PublishedIndicators
 from ldpbeam.transforms.sinks.file_record import FileRecord
 
 
-def read_output(output: str) -> tuple[Accounting, list[FileRecord], Indicators]:
+def read_output(output: str) -> RunOutcome:
     """Accounting, files, and indicators of the newest results, of all that is published below ``output``."""
-    total, files, noticed = Accounting(), list[FileRecord](), []
+    total, files, indicators = Accounting(), list[FileRecord](), list[PublishedIndicators]()
     for record in read_all_accounting(output):
         total.accounts.setdefault(record.key, Account()).merge(record.account)
         if isinstance(record, EpochAccounting):
             files += record.tables
-            noticed.append((*record.key, record.indicators))
-    return total, files, indicators_record(noticed)
-
-
-def indicators_record(noticed: Iterable[tuple[str, int, list[dict[str, Any]]]]) -> Indicators:
-    """What run.json says about signs of forged reports; the accounting of an epoch has all its indicators.
-
-    ``noticed`` are digest, epoch and indicators of the newest result of each epoch.
-    """
-    results = sorted(
-        ((digest, epoch, alarms_of) for digest, epoch, alarms_of in noticed if alarms_of), key=lambda r: r[:2]
-    )
-    alarms = tuple(
-        Alarm(digest=digest, epoch=epoch, **one, meaning=EXPLANATIONS[one["indicator"]])
-        for digest, epoch, alarms_of in results
-        for one in alarms_of
-        if one["alarm"]
-    )
-    return Indicators(FALSE_ALARM, len(results), sum(len(alarms_of) for *_, alarms_of in results), alarms)
+            indicators.append(PublishedIndicators(*record.key, record.indicators))
+    return RunOutcome(total, files, indicators_record(indicators))
 
 
 def write_record(output: str, record: RunRecord) -> None:
@@ -72,33 +53,30 @@ def write_record(output: str, record: RunRecord) -> None:
 
 def run_record(
     config: RunConfig,
-    accounting: Accounting,
-    files: Iterable[FileRecord],
+    outcome: RunOutcome,
     seconds: float,
     *,
     archived: Archived | None = None,
     status: str | None = None,
-    indicators: Indicators | None = None,
     stream: StreamRecord | None = None,
 ) -> RunRecord:
     """The record of a run.
 
     Args:
         config: what was asked.
-        accounting: of the whole run.
-        files: everything written.
+        outcome: of the whole run.
         seconds: how long it took.
-        archived: what is not in ``accounting`` because it has been archived.
+        archived: what is not in the accounting because it has been archived.
         status: of a run that has not finished; a finished one has that of its exit code.
-        indicators, stream: as in :class:`RunRecord`.
+        stream: as in :class:`RunRecord`.
 
     Raises:
         LdpError: the accounting does not balance.
     """
-    total = accounting.total
+    total = outcome.accounting.total
     if archived is not None:
         total.merge(archived.account)
-    accounts = accounting.accounts
+    accounts = outcome.accounting.accounts
     # Only a run that has not finished may have read reports that are in no other entry of its accounting.
     unbalanced = [key for key, account in accounts.items() if not account.balanced] if status is None else []
     if unbalanced:
@@ -140,8 +118,8 @@ def run_record(
         folder=_started_in(config.input.files),
         inputs=tuple(map(InputRecord, config.input.files)),
         passed_over=tuple(map(InputRecord, config.input.passed_over)),
-        files=tuple(sorted(files, key=lambda file: file.path)),
-        indicators=indicators,
+        files=tuple(sorted(outcome.files, key=lambda file: file.path)),
+        indicators=outcome.indicators,
         stream=stream,
     )
 

@@ -312,7 +312,7 @@ COMPUTING = (
     Hook("decode", "ldpbeam.reports:parse", "parse"),
     Hook("dedup", "ldpbeam.dedup:_repeats", "repeats"),
     Hook("dedup", "ldpbeam.dedup:_flags", "keep_one"),
-    Hook("count", "ldpbeam.transforms.stages.support:CountCollection.add_input", "add_input"),
+    Hook("count", "ldpbeam.transforms.stages.support:CountSupportOfEach.add_input", "add_input"),
     Hook(
         "count",
         "ldpbeam.transforms.stages.counts_on_disk:CountWithSpill.merge_accumulators",

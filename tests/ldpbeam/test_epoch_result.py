@@ -89,9 +89,8 @@ def _fields() -> dict[str, Any]:
     return {name: getattr(AGREED, name) for name in names}
 
 
-def test_support_grows_in_place() -> None:
-    some = count_support(AGREED, [columns([0, 1])])
-    assert count_support(AGREED, [columns([1, 3])], some) is some
+def test_support_is_of_all_parts() -> None:
+    some = count_support(AGREED, [columns([0, 1]), columns([1, 3])])
     assert (some.reports, some.counts.tolist()) == (4, [1, 2, 0, 1])
     empty = count_support(AGREED, [])
     assert (empty.reports, empty.counts.tolist()) == (0, [0, 0, 0, 0])

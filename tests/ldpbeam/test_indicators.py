@@ -66,7 +66,7 @@ def add(kind: Any, support: Support, payloads: Any) -> Support:
 
 def honest(kind: Any, n: int, seed: int) -> Support:
     values = np.minimum(np.random.default_rng(seed).zipf(1.3, n) - 1, kind.domain_size - 1).astype(np.int32)
-    support = Support.zero(kind.counter.counts_length, kind.counter.signs_length)
+    support = Support.zero_of(kind.counter)
     for batch in ProtocolFleet(kind, n, RandomWords(seed)).reports(0, values):
         add(kind, support, batch.payloads)
     return support
@@ -344,7 +344,7 @@ def test_blocks_of_many_reports_bound_the_tail_closely() -> None:
 
 def test_attributes_that_are_not_drawn_evenly_are_seen() -> None:
     kind = allocate("sample", "grr", (5, 5, 5), Parameters(epsilon=1.0))
-    support = Support.zero(kind.counter.counts_length, kind.counter.signs_length)
+    support = Support.zero_of(kind.counter)
     even = np.arange(30_000) % 3
     payloads = np.stack([even, np.arange(30_000) // 3 % 5], axis=1).astype(np.uint8)
     assert "seeds" not in alarms(kind, add(kind, support, payloads))
@@ -358,7 +358,7 @@ def test_each_attribute_is_judged_by_its_own_signs() -> None:
     payloads = np.concatenate(
         [batch.payloads for batch in ProtocolFleet(kind, 20_000, RandomWords(5)).reports(0, values)]
     )
-    support = add(kind, Support.zero(kind.counter.counts_length, kind.counter.signs_length), payloads)
+    support = add(kind, Support.zero_of(kind.counter), payloads)
     found = {(one.name, one.attribute): one.observed for one in indicators(kind, support)}
     for index, (part, columns) in enumerate(zip(kind.parts, (slice(0, 13), slice(13, None)), strict=True)):
         alone = add(
@@ -424,11 +424,11 @@ def test_signs_merge_by_addition_and_travel(name: str, more: dict[str, Any]) -> 
     fleet = ProtocolFleet(kind, 3_000, RandomWords(2))
     batches = [b.payloads for b in fleet.reports(0, np.zeros(3_000, np.int32))]
     whole = np.concatenate(batches)
-    one = add(kind, Support.zero(kind.counter.counts_length, kind.counter.signs_length), whole)
+    one = add(kind, Support.zero_of(kind.counter), whole)
     shuffled = whole[np.random.default_rng(1).permutation(3_000)]
-    coder, merged = SupportCoder(), Support.zero(kind.counter.counts_length, kind.counter.signs_length)
+    coder, merged = SupportCoder(), Support.zero_of(kind.counter)
     for part in np.array_split(shuffled, 7):
-        some = add(kind, Support.zero(kind.counter.counts_length, kind.counter.signs_length), part)
+        some = add(kind, Support.zero_of(kind.counter), part)
         merged.merge(coder.decode(coder.encode(some)))
     assert merged == one
     assert indicators(kind, merged) == indicators(kind, one)

@@ -61,6 +61,10 @@ class PublishedIndicators:
     indicators: list[dict[str, Any]]  # records, see :meth:`ldpbeam.indicators.Indicator.as_record`
 
 
+Published = FileRecord | PublishedIndicators | Entry
+"""What a step says of its own work: a file that it wrote, signs of forged reports, or an accounting entry."""
+
+
 class EpochFiles:
     """Files of one collection's epochs: a table of estimates for each revision, and the epoch's accounting.
 
@@ -79,14 +83,14 @@ class EpochFiles:
         self._names = [name for name, _ in collection.histograms]
         self._summaries = collection.is_distribution
 
-    def write(self, histogram: EpochHistogram) -> list[FileRecord | PublishedIndicators | Entry]:
+    def write(self, histogram: EpochHistogram) -> list[Published]:
         """Write a table, unless only the accounting has changed, then the accounting.
 
         Returns:
             The files, indicators of forged reports if there are any, and the ``counted`` entry: what is
             accounted as counted is what the accumulator behind the published numbers has counted.
         """
-        done: list[FileRecord | PublishedIndicators | Entry] = []
+        done: list[Published] = []
         key = (self._collection.digest_hex, histogram.epoch)
         known = read_epoch_accounting(self._output, self._collection, histogram.epoch) if self._job else None
         files, accounting = self.write_tables(histogram, known)
@@ -177,6 +181,6 @@ class WriteEpochs(beam.DoFn):
         """Make the columns that are the same for every epoch, once per worker."""
         self._files = EpochFiles(*self._parameters)
 
-    def process(self, histogram: EpochHistogram) -> list[FileRecord | PublishedIndicators | Entry]:
+    def process(self, histogram: EpochHistogram) -> list[Published]:
         """Write one histogram."""
         return self._files.write(histogram)

@@ -6,19 +6,14 @@ from collections.abc import Sequence
 
 import apache_beam as beam
 
-from ldpbeam.accounting import Entry
 from ldpbeam.collection.collection import Collection
 from ldpbeam.histogram import EpochHistogram
 
 from ..composite import composite
 from . import Outputs, chosen_sinks
 from .accounting import RevisionNumbers
-from .estimates import PublishedIndicators, WriteEpochs
-from .file_record import FileRecord
+from .estimates import Published, WriteEpochs
 from .of_each import OfEach
-
-Published = FileRecord | PublishedIndicators | Entry
-"""What :class:`WriteEpochs` gives."""
 
 
 class NumberRevisions(beam.DoFn):

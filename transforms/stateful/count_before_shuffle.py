@@ -25,7 +25,7 @@ class CountBeforeShuffle(beam.DoFn):
     """
 
     def __init__(self, schedules: Schedules) -> None:
-        self._count = counters(schedules)
+        self._counters = counters(schedules)
         self._held: dict[EpochKey, tuple[Support, Timestamp]] = {}
 
     def start_bundle(self) -> None:
@@ -35,10 +35,10 @@ class CountBeforeShuffle(beam.DoFn):
     def process(self, pair: EpochParts, when: Any = beam.DoFn.TimestampParam) -> None:
         """Count in place."""
         key, parts = pair
-        count = self._count[key[0]]
-        support, latest = self._held.get(key) or (count.create_accumulator(), when)
+        counter = self._counters[key[0]]
+        support, latest = self._held.get(key) or (Support.zero_of(counter), when)
         for columns in parts:
-            support = count.add_input(support, columns)
+            support.add(columns.payloads, counter)
         self._held[key] = support, max(latest, when)
 
     def finish_bundle(self) -> Iterator[Any]:

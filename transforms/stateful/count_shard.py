@@ -102,7 +102,7 @@ class CountShard(beam.DoFn):
         """Count at the due times of ``schedules``; parts are columns, or supports where repeats count."""
         self._schedules = dict(schedules)
         self._deduplicate = deduplicate
-        self._count = counters(schedules)
+        self._counters = counters(schedules)
         self._secret = 1
 
     def setup(self) -> None:
@@ -209,7 +209,7 @@ class CountShard(beam.DoFn):
     def _counted(self, digest: str, known: ShardState, reports: Any) -> tuple[ShardState, Support, int]:
         """Counts of the bag, and how many of its reports conflict with another; the bag without repeats."""
         parts = list(reports.read())
-        total = self._count[digest].create_accumulator()
+        total = Support.zero_of(self._counters[digest])
         if not parts:
             return replace(known, stored=0, compacted=0, parts=0), total, 0
         if not self._deduplicate:
@@ -217,11 +217,14 @@ class CountShard(beam.DoFn):
             return self._rewritten(known, reports, parts, total), total, 0
         columns = map(ReportColumnsCoder().decode, parts)
         (distinct, repeats), one = distinct_and_one_per_id(columns, self._secret)
-        self._count[digest].add_input(total, _frozen(one.columns))
+        total.add(read_only(np.ascontiguousarray(one.columns.payloads)), self._counters[digest])
         return self._rewritten(known, reports, parts, distinct, repeats), total, one.conflicting
 
     def _total(self, digest: str, parts: list[bytes]) -> Support:
-        return self._count[digest].merge_accumulators(map(SupportCoder().decode, parts))
+        total = Support.zero_of(self._counters[digest])
+        for part in parts:
+            total.merge(SupportCoder().decode(part))
+        return total
 
     def _rewritten(
         self,
@@ -272,7 +275,3 @@ def _in_pieces(columns: ReportColumns) -> Iterator[bytes]:
     for at in range(0, len(columns), step):
         ids, payloads = columns.report_ids[at : at + step], columns.payloads[at : at + step]
         yield ReportColumnsCoder().encode(ReportColumns(columns.digest, columns.epoch, ids, payloads))
-
-
-def _frozen(columns: ReportColumns) -> ReportColumns:
-    return replace(columns, payloads=read_only(np.ascontiguousarray(columns.payloads)))

@@ -12,9 +12,9 @@ from apache_beam.utils.timestamp import MIN_TIMESTAMP, Timestamp
 
 from ldpbeam.errors import LdpError
 from ldpbeam.schedule import Schedule
+from ldpbeam.support import SupportCounter
 
 from ..stages.reports import EpochKey
-from ..stages.support import CountCollection
 
 ShardKey = tuple[str, int, int]
 """(digest, epoch, shard). One pair of steps serves all collections, so that a new one leaves a running job's
@@ -57,9 +57,9 @@ class ShardCount:
         return cls(shard, due, repeats, conflicting, packed[_HEAD.size :])
 
 
-def counters(schedules: Schedules) -> dict[str, CountCollection]:
+def counters(schedules: Schedules) -> dict[str, SupportCounter]:
     """What counts the support of each collection, by digest."""
-    return {digest: CountCollection(schedule.collection) for digest, schedule in schedules.items()}
+    return {digest: schedule.collection.protocol.counter for digest, schedule in schedules.items()}
 
 
 # --- what a step remembers of a key besides its bag, and the two timers that wake it up

@@ -173,7 +173,7 @@ class SumShards(beam.DoFn):
         """An epoch is closed when so many shards are."""
         self._schedules = dict(schedules)
         self._shards = shards
-        self._count = counters(schedules)
+        self._counters = counters(schedules)
 
     def process(
         self,
@@ -283,7 +283,7 @@ class SumShards(beam.DoFn):
             if count.shard not in newest or newest[count.shard].due < count.due:
                 newest[count.shard] = count
         counts.clear()
-        total, repeats, conflicting = self._count[digest].create_accumulator(), 0, 0
+        total, repeats, conflicting = Support.zero_of(self._counters[digest]), 0, 0
         for count in newest.values():
             counts.add(count.pack())
             total.merge(SupportCoder().decode(count.support))

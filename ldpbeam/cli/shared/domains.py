@@ -22,7 +22,7 @@ def read_domain(path: Path) -> tuple[Domain, Result]:
 
     Raises:
         CollectionError: the collection is not sound.
-        UsageError: the text cannot be read, or the collection has several attributes.
+        UsageError: the text cannot be read or is a table, or the collection has several attributes.
     """
     if path.suffix in (".yaml", ".yml"):
         from ldpbeam.collection.file import load_collection
@@ -43,4 +43,10 @@ def read_domain(path: Path) -> tuple[Domain, Result]:
             f"{path} is not a readable text ({type(error).__name__})",
             remedy="Check the path.",
         ) from None
+    if path.suffix.lower() == ".csv" and labels and "," in labels[0]:
+        raise UsageError(
+            "E-USAGE-PLAN",
+            f"{path} is a table, and a domain is a text with a label per line",
+            remedy=f"Take a column of it: --population csv:{path}:COLUMN.",
+        )
     return labelled(tuple(one for one in labels if one.strip())), Result.FREQUENCIES

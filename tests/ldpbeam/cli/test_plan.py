@@ -227,3 +227,14 @@ def test_what_cannot_be_planned_is_refused(
     assert (caught.value.code, caught.value.exit_code) == (code, 2)
     assert text in str(caught.value)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_table_is_no_list_of_labels(tmp_path: Path) -> None:
+    """Thousands of rows would be as many labels."""
+    table = tmp_path / "people.csv"
+    table.write_text("device,minutes\n1,20\n2,30\n")
+    with pytest.raises(LdpError, match="E-USAGE-PLAN") as caught:
+        call("--domain", table, "--devices", 9)
+    assert f"--population csv:{table}:COLUMN" in str(caught.value)
+    table.write_text("red\ngreen, or so\n")
+    assert "2 values" in call("--domain", table, "--devices", 9)

@@ -485,6 +485,7 @@ def test_a_stream_that_counted_nothing_is_no_success(
     """The record of a stream that was all late has exit code 5, and the cause is named."""
     from ldpbeam.accounting import Accounting
     from ldpbeam.cli.shared.summary import why_nothing
+    from ldpbeam.records.outcome import RunOutcome
     from ldpbeam.records.run_output import run_record
     from ldpbeam.records.run_record import StreamRecord
 
@@ -495,13 +496,13 @@ def test_a_stream_that_counted_nothing_is_no_success(
     )
     config = RunConfig.parsed((agreed,), output=str(tmp_path), subscription="projects/p/subscriptions/s")
     now = StreamRecord(config.input.subscription, stream["timestamp_attribute"], 0, 1, 1, 0, None)
-    record = run_record(config, books, [], 1.0, status="stopped", stream=now)
+    record = run_record(config, RunOutcome(books, []), 1.0, status="stopped", stream=now)
     assert record.exit_code == 5
     why = why_nothing(record)
     assert why is not None
     assert text in why
     books = Accounting.from_entries([((key, "read"), 1), ((key, "counted"), 1)])
-    assert why_nothing(run_record(config, books, [], 1.0, status="stopped", stream=now)) is None
+    assert why_nothing(run_record(config, RunOutcome(books, []), 1.0, status="stopped", stream=now)) is None
 
 
 def test_old_spellings_of_options_are_taken(

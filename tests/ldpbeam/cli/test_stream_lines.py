@@ -14,6 +14,7 @@ from ldpbeam.cli.run import StreamLines
 from ldpbeam.engine.run import Progress
 from ldpbeam.engine.status import Status
 from ldpbeam.job.config import RunConfig
+from ldpbeam.records.outcome import RunOutcome
 from ldpbeam.records.run_output import run_record
 from ldpbeam.records.run_record import RunRecord
 from tests.pipelines.running import collection
@@ -26,7 +27,7 @@ def record(*entries: tuple[int | None, str, int]) -> RunRecord:
         ((("", None) if epoch is None else (ONE.digest_hex, epoch), what), n) for epoch, what, n in entries
     ]
     config = RunConfig.parsed((ONE,), output="out")
-    return run_record(config, Accounting.from_entries(keyed), [], 1.0, status="running")
+    return run_record(config, RunOutcome(Accounting.from_entries(keyed), []), 1.0, status="running")
 
 
 def lines(shown: StreamLines, now: RunRecord) -> list[str]:

@@ -16,8 +16,10 @@ from ldpbeam.errors import UsageError
 from ldpbeam.job.config import RunConfig
 from ldpbeam.promise.poisoning import leverage
 from ldpbeam.records.collection_record import CollectionRecord, Promises, collection_entry
-from ldpbeam.records.run_output import indicators_record, run_record
+from ldpbeam.records.outcome import RunOutcome, indicators_record
+from ldpbeam.records.run_output import run_record
 from ldpbeam.records.run_record import Archived, ClockRecord, RunRecord, StreamRecord, read_record
+from ldpbeam.transforms.sinks.estimates import PublishedIndicators
 from ldpbeam.transforms.sinks.file_record import FileRecord
 from tests.narrow import present
 from tests.pipelines.running import collection
@@ -43,12 +45,14 @@ def everything() -> RunRecord:
     }  # fmt: skip
     record = run_record(
         RunConfig.parsed((ONE,), files=("a", "b"), output="out"),
-        accounting,
-        [FileRecord("z", 1, "cd", 2), FileRecord("a", 3, "ab", 4)],
+        RunOutcome(
+            accounting,
+            [FileRecord("z", 1, "cd", 2), FileRecord("a", 3, "ab", 4)],
+            indicators_record([PublishedIndicators(*key, [alarm])]),
+        ),
         2.0,
         archived=Archived(2, 1, Account(read=5, counted=5)),
         status="running",
-        indicators=indicators_record([(*key, [alarm])]),
         stream=StreamRecord("s", "received", 5, 6, 7, 8, CLOCK),
     )
     return replace(record, job={"runner": "R", "id": "1"}, replayed=("rejects-1.parquet",))
@@ -77,7 +81,7 @@ def test_each_collection_is_recorded_as_it_is_given() -> None:
     ]
     for given in alike:
         config = RunConfig.parsed((given,), files=("a",), output="out")
-        (found,) = run_record(config, Accounting(), [], 1.0, status="running").collections
+        (found,) = run_record(config, RunOutcome(Accounting(), []), 1.0, status="running").collections
         assert found.written == collection_entry(given)
     assert len({json.dumps(collection_entry(given)) for given in alike}) == len(alike) - 1
 
@@ -100,7 +104,7 @@ def test_what_a_record_says() -> None:
 def test_what_is_booked_later_does_not_change_a_record() -> None:
     key = ONE.digest_hex, 0
     accounting = Accounting.from_entries([((key, "read"), 1), ((key, "late"), 1)])
-    record = run_record(RunConfig.parsed((ONE,), output="out"), accounting, [], 1.0)
+    record = run_record(RunConfig.parsed((ONE,), output="out"), RunOutcome(accounting, []), 1.0)
     before = record.content()
     accounting.accounts[key].add("rejected.malformed", 3)
     assert record.content() == before
@@ -175,7 +179,7 @@ def test_epochs_that_fall_out_of_a_row(there: list[int], gaps: list[tuple[int, i
         entries += [((ONE.digest_hex, gaps[0][0]), what) for what in ("read", "rejected.malformed")]
     entries += [(("ff" * 8, epoch), what) for epoch in (1, 2) for what in ("read", "counted")]
     accounting = Accounting.from_entries([(entry, 1) for entry in entries])
-    record = run_record(RunConfig.parsed((ONE,), files=(), output="out"), accounting, [], 1.0)
+    record = run_record(RunConfig.parsed((ONE,), files=(), output="out"), RunOutcome(accounting, []), 1.0)
     found = [(gap.digest, gap.first_epoch, gap.last_epoch) for gap in record.accounting.gaps]
     assert found == [(ONE.digest_hex, *gap) for gap in gaps]
     written = json.loads(record.content())["accounting"].get("gaps", [])

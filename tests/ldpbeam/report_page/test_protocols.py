@@ -27,6 +27,7 @@ from ldpbeam.job.config import RunConfig
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol
 from ldpbeam.protocols.attributes.allocate import ALLOCATIONS
 from ldpbeam.protocols.contract import MeanProtocol
+from ldpbeam.records.outcome import RunOutcome
 from ldpbeam.records.run_output import run_record, write_record
 from ldpbeam.records.run_record import StreamRecord
 from ldpbeam.report_page import charts, data, parts, svg
@@ -250,7 +251,7 @@ def test_a_stream_is_never_called_finished(tmp_path: Path, status: str, words_sh
     config = RunConfig.parsed((collection,), output=str(tmp_path), subscription="projects/p/subscriptions/s")
     (tmp_path / "estimates").mkdir()
     stream = StreamRecord(config.input.subscription, "", 0, 1, 1, 0, None)
-    write_record(str(tmp_path), run_record(config, books, [], 1.0, status=status, stream=stream))
+    write_record(str(tmp_path), run_record(config, RunOutcome(books, []), 1.0, status=status, stream=stream))
     text = Reader(write_page(tmp_path, tmp_path / "page.html").read_text("utf-8")).text
     assert words_shown in text
     assert "finished" not in text

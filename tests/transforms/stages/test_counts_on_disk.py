@@ -18,6 +18,7 @@ from ldpbeam.accounting import Account, CountedEpoch
 from ldpbeam.admission import Parts, ReportColumns
 from ldpbeam.arrays import read_only
 from ldpbeam.collection.collection import Collection
+from ldpbeam.epoch_result import count_support
 from ldpbeam.errors import LdpError
 from ldpbeam.histogram import estimate_counted
 from ldpbeam.job.config import RunConfig
@@ -28,7 +29,7 @@ from ldpbeam.support import Support, UncountedReports
 from ldpbeam.transforms.stages import counts_on_disk
 from ldpbeam.transforms.stages.count_windows import counter
 from ldpbeam.transforms.stages.counts_on_disk import CountsOnDisk, CountWithSpill, WaitingCoder, WaitingCount
-from ldpbeam.transforms.stages.support import CountCollection, CountSupportOfEach
+from ldpbeam.transforms.stages.support import CountSupportOfEach
 from tests.pipelines.running import collection, execute
 
 WIDE = collection("grr", 100_000, "wide", parameters=Parameters(epsilon=8.0))
@@ -45,15 +46,6 @@ def values(agreed: Collection, reports: int, seed: int, epoch: int = 3) -> Repor
     payloads = cells.view(np.uint8).reshape(-1, 4)[:, : agreed.protocol.device.payload_size]
     ids = draw.integers(0, 1 << 63, reports).astype(np.uint64)
     return ReportColumns(agreed.digest, epoch, ids, read_only(payloads))
-
-
-def counted(agreed: Collection, batches: list[ReportColumns]) -> Support:
-    """Without any disk."""
-    plain = CountCollection(agreed)
-    total = plain.create_accumulator()
-    for batch in batches:
-        total = plain.add_input(total, batch)
-    return total
 
 
 def with_spill(folder: Path, *collections: Collection) -> CountWithSpill:
@@ -80,7 +72,7 @@ def test_the_place_of_counts_travels_in_their_stead(tmp_path: Path) -> None:
     assert isinstance(output, CountsOnDisk)
     assert len(pickle.dumps(output)) < 500
     assert (output.reports, len(files(tmp_path / "new"))) == (50, 1)
-    assert output.counted(WIDE.protocol.counter) == counted(WIDE, [batch])
+    assert output.counted(WIDE.protocol.counter) == count_support(WIDE, [batch])
     assert coder.is_deterministic()
     assert all(path.stat().st_mode & 0o777 == 0o600 for path in files(tmp_path / "new"))
     assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
@@ -99,7 +91,9 @@ def test_small_accumulators_and_none_are_in_no_file(tmp_path: Path) -> None:
     batch = values(few, 0, 1)
     waiting = travelled(count.compact(count.add_input(empty, Parts([batch]))))
     assert coder.estimate_size(waiting) >= len(coder.encode(waiting))
-    assert count.extract_output(count.merge_accumulators([waiting, WaitingCount()])) == counted(few, [batch])
+    assert count.extract_output(count.merge_accumulators([waiting, WaitingCount()])) == count_support(
+        few, [batch]
+    )
     assert not (tmp_path / "new").exists()
 
 
@@ -136,7 +130,7 @@ def test_order_room_and_merges_do_not_matter(
         assert not count._sizes
         assert count._bytes == 0
         draw.shuffle(parts)
-        wanted = counted(agreed, batches)
+        wanted = count_support(agreed, batches)
         for _ in range(2):
             middle = draw.randrange(len(parts) + 1)
             halves = [count.merge_accumulators(iter(half)) for half in (parts[:middle], parts[middle:])]
@@ -173,14 +167,14 @@ def test_a_file_that_others_know_of_stays(tmp_path: Path) -> None:
     batch = values(WIDE, 3, 1)
     waiting = count.compact(count.add_input(count.create_accumulator(), Parts([batch])))
     more = count.add_input(count.merge_accumulators([waiting]), Parts([batch]))
-    assert more.read() == counted(WIDE, [batch, batch])
-    assert waiting.read() == counted(WIDE, [batch])
+    assert more.read() == count_support(WIDE, [batch, batch])
+    assert waiting.read() == count_support(WIDE, [batch])
     # Nor may what has left the step be taken away because it was on disk before it left.
     count._to_disk(more)
     more.own = True
     left = travelled(count.compact(more))
     count.add_input(more, Parts([batch]))
-    assert left.read() == counted(WIDE, [batch, batch])
+    assert left.read() == count_support(WIDE, [batch, batch])
 
 
 def damaged(path: Path) -> None:
@@ -228,8 +222,8 @@ def test_sums_of_several_are_on_disk_too(tmp_path: Path) -> None:
     parts = [count.compact(count.add_input(count.create_accumulator(), Parts([b]))) for b in batches]
     merged = count.merge_accumulators(map(travelled, parts))
     assert len(coder.encode(merged)) < 300
-    assert merged.read() == counted(WIDE, batches)
-    assert [part.read() for part in parts] == [counted(WIDE, [batch]) for batch in batches]
+    assert merged.read() == count_support(WIDE, batches)
+    assert [part.read() for part in parts] == [count_support(WIDE, [batch]) for batch in batches]
 
 
 def test_an_epoch_is_estimated_from_counts_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -244,7 +238,7 @@ def test_an_epoch_is_estimated_from_counts_on_disk(tmp_path: Path, monkeypatch: 
         assert isinstance(output.read(), kind)
         account = Account(read=4_000, counted=4_000)
         found = estimate_counted(agreed, CountedEpoch(3, output, account))
-        wanted = estimate_counted(agreed, CountedEpoch(3, counted(agreed, [batch]), account))
+        wanted = estimate_counted(agreed, CountedEpoch(3, count_support(agreed, [batch]), account))
         assert found.reports == wanted.reports == 4_000
         assert found.indicators == wanted.indicators
         (one,), (other,) = found.attributes, wanted.attributes

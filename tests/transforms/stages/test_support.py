@@ -18,6 +18,7 @@ from ldpbeam.accounting import Account, CountedEpoch
 from ldpbeam.admission import Parts, Rejection, ReportColumns, put_together
 from ldpbeam.arrays import read_only
 from ldpbeam.collection.collection import Collection
+from ldpbeam.epoch_result import count_support
 from ldpbeam.errors import Reason
 from ldpbeam.histogram import estimate_counted
 from ldpbeam.protocols.parameters import Parameters
@@ -38,7 +39,7 @@ from ldpbeam.transforms.sources.files import ReadFiles, read_files
 from ldpbeam.transforms.stages.epochs import once_per_report_id, window_by_epoch
 from ldpbeam.transforms.stages.estimate import EstimateEpochs
 from ldpbeam.transforms.stages.reports import AdmitPieces, EpochParts
-from ldpbeam.transforms.stages.support import CountCollection, CountSupportOfEach
+from ldpbeam.transforms.stages.support import CountSupportOfEach
 from ldpbeam.wire.codec import framed
 from tests.narrow import present
 from tests.pipelines.running import collection, fleet
@@ -61,42 +62,42 @@ def columns(agreed: Collection, n: int, seed: int) -> ReportColumns:
 @settings(max_examples=20)
 @given(st.lists(st.integers(0, 9), max_size=8), st.randoms(use_true_random=False))
 def test_grouping_and_order_of_merges_do_not_matter(name: str, sizes: list[int], draw: object) -> None:
-    """Any tree of add_input and merge_accumulators over any order gives the counts of one long batch."""
+    """Any tree of add_input and merge_accumulators over any order gives the counts of a plain loop."""
     agreed = AGREED[name]
-    count = CountCollection(agreed)
+    count = CountSupportOfEach(list(AGREED.values()))
     batches = [columns(agreed, n, i) for i, n in enumerate(sizes)]
-    wanted = count.create_accumulator()
-    for batch in batches:
-        wanted = count.add_input(wanted, batch)
+    wanted = count_support(agreed, batches)
     draw.shuffle(batches)  # type: ignore[attr-defined]
     parts = [count.create_accumulator()]
     for batch in batches:
         if draw.random() < 0.5:  # type: ignore[attr-defined]
             parts.append(count.create_accumulator())
-        parts[-1] = count.add_input(parts[-1], batch)
+        parts[-1] = count.add_input(parts[-1], Parts([batch]))
     while len(parts) > 1:
         draw.shuffle(parts)  # type: ignore[attr-defined]
         some = 1 + draw.randrange(len(parts))  # type: ignore[attr-defined]
         parts = [count.merge_accumulators(parts[:some]), *parts[some:]]
         if some == 1:
             parts = [count.merge_accumulators(parts)]
-    assert count.extract_output(parts[0]) == wanted
+    assert count.extract_output(parts[0]) == (wanted if batches else None)
     assert wanted.reports == sum(sizes)
 
 
 def test_accumulators_are_never_shared() -> None:
-    """Zero is fresh each time, and merging changes none of its arguments."""
-    count = CountCollection(AGREED["grr"])
-    one, two = count.create_accumulator(), count.create_accumulator()
-    assert one.counts is not two.counts
+    """Counts are fresh each time, and merging changes none of its arguments."""
+    count = CountSupportOfEach([AGREED["grr"]])
     batch = columns(AGREED["grr"], 5, 1)
-    one = count.add_input(one, batch)
+    one, two = (count.add_input(count.create_accumulator(), Parts([batch])) for _ in range(2))
+    assert isinstance(one, Support)
+    assert isinstance(two, Support)
+    assert one.counts is not two.counts
     before = one.counts.copy()
     total = count.merge_accumulators(iter([one, two, one]))
+    assert isinstance(total, Support)
     assert total.counts is not one.counts
-    assert (total.counts == 2 * before).all()
+    assert (total.counts == 3 * before).all()
     assert (one.counts == before).all()
-    assert count.merge_accumulators([]) == count.create_accumulator()
+    assert count.merge_accumulators([]) is count.create_accumulator() is None
     assert not batch.payloads.flags.writeable
 
 
@@ -104,16 +105,13 @@ def test_accumulators_are_never_shared() -> None:
 def test_for_several_collections_it_is_the_same(name: str) -> None:
     """Beside others each collection is counted as alone; None is neutral, and nothing is shared."""
     agreed = AGREED[name]
-    alone, count = CountCollection(agreed), CountSupportOfEach(list(AGREED.values()))
-    wanted = alone.create_accumulator()
-    parts: list[Support | UncountedReports | None] = [None, count.create_accumulator()]
-    for seed in range(4):
-        batch = columns(agreed, 3 + seed, seed)
-        wanted = alone.add_input(wanted, batch)
-        parts += [count.add_input(count.create_accumulator(), Parts([batch])), None]
+    count = CountSupportOfEach(list(AGREED.values()))
+    batches = [columns(agreed, 3 + seed, seed) for seed in range(4)]
     more = Parts(columns(agreed, n, 9 + n) for n in (2, 5, 1))
-    for batch in more:
-        wanted = alone.add_input(wanted, batch)
+    wanted = count_support(agreed, [*batches, *more])
+    parts: list[Support | UncountedReports | None] = [None, count.create_accumulator()]
+    for batch in batches:
+        parts += [count.add_input(count.create_accumulator(), Parts([batch])), None]
     parts[2] = count.add_input(parts[2], more)
     coder = count.get_accumulator_coder()
     parts = [coder.decode(coder.encode(part)) for part in parts]
@@ -142,7 +140,7 @@ def test_reports_wait_for_a_large_table_and_give_the_same_counts(monkeypatch: py
     monkeypatch.setattr("ldpbeam.support.LARGE_TABLE", 1 << 17)
     protocol = LARGE.protocol
     assert protocol.counter.counts_length == 11**5 - 11 > 1 << 17
-    alone, count = CountCollection(LARGE), CountSupportOfEach([LARGE, AGREED["loloha"]])
+    count = CountSupportOfEach([LARGE, AGREED["loloha"]])
     cells = (
         np.random.default_rng(5)
         .integers(0, protocol.counter.counts_length, (9, 1_000), np.int64)
@@ -157,9 +155,7 @@ def test_reports_wait_for_a_large_table_and_give_the_same_counts(monkeypatch: py
         )
         for row in cells
     ]
-    wanted = alone.create_accumulator()
-    for batch in batches:
-        wanted = alone.add_input(wanted, batch)
+    wanted = count_support(LARGE, batches)
     coder = count.get_accumulator_coder()
     parts = []
     for some in (batches[:2], [], batches[2:3], batches[3:]):
@@ -297,28 +293,26 @@ def test_parts_are_sent_as_the_columns_that_they_are_together() -> None:
 
 
 def test_beam_knows_the_coders() -> None:
-    """The registry hands out ours, so that nothing is pickled on the way, nor for an estimate of its size."""
+    """The registry hands out ours, so neither columns nor counts are pickled to be sent or measured."""
     register_coders()
     found = coders.registry.get_coder(convert_to_beam_type(EpochParts))
     assert [type(each) for each in found.coders()][1] is PartsCoder
     assert isinstance(coders.registry.get_coder(ReportColumns), ReportColumnsCoder)
     assert isinstance(coders.registry.get_coder(Support), SupportCoder)
-    for agreed in AGREED.values():
-        assert isinstance(CountCollection(agreed).get_accumulator_coder(), SupportCoder)
+    counting = CountSupportOfEach(list(AGREED.values()))
+    assert isinstance(counting.get_accumulator_coder(), OptionalSupportCoder)
 
 
 @pytest.mark.parametrize("name", ["grr", "sue", "l_osue", "loloha", "olh"])
 def test_what_is_sent_to_workers_is_small_and_holds_no_compiled_function(name: str) -> None:
     """Every function object pickles to less than 20 kB for 360 values, before and after use."""
     agreed = collection(name, 360, name)
-    count = CountCollection(agreed)
-    accumulator = count.create_accumulator()
+    counts = Support.zero_of(agreed.protocol.counter).counts
     held = np.zeros((1, agreed.protocol.device.payload_size), np.uint8)
     agreed.protocol.counter.check(read_only(held))
-    agreed.protocol.counter.add(read_only(held), accumulator.counts)
-    agreed.protocol.counter.support_counts(accumulator.counts)
+    agreed.protocol.counter.add(read_only(held), counts)
+    agreed.protocol.counter.support_counts(counts)
     senders = (
-        count,
         AdmitPieces({agreed.digest: agreed}),
         EstimateEpochs([agreed]),
         OfEach({agreed.digest_hex: WriteEpochs(agreed, "out")}),
@@ -363,12 +357,13 @@ def test_signs_of_forged_reports_are_counted_with_the_rest() -> None:
     """The second accumulator is filled by the same step, and merged by it."""
     agreed = collection("sue", 40)
     batches = fleet(agreed, 3_000, 1)
-    count = CountCollection(agreed)
+    count = CountSupportOfEach([agreed])
     parts = []
     for batch in batches:
         some = ReportColumns(agreed.digest, 0, batch.report_ids, read_only(batch.payloads))
-        parts.append(count.add_input(count.create_accumulator(), some))
+        parts.append(count.add_input(count.create_accumulator(), Parts([some])))
     found = count.merge_accumulators(parts)
+    assert isinstance(found, Support)
     wanted = np.zeros(agreed.protocol.counter.signs_length, np.int64)
     for batch in batches:
         agreed.protocol.counter.add_signs(batch.payloads, wanted)
@@ -376,6 +371,7 @@ def test_signs_of_forged_reports_are_counted_with_the_rest() -> None:
     full = np.full((7, agreed.protocol.device.payload_size), 0xFF, np.uint8)
     agreed.protocol.counter.add_signs(full, wanted)
     some = ReportColumns(agreed.digest, 0, np.arange(7, dtype=np.uint64), read_only(full))
-    found = count.add_input(found, some)
+    found = count.add_input(found, Parts([some]))
+    assert isinstance(found, Support)
     assert found.signs.tolist() == wanted.tolist()
     assert found.signs[0] >= 7

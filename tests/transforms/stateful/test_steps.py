@@ -33,6 +33,7 @@ from ldpbeam.errors import LdpError
 from ldpbeam.job.config import RunConfig
 from ldpbeam.pipelines.unbounded import collect_stream
 from ldpbeam.schedule import Schedule
+from ldpbeam.support import Support
 from ldpbeam.transforms.coders import ReportColumnsCoder, SupportCoder
 from ldpbeam.transforms.stateful import count_shard
 from ldpbeam.transforms.stateful.count_shard import FORGET_AFTER, CountShard, ShardState
@@ -481,7 +482,7 @@ class Sum:
         self._take((what, count), when)
 
     def shard(self, shard: int, due: int, n: int, repeats: int = 0) -> None:
-        support = self.step._count[DIGEST].create_accumulator()
+        support = Support.zero_of(self.step._counters[DIGEST])
         support.counts[0] = support.reports = n
         self._take(ShardCount(shard, due, repeats, 0, SupportCoder().encode(support)).pack(), due)
 
