@@ -426,7 +426,7 @@ def _with_atoms(domain: Domain, entry: _Entry | None) -> Domain:
     """The domain with the values that the entry names: labels, or numbers in the units of the domain."""
     if entry is None:
         return domain
-    example = "Write for example atoms: [0, 480], numbers of the range, or labels where the domain has them."
+    example = "Write for example atoms: [60, 120], numbers of the range, or labels where the domain has them."
     if not syntax.is_list(entry.node) or not entry.node.value:
         raise entry.fail("must be a list of values", example, "E-COLLECTION-DOMAIN")
     places = []
