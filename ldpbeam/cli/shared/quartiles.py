@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ldpbeam.cli.shared.histories import Side
     from ldpbeam.collection.domain import Domain
     from ldpbeam.sums.distribution import Curve
-    from ldpbeam.sums.quartiles import QuartileChange
+    from ldpbeam.sums.quartiles import QuartileChange, ShareChange
 
 _NAMES = {0.25: "first quartile", 0.5: "median", 0.75: "third quartile"}
 
@@ -30,7 +30,7 @@ def compare_distributions(first: Side, second: Side | None, output: Path | None)
     """
     from ldpbeam.cli.shared.histories import write_tables
     from ldpbeam.sums.distribution import Curve
-    from ldpbeam.sums.quartiles import compare_quartiles
+    from ldpbeam.sums.quartiles import QUARTILES, compare_quartiles
 
     if second is None:
         known = [one for one in _curves(first) if one[1].known]
@@ -53,8 +53,8 @@ def compare_distributions(first: Side, second: Side | None, output: Path | None)
             "Compare collections with the same domain.",
             second.place,
         )
-    changes = compare_quartiles(before, after)
     history, domain = first.read.history, first.read.domain
+    changes = compare_quartiles(before, after, domain.atoms, len(QUARTILES))
     words = " against ".join(_named([epoch for epoch, _ in side]) for side in sides)
     say(f"{history.key.collection}: {words}")
     for change in changes:
@@ -105,28 +105,56 @@ def _sentence(change: QuartileChange, domain: Domain) -> str:
         middle, low, high = map(domain.label, places)
         return f"{middle} ({low} .. {high})"
 
-    verdict = "no change is clear"
-    if change.clear:
-        verdict = "values rose" if change.change < 0 else "values fell"
+    ends = f"{_NAMES[change.share]}: from {named(change.before)} to {named(change.after)}"
+    several = "shares" if len(change.tested) > 1 else "share"
     return (
-        f"{_NAMES[change.share]}: from {named(change.before)} to {named(change.after)}; {verdict}: the share "
-        f"up to {domain.label(change.before[0])} changed by {change.change:+.4f} "
-        f"({change.low:+.4f} .. {change.high:+.4f})"
+        f"{ends}; {_verdict(change)}: the {several} up to "
+        f"{' and up to '.join(domain.label(one.place) for one in change.tested)} changed by "
+        f"{' and '.join(map(_by, change.tested))}"
     )
 
 
+def _verdict(change: QuartileChange) -> str:
+    """What the shares that surely changed say of the values."""
+    clear = [one.change for one in change.tested if one.clear]
+    if not clear:
+        return "no change is clear"
+    if max(clear) < 0:
+        return "values rose"
+    if min(clear) > 0:
+        return "values fell"
+    # Below an atom one way and above it the other.
+    return "values moved towards the atom" if clear[0] < 0 else "values moved away from the atom"
+
+
+def _by(one: ShareChange) -> str:
+    """How much a share changed, with its limits."""
+    return f"{one.change:+.4f} ({one.low:+.4f} .. {one.high:+.4f})"
+
+
 def _row(change: QuartileChange, domain: Domain) -> dict[str, Any]:
+    """A quartile for programs: the share that changed most clearly, and the other one beside an atom."""
     names = ("", "_low", "_high")
     ends = {"before": change.before, "after": change.after}
+    clearest = change.clearest
+    others = [one for one in change.tested if one is not clearest]
     return {
         "share": change.share,
         **{
             f"{side}{n}": domain.label(x) for side, of in ends.items() for n, x in zip(names, of, strict=True)
         },
-        "change": change.change,
-        "low": change.low,
-        "high": change.high,
+        **_share(clearest, domain, ""),
+        **_share(others[0] if others else None, domain, "other_"),
         "changed": change.clear,
+    }
+
+
+def _share(one: ShareChange | None, domain: Domain, prefix: str) -> dict[str, Any]:
+    return {
+        f"{prefix}up_to": one and domain.label(one.place),
+        f"{prefix}change": one and one.change,
+        f"{prefix}low": one and one.low,
+        f"{prefix}high": one and one.high,
     }
 
 

@@ -29,6 +29,7 @@ from click.testing import CliRunner, Result
 import ldpbeam
 from ldpbeam.accounting import Account
 from ldpbeam.cli.main import cli
+from ldpbeam.cli.shared.quartiles import _verdict
 from ldpbeam.collection.values import Index
 from ldpbeam.engine.run import _require_own
 from ldpbeam.epoch_result import result_of_epoch
@@ -43,6 +44,7 @@ from ldpbeam.simulators.deliver.files import batch_message
 from ldpbeam.summaries import SHARES, summary_table
 from ldpbeam.sums import Mean
 from ldpbeam.sums.distribution import answers_of_distribution, mean_curve
+from ldpbeam.sums.quartiles import QuartileChange, ShareChange
 from ldpbeam.tables import CUMULATIVE, epoch_table, fixed_columns
 from ldpbeam.transforms import FrequenciesPerEpoch, FrequencyRow, SummaryRow, arrow_schema, as_dict
 from ldpbeam.transforms.sinks.accounting import read_epoch_accounting
@@ -367,6 +369,40 @@ def test_compare_says_which_quartiles_moved(run: Path, tmp_path: Path) -> None:
         ("--group", run / "panel.csv"),
     ):
         refused("compare", run / "out", *options)
+
+
+def test_compare_tests_shares_beside_declared_atoms(run: Path, tmp_path: Path) -> None:
+    """The file of a collection may name its atoms at any time; the quartiles of epoch 1 lie near these."""
+    _, row, _ = json.loads(told("compare", run / "out", "--json"))["quartiles"]
+    alone = [row[f"other_{name}"] for name in ("up_to", "change", "low", "high")]
+    assert (row["up_to"], alone) == (row["before"], [None] * 4)
+    least = int(re.findall(r"\d+", row["before"])[0])
+    named = YAML.replace("buckets: 60}", f"buckets: 60}}, atoms: [{least}]")
+    (tmp_path / "c.yaml").write_text(named)
+    asking = "compare", run / "out", "--collection", tmp_path / "c.yaml"
+    _, row, _ = json.loads(told(*asking, "--json"))["quartiles"]
+    places = sorted(int(re.findall(r"\d+", row[name])[0]) for name in ("up_to", "other_up_to"))
+    assert places == [least - 4 - 12, least + 12]  # a sixteenth of 60 buckets is 3
+    assert row["changed"] and row["low"] <= row["change"] <= row["high"] < 0
+    assert row["other_low"] <= row["other_change"] <= row["other_high"]
+    line = next(one for one in told(*asking).splitlines() if "median" in one)
+    assert re.search(r"values rose: the shares up to \S+ \S+ and up to \S+ \S+ changed by \S+ .* and ", line)
+
+
+def test_what_two_shares_say_of_values() -> None:
+    """Where they change in opposite ways, values moved towards the atom between them, or away from it."""
+
+    def words(*shares: tuple[float, bool]) -> str:
+        tested = tuple(
+            ShareChange(4, x, x - (0.1 if clear else 1), x + (0.1 if clear else 1)) for x, clear in shares
+        )
+        return _verdict(QuartileChange(0.5, (5, 4, 6), (5, 4, 6), tested))
+
+    assert words((-0.2, True)) == words((-0.2, True), (0.3, False)) == "values rose"
+    assert words((-0.2, False), (0.3, True)) == "values fell"
+    assert words((-0.2, False), (0.3, False)) == "no change is clear"
+    assert words((-0.2, True), (0.3, True)) == "values moved towards the atom"
+    assert words((0.2, True), (-0.3, True)) == "values moved away from the atom"
 
 
 def test_the_page_draws_the_curve_first(run: Path, tables: pa.Table) -> None:
