@@ -106,8 +106,8 @@ def compare(a: Path, b: Path | None, collection_files: tuple[Path, ...], **asked
     compared in place of single values, all at one false-discovery rate. With --value, the answer is about
     that value or group alone, with its own p-value.
 
-    Of a collection with hash_family interval the quartiles are compared: of two epochs, or of the mean curves
-    of several.
+    Of a collection with hash_family interval the mean and the quartiles are compared: of two epochs, or of
+    the mean curves of several. A quartile at a declared atom is compared by the shares before and after it.
     """
     from ldpbeam.cli.shared.histories import Side, documents, read_histories, require_suffix, write_tables
 
@@ -182,8 +182,8 @@ def _require_quartiles(collection: Collection, which: _CompareOptions, where: Pa
     unfit = [name for name, value in given.items() if value]
     if unfit:
         raise _usage(
-            f"{collection.name} has distributions, whose quartiles are compared, and {unfit[0]} is for "
-            "single values",
+            f"{collection.name} has distributions, whose mean and quartiles are compared, and {unfit[0]} is "
+            "for single values",
             f"Leave out {unfit[0]}.",
             where,
         )

@@ -1,4 +1,4 @@
-"""Whether an ordered domain's distribution changed between two epochs: at the quartiles of the first one.
+"""Whether an ordered domain's distribution changed between two epochs: its mean, and quartiles.
 
 The share of the devices up to a quartile of the first epoch is compared with the share up to the same value
 in the second. Limits of the difference follow from the published limits of both shares, uneven as they are
@@ -9,6 +9,10 @@ than that. Of several epochs on a side the mean curve takes the place of a curve
 Next to an atom a share has wide limits: the counts hardly tell an atom from its neighbours. A quartile that
 lies there is tested at one place before the atom and at one after it. Atoms and the first epoch alone say
 which places these are, so that no place is chosen for what changed there.
+
+Errors of two means may go apart where devices keep a function for life and change their values. So the error
+of a difference within one memo takes what is kept as if it went apart wholly, as the mean over epochs takes
+it as if it went together. This holds whatever devices do.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ from math import hypot
 
 from ldpbeam.estimates import CONFIDENCE
 from ldpbeam.over_time.significance import normal_limit
-from ldpbeam.sums.distribution import Curve
+from ldpbeam.sums.distribution import Curve, MeanOfEpochs
 
 QUARTILES = (0.25, 0.5, 0.75)
 
@@ -81,6 +85,44 @@ class QuartileChange:
     def clearest(self) -> ShareChange:
         """The share that changed most in units of its limits."""
         return max(self.tested, key=lambda one: one.certainty)
+
+
+@dataclass(frozen=True)
+class MeanChange:
+    """The mean before and after, in the units of the domain.
+
+    Attributes:
+        before, after: of each side.
+        half_width: of the limits of ``change``, which hold together with the other verdicts at 95 %.
+    """
+
+    before: MeanOfEpochs
+    after: MeanOfEpochs
+    half_width: float
+
+    @property
+    def change(self) -> float:
+        """How much the mean rose."""
+        return self.after.mean - self.before.mean
+
+    @property
+    def clear(self) -> bool:
+        """Whether it surely changed."""
+        return abs(self.change) > self.half_width
+
+
+def compare_means(before: MeanOfEpochs, after: MeanOfEpochs, verdicts: int, *, one_memo: bool) -> MeanChange:
+    """The means of two sides.
+
+    Args:
+        before, after: both known.
+        verdicts: how many share the error rate of 5 %, this one among them.
+        one_memo: whether devices may have kept something from one side to the other.
+    """
+    fresh = hypot(before.fresh, after.fresh)
+    lasting = before.lasting + after.lasting if one_memo else hypot(before.lasting, after.lasting)
+    reach = normal_limit(1 - (1 - CONFIDENCE) / verdicts)
+    return MeanChange(before, after, reach * hypot(fresh, lasting))
 
 
 def compare_quartiles(

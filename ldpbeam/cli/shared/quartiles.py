@@ -1,7 +1,8 @@
-"""``compare`` for collections whose result is a distribution: the quartiles of two epochs, or of several."""
+"""``compare`` for collections whose result is a distribution: mean and quartiles of two sides."""
 
 from __future__ import annotations
 
+from math import floor, log10
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,26 +12,27 @@ from ldpbeam.errors import UsageError
 if TYPE_CHECKING:
     from ldpbeam.cli.shared.histories import Side
     from ldpbeam.collection.domain import Domain
-    from ldpbeam.sums.distribution import Curve
-    from ldpbeam.sums.quartiles import QuartileChange, ShareChange
+    from ldpbeam.sums.distribution import Curve, MeanOfEpochs
+    from ldpbeam.sums.quartiles import MeanChange, QuartileChange, ShareChange
 
 _NAMES = {0.25: "first quartile", 0.5: "median", 0.75: "third quartile"}
 
 
 def compare_distributions(first: Side, second: Side | None, output: Path | None) -> None:
-    """Say which quartiles changed from the epochs of one side to those of the other.
+    """Say whether the mean and which quartiles changed from the epochs of one side to those of the other.
 
     Args:
         first, second: without the second the last two epochs of the first are compared. Of several epochs the
-            mean of their curves is compared, see :meth:`ldpbeam.sums.distribution.Curve.mean`.
+            mean of their curves is compared, see :meth:`ldpbeam.sums.distribution.Curve.mean`, and of means.
         output: a file for all rows, or None.
 
     Raises:
-        UsageError: an epoch on both sides, none with a result, or other values on the other side.
+        UsageError: an epoch on both sides, none with a result, other values on the other side, or no
+            summaries.
     """
     from ldpbeam.cli.shared.histories import write_tables
     from ldpbeam.sums.distribution import Curve
-    from ldpbeam.sums.quartiles import QUARTILES, compare_quartiles
+    from ldpbeam.sums.quartiles import QUARTILES, compare_means, compare_quartiles
 
     if second is None:
         known = [one for one in _curves(first) if one[1].known]
@@ -54,23 +56,35 @@ def compare_distributions(first: Side, second: Side | None, output: Path | None)
             second.place,
         )
     history, domain = first.read.history, first.read.domain
-    changes = compare_quartiles(before, after, domain.atoms, len(QUARTILES))
+    means = [
+        _mean_of(of, [curve for _, curve in side])
+        for of, side in zip((first, second or first), sides, strict=True)
+    ]
+    has_mean = domain.labels is None  # a mean of texts is none
+    verdicts = len(QUARTILES) + has_mean
+    changes = compare_quartiles(before, after, domain.atoms, verdicts)
+    one_memo = second is None or first.read.history.key.digest == second.read.history.key.digest
+    mean = compare_means(*means, verdicts, one_memo=one_memo) if has_mean else None
     words = " against ".join(_named([epoch for epoch, _ in side]) for side in sides)
     say(f"{history.key.collection}: {words}")
+    if mean is not None:
+        say(f"  {_sentence_of_mean(mean)}")
     for change in changes:
         say(f"  {_sentence(change, domain)}")
-    say("All three verdicts together have a false-alarm rate of 5 %.")
+    say(f"All {'four' if has_mean else 'three'} verdicts together have a false-alarm rate of 5 %.")
     rows = [_row(change, domain) for change in changes]
+    row_of_mean = None if mean is None else _row_of_mean(mean)
     if output is not None:
         import pyarrow as pa
 
-        write_tables([pa.Table.from_pylist(rows)], output)
-        say(f"all quartiles in {output}")
+        write_tables([pa.Table.from_pylist(_flat(rows, row_of_mean))], output)
+        say(f"all verdicts in {output}")
     deliver(
         {
             "collection": history.key.collection,
             "attribute": history.key.attribute,
             "compared": words,
+            "mean": row_of_mean,
             "quartiles": rows,
         }
     )
@@ -86,6 +100,12 @@ def _curves(source: Side) -> list[tuple[int, Curve]]:
     return [(part.epoch, Curve.of(pa.concat_tables(folder.tables([part])))) for part in parts]
 
 
+def _mean_of(source: Side, curves: list[Curve]) -> MeanOfEpochs:
+    from ldpbeam.sums.distribution import mean_of_epochs, read_summaries
+
+    return mean_of_epochs(source.read.collection, curves, read_summaries(source.place))
+
+
 def _known(source: Side) -> list[tuple[int, Curve]]:
     """The epochs of a side that have a result, at least one."""
     known = [one for one in _curves(source) if one[1].known]
@@ -96,6 +116,46 @@ def _known(source: Side) -> list[tuple[int, Curve]]:
 
 def _named(epochs: list[int]) -> str:
     return f"epoch {epochs[0]}" if len(epochs) == 1 else f"epochs {epochs[0]}..{epochs[-1]}"
+
+
+def _sentence_of_mean(change: MeanChange) -> str:
+    """The mean for people, in as many places as three digits of its limits have."""
+    digits = max(2 - floor(log10(change.half_width)), 0)
+    before, after, half = (
+        f"{x:.{digits}f}".replace("-", "−")
+        for x in (change.before.mean, change.after.mean, change.half_width)
+    )
+    verdict, by = "no change is clear:", f"{change.change:+.{digits}f}".replace("-", "−")
+    if change.clear:
+        verdict, by = "rose" if change.change > 0 else "fell", f"{abs(change.change):.{digits}f}"
+    return f"mean: {verdict} from {before} to {after}, by {by} ± {half}"
+
+
+def _row_of_mean(change: MeanChange) -> dict[str, Any]:
+    """The mean for programs."""
+    return {
+        "statistic": "mean",
+        "before": change.before.mean,
+        "before_std_error": change.before.std_error,
+        "after": change.after.mean,
+        "after_std_error": change.after.std_error,
+        "change": change.change,
+        "low": change.change - change.half_width,
+        "high": change.change + change.half_width,
+        "changed": change.clear,
+    }
+
+
+def _flat(quartiles: list[dict[str, Any]], mean: dict[str, Any] | None) -> list[dict[str, Any]]:
+    """All rows with the same columns: of the mean with those of its own, and numbers as texts.
+
+    ``before`` and ``after`` of a quartile are labels.
+    """
+    if mean is None:
+        return quartiles
+    rows = [*quartiles, mean | {"before": str(mean["before"]), "after": str(mean["after"])}]
+    names = dict.fromkeys(name for row in rows for name in row)
+    return [{name: row.get(name) for name in names} for row in rows]
 
 
 def _sentence(change: QuartileChange, domain: Domain) -> str:
@@ -139,6 +199,7 @@ def _row(change: QuartileChange, domain: Domain) -> dict[str, Any]:
     clearest = change.clearest
     others = [one for one in change.tested if one is not clearest]
     return {
+        "statistic": "quantile",
         "share": change.share,
         **{
             f"{side}{n}": domain.label(x) for side, of in ends.items() for n, x in zip(names, of, strict=True)

@@ -25,6 +25,7 @@ import pytest
 from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from click.testing import CliRunner, Result
+from scipy.stats import norm
 
 import ldpbeam
 from ldpbeam.accounting import Account
@@ -356,7 +357,7 @@ def test_compare_says_which_quartiles_moved(run: Path, tmp_path: Path) -> None:
     alike = json.loads(told("compare", run / "out", tmp_path / "other", *epochs, "--json"))
     assert [row["change"] for row in alike["quartiles"]] == [0, 0, 0]  # of two runs
     told("compare", run / "out", "--output", run / "quartiles.csv")
-    assert len((run / "quartiles.csv").read_text().splitlines()) == 4
+    assert len((run / "quartiles.csv").read_text().splitlines()) == 5
     for options in (
         (run / "out",),
         ("--epochs", 1),
@@ -387,6 +388,44 @@ def test_compare_tests_shares_beside_declared_atoms(run: Path, tmp_path: Path) -
     assert row["other_low"] <= row["other_change"] <= row["other_high"]
     line = next(one for one in told(*asking).splitlines() if "median" in one)
     assert re.search(r"values rose: the shares up to \S+ \S+ and up to \S+ \S+ changed by \S+ .* and ", line)
+
+
+def test_compare_says_how_far_the_mean_moved(run: Path, tmp_path: Path) -> None:
+    """From the summaries; of several epochs the mean that export has, with its error."""
+    known = [row for row in ldpbeam.read_summaries(run / "out").to_pylist() if row["statistic"] == "mean"]
+    found = json.loads(told("compare", run / "out", "--json"))["mean"]
+    names = ("before", "before_std_error", "after", "after_std_error")
+    expected = [row[name] for row in known[1:] for name in ("estimate", "std_error")]
+    assert [found[name] for name in names] == pytest.approx(expected)
+    assert found["change"] == pytest.approx(known[2]["estimate"] - known[1]["estimate"])
+    assert found["changed"] and 0 < found["low"] < found["change"] < found["high"]
+    independent = norm.ppf(1 - 0.05 / 8) * np.hypot(expected[1], expected[3])
+    half = found["high"] - found["change"]
+    assert independent < half < independent * np.sqrt(1.3)  # less than .3 of a variance repeats
+    lines = told("compare", run / "out").splitlines()
+    words = re.fullmatch(r"  mean: rose from (\S+) to (\S+), by (\S+) ± (\S+)", lines[1])
+    assert words and [float(x) for x in words.groups()] == pytest.approx(
+        [found["before"], found["after"], found["change"], half], abs=0.05
+    )
+    assert lines[-1] == "All four verdicts together have a false-alarm rate of 5 %."
+    several = json.loads(told("compare", run / "out", "--epochs", "0..1", "--against", 2, "--json"))["mean"]
+    (row, _) = csv(told("export", run / "out", "--mean", "--every", 2))
+    assert [several["before"], several["before_std_error"]] == pytest.approx(
+        [float(row["estimate"]), float(row["std_error"])]
+    )
+    told("compare", run / "out", "--output", tmp_path / "verdicts.csv")
+    *quartiles, mean = csv((tmp_path / "verdicts.csv").read_text())
+    assert [row["statistic"] for row in quartiles] == ["quantile"] * 3
+    assert (mean["statistic"], mean["share"], float(mean["change"])) == ("mean", "", found["change"])
+    assert float(mean["before"]) == found["before"]
+    back = told("compare", run / "out", "--epochs", 2, "--against", 1)
+    assert f"mean: fell from {words[2]} to {words[1]}, by {words[3]} ± {words[4]}" in back
+    still = told("compare", run / "out", "--epochs", 0, "--against", 1)
+    assert re.search(r"mean: no change is clear: from \S+ to \S+, by [+−]\S+ ± \S+\n", still)
+    shutil.copytree(run / "out", tmp_path / "other")
+    told("compare", run / "out", tmp_path / "other")
+    shutil.rmtree(tmp_path / "other" / "summaries")
+    assert "summaries" in refused("compare", run / "out", tmp_path / "other")
 
 
 def test_what_two_shares_say_of_values() -> None:

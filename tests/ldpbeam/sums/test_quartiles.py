@@ -10,8 +10,14 @@ from scipy.stats import binom, norm
 from ldpbeam.estimation.distribution import WalkPosterior
 from ldpbeam.estimation.stretches import Stretches
 from ldpbeam.hashing.interval import IntervalFamily
-from ldpbeam.sums.distribution import Curve, curve_quantile
-from ldpbeam.sums.quartiles import QuartileChange, ShareChange, compare_quartiles, compared_places
+from ldpbeam.sums.distribution import Curve, MeanOfEpochs, curve_quantile
+from ldpbeam.sums.quartiles import (
+    QuartileChange,
+    ShareChange,
+    compare_means,
+    compare_quartiles,
+    compared_places,
+)
 
 NO_ROWS = pa.table({})
 SHIFT = 0.15
@@ -54,6 +60,20 @@ def test_shares_on_both_sides_of_an_atom_share_the_rate_of_a_quartile() -> None:
     assert second.clear and second.clearest == second.tested[1]
     narrow, wide = ShareChange(1, 0.1, 0.05, 0.2), ShareChange(2, -0.2, -0.5, -0.05)
     assert narrow.certainty == pytest.approx(2) and wide.certainty == pytest.approx(4 / 3)
+
+
+def test_what_is_kept_widens_the_change_of_a_mean_within_one_memo() -> None:
+    """Errors by what devices keep add up there, and are independent of each other elsewhere."""
+    before, after = MeanOfEpochs(10.0, 3.0, 1.0), MeanOfEpochs(21.0, 4.0, 2.0)
+    assert before.std_error == pytest.approx(np.sqrt(10))
+    z = norm.ppf(1 - 0.05 / 8)
+    one = compare_means(before, after, 4, one_memo=True)
+    assert (one.change, one.half_width) == pytest.approx((11, z * np.sqrt(9 + 16 + 3**2)))
+    assert not one.clear
+    two = compare_means(before, after, 4, one_memo=False)
+    assert two.half_width == pytest.approx(z * np.sqrt(9 + 16 + 1 + 4))
+    lower = compare_means(MeanOfEpochs(36.0, 3.0, 1.0), after, 4, one_memo=True)
+    assert lower.change == -15 and lower.clear
 
 
 def test_places_clear_of_atoms() -> None:
