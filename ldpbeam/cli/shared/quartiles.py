@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ldpbeam.cli.shared.console import deliver, say
 from ldpbeam.errors import UsageError
+from ldpbeam.planning.error_sentences import points
 
 if TYPE_CHECKING:
     from ldpbeam.cli.shared.histories import Side
@@ -34,6 +35,10 @@ def compare_distributions(first: Side, second: Side | None, output: Path | None)
     from ldpbeam.sums.distribution import Curve
     from ldpbeam.sums.quartiles import QUARTILES, compare_means, compare_quartiles
 
+    same = second is None or (first.place, first.read.history.key.digest) == (
+        second.place,
+        second.read.history.key.digest,
+    )
     if second is None:
         known = [one for one in _curves(first) if one[1].known]
         if len(known) < 2:
@@ -41,7 +46,6 @@ def compare_distributions(first: Side, second: Side | None, output: Path | None)
         sides = [[one] for one in known[-2:]]
     else:
         sides = [_known(first), _known(second)]
-        same = (first.place, first.read.history.key.digest) == (second.place, second.read.history.key.digest)
         if same and {e for e, _ in sides[0]} & {e for e, _ in sides[1]}:
             raise _usage(
                 "an epoch cannot be compared with itself",
@@ -56,16 +60,19 @@ def compare_distributions(first: Side, second: Side | None, output: Path | None)
             second.place,
         )
     history, domain = first.read.history, first.read.domain
-    means = [
-        _mean_of(of, [curve for _, curve in side])
-        for of, side in zip((first, second or first), sides, strict=True)
-    ]
-    has_mean = domain.labels is None  # a mean of texts is none
+    has_mean = domain.labels is None  # texts have none
     verdicts = len(QUARTILES) + has_mean
-    changes = compare_quartiles(before, after, domain.atoms, verdicts)
-    one_memo = second is None or first.read.history.key.digest == second.read.history.key.digest
-    mean = compare_means(*means, verdicts, one_memo=one_memo) if has_mean else None
-    words = " against ".join(_named([epoch for epoch, _ in side]) for side in sides)
+    changes, mean = compare_quartiles(before, after, domain.atoms, verdicts), None
+    if has_mean:
+        other = second or first
+        one_memo = history.key.digest == other.read.history.key.digest
+        mean = compare_means(
+            _mean_of(first, sides[0]), _mean_of(other, sides[1]), verdicts, one_memo=one_memo
+        )
+    if second is None or same:
+        words = " against ".join(_named([epoch for epoch, _ in side]) for side in sides)
+    else:
+        words = f"{first.words} against {second.words}"
     say(f"{history.key.collection}: {words}")
     if mean is not None:
         say(f"  {_sentence_of_mean(mean)}")
@@ -75,9 +82,7 @@ def compare_distributions(first: Side, second: Side | None, output: Path | None)
     rows = [_row(change, domain) for change in changes]
     row_of_mean = None if mean is None else _row_of_mean(mean)
     if output is not None:
-        import pyarrow as pa
-
-        write_tables([pa.Table.from_pylist(_flat(rows, row_of_mean))], output)
+        write_tables([_table(rows, row_of_mean)], output)
         say(f"all verdicts in {output}")
     deliver(
         {
@@ -100,9 +105,11 @@ def _curves(source: Side) -> list[tuple[int, Curve]]:
     return [(part.epoch, Curve.of(pa.concat_tables(folder.tables([part])))) for part in parts]
 
 
-def _mean_of(source: Side, curves: list[Curve]) -> MeanOfEpochs:
+def _mean_of(source: Side, known: list[tuple[int, Curve]]) -> MeanOfEpochs:
+    """The mean over those epochs of a side that have a result."""
     from ldpbeam.sums.distribution import mean_of_epochs, read_summaries
 
+    curves = [curve for _, curve in known]
     return mean_of_epochs(source.read.collection, curves, read_summaries(source.place))
 
 
@@ -146,16 +153,17 @@ def _row_of_mean(change: MeanChange) -> dict[str, Any]:
     }
 
 
-def _flat(quartiles: list[dict[str, Any]], mean: dict[str, Any] | None) -> list[dict[str, Any]]:
-    """All rows with the same columns: of the mean with those of its own, and numbers as texts.
+def _table(quartiles: list[dict[str, Any]], mean: dict[str, Any] | None) -> Any:
+    """All rows with the same columns; ``before`` and ``after`` are labels, or the mean as a text."""
+    import pyarrow as pa
 
-    ``before`` and ``after`` of a quartile are labels.
-    """
-    if mean is None:
-        return quartiles
-    rows = [*quartiles, mean | {"before": str(mean["before"]), "after": str(mean["after"])}]
+    rows = quartiles
+    if mean is not None:
+        rows = [*rows, mean | {"before": str(mean["before"]), "after": str(mean["after"])}]
     names = dict.fromkeys(name for row in rows for name in row)
-    return [{name: row.get(name) for name in names} for row in rows]
+    texts = ("statistic", "before", "before_low", "before_high", "after", "after_low", "after_high")
+    kinds = {**dict.fromkeys((*texts, "up_to", "other_up_to"), pa.string()), "changed": pa.bool_()}
+    return pa.Table.from_pylist(rows, pa.schema([(name, kinds.get(name, pa.float64())) for name in names]))
 
 
 def _sentence(change: QuartileChange, domain: Domain) -> str:
@@ -188,8 +196,13 @@ def _verdict(change: QuartileChange) -> str:
 
 
 def _by(one: ShareChange) -> str:
-    """How much a share changed, with its limits."""
-    return f"{one.change:+.4f} ({one.low:+.4f} .. {one.high:+.4f})"
+    """How much a share changed, in points, with its limits."""
+    change, low, high = map(_signed_points, (one.change, one.low, one.high))
+    return f"{change} points ({low} .. {high})"
+
+
+def _signed_points(change: float) -> str:
+    return f"{'−' if change < 0 else '+'}{points(abs(change))}"
 
 
 def _row(change: QuartileChange, domain: Domain) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from typing import Any
 import apache_beam as beam
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from apache_beam.transforms.window import GlobalWindow
@@ -355,6 +356,9 @@ def test_compare_says_which_quartiles_moved(run: Path, tmp_path: Path) -> None:
     shutil.copytree(run / "out", tmp_path / "other")
     epochs = "--epochs", 0, "--against", 0
     alike = json.loads(told("compare", run / "out", tmp_path / "other", *epochs, "--json"))
+    assert alike["compared"] == f"{run / 'out'} (epochs 0) against {tmp_path / 'other'} (epochs 0)"
+    whole = told("compare", run / "out", tmp_path / "other", "--against", "1..2").splitlines()[0]
+    assert whole == f"minutes: {run / 'out'} (all epochs) against {tmp_path / 'other'} (epochs 1..2)"
     assert [row["change"] for row in alike["quartiles"]] == [0, 0, 0]  # of two runs
     told("compare", run / "out", "--output", run / "quartiles.csv")
     assert len((run / "quartiles.csv").read_text().splitlines()) == 5
@@ -388,6 +392,19 @@ def test_compare_tests_shares_beside_declared_atoms(run: Path, tmp_path: Path) -
     assert row["other_low"] <= row["other_change"] <= row["other_high"]
     line = next(one for one in told(*asking).splitlines() if "median" in one)
     assert re.search(r"values rose: the shares up to \S+ \S+ and up to \S+ \S+ changed by \S+ .* and ", line)
+
+
+def test_compare_says_shares_in_points(run: Path) -> None:
+    """As a percentage with its sign, in three digits."""
+    rows = json.loads(told("compare", run / "out", "--json"))["quartiles"]
+    lines = [line for line in told("compare", run / "out").splitlines() if "changed by" in line]
+    for row, line in zip(rows, lines, strict=True):
+        change, low, high = (row[name] for name in ("change", "low", "high"))
+        assert high < 0
+        said = f"{-100 * change:.3g} points (−{-100 * low:.3g} .. −{-100 * high:.3g})"
+        assert line.endswith(f"changed by −{said}")
+    back = told("compare", run / "out", "--epochs", 2, "--against", 1)
+    assert re.search(r"changed by \+[\d.]+ points \(\+[\d.]+ \.\. \+[\d.]+\)\n", back)
 
 
 def test_compare_says_how_far_the_mean_moved(run: Path, tmp_path: Path) -> None:
@@ -426,6 +443,33 @@ def test_compare_says_how_far_the_mean_moved(run: Path, tmp_path: Path) -> None:
     told("compare", run / "out", tmp_path / "other")
     shutil.rmtree(tmp_path / "other" / "summaries")
     assert "summaries" in refused("compare", run / "out", tmp_path / "other")
+
+
+def test_labels_have_no_mean_to_compare(tmp_path: Path) -> None:
+    """Three verdicts share the error rate, in place of four."""
+    labels = "{labels: [never, seldom, often, daily], ordered: true}"
+    (tmp_path / "c.yaml").write_text(YAML.replace("{range: {max: 240, buckets: 60}}", labels))
+    told("simulate", "--collection", tmp_path / "c.yaml", "--population", "zipf:1", "--devices", 500,
+         "--epochs", 2, "--seed", 4, "--output", tmp_path / "sent")  # fmt: skip
+    told(
+        "run", "--collection", tmp_path / "c.yaml", "--input", tmp_path / "sent", "--output", tmp_path / "out"
+    )
+    words = told("compare", tmp_path / "out", "--output", tmp_path / "verdicts.parquet")
+    assert "  mean: " not in words and "All three verdicts together" in words
+    found = json.loads(told("compare", tmp_path / "out", "--json"))
+    assert found["mean"] is None
+    table = pq.read_table(tmp_path / "verdicts.parquet")
+    assert table.num_rows == 3 and pa.null() not in table.schema.types
+    before, after = (ldpbeam.read(tmp_path / "out").filter(pc.field("epoch") == epoch) for epoch in (0, 1))
+    row = found["quartiles"][0]
+    at = before["label"].to_pylist().index(row["up_to"])
+    (_, low, high), (_, least, most) = (
+        [side[name][at].as_py() for name in CUMULATIVE] for side in (before, after)
+    )
+    first, second = (side[CUMULATIVE[0]][at].as_py() for side in (before, after))
+    wider = norm.ppf(1 - 0.05 / 6) / norm.ppf(0.975)
+    assert row["low"] == pytest.approx(second - first - wider * np.hypot(second - least, high - first))
+    assert row["high"] == pytest.approx(second - first + wider * np.hypot(most - second, first - low))
 
 
 def test_what_two_shares_say_of_values() -> None:

@@ -34,7 +34,7 @@ def test_uneven_limits_go_the_way_they_point() -> None:
     first, second, third = compare_quartiles(before, after, (), 3)
     wider = norm.ppf(1 - 0.05 / 6) / norm.ppf(0.975)
     (share,) = first.tested
-    assert (share.place, share.change) == (0, pytest.approx(-0.1))
+    assert share.place == 0 and share.change == pytest.approx(-0.1)
     assert share.low == pytest.approx(-0.1 - wider * np.hypot(0.03, 0.02))
     assert share.high == pytest.approx(-0.1 + wider * np.hypot(0.06, 0.03))
     assert (second.before[0], second.after[0], second.clear) == (1, 1, True)
