@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ldpbeam.cli.shared.console import Mode, PrintingCommand, complain, deliver, mode, say
-from ldpbeam.cli.shared.options import TextOption, collections_option, drawn_anew_option
+from ldpbeam.cli.shared.options import TextOption, collections_option, drawn_anew_option, named_span
 from ldpbeam.cli.shared.sums import chosen, group_option, history_of_groups
 from ldpbeam.errors import UsageError
 
@@ -106,8 +106,8 @@ def compare(a: Path, b: Path | None, collection_files: tuple[Path, ...], **asked
     compared in place of single values, all at one false-discovery rate. With --value, the answer is about
     that value or group alone, with its own p-value.
 
-    Of a collection with hash_family interval the quartiles are compared: of two epochs, or of the mean curves
-    of several.
+    Of a collection with hash_family interval the mean and the quartiles are compared: of two epochs, or of
+    the mean curves of several. A quartile at a declared atom is compared by the shares before and after it.
     """
     from ldpbeam.cli.shared.histories import Side, documents, read_histories, require_suffix, write_tables
 
@@ -182,8 +182,8 @@ def _require_quartiles(collection: Collection, which: _CompareOptions, where: Pa
     unfit = [name for name, value in given.items() if value]
     if unfit:
         raise _usage(
-            f"{collection.name} has distributions, whose quartiles are compared, and {unfit[0]} is for "
-            "single values",
+            f"{collection.name} has distributions, whose mean and quartiles are compared, and {unfit[0]} is "
+            "for single values",
             f"Leave out {unfit[0]}.",
             where,
         )
@@ -270,7 +270,7 @@ def _one(
     taken = max(left, key=lambda one: (_has(one, epochs), one.history.key.version))
     if len(left) > 1:
         versions = ", ".join(str(one.history.key.version) for one in left)
-        about = "" if epochs is None else f" for epochs {_span(epochs)}"
+        about = "" if epochs is None else f" for epochs {named_span(epochs)}"
         say(
             f"{where} has versions {versions} of {taken.history.key.collection}; compared{about} is "
             f"version {taken.history.key.version}"
@@ -331,7 +331,7 @@ def _of_one(first: Side, against: Epochs | None, rate: DrawnAnew | None) -> tupl
     either = before | after
     comparison = compare_epochs(series.rows(either), before[either], after[either], first.read.errors, rate)
     earlier = ", which are earlier" if against[1] < epochs[0] else ""
-    return comparison, f"epochs {_span(epochs)} against {_span(against)}{earlier}"
+    return comparison, f"epochs {named_span(epochs)} against {named_span(against)}{earlier}"
 
 
 def _of_two(first: Side, second: Side, rate: DrawnAnew | None) -> tuple[Comparison, str]:
@@ -347,12 +347,11 @@ def _of_two(first: Side, second: Side, rate: DrawnAnew | None) -> tuple[Comparis
             "Compare collections with the same domain, or groups of values that both have: --group FILE.",
             second.place,
         )
-    words, rows = [], []
+    rows = []
     for _, read, span, place in (first, second):
         series = read.history.series
-        words.append(f"{place} ({'all epochs' if span is None else f'epochs {_span(span)}'})")
         rows.append(series if span is None else series.rows(_within(series.epochs, span, place)))
-    compared, errors = " against ".join(words), first.read.errors
+    compared, errors = f"{first.words} against {second.words}", first.read.errors
     # Devices keep their memos from run to run, but not from version to version.
     same = first.read.history.key.digest == second.read.history.key.digest
     joined = together(*rows) if same else None
@@ -366,21 +365,17 @@ def _within(epochs: Any, span: Epochs, where: Path) -> Any:
     chosen = (epochs >= span[0]) & (epochs <= span[1])
     if not chosen.any():
         raise _usage(
-            f"there is no result of epochs {_span(span)}", "ldpbeam inspect names the epochs.", where
+            f"there is no result of epochs {named_span(span)}", "ldpbeam inspect names the epochs.", where
         )
     missing = span[1] - span[0] + 1 - int(chosen.sum())
     if missing:
         have = [int(epoch) for epoch in epochs[chosen]]
         some = ", ".join(map(str, have[:8])) + (", …" if len(have) > 8 else "")
         complain(
-            f"{where}: of epochs {_span(span)} {missing:,} have no result; "
+            f"{where}: of epochs {named_span(span)} {missing:,} have no result; "
             f"compared is what there is: {some}. [W-RESULTS-EPOCHS]"
         )
     return chosen
-
-
-def _span(span: Epochs) -> str:
-    return str(span[0]) if span[0] == span[1] else f"{span[0]}..{span[1]}"
 
 
 def _named(history: History, place: int, kind: str) -> int | str:

@@ -343,18 +343,17 @@ def _mean(period: _Period, collection: Collection, domain: Domain, summaries: pa
             "the mean of a distribution follows from an epoch's counts, which estimates do not have",
             remedy="Take it from summaries/ in the output of a run: ldpbeam.read_summaries(DIR).",
         )
-    rows = [_row_of_mean(curve, summaries) for curve in period.curves]
     if period.single:
-        (row,) = rows
+        row = _row_of_mean(period.curves[0], summaries)
         low, high = row["ci_low"], row["ci_high"]
         mean, error, n = row["estimate"], row["std_error"], row["n"]
     else:
-        known = [(row, curve) for row, curve in zip(rows, period.curves, strict=True) if curve.known]
-        mean, error = _mean_of_means(collection, known) if known else (np.nan, np.nan)
+        known = mean_of_epochs(collection, period.known, summaries) if period.known else None
+        mean, error = (known.mean, known.std_error) if known else (np.nan, np.nan)
         reach = normal_limit(CONFIDENCE) * error
         least, most = mean_in_units(domain, 0), mean_in_units(domain, domain.size - 1)
         low, high = max(mean - reach, min(least, mean)), min(mean + reach, max(most, mean))
-        n = sum(row["n"] for row, _ in known)
+        n = sum(int(curve.n[0]) for curve in period.known)
     sums = _sums(pa.array([n], pa.int64()), *([one] for one in (mean, error, low, high)), several=False)
     return pa.table({**_front(period, 1), **sums})
 
@@ -377,27 +376,60 @@ def _row_of_mean(curve: Curve, summaries: pa.Table) -> dict[str, Any]:
     return {name: np.nan if value is None else value for name, value in rows[0].items()}
 
 
-def _mean_of_means(collection: Collection, known: list[tuple[dict[str, Any], Curve]]) -> tuple[float, float]:
-    """Of some epochs, each with the same weight, and its standard error."""
-    attribute = known[0][0]["attribute"]
-    place = [name for name, _ in collection.histograms].index(attribute)
+@dataclass(frozen=True)
+class MeanOfEpochs:
+    """The mean of the means of some epochs, each with the same weight; in the units of the domain.
+
+    Attributes:
+        mean: NaN where values are labels.
+        fresh: its standard deviation by noise that no other epoch has.
+        lasting: its standard deviation by what devices keep for life, at most.
+    """
+
+    mean: float
+    fresh: float
+    lasting: float
+
+    @property
+    def std_error(self) -> float:
+        """Of ``mean``."""
+        return float(np.hypot(self.fresh, self.lasting))
+
+
+def mean_of_epochs(collection: Collection, curves: Sequence[Curve], summaries: pa.Table) -> MeanOfEpochs:
+    """The mean of the means of some epochs of an attribute.
+
+    Args:
+        collection: one whose result is a distribution.
+        curves: of the epochs, at least one; all have a result.
+        summaries: of the same results.
+    """
+    rows = [_row_of_mean(curve, summaries) for curve in curves]
+    place = [name for name, _ in collection.histograms].index(rows[0]["attribute"])
     estimator = collection.estimators[place]
-    means = np.array([row["estimate"] for row, _ in known])
-    variances = np.array([row["std_error"] for row, _ in known]) ** 2
-    parts = np.array([estimator.lasting_part_of_mean(curve.shares) for _, curve in known])
-    return float(means.mean()), error_of_means(variances, parts)
+    variances = np.array([row["std_error"] for row in rows], np.float64) ** 2
+    parts = np.array([estimator.lasting_part_of_mean(curve.shares) for curve in curves])
+    return MeanOfEpochs(
+        float(np.mean([row["estimate"] for row in rows])), *_fresh_and_lasting(variances, parts)
+    )
 
 
 def error_of_means(variances: Floats, parts: Floats) -> float:
     """The standard error of the mean of the means of some epochs, whatever devices do.
 
-    Errors of two epochs go together by what devices keep for life: of each at most the part that repeats
-    where nobody changes (Cauchy and Schwarz).
-
     Args:
         variances: float64 (epochs,), of the means.
         parts: float64 (epochs,), of them, that repeat while devices keep their values.
     """
+    return float(np.hypot(*_fresh_and_lasting(variances, parts)))
+
+
+def _fresh_and_lasting(variances: Floats, parts: Floats) -> tuple[float, float]:
+    """The standard deviations of that mean by fresh noise, and by what repeats.
+
+    Errors of two epochs go together by what devices keep for life: of each at most the part that repeats
+    where nobody changes (Cauchy and Schwarz).
+    """
     lasting = variances * parts
-    total = (variances - lasting).sum() + np.sqrt(lasting).sum() ** 2
-    return float(np.sqrt(total)) / variances.size
+    fresh = np.sqrt((variances - lasting).sum())
+    return float(fresh) / variances.size, float(np.sqrt(lasting).sum()) / variances.size

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import click
 
 from ldpbeam.cli.shared.console import Mode, complain, mode
+from ldpbeam.cli.shared.options import named_span
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Domain
 from ldpbeam.durable.file import PUBLIC, replacing
@@ -61,6 +62,11 @@ class Side(NamedTuple):
     read: ReadHistory
     span: tuple[int, int] | None
     place: Path
+
+    @property
+    def words(self) -> str:
+        """The folder and its epochs, for people."""
+        return f"{self.place} ({'all epochs' if self.span is None else f'epochs {named_span(self.span)}'})"
 
 
 def read_histories(

@@ -57,6 +57,11 @@ class TextOption(click.ParamType[Any]):
             self.fail(str(error), param, ctx)
 
 
+def named_span(span: tuple[int, int]) -> str:
+    """Epochs as ``--epochs`` takes them: the first and the last, or the only one."""
+    return str(span[0]) if span[0] == span[1] else f"{span[0]}..{span[1]}"
+
+
 def _instant(text: str) -> int:
     """Seconds since 1970 of an instant such as 2026-01-01T00:00:00Z."""
     from ldpbeam.collection.epochs import parse_instant

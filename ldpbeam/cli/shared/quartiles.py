@@ -1,37 +1,44 @@
-"""``compare`` for collections whose result is a distribution: the quartiles of two epochs, or of several."""
+"""``compare`` for collections whose result is a distribution: mean and quartiles of two sides."""
 
 from __future__ import annotations
 
+from math import floor, log10
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ldpbeam.cli.shared.console import deliver, say
 from ldpbeam.errors import UsageError
+from ldpbeam.planning.error_sentences import points
 
 if TYPE_CHECKING:
     from ldpbeam.cli.shared.histories import Side
     from ldpbeam.collection.domain import Domain
-    from ldpbeam.sums.distribution import Curve
-    from ldpbeam.sums.quartiles import QuartileChange
+    from ldpbeam.sums.distribution import Curve, MeanOfEpochs
+    from ldpbeam.sums.quartiles import MeanChange, QuartileChange, ShareChange
 
 _NAMES = {0.25: "first quartile", 0.5: "median", 0.75: "third quartile"}
 
 
 def compare_distributions(first: Side, second: Side | None, output: Path | None) -> None:
-    """Say which quartiles changed from the epochs of one side to those of the other.
+    """Say whether the mean and which quartiles changed from the epochs of one side to those of the other.
 
     Args:
         first, second: without the second the last two epochs of the first are compared. Of several epochs the
-            mean of their curves is compared, see :meth:`ldpbeam.sums.distribution.Curve.mean`.
+            mean of their curves is compared, see :meth:`ldpbeam.sums.distribution.Curve.mean`, and of means.
         output: a file for all rows, or None.
 
     Raises:
-        UsageError: an epoch on both sides, none with a result, or other values on the other side.
+        UsageError: an epoch on both sides, none with a result, other values on the other side, or no
+            summaries.
     """
     from ldpbeam.cli.shared.histories import write_tables
     from ldpbeam.sums.distribution import Curve
-    from ldpbeam.sums.quartiles import compare_quartiles
+    from ldpbeam.sums.quartiles import QUARTILES, compare_means, compare_quartiles
 
+    same = second is None or (first.place, first.read.history.key.digest) == (
+        second.place,
+        second.read.history.key.digest,
+    )
     if second is None:
         known = [one for one in _curves(first) if one[1].known]
         if len(known) < 2:
@@ -39,7 +46,6 @@ def compare_distributions(first: Side, second: Side | None, output: Path | None)
         sides = [[one] for one in known[-2:]]
     else:
         sides = [_known(first), _known(second)]
-        same = (first.place, first.read.history.key.digest) == (second.place, second.read.history.key.digest)
         if same and {e for e, _ in sides[0]} & {e for e, _ in sides[1]}:
             raise _usage(
                 "an epoch cannot be compared with itself",
@@ -53,24 +59,37 @@ def compare_distributions(first: Side, second: Side | None, output: Path | None)
             "Compare collections with the same domain.",
             second.place,
         )
-    changes = compare_quartiles(before, after)
     history, domain = first.read.history, first.read.domain
-    words = " against ".join(_named([epoch for epoch, _ in side]) for side in sides)
+    has_mean = domain.labels is None  # texts have none
+    verdicts = len(QUARTILES) + has_mean
+    changes, mean = compare_quartiles(before, after, domain.atoms, verdicts), None
+    if has_mean:
+        other = second or first
+        one_memo = history.key.digest == other.read.history.key.digest
+        mean = compare_means(
+            _mean_of(first, sides[0]), _mean_of(other, sides[1]), verdicts, one_memo=one_memo
+        )
+    if second is None or same:
+        words = " against ".join(_named([epoch for epoch, _ in side]) for side in sides)
+    else:
+        words = f"{first.words} against {second.words}"
     say(f"{history.key.collection}: {words}")
+    if mean is not None:
+        say(f"  {_sentence_of_mean(mean)}")
     for change in changes:
         say(f"  {_sentence(change, domain)}")
-    say("All three verdicts together have a false-alarm rate of 5 %.")
+    say(f"All {'four' if has_mean else 'three'} verdicts together have a false-alarm rate of 5 %.")
     rows = [_row(change, domain) for change in changes]
+    row_of_mean = None if mean is None else _row_of_mean(mean)
     if output is not None:
-        import pyarrow as pa
-
-        write_tables([pa.Table.from_pylist(rows)], output)
-        say(f"all quartiles in {output}")
+        write_tables([_table(rows, row_of_mean)], output)
+        say(f"all verdicts in {output}")
     deliver(
         {
             "collection": history.key.collection,
             "attribute": history.key.attribute,
             "compared": words,
+            "mean": row_of_mean,
             "quartiles": rows,
         }
     )
@@ -86,6 +105,14 @@ def _curves(source: Side) -> list[tuple[int, Curve]]:
     return [(part.epoch, Curve.of(pa.concat_tables(folder.tables([part])))) for part in parts]
 
 
+def _mean_of(source: Side, known: list[tuple[int, Curve]]) -> MeanOfEpochs:
+    """The mean over those epochs of a side that have a result."""
+    from ldpbeam.sums.distribution import mean_of_epochs, read_summaries
+
+    curves = [curve for _, curve in known]
+    return mean_of_epochs(source.read.collection, curves, read_summaries(source.place))
+
+
 def _known(source: Side) -> list[tuple[int, Curve]]:
     """The epochs of a side that have a result, at least one."""
     known = [one for one in _curves(source) if one[1].known]
@@ -98,6 +125,47 @@ def _named(epochs: list[int]) -> str:
     return f"epoch {epochs[0]}" if len(epochs) == 1 else f"epochs {epochs[0]}..{epochs[-1]}"
 
 
+def _sentence_of_mean(change: MeanChange) -> str:
+    """The mean for people, in as many places as three digits of its limits have."""
+    digits = max(2 - floor(log10(change.half_width)), 0)
+    before, after, half = (
+        f"{x:.{digits}f}".replace("-", "−")
+        for x in (change.before.mean, change.after.mean, change.half_width)
+    )
+    verdict, by = "no change is clear:", f"{change.change:+.{digits}f}".replace("-", "−")
+    if change.clear:
+        verdict, by = "rose" if change.change > 0 else "fell", f"{abs(change.change):.{digits}f}"
+    return f"mean: {verdict} from {before} to {after}, by {by} ± {half}"
+
+
+def _row_of_mean(change: MeanChange) -> dict[str, Any]:
+    """The mean for programs."""
+    return {
+        "statistic": "mean",
+        "before": change.before.mean,
+        "before_std_error": change.before.std_error,
+        "after": change.after.mean,
+        "after_std_error": change.after.std_error,
+        "change": change.change,
+        "low": change.change - change.half_width,
+        "high": change.change + change.half_width,
+        "changed": change.clear,
+    }
+
+
+def _table(quartiles: list[dict[str, Any]], mean: dict[str, Any] | None) -> Any:
+    """All rows with the same columns; ``before`` and ``after`` are labels, or the mean as a text."""
+    import pyarrow as pa
+
+    rows = quartiles
+    if mean is not None:
+        rows = [*rows, mean | {"before": str(mean["before"]), "after": str(mean["after"])}]
+    names = dict.fromkeys(name for row in rows for name in row)
+    texts = ("statistic", "before", "before_low", "before_high", "after", "after_low", "after_high")
+    kinds = {**dict.fromkeys((*texts, "up_to", "other_up_to"), pa.string()), "changed": pa.bool_()}
+    return pa.Table.from_pylist(rows, pa.schema([(name, kinds.get(name, pa.float64())) for name in names]))
+
+
 def _sentence(change: QuartileChange, domain: Domain) -> str:
     """A quartile for people."""
 
@@ -105,28 +173,62 @@ def _sentence(change: QuartileChange, domain: Domain) -> str:
         middle, low, high = map(domain.label, places)
         return f"{middle} ({low} .. {high})"
 
-    verdict = "no change is clear"
-    if change.clear:
-        verdict = "values rose" if change.change < 0 else "values fell"
+    ends = f"{_NAMES[change.share]}: from {named(change.before)} to {named(change.after)}"
+    several = "shares" if len(change.tested) > 1 else "share"
     return (
-        f"{_NAMES[change.share]}: from {named(change.before)} to {named(change.after)}; {verdict}: the share "
-        f"up to {domain.label(change.before[0])} changed by {change.change:+.4f} "
-        f"({change.low:+.4f} .. {change.high:+.4f})"
+        f"{ends}; {_verdict(change)}: the {several} up to "
+        f"{' and up to '.join(domain.label(one.place) for one in change.tested)} changed by "
+        f"{' and '.join(map(_by, change.tested))}"
     )
 
 
+def _verdict(change: QuartileChange) -> str:
+    """What the shares that surely changed say of the values."""
+    clear = [one.change for one in change.tested if one.clear]
+    if not clear:
+        return "no change is clear"
+    if max(clear) < 0:
+        return "values rose"
+    if min(clear) > 0:
+        return "values fell"
+    # Below an atom one way and above it the other.
+    return "values moved towards the atom" if clear[0] < 0 else "values moved away from the atom"
+
+
+def _by(one: ShareChange) -> str:
+    """How much a share changed, in points, with its limits."""
+    change, low, high = map(_signed_points, (one.change, one.low, one.high))
+    return f"{change} points ({low} .. {high})"
+
+
+def _signed_points(change: float) -> str:
+    return f"{'−' if change < 0 else '+'}{points(abs(change))}"
+
+
 def _row(change: QuartileChange, domain: Domain) -> dict[str, Any]:
+    """A quartile for programs: the share that changed most clearly, and the other one beside an atom."""
     names = ("", "_low", "_high")
     ends = {"before": change.before, "after": change.after}
+    clearest = change.clearest
+    others = [one for one in change.tested if one is not clearest]
     return {
+        "statistic": "quantile",
         "share": change.share,
         **{
             f"{side}{n}": domain.label(x) for side, of in ends.items() for n, x in zip(names, of, strict=True)
         },
-        "change": change.change,
-        "low": change.low,
-        "high": change.high,
+        **_share(clearest, domain, ""),
+        **_share(others[0] if others else None, domain, "other_"),
         "changed": change.clear,
+    }
+
+
+def _share(one: ShareChange | None, domain: Domain, prefix: str) -> dict[str, Any]:
+    return {
+        f"{prefix}up_to": one and domain.label(one.place),
+        f"{prefix}change": one and one.change,
+        f"{prefix}low": one and one.low,
+        f"{prefix}high": one and one.high,
     }
 
 

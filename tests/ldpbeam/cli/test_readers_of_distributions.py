@@ -20,15 +20,18 @@ from typing import Any
 import apache_beam as beam
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from click.testing import CliRunner, Result
+from scipy.stats import norm
 
 import ldpbeam
 from ldpbeam.accounting import Account
 from ldpbeam.cli.main import cli
+from ldpbeam.cli.shared.quartiles import _verdict
 from ldpbeam.collection.values import Index
 from ldpbeam.engine.run import _require_own
 from ldpbeam.epoch_result import result_of_epoch
@@ -43,6 +46,7 @@ from ldpbeam.simulators.deliver.files import batch_message
 from ldpbeam.summaries import SHARES, summary_table
 from ldpbeam.sums import Mean
 from ldpbeam.sums.distribution import answers_of_distribution, mean_curve
+from ldpbeam.sums.quartiles import QuartileChange, ShareChange
 from ldpbeam.tables import CUMULATIVE, epoch_table, fixed_columns
 from ldpbeam.transforms import FrequenciesPerEpoch, FrequencyRow, SummaryRow, arrow_schema, as_dict
 from ldpbeam.transforms.sinks.accounting import read_epoch_accounting
@@ -352,9 +356,12 @@ def test_compare_says_which_quartiles_moved(run: Path, tmp_path: Path) -> None:
     shutil.copytree(run / "out", tmp_path / "other")
     epochs = "--epochs", 0, "--against", 0
     alike = json.loads(told("compare", run / "out", tmp_path / "other", *epochs, "--json"))
+    assert alike["compared"] == f"{run / 'out'} (epochs 0) against {tmp_path / 'other'} (epochs 0)"
+    whole = told("compare", run / "out", tmp_path / "other", "--against", "1..2").splitlines()[0]
+    assert whole == f"minutes: {run / 'out'} (all epochs) against {tmp_path / 'other'} (epochs 1..2)"
     assert [row["change"] for row in alike["quartiles"]] == [0, 0, 0]  # of two runs
     told("compare", run / "out", "--output", run / "quartiles.csv")
-    assert len((run / "quartiles.csv").read_text().splitlines()) == 4
+    assert len((run / "quartiles.csv").read_text().splitlines()) == 5
     for options in (
         (run / "out",),
         ("--epochs", 1),
@@ -367,6 +374,118 @@ def test_compare_says_which_quartiles_moved(run: Path, tmp_path: Path) -> None:
         ("--group", run / "panel.csv"),
     ):
         refused("compare", run / "out", *options)
+
+
+def test_compare_tests_shares_beside_declared_atoms(run: Path, tmp_path: Path) -> None:
+    """The file of a collection may name its atoms at any time; the quartiles of epoch 1 lie near these."""
+    _, row, _ = json.loads(told("compare", run / "out", "--json"))["quartiles"]
+    alone = [row[f"other_{name}"] for name in ("up_to", "change", "low", "high")]
+    assert (row["up_to"], alone) == (row["before"], [None] * 4)
+    least = int(re.findall(r"\d+", row["before"])[0])
+    named = YAML.replace("buckets: 60}", f"buckets: 60}}, atoms: [{least}]")
+    (tmp_path / "c.yaml").write_text(named)
+    asking = "compare", run / "out", "--collection", tmp_path / "c.yaml"
+    _, row, _ = json.loads(told(*asking, "--json"))["quartiles"]
+    places = sorted(int(re.findall(r"\d+", row[name])[0]) for name in ("up_to", "other_up_to"))
+    assert places == [least - 4 - 12, least + 12]  # a sixteenth of 60 buckets is 3
+    assert row["changed"] and row["low"] <= row["change"] <= row["high"] < 0
+    assert row["other_low"] <= row["other_change"] <= row["other_high"]
+    line = next(one for one in told(*asking).splitlines() if "median" in one)
+    assert re.search(r"values rose: the shares up to \S+ \S+ and up to \S+ \S+ changed by \S+ .* and ", line)
+
+
+def test_compare_says_shares_in_points(run: Path) -> None:
+    """As a percentage with its sign, in three digits."""
+    rows = json.loads(told("compare", run / "out", "--json"))["quartiles"]
+    lines = [line for line in told("compare", run / "out").splitlines() if "changed by" in line]
+    for row, line in zip(rows, lines, strict=True):
+        change, low, high = (row[name] for name in ("change", "low", "high"))
+        assert high < 0
+        said = f"{-100 * change:.3g} points (−{-100 * low:.3g} .. −{-100 * high:.3g})"
+        assert line.endswith(f"changed by −{said}")
+    back = told("compare", run / "out", "--epochs", 2, "--against", 1)
+    assert re.search(r"changed by \+[\d.]+ points \(\+[\d.]+ \.\. \+[\d.]+\)\n", back)
+
+
+def test_compare_says_how_far_the_mean_moved(run: Path, tmp_path: Path) -> None:
+    """From the summaries; of several epochs the mean that export has, with its error."""
+    known = [row for row in ldpbeam.read_summaries(run / "out").to_pylist() if row["statistic"] == "mean"]
+    found = json.loads(told("compare", run / "out", "--json"))["mean"]
+    names = ("before", "before_std_error", "after", "after_std_error")
+    expected = [row[name] for row in known[1:] for name in ("estimate", "std_error")]
+    assert [found[name] for name in names] == pytest.approx(expected)
+    assert found["change"] == pytest.approx(known[2]["estimate"] - known[1]["estimate"])
+    assert found["changed"] and 0 < found["low"] < found["change"] < found["high"]
+    independent = norm.ppf(1 - 0.05 / 8) * np.hypot(expected[1], expected[3])
+    half = found["high"] - found["change"]
+    assert independent < half < independent * np.sqrt(1.3)  # less than .3 of a variance repeats
+    lines = told("compare", run / "out").splitlines()
+    words = re.fullmatch(r"  mean: rose from (\S+) to (\S+), by (\S+) ± (\S+)", lines[1])
+    assert words and [float(x) for x in words.groups()] == pytest.approx(
+        [found["before"], found["after"], found["change"], half], abs=0.05
+    )
+    assert lines[-1] == "All four verdicts together have a false-alarm rate of 5 %."
+    several = json.loads(told("compare", run / "out", "--epochs", "0..1", "--against", 2, "--json"))["mean"]
+    (row, _) = csv(told("export", run / "out", "--mean", "--every", 2))
+    assert [several["before"], several["before_std_error"]] == pytest.approx(
+        [float(row["estimate"]), float(row["std_error"])]
+    )
+    told("compare", run / "out", "--output", tmp_path / "verdicts.csv")
+    *quartiles, mean = csv((tmp_path / "verdicts.csv").read_text())
+    assert [row["statistic"] for row in quartiles] == ["quantile"] * 3
+    assert (mean["statistic"], mean["share"], float(mean["change"])) == ("mean", "", found["change"])
+    assert float(mean["before"]) == found["before"]
+    back = told("compare", run / "out", "--epochs", 2, "--against", 1)
+    assert f"mean: fell from {words[2]} to {words[1]}, by {words[3]} ± {words[4]}" in back
+    still = told("compare", run / "out", "--epochs", 0, "--against", 1)
+    assert re.search(r"mean: no change is clear: from \S+ to \S+, by [+−]\S+ ± \S+\n", still)
+    shutil.copytree(run / "out", tmp_path / "other")
+    told("compare", run / "out", tmp_path / "other")
+    shutil.rmtree(tmp_path / "other" / "summaries")
+    assert "summaries" in refused("compare", run / "out", tmp_path / "other")
+
+
+def test_labels_have_no_mean_to_compare(tmp_path: Path) -> None:
+    """Three verdicts share the error rate, in place of four."""
+    labels = "{labels: [never, seldom, often, daily], ordered: true}"
+    (tmp_path / "c.yaml").write_text(YAML.replace("{range: {max: 240, buckets: 60}}", labels))
+    told("simulate", "--collection", tmp_path / "c.yaml", "--population", "zipf:1", "--devices", 500,
+         "--epochs", 2, "--seed", 4, "--output", tmp_path / "sent")  # fmt: skip
+    told(
+        "run", "--collection", tmp_path / "c.yaml", "--input", tmp_path / "sent", "--output", tmp_path / "out"
+    )
+    words = told("compare", tmp_path / "out", "--output", tmp_path / "verdicts.parquet")
+    assert "  mean: " not in words and "All three verdicts together" in words
+    found = json.loads(told("compare", tmp_path / "out", "--json"))
+    assert found["mean"] is None
+    table = pq.read_table(tmp_path / "verdicts.parquet")
+    assert table.num_rows == 3 and pa.null() not in table.schema.types
+    before, after = (ldpbeam.read(tmp_path / "out").filter(pc.field("epoch") == epoch) for epoch in (0, 1))
+    row = found["quartiles"][0]
+    at = before["label"].to_pylist().index(row["up_to"])
+    (_, low, high), (_, least, most) = (
+        [side[name][at].as_py() for name in CUMULATIVE] for side in (before, after)
+    )
+    first, second = (side[CUMULATIVE[0]][at].as_py() for side in (before, after))
+    wider = norm.ppf(1 - 0.05 / 6) / norm.ppf(0.975)
+    assert row["low"] == pytest.approx(second - first - wider * np.hypot(second - least, high - first))
+    assert row["high"] == pytest.approx(second - first + wider * np.hypot(most - second, first - low))
+
+
+def test_what_two_shares_say_of_values() -> None:
+    """Where they change in opposite ways, values moved towards the atom between them, or away from it."""
+
+    def words(*shares: tuple[float, bool]) -> str:
+        tested = tuple(
+            ShareChange(4, x, x - (0.1 if clear else 1), x + (0.1 if clear else 1)) for x, clear in shares
+        )
+        return _verdict(QuartileChange(0.5, (5, 4, 6), (5, 4, 6), tested))
+
+    assert words((-0.2, True)) == words((-0.2, True), (0.3, False)) == "values rose"
+    assert words((-0.2, False), (0.3, True)) == "values fell"
+    assert words((-0.2, False), (0.3, False)) == "no change is clear"
+    assert words((-0.2, True), (0.3, True)) == "values moved towards the atom"
+    assert words((0.2, True), (-0.3, True)) == "values moved away from the atom"
 
 
 def test_the_page_draws_the_curve_first(run: Path, tables: pa.Table) -> None:
