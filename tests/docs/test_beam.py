@@ -179,6 +179,6 @@ def test_the_table_of_parameters_is_the_signature() -> None:
         return f"`{json.dumps(default)}`" if isinstance(default, str) else f"`{default}`"
 
     assert rows == [(f"`{one.name}`", shown(one.default)) for one in signature]
-    said = present(FrequenciesPerEpoch.__init__.__doc__).partition("Raises:")[0]
-    documented = re.findall(r"^            (\w+): ", said, re.MULTILINE)
+    said = present(inspect.getdoc(FrequenciesPerEpoch.__init__)).partition("Raises:")[0]
+    documented = re.findall(r"^    (\w+): ", said, re.MULTILINE)
     assert documented == [one.name for one in signature]
