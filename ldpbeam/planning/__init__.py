@@ -4,9 +4,28 @@ Pure functions of a few numbers, which simulate nothing: every figure follows fr
 (docs/planning.md).
 """
 
-from ldpbeam.planning.needs import FrequencyNeeds, MeanNeeds, Ordered, OrderedNeeds
-from ldpbeam.planning.plan import Plan, devices_needed, make_plan
-from ldpbeam.planning.sentences import described, recommendation
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ldpbeam.planning.needs import FrequencyNeeds, MeanNeeds, Ordered, OrderedNeeds
+    from ldpbeam.planning.plan import Plan, devices_needed, make_plan
+    from ldpbeam.planning.sentences import described, recommendation
+
+_HOMES = {
+    "FrequencyNeeds": "needs",
+    "MeanNeeds": "needs",
+    "Ordered": "needs",
+    "OrderedNeeds": "needs",
+    "Plan": "plan",
+    "described": "sentences",
+    "devices_needed": "plan",
+    "make_plan": "plan",
+    "recommendation": "sentences",
+}
+"""Public names, and the modules that define them: a page of results takes a part of this, not all."""
 
 __all__ = [
     "FrequencyNeeds",
@@ -19,3 +38,10 @@ __all__ = [
     "make_plan",
     "recommendation",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Look a public name up where it is defined."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

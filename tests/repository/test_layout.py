@@ -212,6 +212,11 @@ def test_a_protocol_loads_no_server_library() -> None:
     assert loaded_by("ldpbeam.protocols", REPOSITORY) & SERVER_ONLY == set()
 
 
+def test_a_part_of_the_planner_does_not_load_all_of_it() -> None:
+    """A page of results takes sentences on shufflers from it, and would load a sixth more with the rest."""
+    assert "numpy" not in loaded_by("ldpbeam.planning", REPOSITORY)
+
+
 def test_the_client_loads_nothing_but_the_standard_library_and_protobuf() -> None:
     allowed = sys.stdlib_module_names | {"google", "ldpbeam"}
     assert loaded_by("ldpbeam.client", REPOSITORY) - allowed == set()
