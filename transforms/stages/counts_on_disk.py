@@ -25,7 +25,7 @@ from ldpbeam.errors import LdpError, disk_errors
 from ldpbeam.support import Accumulated, Support, SupportCounter, UncountedReports
 
 from ..coders import OptionalSupportCoder
-from ..sources.stored_file import printable
+from .spill import not_as_written
 from .support import CountSupportOfEach
 
 _CODER = OptionalSupportCoder()
@@ -78,12 +78,7 @@ class CountsOnDisk:
         return value if isinstance(value, Support) else value.counted(protocol)
 
     def _changed(self) -> LdpError:
-        return LdpError(
-            "E-RUN-FILES",
-            "a file of counts was changed or taken away before its epoch was estimated",
-            where=printable(self.path),
-            remedy="Keep others away from the output, and run again; earlier results are as they were.",
-        )
+        return not_as_written(self.path, "a file of counts", "its epoch was estimated")
 
 
 class WaitingCount:

@@ -357,14 +357,25 @@ class _Reader:
         return self._opened
 
 
+def not_as_written(path: str, what: str, when: str) -> LdpError:
+    """The error about a file of a step that is gone, or is not what the step wrote.
+
+    Args:
+        path: of the file.
+        what: that it holds, such as ``a file of counts``.
+        when: the moment before which that happened, as an end of a sentence.
+    """
+    return LdpError(
+        "E-RUN-FILES",
+        f"{what} was changed or taken away before {when}",
+        where=printable(path),
+        remedy="Keep others away from the output, and run again; earlier results are as they were.",
+    )
+
+
 def _changed(file: SpillFile | FileVersion) -> LdpError:
     if isinstance(file, SpillFile):
-        return LdpError(
-            "E-RUN-FILES",
-            "a file of reports that the run has written was changed or taken away before they were counted",
-            where=printable(file.path),
-            remedy="Keep others away from the output, and run again; earlier results are as they were.",
-        )
+        return not_as_written(file.path, "a file of reports", "they were counted")
     return LdpError(
         "E-RUN-INPUT",
         "a file of reports was changed or taken away while the run was reading it",
