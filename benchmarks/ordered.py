@@ -56,7 +56,7 @@ from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
 from ldpbeam.protocols.interval_hash import IntervalEstimator
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.random_words import RandomWords
-from ldpbeam.sums.distribution import error_of_means, mean_curve
+from ldpbeam.sums.distribution import MeanOfEpochs, mean_curve
 
 SIZES = (64, 256, 1024)
 FULL_SIZES = (32, 64, 128, 256, 512, 1024)
@@ -387,11 +387,11 @@ def periods(seed: int, fleets: int) -> list[str]:
                     share = np.cumsum(held)
                     holds += (low - 1e-9 <= share) & (share <= high + 1e-9)
                     parts = [of.lasting_part_of_mean(found.cumulative, Fraction(1)) for _, found in days]
-                    errors = [found.mean_std_error for _, found in days]
-                    mean = float(np.mean([found.mean for _, found in days]))
-                    error = error_of_means(np.array(errors) ** 2, np.array(parts))
-                    held_mean += abs(mean - held @ np.arange(k)) <= normal_limit(CONFIDENCE) * error
-                    narrower += error / float(np.mean(errors)) / fleets
+                    means, errors = np.array([(found.mean, found.mean_std_error) for _, found in days]).T
+                    mean = MeanOfEpochs.of(means, errors**2, np.array(parts))
+                    off = abs(mean.mean - held @ np.arange(k))
+                    held_mean += off <= normal_limit(CONFIDENCE) * mean.std_error
+                    narrower += mean.std_error / errors.mean() / fleets
                 inner = holds[:-1] / fleets
                 numbers = (inner.mean(), inner.min(), held_mean / fleets, narrower)
                 row = [label, shape, f"{anew:g}", *(f"{one:.3f}" for one in numbers)]

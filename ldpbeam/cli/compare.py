@@ -280,8 +280,12 @@ def _one(
 
 def _has(read: ReadHistory, epochs: Epochs | None) -> bool:
     """Whether there is a result of one of these epochs."""
-    there = read.history.series.epochs
-    return epochs is None or bool(((there >= epochs[0]) & (there <= epochs[1])).any())
+    return epochs is None or bool(_inside(read.history.series.epochs, epochs).any())
+
+
+def _inside(epochs: Any, span: Epochs) -> Any:
+    """Which epochs lie in a span, bool (T,)."""
+    return (epochs >= span[0]) & (epochs <= span[1])
 
 
 def _chosen(which: _CompareOptions, *, alone: bool) -> Choice:
@@ -362,7 +366,7 @@ def _of_two(first: Side, second: Side, rate: DrawnAnew | None) -> tuple[Comparis
 
 
 def _within(epochs: Any, span: Epochs, where: Path) -> Any:
-    chosen = (epochs >= span[0]) & (epochs <= span[1])
+    chosen = _inside(epochs, span)
     if not chosen.any():
         raise _usage(
             f"there is no result of epochs {named_span(span)}", "ldpbeam inspect names the epochs.", where

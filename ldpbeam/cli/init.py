@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ldpbeam.cli.shared.console import PrintingCommand, deliver, say
-from ldpbeam.cli.shared.options import START, DurationOption, TextOption, next_midnight
+from ldpbeam.cli.shared.options import START, TextOption, epoch_option, next_midnight
 from ldpbeam.errors import UsageError
 
 if TYPE_CHECKING:
@@ -69,14 +69,7 @@ _VALUES_OPTION = TextOption("values", _values)
     type=float,
     help=f"The most that all reports about one value may tell, ε∞.  [default: {_LEVEL:g}]",
 )
-@click.option(
-    "--epoch",
-    type=DurationOption(),
-    default="1d",
-    show_default=True,
-    metavar="DURATION",
-    help="Length of an epoch, in which a device reports once.",
-)
+@epoch_option("Length of an epoch, in which a device reports once.")
 @click.option(
     "--epochs", type=click.IntRange(1), default=30, show_default=True, help="How many epochs are planned."
 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ldpbeam.cli.shared.console import PrintingCommand, deliver, say
-from ldpbeam.cli.shared.options import START, DurationOption, TextOption, drawn_anew_option, next_midnight
+from ldpbeam.cli.shared.options import START, TextOption, drawn_anew_option, epoch_option, next_midnight
 from ldpbeam.errors import UsageError
 
 if TYPE_CHECKING:
@@ -134,14 +134,7 @@ _ERROR = TextOption("error", _error)
 @click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Write a collection (.yaml).")
 @click.option("--row", type=click.IntRange(1), metavar="N", help="Which row --output writes; else the best.")
 @click.option("--name", default="planned", show_default=True, help="Name of the written collection.")
-@click.option(
-    "--epoch",
-    type=DurationOption(),
-    default="1d",
-    show_default=True,
-    metavar="DURATION",
-    help="Length of its epochs.",
-)
+@epoch_option("Length of its epochs.")
 @click.option(
     "--start",
     type=START,

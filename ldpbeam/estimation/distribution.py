@@ -92,9 +92,7 @@ class Distribution:
     def mean_limits(self, confidence: float) -> tuple[float, float]:
         """Limits of the mean, in places; they end at the first and the last value, or at the mean beyond."""
         reach = _reach(confidence) * self.mean_std_error
-        last = float(self.cumulative.size - 1)
-        low, high = max(self.mean - reach, 0.0), min(self.mean + reach, last)
-        return min(low, self.mean), max(high, self.mean)
+        return mean_limits(self.mean, reach, (0.0, float(self.cumulative.size - 1)))
 
     def quantile(self, share: float, confidence: float) -> tuple[int, int, int]:
         """The first value at or below which a share of the devices lies, and its limits, in places.
@@ -125,6 +123,17 @@ def _mixed(fits: list[_Fit]) -> Floats:
     mixed = np.zeros_like(fits[0].middle)
     weighted_sum(np.array([fit.middle for fit in fits]), weights / weights.sum(), mixed)
     return mixed
+
+
+def mean_limits(mean: float, reach: float, ends: tuple[float, float]) -> tuple[float, float]:
+    """Limits of a mean, as far to either side; they end at the ends of the domain, or at the mean beyond.
+
+    Args:
+        mean, reach: in any unit.
+        ends: the first and the last value of the domain, in the same unit.
+    """
+    low, high = max(mean - reach, ends[0]), min(mean + reach, ends[1])
+    return min(low, mean), max(high, mean)
 
 
 def _reach(confidence: float) -> float:

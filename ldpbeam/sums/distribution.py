@@ -25,6 +25,7 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Domain
 from ldpbeam.errors import UsageError
 from ldpbeam.estimates import CONFIDENCE
+from ldpbeam.estimation.distribution import mean_limits
 from ldpbeam.over_time.covariance import DrawnAnew
 from ldpbeam.over_time.results import HistoryKey, published_rows
 from ldpbeam.over_time.rollup import Place
@@ -350,9 +351,8 @@ def _mean(period: _Period, collection: Collection, domain: Domain, summaries: pa
     else:
         known = mean_of_epochs(collection, period.known, summaries) if period.known else None
         mean, error = (known.mean, known.std_error) if known else (np.nan, np.nan)
-        reach = normal_limit(CONFIDENCE) * error
-        least, most = mean_in_units(domain, 0), mean_in_units(domain, domain.size - 1)
-        low, high = max(mean - reach, min(least, mean)), min(mean + reach, max(most, mean))
+        ends = mean_in_units(domain, 0), mean_in_units(domain, domain.size - 1)
+        low, high = mean_limits(mean, normal_limit(CONFIDENCE) * error, ends)
         n = sum(int(curve.n[0]) for curve in period.known)
     sums = _sums(pa.array([n], pa.int64()), *([one] for one in (mean, error, low, high)), several=False)
     return pa.table({**_front(period, 1), **sums})
@@ -390,6 +390,22 @@ class MeanOfEpochs:
     fresh: float
     lasting: float
 
+    @classmethod
+    def of(cls, means: Floats, variances: Floats, parts: Floats) -> MeanOfEpochs:
+        """From the means of the epochs, whatever devices do.
+
+        Errors of two epochs go together by what devices keep for life: of each at most the part that repeats
+        where nobody changes (Cauchy and Schwarz).
+
+        Args:
+            means: float64 (epochs,).
+            variances: float64 (epochs,), of the means.
+            parts: float64 (epochs,), of the variances, that repeat while devices keep their values.
+        """
+        lasting = variances * parts
+        fresh = float(np.sqrt((variances - lasting).sum()))
+        return cls(float(means.mean()), fresh / means.size, float(np.sqrt(lasting).mean()))
+
     @property
     def std_error(self) -> float:
         """Of ``mean``."""
@@ -407,29 +423,6 @@ def mean_of_epochs(collection: Collection, curves: Sequence[Curve], summaries: p
     rows = [_row_of_mean(curve, summaries) for curve in curves]
     place = [name for name, _ in collection.histograms].index(rows[0]["attribute"])
     estimator = collection.estimators[place]
-    variances = np.array([row["std_error"] for row in rows], np.float64) ** 2
+    means, errors = (np.array([row[name] for row in rows], np.float64) for name in ("estimate", "std_error"))
     parts = np.array([estimator.lasting_part_of_mean(curve.shares) for curve in curves])
-    return MeanOfEpochs(
-        float(np.mean([row["estimate"] for row in rows])), *_fresh_and_lasting(variances, parts)
-    )
-
-
-def error_of_means(variances: Floats, parts: Floats) -> float:
-    """The standard error of the mean of the means of some epochs, whatever devices do.
-
-    Args:
-        variances: float64 (epochs,), of the means.
-        parts: float64 (epochs,), of them, that repeat while devices keep their values.
-    """
-    return float(np.hypot(*_fresh_and_lasting(variances, parts)))
-
-
-def _fresh_and_lasting(variances: Floats, parts: Floats) -> tuple[float, float]:
-    """The standard deviations of that mean by fresh noise, and by what repeats.
-
-    Errors of two epochs go together by what devices keep for life: of each at most the part that repeats
-    where nobody changes (Cauchy and Schwarz).
-    """
-    lasting = variances * parts
-    fresh = np.sqrt((variances - lasting).sum())
-    return float(fresh) / variances.size, float(np.sqrt(lasting).sum()) / variances.size
+    return MeanOfEpochs.of(means, errors**2, parts)

@@ -134,6 +134,13 @@ class DurationOption(click.ParamType[int]):
         return value if isinstance(value, int) else _seconds(spelt, value, self._least)
 
 
+def epoch_option(about: str) -> Callable[[Command], Command]:
+    """``--epoch`` of a command that writes a collection; ``about`` is its help."""
+    return click.option(
+        "--epoch", type=DurationOption(), default="1d", show_default=True, metavar="DURATION", help=about
+    )
+
+
 def run_options(command: Command) -> Command:
     """Give a command all that :func:`ldpbeam.job.config.options` declares."""
     for name, (option, default) in reversed(options().items()):

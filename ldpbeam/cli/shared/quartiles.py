@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ldpbeam.cli.shared.console import deliver, say
+from ldpbeam.cli.shared.options import named_span
 from ldpbeam.errors import UsageError
 from ldpbeam.planning.error_sentences import points
 
 if TYPE_CHECKING:
     from ldpbeam.cli.shared.histories import Side
     from ldpbeam.collection.domain import Domain
-    from ldpbeam.sums.distribution import Curve, MeanOfEpochs
+    from ldpbeam.sums.distribution import Curve
     from ldpbeam.sums.quartiles import MeanChange, QuartileChange, ShareChange
 
 _NAMES = {0.25: "first quartile", 0.5: "median", 0.75: "third quartile"}
@@ -32,13 +33,12 @@ def compare_distributions(first: Side, second: Side | None, output: Path | None)
             summaries.
     """
     from ldpbeam.cli.shared.histories import write_tables
-    from ldpbeam.sums.distribution import Curve
+    from ldpbeam.sums.distribution import Curve, mean_of_epochs, read_summaries
     from ldpbeam.sums.quartiles import QUARTILES, compare_means, compare_quartiles
 
-    same = second is None or (first.place, first.read.history.key.digest) == (
-        second.place,
-        second.read.history.key.digest,
-    )
+    history, domain, other = first.read.history, first.read.domain, second or first
+    one_memo = history.key.digest == other.read.history.key.digest
+    same = one_memo and first.place == other.place
     if second is None:
         known = [one for one in _curves(first) if one[1].known]
         if len(known) < 2:
@@ -52,27 +52,28 @@ def compare_distributions(first: Side, second: Side | None, output: Path | None)
                 "Name epochs for each side, none of them for both: --epochs A..B --against C..D.",
                 first.place,
             )
-    before, after = (Curve.mean([curve for _, curve in side]) for side in sides)
-    if second is not None and first.read.history.labels != second.read.history.labels:
+    curves = [[curve for _, curve in side] for side in sides]
+    before, after = map(Curve.mean, curves)
+    if history.labels != other.read.history.labels:
         raise _usage(
             "the two have different values, so their quartiles cannot be compared",
             "Compare collections with the same domain.",
-            second.place,
+            other.place,
         )
-    history, domain = first.read.history, first.read.domain
     has_mean = domain.labels is None  # texts have none
     verdicts = len(QUARTILES) + has_mean
     changes, mean = compare_quartiles(before, after, domain.atoms, verdicts), None
     if has_mean:
-        other = second or first
-        one_memo = history.key.digest == other.read.history.key.digest
-        mean = compare_means(
-            _mean_of(first, sides[0]), _mean_of(other, sides[1]), verdicts, one_memo=one_memo
+        summaries = {place: read_summaries(place) for place in {first.place, other.place}}
+        earlier, later = (
+            mean_of_epochs(side.read.collection, some, summaries[side.place])
+            for side, some in zip((first, other), curves, strict=True)
         )
-    if second is None or same:
+        mean = compare_means(earlier, later, verdicts, one_memo=one_memo)
+    if same:
         words = " against ".join(_named([epoch for epoch, _ in side]) for side in sides)
     else:
-        words = f"{first.words} against {second.words}"
+        words = f"{first.words} against {other.words}"
     say(f"{history.key.collection}: {words}")
     if mean is not None:
         say(f"  {_sentence_of_mean(mean)}")
@@ -105,14 +106,6 @@ def _curves(source: Side) -> list[tuple[int, Curve]]:
     return [(part.epoch, Curve.of(pa.concat_tables(folder.tables([part])))) for part in parts]
 
 
-def _mean_of(source: Side, known: list[tuple[int, Curve]]) -> MeanOfEpochs:
-    """The mean over those epochs of a side that have a result."""
-    from ldpbeam.sums.distribution import mean_of_epochs, read_summaries
-
-    curves = [curve for _, curve in known]
-    return mean_of_epochs(source.read.collection, curves, read_summaries(source.place))
-
-
 def _known(source: Side) -> list[tuple[int, Curve]]:
     """The epochs of a side that have a result, at least one."""
     known = [one for one in _curves(source) if one[1].known]
@@ -122,7 +115,7 @@ def _known(source: Side) -> list[tuple[int, Curve]]:
 
 
 def _named(epochs: list[int]) -> str:
-    return f"epoch {epochs[0]}" if len(epochs) == 1 else f"epochs {epochs[0]}..{epochs[-1]}"
+    return f"epoch{'s' if len(epochs) > 1 else ''} {named_span((epochs[0], epochs[-1]))}"
 
 
 def _sentence_of_mean(change: MeanChange) -> str:

@@ -9,7 +9,7 @@ from ldpbeam.protocols import Parameters, protocol
 from ldpbeam.protocols.interval_hash import IntervalHash
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.random_words import RandomWords
-from ldpbeam.sums.distribution import error_of_means, mean_curve
+from ldpbeam.sums.distribution import MeanOfEpochs, mean_curve
 from tests.narrow import of_kind
 
 K, DEVICES, EPOCHS, FLEETS = 24, 1_000, 5, 60
@@ -44,11 +44,12 @@ def test_limits_of_a_period_hold_whatever_devices_do(first: float, anew: float) 
         _, low, high = mean_curve(np.array([one.cumulative for one in found]), low, high)
         share = np.cumsum(np.mean(held, axis=0))
         holds += (low - 1e-9 <= share) & (share <= high + 1e-9)
-        off = abs(np.mean([one.mean for one in found]) - np.mean(held, axis=0) @ np.arange(K))
+        averages = np.array([one.mean for one in found])
+        off = abs(averages.mean() - np.mean(held, axis=0) @ np.arange(K))
         variances = np.array([one.mean_std_error for one in found]) ** 2
         parts = np.array([kind.estimator.lasting_part_of_mean(one.cumulative, kind.share) for one in found])
-        means += off <= 1.96 * error_of_means(variances, parts)
-        naive += off <= 1.96 * error_of_means(variances, 0 * parts)
+        means += off <= 1.96 * MeanOfEpochs.of(averages, variances, parts).std_error
+        naive += off <= 1.96 * MeanOfEpochs.of(averages, variances, 0 * parts).std_error
     assert holds.min() / FLEETS >= 0.93
     assert means / FLEETS >= 0.85
     assert naive <= means
