@@ -3,7 +3,7 @@
 .PHONY: crash crash-devices compiler
 CRASH_POINTS ?= 240
 # Bits from one that is flipped to the next; 1 flips every bit of every file of a device, which takes half an hour.
-FLIP_STEP ?= 47
+FLIP_STEP ?= 11
 
 crash: $(STAMP) compiler ## kill a run at 240 points (CRASH_POINTS=...), lose power, and run it again: same bytes
 	@CRASH_POINTS=$(CRASH_POINTS) $(PYTEST) --thorough -m 'slow or not slow' --durations=3 tests/crash

@@ -6,7 +6,7 @@ pages from before the report and some from after it.
 
 After damage a device must refuse with a code, or be as it was, or have dropped reports and counted them. It
 must not hand out other bytes, nor forget an epoch, a level that was spent or a report without a word. By
-default every 97th bit is flipped. `make crash-devices` flips every 47th, and with FLIP_STEP=1 every one.
+default every 97th bit is flipped. `make crash-devices` flips every 11th, and with FLIP_STEP=1 every one.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def flips(home: Path, scene: str, name: str, step: int) -> Counter[str]:
     return outcomes
 
 
-STEP = int(os.environ.get("FLIP_STEP", "47"))
+STEP = int(os.environ.get("FLIP_STEP", "11"))
 """Bits from one that is flipped to the next, where `make crash-devices` asks for more of them."""
 SCENES = ["at rest", *(f"killed {when} page" for when in ("before the first", "after the first"))]
 SCENES += [f"killed after the {which} page" for which in ("second", "last")]

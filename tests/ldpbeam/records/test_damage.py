@@ -27,7 +27,7 @@ from tests.pipelines.running import frame
 
 STEP = 97
 """Bits from one that is flipped to the next, and bytes from one length to the next, in `make test`."""
-EVERY = int(os.environ.get("FLIP_STEP", "47"))
+EVERY = int(os.environ.get("FLIP_STEP", "11"))
 """The same in `make check`; with FLIP_STEP=1 every bit and every length."""
 PARTS = ("run.json", "accounting", "estimates", "latest", "summaries", "rejects")
 DISTRIBUTION = """\

@@ -503,9 +503,9 @@ def outcome(folder: Path, whole: Any) -> str:
 
 
 def steps(some: int, *, thorough: int) -> pytest.MarkDecorator:
-    """One of so many places is tried; in `make check` one of 47 times ``thorough``; FLIP_STEP=1: all."""
+    """One of so many places is tried; in `make check` one of 11 times ``thorough``; FLIP_STEP=1: all."""
     marks = [pytest.mark.thorough, pytest.mark.timeout(7200)]
-    every = thorough * int(os.environ.get("FLIP_STEP", "47"))
+    every = thorough * int(os.environ.get("FLIP_STEP", "11"))
     return pytest.mark.parametrize("step", [some, pytest.param(every, marks=marks)])
 
 
