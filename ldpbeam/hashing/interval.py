@@ -7,6 +7,7 @@ says little of single values (docs/maths.md section 3).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -127,9 +128,9 @@ class IntervalFamily(HashFamily):
         H(report | function) less H(report | function, value), where the latter is that of randomised response
         over g symbols.
         """
-        lengths = (high - low for ends in self._stretches for low, high in pairwise(ends))
-        chances = (other + (own - other) * length / self.domain_size for length in lengths)
-        return sum(map(_surprise, chances)) / FUNCTIONS - _surprise(own) - (self.g - 1) * _surprise(other)
+        step = (own - other) / self.domain_size
+        reports = sum(times * _surprise(other + step * length) for length, times in _lengths(self).items())
+        return reports / FUNCTIONS - _surprise(own) - (self.g - 1) * _surprise(other)
 
     def seed_events(self) -> Iterator[tuple[str, Callable[[int], bool], Fraction]]:
         """Groups of neighbouring seeds."""
@@ -252,6 +253,12 @@ def _bounds(family: IntervalFamily) -> Ints:
     import numpy as np
 
     return read_only(np.array(family._stretches, np.int64))
+
+
+@lru_cache(maxsize=_MOST_STRETCHES)
+def _lengths(family: IntervalFamily) -> Counter[int]:
+    """How many stretches, of all functions, hold so many values. Searches for g at several ε1 share it."""
+    return Counter(high - low for ends in family._stretches for low, high in pairwise(ends))
 
 
 @lru_cache(maxsize=256)

@@ -82,6 +82,7 @@ def test_earlier_objects_of_a_run_go_and_others_stay(
     assert other not in objects
 
 
+@pytest.mark.thorough
 def test_a_run_that_fails_in_an_object_store_leaves_no_record(
     call: Call, agreed: Path, reports: Path, objects: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:

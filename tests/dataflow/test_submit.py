@@ -161,6 +161,7 @@ def test_a_batch_job_groups_and_combines_in_windows_of_epochs(
     assert graph.stateful() == {}
 
 
+@pytest.mark.thorough
 def test_other_runners_only_translate_and_leave_results_alone(
     call: Call, agreed: Path, reports: Path, tmp_path: Path
 ) -> None:
@@ -178,6 +179,7 @@ def test_other_runners_only_translate_and_leave_results_alone(
     assert [path.read_text() for path in output.iterdir()] == ["an earlier run's"]
 
 
+@pytest.mark.thorough
 def test_a_template_is_written_and_no_connection_is_made(
     call: Call, stream: list[object], tmp_path: Path, offline: list[Any]
 ) -> None:
@@ -225,6 +227,7 @@ def test_a_service_receives_the_job(call: Call, stream: list[object], tmp_path: 
     assert staged == {"pipeline.pb", "submission_environment_dependencies.txt"}, "no pickled main session"
 
 
+@pytest.mark.thorough
 def test_a_running_job_is_replaced_under_its_labels(call: Call, stream: list[object], tmp_path: Path) -> None:
     mapping = '{"Collect/Count/Count/CountShard": "Collect/Count/Count/CountShardOf8"}'
     with serving("JOB_STATE_RUNNING") as service:
@@ -237,7 +240,7 @@ def test_a_running_job_is_replaced_under_its_labels(call: Call, stream: list[obj
     assert job["transformNameMapping"] == json.loads(mapping)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("state", "code", "record"),
     [

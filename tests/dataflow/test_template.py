@@ -131,6 +131,7 @@ def objects() -> Iterator[dict[str, bytes]]:
     ObjectStore.objects.clear()
 
 
+@pytest.mark.thorough
 def test_the_launcher_writes_the_job_as_the_service_wants_it(
     objects: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, offline: list[Any]
 ) -> None:

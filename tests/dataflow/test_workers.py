@@ -130,6 +130,7 @@ def test_the_wheel_holds_every_file_of_the_packages(wheel: Path) -> None:
     assert {name for name in top if not name.endswith(".dist-info")} == {"ldpbeam"}
 
 
+@pytest.mark.thorough
 def test_the_wheel_is_staged_and_nothing_is_pickled_from_main(staged: Path, wheel: Path) -> None:
     artifacts = Graph.staged(staged).artifacts()
     texts = {"extra_packages.txt", "requirements.txt", "submission_environment_dependencies.txt"}

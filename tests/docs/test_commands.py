@@ -187,6 +187,7 @@ WITH_BLOCKS = [page for page in PAGES if BLOCK.search(page.read_text("utf-8"))]
         for page in WITH_BLOCKS
     ],
 )
+@pytest.mark.thorough
 def test_the_blocks_of_a_page_do_what_it_says(
     page: Path,
     checkout: Path,

@@ -28,6 +28,7 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(REPOSITORY)
 
 
+@pytest.mark.thorough
 def test_the_page_prints_what_it_says() -> None:
     """All blocks in order, as a person would type them."""
     blocks = BLOCK.findall(PAGE.read_text("utf-8"))

@@ -69,6 +69,7 @@ def test_files(sent: ReportColumns, tmp_path: Path, capsys: pytest.CaptureFixtur
     assert [json.loads(line)["source"] for line in lines] == [f"{tmp_path}/junk.pb"]
 
 
+@pytest.mark.thorough
 def test_stream(capsys: pytest.CaptureFixture[str]) -> None:
     lines = program(capsys, "stream.py", "--collection", COLLECTION).splitlines()
     found = Counter(tuple(line.split()[:2]) for line in lines)

@@ -48,7 +48,7 @@ def taylor_bounds(epsilon: float) -> tuple[Fraction, Fraction]:
     return Fraction(total, _SCALE), Fraction(total + (1 << 80), _SCALE)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("part", range(6))
 def test_no_setting_spends_more_than_its_nominal_levels(part: int) -> None:
     """1000 random settings per part: ε1 and ε∞ never exceeded, and exactly calibrated ones fall

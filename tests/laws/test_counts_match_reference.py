@@ -56,7 +56,7 @@ def sound_payloads(built: LocalProtocol[Any], n: int, seed: int) -> np.ndarray:
     return sound
 
 
-@pytest.mark.thorough(but=16)
+@pytest.mark.thorough(but=8)
 @pytest.mark.parametrize("setting", supporting_settings((96,)), ids=str)
 def test_counts_equal_reference_on_two_thousand_reports(setting: Setting) -> None:
     """Bit sums, scatter, hash matching and the transform, against asking every report about every
@@ -469,6 +469,7 @@ def test_cuts_are_everywhere_as_often_and_independent_of_each_other() -> None:
     ("size", "epsilon", "best"),
     [(360, 0.5, 3), (360, 1.0, 4), (360, 2.0, 6), (360, 4.0, 19), (64, 4.0, 19), (1024, 1.0, 4)],
 )
+@pytest.mark.thorough(but=2)
 def test_the_optimal_number_of_runs_tells_most(size: int, epsilon: float, best: int) -> None:
     """By the entropies of the joint law of a uniform value and its report, for every g up to 32."""
 

@@ -145,7 +145,7 @@ def test_every_byte_about_several_attributes_is_known(
 ONCE_EACH = {s.name: s for s in reversed(settings((320,)))}
 
 
-@pytest.mark.thorough(but=9)
+@pytest.mark.thorough(but=4)
 @pytest.mark.parametrize("name", sorted(ONCE_EACH))
 def test_every_value_is_reported_and_remembered(system: OperatingSystem, name: str) -> None:
     """Each of 320 values twice: a single one that were treated differently would be seen."""

@@ -45,6 +45,7 @@ print(len(names), wrong)
 """
 
 
+@pytest.mark.thorough
 def test_public_names_are_there_documented_and_listed() -> None:
     """Each where none of the package's modules is loaded: the first use of a lazy name can fail."""
     done = subprocess.run(

@@ -66,6 +66,7 @@ def files(tmp_path: Path, *beam_args: str, **changes: Any) -> RunConfig:
     return RunConfig.parsed((collection(),), files=inputs, output=str(tmp_path / "out"), **fields)
 
 
+@pytest.mark.thorough
 def test_failed_job_is_one_line_with_the_cause() -> None:
     with pytest.raises(JobError) as caught:
         jobs.run_to_end(failing(), "PortableRunner")

@@ -54,7 +54,7 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> Everything:
     return agreed, base / "reports", execute(agreed, base / "reports", base / "output")
 
 
-@pytest.mark.thorough(but=3)
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize("index", range(len(COLLECTIONS)), ids=[c.name for c in COLLECTIONS])
 def test_counts_are_those_of_a_slow_reading(everything: Everything, index: int) -> None:
     """Bit-identical support for every protocol and hash family, duplicates removed by the rule."""
@@ -285,6 +285,7 @@ class _Shared(CountSupportOfEach):
         return super().add_input(held[0], parts)
 
 
+@pytest.mark.thorough
 def test_an_impure_combiner_is_caught(
     few: tuple[list[Collection], list[list[ReportColumns]]],
     tmp_path: Path,

@@ -162,11 +162,13 @@ def without_errors(holder: Any, module: str, source: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", modules())
+@pytest.mark.thorough
 def test_public_functions_document_their_parameters(name: str) -> None:
     assert without_parameters(import_module(name), name) == []
 
 
 @pytest.mark.parametrize("name", modules())
+@pytest.mark.thorough
 def test_public_functions_document_their_errors(name: str) -> None:
     module = import_module(name)
     assert without_errors(module, name, inspect.getsource(module)) == []

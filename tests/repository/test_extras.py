@@ -77,7 +77,7 @@ def test_a_devices_installation_answers(tmp_path: Path, arguments: list[str]) ->
     assert without(absent, COMMAND.format(arguments=["--version", "x"]), tmp_path).returncode == 2
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("absent", sorted(modules("pipeline") - {"markdown_it", "rich", "scipy"}))
 def test_a_command_says_which_part_it_needs(tmp_path: Path, absent: str) -> None:
     arguments = ["demo", "--output", str(tmp_path / "demo")]
@@ -90,6 +90,7 @@ def test_a_command_says_which_part_it_needs(tmp_path: Path, absent: str) -> None
     )
 
 
+@pytest.mark.thorough
 def test_a_plan_without_the_extra_that_draws_writes_nothing(tmp_path: Path) -> None:
     """A plan itself needs no page; with a chart the command says what it lacks before anything else."""
     needs = ["plan", "--values", "4", "--devices", "9000", "--lifetime-epsilon", "2"]

@@ -184,18 +184,21 @@ def test_generated_code_runs_on_the_oldest_protobuf_that_is_allowed() -> None:
         assert release(needs[1]) <= release(floor[1]), f"{path.name}: run `make proto`"
 
 
+@pytest.mark.thorough
 def test_only_the_command_line_prints() -> None:
     speaking = {name for name, text in sources() if prints(text)}
     allowed = {name for name in speaking if any(fnmatch(name, rule) for rule in COMMAND_LINE)}
     assert speaking - allowed == set()
 
 
+@pytest.mark.thorough
 def test_kernels_are_compiled_in_one_place() -> None:
     elsewhere = {n: own_compilers(text) for n, text in sources() if n != JIT and own_compilers(text)}
     assert elsewhere == {}
     assert own_compilers((REPOSITORY / JIT).read_text())
 
 
+@pytest.mark.thorough
 def test_no_kernel_is_compiled_unsafely() -> None:
     assert {n: unsafe_options(text) for n, text in sources() if unsafe_options(text)} == {}
 

@@ -44,12 +44,14 @@ def tricks(source: str) -> list[str]:
     return found
 
 
+@pytest.mark.thorough
 def test_no_module_reaches_into_the_compiler() -> None:
     assert len(MODULES) > 300
     found = {str(path.relative_to(REPOSITORY)): tricks(path.read_text("utf-8")) for path in MODULES}
     assert {path: names for path, names in found.items() if names} == {}
 
 
+@pytest.mark.thorough
 def test_kernels_are_short() -> None:
     lengths = {
         node.name: (node.end_lineno or 0) - node.lineno + 1

@@ -183,6 +183,7 @@ def homeless(tests: list[str], top: Path) -> list[str]:
     return found
 
 
+@pytest.mark.thorough
 def test_every_test_file_lies_in_the_folder_of_its_room() -> None:
     tests = [str(path.relative_to(REPOSITORY)) for path in (REPOSITORY / "tests").rglob("test_*.py")]
     assert homeless(sorted(tests), REPOSITORY) == []
@@ -192,6 +193,7 @@ def test_imports_inside_a_linked_folder_are_relative() -> None:
     assert absolute_inside(REPOSITORY) == []
 
 
+@pytest.mark.thorough
 def test_no_module_imports_a_private_name() -> None:
     assert private_names(REPOSITORY) == []
 
@@ -235,6 +237,7 @@ def test_one_package_is_installed_and_holds_the_linked_folders() -> None:
     assert links == {name: Path("..", name) for name in (*LINKED, "docs")}
 
 
+@pytest.mark.thorough
 def test_no_name_of_another_library_is_set_but_those_that_decisions_name() -> None:
     assert patches(REPOSITORY) == MAY_SET
 

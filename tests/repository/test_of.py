@@ -37,7 +37,7 @@ def read_once(imports: Imports, monkeypatch: pytest.MonkeyPatch) -> None:
         ("tests/ldpbeam/protocols/test_means.py", "tests/ldpbeam/protocols/test_means.py"),
     ],
 )
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough
 def test_the_first_test_is_the_one_about_the_file(imports: Imports, changed: str, first: str) -> None:
     found = of.tests_of([REPOSITORY / changed], imports)
     assert str(found[0].relative_to(REPOSITORY)) == first

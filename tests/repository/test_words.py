@@ -61,6 +61,7 @@ def retired_phrases(page: str) -> list[str]:
 
 
 @pytest.mark.parametrize("package", PACKAGES)
+@pytest.mark.thorough
 def test_no_identifier_has_a_retired_word(package: str) -> None:
     found = [
         f"{path.relative_to(REPOSITORY)}:{line}"

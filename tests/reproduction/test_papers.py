@@ -111,6 +111,7 @@ def test_the_papers_curves_are_below_the_variance_and_above_answering_uniform() 
         )
 
 
+@pytest.mark.thorough
 def test_the_loss_of_devices_is_that_of_the_figure(shared_data: Path) -> None:
     for name in ("syn", "db_mt"):
         rows = rows_of(f"loloha:fig4:{name}", Settings(data=shared_data), [{"run": 0}])
@@ -146,6 +147,7 @@ def test_the_three_errors_are_of_what_they_are_called() -> None:
         assert squares[name] == pytest.approx(((histogram - truth) ** 2).mean())
 
 
+@pytest.mark.thorough
 def test_gains_of_allomfree_are_those_of_clipped_estimates(shared_data: Path) -> None:
     settings = Settings(data=shared_data, runs=12)
     name = "allomfree:table4:nursery"

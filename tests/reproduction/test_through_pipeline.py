@@ -33,6 +33,7 @@ def compared(paper: str, cell: Cell, shared_data: Path) -> None:
 
 
 @pytest.mark.parametrize(("paper", "cell"), POINTS[4:5])
+@pytest.mark.thorough
 def test_the_pipeline_publishes_what_is_drawn(paper: str, cell: Cell, shared_data: Path) -> None:
     compared(paper, cell, shared_data)
 

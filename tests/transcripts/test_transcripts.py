@@ -44,7 +44,7 @@ with less in them duplicates, malformed and too_many_errors."""
     "path",
     [pytest.param(p, id=p.stem, marks=[pytest.mark.thorough] if p.stem in AGAIN else []) for p in RIGHT],
 )
-@pytest.mark.thorough(but=6)
+@pytest.mark.thorough(but=3)
 def test_a_job_does_what_its_transcript_says(path: Path, tmp_path: Path) -> None:
     """Results, books, files and support counts."""
     transcript = read_transcript(path)
@@ -68,6 +68,7 @@ def play_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Transcript]
 
 
 @pytest.mark.parametrize("path", WRONG, ids=[p.stem for p in WRONG])
+@pytest.mark.thorough(but=4)
 def test_a_wrong_transcript_is_found_wrong_for_its_reason(
     path: Path, play_once: Callable[[Transcript], Played]
 ) -> None:

@@ -246,6 +246,7 @@ def test_an_epoch_with_too_many_errors_has_an_account_and_no_rows(
 
 
 @pytest.mark.parametrize(("many", "warns"), [(99, False), (100, True)])
+@pytest.mark.thorough(but=1)
 def test_many_records_that_are_all_late_are_warned_of(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, many: int, warns: bool
 ) -> None:
@@ -343,7 +344,7 @@ WRONG: dict[str, tuple[list[Any], str, list[str]]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 def test_elements_without_a_message_are_one_row_for_each_kind_of_fault(name: str, tmp_path: Path) -> None:
     """However many there are; no row holds a value; and messages among them are counted."""
     wrong, field, said = WRONG[name]
@@ -607,6 +608,7 @@ def test_a_transform_travels_in_a_few_bytes(tmp_path: Path) -> None:
     assert in_order(map(as_dict, elements(tmp_path / "o"))) == expected([HOURS])
 
 
+@pytest.mark.thorough
 def test_the_core_does_not_load_beam() -> None:
     """Nor does the name of the package; the first public name does, and registers the coders."""
     code = (
@@ -620,6 +622,7 @@ def test_the_core_does_not_load_beam() -> None:
     assert done.stdout.startswith("False True\nRowCoder"), done.stdout
 
 
+@pytest.mark.thorough
 def test_as_dict_is_json_of_a_sink() -> None:
     """Times are datetimes with a zone, which sinks of Parquet and BigQuery take."""
     row = AccountRow("a", "b", None, 0, 0, "read", 5)

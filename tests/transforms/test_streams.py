@@ -119,6 +119,7 @@ def test_a_stream_restates_its_epochs_and_its_account_balances(windows: bool, tm
     ]
 
 
+@pytest.mark.thorough
 def test_early_results_and_accounts_come_in_a_sequence(tmp_path: Path) -> None:
     source = stream(
         (0, at(60, part(FIRST, 0, 10), *JUNK)),
@@ -149,6 +150,7 @@ WINDOWS = {
 }
 
 
+@pytest.mark.thorough
 def test_own_windows_restate_with_every_pane(tmp_path: Path) -> None:
     """Without de-duplication: a copy counts. The revision is the pane's index."""
     source = stream(

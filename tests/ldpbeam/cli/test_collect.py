@@ -84,7 +84,7 @@ def message(digest: int, some: ReportColumns) -> bytes:
     return many.SerializeToString()
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_with_everything_in_files(tmp_path: Path, name: signal.Signals) -> None:
     with started(tmp_path) as (process, port):
@@ -150,7 +150,7 @@ def refused(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ended]:
 
 
 @pytest.mark.parametrize("name", REFUSED)
-@pytest.mark.thorough(but=3)
+@pytest.mark.thorough(but=1)
 def test_what_cannot_work_is_refused(refused: dict[str, Ended], name: str) -> None:
     ended = refused[name]
     assert ended.code == 2, ended.err

@@ -131,6 +131,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, _Seen]:
     return {path.name: _Seen(path.read_text("utf-8")) for path in folder.glob("*.html")}
 
 
+@pytest.mark.thorough
 def test_every_link_of_every_page_leads_somewhere(written: dict[str, _Seen]) -> None:
     dead = []
     for name, seen in written.items():
@@ -220,6 +221,7 @@ def test_help_names_pages_that_an_installation_has() -> None:
     assert NAMED.search(named["ldpbeam plan"])
 
 
+@pytest.mark.thorough
 def test_messages_name_pages_that_an_installation_has() -> None:
     found = {
         str(path.relative_to(REPOSITORY)): lost

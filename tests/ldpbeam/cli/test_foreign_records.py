@@ -145,6 +145,7 @@ def answered(run: Path, record: bytes) -> list[str]:
 @pytest.mark.parametrize(
     ("read", "asked"), [(300, 2), pytest.param(None, 60, marks=pytest.mark.thorough)], ids=["some", "all"]
 )
+@pytest.mark.thorough
 def test_a_record_is_read_or_refused_whatever_stands_in_it(run: Path, read: int | None, asked: int) -> None:
     """Whatever takes the place of each part: as it is read, and of drawn ones through the commands."""
     sound = json.loads((run / "run.json").read_text())

@@ -208,6 +208,7 @@ def test_groups_take_them(run: Path) -> None:
         assert abs(float(row["estimate"]) - 1) < 0.1
 
 
+@pytest.mark.thorough
 def test_a_plan_takes_what_its_check_takes(tmp_path: Path) -> None:
     listed = [label for label in LABELS if label.strip() == label and label]
     (tmp_path / "labels.txt").write_text("".join(f"{label}\n" for label in listed), "utf-8")

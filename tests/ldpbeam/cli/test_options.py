@@ -544,7 +544,7 @@ EVERYWHERE = {
         for option in some
     ],
 )
-@pytest.mark.thorough(but=14)
+@pytest.mark.thorough(but=4)
 def test_an_option_has_its_effect(site: Path, tmp_path: Path, command: str, option: str) -> None:
     effect = EFFECTS[command][option]
     base = effect.base or BASES[command]
@@ -788,6 +788,7 @@ def test_how_often_a_file_is_tried(site: Path, tmp_path: Path) -> None:
         assert total("duplicate")(done) == (repeats,), attempts
 
 
+@pytest.mark.thorough
 def test_shards_and_what_waits_on_disk(site: Path, tmp_path: Path) -> None:
     from ldpbeam.pipelines import files
     from ldpbeam.transforms.stages import count_windows
@@ -1124,7 +1125,7 @@ ALL = {
     "command",
     [pytest.param(one, marks=[pytest.mark.thorough] if one == "replay" else []) for one in ALL],
 )
-@pytest.mark.thorough(but=5)
+@pytest.mark.thorough(but=1)
 def test_quiet_and_json(site: Path, tmp_path: Path, command: str) -> None:
     if command == "replay":
         first = RUN.replace("one.yaml", "two.yaml").replace("{t}", str(tmp_path))

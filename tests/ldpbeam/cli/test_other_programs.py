@@ -99,6 +99,7 @@ def test_a_digest_in_hex_is_named_where_nothing_is_counted(here: Path) -> None:
     assert "ReportBatch" not in said
 
 
+@pytest.mark.thorough
 def test_compressed_files_are_read_or_named(here: Path) -> None:
     """A skippable frame first, as pzstd writes it; bzip2 beside sound files is one reject, said once."""
     population = ("--collection", "c.yaml", "--population", "zipf:1", "--devices", 60, "--epochs", 1)

@@ -30,6 +30,7 @@ def document(*arguments: object) -> Any:
     return json.loads(call(*arguments, "--json"), parse_constant=pytest.fail)
 
 
+@pytest.mark.thorough
 def test_it_loads_no_beam() -> None:
     """Kernels give the widths of intervals; the rest would only make it slow."""
     code = (
@@ -68,6 +69,7 @@ def test_it_prints_lines_a_document_or_nothing() -> None:
     assert found["says"][0] == lines[1]
 
 
+@pytest.mark.thorough
 def test_the_recommended_row_is_in_the_table_however_few_rows_are_asked_for() -> None:
     """And the weaker one, with which it is compared; both with their numbers, for --row."""
     needs = ("--values", 360, "--devices", 2_000_000, "--epochs", 365, "--target-error", 1)
@@ -170,6 +172,7 @@ def test_a_mean_is_a_need_of_its_own(tmp_path: Path) -> None:
     assert (found["needs"]["devices"], found["needs"]["drawn_anew"]) == (20, [0, 0.25])
 
 
+@pytest.mark.thorough
 def test_a_cap_is_about_whatever_changes_unless_it_is_asked_for_inputs() -> None:
     """Rows are compared by the loss that was asked for, and each row states both."""
     need = ("--values", 24, "--devices", 20_000, "--epochs", 365)

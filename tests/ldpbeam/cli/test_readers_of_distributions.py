@@ -445,6 +445,7 @@ def test_compare_says_how_far_the_mean_moved(run: Path, tmp_path: Path) -> None:
     assert "summaries" in refused("compare", run / "out", tmp_path / "other")
 
 
+@pytest.mark.thorough
 def test_labels_have_no_mean_to_compare(tmp_path: Path) -> None:
     """Three verdicts share the error rate, in place of four."""
     labels = "{labels: [never, seldom, often, daily], ordered: true}"
@@ -528,6 +529,7 @@ def test_inspect_check_and_explain(run: Path) -> None:
     assert "distribution" in refused("explain", run / "c.yaml", "--row", 0, 3, run / "out")
 
 
+@pytest.mark.thorough
 def test_replay_publishes_summaries_under_the_new_number(run: Path, tmp_path: Path) -> None:
     """A second file of the last epoch was cut short, and is there whole when it is replayed."""
     shutil.copytree(run / "sent" / "reports", tmp_path / "in")

@@ -63,6 +63,7 @@ def without_revision(output: Path) -> dict[tuple[str, int], tuple[int, list[int]
 # --- files
 
 
+@pytest.mark.thorough
 def test_a_forgotten_collection(tmp_path: Path) -> None:
     """Reports of a collection that the run was not given, counted by a replay; others are left alone."""
     write(tmp_path / "in", ONE, with_duplicates(fleet(ONE)), prefix="one-")
@@ -90,6 +91,7 @@ def test_a_forgotten_collection(tmp_path: Path) -> None:
     assert replay(tmp_path / "out" / "rejects", (ONE, TWO)).revised == ()
 
 
+@pytest.mark.thorough
 def test_a_replay_without_the_missing_file_says_what_it_lacks(tmp_path: Path) -> None:
     write(tmp_path / "in", ONE, fleet(ONE), prefix="one-")
     write(tmp_path / "in", TWO, fleet(TWO), prefix="two-")

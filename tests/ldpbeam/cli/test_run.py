@@ -259,6 +259,7 @@ def test_a_bad_collection_ends_with_3(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.thorough
 def test_an_internal_failure_ends_with_6(
     call: Call, arguments: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -362,6 +363,7 @@ def test_every_input_is_read_once(call: Call, site: Path, arguments: list[object
     assert "*.nothing" in err
 
 
+@pytest.mark.thorough
 def test_a_pattern_without_quotes_is_understood(
     call: Call, site: Path, arguments: list[object], tmp_path: Path
 ) -> None:
@@ -399,6 +401,7 @@ def simulated(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("what", [".", "*", pytest.param("reports", marks=pytest.mark.thorough), "expanded"])
+@pytest.mark.thorough(but=1)
 def test_a_simulations_output_is_its_reports(
     call: Call, site: Path, simulated: Path, tmp_path: Path, what: str
 ) -> None:
@@ -428,7 +431,7 @@ def test_a_simulations_output_is_its_reports(
     assert ("truth of a simulation: left out" in err) == (what == "expanded")
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("content", "given", "text"),
     [

@@ -346,6 +346,7 @@ def test_options_that_mean_nothing_are_refused(wrong: dict[str, Any], tmp_path: 
 
 
 @pytest.mark.parametrize("asked", every_kind(), ids=label)
+@pytest.mark.thorough(but=20)
 def test_as_much_is_derived_for_every_value_and_every_memo(
     asked: Collection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

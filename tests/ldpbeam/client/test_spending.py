@@ -48,6 +48,7 @@ def memo_inputs(asked: Collection, memo: Memo, value: Any) -> set[tuple[int, int
 
 
 @pytest.mark.parametrize("asked", every_kind(), ids=label)
+@pytest.mark.thorough(but=20)
 def test_the_ledger_is_what_brute_force_says(asked: Collection, tmp_path: Path) -> None:
     """Random values: distinct memoised inputs times ε∞, or reports times ε, exactly."""
     device = Device.open(asked, tmp_path, outbox=0)

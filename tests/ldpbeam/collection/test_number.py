@@ -116,6 +116,7 @@ several = pytest.mark.parametrize("numbers", [2, pytest.param(8, marks=pytest.ma
 
 @several
 @pytest.mark.parametrize("field", INTEGERS)
+@pytest.mark.thorough(but=4)
 def test_an_integer_is_what_every_version_reads_or_it_is_refused(field: str, numbers: int) -> None:
     """28 to 40 spellings of each of several numbers, for each key."""
     make, get, low, high = INTEGERS[field]
@@ -145,6 +146,7 @@ def test_an_integer_is_what_every_version_reads_or_it_is_refused(field: str, num
 
 @several
 @pytest.mark.parametrize("field", NUMBERS)
+@pytest.mark.thorough(but=3)
 def test_a_number_is_what_every_version_reads_or_it_is_refused(field: str, numbers: int) -> None:
     """Of those that are read, the float nearest to what YAML 1.2 says; JSON's numbers are all read."""
     make, get, low, high = NUMBERS[field]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
 from google.protobuf.message import DecodeError
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -84,6 +85,7 @@ def mutated(draw: st.DrawFn) -> bytes:
 
 @settings(max_examples=400, deadline=None)
 @given(st.lists(st.composite(mutated)() | st.binary(max_size=40), min_size=1, max_size=6))
+@pytest.mark.thorough
 def test_mutated_bodies_are_judged_as_the_protobuf_library_reads_them(bodies: list[bytes]) -> None:
     reasons, reports = taken(bodies)
     expected = [slowly(body) for body in bodies]

@@ -80,6 +80,7 @@ def test_numbers_in_the_text() -> None:
     )
 
 
+@pytest.mark.thorough
 def test_simulated_errors() -> None:
     """The same seed: only libm may differ, so 1 % and the last digit are allowed."""
     _, errors = simulate()

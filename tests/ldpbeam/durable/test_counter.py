@@ -24,6 +24,7 @@ def test_numbers_come_back_in_other_objects(tmp_path: Path) -> None:
         assert path.stat().st_size == 8192
 
 
+@pytest.mark.thorough
 def test_a_write_that_was_cut_off_leaves_the_number_before(tmp_path: Path) -> None:
     """Any beginning of the block that it writes, or rubbish in it."""
     path = tmp_path / "counter"

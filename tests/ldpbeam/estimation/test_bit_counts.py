@@ -145,6 +145,7 @@ print("done")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="protects a page of memory as Linux does")
+@pytest.mark.thorough
 def test_nothing_behind_the_payloads_is_read() -> None:
     """Payloads that end where memory ends: reading further ends the process."""
     done = subprocess.run(

@@ -88,6 +88,7 @@ def test_a_link_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert cache_folder() is None
 
 
+@pytest.mark.thorough
 def test_without_a_place_every_process_compiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file where the folder should be, as on a machine without a home."""
     (tmp_path / "file").write_text("")

@@ -146,6 +146,7 @@ def same(one: History, other: History) -> bool:
     )
 
 
+@pytest.mark.thorough
 def test_parts_are_read_one_by_one_and_are_the_whole(results: Path, tmp_path: Path) -> None:
     """Series of the files are those of the whole table; files of several epochs, mixed, too."""
     table = ldpbeam.read(results)
@@ -380,7 +381,7 @@ def drawn(size: float, lasts: bool, seed: int) -> tuple[Series, np.ndarray, np.n
     return Series(time, np.full(truth.shape, 100), seen, np.ones(truth.shape)), truth, place
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("lasts", [False, True])
 @pytest.mark.parametrize("size", [4.0, 8.0])
 def test_the_smoothed_band_covers_events_and_steps(

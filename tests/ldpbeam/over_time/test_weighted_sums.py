@@ -300,6 +300,7 @@ def test_smoothed_bands_of_fleets_cover_events(name: str) -> None:
     assert events(EVENT_SETTINGS[name](), 60, 4, False, 7)["at"] >= 0.68
 
 
+@pytest.mark.thorough
 def test_devices_that_report_in_some_epochs_only() -> None:
     """One of four epochs each: nothing repeats itself, and the mean's error is that of independent epochs."""
     text = (REPOSITORY / "examples" / "first_choice.yaml").read_text("utf-8")

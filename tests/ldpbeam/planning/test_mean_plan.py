@@ -277,6 +277,7 @@ def test_flips_spend_the_first_level_that_is_asked_for() -> None:
     assert {one.epsilon_longitudinal for one in given if not one.gamma} == {0.7}
 
 
+@pytest.mark.thorough
 def test_what_would_meet_the_error_does() -> None:
     plan = make_plan(NEEDS[1])
     assert not plan.meets

@@ -140,6 +140,7 @@ def test_with_participation_fewer_devices_report_in_both_of_two_epochs(name: str
 
 @pytest.mark.parametrize("rate", [None, DrawnAnew(0, 0), DrawnAnew(0.2, 0.2)])
 @pytest.mark.parametrize("what", Ordered)
+@pytest.mark.thorough(but=3)
 def test_means_of_epochs_lie_between_what_repeats_and_what_does_not(
     what: Ordered, rate: DrawnAnew | None
 ) -> None:
@@ -249,6 +250,7 @@ def plan(*arguments: object) -> dict[str, object]:
     return found
 
 
+@pytest.mark.thorough
 def test_the_command_plans_in_the_unit_of_the_values(tmp_path: Path) -> None:
     target = tmp_path / "planned.yaml"
     found = plan("--values", 36, "--ordered", "--target-quantile-error", "10%", "--output", target)
@@ -301,6 +303,7 @@ def test_what_goes_together_with_no_order_is_refused(
 
 @pytest.mark.parametrize("share", [ALL, Fraction(1, 4)])
 @pytest.mark.parametrize("g", [2, 4])
+@pytest.mark.thorough(but=2)
 def test_a_fake_device_moves_what_is_planned_as_far_as_the_plan_says(g: int, share: Fraction) -> None:
     """Each report that there is, added to the counts that are expected where all values are alike.
 
@@ -375,6 +378,7 @@ def test_values_that_much_of_a_population_holds_become_atoms_of_the_collection(t
         ("{size: 40, ordered: true, atoms: [7]}", (7,)),
     ],
 )
+@pytest.mark.thorough(but=1)
 def test_atoms_are_written_as_a_file_names_them(domain: str, atoms: tuple[int, ...], tmp_path: Path) -> None:
     given, written = tmp_path / "given.yaml", tmp_path / "written.yaml"
     family = "protocol: olh\nepsilon: 2\nhash_family: interval\nepoch: {length: 1d}\n"

@@ -242,6 +242,7 @@ def test_bounds_on_any_change_pattern_hold() -> None:
         )
 
 
+@pytest.mark.thorough
 def test_few_memoised_reports_spend_the_lifetime_and_no_more() -> None:
     """At levels whose loss of any change pattern, enumerated, is just within it."""
     needs = FrequencyNeeds(2, 20_000, 10, lifetime=4.0)
@@ -289,6 +290,7 @@ def test_a_cap_says_what_few_reports_would_promise() -> None:
 
 
 @pytest.mark.parametrize(("limit", "figure", "less"), [("bits", "bits", 1), ("target", "half_width", 1e-6)])
+@pytest.mark.thorough(but=1)
 def test_a_limit_may_be_met_exactly_and_not_by_less(limit: str, figure: str, less: float) -> None:
     """Some rows' own figures as the limit: they meet it; with a bit, or a millionth, less they miss it."""
     asked = FrequencyNeeds(values=24, devices=20_000, epochs=30, longitudinal=2.0, first=1.0)
@@ -483,6 +485,7 @@ def test_texts_have_no_gap(plan: Plan) -> None:
             assert word not in line, line
 
 
+@pytest.mark.thorough
 def test_the_chart_shows_errors_that_fall_with_epsilon() -> None:
     plan = make_plan(replace(TWO_MILLION, values=20))
     drawn = chart.lines(plan)

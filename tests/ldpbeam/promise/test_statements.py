@@ -53,6 +53,7 @@ def collection_of(row: Row, needs: Needs) -> Collection:
     return parse_collection(collection_text(row, needs, Particulars("x", domain, "1d", 0)))
 
 
+@pytest.mark.thorough
 def test_every_protocol_is_looked_at() -> None:
     assert {row.setting.name for needs in NEEDS for row in rows(needs)} == set(PROTOCOLS)
 

@@ -194,6 +194,7 @@ def test_exact_loloha_is_as_good_as_one_round_hashing(
 
 
 @pytest.mark.parametrize("first", [0.1, 0.3, 0.7, 1.0, 1.5, 2.0, 3.0])
+@pytest.mark.thorough(but=3)
 def test_best_affine_g_is_the_nearest_integer_to_e_plus_one(first: float) -> None:
     """By trying every g: the minimum of V* is at a neighbour of e^{ε1} + 1, and ``optimal_g`` picks
     it.

@@ -102,6 +102,7 @@ def flipped(content: bytes, step: int) -> Iterator[bytes]:
 
 @pytest.mark.parametrize("step", [STEP, pytest.param(EVERY, marks=pytest.mark.thorough, id="more bits")])
 @pytest.mark.parametrize("part", PARTS)
+@pytest.mark.thorough(but=3)
 def test_flipped_bits_of_every_file_are_noticed_or_harmless(part: str, step: int, done: Path) -> None:
     path = one_of(done, part)
     found = outcomes(path, reader(part), flipped(path.read_bytes(), step))

@@ -76,6 +76,7 @@ def test_results_of_an_unfinished_run_have_an_owner_too(done: Path, tmp_path: Pa
         execute(TWO, tmp_path / "in2", done)
 
 
+@pytest.mark.thorough
 def test_a_collection_more_is_no_other(done: Path, tmp_path: Path) -> None:
     """Both may replace one; one may not replace both."""
     execute([ONE, TWO], [*(tmp_path / "in").iterdir(), *(tmp_path / "in2").iterdir()], done)
@@ -225,6 +226,7 @@ def test_a_run_that_fails_leaves_the_earlier_results(
 
 
 @pytest.mark.parametrize("gone", [False, True], ids=["cut", "taken-away"])
+@pytest.mark.thorough(but=1)
 def test_files_are_looked_at_before_a_record_vouches_for_them(
     done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gone: bool
 ) -> None:
@@ -411,7 +413,7 @@ def test_a_page_that_cannot_be_written_leaves_nothing(done: Path, monkeypatch: p
 # --- the end of the calendar
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("lateness", [0, 2 * 86400, (1 << 32) - 1])
 def test_the_last_planned_epoch_can_be_counted(tmp_path: Path, lateness: int) -> None:
     """Its close would lie in the year 10000; a report of it is counted like any other."""

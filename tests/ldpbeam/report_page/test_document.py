@@ -93,6 +93,7 @@ def test_versions_of_a_collection_are_told_apart(tmp_path: Path) -> None:
     assert f"<bdi>a · digest {0:016x}</bdi></h2>" in html
 
 
+@pytest.mark.thorough
 def test_the_largest_values_come_first(tmp_path: Path, usual: Reader) -> None:
     """Where values are words; numbers keep their order in the chart, and only the table is sorted."""
     labels = ["low", "high", "middle"]
@@ -132,6 +133,7 @@ def test_up_to_60_values_have_a_bar_each_with_their_labels(tmp_path: Path) -> No
         assert axis(tmp_path / f"{numbers is None}", numbers) == [*map(str, range(0, 40, 2)), "value"]
 
 
+@pytest.mark.thorough
 def test_each_point_of_a_whole_domain_stands_over_its_values(tmp_path: Path) -> None:
     """Of 1,000 values three share a point, and the last is alone."""
     html = page_of(tmp_path, Fake(k=1000, epochs=1), truth=False)
@@ -224,6 +226,7 @@ def test_the_page_says_plainly_whether_the_run_beats_answering_1_over_k(
     assert answer in Reader(page_of(tmp_path, Fake(n=n, k=k))).text
 
 
+@pytest.mark.thorough
 def test_a_run_worse_than_1_over_k_is_told_so(tmp_path: Path) -> None:
     class Flat(Fake):
         def frequencies(self, epoch: int) -> Any:
@@ -247,6 +250,7 @@ def test_privacy_figures_never_stand_without_their_condition(usual: Reader) -> N
     assert not re.search(r"ε.? per report|≤ ?g·ε|total ≤", text)
 
 
+@pytest.mark.thorough
 def test_a_one_round_guarantee_has_no_cap(tmp_path: Path) -> None:
     text = Reader(page_of(tmp_path, Fake(protocol="olh", guarantee=ONE_ROUND))).text
     assert "One report 1 A report tells at most ε = 1." in text
@@ -285,7 +289,7 @@ def test_what_two_reports_lose_and_what_is_not_hidden_is_said(tmp_path: Path) ->
     assert "688,235,310" in bare
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(("cap", "drawn"), [(4.0, True), (720.0, False)])
 def test_a_cap_far_above_the_curves_does_not_flatten_them(tmp_path: Path, cap: float, drawn: bool) -> None:
     curves = {"loss_same_changes": [[1, 1.0], [2, 2.0]], "loss_any_changes": None}

@@ -62,7 +62,7 @@ def test_reasons_and_record_are_text_and_nothing_else(tmp_path: Path) -> None:
     harmless(write_page(output, tmp_path / "page.html", truth).read_text("utf-8"))
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(("k", "epochs"), [(1412, 80), (360, 120)])
 def test_the_papers_largest_runs_fit(tmp_path: Path, k: int, epochs: int) -> None:
     html = page_of(tmp_path, Fake(k=k, epochs=epochs, n=200_000))
@@ -91,6 +91,7 @@ def test_the_caps_are_shared_by_the_sections(sections: int, shown: int) -> None:
     assert drawn * expected + 350 * parts.RECORD_ROWS <= 2_000_000
 
 
+@pytest.mark.thorough
 def test_a_run_beyond_the_caps_shows_less_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,6 +112,7 @@ def test_collections_without_a_section_are_listed(tmp_path: Path, monkeypatch: p
     assert "name2 loloha 1 " in text
 
 
+@pytest.mark.thorough
 def test_values_beyond_the_table_are_not_summed(tmp_path: Path) -> None:
     """Those with the smallest estimates have the most negative errors; their sum would be far below 0."""
     text = Reader(page_of(tmp_path, Fake(k=2000, epochs=1))).text
@@ -120,6 +122,7 @@ def test_values_beyond_the_table_are_not_summed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("k", "shown"), [(100, 2), (2000, 1)])
+@pytest.mark.thorough(but=1)
 def test_neighbours_are_not_averaged_over_consistent_numbers(tmp_path: Path, k: int, shown: int) -> None:
     """The largest values have a bar for theirs, the whole domain only where every value has a point."""
     page = page_of(tmp_path, Fake(k=k, epochs=1))

@@ -252,7 +252,7 @@ TABLES: dict[str, Callable[[Page, Table], None]] = {
 }
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 def test_every_table_is_what_was_stored(shown: Page) -> None:
     named = {
         title.removeprefix("Table: ").removesuffix(", then the truth"): table
@@ -274,6 +274,7 @@ def marks(shown: Page, begin: str, end: str) -> Iterator[tuple[re.Match[str], st
             yield match, text[match.end() :]
 
 
+@pytest.mark.thorough(but=2)
 def test_the_panels_over_epochs_say_estimate_interval_and_truth(shown: Page) -> None:
     panel, seen = None, 0
     for text in shown.labels:

@@ -54,6 +54,7 @@ def texts(document: ElementTree.Element) -> list[str]:
     return [element.text or "" for element in document.iter(f"{_SVG}text")]
 
 
+@pytest.mark.thorough
 def test_every_point_lies_where_its_numbers_say(plan: Plan, drawn: str) -> None:
     """On both logarithmic axes, in the lines' order; half a pixel is for rounding to tenths."""
     document = ElementTree.fromstring(drawn)

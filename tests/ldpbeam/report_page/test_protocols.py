@@ -163,6 +163,7 @@ def test_a_section_speaks_of_what_its_protocol_estimates(
 
 
 @pytest.mark.parametrize("result", ["frequencies", "mean"])
+@pytest.mark.thorough(but=1)
 def test_the_record_decides_and_no_name_does(tmp_path: Path, result: str) -> None:
     """Another protocol's name in the record changes nothing; another result changes the page."""
     collection = agreed("grr" if result == "mean" else "one_bit_mean")
@@ -334,6 +335,7 @@ def below(dates: Dates, epochs: int, first: int = 0) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("epochs", [1, 2, 3, 40, 1000])
+@pytest.mark.thorough(but=2)
 def test_without_dates_epochs_have_whole_numbers_below_the_axis_each_once(epochs: int) -> None:
     """Two epochs are 0 and 1, one epoch is 0: no number twice, none beside the epochs."""
     for *ticks, title in below(Dates(), epochs):
@@ -354,6 +356,7 @@ def test_without_dates_epochs_have_whole_numbers_below_the_axis_each_once(epochs
         (1000, {"2026", "2027", "2028"}),
     ],
 )
+@pytest.mark.thorough(but=2)
 def test_dates_stand_below_the_axis_each_once(epochs: int, ticks: set[str]) -> None:
     """In every chart over epochs, however many there are."""
     for *found, title in below(DAYS, epochs):

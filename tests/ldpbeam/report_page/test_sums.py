@@ -124,12 +124,14 @@ def test_an_order_that_the_collection_says(tmp_path: Path) -> None:
     assert "cumulative shares" in page(run(tmp_path, "{labels: [never, seldom, daily], ordered: true}")).text
 
 
+@pytest.mark.thorough
 def test_too_many_values_are_said_to_be(tmp_path: Path) -> None:
     text = page(run(tmp_path, f"{{size: {MOST + 1}, ordered: true}}")).text
     assert f"Curves are drawn of up to {MOST} values" in text
     assert "cumulative shares" not in text
 
 
+@pytest.mark.thorough
 def test_groups_of_no_attribute_are_refused(tmp_path: Path) -> None:
     output = run(tmp_path)
     with pytest.raises(UsageError, match="no part of 0") as caught:
@@ -141,6 +143,7 @@ def test_groups_of_no_attribute_are_refused(tmp_path: Path) -> None:
         page(output, file(tmp_path, "group,value\nlong,30..120\n"))
 
 
+@pytest.mark.thorough
 def test_a_page_with_a_curve_stays_small(tmp_path: Path) -> None:
     output = run(tmp_path, f"{{size: {MOST}, ordered: true}}", devices=8 * MOST)
     assert (write_page(output, output / "page.html")).stat().st_size < 2_000_000

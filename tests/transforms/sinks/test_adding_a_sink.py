@@ -116,11 +116,13 @@ def test_its_target_is_checked_before_anything_starts(ended: dict[str, Ended], f
     assert not (folder / "wrong").exists()
 
 
+@pytest.mark.thorough
 def test_a_misspelt_option_is_recognised(ended: dict[str, Ended]) -> None:
     assert ended["misspelt"].code == 2
     assert "Did you mean --lines-file?" in ended["misspelt"].err
 
 
+@pytest.mark.thorough
 def test_help_and_the_template_have_its_option(ended: dict[str, Ended]) -> None:
     help_text = " ".join(ended["help"].out.split())
     assert "--lines-file PATH Also add a line for every revision to this file." in help_text

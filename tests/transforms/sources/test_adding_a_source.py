@@ -107,6 +107,7 @@ def test_half_of_it_is_refused(ended: dict[str, Ended], folder: Path) -> None:
     assert not (folder / "half").exists()
 
 
+@pytest.mark.thorough
 def test_a_misspelt_option_is_recognised(ended: dict[str, Ended]) -> None:
     assert ended["misspelt"].code == 2
     assert "Did you mean --spool-file?" in ended["misspelt"].err

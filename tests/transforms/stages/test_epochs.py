@@ -65,7 +65,7 @@ class _Rows(beam.DoFn):
                 yield epoch, int(window.start.micros), name, bytes(payload)
 
 
-@pytest.mark.thorough(but=3)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("bits", [0, 2])
 @pytest.mark.parametrize("above", [None, 0, 60, 1 << 20])
 def test_one_report_per_id_and_what_was_left_out_is_booked(

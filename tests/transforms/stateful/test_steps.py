@@ -159,6 +159,7 @@ def test_final_counts_are_those_of_a_run_over_files(bits: int, tmp_path: Path) -
 
 @pytest.mark.parametrize("times", [2, 10, 1000])
 @pytest.mark.parametrize("bits", [0, 2])
+@pytest.mark.thorough(but=3)
 def test_copies_change_nothing_but_the_books(times: int, bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every report many times over: the same counts, exact books, and no more state than once over."""
     monkeypatch.setattr(count_shard, "_COMPACT_FROM", 256)
@@ -843,6 +844,7 @@ def published(output: Path) -> dict[tuple[str, int], tuple[int, list[int], dict[
 
 
 @pytest.mark.parametrize("runner", ["FnApiRunner", "BundleBasedDirectRunner"])
+@pytest.mark.thorough(but=1)
 def test_a_runner_publishes_what_the_rules_say(runner: str, tmp_path: Path) -> None:
     """Two collections, bounded input on one runner and a stream on the other: the same graph."""
     config = RunConfig.parsed(BOTH, output=str(tmp_path), shard_bits=1, job="job")
@@ -950,6 +952,7 @@ def test_other_shards_or_parts_do_not_find_the_state_of_these() -> None:
     assert shared == {"Collect/Unattributed/Sum/Sum"}
 
 
+@pytest.mark.thorough
 def test_another_collection_leaves_state_as_it_is() -> None:
     """It brings steps without state of its own."""
     more = (*stream_config().collections, collection("sue", name="more"))

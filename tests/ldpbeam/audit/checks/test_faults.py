@@ -55,7 +55,7 @@ def test_a_fault_is_found_with_many_draws(fault: Fault, protocol: str, tmp_path:
     assert fault.check in outcome.failed, outcome.violations
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("protocol", [*PROTOCOLS, "silence"])
 def test_the_plain_client_passes(protocol: str, tmp_path: Path) -> None:
     """As it stands it is honest: what the planted clients fail by is their own line."""

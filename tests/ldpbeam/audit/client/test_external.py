@@ -57,6 +57,7 @@ def audited(file: Path, broken: str = "") -> AuditOutcome:
 @pytest.mark.parametrize(
     "text", [pytest.param(ONE, id="one"), pytest.param(SEVERAL, id="several", marks=pytest.mark.thorough)]
 )
+@pytest.mark.thorough
 def test_an_honest_client_passes(file: Path, text: str) -> None:
     file.write_text(text)
     outcome = audited(file)

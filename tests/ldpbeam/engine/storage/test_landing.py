@@ -518,6 +518,7 @@ def changed(path: Path, step: int) -> Iterator[bytes]:
 
 @steps(293, thorough=1)
 @pytest.mark.parametrize("name", ["engine.sqlite", "sentinel"])
+@pytest.mark.thorough(but=1)
 def test_every_flipped_bit_is_noticed_or_harmless(small: Path, tmp_path: Path, name: str, step: int) -> None:
     whole, left = said(small), tmp_path / "left"
     tally: Counter[str] = Counter()
@@ -723,6 +724,7 @@ def test_the_end_of_a_failed_start_lets_others_in(small: Path) -> None:
     other.unlock()
 
 
+@pytest.mark.thorough
 def test_a_digest_that_nobody_looks_at_would_be_seen(small: Path, tmp_path: Path) -> None:
     """Otherwise the tests of damage could not fail."""
 
