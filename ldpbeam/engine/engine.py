@@ -174,6 +174,7 @@ class LocalStream:
                 config.engine.land_bytes - pulled.size,
                 left,
             )
+            self._keeper.observe_clocks()
             pulled.add(some, self._keeper.now())
 
     def _listen(self) -> int | None:

@@ -418,7 +418,7 @@ def test_a_broken_connection_is_no_silence(tmp_path: Path) -> None:
 def test_messages_are_fresh_from_a_second_ahead_to_the_end_of_the_wait(age: float, fresh: bool) -> None:
     world = World()
     keeper = TimeKeeper(world.wall, lambda: world.steady, DELAY, PATIENCE)
-    assert keeper.compare(age) is fresh
+    assert keeper.observe_messages(age) is fresh
     assert keeper.confirmed is fresh
 
 
@@ -428,8 +428,29 @@ def test_the_keeper_follows_a_clock_that_is_slewed() -> None:
     keeper = TimeKeeper(world.wall, lambda: world.steady, DELAY, PATIENCE)
     for _ in range(20_000):
         world.pass_by(1.0)
+        keeper.observe_clocks()
         assert keeper.now() == pytest.approx(world.wall(), abs=1e-6)
     assert keeper.confirmed
+
+
+@pytest.mark.parametrize("ahead", [0.5, DAY, -DAY])
+def test_who_asks_for_the_time_changes_nothing(ahead: float) -> None:
+    """However often, and for however long after the wall clock has jumped: observations alone count."""
+    world = World()
+    keeper = TimeKeeper(world.wall, lambda: world.steady, DELAY, PATIENCE)
+    world.ahead = lambda passed: ahead
+    before = vars(keeper).copy()
+    for _ in range(3):
+        world.pass_by(PATIENCE)
+        assert keeper.now() == world.true
+        assert keeper.jumped == (ahead if abs(ahead) > 1 else 0.0)
+        assert keeper.record().time == world.true
+    assert vars(keeper) == before
+    keeper.observe_clocks()
+    assert keeper.now() == world.true + (ahead if abs(ahead) < 1 else 0.0)
+    world.pass_by(PATIENCE)
+    keeper.observe_clocks()
+    assert keeper.now() == world.wall()
 
 
 @pytest.mark.parametrize(
