@@ -71,7 +71,7 @@ class LocalStream:
             for c in config.collections
         }
         self.connected = True
-        self._pulled = self._landed = self._published = 0
+        self._landed = self._published = 0
         self._replaying = False
         self.record: RunRecord | None = None
         self._started = wait()
@@ -124,7 +124,6 @@ class LocalStream:
         pulled = self._pull()
         if pulled.messages:
             self.connected = True
-            self._pulled += len(pulled.messages)
             horizon = self._mark.judge(pulled, self._wait())
             self._land(pulled.messages)
             self._landed += len(pulled.messages)
@@ -300,7 +299,8 @@ class LocalStream:
         return Status(
             **{name: getattr(total, name) for name in ("read", "counted", "late", "duplicate", "pending")},
             rejected=total.rejected_record(),
-            pulled=self._pulled,
+            # Equal, since a step lands all that it pulls; readers of metrics and of --json know both.
+            pulled=self._landed,
             landed=self._landed,
             published=self._published,
             watermark=mark,
