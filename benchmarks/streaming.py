@@ -102,23 +102,6 @@ def newest(output: Path) -> Counts:
 
 
 @dataclass(frozen=True)
-class FromMemory(MessageSource):
-    """A source that has everything at once."""
-
-    left: list[Any]
-
-    def pull(self, limit_messages: int, limit_bytes: int, timeout_seconds: float) -> list[Any]:
-        some = self.left[:limit_messages]
-        del self.left[:limit_messages]
-        if not some:
-            time.sleep(min(timeout_seconds, 0.01))
-        return some
-
-    def acknowledge(self, some: object) -> None:
-        return None
-
-
-@dataclass(frozen=True)
 class Held:
     """A message in memory."""
 
@@ -130,6 +113,23 @@ class Held:
     def published_micros(self) -> int:
         """The time of arrival."""
         return self.arrival_micros
+
+
+@dataclass(frozen=True)
+class FromMemory(MessageSource[Held]):
+    """A source that has everything at once."""
+
+    left: list[Held]
+
+    def pull(self, limit_messages: int, limit_bytes: int, timeout_seconds: float) -> list[Held]:
+        some = self.left[:limit_messages]
+        del self.left[:limit_messages]
+        if not some:
+            time.sleep(min(timeout_seconds, 0.01))
+        return some
+
+    def acknowledge(self, some: object) -> None:
+        return None
 
 
 def drain(config: RunConfig, source: Any, batches: int) -> None:
@@ -382,7 +382,7 @@ def memory(minutes: float, rate: int) -> None:
 # --- months
 
 
-class Silence(MessageSource):
+class Silence(MessageSource[Held]):
     """A source that has nothing, and a clock that moves when it is asked."""
 
     def __init__(self, now: float) -> None:

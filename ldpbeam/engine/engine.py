@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Generic
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.engine.publication import Due, EpochMoment
 from ldpbeam.engine.results import publish_due
-from ldpbeam.engine.sources.source import MessageSource
+from ldpbeam.engine.sources.source import Message, MessageSource
 from ldpbeam.engine.status import Status
 from ldpbeam.engine.storage.epoch_state import EpochState
 from ldpbeam.engine.storage.landing import Landing
@@ -37,13 +37,13 @@ _RESULTS_AT_ONCE = 64
 """Results, and bytes of their reports, that are held at once."""
 
 
-class LocalStream:
+class LocalStream(Generic[Message]):
     """Pull messages, land them, publish the results that are due: one :meth:`step` after the other."""
 
     def __init__(
         self,
         config: RunConfig,
-        source: MessageSource,
+        source: MessageSource[Message],
         clock: Callable[[], float] = time.time,
         wait: Callable[[], float] = time.monotonic,
         landing: Landing | None = None,
@@ -154,13 +154,14 @@ class LocalStream:
         self.status = self._status()
         self._landing.unlock()
 
-    def _pull(self) -> Pull:
+    def _pull(self) -> Pull[Message]:
         """Messages of one interval.
 
         What is known of them depends on their ages at the moment of each pull alone. Time spent gathering or
         landing makes no message look old, and hides none that is still waiting.
         """
-        config, pulled, begin = self._config, Pull(), self._wait()
+        config, begin = self._config, self._wait()
+        pulled: Pull[Message] = Pull()
         while True:
             left = config.engine.land_every - (self._wait() - begin)
             full = (
@@ -192,7 +193,7 @@ class LocalStream:
         missing_from = self._source.missing_from()
         return horizon if horizon is None or missing_from is None else min(horizon, missing_from)
 
-    def _land(self, messages: list[Any]) -> None:
+    def _land(self, messages: list[Message]) -> None:
         segment = judge(
             [message.data for message in messages],
             [message.arrival_micros for message in messages],

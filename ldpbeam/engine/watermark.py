@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Generic
 
 import numpy as np
 
-from ldpbeam.engine.sources.source import Arrived
+from ldpbeam.engine.sources.source import Message
 from ldpbeam.records.run_record import ClockRecord
 
 _MICROS = 1_000_000
@@ -210,7 +210,7 @@ class TimeKeeper:
 
 
 @dataclass
-class Pull:
+class Pull(Generic[Message]):
     """Messages of one interval, and how old each was when it was pulled.
 
     Attributes:
@@ -221,13 +221,13 @@ class Pull:
         until: when the last pull ended, seconds since 1970.
     """
 
-    messages: list[Any] = field(default_factory=list)
+    messages: list[Message] = field(default_factory=list)
     size: int = 0
     arrival_ages: list[float] = field(default_factory=list)
     ages: list[float] = field(default_factory=list)
     until: float = 0.0
 
-    def add(self, some: Sequence[Arrived], now: float) -> None:
+    def add(self, some: Sequence[Message], now: float) -> None:
         """What a pull gave; it ended at ``now``."""
         self.messages += some
         self.size += sum(len(message.data) for message in some)
@@ -259,7 +259,7 @@ class Watermark:
         self.micros = max(self.micros, micros)
         self.known = True
 
-    def judge(self, pulled: Pull, steady: float) -> int | None:
+    def judge(self, pulled: Pull[Message], steady: float) -> int | None:
         """Up to when nothing is missing once a pull is landed; None where it is not known.
 
         Call it before landing: a watermark beyond what messages say is now is taken back, since it came from

@@ -138,7 +138,7 @@ def program(folder: Path, source: str, synchronous: str = "EXTRA", hasty: bool =
         work(folder, source)
 
 
-def land_hastily(engine: LocalStream, messages: list[Any], land: Any = LocalStream._land) -> None:
+def land_hastily(engine: LocalStream[Any], messages: list[Any], land: Any = LocalStream._land) -> None:
     """A planted fault: the commit comes after the acknowledgement."""
     engine._source.acknowledge(messages)
     with mock.patch.object(engine._source, "acknowledge", lambda messages: None):

@@ -61,7 +61,7 @@ class Message:
     published_micros: int = 0
 
 
-class Subscriber(MessageSource):
+class Subscriber(MessageSource[Message]):
     """A streaming pull from one subscription.
 
     Also a context manager, which closes. Each method is for one thread at a time; :meth:`pull` and

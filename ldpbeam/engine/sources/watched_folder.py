@@ -59,7 +59,7 @@ class _UnfinishedFile:
     at: int
 
 
-class WatchedFolder(MessageSource):
+class WatchedFolder(MessageSource[FileRecordMessage]):
     """A folder, and the folders in it: each may be the output of a collector."""
 
     def __init__(

@@ -21,7 +21,7 @@ from ldpbeam.engine.engine import LocalStream
 from ldpbeam.errors import LdpError, UsageError
 from ldpbeam.job.config import RunConfig
 from ldpbeam.wire import report_pb2
-from tests.ldpbeam.engine.broker import Broker, Clock
+from tests.ldpbeam.engine.broker import Broker, Clock, Message
 from tests.pipelines.running import (
     check_books,
     collection,
@@ -237,10 +237,12 @@ def singles(agreed: Collection, columns: ReportColumns) -> list[bytes]:
     ]
 
 
-Run = Callable[..., LocalStream]
+Run = Callable[..., LocalStream[Message]]
 
 
-def stream(output: Path, clock: Clock, broker: Broker, *collections: Collection, **more: Any) -> LocalStream:
+def stream(
+    output: Path, clock: Clock, broker: Broker, *collections: Collection, **more: Any
+) -> LocalStream[Message]:
     config = RunConfig.parsed(
         collections, output=str(output), subscription="s", watermark_delay=1.0, land_every=0.5, **more
     )

@@ -39,7 +39,7 @@ class Clock:
         return self.now + self.ahead
 
 
-class Broker(MessageSource):
+class Broker(MessageSource[Message]):
     """Queue, what is out with a reader, and what was acknowledged."""
 
     def __init__(self, clock: Clock) -> None:

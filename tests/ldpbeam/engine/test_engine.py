@@ -22,7 +22,7 @@ from ldpbeam.engine.storage.segment import judge
 from ldpbeam.errors import LdpError
 from ldpbeam.job.config import RunConfig
 from ldpbeam.wire import report_pb2
-from tests.ldpbeam.engine.broker import Broker, Clock
+from tests.ldpbeam.engine.broker import Broker, Clock, Message
 from tests.ldpbeam.engine.schedules import Locks
 from tests.narrow import present
 from tests.pipelines.running import check_books, collection, fleet
@@ -40,7 +40,7 @@ class Bench:
         self.output, self.clock = output, Clock(100.0)
         self.broker = Broker(self.clock)
         self.settings = {"watermark_delay": 2.0, "land_every": 1.0, **settings}
-        self.engine: LocalStream | None = None
+        self.engine: LocalStream[Message] | None = None
         self.start(*(collections or (ONE,)))
 
     def start(self, *collections: Collection, **settings: Any) -> None:

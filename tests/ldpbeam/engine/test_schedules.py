@@ -170,7 +170,7 @@ ACTIONS = [
 class Schedule(RuleBasedStateMachine):
     """One engine after the other on one output directory."""
 
-    Engine: ClassVar[type[LocalStream]] = LocalStream
+    Engine: ClassVar[type[LocalStream[Message]]] = LocalStream
 
     @staticmethod
     def patches() -> Sequence[Any]:
@@ -674,20 +674,20 @@ def test_the_engine_publishes_the_bytes_of_the_pipeline(tmp_path: Path) -> None:
 # --- the machine can fail
 
 
-class AcknowledgesFirst(LocalStream):
-    def _land(self, drawn: list[Any]) -> None:
+class AcknowledgesFirst(LocalStream[Message]):
+    def _land(self, drawn: list[Message]) -> None:
         self._source.acknowledge(drawn)
         super()._land(drawn)
 
 
-class Trusting(LocalStream):
+class Trusting(LocalStream[Message]):
     """Without the engine's own check, so that it is the model that finds out."""
 
     def _require_all(self, key: Any, known: Any) -> None:
         return
 
 
-class Hurries(LocalStream):
+class Hurries(LocalStream[Message]):
     def step(self) -> int:
         drawn = super().step()
         self._mark.advance(int((self._wait() - self._config.engine.watermark_delay) * MICROS))

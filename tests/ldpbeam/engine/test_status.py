@@ -55,7 +55,7 @@ def config(output: Path, **more: Any) -> RunConfig:
     return base.changed(watermark_delay=2.0, land_every=1.0, **more)
 
 
-def engine(output: Path, clock: Clock, broker: Any, **more: Any) -> LocalStream:
+def engine(output: Path, clock: Clock, broker: Any, **more: Any) -> LocalStream[Any]:
     return LocalStream(config(output, **more), broker, clock.wall, clock)
 
 
@@ -167,7 +167,7 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Service:
     monkeypatch.setattr(job, "Subscriber", lambda *_, **__: made)
     original = LocalStream.__init__
 
-    def begin(self: LocalStream, given: RunConfig, source: Any, landing: Any = None) -> None:
+    def begin(self: LocalStream[Any], given: RunConfig, source: Any, landing: Any = None) -> None:
         original(self, given, source, clock.wall, clock, landing)
 
     monkeypatch.setattr(LocalStream, "__init__", begin)
@@ -180,7 +180,7 @@ def test_lines_of_json(tmp_path: Path, service: Service, capsys: pytest.CaptureF
         service.publish(report(i))
     steps, original = [0], LocalStream.step
 
-    def step(self: LocalStream) -> int:
+    def step(self: LocalStream[Any]) -> int:
         steps[0] += 1
         if steps[0] == 3:
             service.clock.ahead = 1e6
@@ -242,8 +242,8 @@ def test_a_disk_that_takes_no_more(tmp_path: Path, service: Service, failure: st
 
     committed = Transaction.commit
 
-    def at(moment: float, do: Callable[[], Any]) -> Callable[[LocalStream], int]:
-        def step(self: LocalStream) -> int:
+    def at(moment: float, do: Callable[[], Any]) -> Callable[[LocalStream[Any]], int]:
+        def step(self: LocalStream[Any]) -> int:
             if service.clock.now < moment and not service.queue:
                 service.clock.now = moment
                 do()

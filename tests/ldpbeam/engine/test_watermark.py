@@ -65,7 +65,7 @@ Stamp = Callable[[int, float], float]
 
 
 @dataclass
-class Fountain(MessageSource):
+class Fountain(MessageSource[Message]):
     """So many messages per second, each delivered as soon as it is there, in order."""
 
     world: World
@@ -135,7 +135,7 @@ def config(output: Path, **more: Any) -> RunConfig:
     return base.changed(late_every=3600, patience=PATIENCE, **more)
 
 
-def engine(output: Path, world: World, source: Any, **more: Any) -> LocalStream:
+def engine(output: Path, world: World, source: Any, **more: Any) -> LocalStream[Message]:
     return LocalStream(config(output, **more), source, world.wall, lambda: world.steady)
 
 
@@ -144,7 +144,7 @@ def closed(output: Path) -> set[int]:
     return {record["epoch"] for record in found if record["closed"]}
 
 
-def run(stream: LocalStream, world: World, seconds: float, lag_from: float = math.inf) -> None:
+def run(stream: LocalStream[Message], world: World, seconds: float, lag_from: float = math.inf) -> None:
     """Steps until so much true time has passed; neither too early nor too late."""
     end, begin = world.true + seconds, world.true
     while world.true < end:
@@ -268,7 +268,7 @@ def test_clocks(tmp_path: Path, rate: float, wrong: str) -> None:
     run(engine(tmp_path, world, Fountain(world, rate)), world, 150, lag_from=3 * DELAY)
 
 
-def opened(output: Path, world: World, **more: Any) -> tuple[LocalStream, Fountain]:
+def opened(output: Path, world: World, **more: Any) -> tuple[LocalStream[Message], Fountain]:
     """An engine with an open epoch, in silence."""
     source = Fountain(world, 10)
     stream = engine(output, world, source, **more)

@@ -118,7 +118,7 @@ def test_a_running_stream_shows_what_it_has_published(tmp_path: Path, service: S
         service.publish(report(i))
     original, seen, steps = LocalStream.step, list[Any](), [0]
 
-    def step(self: LocalStream) -> int:
+    def step(self: LocalStream[Any]) -> int:
         steps[0] += 1
         if steps[0] == 3:
             service.clock.now = HOUR + 10.0

@@ -21,7 +21,7 @@ from ldpbeam.durable.file import GROUP, write_file
 from ldpbeam.durable.store import Transaction
 from ldpbeam.engine.engine import LocalStream
 from ldpbeam.engine.sources import watched_folder as watched
-from ldpbeam.engine.sources.watched_folder import WatchedFolder
+from ldpbeam.engine.sources.watched_folder import FileRecordMessage, WatchedFolder
 from ldpbeam.errors import UsageError
 from ldpbeam.job.config import RunConfig
 from ldpbeam.wire import codec, report_pb2
@@ -58,7 +58,7 @@ class Bench:
         self.clock = Clock(100.0)
         self.settings = {"watermark_delay": 2.0, "land_every": 1.0, **settings}
         self.store = self.collector()
-        self.engine: LocalStream | None = None
+        self.engine: LocalStream[FileRecordMessage] | None = None
         self.start()
 
     def collector(self, name: str = "", every: float = 1.0) -> FileStore:

@@ -35,7 +35,7 @@ from ldpbeam.schedule import Schedule
 from ldpbeam.transforms.sinks.accounting import EpochAccounting
 from ldpbeam.wire import report_pb2
 from tests.ldpbeam.engine import kept as reading
-from tests.ldpbeam.engine.broker import Broker, Clock
+from tests.ldpbeam.engine.broker import Broker, Clock, Message
 from tests.pipelines.running import collection, fleet
 
 HOUR = 3600
@@ -276,7 +276,9 @@ def test_a_closed_epoch_stays_closed() -> None:
 # --- with an engine
 
 
-def engine(output: Path, clock: Clock, broker: Broker, *given: Collection, **more: Any) -> LocalStream:
+def engine(
+    output: Path, clock: Clock, broker: Broker, *given: Collection, **more: Any
+) -> LocalStream[Message]:
     config = RunConfig.parsed(
         given or (ONE, TWO), output=str(output), subscription="s", watermark_delay=1.0, land_every=0.5, **more
     )
