@@ -44,27 +44,25 @@ class LocalStream(Generic[Message]):
         self,
         config: RunConfig,
         source: MessageSource[Message],
+        landing: Landing,
         clock: Callable[[], float] = time.time,
         wait: Callable[[], float] = time.monotonic,
-        landing: Landing | None = None,
     ) -> None:
         """Take up what an earlier engine left in the output directory.
 
         Args:
             config: with a subscription, or a folder to watch.
             source: of messages.
+            landing: of the output directory; the caller keeps it locked while the engine works.
             clock: seconds since 1970.
             wait: seconds of a clock that never jumps, for how long to gather.
-            landing: of the output directory, where it is locked already.
 
         Raises:
-            LdpError: the engine's file is damaged, gone or older than it was, or another engine works here.
+            LdpError: the engine's file is damaged, gone or older than it was.
         """
         self._config = config
         self._source = source
         self._wait = wait
-        self._landing = landing or Landing(config.outputs.output)
-        self._landing.lock()
         self._collections = {c.digest: c for c in config.collections}
         self._schedules = {
             c.digest_hex: Schedule(c, config.counting.early_every, config.counting.late_every)
@@ -77,16 +75,12 @@ class LocalStream(Generic[Message]):
         self._started = wait()
         self._recorded: float | None = None
         engine = config.engine
-        try:
-            self._state = StreamState(self._landing, config.outputs.output, self._schedules)
-            self._keeper = TimeKeeper(clock, wait, engine.watermark_delay, engine.patience, self._state.clock)
-            self._mark = Watermark(self._keeper, engine.watermark_delay, engine.patience)
-            if self._state.number:  # messages have come, be it only such as say nothing of the time
-                self._mark.at_least(self._state.watermark)
-            source.resume(self._state.taken)
-        except BaseException:
-            self._landing.unlock()
-            raise
+        self._state = StreamState(landing, config.outputs.output, self._schedules)
+        self._keeper = TimeKeeper(clock, wait, engine.watermark_delay, engine.patience, self._state.clock)
+        self._mark = Watermark(self._keeper, engine.watermark_delay, engine.patience)
+        if self._state.number:  # messages have come, be it only such as say nothing of the time
+            self._mark.at_least(self._state.watermark)
+        source.resume(self._state.taken)
         self.status = self._status()
         """As of the last step."""
         # Nobody has listened so far, however long that took.
@@ -152,7 +146,6 @@ class LocalStream(Generic[Message]):
         self._publish(everything=True)
         self._record("stopped")
         self.status = self._status()
-        self._landing.unlock()
 
     def _pull(self) -> Pull[Message]:
         """Messages of one interval.

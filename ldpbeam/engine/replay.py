@@ -10,6 +10,7 @@ from ldpbeam.admission import Admission, ReportColumns, by_epoch
 from ldpbeam.collection.collection import Collection, digest_hex
 from ldpbeam.engine.engine import LocalStream
 from ldpbeam.engine.sources.source import Arrived, MessageSource
+from ldpbeam.engine.storage.landing import Landing
 from ldpbeam.engine.storage.segment import Place, Segment
 from ldpbeam.errors import Reason
 from ldpbeam.job.config import Counting, Input, LocalEngine, RunConfig
@@ -49,22 +50,23 @@ def replay_stream(rejects: Rejects) -> Replayed:
     # A replay removes nothing: how long a stream keeps its reports, its own options say.
     engine = LocalEngine(keep_landed=_FOR_GOOD, keep_accounting=_FOR_GOOD)
     config = RunConfig(collections, source, Outputs(str(output)), counting, engine=engine)
-    stream = LocalStream(config, _NoMessages())
-    revisions = stream.revisions()
-    try:
-        for table in rejects.tables:
-            judged = _mended(int(table.stem.rpartition("-")[2]), stream)
-            if judged is not None:
-                stream.take_up(judged)
-    finally:
-        stream.stop()
-    assert stream.record is not None  # noqa: S101 - stop() writes it
-    names = {c.digest_hex: c.name for c in collections}
-    revised = [
-        (names[digest], epoch, number)
-        for (digest, epoch), number in stream.revisions().items()
-        if number != revisions.get((digest, epoch), -1)
-    ]
+    with Landing(str(output)).locked() as landing:
+        stream = LocalStream(config, _NoMessages(), landing)
+        revisions = stream.revisions()
+        try:
+            for table in rejects.tables:
+                judged = _mended(int(table.stem.rpartition("-")[2]), stream)
+                if judged is not None:
+                    stream.take_up(judged)
+        finally:
+            stream.stop()
+        assert stream.record is not None  # noqa: S101 - stop() writes it
+        names = {c.digest_hex: c.name for c in collections}
+        revised = [
+            (names[digest], epoch, number)
+            for (digest, epoch), number in stream.revisions().items()
+            if number != revisions.get((digest, epoch), -1)
+        ]
     before, after = map(rejected_count, (record, stream.record))
     return Replayed(stream.record, before, after, tuple(sorted(revised)))
 

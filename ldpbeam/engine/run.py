@@ -54,18 +54,17 @@ def run_local(
     idle = config.engine.stop_when_idle
     address = parse_address(config.engine.metrics) if config.engine.metrics else None
     _require_own(config.outputs.output)
-    landing = Landing(config.outputs.output)
     # Before anything is pulled: what a second engine gives back would have been delivered once more.
     # Nothing that was acknowledged is lost by a disk that takes no more.
-    with disk_errors(default=config.outputs.output), landing.locked():
+    with disk_errors(default=config.outputs.output), Landing(config.outputs.output).locked() as landing:
         with ExitStack() as stack:
             stopped = threading.Event()
             stack.enter_context(stopped_by_signals(stopped.set))
             engine: LocalStream[FileRecordMessage] | LocalStream[Message]
             if config.input.watch:
-                engine = LocalStream(config, WatchedFolder(config.input.watch), landing=landing)
+                engine = LocalStream(config, WatchedFolder(config.input.watch), landing)
             else:
-                engine = LocalStream(config, stack.enter_context(_subscriber(config)), landing=landing)
+                engine = LocalStream(config, stack.enter_context(_subscriber(config)), landing)
             if address is not None:
                 stack.enter_context(serve_metrics(address, lambda: engine.status))
             if beside is not None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from ldpbeam.engine.sources.source import MessageSource
+from ldpbeam.engine.storage.landing import Landing
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,12 @@ class Clock:
 
     def wall(self) -> float:
         return self.now + self.ahead
+
+
+def free_landing(output: Path) -> Landing:
+    """For an engine that may die without a word: nobody holds the lock, as after the death of its process."""
+    with Landing(str(output)).locked() as landing:
+        return landing
 
 
 class Broker(MessageSource[Message]):

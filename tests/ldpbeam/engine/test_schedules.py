@@ -65,7 +65,7 @@ from ldpbeam.transforms.stages.estimate import EstimateEpochs
 from ldpbeam.transforms.stages.reports import ACCOUNTING, EpochParts
 from ldpbeam.transforms.stages.support import CountSupportOfEach
 from ldpbeam.wire import report_pb2
-from tests.ldpbeam.engine.broker import Broker, Clock, Message
+from tests.ldpbeam.engine.broker import Broker, Clock, Message, free_landing
 from tests.ldpbeam.engine.kept import CONTENT, ENGINE, kept
 from tests.ldpbeam.engine.schedules import (
     AFTER,
@@ -75,7 +75,6 @@ from tests.ldpbeam.engine.schedules import (
     Death,
     Disk,
     Leases,
-    Locks,
     Reader,
 )
 from tests.pipelines.running import collection, fleet
@@ -218,7 +217,6 @@ class Schedule(RuleBasedStateMachine):
         self.stack.enter_context(self.disk)
         # A quarter of the time goes into asking for the versions of packages, which do not change.
         self.stack.enter_context(mock.patch.object(record, "version", cache(version)))
-        self.locks = self.stack.enter_context(Locks())
         for patch in self.patches():
             self.stack.enter_context(patch)
         self.start()
@@ -235,9 +233,10 @@ class Schedule(RuleBasedStateMachine):
         """Something of the engine's, after which the outside world looks. Gives whether it lives."""
         try:
             if new:
-                self.locks.open()
                 self.broker.drawn.clear()
-                self.engine = self.Engine(self.config, self.broker, self.clock.wall, self.clock)
+                self.engine = self.Engine(
+                    self.config, self.broker, free_landing(self.output), self.clock.wall, self.clock
+                )
                 assert not list(self.output.glob("landing/*.tmp")), "what is unfinished is cleared away"
             do()
         except BaseException:
@@ -642,7 +641,7 @@ def test_the_engine_publishes_the_bytes_of_the_pipeline(tmp_path: Path) -> None:
             given, output=str(output), subscription="s", watermark_delay=DELAY, land_every=1.0
         )
         with mock.patch.object(local, "publish_due", way):
-            engine = LocalStream(config, broker, clock, clock)
+            engine = LocalStream(config, broker, free_landing(output), clock, clock)
             for hours in range(2):
                 for agreed in given:
                     epoch = agreed.epochs.index(clock.now)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,7 +26,7 @@ from ldpbeam.engine.watermark import TimeKeeper
 from ldpbeam.job.config import RunConfig
 from ldpbeam.records.run_record import ClockRecord
 from ldpbeam.wire import report_pb2
-from tests.ldpbeam.engine.schedules import Locks
+from tests.ldpbeam.engine.broker import free_landing
 from tests.pipelines.running import collection
 
 DAY, DELAY, EVERY, PATIENCE = 86400.0, 10.0, 2.0, 600.0
@@ -122,12 +122,6 @@ class Fountain(MessageSource[Message]):
         return None
 
 
-@pytest.fixture(autouse=True)
-def locks() -> Iterator[None]:
-    with Locks():
-        yield
-
-
 def config(output: Path, **more: Any) -> RunConfig:
     base = RunConfig.parsed(
         (ONE,), output=str(output), subscription="s", land_every=EVERY, watermark_delay=DELAY
@@ -136,7 +130,7 @@ def config(output: Path, **more: Any) -> RunConfig:
 
 
 def engine(output: Path, world: World, source: Any, **more: Any) -> LocalStream[Message]:
-    return LocalStream(config(output, **more), source, world.wall, lambda: world.steady)
+    return LocalStream(config(output, **more), source, free_landing(output), world.wall, lambda: world.steady)
 
 
 def closed(output: Path) -> set[int]:

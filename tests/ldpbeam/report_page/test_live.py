@@ -20,12 +20,11 @@ from ldpbeam.errors import UsageError
 from ldpbeam.report_page import document
 from ldpbeam.report_page.live import AT_LEAST, LivePage, serve_page, served_at
 from tests.ldpbeam.engine import test_status
-from tests.ldpbeam.engine.test_status import HOUR, Service, config, locks, report
+from tests.ldpbeam.engine.test_status import HOUR, Service, config, report
 from tests.ldpbeam.report_page.synthetic import Fake, write_run
 from tests.waiting import PATIENCE
 
 service = test_status.service
-__all__ = ["locks"]
 
 
 def ask(port: int, method: str = "GET", path: str = "/", host: str = "") -> tuple[HTTPResponse, bytes]:
