@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Generic
 
 from ldpbeam.collection.collection import Collection
-from ldpbeam.engine.publication import Due, EpochMoment
+from ldpbeam.engine.publication import DueResult, EpochMoment
 from ldpbeam.engine.results import publish_due
 from ldpbeam.engine.sources.source import Message, MessageSource
 from ldpbeam.engine.status import Status
@@ -82,7 +82,7 @@ class LocalStream(Generic[Message]):
             self._mark.at_least(self._state.watermark)
         source.resume(self._state.taken)
         self.status = self._status()
-        """As of the last step."""
+        """What the engine did up to the end of the last step; other threads read it."""
         # Nobody has listened so far, however long that took.
         self._quiet_since = wait()
 
@@ -95,7 +95,7 @@ class LocalStream(Generic[Message]):
 
     @property
     def messages(self) -> int:
-        """How many were ever landed."""
+        """How many messages were ever landed, by all engines on this output."""
         return self._state.messages
 
     def refused(self, number: int) -> list[RefusedMessage]:
@@ -221,7 +221,7 @@ class LocalStream(Generic[Message]):
             )
             self._record("running")
 
-    def _due(self, key: EpochKey, state: EpochState, everything: bool) -> Due | None:
+    def _due(self, key: EpochKey, state: EpochState, everything: bool) -> DueResult | None:
         moment = EpochMoment(self._schedules[key[0]], key, state, self.watermark)
         if not moment.is_due(everything):
             return None
@@ -242,9 +242,9 @@ class LocalStream(Generic[Message]):
                 "What is published stays.",
             )
 
-    def _portions(self, due: list[Due]) -> Iterator[list[Due]]:
+    def _portions(self, due: list[DueResult]) -> Iterator[list[DueResult]]:
         """As many results at once as fit into memory, or one alone."""
-        some: list[Due] = []
+        some: list[DueResult] = []
         size = 0
         for each in due:
             more = self._state.landed[each.key].size if each.counts else 0

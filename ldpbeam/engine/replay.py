@@ -9,7 +9,7 @@ from ldpbeam.accounting import Entry, Key
 from ldpbeam.admission import Admission, ReportColumns, by_epoch
 from ldpbeam.collection.collection import Collection, digest_hex
 from ldpbeam.engine.engine import LocalStream
-from ldpbeam.engine.sources.source import Arrived, MessageSource
+from ldpbeam.engine.sources.source import IncomingMessage, MessageSource
 from ldpbeam.engine.storage.landing import Landing
 from ldpbeam.engine.storage.segment import Place, Segment
 from ldpbeam.errors import Reason
@@ -26,13 +26,13 @@ MENDABLE = frozenset({Reason.UNKNOWN_COLLECTION, Reason.RETIRED_COLLECTION, Reas
 """Reasons that another set of collections can do away with. The others lie in the bytes of the report."""
 
 
-class _NoMessages(MessageSource[Arrived]):
+class _NoMessages(MessageSource[IncomingMessage]):
     """A source that is empty: a replay only looks back."""
 
-    def pull(self, limit_messages: int, limit_bytes: int, timeout_seconds: float) -> list[Arrived]:
+    def pull(self, limit_messages: int, limit_bytes: int, timeout_seconds: float) -> list[IncomingMessage]:
         return []
 
-    def acknowledge(self, messages: Sequence[Arrived]) -> None:
+    def acknowledge(self, messages: Sequence[IncomingMessage]) -> None:
         return None
 
 
@@ -71,7 +71,7 @@ def replay_stream(rejects: Rejects) -> Replayed:
     return Replayed(stream.record, before, after, tuple(sorted(revised)))
 
 
-def _mended(number: int, stream: LocalStream[Arrived]) -> Segment | None:
+def _mended(number: int, stream: LocalStream[IncomingMessage]) -> Segment | None:
     """A segment with the messages of one batch that are no longer refused; None when there are none."""
     places: set[Place] = set()
     total: Counter[tuple[Key, str]] = Counter()

@@ -255,7 +255,7 @@ class Watermark:
         """Whether there is any message, or anything published, that it could be a watermark of."""
 
     def at_least(self, micros: int) -> None:
-        """Where an earlier engine was."""
+        """Go on where an earlier engine was, at a time in microseconds since 1970."""
         self.micros = max(self.micros, micros)
         self.known = True
 

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Generic, Protocol, TypeVar
 
 
-class Arrived(Protocol):
+class IncomingMessage(Protocol):
     """A message, as the engine sees it."""
 
     @property
     def data(self) -> bytes:
-        """One Report or ReportBatch."""
+        """One serialised Report or ReportBatch, or what somebody sent in its place."""
 
     @property
     def arrival_micros(self) -> int:
@@ -30,7 +30,7 @@ class Arrived(Protocol):
         """
 
 
-Message = TypeVar("Message", bound=Arrived)
+Message = TypeVar("Message", bound=IncomingMessage)
 
 
 class MessageSource(ABC, Generic[Message]):

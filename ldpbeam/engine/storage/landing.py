@@ -31,7 +31,7 @@ FOLDER = "landing"
 """Folder of the engine's file, below the output directory."""
 
 VERSION = 1
-"""Of the format."""
+"""Version of the format; a file of another version is refused."""
 
 ENGINE, EPOCHS, OTHERS, LANDED, REFUSED, FILES, ARCHIVE, SUMS = TABLES = (
     "engine",
@@ -43,7 +43,7 @@ ENGINE, EPOCHS, OTHERS, LANDED, REFUSED, FILES, ARCHIVE, SUMS = TABLES = (
     "archive",
     "sums",
 )
-"""The small tables."""
+"""The small tables, which a start reads whole."""
 _CONTENT = "content"
 _ROWS_BITS = 24
 _MANY = 256
@@ -171,7 +171,7 @@ class Group:
         return not self.rows
 
     def _put(self, rows: Transaction, content: bytes) -> None:
-        """A row behind the others."""
+        """Add a row behind the others."""
         self._change(1, len(content), rows.put(_CONTENT, self._key(self.rows), content))
 
     def _take(self, rows: Transaction) -> bytes:

@@ -44,7 +44,7 @@ from ldpbeam.durable import file
 from ldpbeam.engine import engine as local
 from ldpbeam.engine import results
 from ldpbeam.engine.engine import LocalStream
-from ldpbeam.engine.publication import Due
+from ldpbeam.engine.publication import DueResult
 from ldpbeam.engine.storage.archive import Archive
 from ldpbeam.engine.storage.epoch_state import EpochState
 from ldpbeam.engine.storage.stream_state import StreamState
@@ -586,7 +586,7 @@ def test_a_report_is_never_lost_and_never_counted_twice(part: int) -> None:
 # --- the driver, and the stages that stand for it on a cluster
 
 
-def publish_with_beam(config: RunConfig, state: StreamState, due: Sequence[Due]) -> None:
+def publish_with_beam(config: RunConfig, state: StreamState, due: Sequence[DueResult]) -> None:
     """What ``publish_due`` does, by the transforms of the pipelines."""
     for agreed in config.collections:
         epochs = {agreed.digest_hex: agreed.epochs}
