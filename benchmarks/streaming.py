@@ -47,6 +47,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import parse_collection
 from ldpbeam.engine.sources.source import MessageSource
+from ldpbeam.engine.storage.landing import Landing
 from ldpbeam.job.config import RunConfig
 from ldpbeam.job.inputs import CLUSTER_SHARD_BITS
 from ldpbeam.wire import codec, report_pb2
@@ -102,23 +103,6 @@ def newest(output: Path) -> Counts:
 
 
 @dataclass(frozen=True)
-class FromMemory(MessageSource):
-    """A source that has everything at once."""
-
-    left: list[Any]
-
-    def pull(self, limit_messages: int, limit_bytes: int, timeout_seconds: float) -> list[Any]:
-        some = self.left[:limit_messages]
-        del self.left[:limit_messages]
-        if not some:
-            time.sleep(min(timeout_seconds, 0.01))
-        return some
-
-    def acknowledge(self, some: object) -> None:
-        return None
-
-
-@dataclass(frozen=True)
 class Held:
     """A message in memory."""
 
@@ -132,15 +116,33 @@ class Held:
         return self.arrival_micros
 
 
+@dataclass(frozen=True)
+class FromMemory(MessageSource[Held]):
+    """A source that has everything at once."""
+
+    left: list[Held]
+
+    def pull(self, limit_messages: int, limit_bytes: int, timeout_seconds: float) -> list[Held]:
+        some = self.left[:limit_messages]
+        del self.left[:limit_messages]
+        if not some:
+            time.sleep(min(timeout_seconds, 0.01))
+        return some
+
+    def acknowledge(self, some: object) -> None:
+        return None
+
+
 def drain(config: RunConfig, source: Any, batches: int) -> None:
     """Run the engine until everything has come and been told."""
     from ldpbeam.engine.engine import LocalStream
 
-    engine = LocalStream(config, source)
-    seen = 0
-    while seen < batches:
-        seen += engine.step()
-    engine.stop()
+    with Landing(config.outputs.output).locked() as landing:
+        engine = LocalStream(config, source, landing)
+        seen = 0
+        while seen < batches:
+            seen += engine.step()
+        engine.stop()
 
 
 class Race:
@@ -337,7 +339,11 @@ def memory(minutes: float, rate: int) -> None:
     from ldpbeam.engine.engine import LocalStream
     from ldpbeam.engine.sources.subscriber import Subscriber
 
-    with tempfile.TemporaryDirectory() as name, emulator(Path(name)) as service:
+    with (
+        tempfile.TemporaryDirectory() as name,
+        emulator(Path(name)) as service,
+        Landing(f"{name}/out").locked() as landing,
+    ):
         os.environ["PUBSUB_EMULATOR_HOST"] = service.host
         topic, subscription = _channel()
         origin = int(time.time()) - 60
@@ -358,7 +364,7 @@ def memory(minutes: float, rate: int) -> None:
         times: list[float] = []
         sizes: list[float] = []
         with Subscriber(subscription, max_messages=20_000) as source:
-            engine = LocalStream(config, source)
+            engine = LocalStream(config, source, landing)
             begin = time.monotonic()
             while (passed := time.monotonic() - begin) < minutes * 60:
                 engine.step()
@@ -382,7 +388,7 @@ def memory(minutes: float, rate: int) -> None:
 # --- months
 
 
-class Silence(MessageSource):
+class Silence(MessageSource[Held]):
     """A source that has nothing, and a clock that moves when it is asked."""
 
     def __init__(self, now: float) -> None:
@@ -425,7 +431,7 @@ def unforced() -> Any:
     return mock.patch.object(store, "_SETTINGS", settings)
 
 
-def _start(config: RunConfig, clock: Silence, row: list[str]) -> Any:
+def _start(config: RunConfig, landing: Landing, clock: Silence, row: list[str]) -> Any:
     """A restarted engine; what that took and holds goes into the row."""
     import gc
 
@@ -433,7 +439,7 @@ def _start(config: RunConfig, clock: Silence, row: list[str]) -> Any:
 
     gc.collect()
     begin = time.process_time()
-    engine = LocalStream(config, clock, clock, clock)
+    engine = LocalStream(config, clock, landing, clock, clock)
     row.append(f"{time.process_time() - begin:8.3f}")
     row.append(f"{engine.status.segments:6}")
     row.append(f"{_resident():7.0f}")
@@ -462,7 +468,12 @@ def months(segments: int, epochs: int) -> None:
     print(f"{segments:,} segments, {epochs:,} epochs of 2 collections; {per_epoch} segments per epoch")
     print(" epochs  restart s   rows  MiB   landing  accounts  run.json kB  ms per close")
     rows: list[tuple[float, float, float]] = []
-    with tempfile.TemporaryDirectory() as name, mock.patch("os.fsync", lambda descriptor: None), unforced():
+    with (
+        tempfile.TemporaryDirectory() as name,
+        mock.patch("os.fsync", lambda descriptor: None),
+        unforced(),
+        Landing(f"{name}/out").locked() as landing,
+    ):
         output = Path(name) / "out"
         config = RunConfig.parsed(
             both,
@@ -474,7 +485,7 @@ def months(segments: int, epochs: int) -> None:
         )
         start = both[0].epochs.origin
         clock = Silence(float(start))
-        engine = local.LocalStream(config, clock, clock, clock)
+        engine = local.LocalStream(config, clock, landing, clock, clock)
         for part in range(10):
             begin, closes = time.process_time(), 2 * (epochs // 10)
             for epoch in range(part * epochs // 10, (part + 1) * epochs // 10):
@@ -488,7 +499,7 @@ def months(segments: int, epochs: int) -> None:
             spent = (time.process_time() - begin) / closes * 1000
             engine.stop()
             row: list[str] = []
-            engine = _start(config, clock, row)
+            engine = _start(config, landing, clock, row)
             row = [f"{(part + 1) * epochs // 10:7}", *row, *_sizes(output), f"{spent:8.2f}"]
             print("  ".join(row), flush=True)
             rows.append((float(row[1]), float(row[3]), spent))
@@ -519,17 +530,20 @@ def outage(segments: int) -> None:
     from unittest import mock
 
     from ldpbeam.engine.engine import LocalStream
-    from ldpbeam.engine.storage.landing import Landing
     from ldpbeam.engine.storage.segment import judge
     from ldpbeam.engine.storage.stream_state import StreamState
     from ldpbeam.schedule import Schedule
 
     rng = np.random.Generator(np.random.Philox(4))
-    with tempfile.TemporaryDirectory() as name, mock.patch("os.fsync", lambda descriptor: None), unforced():
-        output = str(Path(name) / "out")
+    with (
+        tempfile.TemporaryDirectory() as name,
+        mock.patch("os.fsync", lambda descriptor: None),
+        unforced(),
+        Landing(f"{name}/out").locked() as landing,
+    ):
+        output = f"{name}/out"
         asked = replace(_months_of("first"), allowed_lateness=48 * 60)
-        landing, known = Landing(output), {asked.digest: asked}
-        landing.lock()
+        known = {asked.digest: asked}
         state = StreamState(landing, output, {asked.digest_hex: Schedule(asked)})
         start, count = asked.epochs.origin, 336
         for number in range(1, segments + 1):
@@ -537,7 +551,6 @@ def outage(segments: int) -> None:
             ids = rng.integers(0, 1 << 64, 150, np.uint64).tolist()
             when = round((start + 60.0 * epoch + 30) * 1e6)
             state.land(judge([_reports(asked, epoch, ids, bytes(150))], [when], known, watermark=0))
-        landing.unlock()
         size = sum(path.stat().st_size for path in Path(output, "landing").iterdir())
         print(f"an outage: {segments:,} segments, {size / 1e6:.0f} MB, {count} epochs")
         clock = Silence(float(start + 60 * count))
@@ -553,7 +566,7 @@ def outage(segments: int) -> None:
             print(f"  {what:<46} {took[what]:8.1f} s  {_resident():6.0f} MiB", flush=True)
             return found
 
-        engine = timed("first restart", lambda: LocalStream(config, clock, clock, clock))
+        engine = timed("first restart", lambda: LocalStream(config, clock, landing, clock, clock))
 
         def publish(until: int) -> None:
             while not (engine.record and engine.status.published >= until):
@@ -568,7 +581,7 @@ def outage(segments: int) -> None:
         engine.stop()
         del engine
         gc.collect()
-        engine = timed("second restart", lambda: LocalStream(config, clock, clock, clock))
+        engine = timed("second restart", lambda: LocalStream(config, clock, landing, clock, clock))
         total = engine.status
         engine.stop()
         assert (total.read, total.counted) == (150 * segments + 48, 150 * segments + 48), total

@@ -61,6 +61,9 @@ REASONS_WITHOUT_COLLECTION = (Reason.MALFORMED, Reason.OVERSIZE, Reason.UNKNOWN_
 
 _MALFORMED = Verdict(Reason.MALFORMED)
 
+_Parts = dict[tuple[int, int], list[tuple[np.ndarray, np.ndarray]]]
+"""By digest and epoch: report ids, uint64 (n,), and payloads, uint8 (n, bytes), of each body taken."""
+
 
 def judge(bodies: Sequence[bytes], collections: Mapping[int, Collection]) -> JudgedBodies:
     """Check bodies, each one Report or one ReportBatch; whatever they are, nothing is raised.
@@ -72,7 +75,7 @@ def judge(bodies: Sequence[bytes], collections: Mapping[int, Collection]) -> Jud
     frames = codec.joined(bodies)
     rows, batches, _ = codec.parse(frames)
     verdicts = [_MALFORMED] * len(bodies)
-    parts: dict[tuple[int, int], list[tuple[np.ndarray, np.ndarray]]] = {}
+    parts: _Parts = {}
     _judge_rows(rows, np.searchsorted(frames.offsets, rows.place), collections, verdicts, parts)
     _judge_batches(batches, np.searchsorted(frames.offsets, batches.place), collections, verdicts, parts)
     columns = [
@@ -84,15 +87,12 @@ def judge(bodies: Sequence[bytes], collections: Mapping[int, Collection]) -> Jud
     return JudgedBodies(verdicts, columns)
 
 
-Parts = dict[tuple[int, int], list[tuple[np.ndarray, np.ndarray]]]
-
-
 def _judge_rows(
     rows: Rows,
     bodies: np.ndarray,
     collections: Mapping[int, Collection],
     verdicts: list[Verdict],
-    parts: Parts,
+    parts: _Parts,
 ) -> None:
     """Single reports; ``bodies`` says which body each is."""
     taken: dict[tuple[int, int], list[int]] = {}
@@ -117,7 +117,7 @@ def _judge_batches(
     bodies: np.ndarray,
     collections: Mapping[int, Collection],
     verdicts: list[Verdict],
-    parts: Parts,
+    parts: _Parts,
 ) -> None:
     """Batches: taken whole, where their columns fit together, or not at all."""
     for batch, body in zip(batches, bodies.tolist(), strict=True):

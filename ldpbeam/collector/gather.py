@@ -22,11 +22,11 @@ _PAUSE = 1.0
 """Seconds after a failed commit in which the store is left alone."""
 
 
-class Behind(Exception):  # noqa: N818 - says how it is, and is answered
-    """More is waiting than may."""
+class NoRoomError(Exception):
+    """More bytes of bodies would be held than may be."""
 
 
-class Unsafe(Exception):  # noqa: N818 - as above
+class NotSafeError(Exception):
     """The store does not take reports now."""
 
 
@@ -75,7 +75,7 @@ class Gather:
         self.failed = False
         """Whether the last thing that the store was asked to do failed."""
         self.held = 0
-        """Bytes of bodies, see :meth:`room`."""
+        """Bytes of bodies that are being read or wait, see :meth:`room`."""
         self.counts = RequestCounts()
 
     @property
@@ -93,10 +93,10 @@ class Gather:
         """Hold a body of so many bytes for a block.
 
         Raises:
-            Behind: there is no room for it.
+            NoRoomError: there is no room for it.
         """
         if self.held + size > self._max_waiting:
-            raise Behind
+            raise NoRoomError
         self.held += size
         try:
             yield
@@ -107,10 +107,10 @@ class Gather:
         """Judge a body and make it safe.
 
         Raises:
-            Unsafe: it is not safe.
+            NotSafeError: it is not safe.
         """
         if self._stopping or self.refusing:
-            raise Unsafe
+            raise NotSafeError
         answer: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
         self._waiting.append((body, answer))
         self._came.set()
@@ -133,7 +133,7 @@ class Gather:
                 self._refuses_until = monotonic() + _PAUSE
                 for _, answer in some:
                     if not answer.done():
-                        answer.set_exception(Unsafe())
+                        answer.set_exception(NotSafeError())
 
     def _take(self) -> list[tuple[bytes, asyncio.Future[Verdict]]]:
         size = 0
@@ -148,7 +148,7 @@ class Gather:
         return some
 
     def _commit(self, bodies: list[bytes]) -> JudgedBodies | Exception:
-        """In the store's thread."""
+        """Judge bodies and make them safe, in the store's thread; what fails is returned, not raised."""
         try:
             judged = judge(bodies, self._collections)
             if judged.columns:

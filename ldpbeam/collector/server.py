@@ -14,7 +14,7 @@ from typing import Any
 from aiohttp import ClientPayloadError, web
 
 from ldpbeam.collector.checks import REASONS_OF_A_COLLECTION, REASONS_WITHOUT_COLLECTION
-from ldpbeam.collector.gather import Behind, Gather, RequestCounts, Unsafe
+from ldpbeam.collector.gather import Gather, NoRoomError, NotSafeError, RequestCounts
 from ldpbeam.errors import Reason, UsageError
 from ldpbeam.host.prometheus import CONTENT_TYPE, family, single, text
 from ldpbeam.transforms.sources.formats import SAMPLE, TAIL, unread_format
@@ -85,11 +85,11 @@ class _Connection(web.RequestHandler):
         return answer
 
 
-class _Full(asyncio.Protocol):
+class _SurplusConnection(asyncio.Protocol):
     """A connection beyond those that there may be."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Say so, and hang up."""
+        """Answer 503, and hang up."""
         assert isinstance(transport, asyncio.Transport)  # noqa: S101 - what TCP has
         transport.write(_FULL)
         transport.close()
@@ -105,7 +105,7 @@ class _LimitedServer(web.Server):
     def __call__(self) -> Any:
         if len(self._connections) >= self._limits.connections:
             self._counts.answers[503] += 1
-            return _Full()
+            return _SurplusConnection()
         return _Connection(
             self,
             loop=asyncio.get_running_loop(),
@@ -129,10 +129,10 @@ _SILENT.disabled = True
 
 
 class Collector:
-    """Requests to answers."""
+    """Answers the requests of devices, and of those who watch the collector."""
 
     def __init__(self, gather: Gather, limits: Limits, names: Mapping[str, str]) -> None:
-        """Answer for a gatherer that runs.
+        """Answer with what a :class:`Gather` that runs makes of bodies.
 
         Args:
             gather: where bodies go.
@@ -165,7 +165,8 @@ class Collector:
         loop = asyncio.get_running_loop()
         http = _LimitedServer(self._handle, self._limits, self.counts)
         try:
-            listener = await loop.create_server(http, *address, backlog=1024, family=_family(address[0]))
+            family_of_host = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+            listener = await loop.create_server(http, *address, backlog=1024, family=family_of_host)
         except OSError as error:
             raise UsageError(
                 "E-USAGE-LISTEN",
@@ -234,9 +235,9 @@ class Collector:
             with self._gather.room(self._limits.body if length is None else length):
                 body = await self._body(request)
                 verdict = await self._gather.put(body)
-        except Behind:
+        except NoRoomError:
             raise _RefusedRequest(429, "behind", _BEHIND_SECONDS) from None
-        except Unsafe:
+        except NotSafeError:
             raise _RefusedRequest(503, "unavailable", _UNSAFE_SECONDS) from None
         if verdict.reason is not None:
             explanation = verdict.reason.explanation
@@ -290,7 +291,7 @@ class Collector:
         return web.Response(body=content, headers=_OURS | {"Content-Type": CONTENT_TYPE})
 
     def metrics(self) -> str:
-        """For Prometheus."""
+        """All counts in the text format of Prometheus."""
         counts, lines = self.counts, []
         for name, meaning, samples in (
             (
@@ -336,7 +337,3 @@ def _answer(status: int, reason: str, retry: str = "", explanation: str = "") ->
     body = {"reason": reason, **({"explanation": explanation} if explanation else {})}
     headers = _OURS | {"Content-Type": "application/json"} | ({"Retry-After": retry} if retry else {})
     return web.Response(status=status, body=json.dumps(body).encode() + b"\n", headers=headers)
-
-
-def _family(host: str) -> int:
-    return socket.AF_INET6 if ":" in host else socket.AF_INET

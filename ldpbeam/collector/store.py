@@ -65,19 +65,19 @@ class Store(Protocol):
         ...
 
     def close(self) -> None:
-        """Let readers see everything."""
+        """Let readers see everything that was committed, and others work here."""
         ...
 
 
 @dataclass
 class _Journal:
-    """A journal that is being written: since when (steady and arrival seconds), and how far it is good."""
+    """A journal that is being written."""
 
     path: Path
-    descriptor: int
-    began: float
-    second: int
-    size: int = 0
+    descriptor: int  # of the open file
+    began: float  # when, steady seconds
+    second: int  # of its first arrival, seconds since 1970
+    size: int = 0  # bytes of whole entries
 
 
 class FileStore:
@@ -114,7 +114,7 @@ class FileStore:
         self._unfinished = 0
         """Bytes of the largest journal that the disk had no room to finish."""
         self.files = 0
-        """Finished since the start."""
+        """Number of files finished since the start."""
         self.damaged = 0
         """Journals since the start that could not be read whole."""
 

@@ -76,7 +76,7 @@ class TopicStore:
         """Everything that was answered can be read already."""
 
     def close(self) -> None:
-        """Disconnect."""
+        """Close the connection to the broker, where there is one."""
         if self._publisher is not None:
             self._publisher.stop()
             self._publisher.transport.close()

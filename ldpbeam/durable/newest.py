@@ -44,7 +44,15 @@ class NewestStore:
         return self._known() is None and not self.store.exists()
 
     def create(self, fill: Callable[[Transaction], object] = lambda _: None, changes: int = 0) -> None:
-        """Make the store with the rows that ``fill`` puts in; it has changed so often before."""
+        """Make a store where there is none; on disk when this returns.
+
+        Args:
+            fill: puts in its rows.
+            changes: how often the store had changed before; it counts on from there.
+
+        Raises:
+            OSError: the disk refuses.
+        """
         with self.store.creation(changes) as rows:
             fill(rows)
             self.commit(rows)
@@ -77,7 +85,12 @@ class NewestStore:
             yield rows
 
     def commit(self, rows: Transaction) -> None:
-        """Make the changes of a transaction for good, and let the sentinel know."""
+        """Make the changes of a transaction for good, and let the sentinel know.
+
+        Raises:
+            DamageError: the store holds rows that nobody wrote.
+            OSError: the disk refuses; the rows are as before, or as changed.
+        """
         rows.commit()
         self.sentinel.write(rows.counter)
 

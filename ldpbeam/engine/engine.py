@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Generic
 
 from ldpbeam.collection.collection import Collection
-from ldpbeam.engine.publication import Due, EpochMoment
+from ldpbeam.engine.publication import DueResult, EpochMoment
 from ldpbeam.engine.results import publish_due
-from ldpbeam.engine.sources.source import MessageSource
+from ldpbeam.engine.sources.source import Message, MessageSource
 from ldpbeam.engine.status import Status
 from ldpbeam.engine.storage.epoch_state import EpochState
 from ldpbeam.engine.storage.landing import Landing
@@ -37,58 +37,52 @@ _RESULTS_AT_ONCE = 64
 """Results, and bytes of their reports, that are held at once."""
 
 
-class LocalStream:
+class LocalStream(Generic[Message]):
     """Pull messages, land them, publish the results that are due: one :meth:`step` after the other."""
 
     def __init__(
         self,
         config: RunConfig,
-        source: MessageSource,
+        source: MessageSource[Message],
+        landing: Landing,
         clock: Callable[[], float] = time.time,
         wait: Callable[[], float] = time.monotonic,
-        landing: Landing | None = None,
     ) -> None:
         """Take up what an earlier engine left in the output directory.
 
         Args:
             config: with a subscription, or a folder to watch.
             source: of messages.
+            landing: of the output directory; the caller keeps it locked while the engine works.
             clock: seconds since 1970.
             wait: seconds of a clock that never jumps, for how long to gather.
-            landing: of the output directory, where it is locked already.
 
         Raises:
-            LdpError: the engine's file is damaged, gone or older than it was, or another engine works here.
+            LdpError: the engine's file is damaged, gone or older than it was.
         """
         self._config = config
         self._source = source
         self._wait = wait
-        self._landing = landing or Landing(config.outputs.output)
-        self._landing.lock()
         self._collections = {c.digest: c for c in config.collections}
         self._schedules = {
             c.digest_hex: Schedule(c, config.counting.early_every, config.counting.late_every)
             for c in config.collections
         }
         self.connected = True
-        self._pulled = self._landed = self._published = 0
+        self._landed = self._published = 0
         self._replaying = False
         self.record: RunRecord | None = None
         self._started = wait()
         self._recorded: float | None = None
         engine = config.engine
-        try:
-            self._state = StreamState(self._landing, config.outputs.output, self._schedules)
-            self._keeper = TimeKeeper(clock, wait, engine.watermark_delay, engine.patience, self._state.clock)
-            self._mark = Watermark(self._keeper, engine.watermark_delay, engine.patience)
-            if self._state.number:  # messages have come, be it only such as say nothing of the time
-                self._mark.at_least(self._state.watermark)
-            source.resume(self._state.taken)
-        except BaseException:
-            self._landing.unlock()
-            raise
+        self._state = StreamState(landing, config.outputs.output, self._schedules)
+        self._keeper = TimeKeeper(clock, wait, engine.watermark_delay, engine.patience, self._state.clock)
+        self._mark = Watermark(self._keeper, engine.watermark_delay, engine.patience)
+        if self._state.number:  # messages have come, be it only such as say nothing of the time
+            self._mark.at_least(self._state.watermark)
+        source.resume(self._state.taken)
         self.status = self._status()
-        """As of the last step."""
+        """What the engine did up to the end of the last step; other threads read it."""
         # Nobody has listened so far, however long that took.
         self._quiet_since = wait()
 
@@ -101,7 +95,7 @@ class LocalStream:
 
     @property
     def messages(self) -> int:
-        """How many were ever landed."""
+        """How many messages were ever landed, by all engines on this output."""
         return self._state.messages
 
     def refused(self, number: int) -> list[RefusedMessage]:
@@ -124,7 +118,6 @@ class LocalStream:
         pulled = self._pull()
         if pulled.messages:
             self.connected = True
-            self._pulled += len(pulled.messages)
             horizon = self._mark.judge(pulled, self._wait())
             self._land(pulled.messages)
             self._landed += len(pulled.messages)
@@ -153,15 +146,15 @@ class LocalStream:
         self._publish(everything=True)
         self._record("stopped")
         self.status = self._status()
-        self._landing.unlock()
 
-    def _pull(self) -> Pull:
+    def _pull(self) -> Pull[Message]:
         """Messages of one interval.
 
         What is known of them depends on their ages at the moment of each pull alone. Time spent gathering or
         landing makes no message look old, and hides none that is still waiting.
         """
-        config, pulled, begin = self._config, Pull(), self._wait()
+        config, begin = self._config, self._wait()
+        pulled: Pull[Message] = Pull()
         while True:
             left = config.engine.land_every - (self._wait() - begin)
             full = (
@@ -174,6 +167,7 @@ class LocalStream:
                 config.engine.land_bytes - pulled.size,
                 left,
             )
+            self._keeper.observe_clocks()
             pulled.add(some, self._keeper.now())
 
     def _listen(self) -> int | None:
@@ -192,7 +186,7 @@ class LocalStream:
         missing_from = self._source.missing_from()
         return horizon if horizon is None or missing_from is None else min(horizon, missing_from)
 
-    def _land(self, messages: list[Any]) -> None:
+    def _land(self, messages: list[Message]) -> None:
         segment = judge(
             [message.data for message in messages],
             [message.arrival_micros for message in messages],
@@ -227,7 +221,7 @@ class LocalStream:
             )
             self._record("running")
 
-    def _due(self, key: EpochKey, state: EpochState, everything: bool) -> Due | None:
+    def _due(self, key: EpochKey, state: EpochState, everything: bool) -> DueResult | None:
         moment = EpochMoment(self._schedules[key[0]], key, state, self.watermark)
         if not moment.is_due(everything):
             return None
@@ -248,9 +242,9 @@ class LocalStream:
                 "What is published stays.",
             )
 
-    def _portions(self, due: list[Due]) -> Iterator[list[Due]]:
+    def _portions(self, due: list[DueResult]) -> Iterator[list[DueResult]]:
         """As many results at once as fit into memory, or one alone."""
-        some: list[Due] = []
+        some: list[DueResult] = []
         size = 0
         for each in due:
             more = self._state.landed[each.key].size if each.counts else 0
@@ -299,7 +293,8 @@ class LocalStream:
         return Status(
             **{name: getattr(total, name) for name in ("read", "counted", "late", "duplicate", "pending")},
             rejected=total.rejected_record(),
-            pulled=self._pulled,
+            # Equal, since a step lands all that it pulls; readers of metrics and of --json know both.
+            pulled=self._landed,
             landed=self._landed,
             published=self._published,
             watermark=mark,

@@ -13,7 +13,7 @@ _MICROS = 1_000_000
 
 
 @dataclass(frozen=True)
-class Due:
+class DueResult:
     """A result that is to be published.
 
     Attributes:
@@ -72,7 +72,7 @@ class EpochMoment:
         """
         return self.state.has_new_reports or (self.has_ended and self.state.landed is not None)
 
-    def due(self, segment: int, replaying: bool) -> Due:
+    def due(self, segment: int, replaying: bool) -> DueResult:
         """The result that is to be published now.
 
         Args:
@@ -89,4 +89,4 @@ class EpochMoment:
             {"segment": segment, "watermark": self.watermark},
         )
         account = state.total_without_counts if counts else state.total
-        return Due(self.key, counts, account, publication)
+        return DueResult(self.key, counts, account, publication)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 from ldpbeam.accounting import Entry, Key
 from ldpbeam.admission import Admission, ReportColumns, by_epoch
 from ldpbeam.collection.collection import Collection, digest_hex
 from ldpbeam.engine.engine import LocalStream
-from ldpbeam.engine.sources.source import MessageSource
+from ldpbeam.engine.sources.source import IncomingMessage, MessageSource
+from ldpbeam.engine.storage.landing import Landing
 from ldpbeam.engine.storage.segment import Place, Segment
 from ldpbeam.errors import Reason
 from ldpbeam.job.config import Counting, Input, LocalEngine, RunConfig
@@ -26,13 +26,13 @@ MENDABLE = frozenset({Reason.UNKNOWN_COLLECTION, Reason.RETIRED_COLLECTION, Reas
 """Reasons that another set of collections can do away with. The others lie in the bytes of the report."""
 
 
-class _Nothing(MessageSource):
-    """A source that has no messages: a replay only looks back."""
+class _NoMessages(MessageSource[IncomingMessage]):
+    """A source that is empty: a replay only looks back."""
 
-    def pull(self, limit_messages: int, limit_bytes: int, timeout_seconds: float) -> list[Any]:
+    def pull(self, limit_messages: int, limit_bytes: int, timeout_seconds: float) -> list[IncomingMessage]:
         return []
 
-    def acknowledge(self, messages: Sequence[Any]) -> None:
+    def acknowledge(self, messages: Sequence[IncomingMessage]) -> None:
         return None
 
 
@@ -50,27 +50,28 @@ def replay_stream(rejects: Rejects) -> Replayed:
     # A replay removes nothing: how long a stream keeps its reports, its own options say.
     engine = LocalEngine(keep_landed=_FOR_GOOD, keep_accounting=_FOR_GOOD)
     config = RunConfig(collections, source, Outputs(str(output)), counting, engine=engine)
-    stream = LocalStream(config, _Nothing())
-    revisions = stream.revisions()
-    try:
-        for table in rejects.tables:
-            judged = _mended(int(table.stem.rpartition("-")[2]), stream)
-            if judged is not None:
-                stream.take_up(judged)
-    finally:
-        stream.stop()
-    assert stream.record is not None  # noqa: S101 - stop() writes it
-    names = {c.digest_hex: c.name for c in collections}
-    revised = [
-        (names[digest], epoch, number)
-        for (digest, epoch), number in stream.revisions().items()
-        if number != revisions.get((digest, epoch), -1)
-    ]
+    with Landing(str(output)).locked() as landing:
+        stream = LocalStream(config, _NoMessages(), landing)
+        revisions = stream.revisions()
+        try:
+            for table in rejects.tables:
+                judged = _mended(int(table.stem.rpartition("-")[2]), stream)
+                if judged is not None:
+                    stream.take_up(judged)
+        finally:
+            stream.stop()
+        assert stream.record is not None  # noqa: S101 - stop() writes it
+        names = {c.digest_hex: c.name for c in collections}
+        revised = [
+            (names[digest], epoch, number)
+            for (digest, epoch), number in stream.revisions().items()
+            if number != revisions.get((digest, epoch), -1)
+        ]
     before, after = map(rejected_count, (record, stream.record))
     return Replayed(stream.record, before, after, tuple(sorted(revised)))
 
 
-def _mended(number: int, stream: LocalStream) -> Segment | None:
+def _mended(number: int, stream: LocalStream[IncomingMessage]) -> Segment | None:
     """A segment with the messages of one batch that are no longer refused; None when there are none."""
     places: set[Place] = set()
     total: Counter[tuple[Key, str]] = Counter()

@@ -11,7 +11,7 @@ from apache_beam.utils.timestamp import MIN_TIMESTAMP
 
 from ldpbeam.admission import ReportColumns
 from ldpbeam.collection.collection import Collection
-from ldpbeam.engine.publication import Due
+from ldpbeam.engine.publication import DueResult
 from ldpbeam.engine.storage.segment import EpochKey
 from ldpbeam.engine.storage.stream_state import StreamState
 from ldpbeam.epoch_result import result_of_epoch
@@ -25,7 +25,7 @@ ENGINE = "local"
 """The job that the accounting names for every revision; on one output directory there is only one engine."""
 
 
-def publish_due(config: RunConfig, state: StreamState, due: Sequence[Due]) -> None:
+def publish_due(config: RunConfig, state: StreamState, due: Sequence[DueResult]) -> None:
     """Make results and publish them: to optional sinks first, so that the accounting names nothing they lack.
 
     Args:
@@ -71,7 +71,7 @@ def _numbered(
 def _results(
     config: RunConfig,
     collection: Collection,
-    due: Sequence[Due],
+    due: Sequence[DueResult],
     columns: dict[EpochKey, list[ReportColumns]],
 ) -> Iterator[EpochHistogram]:
     """One result after the other, so that the tables of a large domain are not held together."""

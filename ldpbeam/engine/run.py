@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
 from ldpbeam.engine.engine import LocalStream
-from ldpbeam.engine.sources.source import MessageSource
-from ldpbeam.engine.sources.subscriber import Subscriber
-from ldpbeam.engine.sources.watched_folder import WatchedFolder
+from ldpbeam.engine.sources.subscriber import Message, Subscriber
+from ldpbeam.engine.sources.watched_folder import FileRecordMessage, WatchedFolder
 from ldpbeam.engine.status import Status, serve_metrics
 from ldpbeam.engine.storage.landing import Landing
 from ldpbeam.errors import UsageError, disk_errors
@@ -55,23 +54,25 @@ def run_local(
     idle = config.engine.stop_when_idle
     address = parse_address(config.engine.metrics) if config.engine.metrics else None
     _require_own(config.outputs.output)
-    landing = Landing(config.outputs.output)
     # Before anything is pulled: what a second engine gives back would have been delivered once more.
     # Nothing that was acknowledged is lost by a disk that takes no more.
-    with disk_errors(default=config.outputs.output), landing.locked():
+    with disk_errors(default=config.outputs.output), Landing(config.outputs.output).locked() as landing:
         with ExitStack() as stack:
             stopped = threading.Event()
             stack.enter_context(stopped_by_signals(stopped.set))
-            source = stack.enter_context(_source(config))
-            engine = LocalStream(config, source, landing=landing)
+            engine: LocalStream[FileRecordMessage] | LocalStream[Message]
+            if config.input.watch:
+                engine = LocalStream(config, WatchedFolder(config.input.watch), landing)
+            else:
+                engine = LocalStream(config, stack.enter_context(_subscriber(config)), landing)
             if address is not None:
                 stack.enter_context(serve_metrics(address, lambda: engine.status))
             if beside is not None:
                 stack.enter_context(beside)
-            watch = _Watch(progress, engine)
+            watch = _Watch(progress)
             while not stopped.is_set():
                 engine.step()
-                watch.look()
+                watch.look(engine.record, engine.status)
                 if idle is not None and engine.idle_seconds >= idle:
                     break
         engine.stop()
@@ -79,42 +80,36 @@ def run_local(
     return engine.record
 
 
-@contextmanager
-def _source(config: RunConfig) -> Iterator[MessageSource]:
-    """What the local engine reads, for a block."""
-    if config.input.watch:
-        yield WatchedFolder(config.input.watch)
-        return
-    with Subscriber(
+def _subscriber(config: RunConfig) -> Subscriber:
+    """A subscriber that takes messages for the next landing while the engine lands those before."""
+    return Subscriber(
         config.input.subscription,
         config.input.timestamp_attribute or None,
         max_messages=2 * config.engine.land_messages,
         max_bytes=2 * config.engine.land_bytes,
-    ) as subscriber:
-        yield subscriber
+    )
 
 
 class _Watch:
     """Tells what has changed since the last step."""
 
-    def __init__(self, progress: Progress | None, engine: LocalStream) -> None:
-        self._progress, self._engine = progress, engine
-        self._record = engine.record
+    def __init__(self, progress: Progress | None) -> None:
+        self._progress = progress
+        self._record: RunRecord | None = None
         self._connected, self._clock = True, False
 
-    def look(self) -> None:
-        """After a step."""
-        engine, status = self._engine, self._engine.status
-        if self._progress is None or engine.record is None:
+    def look(self, record: RunRecord | None, status: Status) -> None:
+        """Record and status of the engine after a step; before the first record nothing is told."""
+        if self._progress is None or record is None:
             return
-        if engine.record is not self._record:
-            self._record = engine.record
-            self._progress("published", engine.record, status)
+        if record is not self._record:
+            self._record = record
+            self._progress("published", record, status)
         if status.connected != self._connected:
             self._connected = status.connected
-            self._progress("connected" if status.connected else "disconnected", engine.record, status)
+            self._progress("connected" if status.connected else "disconnected", record, status)
         if bool(status.clock_ahead) and not self._clock:
-            self._progress("clock", engine.record, status)
+            self._progress("clock", record, status)
         self._clock = bool(status.clock_ahead)
 
 

@@ -45,11 +45,11 @@ class Status:
     connected: bool = True  # whether the broker answers, or the watched folder can be read
 
     def as_record(self) -> dict[str, Any]:
-        """For a line of JSON."""
+        """All fields by name, for a line of JSON; reasons of rejections in alphabetical order."""
         return {**vars(self), "rejected": dict(sorted(self.rejected.items()))}
 
     def as_text(self) -> str:
-        """For Prometheus."""
+        """All fields in the text format of Prometheus, with their kinds and meanings."""
         lines: list[str] = []
         for each in fields(self):
             if about := each.metadata:

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Generic
 
 import numpy as np
 
-from ldpbeam.engine.sources.source import Arrived
+from ldpbeam.engine.sources.source import Message
 from ldpbeam.records.run_record import ClockRecord
 
 _MICROS = 1_000_000
@@ -66,12 +66,14 @@ class _OldMessages(Enum):
 class TimeKeeper:
     """The time of day that the witnesses agree on, in seconds since 1970.
 
-    Between two comparisons it goes on with the steady clock. The wall clock is followed while it does the
-    same. A jump that the steady clock does not confirm is believed when messages agree with it, or when it
-    has lasted for ``patience`` and no message has contradicted it. Where all messages of ``delay`` seconds
-    come from the future, or look too old by the same age although none has ever been fresh, it is the clock
-    that is wrong: their time is taken. The first table of docs/operations.md, *Clocks*, has a row for each
-    case.
+    :meth:`observe_clocks` and :meth:`observe_messages` hear the witnesses, and they alone change what is
+    believed; after that the time goes on with the steady clock.
+
+    The wall clock is followed while it advances like the steady clock. A jump that the steady clock does not
+    confirm is believed when messages agree with it, or when it has lasted for ``patience`` and no message has
+    contradicted it. Where all messages of ``delay`` seconds come from the future, or look too old by the same
+    age although none has ever been fresh, it is the clock that is wrong: their time is taken. The first table
+    of docs/operations.md, *Clocks*, has a row for each case.
 
     An *offset* is what a clock adds to the steady clock's seconds to tell the time.
 
@@ -133,7 +135,17 @@ class TimeKeeper:
         return ClockRecord(boot(), steady, steady + self._offset, self.confirmed, self._heard)
 
     def now(self) -> float:
-        """Seconds since 1970."""
+        """Seconds since 1970, by what was observed so far."""
+        return self._steady() + self._offset
+
+    @property
+    def jumped(self) -> float:
+        """Seconds by which the wall clock is ahead of what is believed; 0 where they agree."""
+        apart = self._wall() - self._steady() - self._offset
+        return apart if abs(apart) > _TOLERANCE else 0.0
+
+    def observe_clocks(self) -> None:
+        """Hold the wall clock against the steady clock; to be called every few seconds."""
         steady = self._steady()
         claim = self._wall() - steady
         self._slack = min(_TOLERANCE, self._slack + _SLEW * (steady - self._slack_at))
@@ -151,19 +163,15 @@ class TimeKeeper:
         elif steady - self._since >= self._patience:  # it stays, and nobody contradicts it
             self._believe(claim)
             self._heard = False
-        return steady + self._offset
 
-    @property
-    def jumped(self) -> float:
-        """Seconds by which the wall clock is ahead of what is believed; 0 where they agree."""
-        apart = self._wall() - self._steady() - self._offset
-        return apart if abs(apart) > _TOLERANCE else 0.0
-
-    def compare(self, age: float) -> bool:
+    def observe_messages(self, age: float) -> bool:
         """Hold the time against messages that were just pulled; gives whether they are fresh.
 
-        ``age``: by how many seconds the broker's time of most of them lies before :meth:`now`. Fresh ones are
-        neither older than ``delay`` nor from the future.
+        Fresh ones are neither older than ``delay`` nor from the future, by what was believed before, or by
+        the wall clock where they show that it is right.
+
+        Args:
+            age: by how many seconds the broker's time of most of them lies before :meth:`now`.
         """
         steady, apart = self._steady(), self._wall() - self._steady() - self._offset
         if self._fresh(age):
@@ -202,7 +210,7 @@ class TimeKeeper:
 
 
 @dataclass
-class Pull:
+class Pull(Generic[Message]):
     """Messages of one interval, and how old each was when it was pulled.
 
     Attributes:
@@ -213,13 +221,13 @@ class Pull:
         until: when the last pull ended, seconds since 1970.
     """
 
-    messages: list[Any] = field(default_factory=list)
+    messages: list[Message] = field(default_factory=list)
     size: int = 0
     arrival_ages: list[float] = field(default_factory=list)
     ages: list[float] = field(default_factory=list)
     until: float = 0.0
 
-    def add(self, some: Sequence[Arrived], now: float) -> None:
+    def add(self, some: Sequence[Message], now: float) -> None:
         """What a pull gave; it ended at ``now``."""
         self.messages += some
         self.size += sum(len(message.data) for message in some)
@@ -247,18 +255,18 @@ class Watermark:
         """Whether there is any message, or anything published, that it could be a watermark of."""
 
     def at_least(self, micros: int) -> None:
-        """Where an earlier engine was."""
+        """Go on where an earlier engine was, at a time in microseconds since 1970."""
         self.micros = max(self.micros, micros)
         self.known = True
 
-    def judge(self, pulled: Pull, steady: float) -> int | None:
+    def judge(self, pulled: Pull[Message], steady: float) -> int | None:
         """Up to when nothing is missing once a pull is landed; None where it is not known.
 
         Call it before landing: a watermark beyond what messages say is now is taken back, since it came from
         a clock that was wrong. What has been published as closed stays so.
         """
         self.known = True
-        fresh = self._keeper.compare(float(np.median(pulled.ages)))
+        fresh = self._keeper.observe_messages(float(np.median(pulled.ages)))
         # What has been learnt about the clock concerns the times of the pulls as well.
         shift = self._keeper.now() - pulled.until
         shift = shift if abs(shift) > _TOLERANCE else 0.0

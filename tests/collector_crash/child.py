@@ -60,9 +60,8 @@ def watch() -> None:
         land_every=0.02,
         watermark_delay=1.0,
     )
-    landing = Landing(config.outputs.output)
-    with landing.locked():
-        engine = LocalStream(config, WatchedFolder(config.input.watch), landing=landing)
+    with Landing(config.outputs.output).locked() as landing:
+        engine = LocalStream(config, WatchedFolder(config.input.watch), landing)
         tell()
         while True:
             engine.step()

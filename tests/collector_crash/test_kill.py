@@ -26,6 +26,7 @@ from ldpbeam.collection.file import load_collection
 from ldpbeam.collector import store as stores
 from ldpbeam.engine.engine import LocalStream
 from ldpbeam.engine.sources.watched_folder import WatchedFolder
+from ldpbeam.engine.storage.landing import Landing
 from ldpbeam.job.config import RunConfig
 from ldpbeam.wire import report_pb2
 from tests.collector_crash.forks import forks
@@ -159,10 +160,11 @@ def counted(tmp_path: Path, agreed: Collection) -> dict[str, Any]:
     config = RunConfig.parsed(
         (agreed,), output=str(output), watch=str(tmp_path / "reports"), land_every=0.05, watermark_delay=1.0
     )
-    engine = LocalStream(config, WatchedFolder(config.input.watch))
-    while engine.step():
-        pass
-    engine.stop()
+    with Landing(str(output)).locked() as landing:
+        engine = LocalStream(config, WatchedFolder(config.input.watch), landing)
+        while engine.step():
+            pass
+        engine.stop()
     record = json.loads((output / "run.json").read_text())
     check_books(record)
     assert record["accounting"]["total"]["rejected"] == {}

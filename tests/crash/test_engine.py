@@ -23,6 +23,7 @@ from ldpbeam.collection.epochs import Epochs
 from ldpbeam.durable import store
 from ldpbeam.engine.engine import LocalStream
 from ldpbeam.engine.sources.watched_folder import WatchedFolder
+from ldpbeam.engine.storage.landing import Landing
 from ldpbeam.errors import LdpError
 from ldpbeam.job.config import RunConfig
 from ldpbeam.wire import codec, report_pb2
@@ -110,8 +111,8 @@ def work(folder: Path, source: str, said: Said = (), tell: bool = True) -> dict[
             clock.now += seconds
 
         reader = WatchedFolder(source, clock, clock, pause)
-    engine = LocalStream(config, reader, clock, clock)
-    try:
+    with Landing(str(output)).locked() as landing:
+        engine = LocalStream(config, reader, landing, clock, clock)
         for moment in (103.0, HOUR - 5.0, HOUR + 5.0, HOUR + 45.0, HOUR + 70.0, 2 * HOUR + 5.0, END):
             clock.now = max(clock.now, moment)
             for _ in range(4):
@@ -119,8 +120,6 @@ def work(folder: Path, source: str, said: Said = (), tell: bool = True) -> dict[
             if tell:
                 mark(now=clock.now, tables=tables(output))
         engine.stop()
-    finally:
-        engine._landing.unlock()
     if tell:
         mark(stopped=True, tables=tables(output))
     record: dict[str, Any] = json.loads((output / "run.json").read_text())
@@ -138,7 +137,7 @@ def program(folder: Path, source: str, synchronous: str = "EXTRA", hasty: bool =
         work(folder, source)
 
 
-def land_hastily(engine: LocalStream, messages: list[Any], land: Any = LocalStream._land) -> None:
+def land_hastily(engine: LocalStream[Any], messages: list[Any], land: Any = LocalStream._land) -> None:
     """A planted fault: the commit comes after the acknowledgement."""
     engine._source.acknowledge(messages)
     with mock.patch.object(engine._source, "acknowledge", lambda messages: None):

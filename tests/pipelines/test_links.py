@@ -95,11 +95,16 @@ def take_run_lock(folder: Path) -> None:
         pass
 
 
+def take_stream_lock(folder: Path) -> None:
+    with Landing(str(folder)).locked():
+        pass
+
+
 HOLDERS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "run": (".lock", take_run_lock),
     "collect": (".lock", collected),
     "a collector's reserve": (".reserve", collected),
-    "stream": ("landing/lock", lambda folder: Landing(str(folder)).lock()),
+    "stream": ("landing/lock", take_stream_lock),
 }
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Generic, Protocol, TypeVar
 
 
-class Arrived(Protocol):
+class IncomingMessage(Protocol):
     """A message, as the engine sees it."""
 
     @property
     def data(self) -> bytes:
-        """One Report or ReportBatch."""
+        """One serialised Report or ReportBatch, or what somebody sent in its place."""
 
     @property
     def arrival_micros(self) -> int:
@@ -30,8 +30,11 @@ class Arrived(Protocol):
         """
 
 
-class MessageSource(ABC):
-    """Where messages come from; what is not acknowledged comes again.
+Message = TypeVar("Message", bound=IncomingMessage)
+
+
+class MessageSource(ABC, Generic[Message]):
+    """Where messages of one type come from; what is not acknowledged comes again.
 
     Beyond :meth:`pull` and :meth:`acknowledge` the methods are those of a broker, which remembers by itself
     what was taken. A source that remembers nothing, such as a folder, overrides them: the engine then keeps
@@ -39,8 +42,8 @@ class MessageSource(ABC):
     """
 
     @abstractmethod
-    def pull(self, limit_messages: int, limit_bytes: int, timeout_seconds: float) -> Sequence[Any]:
-        """Some messages (:class:`Arrived`) as soon as there is one, or none after the timeout.
+    def pull(self, limit_messages: int, limit_bytes: int, timeout_seconds: float) -> Sequence[Message]:
+        """Some messages as soon as there is one, or none after the timeout.
 
         Args:
             limit_messages: how many at most; positive.
@@ -49,17 +52,17 @@ class MessageSource(ABC):
         """
 
     @abstractmethod
-    def acknowledge(self, messages: Sequence[Any]) -> None:
+    def acknowledge(self, messages: Sequence[Message]) -> None:
         """The messages are safe and need not come again."""
 
     def connected(self) -> bool:
         """Whether messages would come if there were any."""
         return True
 
-    def resume(self, taken: Mapping[str, int]) -> None:  # noqa: B027 - a broker knows
+    def resume(self, taken: Mapping[str, int]) -> None:
         """Go on where earlier engines were: bytes taken, by name of a file."""
 
-    def taken(self, messages: Sequence[Any]) -> tuple[tuple[str, int], ...]:
+    def taken(self, messages: Sequence[Message]) -> tuple[tuple[str, int], ...]:
         """How far the files were taken with these messages, by name."""
         return ()
 

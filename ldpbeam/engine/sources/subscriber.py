@@ -58,10 +58,10 @@ class Message:
     message_id: str
     stamped: bool
     handle: Any = field(repr=False, compare=False)
-    published_micros: int = 0
+    published_micros: int
 
 
-class Subscriber(MessageSource):
+class Subscriber(MessageSource[Message]):
     """A streaming pull from one subscription.
 
     Also a context manager, which closes. Each method is for one thread at a time; :meth:`pull` and
@@ -303,7 +303,7 @@ def timestamp_micros(text: str) -> int | None:
 
 
 def _message(raw: Any, attribute: str | None) -> Message:
-    """The library's message as ours."""
+    """Our message from the library's; ``attribute`` names the one that holds the arrival, if any does."""
     micros = timestamp_micros(raw.attributes.get(attribute, "")) if attribute is not None else None
     stamped = attribute is None or micros is not None
     taken = (raw.publish_time - _EPOCH) // _MICRO

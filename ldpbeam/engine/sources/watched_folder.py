@@ -59,7 +59,7 @@ class _UnfinishedFile:
     at: int
 
 
-class WatchedFolder(MessageSource):
+class WatchedFolder(MessageSource[FileRecordMessage]):
     """A folder, and the folders in it: each may be the output of a collector."""
 
     def __init__(
@@ -97,7 +97,7 @@ class WatchedFolder(MessageSource):
         self._scanned = False
 
     def resume(self, taken: Mapping[str, int]) -> None:
-        """Leave out what they took."""
+        """Leave out what earlier engines took: bytes of each file, by its name relative to the folder."""
         self._taken = dict(taken)
 
     def pull(self, limit_messages: int, limit_bytes: int, timeout_seconds: float) -> list[FileRecordMessage]:

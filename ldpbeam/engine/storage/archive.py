@@ -26,7 +26,7 @@ from ldpbeam.records.run_record import Archived
 from ldpbeam.transforms.sinks.accounting import EpochAccounting
 
 _BLOCK = 1000
-"""Epochs to a row."""
+"""How many neighbouring epochs of a collection share a row."""
 _HELD = 4
 """Rows that are kept in memory after they were read."""
 _LENGTH = Struct("<I")

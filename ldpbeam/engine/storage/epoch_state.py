@@ -38,7 +38,7 @@ class UnattributedState:
         return UnattributedAccounting(digest, self.account, position={"segment": self.segment})
 
     def pack(self, digest: str) -> bytes:
-        """The content of its row."""
+        """The state as JSON, the content of its row in the table ``others``."""
         line = {
             "digest": digest,
             "account": self.account.as_record(),
@@ -118,7 +118,7 @@ class EpochState(UnattributedState):
         return self.numbered or (Numbered(newest.number, newest.content, newest.job) if newest else None)
 
     def pack_epoch(self, key: EpochKey) -> bytes:
-        """The content of its row."""
+        """The state as JSON, the content of its row in the table ``epochs``; its reports lie elsewhere."""
         line = {
             "digest": key[0],
             "epoch": key[1],

@@ -8,7 +8,7 @@ the number of its rows, and the sum of their digests; rows of ``content`` are ch
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ FOLDER = "landing"
 """Folder of the engine's file, below the output directory."""
 
 VERSION = 1
-"""Of the format."""
+"""Version of the format; a file of another version is refused."""
 
 ENGINE, EPOCHS, OTHERS, LANDED, REFUSED, FILES, ARCHIVE, SUMS = TABLES = (
     "engine",
@@ -43,7 +43,7 @@ ENGINE, EPOCHS, OTHERS, LANDED, REFUSED, FILES, ARCHIVE, SUMS = TABLES = (
     "archive",
     "sums",
 )
-"""The small tables."""
+"""The small tables, which a start reads whole."""
 _CONTENT = "content"
 _ROWS_BITS = 24
 _MANY = 256
@@ -171,7 +171,7 @@ class Group:
         return not self.rows
 
     def _put(self, rows: Transaction, content: bytes) -> None:
-        """A row behind the others."""
+        """Add a row behind the others."""
         self._change(1, len(content), rows.put(_CONTENT, self._key(self.rows), content))
 
     def _take(self, rows: Transaction) -> bytes:
@@ -229,11 +229,11 @@ class Landing:
         """Nothing is opened yet."""
         self.path = Path(output, FOLDER, "engine.sqlite")
         self._newest = NewestStore(self.path, "ldpbeam engine", VERSION, (*TABLES, _CONTENT))
-        self._lock = self._newest.lock()
         self._changes = 0
 
-    def lock(self) -> None:
-        """Keep other engines away for as long as this process lives, or until :meth:`unlock`.
+    @contextmanager
+    def locked(self) -> Iterator[Landing]:
+        """Make the folder, and keep other engines away for a block.
 
         Raises:
             LdpError: another engine works here.
@@ -242,21 +242,10 @@ class Landing:
         make_folder(folder.parent, 0o777)
         make_lasting_folder(folder)  # else it could go with all that is in it
         folder.chmod(0o700)  # reports as they came, with their ids: for nobody else, whatever the umask
-        with self._errors(folder / "lock"):
-            self._lock.acquire()
-
-    def unlock(self) -> None:
-        """Let others in."""
-        self._lock.release()
-
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Keep other engines away for a block."""
-        self.lock()
-        try:
-            yield
-        finally:
-            self.unlock()
+        with ExitStack() as held:
+            with self._errors(folder / "lock"):
+                held.enter_context(self._newest.lock().held())
+            yield self
 
     def open(self) -> dict[str, dict[int, bytes]]:
         """All rows of the small tables, by table and key; without file and sentinel it makes both.

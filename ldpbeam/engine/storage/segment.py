@@ -16,7 +16,7 @@ from ldpbeam.reports import admit_frames
 from ldpbeam.wire import codec
 
 EpochKey = tuple[str, int]
-"""(digest, epoch)."""
+"""Digest of a collection, 16 hexadecimal digits, and index of one of its epochs."""
 
 Place = tuple[int, int]
 """Of a refused message: number of its segment, and its byte offset among the refused messages of it."""

@@ -41,7 +41,6 @@ from ldpbeam.transforms.sources.stored_file import StoredFile
 from ldpbeam.wire import codec, report_pb2
 from tests.conftest import REPOSITORY
 from tests.ldpbeam.collector.serving import TYPE
-from tests.ldpbeam.engine.schedules import Locks
 from tests.ldpbeam.engine.test_engine import HOUR, Bench
 from tests.narrow import present
 from tests.waiting import PATIENCE
@@ -682,14 +681,7 @@ STREAMED = {
 }
 
 
-@pytest.fixture
-def locks() -> Iterator[None]:
-    with Locks():
-        yield
-
-
 @pytest.mark.parametrize("option", STREAMED)
-@pytest.mark.usefixtures("locks")
 def test_an_option_of_the_stream_has_its_effect(site: Path, tmp_path: Path, option: str) -> None:
     effect = STREAMED[option]
     for name, line, wanted in (
@@ -700,8 +692,6 @@ def test_an_option_of_the_stream_has_its_effect(site: Path, tmp_path: Path, opti
         defaults = {"watermark_delay": 30, "land_every": 5}
         bench = Bench(tmp_path / name / "stream", **{**defaults, **values, **dict(effect.settings)})
         assert effect.seen(bench) == wanted, name
-        assert bench.engine is not None
-        bench.engine._landing.unlock()
 
 
 @pytest.mark.thorough

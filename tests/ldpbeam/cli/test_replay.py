@@ -18,10 +18,11 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.durable.document import document
 from ldpbeam.engine.engine import LocalStream
+from ldpbeam.engine.storage.landing import Landing
 from ldpbeam.errors import LdpError, UsageError
 from ldpbeam.job.config import RunConfig
 from ldpbeam.wire import report_pb2
-from tests.ldpbeam.engine.broker import Broker, Clock
+from tests.ldpbeam.engine.broker import Broker, Clock, Message, free_landing
 from tests.pipelines.running import (
     check_books,
     collection,
@@ -239,14 +240,16 @@ def singles(agreed: Collection, columns: ReportColumns) -> list[bytes]:
     ]
 
 
-Run = Callable[..., LocalStream]
+Run = Callable[..., LocalStream[Message]]
 
 
-def stream(output: Path, clock: Clock, broker: Broker, *collections: Collection, **more: Any) -> LocalStream:
+def stream(
+    output: Path, clock: Clock, broker: Broker, *collections: Collection, **more: Any
+) -> LocalStream[Message]:
     config = RunConfig.parsed(
         collections, output=str(output), subscription="s", watermark_delay=1.0, land_every=0.5, **more
     )
-    return LocalStream(config, broker, clock, clock)
+    return LocalStream(config, broker, free_landing(output), clock, clock)
 
 
 def test_a_forgotten_collection_in_a_stream(tmp_path: Path) -> None:
@@ -309,7 +312,6 @@ def test_a_replay_removes_nothing_that_its_stream_keeps(tmp_path: Path) -> None:
 
     def landed() -> int:
         engine = stream(tmp_path / "out", clock, broker, ONE, keep_landed=years, keep_accounting=years)
-        engine._landing.unlock()
         return engine._state.landed_rows
 
     there = landed()
@@ -331,7 +333,7 @@ def test_a_replay_waits_for_the_stream_to_stop(tmp_path: Path) -> None:
     broker.publish(b"junk")
     for _ in range(3):
         engine.step()
-    with pytest.raises(LdpError, match="E-STREAM-BUSY"):
+    with Landing(str(tmp_path / "out")).locked(), pytest.raises(LdpError, match="E-STREAM-BUSY"):
         replay(tmp_path / "out" / "rejects", (ONE,))
     engine.stop()
     assert replay(tmp_path / "out" / "rejects", (ONE,)).revised == ()

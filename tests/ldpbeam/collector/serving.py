@@ -47,6 +47,7 @@ class Answer:
 class Served:
     """A collector that runs."""
 
+    host: str = ""
     port: int = 0
     gather: Any = None
     collector: Any = None
@@ -57,7 +58,7 @@ class Served:
     def ask(
         self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> Answer:
-        line = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+        line = http.client.HTTPConnection(self.host, self.port, timeout=PATIENCE)
         try:
             line.request(method, path, body, dict(headers or {}))
             found = line.getresponse()
@@ -87,14 +88,14 @@ class Served:
 
 
 @contextmanager
-def serving(store: Store, limits: Limits | None = None) -> Iterator[Served]:
+def serving(store: Store, limits: Limits | None = None, host: str = "127.0.0.1") -> Iterator[Served]:
     """A collector for :data:`ONE` and :data:`TWO`, until the block ends or it is stopped."""
     served, failed = Served(), []
     known = {agreed.digest: agreed for agreed in (ONE, TWO)}
     chosen = limits or Limits()
 
     def listening(host: str, port: int) -> None:
-        served.port = port
+        served.host, served.port = host, port
         served.started.set()
 
     async def run() -> None:
@@ -102,7 +103,7 @@ def serving(store: Store, limits: Limits | None = None) -> Iterator[Served]:
         served.gather = Gather(store, known, chosen.waiting)
         names = {agreed.digest_hex: agreed.name for agreed in known.values()}
         served.collector = Collector(served.gather, chosen, names)
-        await served.collector.serve(("127.0.0.1", 0), served.stopped, listening)
+        await served.collector.serve((host, 0), served.stopped, listening)
 
     def main() -> None:
         try:

@@ -20,7 +20,8 @@ import pytest
 
 from ldpbeam.collector import gather as gathering
 from ldpbeam.collector.server import Limits
-from tests.ldpbeam.collector.serving import ONE, TYPE, batch, folder, names, report
+from ldpbeam.collector.store import FileStore
+from tests.ldpbeam.collector.serving import ONE, TYPE, batch, folder, names, report, serving
 from tests.waiting import PATIENCE, poll, slowness
 
 LINE = re.compile(r'[a-z_]+(\{[a-z]+="[^"]*"(,[a-z]+="[^"]*")*\})? -?\d+(\.\d+)?')
@@ -399,6 +400,24 @@ def test_files_are_finished_while_it_runs(tmp_path: Path) -> None:
             assert served.post(report(name)).status == 204
             wanted = [*range(1, name + 1)]
             poll(lambda: names(tmp_path) == wanted)  # noqa: B023 - called before the next turn
+
+
+def has_ipv6() -> bool:
+    """Whether this machine has the address ::1."""
+    try:
+        with socket.socket(socket.AF_INET6) as line:
+            line.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6")
+def test_it_listens_at_an_address_of_ipv6(tmp_path: Path) -> None:
+    store = FileStore(tmp_path, 3600.0, 1 << 24)
+    with serving(store, host="::1") as served:
+        assert served.post(report(1)).status == 204
+        assert nobody_listens(served.port), "at the address of IPv4"
 
 
 @pytest.mark.thorough

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from ldpbeam.engine.sources.source import MessageSource
+from ldpbeam.engine.storage.landing import Landing
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,13 @@ class Clock:
         return self.now + self.ahead
 
 
-class Broker(MessageSource):
+def free_landing(output: Path) -> Landing:
+    """For an engine that may die without a word: nobody holds the lock, as after the death of its process."""
+    with Landing(str(output)).locked() as landing:
+        return landing
+
+
+class Broker(MessageSource[Message]):
     """Queue, what is out with a reader, and what was acknowledged."""
 
     def __init__(self, clock: Clock) -> None:

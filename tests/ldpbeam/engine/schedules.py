@@ -18,7 +18,6 @@ import pyarrow.parquet as pq
 
 from ldpbeam.durable import file as files
 from ldpbeam.durable.store import Transaction
-from ldpbeam.engine.storage.landing import Landing
 from tests.ldpbeam.engine.broker import Broker, Clock, Message
 from tests.ldpbeam.engine.kept import ARCHIVE, kept
 from tests.reference.stream import Key
@@ -182,32 +181,6 @@ class _Handle:
             return lambda: self._handle.write(part)
 
         self._disk.at("write", self._folder, some(content), some(content[: len(content) // 2]))
-
-
-class Locks:
-    """What the kernel does with the locks of dead processes: it opens them."""
-
-    def __init__(self) -> None:
-        self._landings: list[Landing] = []
-
-    def __enter__(self) -> Locks:
-        original = Landing.lock
-
-        def lock(landing: Landing) -> None:
-            self._landings.append(landing)
-            original(landing)
-
-        self._patch = mock.patch.object(Landing, "lock", lock)
-        self._patch.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._patch.stop()
-        self.open()
-
-    def open(self) -> None:
-        while self._landings:
-            self._landings.pop().unlock()
 
 
 class Leases(Broker):

@@ -8,7 +8,6 @@ epoch, and whichever engine took it.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,6 @@ from ldpbeam.admission import ReportColumns
 from ldpbeam.collection.collection import Collection
 from ldpbeam.simulators.deliver.files import batch_message
 from ldpbeam.tables import CUMULATIVE
-from tests.ldpbeam.engine.schedules import Locks
 from tests.ldpbeam.engine.test_engine import HOUR, Bench
 from tests.pipelines.running import execute, with_duplicates, write
 
@@ -43,12 +41,6 @@ COLLECTIONS = [
 ]
 Revision = tuple[str, str]
 """The rows of an epoch, and its summaries, without the number of the revision and the pane."""
-
-
-@pytest.fixture(autouse=True)
-def locks() -> Iterator[None]:
-    with Locks():
-        yield
 
 
 @cache

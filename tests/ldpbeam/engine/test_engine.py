@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,8 +22,7 @@ from ldpbeam.engine.storage.segment import judge
 from ldpbeam.errors import LdpError
 from ldpbeam.job.config import RunConfig
 from ldpbeam.wire import report_pb2
-from tests.ldpbeam.engine.broker import Broker, Clock
-from tests.ldpbeam.engine.schedules import Locks
+from tests.ldpbeam.engine.broker import Broker, Clock, Message, free_landing
 from tests.narrow import present
 from tests.pipelines.running import check_books, collection, fleet
 
@@ -40,16 +39,14 @@ class Bench:
         self.output, self.clock = output, Clock(100.0)
         self.broker = Broker(self.clock)
         self.settings = {"watermark_delay": 2.0, "land_every": 1.0, **settings}
-        self.engine: LocalStream | None = None
+        self.engine: LocalStream[Message] | None = None
         self.start(*(collections or (ONE,)))
 
     def start(self, *collections: Collection, **settings: Any) -> None:
-        """Also after a crash: the kernel takes the lock from a dead process."""
-        if self.engine is not None:
-            self.engine._landing.unlock()
+        """Also after a crash."""
         self.settings |= settings
         config = RunConfig.parsed(collections, output=str(self.output), subscription="s", **self.settings)
-        self.engine = LocalStream(config, self.broker, self.clock, self.clock)
+        self.engine = LocalStream(config, self.broker, free_landing(self.output), self.clock, self.clock)
 
     def send(
         self, epoch: int, names: range, agreed: Collection = ONE, at: float | None = None, **more: Any
@@ -105,12 +102,6 @@ class Bench:
         """(pane, reports) of every revision."""
         record = self.written(epoch, agreed)
         return [(r["pane"], r["n"]) for r in record["revisions"]] if record else []
-
-
-@pytest.fixture(autouse=True)
-def locks() -> Iterator[None]:
-    with Locks():
-        yield
 
 
 def test_an_epoch_from_its_first_report_to_its_last(tmp_path: Path) -> None:

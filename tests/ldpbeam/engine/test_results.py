@@ -15,7 +15,7 @@ import pytest
 
 from ldpbeam.accounting import Account, Publication
 from ldpbeam.collection.collection import digest_hex
-from ldpbeam.engine.publication import Due
+from ldpbeam.engine.publication import DueResult
 from ldpbeam.engine.results import publish_due
 from ldpbeam.engine.storage.landing import Landing
 from ldpbeam.engine.storage.segment import judge
@@ -50,7 +50,7 @@ def table(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeBigQuery]:
         yield fake
 
 
-def landed(output: Path, **sinks: str) -> tuple[RunConfig, StreamState, list[Due]]:
+def landed(output: Path, **sinks: str) -> tuple[RunConfig, StreamState, list[DueResult]]:
     """Ten reports of every epoch of two collections in one segment, and the first result of each."""
     config = RunConfig.parsed((ONE, TWO), output=str(output), subscription="s", **sinks)
     messages = []
@@ -67,7 +67,7 @@ def landed(output: Path, **sinks: str) -> tuple[RunConfig, StreamState, list[Due
     )
     land(state, config, messages)
     due = [
-        Due((agreed.digest_hex, epoch), True, Account(read=10), Publication(position={"segment": 1}))
+        DueResult((agreed.digest_hex, epoch), True, Account(read=10), Publication(position={"segment": 1}))
         for epoch in EPOCHS
         for agreed in config.collections
     ]

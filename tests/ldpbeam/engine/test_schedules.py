@@ -44,7 +44,7 @@ from ldpbeam.durable import file
 from ldpbeam.engine import engine as local
 from ldpbeam.engine import results
 from ldpbeam.engine.engine import LocalStream
-from ldpbeam.engine.publication import Due
+from ldpbeam.engine.publication import DueResult
 from ldpbeam.engine.storage.archive import Archive
 from ldpbeam.engine.storage.epoch_state import EpochState
 from ldpbeam.engine.storage.stream_state import StreamState
@@ -65,7 +65,7 @@ from ldpbeam.transforms.stages.estimate import EstimateEpochs
 from ldpbeam.transforms.stages.reports import ACCOUNTING, EpochParts
 from ldpbeam.transforms.stages.support import CountSupportOfEach
 from ldpbeam.wire import report_pb2
-from tests.ldpbeam.engine.broker import Broker, Clock, Message
+from tests.ldpbeam.engine.broker import Broker, Clock, Message, free_landing
 from tests.ldpbeam.engine.kept import CONTENT, ENGINE, kept
 from tests.ldpbeam.engine.schedules import (
     AFTER,
@@ -75,7 +75,6 @@ from tests.ldpbeam.engine.schedules import (
     Death,
     Disk,
     Leases,
-    Locks,
     Reader,
 )
 from tests.pipelines.running import collection, fleet
@@ -170,7 +169,7 @@ ACTIONS = [
 class Schedule(RuleBasedStateMachine):
     """One engine after the other on one output directory."""
 
-    Engine: ClassVar[type[LocalStream]] = LocalStream
+    Engine: ClassVar[type[LocalStream[Message]]] = LocalStream
 
     @staticmethod
     def patches() -> Sequence[Any]:
@@ -218,7 +217,6 @@ class Schedule(RuleBasedStateMachine):
         self.stack.enter_context(self.disk)
         # A quarter of the time goes into asking for the versions of packages, which do not change.
         self.stack.enter_context(mock.patch.object(record, "version", cache(version)))
-        self.locks = self.stack.enter_context(Locks())
         for patch in self.patches():
             self.stack.enter_context(patch)
         self.start()
@@ -235,9 +233,10 @@ class Schedule(RuleBasedStateMachine):
         """Something of the engine's, after which the outside world looks. Gives whether it lives."""
         try:
             if new:
-                self.locks.open()
                 self.broker.drawn.clear()
-                self.engine = self.Engine(self.config, self.broker, self.clock.wall, self.clock)
+                self.engine = self.Engine(
+                    self.config, self.broker, free_landing(self.output), self.clock.wall, self.clock
+                )
                 assert not list(self.output.glob("landing/*.tmp")), "what is unfinished is cleared away"
             do()
         except BaseException:
@@ -587,7 +586,7 @@ def test_a_report_is_never_lost_and_never_counted_twice(part: int) -> None:
 # --- the driver, and the stages that stand for it on a cluster
 
 
-def publish_with_beam(config: RunConfig, state: StreamState, due: Sequence[Due]) -> None:
+def publish_with_beam(config: RunConfig, state: StreamState, due: Sequence[DueResult]) -> None:
     """What ``publish_due`` does, by the transforms of the pipelines."""
     for agreed in config.collections:
         epochs = {agreed.digest_hex: agreed.epochs}
@@ -642,7 +641,7 @@ def test_the_engine_publishes_the_bytes_of_the_pipeline(tmp_path: Path) -> None:
             given, output=str(output), subscription="s", watermark_delay=DELAY, land_every=1.0
         )
         with mock.patch.object(local, "publish_due", way):
-            engine = LocalStream(config, broker, clock, clock)
+            engine = LocalStream(config, broker, free_landing(output), clock, clock)
             for hours in range(2):
                 for agreed in given:
                     epoch = agreed.epochs.index(clock.now)
@@ -674,20 +673,20 @@ def test_the_engine_publishes_the_bytes_of_the_pipeline(tmp_path: Path) -> None:
 # --- the machine can fail
 
 
-class AcknowledgesFirst(LocalStream):
-    def _land(self, drawn: list[Any]) -> None:
+class AcknowledgesFirst(LocalStream[Message]):
+    def _land(self, drawn: list[Message]) -> None:
         self._source.acknowledge(drawn)
         super()._land(drawn)
 
 
-class Trusting(LocalStream):
+class Trusting(LocalStream[Message]):
     """Without the engine's own check, so that it is the model that finds out."""
 
     def _require_all(self, key: Any, known: Any) -> None:
         return
 
 
-class Hurries(LocalStream):
+class Hurries(LocalStream[Message]):
     def step(self) -> int:
         drawn = super().step()
         self._mark.advance(int((self._wait() - self._config.engine.watermark_delay) * MICROS))

@@ -7,7 +7,7 @@ import json
 import os
 import re
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -24,12 +24,12 @@ from ldpbeam.engine import run as job
 from ldpbeam.engine.engine import LocalStream
 from ldpbeam.engine.run import run_local
 from ldpbeam.engine.status import Status, serve_metrics
+from ldpbeam.engine.storage.landing import Landing
 from ldpbeam.errors import LdpError, UsageError
 from ldpbeam.host.http import parse_address
 from ldpbeam.job.config import RunConfig
 from ldpbeam.wire import report_pb2
-from tests.ldpbeam.engine.broker import Broker, Clock
-from tests.ldpbeam.engine.schedules import Locks
+from tests.ldpbeam.engine.broker import Broker, Clock, free_landing
 from tests.ldpbeam.records.test_run_record import everything
 from tests.pipelines.running import collection
 from tests.waiting import PATIENCE
@@ -37,12 +37,6 @@ from tests.waiting import PATIENCE
 HOUR = 3600
 ONE = collection("grr", 4, "one", epochs=Epochs(HOUR, 0, 100), allowed_lateness=1800)
 LINE = re.compile(r'[a-z_]+(\{reason="[a-z_]+"\})? -?\d+(\.\d+)?')
-
-
-@pytest.fixture(autouse=True)
-def locks() -> Iterator[None]:
-    with Locks():
-        yield
 
 
 def report(name: int, epoch: int = 0, payload: bytes = b"\1") -> bytes:
@@ -55,8 +49,8 @@ def config(output: Path, **more: Any) -> RunConfig:
     return base.changed(watermark_delay=2.0, land_every=1.0, **more)
 
 
-def engine(output: Path, clock: Clock, broker: Any, **more: Any) -> LocalStream:
-    return LocalStream(config(output, **more), broker, clock.wall, clock)
+def engine(output: Path, clock: Clock, broker: Any, **more: Any) -> LocalStream[Any]:
+    return LocalStream(config(output, **more), broker, free_landing(output), clock.wall, clock)
 
 
 def read(text: str) -> dict[str, float]:
@@ -167,8 +161,8 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Service:
     monkeypatch.setattr(job, "Subscriber", lambda *_, **__: made)
     original = LocalStream.__init__
 
-    def begin(self: LocalStream, given: RunConfig, source: Any, landing: Any = None) -> None:
-        original(self, given, source, clock.wall, clock, landing)
+    def begin(self: LocalStream[Any], given: RunConfig, source: Any, landing: Landing) -> None:
+        original(self, given, source, landing, clock.wall, clock)
 
     monkeypatch.setattr(LocalStream, "__init__", begin)
     return made
@@ -180,7 +174,7 @@ def test_lines_of_json(tmp_path: Path, service: Service, capsys: pytest.CaptureF
         service.publish(report(i))
     steps, original = [0], LocalStream.step
 
-    def step(self: LocalStream) -> int:
+    def step(self: LocalStream[Any]) -> int:
         steps[0] += 1
         if steps[0] == 3:
             service.clock.ahead = 1e6
@@ -242,8 +236,8 @@ def test_a_disk_that_takes_no_more(tmp_path: Path, service: Service, failure: st
 
     committed = Transaction.commit
 
-    def at(moment: float, do: Callable[[], Any]) -> Callable[[LocalStream], int]:
-        def step(self: LocalStream) -> int:
+    def at(moment: float, do: Callable[[], Any]) -> Callable[[LocalStream[Any]], int]:
+        def step(self: LocalStream[Any]) -> int:
             if service.clock.now < moment and not service.queue:
                 service.clock.now = moment
                 do()
@@ -277,20 +271,11 @@ def test_a_disk_that_takes_no_more(tmp_path: Path, service: Service, failure: st
 
 def test_two_engines_on_one_output(tmp_path: Path, service: Service) -> None:
     """The second one says so before it pulls anything."""
-    first = engine_of_another_process(tmp_path)
     service.publish(report(1))
-    with pytest.raises(LdpError, match="E-STREAM-BUSY"):
+    with Landing(str(tmp_path)).locked(), pytest.raises(LdpError, match="E-STREAM-BUSY"):
         run_local(config(tmp_path, stop_when_idle=1))
     assert len(service.queue) == 1
-    first()
-
-
-def engine_of_another_process(output: Path) -> Callable[[], None]:
-    from ldpbeam.engine.storage.landing import Landing
-
-    landing = Landing(str(output))
-    landing.lock()
-    return landing.unlock
+    assert run_local(config(tmp_path, stop_when_idle=1)).accounting.total.read == 1
 
 
 def test_what_only_grows_is_a_counter_and_every_number_is_explained() -> None:

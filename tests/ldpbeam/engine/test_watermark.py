@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,7 +26,7 @@ from ldpbeam.engine.watermark import TimeKeeper
 from ldpbeam.job.config import RunConfig
 from ldpbeam.records.run_record import ClockRecord
 from ldpbeam.wire import report_pb2
-from tests.ldpbeam.engine.schedules import Locks
+from tests.ldpbeam.engine.broker import free_landing
 from tests.pipelines.running import collection
 
 DAY, DELAY, EVERY, PATIENCE = 86400.0, 10.0, 2.0, 600.0
@@ -65,7 +65,7 @@ Stamp = Callable[[int, float], float]
 
 
 @dataclass
-class Fountain(MessageSource):
+class Fountain(MessageSource[Message]):
     """So many messages per second, each delivered as soon as it is there, in order."""
 
     world: World
@@ -122,12 +122,6 @@ class Fountain(MessageSource):
         return None
 
 
-@pytest.fixture(autouse=True)
-def locks() -> Iterator[None]:
-    with Locks():
-        yield
-
-
 def config(output: Path, **more: Any) -> RunConfig:
     base = RunConfig.parsed(
         (ONE,), output=str(output), subscription="s", land_every=EVERY, watermark_delay=DELAY
@@ -135,8 +129,8 @@ def config(output: Path, **more: Any) -> RunConfig:
     return base.changed(late_every=3600, patience=PATIENCE, **more)
 
 
-def engine(output: Path, world: World, source: Any, **more: Any) -> LocalStream:
-    return LocalStream(config(output, **more), source, world.wall, lambda: world.steady)
+def engine(output: Path, world: World, source: Any, **more: Any) -> LocalStream[Message]:
+    return LocalStream(config(output, **more), source, free_landing(output), world.wall, lambda: world.steady)
 
 
 def closed(output: Path) -> set[int]:
@@ -144,7 +138,7 @@ def closed(output: Path) -> set[int]:
     return {record["epoch"] for record in found if record["closed"]}
 
 
-def run(stream: LocalStream, world: World, seconds: float, lag_from: float = math.inf) -> None:
+def run(stream: LocalStream[Message], world: World, seconds: float, lag_from: float = math.inf) -> None:
     """Steps until so much true time has passed; neither too early nor too late."""
     end, begin = world.true + seconds, world.true
     while world.true < end:
@@ -268,7 +262,7 @@ def test_clocks(tmp_path: Path, rate: float, wrong: str) -> None:
     run(engine(tmp_path, world, Fountain(world, rate)), world, 150, lag_from=3 * DELAY)
 
 
-def opened(output: Path, world: World, **more: Any) -> tuple[LocalStream, Fountain]:
+def opened(output: Path, world: World, **more: Any) -> tuple[LocalStream[Message], Fountain]:
     """An engine with an open epoch, in silence."""
     source = Fountain(world, 10)
     stream = engine(output, world, source, **more)
@@ -419,7 +413,7 @@ def test_a_broken_connection_is_no_silence(tmp_path: Path) -> None:
 def test_messages_are_fresh_from_a_second_ahead_to_the_end_of_the_wait(age: float, fresh: bool) -> None:
     world = World()
     keeper = TimeKeeper(world.wall, lambda: world.steady, DELAY, PATIENCE)
-    assert keeper.compare(age) is fresh
+    assert keeper.observe_messages(age) is fresh
     assert keeper.confirmed is fresh
 
 
@@ -429,8 +423,29 @@ def test_the_keeper_follows_a_clock_that_is_slewed() -> None:
     keeper = TimeKeeper(world.wall, lambda: world.steady, DELAY, PATIENCE)
     for _ in range(20_000):
         world.pass_by(1.0)
+        keeper.observe_clocks()
         assert keeper.now() == pytest.approx(world.wall(), abs=1e-6)
     assert keeper.confirmed
+
+
+@pytest.mark.parametrize("ahead", [0.5, DAY, -DAY])
+def test_who_asks_for_the_time_changes_nothing(ahead: float) -> None:
+    """However often, and for however long after the wall clock has jumped: observations alone count."""
+    world = World()
+    keeper = TimeKeeper(world.wall, lambda: world.steady, DELAY, PATIENCE)
+    world.ahead = lambda passed: ahead
+    before = vars(keeper).copy()
+    for _ in range(3):
+        world.pass_by(PATIENCE)
+        assert keeper.now() == world.true
+        assert keeper.jumped == (ahead if abs(ahead) > 1 else 0.0)
+        assert keeper.record().time == world.true
+    assert vars(keeper) == before
+    keeper.observe_clocks()
+    assert keeper.now() == world.true + (ahead if abs(ahead) < 1 else 0.0)
+    world.pass_by(PATIENCE)
+    keeper.observe_clocks()
+    assert keeper.now() == world.wall()
 
 
 @pytest.mark.parametrize(

@@ -444,7 +444,7 @@ def test_equal_names_and_versions_are_refused() -> None:
 def test_refused_messages_are_private(tmp_path: Path) -> None:
     """Payloads and ids of reports: for the owner only, whatever the umask says."""
     from ldpbeam.engine.engine import LocalStream
-    from tests.ldpbeam.engine.broker import Broker, Clock
+    from tests.ldpbeam.engine.broker import Broker, Clock, free_landing
 
     before = os.umask(0)
     try:
@@ -455,7 +455,7 @@ def test_refused_messages_are_private(tmp_path: Path) -> None:
         config = RunConfig.parsed(
             (ONE,), output=str(tmp_path / "out"), subscription="s", watermark_delay=1.0, land_every=0.5
         )
-        engine = LocalStream(config, broker, clock, clock)
+        engine = LocalStream(config, broker, free_landing(tmp_path / "out"), clock, clock)
         broker.publish(b"junk")
         engine.step()
         engine.stop()

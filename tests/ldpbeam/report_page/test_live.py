@@ -20,12 +20,11 @@ from ldpbeam.errors import UsageError
 from ldpbeam.report_page import document
 from ldpbeam.report_page.live import AT_LEAST, LivePage, serve_page, served_at
 from tests.ldpbeam.engine import test_status
-from tests.ldpbeam.engine.test_status import HOUR, Service, config, locks, report
+from tests.ldpbeam.engine.test_status import HOUR, Service, config, report
 from tests.ldpbeam.report_page.synthetic import Fake, write_run
 from tests.waiting import PATIENCE
 
 service = test_status.service
-__all__ = ["locks"]
 
 
 def ask(port: int, method: str = "GET", path: str = "/", host: str = "") -> tuple[HTTPResponse, bytes]:
@@ -118,7 +117,7 @@ def test_a_running_stream_shows_what_it_has_published(tmp_path: Path, service: S
         service.publish(report(i))
     original, seen, steps = LocalStream.step, list[Any](), [0]
 
-    def step(self: LocalStream) -> int:
+    def step(self: LocalStream[Any]) -> int:
         steps[0] += 1
         if steps[0] == 3:
             service.clock.now = HOUR + 10.0

@@ -21,12 +21,11 @@ from ldpbeam.durable.file import GROUP, write_file
 from ldpbeam.durable.store import Transaction
 from ldpbeam.engine.engine import LocalStream
 from ldpbeam.engine.sources import watched_folder as watched
-from ldpbeam.engine.sources.watched_folder import WatchedFolder
+from ldpbeam.engine.sources.watched_folder import FileRecordMessage, WatchedFolder
 from ldpbeam.errors import UsageError
 from ldpbeam.job.config import RunConfig
 from ldpbeam.wire import codec, report_pb2
-from tests.ldpbeam.engine.broker import Broker, Clock
-from tests.ldpbeam.engine.schedules import Locks
+from tests.ldpbeam.engine.broker import Broker, Clock, free_landing
 from tests.pipelines.running import check_books, collection, execute, fleet
 
 HOUR = 3600
@@ -35,8 +34,7 @@ ONE = collection("grr", 4, "one", epochs=Epochs(HOUR, 0, 100), allowed_lateness=
 
 @pytest.fixture(autouse=True)
 def locks() -> Iterator[None]:
-    with Locks():
-        yield
+    yield
     while STORES:
         STORES.pop()._lock.release()
 
@@ -58,7 +56,7 @@ class Bench:
         self.clock = Clock(100.0)
         self.settings = {"watermark_delay": 2.0, "land_every": 1.0, **settings}
         self.store = self.collector()
-        self.engine: LocalStream | None = None
+        self.engine: LocalStream[FileRecordMessage] | None = None
         self.start()
 
     def collector(self, name: str = "", every: float = 1.0) -> FileStore:
@@ -69,12 +67,10 @@ class Bench:
 
     def start(self, **settings: Any) -> None:
         """Also after a crash."""
-        if self.engine is not None:
-            self.engine._landing.unlock()
         self.settings |= settings
         config = RunConfig.parsed((ONE,), output=str(self.output), watch=str(self.folder), **self.settings)
         source = WatchedFolder(str(self.folder), self.clock, self.clock, self.pause)
-        self.engine = LocalStream(config, source, self.clock, self.clock)
+        self.engine = LocalStream(config, source, free_landing(self.output), self.clock, self.clock)
 
     def pause(self, seconds: float) -> None:
         self.clock.now += seconds
@@ -291,7 +287,7 @@ def test_results_are_those_of_a_stream_with_the_same_arrivals(tmp_path: Path) ->
     config = RunConfig.parsed(
         (ONE,), output=str(other), subscription="s", watermark_delay=2.0, land_every=1.0
     )
-    engine = LocalStream(config, broker, bench.clock, bench.clock)
+    engine = LocalStream(config, broker, free_landing(other), bench.clock, bench.clock)
     sent = [
         (10, 0, range(10)),
         (HOUR - 1, 0, range(10, 30)),

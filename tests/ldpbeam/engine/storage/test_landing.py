@@ -23,6 +23,7 @@ from ldpbeam.collection.collection import Collection, digest_hex
 from ldpbeam.collection.epochs import Epochs, instant
 from ldpbeam.durable.store import RowStore, Transaction
 from ldpbeam.engine.engine import LocalStream
+from ldpbeam.engine.run import run_local
 from ldpbeam.engine.storage import archive, refused_messages
 from ldpbeam.engine.storage import landing as module
 from ldpbeam.engine.storage.landing import Group, Landing
@@ -35,7 +36,7 @@ from ldpbeam.schedule import Schedule
 from ldpbeam.transforms.sinks.accounting import EpochAccounting
 from ldpbeam.wire import report_pb2
 from tests.ldpbeam.engine import kept as reading
-from tests.ldpbeam.engine.broker import Broker, Clock
+from tests.ldpbeam.engine.broker import Broker, Clock, Message, free_landing
 from tests.pipelines.running import collection, fleet
 
 HOUR = 3600
@@ -276,13 +277,13 @@ def test_a_closed_epoch_stays_closed() -> None:
 # --- with an engine
 
 
-def engine(output: Path, clock: Clock, broker: Broker, *given: Collection, **more: Any) -> LocalStream:
+def engine(
+    output: Path, clock: Clock, broker: Broker, *given: Collection, **more: Any
+) -> LocalStream[Message]:
     config = RunConfig.parsed(
         given or (ONE, TWO), output=str(output), subscription="s", watermark_delay=1.0, land_every=0.5, **more
     )
-    made = LocalStream(config, broker, clock, clock)
-    made._landing.unlock()  # as the kernel does when a process dies; these engines are never stopped
-    return made
+    return LocalStream(config, broker, free_landing(output), clock, clock)
 
 
 def test_reports_go_when_nobody_needs_them_any_more(tmp_path: Path) -> None:
@@ -716,12 +717,11 @@ def test_damage_between_an_acknowledgement_and_the_next_change_is_noticed_or_har
 def test_the_end_of_a_failed_start_lets_others_in(small: Path) -> None:
     path = small / "landing" / "engine.sqlite"
     path.write_bytes(path.read_bytes()[:-1])
-    clock = Clock(10.0)
+    config = RunConfig.parsed((ONE, TWO), output=str(small), watch=str(small))
     with pytest.raises(LdpError, match="E-LANDING-DAMAGED"):
-        engine(small, clock, Broker(clock))
-    other = Landing(str(small))
-    other.lock()
-    other.unlock()
+        run_local(config)
+    with Landing(str(small)).locked():
+        pass
 
 
 @pytest.mark.thorough
