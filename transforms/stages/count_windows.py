@@ -19,8 +19,8 @@ from .counts_on_disk import CountWithSpill
 from .epoch_limit import EpochLimit, largest_epochs
 from .epochs import once_per_report_id, window_by_epoch
 from .reports import ACCOUNTING, EpochParts
-from .spill import Spill
 from .support import CountSupportOfEach
+from .waiting import Spill
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,9 @@ from ldpbeam.collection.epochs import Epochs
 from ldpbeam.dedup import secret_key, shard_columns, unrepeated
 
 from ..composite import composite
+from .columns_on_disk import Gathered, Shard, ShardWithSpill, WaitingColumns, register_waiting_columns
 from .reports import ACCOUNTING, EpochKey, EpochParts
-from .spill import Gathered, Shard, ShardWithSpill, Spill, WaitingColumns, register_waiting_columns
+from .waiting import Spill
 
 _Sharded = tuple[Shard, ReportColumns]
 _Waiting = tuple[Shard, WaitingColumns]

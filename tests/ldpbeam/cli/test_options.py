@@ -792,7 +792,7 @@ def test_shards_and_what_waits_on_disk(site: Path, tmp_path: Path) -> None:
     from ldpbeam.pipelines import files
     from ldpbeam.transforms.stages import count_windows
     from ldpbeam.transforms.stages.epochs import once_per_report_id
-    from ldpbeam.transforms.stages.spill import Spill
+    from ldpbeam.transforms.stages.waiting import Spill
 
     found = {}
     for name, added in (("without", ""), ("with", " --shard-bits 3 --spill-above 5")):
