@@ -70,6 +70,8 @@ class CountSupport(OfCollections):
     """
 
     Fn = _SupportCombineFn
+    _spill: Spill | None = None
+    _always_stream = False
 
     def __init__(
         self,
@@ -80,8 +82,6 @@ class CountSupport(OfCollections):
         early_every: str | float = 0,
         late_every: str | float | None = None,
         max_epochs: int = 10_000,
-        _spill: Spill | None = None,
-        _stream: bool | None = None,
     ) -> None:
         """Say which reports are counted, and when results are published.
 
@@ -109,7 +109,6 @@ class CountSupport(OfCollections):
             name for name, given in (("early_every", self._early), ("late_every", late_every)) if given
         ]
         self._max_epochs = at_least_one("max_epochs", max_epochs)
-        self._spill, self._stream = _spill, _stream
 
     def expand(self, admitted: Any) -> Any:
         """Count what was admitted.
@@ -125,7 +124,7 @@ class CountSupport(OfCollections):
                 remedy="Put AdmitReports right in front, or count with WindowByEpoch and CountSupport.Fn.",
             )
         inputs = (columns, entries)
-        if self._stream if self._stream is not None else not columns.is_bounded:
+        if self._always_stream or not columns.is_bounded:
             schedules = {c.digest_hex: Schedule(c, self._early, self._late) for c in self.collections}
             counted = inputs | "Count" >> count_epochs(schedules, self._bits, self._deduplicate)
             of_no_epoch = entries | "WithoutEpoch" >> entries_without_epoch()
@@ -143,3 +142,22 @@ class CountSupport(OfCollections):
             RejectedRow
         )
         return Counted(windows.counted, all_rejected, windows.entries)
+
+
+class CountSupportOnDisk(CountSupport):
+    """As our own run over files counts: columns and counts wait on disk, where its steps share one."""
+
+    def __init__(self, spill: Spill | None, collections: Collections, **options: Any) -> None:
+        """``spill`` says where they wait, None in memory; the rest is of :class:`CountSupport`.
+
+        Raises:
+            CollectionError, UsageError, TypeError: as there.
+        """
+        super().__init__(collections, **options)
+        self._spill = spill
+
+
+class CountSupportOfStream(CountSupport):
+    """As our own stream counts: bounded input too has a result early, on time and late, as it comes."""
+
+    _always_stream = True

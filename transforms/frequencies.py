@@ -11,7 +11,7 @@ import apache_beam as beam
 from ldpbeam.accounting import Account, Entry
 from ldpbeam.errors import UsageError
 
-from .admit import AdmitReports
+from .admit import AdmitReports, refuse_other_elements
 from .arguments import Collections, OfCollections, late_seconds
 from .count import CountSupport
 from .estimate import EstimateFrequencies
@@ -93,9 +93,7 @@ class FrequenciesPerEpoch(OfCollections):
         """
         super().__init__(collections)
         known = self.collections
-        self._admit = AdmitReports(
-            known, source=source, field=field, arrival=arrival, _name=type(self).__name__
-        )
+        self._admit, self._field = AdmitReports(known, source=source, field=field, arrival=arrival), field
         self._count = CountSupport(
             known,
             deduplicate=deduplicate,
@@ -135,6 +133,7 @@ class FrequenciesPerEpoch(OfCollections):
 
         Raises:
             UsageError: rejected rows are asked for in several ways.
+            TypeError: the elements are no messages, or have no such field of bytes.
         """
         if (self._handler is not None) + self._all + bool(self._rejected_name) > 1:
             raise UsageError(
@@ -143,6 +142,8 @@ class FrequenciesPerEpoch(OfCollections):
                 remedy="Choose one of with_outputs(), with_error_handler() and error_handling. For a handler "
                 "beside all outputs, take with_outputs() and handler.add_error_pcollection(found.rejected).",
             )
+        # AdmitReports looks as well, but would name itself.
+        refuse_other_elements(type(self).__name__, messages.element_type, self._field)
         counted = messages | "Admit" >> self._admit | "Count" >> self._count
         estimated = counted | "Frequencies" >> self._estimate
         if self._handler is not None:
