@@ -14,7 +14,7 @@ from ldpbeam.transforms.sinks.file_record import FileRecord
 from ldpbeam.transforms.sinks.publish import write_histograms
 from ldpbeam.transforms.sinks.rejects import rejects_by_source
 
-from .files import read_inputs, spill
+from .run_files import read_inputs, spill
 
 
 @composite

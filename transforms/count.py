@@ -21,8 +21,8 @@ from .arguments import (
     shard_bits,
 )
 from .rows import RejectedRow
-from .stages.accounting import entries_without_epoch
 from .stages.count_windows import Windowed, count_windows
+from .stages.entries import entries_without_epoch
 from .stages.support import CountSupportOfEach
 from .stages.waiting import Spill
 from .stateful.count_epochs import count_epochs

@@ -16,7 +16,7 @@ from .arguments import Collections, OfCollections, late_seconds
 from .count import CountSupport
 from .estimate import EstimateFrequencies
 from .rows import AccountRow, account_rows
-from .stages.accounting import entries_without_epoch
+from .stages.entries import entries_without_epoch
 from .stateful.sum_unattributed import Unattributed, sum_unattributed
 
 

@@ -27,8 +27,9 @@ from ldpbeam.report_page.data import Run, load
 from ldpbeam.report_page.glosses import glosses
 from ldpbeam.report_page.parts import RECORD_ROWS, SECTIONS, Detail, Table, shortened
 from ldpbeam.report_page.sums import SumsAsked, described
-from ldpbeam.report_page.text import count, duration, plural, size
+from ldpbeam.report_page.text import count, duration, size
 from ldpbeam.report_page.view import Section
+from ldpbeam.text import plural
 
 _SCRIPTS = ("tooltip.js", "explorer.js")
 _ADDRESS = re.compile(r"https?:|://", re.IGNORECASE)

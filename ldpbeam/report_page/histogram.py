@@ -15,7 +15,8 @@ from ldpbeam.report_page.distribution import distribution
 from ldpbeam.report_page.estimates import Floats, Snapshot
 from ldpbeam.report_page.parts import Detail, Figure, Key, Table, shortened
 from ldpbeam.report_page.significance import discoveries
-from ldpbeam.report_page.text import count, plural, share
+from ldpbeam.report_page.text import count, share
+from ldpbeam.text import plural
 
 _EACH = 60
 """Up to this many values every one gets a bar and a whisker."""

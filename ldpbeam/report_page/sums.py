@@ -22,11 +22,11 @@ from ldpbeam.report_page.curve import QUANTILES, CurveText, curve_figure, drawn_
 from ldpbeam.report_page.data import CollectionData
 from ldpbeam.report_page.estimates import Floats, Snapshot
 from ldpbeam.report_page.parts import Detail, Figure, Key, Table, distinct, shortened
-from ldpbeam.report_page.text import LABEL_LIMIT, count, plural, share
+from ldpbeam.report_page.text import LABEL_LIMIT, count, share
 from ldpbeam.sums.group_file import read_groups, shared_values
 from ldpbeam.sums.quantity import Sums, cumulative, of_groups
 from ldpbeam.sums.series import errors_of_sums
-from ldpbeam.text import clean
+from ldpbeam.text import clean, plural
 
 MOST = 512
 """Values of a curve: beyond, it would take the page seconds."""

@@ -30,11 +30,6 @@ def count(value: int) -> str:
     return f"{value:,}"
 
 
-def plural(value: int, noun: str) -> str:
-    """A number with its noun, which is given in the singular: `1 epoch` and `1,234 epochs`."""
-    return f"{count(value)} {noun if value == 1 else noun + 's'}"
-
-
 def decimals(scale: float | None) -> int:
     """How many decimals show two digits of a standard error `scale`."""
     if scale is None or not math.isfinite(scale) or scale <= 0:

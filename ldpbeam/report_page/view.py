@@ -18,7 +18,8 @@ from ldpbeam.report_page.parts import Detail, Figure, Table
 from ldpbeam.report_page.poisoning import poisoning
 from ldpbeam.report_page.privacy import privacy
 from ldpbeam.report_page.sums import SumsAsked, added_up
-from ldpbeam.report_page.text import DASH, count, duration, plain, plural, points, share
+from ldpbeam.report_page.text import DASH, count, duration, plain, points, share
+from ldpbeam.text import plural
 
 _NAMED = 12
 """Most epochs a sentence lists."""

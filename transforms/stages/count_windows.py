@@ -14,8 +14,8 @@ from ldpbeam.collection.collection import Collection
 
 from ..composite import composite
 from ..rows import RejectedRow
-from .accounting import entries_without_epoch, join_accounting
 from .counts_on_disk import CountWithSpill
+from .entries import entries_without_epoch, join_accounting
 from .epoch_limit import EpochLimit, largest_epochs
 from .epochs import once_per_report_id, window_by_epoch
 from .reports import ACCOUNTING, EpochParts

@@ -22,7 +22,7 @@ from ldpbeam.epoch_result import count_support
 from ldpbeam.errors import LdpError
 from ldpbeam.histogram import estimate_counted
 from ldpbeam.job.config import RunConfig
-from ldpbeam.pipelines import files as run_files
+from ldpbeam.pipelines import run_files
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.simulators.deliver.files import write_reports
 from ldpbeam.support import Support, UncountedReports

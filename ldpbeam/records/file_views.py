@@ -21,9 +21,8 @@ from ldpbeam.protocols.estimator import Result
 from ldpbeam.records.collection_record import CollectionRecord, GuaranteeRecord, collection_entry
 from ldpbeam.records.run_record import SCHEMA as RUN_SCHEMA
 from ldpbeam.records.run_record import read_record
-from ldpbeam.report_page.text import plural
 from ldpbeam.table_file import published_table
-from ldpbeam.text import clean
+from ldpbeam.text import clean, plural
 
 _ESTIMATES, _TRUTH = {"estimate", "std_error", "epoch", "value"}, {"epoch", "value", "frequency"}
 
