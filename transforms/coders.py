@@ -99,7 +99,7 @@ class SupportCoder(coders.Coder):
         return encoded + _cells(value.signs, 0) if value.signs.size else encoded
 
     def decode(self, encoded: bytes | memoryview) -> Support:
-        """Fresh, writable accumulators."""
+        """Fresh, writable accumulators: int64 cells, whatever type they were encoded in."""
         counts, reports, end = _read_cells(encoded, 0)
         signs = _read_cells(encoded, end)[0] if end < len(encoded) else None
         return Support(counts, reports, signs)
@@ -169,7 +169,7 @@ class PieceCoder(coders.Coder):
         return piece
 
     def estimate_size(self, value: Piece) -> int:
-        """Bytes of memory."""
+        """Bytes that the records of the piece take in memory."""
         return value.nbytes
 
 

@@ -21,7 +21,7 @@ from .arguments import (
     shard_bits,
 )
 from .rows import RejectedRow
-from .stages.count_windows import Windowed, count_windows
+from .stages.count_windows import WindowOptions, count_windows
 from .stages.entries import entries_without_epoch
 from .stages.support import CountSupportOfEach
 from .stages.waiting import Spill
@@ -55,7 +55,7 @@ class _SupportCombineFn(CountSupportOfEach):
         super().__init__(read_collections(collections))
 
     def extract_output(self, accumulator: Accumulated | None, *_: object) -> Support | None:
-        """The counts."""
+        """Integer counts per cell; reports that still wait for their table are counted now."""
         if isinstance(accumulator, UncountedReports):
             return accumulator.counted(self._counters[accumulator.digest])
         return accumulator
@@ -136,7 +136,7 @@ class CountSupport(OfCollections):
                 "at the end",
                 remedy="Leave it out, or read from an unbounded source.",
             )
-        how = Windowed(self._bits if self._deduplicate else None, self._max_epochs, self._spill)
+        how = WindowOptions(self._bits if self._deduplicate else None, self._max_epochs, self._spill)
         windows = inputs | "Count" >> count_windows(self.collections, how)
         all_rejected = (rejected, windows.rejected) | "Rejected" >> beam.Flatten().with_output_types(
             RejectedRow

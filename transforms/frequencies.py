@@ -17,7 +17,7 @@ from .count import CountSupport
 from .estimate import EstimateFrequencies
 from .rows import AccountRow, account_rows
 from .stages.entries import entries_without_epoch
-from .stateful.sum_unattributed import Unattributed, sum_unattributed
+from .stateful.sum_unattributed import UnattributedRecords, sum_unattributed
 
 
 class Results(NamedTuple):
@@ -205,5 +205,5 @@ def _total_of_no_epoch(names: dict[str, str], total: tuple[tuple[str, str], int]
     return account_rows(names.get(digest, ""), digest, None, 0, 0, account)
 
 
-def _of_no_epoch(names: dict[str, str], one: Unattributed) -> Iterable[AccountRow]:
+def _of_no_epoch(names: dict[str, str], one: UnattributedRecords) -> Iterable[AccountRow]:
     return account_rows(names.get(one.digest, ""), one.digest, None, 0, one.sequence, one.account)

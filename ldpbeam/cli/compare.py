@@ -42,7 +42,7 @@ def _epochs(text: str) -> Epochs:
 
 @dataclass(frozen=True)
 class _CompareOptions:
-    """The options."""
+    """What ``compare`` was asked for, as its options were typed."""
 
     epochs: Epochs | None
     against: Epochs | None

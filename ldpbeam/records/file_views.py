@@ -179,7 +179,8 @@ def _table(path: Path) -> View:
         raise unknown(path, f"is cut short or damaged ({type(error).__name__})") from None
     if not table.num_rows:
         raise unknown(path, "has no rows")
-    first, kind = table.slice(0, 1).to_pylist()[0], _kind(table.column_names)
+    first = table.slice(0, 1).to_pylist()[0]
+    kind = "estimates" if set(table.column_names) >= _ESTIMATES else "truth"
     shared = [name for name in first if len(table.column(name).unique()) == 1]
     others = [name for name in first if name not in shared]
     lines = (
@@ -202,10 +203,6 @@ def _tables(tables: Sequence[Path]) -> View:
     lines = (f"{plural(len(tables), 'table')} of {last.kind}, the last of them:", *last.lines[:-1])
     hint = _hint(str(tables[-1].parent / "*.parquet"))
     return View(last.kind, (*lines, clean(hint)), [path.name for path in tables])
-
-
-def _kind(columns: Sequence[str]) -> str:
-    return "estimates" if set(columns) >= _ESTIMATES else "truth"
 
 
 def _hint(path: str) -> str:

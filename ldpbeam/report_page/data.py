@@ -75,7 +75,7 @@ class CollectionData:
 
     @property
     def digest(self) -> str:
-        """Of the collection."""
+        """Digest of the collection, in hexadecimal digits."""
         return self.collection.digest
 
     @property

@@ -57,7 +57,7 @@ def histogram(data: CollectionData, detail: Detail, name: str) -> tuple[list[Fig
 
 @dataclass(frozen=True)
 class _Drawing:
-    """Draws one snapshot."""
+    """Draws the histogram of one epoch: bars, intervals, and the truth where a simulation has it."""
 
     data: CollectionData
     snapshot: Snapshot

@@ -78,7 +78,7 @@ def duration(seconds: float | None) -> str:
 
 
 def size(octets: int) -> str:
-    """A file size."""
+    """A number of bytes in the largest of MiB, KiB and B that fits."""
     for limit, unit in ((1 << 20, "MiB"), (1 << 10, "KiB")):
         if octets >= limit:
             return f"{octets / limit:.1f} {unit}"

@@ -244,15 +244,15 @@ def test_a_file_that_changes_while_it_waits_ends_the_run(
     """A message that names it, and no result; what was read first was judged, what is there now was not."""
     reports, output = tmp_path / "reports", tmp_path / "output"
     quiet_files(few, reports)
-    keep = columns_on_disk.Gathered.keep_one_per_id
+    keep = columns_on_disk.GatheredColumns.keep_one_per_id
 
-    def and_then(gathered: columns_on_disk.Gathered, key: int) -> tuple[int, int]:
+    def and_then(gathered: columns_on_disk.GatheredColumns, key: int) -> tuple[int, int]:
         found = keep(gathered, key)
         for path in reports.iterdir():
             path.write_bytes(b"\xff" * path.stat().st_size)
         return found
 
-    monkeypatch.setattr(columns_on_disk.Gathered, "keep_one_per_id", and_then)
+    monkeypatch.setattr(columns_on_disk.GatheredColumns, "keep_one_per_id", and_then)
     with pytest.raises(LdpError) as caught:
         execute(few[0], reports, output, shard_bits=0, spill_above=0)
     assert caught.value.code == "E-RUN-INPUT"

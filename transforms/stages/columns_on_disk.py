@@ -27,7 +27,7 @@ from ldpbeam.dedup import by_shard, occupied, repeated_by_ranges, rows_between, 
 
 from ..coders import ReportColumnsCoder
 from .reports import EpochKey, EpochParts
-from .waiting import Contents, FileReader, FileWriter, Place, Spill, StoredFile, Waiting, WaitingCoder
+from .waiting import Contents, FileReader, FileWriter, Place, Spill, StoredFile, WaitingCoder, WaitingValue
 
 _BLOCK = 1 << 16
 """Reports whose payloads are read together, at least, where there are so many."""
@@ -59,20 +59,20 @@ class ColumnsOnDisk(Place):
     table: Ints
 
 
-class WaitingColumns(Waiting[ReportColumns | ColumnsOnDisk]):
+class WaitingColumns(WaitingValue[ReportColumns | ColumnsOnDisk]):
     """Columns in memory, or where they are."""
 
     __slots__ = ()
 
 
 class WaitingColumnsCoder(WaitingCoder):
-    """Of :class:`WaitingColumns`."""
+    """:class:`WaitingColumns` between steps, the columns in memory as raw arrays."""
 
     values, waiting = ReportColumnsCoder(), WaitingColumns
 
 
 def register_waiting_columns() -> None:
-    """Tell Beam; idempotent."""
+    """Tell Beam the coder of :class:`WaitingColumns`; a second call changes nothing."""
     coders.registry.register_coder(WaitingColumns, WaitingColumnsCoder)
 
 
@@ -227,7 +227,7 @@ class _ColumnsReader:
             into = into[size:]
 
 
-class Gathered:
+class GatheredColumns:
     """The columns of one shard: those in memory, then those on disk in the order of their places.
 
     A context, which closes the files that it has opened.
@@ -255,7 +255,7 @@ class Gathered:
                 self._blocks.append(_ReportBlock(begin, end, (place, parts)))
         self._size = end
 
-    def __enter__(self) -> Gathered:
+    def __enter__(self) -> GatheredColumns:
         """Nothing is read yet."""
         return self
 

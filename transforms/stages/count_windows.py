@@ -24,7 +24,7 @@ from .waiting import Spill
 
 
 @dataclass(frozen=True)
-class Windowed:
+class WindowOptions:
     """How bounded input is counted.
 
     Attributes:
@@ -54,7 +54,7 @@ class CountedWindows(NamedTuple):
 
 @composite
 def count_windows(
-    inputs: tuple[beam.PCollection, beam.PCollection], collections: Sequence[Collection], how: Windowed
+    inputs: tuple[beam.PCollection, beam.PCollection], collections: Sequence[Collection], how: WindowOptions
 ) -> CountedWindows:
     """Columns and entries of all collections to counted epochs, each once.
 

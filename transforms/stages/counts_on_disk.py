@@ -22,7 +22,7 @@ from ldpbeam.support import Accumulated, Support, SupportCounter, UncountedRepor
 
 from ..coders import OptionalSupportCoder
 from .support import CountSupportOfEach
-from .waiting import Contents, FileReader, FileWriter, Place, SpillFile, Waiting, WaitingCoder
+from .waiting import Contents, FileReader, FileWriter, Place, SpillFile, WaitingCoder, WaitingValue
 
 _CODER = OptionalSupportCoder()
 
@@ -70,7 +70,7 @@ class CountsOnDisk(Place):
         return value if isinstance(value, Support) else value.counted(protocol)
 
 
-class WaitingCount(Waiting[Accumulated | CountsOnDisk | None]):
+class WaitingCount(WaitingValue[Accumulated | CountsOnDisk | None]):
     """The accumulator of one key: in memory, or on disk, or nothing yet.
 
     Attributes:
@@ -93,7 +93,7 @@ class WaitingCount(Waiting[Accumulated | CountsOnDisk | None]):
 
 
 class WaitingCountCoder(WaitingCoder):
-    """Of :class:`WaitingCount`."""
+    """:class:`WaitingCount` between steps, the accumulator in memory as narrow integers or payloads."""
 
     values, waiting = _CODER, WaitingCount
 

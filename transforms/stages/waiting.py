@@ -45,7 +45,7 @@ class Place:
     """Where a value is on this disk. It is small."""
 
 
-class Waiting(Generic[Held]):
+class WaitingValue(Generic[Held]):
     """A value in memory, or its :class:`Place`.
 
     Attributes:
@@ -63,10 +63,10 @@ class WaitingCoder(coders.Coder):
 
     values: Any
     """Coder of the values."""
-    waiting: type[Waiting[Any]]
+    waiting: type[WaitingValue[Any]]
     """What is decoded."""
 
-    def encode(self, value: Waiting[Any]) -> bytes:
+    def encode(self, value: WaitingValue[Any]) -> bytes:
         """Bytes of the value, or of its place."""
         if isinstance(value.held, Place):
             return _encoded_place(value.held)
@@ -80,7 +80,7 @@ class WaitingCoder(coders.Coder):
             return self.waiting(pickle.loads(rest))  # noqa: S301 - a step of the same run has written it
         return self.waiting(self.values.decode(rest))
 
-    def estimate_size(self, value: Waiting[Any]) -> int:
+    def estimate_size(self, value: WaitingValue[Any]) -> int:
         """Bytes of either; a value is not encoded for it."""
         if isinstance(value.held, Place):
             return len(_encoded_place(value.held))

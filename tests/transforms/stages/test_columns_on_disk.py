@@ -29,7 +29,7 @@ from ldpbeam.transforms.coders import ReportColumnsCoder
 from ldpbeam.transforms.stages import columns_on_disk
 from ldpbeam.transforms.stages.columns_on_disk import (
     ColumnsOnDisk,
-    Gathered,
+    GatheredColumns,
     Shard,
     ShardWithSpill,
     WaitingColumns,
@@ -74,7 +74,7 @@ def by_shard(given: Iterable[tuple[Shard, WaitingColumns]]) -> dict[Shard, list[
 
 
 def gathered(waiting: Sequence[WaitingColumns]) -> list[ReportColumns]:
-    with Gathered(waiting) as reports:
+    with GatheredColumns(waiting) as reports:
         found = list(reports.columns())
         assert len(reports) == sum(map(len, found))
     return found
@@ -191,7 +191,7 @@ def test_payloads_are_read_in_blocks(limit: int, tmp_path: Path, monkeypatch: py
         parts = zip(np.split(ids, ends), np.split(payloads, ends), strict=True)
         step = ShardWithSpill(0, Spill(str(tmp_path), 1300))
         given = bundle(step, [ReportColumns(whole.digest, 3, some, rows) for some, rows in parts])
-        with Gathered([one for _, one in given]) as reports:
+        with GatheredColumns([one for _, one in given]) as reports:
             assert reports.keep_one_per_id(key) == (len(copies), 0)
             return list(reports.columns())
 
@@ -236,7 +236,7 @@ def test_one_report_per_id_of_what_waits_as_of_columns(
         stayed: list[tuple[int, bytes]] = []
         duplicate = conflicting = 0
         for waiting in groups.values():
-            with Gathered(waiting) as reports:
+            with GatheredColumns(waiting) as reports:
                 found = reports.keep_one_per_id(key)
                 for part in reports.columns():
                     assert len(part)
@@ -267,7 +267,7 @@ def test_many_files_are_one_element_and_are_open_one_by_one(tmp_path: Path) -> N
     step = ShardWithSpill(0, Spill(str(tmp_path), 0))
     ((_, waiting),) = bundle(step, batches)
     opened = descriptors()
-    with Gathered([waiting]) as reports:
+    with GatheredColumns([waiting]) as reports:
         most = 0
         for _ in reports._ids():
             most = max(most, len(descriptors() - opened))
@@ -310,12 +310,12 @@ def test_a_file_that_has_changed_is_not_read_once_more(
     # What is open is the file that was read, whatever has its name by now; its bytes may be others.
     with (
         nullcontext() if kept else pytest.raises(LdpError, match="E-RUN-INPUT"),
-        Gathered([waiting]) as reports,
+        GatheredColumns([waiting]) as reports,
     ):
         assert reports.keep_one_per_id(secret_key()) == (0, 0)
         change(path)
         assert same(put_together(list(reports.columns())), put_together(batches)) or not kept
-    with pytest.raises(LdpError) as caught, Gathered([waiting]) as reports:
+    with pytest.raises(LdpError) as caught, GatheredColumns([waiting]) as reports:
         reports.keep_one_per_id(secret_key())
     assert (caught.value.code, caught.value.where) == ("E-RUN-INPUT", str(path))
     assert descriptors() <= opened
@@ -377,17 +377,17 @@ def test_files_are_closed_whatever_happens(tmp_path: Path) -> None:
     ((_, waiting),) = bundle(step, [columns(100)])
     step.teardown()
     opened = descriptors()
-    with Gathered([waiting]) as reports:
+    with GatheredColumns([waiting]) as reports:
         assert len(reports) == 100
     (path,) = tmp_path.iterdir()
     os.truncate(path, 8 * 100 + 5 * 99)
-    with Gathered([waiting]) as reports, pytest.raises(LdpError, match="E-RUN-FILES"):
+    with GatheredColumns([waiting]) as reports, pytest.raises(LdpError, match="E-RUN-FILES"):
         list(reports.columns())
     os.truncate(path, 8 * 99)
-    with pytest.raises(LdpError, match="E-RUN-FILES"), Gathered([waiting]) as reports:
+    with pytest.raises(LdpError, match="E-RUN-FILES"), GatheredColumns([waiting]) as reports:
         reports.keep_one_per_id(secret_key())
     path.unlink()
-    with pytest.raises(LdpError, match="E-RUN-FILES") as caught, Gathered([waiting]) as reports:
+    with pytest.raises(LdpError, match="E-RUN-FILES") as caught, GatheredColumns([waiting]) as reports:
         reports.keep_one_per_id(secret_key())
     assert caught.value.where == str(path)
     assert "a file of reports was changed or taken away before they were counted" in str(caught.value)
@@ -407,7 +407,7 @@ def test_every_byte_of_what_a_step_has_written_is_checked_before_it_is_counted(
     assert len(content) == 29 * (8 + 5)
     for place in range(len(content)):
         path.write_bytes(content[:place] + bytes([content[place] ^ 1 << place % 8]) + content[place + 1 :])
-        with pytest.raises(LdpError, match="E-RUN-FILES"), Gathered(waiting) as reports:
+        with pytest.raises(LdpError, match="E-RUN-FILES"), GatheredColumns(waiting) as reports:
             list(reports.columns())
     path.write_bytes(content)
     assert sum(map(len, gathered(waiting))) == 29
