@@ -1,4 +1,4 @@
-"""Text that somebody else wrote, made safe to show: on a terminal, in a log, on a page."""
+"""Text for a terminal, a log, a page: what somebody else wrote, made safe to show; a number with its noun."""
 
 from __future__ import annotations
 
@@ -24,3 +24,8 @@ def clean(text: str, limit: int = SHOWN) -> str:
         for char in text[: limit + 1]
     )
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"
+
+
+def plural(value: int, noun: str) -> str:
+    """A number with its noun, which is given in the singular: `1 epoch` and `1,234 epochs`."""
+    return f"{value:,} {noun if value == 1 else noun + 's'}"

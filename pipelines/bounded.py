@@ -6,13 +6,15 @@ import apache_beam as beam
 
 from ldpbeam.job.config import RunConfig
 from ldpbeam.records.outcome import write_outcome
-from ldpbeam.transforms import AdmitReports, CountSupport, EstimateFrequencies
+from ldpbeam.transforms import AdmitReports
 from ldpbeam.transforms.composite import composite
+from ldpbeam.transforms.count import CountSupportOnDisk
+from ldpbeam.transforms.estimate import EstimateHistograms
 from ldpbeam.transforms.sinks.file_record import FileRecord
 from ldpbeam.transforms.sinks.publish import write_histograms
 from ldpbeam.transforms.sinks.rejects import rejects_by_source
 
-from .files import read_inputs, spill
+from .run_files import read_inputs, spill
 
 
 @composite
@@ -25,16 +27,16 @@ def collect_reports(pipeline: beam.Pipeline, config: RunConfig) -> beam.PCollect
     # Stage 1, report: records become columns of reports, or rejected rows.
     admitted = pipeline | "Read" >> read_inputs(config) | "Admit" >> AdmitReports(collections)
     # Stages 2 and 3, epoch and support: each report counts once in its epoch, in integers.
-    counted = admitted | "Count" >> CountSupport(
+    counted = admitted | "Count" >> CountSupportOnDisk(
+        spill(config),
         collections,
         deduplicate=counting.deduplicate,
         shards=1 << counting.shard_bits,
         max_epochs=config.input.max_epochs,
-        _spill=spill(config),
     )
     # Stages 4 and 5, estimate and histogram: without the noise of devices, and then consistent.
     limit = counting.max_error_fraction
-    estimate = EstimateFrequencies(collections, max_error_fraction=limit, _histograms=True)
+    estimate = EstimateHistograms(collections, max_error_fraction=limit)
     published = counted | "Estimate" >> estimate | "Write" >> write_histograms(collections, outputs)
     rejects = counted.rejected | "Rejects" >> rejects_by_source(outputs.output)
     return (counted.entries, published, rejects) | "Outcome" >> write_outcome(outputs.output)

@@ -33,7 +33,7 @@ from ldpbeam.transforms.sources.files import bytes_read
 
 from .beam_job import make_pipeline, run_to_end
 from .bounded import collect_reports
-from .files import SPILLED
+from .run_files import SPILLED
 
 Progress = Callable[[int, int], None]
 """Called with (bytes read, bytes in all) now and then while a run is under way."""

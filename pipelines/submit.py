@@ -20,7 +20,7 @@ from ldpbeam.records.run_record import DETACHED, RUN_RECORD, RunRecord
 from ldpbeam.transforms.sources import chosen_source
 
 from .beam_job import finish, handed_over, make_pipeline, start
-from .files import read_inputs
+from .run_files import read_inputs
 from .unbounded import collect_stream
 
 

@@ -12,8 +12,10 @@ import apache_beam as beam
 
 from ldpbeam.accounting import CountedEpoch
 from ldpbeam.job.config import RunConfig
-from ldpbeam.transforms import AdmitReports, CountSupport, EstimateFrequencies
+from ldpbeam.transforms import AdmitReports
 from ldpbeam.transforms.composite import composite
+from ldpbeam.transforms.count import CountSupportOfStream
+from ldpbeam.transforms.estimate import EstimateHistograms
 from ldpbeam.transforms.sinks.publish import write_histograms
 from ldpbeam.transforms.sinks.unattributed_records import rejects_by_minute, write_unattributed
 
@@ -32,17 +34,16 @@ def collect_stream(
     counting, outputs, collections = config.counting, config.outputs, config.collections
     source = config.input.source
     admitted = messages | "Admit" >> AdmitReports(collections, source=source)
-    counted = admitted | "Count" >> CountSupport(
+    counted = admitted | "Count" >> CountSupportOfStream(
         collections,
         deduplicate=counting.deduplicate,
         shards=1 << counting.shard_bits,
         early_every=counting.early_every,
         late_every=counting.late_every,
-        _stream=True,
     )
     _ = counted.rejected | "Rejects" >> rejects_by_minute(outputs)
     _ = counted.entries | "Unattributed" >> write_unattributed(outputs, counting.late_every)
     limit = counting.max_error_fraction
-    estimate = EstimateFrequencies(collections, max_error_fraction=limit, _histograms=True)
+    estimate = EstimateHistograms(collections, max_error_fraction=limit)
     _ = counted | "Estimate" >> estimate | "Write" >> write_histograms(collections, outputs)
     return counted.counted

@@ -53,7 +53,6 @@ class AdmitReports(OfCollections):
         source: str = "messages",
         field: str = "",
         arrival: bool = True,
-        _name: str = "AdmitReports",
     ) -> None:
         """Say to which collections reports may belong.
 
@@ -70,10 +69,9 @@ class AdmitReports(OfCollections):
         """
         super().__init__(collections)
         self._source, self._field, self._arrival = source, field, arrival
-        self._name = _name
 
     def expand(self, messages: Any) -> Any:  # noqa: D102 - Beam's
-        refuse_other_elements(self._name, messages.element_type, self._field)
+        refuse_other_elements(type(self).__name__, messages.element_type, self._field)
         if _is_pieces(messages.element_type):
             if not messages.windowing.is_default():
                 messages = messages | "Unwindowed" >> beam.WindowInto(GlobalWindows())

@@ -98,8 +98,8 @@ class SupportCoder(coders.Coder):
         encoded = _cells(value.counts, value.reports)
         return encoded + _cells(value.signs, 0) if value.signs.size else encoded
 
-    def decode(self, encoded: bytes) -> Support:
-        """Fresh, writable accumulators."""
+    def decode(self, encoded: bytes | memoryview) -> Support:
+        """Fresh, writable accumulators: int64 cells, whatever type they were encoded in."""
         counts, reports, end = _read_cells(encoded, 0)
         signs = _read_cells(encoded, end)[0] if end < len(encoded) else None
         return Support(counts, reports, signs)
@@ -138,9 +138,12 @@ class OptionalSupportCoder(coders.Coder):
         return 0 if value is None else SupportCoder().estimate_size(value)
 
     def decode(self, encoded: bytes) -> Support | UncountedReports | None:
-        """Fresh, writable accumulators, or payloads that share the memory of ``encoded``, or None."""
-        if not encoded:
-            return None
+        """What :meth:`accumulated` gives, or None."""
+        return self.accumulated(encoded) if encoded else None
+
+    @staticmethod
+    def accumulated(encoded: bytes | memoryview) -> Support | UncountedReports:
+        """Fresh, writable accumulators, or payloads that share the memory of ``encoded``."""
         reports, digest, code = _SUPPORT.unpack_from(encoded)
         if code != _UNCOUNTED:
             return SupportCoder().decode(encoded)
@@ -166,7 +169,7 @@ class PieceCoder(coders.Coder):
         return piece
 
     def estimate_size(self, value: Piece) -> int:
-        """Bytes of memory."""
+        """Bytes that the records of the piece take in memory."""
         return value.nbytes
 
 
@@ -184,7 +187,7 @@ def _cells(counts: NDArray[np.int64], reports: int) -> bytes:
     return b"".join([_SUPPORT.pack(reports, counts.size, code), cells.tobytes()])
 
 
-def _read_cells(encoded: bytes, at: int) -> tuple[NDArray[np.int64], int, int]:
+def _read_cells(encoded: bytes | memoryview, at: int) -> tuple[NDArray[np.int64], int, int]:
     """Cells, reports, and where they end."""
     reports, cells, code = _SUPPORT.unpack_from(encoded, at)
     at += _SUPPORT.size

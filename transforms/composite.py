@@ -38,7 +38,7 @@ class _Composite(beam.PTransform):
         return self._build(pcoll, *self._arguments, **self._options)
 
     def default_label(self) -> str:
-        """The function's name."""
+        """The name of the function, for whoever gives the transform no label."""
         return self._build.__name__
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -21,10 +21,10 @@ from .arguments import (
     shard_bits,
 )
 from .rows import RejectedRow
-from .stages.accounting import entries_without_epoch
-from .stages.count_windows import Windowed, count_windows
-from .stages.spill import Spill
+from .stages.count_windows import WindowOptions, count_windows
+from .stages.entries import entries_without_epoch
 from .stages.support import CountSupportOfEach
+from .stages.waiting import Spill
 from .stateful.count_epochs import count_epochs
 
 
@@ -55,7 +55,7 @@ class _SupportCombineFn(CountSupportOfEach):
         super().__init__(read_collections(collections))
 
     def extract_output(self, accumulator: Accumulated | None, *_: object) -> Support | None:
-        """The counts."""
+        """Integer counts per cell; reports that still wait for their table are counted now."""
         if isinstance(accumulator, UncountedReports):
             return accumulator.counted(self._counters[accumulator.digest])
         return accumulator
@@ -70,6 +70,8 @@ class CountSupport(OfCollections):
     """
 
     Fn = _SupportCombineFn
+    _spill: Spill | None = None
+    _always_stream = False
 
     def __init__(
         self,
@@ -80,8 +82,6 @@ class CountSupport(OfCollections):
         early_every: str | float = 0,
         late_every: str | float | None = None,
         max_epochs: int = 10_000,
-        _spill: Spill | None = None,
-        _stream: bool | None = None,
     ) -> None:
         """Say which reports are counted, and when results are published.
 
@@ -109,7 +109,6 @@ class CountSupport(OfCollections):
             name for name, given in (("early_every", self._early), ("late_every", late_every)) if given
         ]
         self._max_epochs = at_least_one("max_epochs", max_epochs)
-        self._spill, self._stream = _spill, _stream
 
     def expand(self, admitted: Any) -> Any:
         """Count what was admitted.
@@ -125,7 +124,7 @@ class CountSupport(OfCollections):
                 remedy="Put AdmitReports right in front, or count with WindowByEpoch and CountSupport.Fn.",
             )
         inputs = (columns, entries)
-        if self._stream if self._stream is not None else not columns.is_bounded:
+        if self._always_stream or not columns.is_bounded:
             schedules = {c.digest_hex: Schedule(c, self._early, self._late) for c in self.collections}
             counted = inputs | "Count" >> count_epochs(schedules, self._bits, self._deduplicate)
             of_no_epoch = entries | "WithoutEpoch" >> entries_without_epoch()
@@ -137,9 +136,28 @@ class CountSupport(OfCollections):
                 "at the end",
                 remedy="Leave it out, or read from an unbounded source.",
             )
-        how = Windowed(self._bits if self._deduplicate else None, self._max_epochs, self._spill)
+        how = WindowOptions(self._bits if self._deduplicate else None, self._max_epochs, self._spill)
         windows = inputs | "Count" >> count_windows(self.collections, how)
         all_rejected = (rejected, windows.rejected) | "Rejected" >> beam.Flatten().with_output_types(
             RejectedRow
         )
         return Counted(windows.counted, all_rejected, windows.entries)
+
+
+class CountSupportOnDisk(CountSupport):
+    """As our own run over files counts: columns and counts wait on disk, where its steps share one."""
+
+    def __init__(self, spill: Spill | None, collections: Collections, **options: Any) -> None:
+        """``spill`` says where they wait, None in memory; the rest is of :class:`CountSupport`.
+
+        Raises:
+            CollectionError, UsageError, TypeError: as there.
+        """
+        super().__init__(collections, **options)
+        self._spill = spill
+
+
+class CountSupportOfStream(CountSupport):
+    """As our own stream counts: bounded input too has a result early, on time and late, as it comes."""
+
+    _always_stream = True

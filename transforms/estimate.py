@@ -37,7 +37,31 @@ class Estimated(NamedTuple):
     summaries: Any
 
 
-class EstimateFrequencies(OfCollections):
+class EstimateHistograms(OfCollections):
+    """Turns counts into histograms, which our own pipelines publish.
+
+    Takes what :class:`EstimateFrequencies` takes; gives (digest, :class:`~ldpbeam.histogram.EpochHistogram`).
+    """
+
+    def __init__(self, collections: Collections, *, max_error_fraction: float = 0.1) -> None:
+        """Say of which collections.
+
+        Raises:
+            CollectionError, UsageError, TypeError: no collections, or unsound ones.
+            UsageError: ``max_error_fraction`` is no number from 0 to 1.
+        """
+        super().__init__(collections)
+        self._limit = fraction("max_error_fraction", max_error_fraction)
+
+    def expand(self, counted: Any) -> Any:  # noqa: D102 - Beam's
+        return self._histograms(_epochs(counted))
+
+    def _histograms(self, epochs: Any) -> Any:
+        estimate = beam.ParDo(EstimateEpochs(self.collections, self._limit))
+        return epochs | "Estimate" >> estimate.with_output_types(tuple[str, EpochHistogram])
+
+
+class EstimateFrequencies(EstimateHistograms):
     """Turns counts into unbiased frequencies with intervals, and into consistent ones beside them.
 
     Takes the output of :class:`~ldpbeam.transforms.CountSupport`, or pairs of (digest, epoch) and counts, as
@@ -51,7 +75,6 @@ class EstimateFrequencies(OfCollections):
         *,
         max_error_fraction: float = 0.1,
         form: Literal["rows", "tables"] = "rows",
-        _histograms: bool = False,
     ) -> None:
         """Say of which collections, and in which form.
 
@@ -65,26 +88,18 @@ class EstimateFrequencies(OfCollections):
             CollectionError, UsageError, TypeError: no collections, or unsound ones.
             UsageError: ``form`` is another text, or ``max_error_fraction`` is no number from 0 to 1.
         """
-        super().__init__(collections)
+        super().__init__(collections, max_error_fraction=max_error_fraction)
         if form not in ("rows", "tables"):
             raise UsageError(
                 "E-USAGE-TRANSFORM",
                 f"form is 'rows' or 'tables', not {form!r}",
                 remedy="Leave it out for rows.",
             )
-        self._limit = fraction("max_error_fraction", max_error_fraction)
-        self._tables, self._histograms = form == "tables", _histograms
+        self._tables = form == "tables"
 
     def expand(self, counted: Any) -> Any:  # noqa: D102 - Beam's
-        if isinstance(counted, Counted):
-            epochs = counted.counted
-        else:
-            refuse_discarding(counted.windowing)
-            epochs = counted | "Panes" >> beam.Map(counted_pane).with_output_types(tuple[str, CountedEpoch])
-        estimate = beam.ParDo(EstimateEpochs(self.collections, self._limit))
-        histograms = epochs | "Estimate" >> estimate.with_output_types(tuple[str, EpochHistogram])
-        if self._histograms:
-            return histograms
+        epochs = _epochs(counted)
+        histograms = self._histograms(epochs)
         frequencies = histograms | "Tables" >> beam.ParDo(TablesOfEpochs(self.collections)).with_output_types(
             Any
         )
@@ -97,6 +112,18 @@ class EstimateFrequencies(OfCollections):
         )
         summaries = beam.FlatMap(of_epoch).with_output_types(SummaryRow)
         return Estimated(frequencies, epochs | "Accounts" >> accounts, histograms | "Summaries" >> summaries)
+
+
+def _epochs(counted: Any) -> Any:
+    """Counted epochs by digest, of :class:`CountSupport` or of panes of somebody's own windows.
+
+    Raises:
+        UsageError: the panes do not hold all counts so far.
+    """
+    if isinstance(counted, Counted):
+        return counted.counted
+    refuse_discarding(counted.windowing)
+    return counted | "Panes" >> beam.Map(counted_pane).with_output_types(tuple[str, CountedEpoch])
 
 
 def _account_rows(names: dict[str, str], pair: tuple[str, CountedEpoch]) -> Iterable[AccountRow]:

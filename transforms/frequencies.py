@@ -11,13 +11,13 @@ import apache_beam as beam
 from ldpbeam.accounting import Account, Entry
 from ldpbeam.errors import UsageError
 
-from .admit import AdmitReports
+from .admit import AdmitReports, refuse_other_elements
 from .arguments import Collections, OfCollections, late_seconds
 from .count import CountSupport
 from .estimate import EstimateFrequencies
 from .rows import AccountRow, account_rows
-from .stages.accounting import entries_without_epoch
-from .stateful.sum_unattributed import Unattributed, sum_unattributed
+from .stages.entries import entries_without_epoch
+from .stateful.sum_unattributed import UnattributedRecords, sum_unattributed
 
 
 class Results(NamedTuple):
@@ -93,9 +93,7 @@ class FrequenciesPerEpoch(OfCollections):
         """
         super().__init__(collections)
         known = self.collections
-        self._admit = AdmitReports(
-            known, source=source, field=field, arrival=arrival, _name=type(self).__name__
-        )
+        self._admit, self._field = AdmitReports(known, source=source, field=field, arrival=arrival), field
         self._count = CountSupport(
             known,
             deduplicate=deduplicate,
@@ -135,6 +133,7 @@ class FrequenciesPerEpoch(OfCollections):
 
         Raises:
             UsageError: rejected rows are asked for in several ways.
+            TypeError: the elements are no messages, or have no such field of bytes.
         """
         if (self._handler is not None) + self._all + bool(self._rejected_name) > 1:
             raise UsageError(
@@ -143,6 +142,8 @@ class FrequenciesPerEpoch(OfCollections):
                 remedy="Choose one of with_outputs(), with_error_handler() and error_handling. For a handler "
                 "beside all outputs, take with_outputs() and handler.add_error_pcollection(found.rejected).",
             )
+        # AdmitReports looks as well, but would name itself.
+        refuse_other_elements(type(self).__name__, messages.element_type, self._field)
         counted = messages | "Admit" >> self._admit | "Count" >> self._count
         estimated = counted | "Frequencies" >> self._estimate
         if self._handler is not None:
@@ -204,5 +205,5 @@ def _total_of_no_epoch(names: dict[str, str], total: tuple[tuple[str, str], int]
     return account_rows(names.get(digest, ""), digest, None, 0, 0, account)
 
 
-def _of_no_epoch(names: dict[str, str], one: Unattributed) -> Iterable[AccountRow]:
+def _of_no_epoch(names: dict[str, str], one: UnattributedRecords) -> Iterable[AccountRow]:
     return account_rows(names.get(one.digest, ""), one.digest, None, 0, one.sequence, one.account)

@@ -40,7 +40,7 @@ class WindowByEpoch(OfCollections):
         refuse_discarding(windows.windowing)
 
     def expand(self, keyed: beam.PCollection[Any]) -> beam.PCollection[Any]:
-        """Window."""
+        """Each element in the last window of its epoch, with a time at the end of it."""
         return keyed | "Window" >> window_by_epoch(self._epochs, keyed.element_type, **self._into)
 
 

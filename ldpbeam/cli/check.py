@@ -37,7 +37,7 @@ def check(files: tuple[Path, ...], devices: int, spread: int, against: Path | No
     from ldpbeam.collection.file import load_collection
     from ldpbeam.errors import LdpError, UsageError
     from ldpbeam.planning.collection_check import (
-        Checked,
+        CheckedCollection,
         change,
         change_lines,
         lateness_advice,
@@ -52,11 +52,11 @@ def check(files: tuple[Path, ...], devices: int, spread: int, against: Path | No
             "--against compares one file with an earlier one",
             remedy="Give one file, and the earlier one with --against.",
         )
-    checks: list[Checked] = []
+    checks: list[CheckedCollection] = []
     refused: list[LdpError] = []
     for path in files:
         try:
-            checks.append(Checked.of(str(path), load(path), devices, spread))
+            checks.append(CheckedCollection.of(str(path), load(path), devices, spread))
             warn(path, lateness_advice(checks[-1].collection, spread))
         except LdpError as error:
             refused.append(error)

@@ -42,7 +42,7 @@ def _epochs(text: str) -> Epochs:
 
 @dataclass(frozen=True)
 class _CompareOptions:
-    """The options."""
+    """What ``compare`` was asked for, as its options were typed."""
 
     epochs: Epochs | None
     against: Epochs | None
@@ -134,7 +134,7 @@ def compare(a: Path, b: Path | None, collection_files: tuple[Path, ...], **asked
     elif which.against is not None:
         second = Side(folder, _one(histories, which, key.attribute, which.against, a), which.against, a)
     if distributions:
-        from ldpbeam.cli.shared.quartiles import compare_distributions
+        from ldpbeam.cli.shared.compare_distributions import compare_distributions
 
         compare_distributions(first, second, output)
         return

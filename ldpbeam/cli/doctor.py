@@ -85,7 +85,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One line.
+    """What one check of this machine gave: a line of the report.
 
     Attributes:
         name: what was looked at.

@@ -74,7 +74,7 @@ _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
-class Followed:
+class FollowedRow:
     """A stored row beside what follows from the counts of its table.
 
     Attributes:
@@ -134,7 +134,9 @@ def follow_row(collection: Collection, epoch: int, value: str, results: Path, *,
         )
 
 
-def followed(collection: Collection, which: int, rows: Sequence[Mapping[str, Any]], chosen: int) -> Followed:
+def followed(
+    collection: Collection, which: int, rows: Sequence[Mapping[str, Any]], chosen: int
+) -> FollowedRow:
     """Compute the whole attribute again, since consistency looks at all of its values."""
     import numpy as np
 
@@ -149,7 +151,7 @@ def followed(collection: Collection, which: int, rows: Sequence[Mapping[str, Any
             "ldpbeam explain COLLECTION says how they are made; ldpbeam replay counts again.",
         )
     if stored["estimate"] is None:
-        return Followed(stored, {}, (), 0)
+        return FollowedRow(stored, {}, (), 0)
     protocol = collection.protocol
     part = collection.estimators[which]
     sizes = [one.estimator.size for one in protocol.parts]
@@ -176,7 +178,7 @@ def followed(collection: Collection, which: int, rows: Sequence[Mapping[str, Any
         for place, row in enumerate(rows)
     ]
     others = sum(bool(one) for place, one in enumerate(wrong) if place != chosen)
-    return Followed(
+    return FollowedRow(
         stored, {name: float(numbers[chosen]) for name, numbers in columns.items()}, wrong[chosen], others
     )
 
@@ -187,7 +189,7 @@ def _same(stored: float | None, computed: float) -> bool:
     return isclose(stored, computed, rel_tol=_ROUNDING, abs_tol=1e-12)
 
 
-def lines(collection: Collection, which: int, recomputed: Followed) -> Iterator[str]:
+def lines(collection: Collection, which: int, recomputed: FollowedRow) -> Iterator[str]:
     """From the count to the histogram, in words."""
     from ldpbeam.planning.error_sentences import points
     from ldpbeam.protocols.estimator import Result

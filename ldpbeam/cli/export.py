@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _ExportOptions:
-    """The options."""
+    """What ``export`` was asked for, as its options were typed."""
 
     latest: bool
     every: int | None

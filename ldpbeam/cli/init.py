@@ -26,14 +26,14 @@ _LEVEL = 2.0
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Answer:
     """The values, and whether their mean is asked for."""
 
     domain: Domain
     mean: bool
 
 
-def _values(text: str) -> _Asked:
+def _values(text: str) -> _Answer:
     """Of labels with commas, how many values there are, or the range of a counter whose mean is asked for."""
     from ldpbeam.cli.shared.domains import labelled
     from ldpbeam.collection.domain import MAX_DOMAIN, Domain
@@ -41,16 +41,16 @@ def _values(text: str) -> _Asked:
     counter = re.fullmatch(r"\s*0\s*\.\.\s*([0-9][0-9_]*)\s*", text)
     number = re.fullmatch(r"\s*([0-9][0-9_]*)\s*", text)
     if counter and 1 <= int(counter[1]) < MAX_DOMAIN:
-        return _Asked(Domain(int(counter[1]) + 1, maximum=float(counter[1])), mean=True)
+        return _Answer(Domain(int(counter[1]) + 1, maximum=float(counter[1])), mean=True)
     if number and 2 <= int(number[1]) <= MAX_DOMAIN:
-        return _Asked(Domain(int(number[1])), mean=False)
+        return _Answer(Domain(int(number[1])), mean=False)
     labels = tuple(label.strip() for label in text.split(","))
     if counter or number or len(labels) < 2:
         raise ValueError(f"{text!r} is none of these: {_VALUES}")
     for label in labels:
         if not label or labels.count(label) > 1:
             raise ValueError(f"{text!r}: the label {label!r} is {'repeated' if label else 'empty'}")
-    return _Asked(labelled(labels), mean=False)
+    return _Answer(labelled(labels), mean=False)
 
 
 _VALUES_OPTION = TextOption("values", _values)
@@ -82,7 +82,7 @@ _VALUES_OPTION = TextOption("values", _values)
 def init(  # noqa: PLR0913 - an argument for each option
     file: Path,
     *,
-    values: _Asked | None,
+    values: _Answer | None,
     domain: Path | None,
     devices: int | None,
     level: float | None,
@@ -117,7 +117,7 @@ def init(  # noqa: PLR0913 - an argument for each option
         raise UsageError("E-USAGE-PLAN", "--values and --domain both say it", remedy="Leave one out.")
     if domain:
         named, result = read_domain(domain)
-        about = _Asked(named, mean=result is Result.MEAN)
+        about = _Answer(named, mean=result is Result.MEAN)
     else:
         about = values or _ask("--values", f"Which values can a device hold: {_VALUES}?", _VALUES_OPTION)
     present = devices or _ask("--devices", "How many devices report in an epoch?", click.IntRange(1))

@@ -34,7 +34,7 @@ def inspect(file: Path, collection_files: tuple[Path, ...], limit: int) -> None:
 
     It may hold reports, rejects, estimates, the results of a run, a simulation, or be a collection.
     """
-    from ldpbeam.cli.shared.views import View, view_of
+    from ldpbeam.records.file_views import View, view_of
 
     if not file.exists():
         raise UsageError("E-USAGE-INSPECT", f"{file} does not exist", remedy="Check the path.")
@@ -94,8 +94,8 @@ def _is_rejects(path: Path) -> bool:
 def _rejects(paths: list[Path], limit: int) -> Iterator[str]:
     import pyarrow as pa
 
-    from ldpbeam.report_page.text import plural
     from ldpbeam.table_file import published_table
+    from ldpbeam.text import plural
 
     tables = []
     for path in paths:
@@ -122,8 +122,8 @@ def _rejects(paths: list[Path], limit: int) -> Iterator[str]:
 
 
 def _records(paths: list[Path], collections: dict[int, Collection]) -> Iterator[str]:
-    from ldpbeam.cli.shared.views import unknown
-    from ldpbeam.report_page.text import plural
+    from ldpbeam.records.file_views import unknown
+    from ldpbeam.text import plural
 
     logging.basicConfig(level=logging.ERROR)
     from ldpbeam.transforms.sources.chunks import BadSource, ReportTable

@@ -15,9 +15,10 @@ import click
 
 from ldpbeam.cli.shared.console import Mode, PrintingCommand, complain, deliver, mode, say
 from ldpbeam.cli.shared.options import collections_option, given, run_options
-from ldpbeam.errors import UsageError
+from ldpbeam.errors import Reason, UsageError
 from ldpbeam.job.config import RunConfig, resolve_runner
 from ldpbeam.job.option import Over
+from ldpbeam.text import clean
 from ldpbeam.transforms.sources import chosen_source, source_options
 
 if TYPE_CHECKING:
@@ -88,7 +89,6 @@ def run_over_files(collections: tuple[Collection, ...], values: Mapping[str, Any
         LdpError: it failed.
     """
     from ldpbeam.cli.shared.progress import Bar
-    from ldpbeam.cli.shared.summary import summary
     from ldpbeam.job.file_times import doubtful_times
     from ldpbeam.job.inputs import find_inputs, shard_bits_for, waits_on_disk
     from ldpbeam.pipelines import run as bounded
@@ -105,7 +105,7 @@ def run_over_files(collections: tuple[Collection, ...], values: Mapping[str, Any
         return 0
     with Bar("run", inputs.size, "bytes") as bar:
         record = bounded.run(config, bar.reach, inputs.size)
-    summary(record, config.outputs.output)
+    _print_summary(record, config.outputs.output)
     return record.exit_code
 
 
@@ -132,7 +132,6 @@ def run_over_messages(collections: tuple[Collection, ...], values: Mapping[str, 
         UsageError: the job cannot start.
         LdpError: it failed.
     """
-    from ldpbeam.cli.shared.summary import summary
     from ldpbeam.engine.run import run_local
     from ldpbeam.job.inputs import CLUSTER_SHARD_BITS, Inputs, find_inputs
     from ldpbeam.pipelines.beam_job import beam_options, dry_run
@@ -173,7 +172,7 @@ def run_over_messages(collections: tuple[Collection, ...], values: Mapping[str, 
             say(f"submitted; results will appear in {output}")
             return 0
         record = done
-    summary(record, output)
+    _print_summary(record, output)
     return record.exit_code
 
 
@@ -277,3 +276,35 @@ def _differences(before: Account, after: Account) -> Iterator[str]:
     for name, old, new in numbers:
         if old != new:
             yield f"{name} {new:,} ({new - old:+,})" if old else f"{name} {new:,}"
+
+
+def _print_summary(record: RunRecord, output: str) -> None:
+    """What became of every record, and where the results are."""
+    from ldpbeam.records.run_sentences import (
+        cut_off_files,
+        details_of_reasons,
+        missing_epochs,
+        time_of_files,
+        why_nothing,
+    )
+
+    say(record.accounting.total.identity)
+    rejected = record.accounting.total.rejected_record()
+    details = details_of_reasons(record, output)
+    for reason, count in rejected.items():
+        click.echo(f"  rejected {count:,}: {reason}", err=True)
+        if reason in details:
+            click.echo(clean(f"    {details[reason]}"), err=True)
+    if rejected.get(Reason.FUTURE_EPOCH.value) and record.stream is None:
+        click.echo(clean(f"  future_epoch is judged by {time_of_files(record)}"), err=True)
+    if rejected:
+        click.echo(clean(f"  where and why: ldpbeam inspect {output.rstrip('/')}/rejects"), err=True)
+    for line in (*cut_off_files(record, output), *missing_epochs(record)):
+        complain(line)
+    nothing = why_nothing(record, details)
+    if nothing is not None:
+        click.echo(f"ldpbeam: {nothing} [E-RUN-NOTHING]", err=True)
+    else:
+        say(f"estimates in {output.rstrip('/')}/estimates after {record.timings.total_seconds} s")
+    deliver(record.as_record())
+    sys.stdout.flush()

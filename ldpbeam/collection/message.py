@@ -22,7 +22,7 @@ SERVER_FIELDS = (
 
 
 def set_domain(message: collection_pb2.Domain, domain: Domain) -> None:
-    """Write a domain."""
+    """Set the fields of a message to a domain: its size, labels, maximum, the label of the rest."""
     message.size = domain.size
     message.labels.extend(domain.labels or ())
     if domain.maximum is not None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ldpbeam.errors import UsageError
-from ldpbeam.job.matching import Matched, match_path, some_of
+from ldpbeam.job.matching import MatchedFiles, match_path, some_of
 
 _BESIDE_REPORTS = frozenset({"simulation.json", "truth.parquet"})
 """What ``ldpbeam simulate`` writes beside ``reports/``: about them, and no reports."""
@@ -20,7 +20,7 @@ _SHARD_BYTES_ON_DISK = 16 << 30
 
 @dataclass(frozen=True)
 class Inputs:
-    """Files to read."""
+    """The files that a run reads, and what else there was where it looked for them."""
 
     paths: tuple[str, ...]  # each file once, in order of their names
     size: int  # bytes in all, or a little more
@@ -68,7 +68,7 @@ def find_inputs(patterns: Sequence[str]) -> Inputs:
     return Inputs(tuple(sorted(by_identity.values())), size, tuple(dict.fromkeys(notes)), left)
 
 
-def match_inputs(pattern: str) -> Matched:
+def match_inputs(pattern: str) -> MatchedFiles:
     """What a path or pattern names; see :func:`ldpbeam.job.matching.match_path`.
 
     Raises:

@@ -25,7 +25,7 @@ _UNFINISHED = re.compile(
 
 
 @dataclass(frozen=True)
-class Matched:
+class MatchedFiles:
     """What one path or pattern names.
 
     Attributes:
@@ -55,7 +55,7 @@ def is_partition(name: str) -> bool:
     return bool(column and equals)
 
 
-def match_path(pattern: str) -> Matched:
+def match_path(pattern: str) -> MatchedFiles:
     """The files that a path, or else a pattern, names; none where nothing matches.
 
     ``*`` and ``?`` stand for anything without a slash, ``[…]`` for one of some characters, ``**`` between
@@ -88,9 +88,9 @@ class _Matches:
         self.passed_over: set[str] = set()
         self.folders: set[str] = set()
 
-    def all(self) -> Matched:
-        """As one value."""
-        return Matched(
+    def all(self) -> MatchedFiles:
+        """What all paths and patterns so far name together, in the order of names."""
+        return MatchedFiles(
             tuple(sorted(self.files)),
             sum(self.files.values()),
             tuple(sorted(self.passed_over)),
@@ -98,7 +98,7 @@ class _Matches:
         )
 
     def file(self, path: str) -> None:
-        """Take a file."""
+        """Take a file, with its size in bytes; 0 where the system does not say."""
         try:
             self.files[path] = os.stat(path).st_size  # noqa: PTH116 - as above
         except OSError:

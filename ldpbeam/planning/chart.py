@@ -32,7 +32,7 @@ class Line:
 
     @property
     def label(self) -> str:
-        """For people."""
+        """The protocol's name, which says so if its promise is weaker than that of others."""
         return f"{self.name} (weaker promise)" if self.weaker else self.name
 
 

@@ -26,7 +26,7 @@ from ldpbeam.promise.statements import NO_TURN, bits, epsilon, statements
 
 
 @dataclass(frozen=True)
-class Expected:
+class HistogramErrors:
     """Errors of one histogram of an epoch.
 
     Attributes:
@@ -46,7 +46,7 @@ class Expected:
     least: float | None = None
 
 
-def errors(expected: Expected) -> str:
+def errors(expected: HistogramErrors) -> str:
     """What an epoch's estimates are off by."""
     about = f"{expected.attribute}: " if expected.attribute else ""
     if expected.widest is None or expected.even is None or expected.least is None:
@@ -58,7 +58,7 @@ def errors(expected: Expected) -> str:
     return f"{about}{width}; {seen} told apart from zero"
 
 
-def expected(collection: Collection, devices: int) -> tuple[Expected, ...]:
+def expected(collection: Collection, devices: int) -> tuple[HistogramErrors, ...]:
     """The errors of an epoch in which so many devices report, one for each histogram.
 
     Frequencies are taken to fall like 1/rank.
@@ -67,18 +67,18 @@ def expected(collection: Collection, devices: int) -> tuple[Expected, ...]:
     histograms = zip(collection.histograms, collection.estimators, strict=True)
     for (name, domain), estimator in histograms:
         if estimator.support is None:
-            widths_of.append(Expected(name, domain.size, WIDE * mean_error(estimator, devices)))
+            widths_of.append(HistogramErrors(name, domain.size, WIDE * mean_error(estimator, devices)))
         else:
             widths = Widths.of(estimator.support, devices, zipf(domain.size))
             least = Spread.of(estimator.support, devices).least_frequency
             widths_of.append(
-                Expected(name, domain.size, widths.half_width, widths.widest, widths.even, least)
+                HistogramErrors(name, domain.size, widths.half_width, widths.widest, widths.even, least)
             )
     return tuple(widths_of)
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckedCollection:
     """One sound collection.
 
     Attributes:
@@ -94,11 +94,11 @@ class Checked:
     collection: Collection
     devices: int
     spread: int
-    expected: tuple[Expected, ...]
+    expected: tuple[HistogramErrors, ...]
     advice: tuple[Advice, ...]
 
     @classmethod
-    def of(cls, where: str, collection: Collection, devices: int, spread: int = 0) -> Checked:
+    def of(cls, where: str, collection: Collection, devices: int, spread: int = 0) -> CheckedCollection:
         """Work out the errors of an epoch, and what to warn of.
 
         Args:
@@ -111,7 +111,7 @@ class Checked:
         return cls(where, collection, devices, spread, expected(collection, devices), advice)
 
     def lines(self) -> Iterator[str]:
-        """For people."""
+        """What ``check`` prints about the collection, line by line."""
         collection, protocol = self.collection, self.collection.protocol
         sizes = [f"{name + ': ' if name else ''}{d.size:,} values" for name, d in collection.histograms]
         name = f"{collection.name} version {collection.version}"
@@ -133,7 +133,7 @@ class Checked:
         yield f"  {owner}; {'not retired' if retired is None else f'retired on {instant(retired)}'}"
 
     def as_record(self) -> dict[str, Any]:
-        """For programs."""
+        """What ``check --json`` prints about the collection, ready for JSON."""
         shuffled = of_collection(self.collection, self.devices)
         return {
             "file": self.where,
@@ -342,7 +342,7 @@ def together(collections: Sequence[Collection]) -> dict[str, Any]:
 
 
 def together_lines(collections: Sequence[Collection]) -> Iterator[str]:
-    """:func:`together` for people."""
+    """What :func:`together` gives, as the lines that ``check`` prints."""
     facts = together(collections)
     yield (
         f"one device that reports for all {facts['collections']}: first reports tell at most ε = "

@@ -14,7 +14,7 @@ from ldpbeam.planning.needs import FREE_LEVELS, USUAL_LEVEL, FrequencyNeeds, Nee
 from ldpbeam.planning.ordered_errors import ordered_error
 from ldpbeam.planning.quantity import quantity
 from ldpbeam.planning.settings import Setting, settings
-from ldpbeam.planning.shuffler import Shuffled
+from ldpbeam.planning.shuffler import ShuffledPrivacy
 from ldpbeam.planning.spread import WIDE, Widths, mean_error
 from ldpbeam.promise.statements import epsilon
 from ldpbeam.protocols import FrequencyProtocol
@@ -56,13 +56,13 @@ class Row:
         return given.epsilon_first
 
     @cached_property
-    def shuffled(self) -> Shuffled | None:
+    def shuffled(self) -> ShuffledPrivacy | None:
         """What a shuffler would add; looked at only where somebody asks, since it takes milliseconds."""
         setting = self.setting
-        return Shuffled.of(setting.protocol, self.devices, setting.share, setting.reports)
+        return ShuffledPrivacy.of(setting.protocol, self.devices, setting.share, setting.reports)
 
     def as_record(self) -> dict[str, Any]:
-        """For JSON."""
+        """The plan as ``plan --json`` prints it: what to write into a collection, errors, and losses."""
         parameters, protocol = self.setting.parameters, self.setting.protocol
         levels = {name: getattr(parameters, name) for name in protocol.PARAMETERS if name != "d"}
         takes = {"hash_family", "calibration"} & set(protocol.OPTIONAL)

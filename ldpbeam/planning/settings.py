@@ -40,7 +40,7 @@ _GAMMA_STEPS = 10**6
 
 @dataclass(frozen=True)
 class Setting:
-    """One way to collect.
+    """A protocol with its parameters, as one of the ways to collect that a plan compares.
 
     Attributes:
         name: of the protocol.

@@ -15,7 +15,7 @@ from ldpbeam.shuffling.shuffle_plan import planned_epsilon
 
 
 @dataclass(frozen=True)
-class Shuffled:
+class ShuffledPrivacy:
     """ε towards a server that sees the reports of each epoch only as a set, but with probability δ.
 
     Attributes:
@@ -32,7 +32,7 @@ class Shuffled:
     functions: int
     one_report: float
     all_reports: float | None
-    renaming: Shuffled | None = None
+    renaming: ShuffledPrivacy | None = None
 
     @classmethod
     def of(
@@ -43,7 +43,7 @@ class Shuffled:
         reports: int,
         *,
         renamed: bool = False,
-    ) -> Shuffled | None:
+    ) -> ShuffledPrivacy | None:
         """Of a fleet, a share of which reports in each epoch.
 
         Args:
@@ -75,7 +75,7 @@ class Shuffled:
         return cls(present, reports, once.functions, one, whole, better)
 
     def as_record(self) -> dict[str, Any]:
-        """For programs."""
+        """What ``--json`` prints of it: each ε holds but with the probability ``delta``."""
         return {
             "one_report": self.one_report,
             "all_reports": self.all_reports,
@@ -88,9 +88,9 @@ class Shuffled:
         }
 
 
-def of_collection(collection: Collection, devices: int) -> Shuffled | None:
+def of_collection(collection: Collection, devices: int) -> ShuffledPrivacy | None:
     """Of a collection: all reports of a device's life where they are few, else of at most a year's days."""
-    return Shuffled.of(collection.protocol, devices, collection.share, collection.promise.reports)
+    return ShuffledPrivacy.of(collection.protocol, devices, collection.share, collection.promise.reports)
 
 
 def shuffled_words(collection: Collection, devices: int) -> str:
@@ -98,7 +98,7 @@ def shuffled_words(collection: Collection, devices: int) -> str:
     return behind_shuffler(of_collection(collection, devices))
 
 
-def behind_shuffler(shuffled: Shuffled | None) -> str:
+def behind_shuffler(shuffled: ShuffledPrivacy | None) -> str:
     """What a server learns that sees the reports of an epoch only as a set, and what that assumes.
 
     ``shuffled`` is None where nothing is known.

@@ -38,7 +38,7 @@ class Spread:
         return cls(zero, one - zero + drawn, drawn)
 
     def error(self, frequency: float) -> float:
-        """The standard error."""
+        """Standard error of the estimate of a value that has this frequency; both are shares of one."""
         return sqrt(self.absent + self.slope * frequency - self.drawn * frequency**2)
 
     @property

@@ -101,7 +101,7 @@ class RunAccounting:
         return tuple(between)
 
     def as_record(self) -> dict[str, object]:
-        """For run.json."""
+        """The key ``accounting`` of run.json, ready for JSON."""
         rest, old, gaps = self.unattributed, self.archived, self.gaps
         return {
             "total": self.total.as_record(),

@@ -11,7 +11,8 @@ from ldpbeam.records.run_record import EpochRecord, RunRecord
 from ldpbeam.report_page import charts
 from ldpbeam.report_page.dates import Dates
 from ldpbeam.report_page.parts import Detail, Figure, Key, Table, shortened
-from ldpbeam.report_page.text import count, plural
+from ldpbeam.report_page.text import count
+from ldpbeam.text import plural
 
 _OWN = ("duplicate", "late")
 _REST = "rejected: other reasons"

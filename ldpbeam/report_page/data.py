@@ -20,9 +20,9 @@ from ldpbeam.records.run_record import RUN_RECORD, RunRecord, read_record
 from ldpbeam.report_page.dates import Dates
 from ldpbeam.report_page.estimates import Floats, Ints, Slot, Snapshot, Truth, index, read
 from ldpbeam.report_page.significance import Standing
-from ldpbeam.report_page.text import clean_tree, count, plain, plural, share
+from ldpbeam.report_page.text import clean_tree, count, plain, share
 from ldpbeam.sums.quartiles import QUARTILES
-from ldpbeam.text import clean
+from ldpbeam.text import clean, plural
 
 ESTIMATES_IN_MEMORY = 2_000_000
 """At most so many estimates are kept in memory, 60 bytes each; of larger runs they are read again."""
@@ -75,7 +75,7 @@ class CollectionData:
 
     @property
     def digest(self) -> str:
-        """Of the collection."""
+        """Digest of the collection, in hexadecimal digits."""
         return self.collection.digest
 
     @property

@@ -11,7 +11,8 @@ from ldpbeam.report_page.curve import QUANTILES, CurveText, curve_figure, drawn_
 from ldpbeam.report_page.data import CollectionData
 from ldpbeam.report_page.estimates import Snapshot
 from ldpbeam.report_page.parts import Detail, Figure, Key, Table, distinct, shortened
-from ldpbeam.report_page.text import plural, share
+from ldpbeam.report_page.text import share
+from ldpbeam.text import plural
 
 _BARS = 60
 

@@ -26,9 +26,10 @@ from ldpbeam.report_page.accounting_section import complaints, identity
 from ldpbeam.report_page.data import Run, load
 from ldpbeam.report_page.glosses import glosses
 from ldpbeam.report_page.parts import RECORD_ROWS, SECTIONS, Detail, Table, shortened
-from ldpbeam.report_page.sums import SumsAsked, described
-from ldpbeam.report_page.text import count, duration, plural, size
+from ldpbeam.report_page.sums import SumsQuestion, described
+from ldpbeam.report_page.text import count, duration, size
 from ldpbeam.report_page.view import Section
+from ldpbeam.text import plural
 
 _SCRIPTS = ("tooltip.js", "explorer.js")
 _ADDRESS = re.compile(r"https?:|://", re.IGNORECASE)
@@ -94,9 +95,8 @@ def render(
     return _html(run, asked).encode("utf-8")
 
 
-def _html(run: Run, asked: SumsAsked) -> str:
-    """Render the page."""
-
+def _html(run: Run, asked: SumsQuestion) -> str:
+    """The whole page, as text of HTML."""
     record, shown = run.record, run.collections[:SECTIONS]
     digests = [data.digest for data in shown]
     detail = Detail.of(len(shown))

@@ -18,7 +18,8 @@ import numpy as np
 
 from ldpbeam.report_page.data import CollectionData
 from ldpbeam.report_page.estimates import Snapshot
-from ldpbeam.report_page.text import count, decimals, plural
+from ldpbeam.report_page.text import count, decimals
+from ldpbeam.text import plural
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,8 @@ from ldpbeam.report_page.distribution import distribution
 from ldpbeam.report_page.estimates import Floats, Snapshot
 from ldpbeam.report_page.parts import Detail, Figure, Key, Table, shortened
 from ldpbeam.report_page.significance import discoveries
-from ldpbeam.report_page.text import count, plural, share
+from ldpbeam.report_page.text import count, share
+from ldpbeam.text import plural
 
 _EACH = 60
 """Up to this many values every one gets a bar and a whisker."""
@@ -56,7 +57,7 @@ def histogram(data: CollectionData, detail: Detail, name: str) -> tuple[list[Fig
 
 @dataclass(frozen=True)
 class _Drawing:
-    """Draws one snapshot."""
+    """Draws the histogram of one epoch: bars, intervals, and the truth where a simulation has it."""
 
     data: CollectionData
     snapshot: Snapshot

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from ldpbeam.report_page import svg
 from ldpbeam.report_page.charts import POINTED, Chart
-from ldpbeam.report_page.text import plural
+from ldpbeam.text import plural
 
 SECTIONS = 8
 """How many collections, or attributes of one, have a section; the others are listed."""

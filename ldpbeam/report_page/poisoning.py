@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ldpbeam.records.collection_record import HistogramRecord
 from ldpbeam.records.run_record import Alarm, Indicators
 from ldpbeam.report_page.parts import Table, shortened
-from ldpbeam.report_page.text import plural
+from ldpbeam.text import plural
 
 _NAMES = {
     "seeds": "evenness of seeds",

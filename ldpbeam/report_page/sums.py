@@ -22,11 +22,11 @@ from ldpbeam.report_page.curve import QUANTILES, CurveText, curve_figure, drawn_
 from ldpbeam.report_page.data import CollectionData
 from ldpbeam.report_page.estimates import Floats, Snapshot
 from ldpbeam.report_page.parts import Detail, Figure, Key, Table, distinct, shortened
-from ldpbeam.report_page.text import LABEL_LIMIT, count, plural, share
+from ldpbeam.report_page.text import LABEL_LIMIT, count, share
 from ldpbeam.sums.group_file import read_groups, shared_values
 from ldpbeam.sums.quantity import Sums, cumulative, of_groups
 from ldpbeam.sums.series import errors_of_sums
-from ldpbeam.text import clean
+from ldpbeam.text import clean, plural
 
 MOST = 512
 """Values of a curve: beyond, it would take the page seconds."""
@@ -44,7 +44,7 @@ class AddedUp:
 
 
 @dataclass(frozen=True)
-class SumsAsked:
+class SumsQuestion:
     """What is known about the collections of a run, and which groups of values are asked for.
 
     Attributes:
@@ -56,7 +56,7 @@ class SumsAsked:
     groups: Mapping[tuple[str, str], dict[str, list[int]]] = field(default_factory=dict)
 
 
-def described(record: RunRecord | None, output_dir: Path, group_file: Path | None) -> SumsAsked:
+def described(record: RunRecord | None, output_dir: Path, group_file: Path | None) -> SumsQuestion:
     """The collections of a run's record, and the groups of a file for every attribute that has its values.
 
     Args:
@@ -73,7 +73,7 @@ def described(record: RunRecord | None, output_dir: Path, group_file: Path | Non
             if recorded.definition is not None:
                 collections[recorded.digest] = collection_of(recorded.definition)
     if group_file is None:
-        return SumsAsked(collections)
+        return SumsQuestion(collections)
     groups, why = {}, None
     for digest, collection in collections.items():
         for attribute, domain in collection.histograms:
@@ -88,10 +88,10 @@ def described(record: RunRecord | None, output_dir: Path, group_file: Path | Non
             where=str(output_dir),
             remedy="Run again, or leave out --group.",
         )
-    return SumsAsked(collections, groups)
+    return SumsQuestion(collections, groups)
 
 
-def added_up(data: CollectionData, asked: SumsAsked, detail: Detail, name: str) -> AddedUp | None:
+def added_up(data: CollectionData, asked: SumsQuestion, detail: Detail, name: str) -> AddedUp | None:
     """The sums of the last epoch that has estimates; None where there is nothing to add up.
 
     Args:

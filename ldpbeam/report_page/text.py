@@ -30,11 +30,6 @@ def count(value: int) -> str:
     return f"{value:,}"
 
 
-def plural(value: int, noun: str) -> str:
-    """A number with its noun, which is given in the singular: `1 epoch` and `1,234 epochs`."""
-    return f"{count(value)} {noun if value == 1 else noun + 's'}"
-
-
 def decimals(scale: float | None) -> int:
     """How many decimals show two digits of a standard error `scale`."""
     if scale is None or not math.isfinite(scale) or scale <= 0:
@@ -83,7 +78,7 @@ def duration(seconds: float | None) -> str:
 
 
 def size(octets: int) -> str:
-    """A file size."""
+    """A number of bytes in the largest of MiB, KiB and B that fits."""
     for limit, unit in ((1 << 20, "MiB"), (1 << 10, "KiB")):
         if octets >= limit:
             return f"{octets / limit:.1f} {unit}"

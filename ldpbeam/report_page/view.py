@@ -17,8 +17,9 @@ from ldpbeam.report_page.over_epochs import over_epochs
 from ldpbeam.report_page.parts import Detail, Figure, Table
 from ldpbeam.report_page.poisoning import poisoning
 from ldpbeam.report_page.privacy import privacy
-from ldpbeam.report_page.sums import SumsAsked, added_up
-from ldpbeam.report_page.text import DASH, count, duration, plain, plural, points, share
+from ldpbeam.report_page.sums import SumsQuestion, added_up
+from ldpbeam.report_page.text import DASH, count, duration, plain, points, share
+from ldpbeam.text import plural
 
 _NAMED = 12
 """Most epochs a sentence lists."""
@@ -44,7 +45,7 @@ class Section:
         record: RunRecord | None,
         detail: Detail,
         prefix: str,
-        asked: SumsAsked,
+        asked: SumsQuestion,
         again: bool = False,
     ) -> None:
         """Draw and word everything.

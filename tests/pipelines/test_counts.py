@@ -14,8 +14,8 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import LdpError
 from ldpbeam.simulators.deliver.files import Compression, Format
 from ldpbeam.support import Support, UncountedReports
-from ldpbeam.transforms.stages import count_windows, spill
-from ldpbeam.transforms.stages.spill import ShardWithSpill
+from ldpbeam.transforms.stages import columns_on_disk, count_windows
+from ldpbeam.transforms.stages.columns_on_disk import ShardWithSpill
 from ldpbeam.transforms.stages.support import CountSupportOfEach
 from tests.pipelines.running import (
     DEVICES,
@@ -234,7 +234,7 @@ def test_reports_that_wait_where_they_were_read_change_nothing(
     """Not one of them is written anywhere, whether ids are looked at together or in ranges."""
     quiet_files(few, tmp_path / "reports")
     monkeypatch.setattr(ShardWithSpill, "_write", lambda *_: pytest.fail("written"))
-    monkeypatch.setattr(spill, "_IDS", at_once)
+    monkeypatch.setattr(columns_on_disk, "_IDS", at_once)
     same(execute(few[0], tmp_path / "reports", tmp_path / "output", shard_bits=0, spill_above=0), plain[2])
 
 
@@ -244,15 +244,15 @@ def test_a_file_that_changes_while_it_waits_ends_the_run(
     """A message that names it, and no result; what was read first was judged, what is there now was not."""
     reports, output = tmp_path / "reports", tmp_path / "output"
     quiet_files(few, reports)
-    keep = spill.Gathered.keep_one_per_id
+    keep = columns_on_disk.GatheredColumns.keep_one_per_id
 
-    def and_then(gathered: spill.Gathered, key: int) -> tuple[int, int]:
+    def and_then(gathered: columns_on_disk.GatheredColumns, key: int) -> tuple[int, int]:
         found = keep(gathered, key)
         for path in reports.iterdir():
             path.write_bytes(b"\xff" * path.stat().st_size)
         return found
 
-    monkeypatch.setattr(spill.Gathered, "keep_one_per_id", and_then)
+    monkeypatch.setattr(columns_on_disk.GatheredColumns, "keep_one_per_id", and_then)
     with pytest.raises(LdpError) as caught:
         execute(few[0], reports, output, shard_bits=0, spill_above=0)
     assert caught.value.code == "E-RUN-INPUT"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Sink:
-    """An optional sink."""
+    """Where results go besides files, if an option says so: a table or a topic."""
 
     option: str  # of ``ldpbeam run``, which gives the target
     metavar: str  # how a target looks

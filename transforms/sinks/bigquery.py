@@ -172,7 +172,7 @@ class WriteEstimatesToBigQuery(ConfirmedSink):
         require_table(target)
 
     def connect(self) -> None:
-        """Make a client."""
+        """Make a client of the table's project."""
         self._client = bigquery_client(self._table[0])
 
     def begin(self) -> None:
@@ -200,7 +200,7 @@ class WriteEstimatesToBigQuery(ConfirmedSink):
             self._insert()
 
     def disconnect(self) -> None:
-        """Close the client."""
+        """Close the client, if there is one."""
         if self._client is not None:
             self._client.close()
             self._client = None
@@ -225,7 +225,9 @@ class WriteEstimatesToBigQuery(ConfirmedSink):
         from google.auth.exceptions import GoogleAuthError
         from requests.exceptions import RequestException
 
-        again = Retry(predicate=if_exception_type(_Passing), initial=_PAUSE, maximum=30.0, timeout=_SECONDS)
+        again = Retry(
+            predicate=if_exception_type(_PassingRefusal), initial=_PAUSE, maximum=30.0, timeout=_SECONDS
+        )
         try:
             again(self._request)()
         except exceptions.RetryError as error:
@@ -250,7 +252,7 @@ class WriteEstimatesToBigQuery(ConfirmedSink):
         if not errors:
             return
         if {e["reason"] for row in errors for e in row["errors"]} <= _PASSING | {_STOPPED}:
-            raise _Passing(_refused(self._rows, errors))
+            raise _PassingRefusal(_refused(self._rows, errors))
         raise self._failure(f"refused rows: {_refused(self._rows, errors)}")
 
     def _failure(self, what: str) -> LdpError:
@@ -265,7 +267,7 @@ class WriteEstimatesToBigQuery(ConfirmedSink):
         )
 
 
-class _Passing(Exception):  # noqa: N818 - not an error yet
+class _PassingRefusal(Exception):  # noqa: N818 - not an error yet
     """Rows were refused for reasons that may be gone the next time."""
 
 
@@ -295,7 +297,7 @@ def _reason(error: Mapping[str, Any]) -> str:
 def _why(error: BaseException) -> str:
     """What a failed request says about itself; a RetryError tells what was the matter the last time."""
     cause = getattr(error, "cause", None) or error
-    if isinstance(cause, _Passing):
+    if isinstance(cause, _PassingRefusal):
         return str(cause)
     code, reasons = getattr(cause, "code", None), getattr(cause, "errors", None) or ()
     parts = [type(cause).__name__, *([str(int(code))] if code else [])]

@@ -59,7 +59,7 @@ class ConfirmedSink(beam.DoFn, ABC):
         self.connect()
 
     def start_bundle(self) -> None:
-        """Begin with nothing."""
+        """Forget what a bundle before this one did not finish."""
         self.begin()
         self.waiting.clear()
 
@@ -81,5 +81,5 @@ class ConfirmedSink(beam.DoFn, ABC):
             yield self.waiting.popleft()
 
     def teardown(self) -> None:
-        """Disconnect."""
+        """Give the connection back."""
         self.disconnect()

@@ -13,7 +13,7 @@ from ldpbeam.accounting import Entry
 
 from ..composite import composite
 from ..rows import RejectedRow, rejection_of
-from ..stateful.sum_unattributed import Unattributed, sum_unattributed
+from ..stateful.sum_unattributed import UnattributedRecords, sum_unattributed
 from . import Outputs
 from .accounting import UnattributedAccounting, write_accounting
 from .file_record import FileRecord
@@ -79,5 +79,5 @@ def write_unattributed(
     return entries | "Sum" >> sum_unattributed(every) | "Write" >> beam.Map(_write, outputs)
 
 
-def _write(one: Unattributed, outputs: Outputs) -> FileRecord:
+def _write(one: UnattributedRecords, outputs: Outputs) -> FileRecord:
     return write_accounting(outputs.output, UnattributedAccounting(one.digest, one.account, outputs.job))

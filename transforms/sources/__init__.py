@@ -33,7 +33,7 @@ class SourceOption:
 
 @dataclass(frozen=True)
 class Broker:
-    """A message broker."""
+    """A message broker as a source of reports: its options, and the module that reads from it."""
 
     target: SourceOption  # the option that chooses the source, and says what to read from
     more: tuple[SourceOption, ...]  # its other options

@@ -69,7 +69,7 @@ class Chunk(Piece):
 
     @property
     def nbytes(self) -> int:
-        """Of the records."""
+        """Bytes of the records in memory."""
         return self.frames.buffer.nbytes
 
 

@@ -52,7 +52,7 @@ class _Unread(Exception):  # noqa: N818 - a signal inside this module
     """A file has a format that is not read; the text says which."""
 
 
-class _Truncated(Exception):  # noqa: N818 - a signal inside this module
+class _TruncationError(Exception):
     """A compressed file ends before its stream does."""
 
 
@@ -97,7 +97,7 @@ class ReadFiles(beam.DoFn):
             elif detail := unread_format(head, _tail(stored, head)):
                 raise _Unread(detail)
             else:
-                yield from _read_records(source, stored, _Stored(stored), written_by)
+                yield from _read_records(source, stored, _StoredBytes(stored), written_by)
         except _Unread as error:
             yield BadSource(source, Reason.UNSUPPORTED_FORMAT, detail=str(error))
         except OSError:
@@ -117,7 +117,7 @@ def read_files(limits: ReadLimits) -> beam.ParDo:
     return beam.ParDo(ReadFiles(limits)).with_output_types(Piece)
 
 
-class _Stored:
+class _StoredBytes:
     """The bytes of a file as they are stored."""
 
     def __init__(self, stored: StoredFile) -> None:
@@ -138,7 +138,7 @@ class _Stored:
         return read_only(data[: rest.size + size])
 
 
-class _Decompressed:
+class _DecompressedBytes:
     """The bytes that a compressed file stands for."""
 
     file = None  # none holds them as they are
@@ -175,12 +175,12 @@ def _tail(stored: StoredFile, head: bytes) -> bytes:
     return tail
 
 
-def _decompressed(stored: StoredFile, head: bytes, allowed: int) -> _Decompressed | None:
+def _decompressed(stored: StoredFile, head: bytes, allowed: int) -> _DecompressedBytes | None:
     """What a compressed file stands for, up to ``allowed`` bytes; None of any other file."""
     if head[:2] == GZIP:
-        return _Decompressed(_limited(_gzip_pieces(stored), allowed), "gzip")
+        return _DecompressedBytes(_limited(_gzip_pieces(stored), allowed), "gzip")
     if is_zstd(head):
-        return _Decompressed(_limited(_zstd_pieces(stored), allowed), "zstd")
+        return _DecompressedBytes(_limited(_zstd_pieces(stored), allowed), "zstd")
     return None
 
 
@@ -204,7 +204,7 @@ def _gzip_pieces(stored: StoredFile) -> Iterator[bytes]:
                 _count_progress(stored.tell() - before)
                 before = stored.tell()
     except EOFError:
-        raise _Truncated from None
+        raise _TruncationError from None
 
 
 def _zstd_pieces(stored: StoredFile) -> Iterator[bytes]:
@@ -230,7 +230,7 @@ def _zstd_pieces(stored: StoredFile) -> Iterator[bytes]:
                 piece = decoder.unused_data
                 decoder, inside = context.decompressobj(), False
     if inside:
-        raise _Truncated
+        raise _TruncationError
 
 
 def _gathered(pieces: Iterator[bytes]) -> Iterator[bytes]:
@@ -244,7 +244,7 @@ def _gathered(pieces: Iterator[bytes]) -> Iterator[bytes]:
             if size >= _CHUNK:
                 yield b"".join(held)
                 held, size = [], 0
-    except (_Truncated, _TooMuch, OSError, zlib.error, zstandard.ZstdError):
+    except (_TruncationError, _TooMuch, OSError, zlib.error, zstandard.ZstdError):
         if held:
             yield b"".join(held)
         raise
@@ -254,7 +254,7 @@ def _gathered(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 def _trouble(error: Exception, stored: StoredFile) -> Reason:
     """What an error while decompressing says about the file."""
-    if isinstance(error, _Truncated):
+    if isinstance(error, _TruncationError):
         return Reason.TRUNCATED
     if isinstance(error, _TooMuch):
         return Reason.EXPANSION_LIMIT
@@ -262,7 +262,7 @@ def _trouble(error: Exception, stored: StoredFile) -> Reason:
 
 
 def _read_records(
-    path: str, stored: StoredFile, stream: _Stored | _Decompressed, written_by: Written | None
+    path: str, stored: StoredFile, stream: _StoredBytes | _DecompressedBytes, written_by: Written | None
 ) -> Iterator[Chunk | BadSource]:
     """Cut a stream of bytes into chunks of whole records."""
     rest = np.empty(0, np.uint8)
@@ -273,7 +273,7 @@ def _read_records(
     while True:
         try:
             data = stream.after(rest)
-        except (_Truncated, _TooMuch, OSError, zlib.error, zstandard.ZstdError) as error:
+        except (_TruncationError, _TooMuch, OSError, zlib.error, zstandard.ZstdError) as error:
             data, trouble = rest, _trouble(error, stored)
         if data.size == rest.size:
             break

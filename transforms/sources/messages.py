@@ -95,7 +95,7 @@ class GatherMessages(beam.DoFn):
         self.start_bundle()
 
     def start_bundle(self) -> None:
-        """Begin with nothing."""
+        """Forget messages of a bundle that was not finished."""
         self._known, self._unknown = _WaitingMessages(), _WaitingMessages()
         self._bad: dict[str, BadSource] = {}
 

@@ -177,7 +177,7 @@ class _Readers:
         """One that gives some columns as dictionaries: each value once, however many rows have it."""
         if dictionaries not in self._made:
             self._made[dictionaries] = pq.ParquetFile(
-                _Unclosed(self._stored),
+                _SharedFile(self._stored),
                 metadata=self.metadata if self._made else None,
                 read_dictionary=sorted(dictionaries) or None,
                 buffer_size=_READ_AT_ONCE,
@@ -187,7 +187,7 @@ class _Readers:
         return self._made[dictionaries]
 
 
-class _Unclosed:
+class _SharedFile:
     """A file that others may close without anything happening to it."""
 
     closed = False

@@ -14,17 +14,17 @@ from ldpbeam.collection.collection import Collection
 
 from ..composite import composite
 from ..rows import RejectedRow
-from .accounting import entries_without_epoch, join_accounting
 from .counts_on_disk import CountWithSpill
+from .entries import entries_without_epoch, join_accounting
 from .epoch_limit import EpochLimit, largest_epochs
 from .epochs import once_per_report_id, window_by_epoch
 from .reports import ACCOUNTING, EpochParts
-from .spill import Spill
 from .support import CountSupportOfEach
+from .waiting import Spill
 
 
 @dataclass(frozen=True)
-class Windowed:
+class WindowOptions:
     """How bounded input is counted.
 
     Attributes:
@@ -54,7 +54,7 @@ class CountedWindows(NamedTuple):
 
 @composite
 def count_windows(
-    inputs: tuple[beam.PCollection, beam.PCollection], collections: Sequence[Collection], how: Windowed
+    inputs: tuple[beam.PCollection, beam.PCollection], collections: Sequence[Collection], how: WindowOptions
 ) -> CountedWindows:
     """Columns and entries of all collections to counted epochs, each once.
 

@@ -8,29 +8,23 @@ steps share a disk.
 
 from __future__ import annotations
 
-import os
-import secrets
-import struct
 import zlib
 from collections.abc import Iterable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
-from apache_beam import coders
 
 from ldpbeam.admission import Parts
-from ldpbeam.errors import LdpError, disk_errors
 from ldpbeam.support import Accumulated, Support, SupportCounter, UncountedReports
 
 from ..coders import OptionalSupportCoder
-from .spill import not_as_written
 from .support import CountSupportOfEach
+from .waiting import Contents, FileReader, FileWriter, Place, SpillFile, WaitingCoder, WaitingValue
 
 _CODER = OptionalSupportCoder()
-_PLACE = struct.Struct("<?QI")
-_IN_PLACE = b"\0"
 
 _SMALL = 1 << 16
 """Bytes of an accumulator that stays in memory whatever happens: a file would cost more than it saves."""
@@ -40,18 +34,20 @@ _IN_MEMORY = 1 << 27
 
 
 @dataclass(frozen=True)
-class CountsOnDisk:
+class CountsOnDisk(Place):
     """Where an accumulator is: a file that is never changed.
 
     Attributes:
-        path: of the file, which holds the encoded accumulator; whoever runs the pipeline removes it.
+        file: which holds the encoded accumulator and nothing else; whoever runs the pipeline removes it.
+        size: bytes of it.
+        checksum: CRC-32 of it.
         reports: number of reports counted, or waiting to be.
-        checksum: CRC-32 of the file.
     """
 
-    path: str
-    reports: int
+    file: SpillFile
+    size: int
     checksum: int
+    reports: int
 
     def read(self) -> Support | UncountedReports:
         """The accumulator, in fresh memory.
@@ -59,14 +55,10 @@ class CountsOnDisk:
         Raises:
             LdpError: the file is gone, or is not what was written.
         """
-        try:
-            encoded = Path(self.path).read_bytes()
-        except FileNotFoundError:
-            raise self._changed() from None
-        value = _CODER.decode(encoded) if zlib.crc32(encoded) == self.checksum else None
-        if value is None:
-            raise self._changed()
-        return value
+        encoded = bytearray(self.size)
+        with closing(FileReader()) as reader:
+            reader.read(self.file, 0, memoryview(encoded), self.checksum)
+        return _CODER.accumulated(memoryview(encoded).toreadonly())
 
     def counted(self, protocol: SupportCounter) -> Support:
         """The support that it is.
@@ -77,22 +69,18 @@ class CountsOnDisk:
         value = self.read()
         return value if isinstance(value, Support) else value.counted(protocol)
 
-    def _changed(self) -> LdpError:
-        return not_as_written(self.path, "a file of counts", "its epoch was estimated")
 
-
-class WaitingCount:
+class WaitingCount(WaitingValue[Accumulated | CountsOnDisk | None]):
     """The accumulator of one key: in memory, or on disk, or nothing yet.
 
     Attributes:
-        counts: which of these.
         own: whether nobody else knows of the file that it is in.
     """
 
-    __slots__ = ("counts", "own")
+    __slots__ = ("own",)
 
-    def __init__(self, counts: Accumulated | CountsOnDisk | None = None) -> None:
-        self.counts = counts
+    def __init__(self, held: Accumulated | CountsOnDisk | None = None) -> None:
+        super().__init__(held)
         self.own = False
 
     def read(self) -> Accumulated | None:
@@ -101,36 +89,13 @@ class WaitingCount:
         Raises:
             LdpError: as :meth:`CountsOnDisk.read`.
         """
-        return self.counts.read() if isinstance(self.counts, CountsOnDisk) else self.counts
+        return self.held.read() if isinstance(self.held, CountsOnDisk) else self.held
 
 
-class WaitingCoder(coders.Coder):
-    """A mark, and then where an accumulator is, or what :class:`OptionalSupportCoder` makes of it."""
+class WaitingCountCoder(WaitingCoder):
+    """:class:`WaitingCount` between steps, the accumulator in memory as narrow integers or payloads."""
 
-    def encode(self, value: WaitingCount) -> bytes:
-        """Bytes of either."""
-        where = value.counts
-        if isinstance(where, CountsOnDisk):
-            return _PLACE.pack(True, where.reports, where.checksum) + os.fsencode(where.path)
-        return _IN_PLACE + _CODER.encode(where)
-
-    def decode(self, encoded: bytes) -> WaitingCount:
-        """An accumulator in memory, or its place on disk; no file is read."""
-        if encoded.startswith(_IN_PLACE):
-            return WaitingCount(_CODER.decode(encoded[len(_IN_PLACE) :]))
-        _, reports, checksum = _PLACE.unpack_from(encoded)
-        return WaitingCount(CountsOnDisk(os.fsdecode(encoded[_PLACE.size :]), reports, checksum))
-
-    def estimate_size(self, value: WaitingCount) -> int:
-        """Bytes of either, without encoding it."""
-        where = value.counts
-        if isinstance(where, CountsOnDisk):
-            return _PLACE.size + len(where.path)
-        return len(_IN_PLACE) + _CODER.estimate_size(where)
-
-    def is_deterministic(self) -> bool:
-        """Equal values give equal bytes."""
-        return True
+    values, waiting = _CODER, WaitingCount
 
 
 @beam.typehints.with_input_types(Parts)
@@ -159,11 +124,11 @@ class CountWithSpill(beam.CombineFn):
             LdpError: the disk is full, or may not be written to; a file is not as it was written.
         """
         self._let_go(waiting)
-        before, accumulator = waiting.counts, waiting.read()
-        waiting.counts = self._count.add_input(accumulator, parts)
+        before, accumulator = waiting.held, waiting.read()
+        waiting.held = self._count.add_input(accumulator, parts)
         if waiting.own and isinstance(before, CountsOnDisk):
-            Path(before.path).unlink()
-        size = _size(waiting.counts)
+            Path(before.file.path).unlink()
+        size = _size(waiting.held)
         if size >= _SMALL:
             self._sizes[waiting] = size
             self._bytes += size
@@ -189,9 +154,9 @@ class CountWithSpill(beam.CombineFn):
         Raises:
             LdpError: the disk is full, or may not be written to; a file is not as it was written.
         """
-        some = [each for each in accumulators if each.counts is not None]
-        if len(some) == 1 and isinstance(some[0].counts, CountsOnDisk):
-            return WaitingCount(some[0].counts)
+        some = [each for each in accumulators if each.held is not None]
+        if len(some) == 1 and isinstance(some[0].held, CountsOnDisk):
+            return WaitingCount(some[0].held)
         # One after the other: there are two in memory at a time.
         return self.compact(WaitingCount(self._count.merge_accumulators(each.read() for each in some)))
 
@@ -201,34 +166,27 @@ class CountWithSpill(beam.CombineFn):
         Raises:
             LdpError: the disk is full, or may not be written to.
         """
-        counts = self.compact(waiting).counts
+        counts = self.compact(waiting).held
         return counts if isinstance(counts, CountsOnDisk) else self._count.extract_output(counts)
 
-    def get_accumulator_coder(self) -> WaitingCoder:
+    def get_accumulator_coder(self) -> WaitingCountCoder:
         """Places of files, and small accumulators as they are."""
-        return WaitingCoder()
+        return WaitingCountCoder()
 
     def _let_go(self, waiting: WaitingCount) -> None:
         self._bytes -= self._sizes.pop(waiting, 0)
 
     def _to_disk(self, waiting: WaitingCount) -> None:
         self._let_go(waiting)
-        counts = waiting.counts
+        counts = waiting.held
         if not (counts is None or isinstance(counts, CountsOnDisk) or _size(counts) < _SMALL):
-            waiting.counts = self._written(counts)
+            waiting.held = self._written(counts)
 
     def _written(self, accumulator: Accumulated) -> CountsOnDisk:
         encoded = _CODER.encode(accumulator)
-        path = f"{self._folder}/{secrets.token_hex(8)}"
-        with disk_errors(path):
-            os.makedirs(self._folder, mode=0o700, exist_ok=True)  # noqa: PTH103 - Beam paths are text
-            with open(path, "xb", opener=_private) as file:
-                file.write(encoded)
-        return CountsOnDisk(path, accumulator.reports, zlib.crc32(encoded))
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
+        with closing(FileWriter(self._folder, Contents.COUNTS)) as writer:
+            writer.write(memoryview(encoded))
+        return CountsOnDisk(writer.file, len(encoded), zlib.crc32(encoded), accumulator.reports)
 
 
 def _size(accumulator: Accumulated | None) -> int:

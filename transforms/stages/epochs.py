@@ -19,8 +19,9 @@ from ldpbeam.collection.epochs import Epochs
 from ldpbeam.dedup import secret_key, shard_columns, unrepeated
 
 from ..composite import composite
+from .columns_on_disk import GatheredColumns, Shard, ShardWithSpill, WaitingColumns, register_waiting_columns
 from .reports import ACCOUNTING, EpochKey, EpochParts
-from .spill import Gathered, Shard, ShardWithSpill, Spill, WaitingColumns, register_waiting_columns
+from .waiting import Spill
 
 _Sharded = tuple[Shard, ReportColumns]
 _Waiting = tuple[Shard, WaitingColumns]
@@ -88,7 +89,7 @@ class _KeepOne(beam.DoFn):
 class _KeepOneOfWaiting(_KeepOne):
     def process(self, group: Any) -> Iterator[EpochParts | beam.pvalue.TaggedOutput]:
         key = group[0][0]
-        with Gathered(group[1]) as reports:
+        with GatheredColumns(group[1]) as reports:
             yield from _left_out(key, *reports.keep_one_per_id(self._secret))
             for part in reports.columns():  # each is let go once it is counted
                 yield key, Parts([part])

@@ -29,11 +29,11 @@ class CountBeforeShuffle(beam.DoFn):
         self._held: dict[EpochKey, tuple[Support, Timestamp]] = {}
 
     def start_bundle(self) -> None:
-        """Begin with nothing."""
+        """Forget counts of a bundle that was not finished."""
         self._held = {}
 
     def process(self, pair: EpochParts, when: Any = beam.DoFn.TimestampParam) -> None:
-        """Count in place."""
+        """Add the reports of one epoch to what the bundle has counted of it."""
         key, parts = pair
         counter = self._counters[key[0]]
         support, latest = self._held.get(key) or (Support.zero_of(counter), when)

@@ -9,7 +9,7 @@ import apache_beam as beam
 from ldpbeam.accounting import CountedEpoch
 
 from ..composite import composite
-from ..stages.accounting import entries_by_epoch
+from ..stages.entries import entries_by_epoch
 from ..stages.reports import EpochKey
 from .count_before_shuffle import CountBeforeShuffle
 from .count_shard import CountShard

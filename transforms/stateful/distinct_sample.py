@@ -35,7 +35,7 @@ class DistinctSample:
 
     @property
     def distinct(self) -> int:
-        """The estimate."""
+        """About how many distinct report ids were taken."""
         return len(self.names) << self.bits
 
     def including(self, ids: Uints, reports: int) -> DistinctSample:

@@ -18,7 +18,7 @@ from ldpbeam.accounting import Account, Entry
 from ..composite import composite
 
 
-class Unattributed(NamedTuple):
+class UnattributedRecords(NamedTuple):
     """What is known of records without an epoch at one moment.
 
     Attributes:
@@ -33,14 +33,14 @@ class Unattributed(NamedTuple):
 
 
 @composite
-def sum_unattributed(entries: beam.PCollection[Entry], every: int) -> beam.PCollection[Unattributed]:
+def sum_unattributed(entries: beam.PCollection[Entry], every: int) -> beam.PCollection[UnattributedRecords]:
     """Entries without an epoch, summed by digest; at most one account in ``every`` seconds of arrival
     time.
     """
     return (
         entries
         | "ByDigest" >> beam.FlatMap(_unattributed).with_output_types(tuple[str, tuple[str, int]])
-        | "Sum" >> beam.ParDo(SumUnattributed(every)).with_output_types(Unattributed)
+        | "Sum" >> beam.ParDo(SumUnattributed(every)).with_output_types(UnattributedRecords)
     )
 
 
@@ -80,14 +80,14 @@ class SumUnattributed(beam.DoFn):
     @on_timer(DUE)
     def on_due(
         self, digest: str = beam.DoFn.KeyParam, state: Any = beam.DoFn.StateParam(STATE)
-    ) -> Iterator[Unattributed]:
+    ) -> Iterator[UnattributedRecords]:
         """Give the account of all entries so far, under the next number."""
         entries, _, sequence = self._read(state)
         self._write(state, entries, None, sequence + 1)
         account = Account()
         for what, count in sorted(entries.items()):
             account.add(what, count)
-        yield Unattributed(digest, account, sequence)
+        yield UnattributedRecords(digest, account, sequence)
 
     @staticmethod
     def _read(state: Any) -> tuple[Counter[str], int | None, int]:

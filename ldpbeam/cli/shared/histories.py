@@ -44,7 +44,7 @@ class ReadHistory:
 
     @property
     def domain(self) -> Domain:
-        """The values."""
+        """The values of the attribute, with their labels."""
         return dict(self.collection.histograms)[self.history.key.attribute]
 
 

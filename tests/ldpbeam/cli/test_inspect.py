@@ -11,11 +11,11 @@ import pytest
 
 from ldpbeam.cli.inspect import inspect_lines
 from ldpbeam.cli.run import run_over_files
-from ldpbeam.cli.shared.views import view_of
 from ldpbeam.cli.simulate import SimulateOptions, simulate_reports
 from ldpbeam.collection.file import load_collection
 from ldpbeam.durable.document import document
 from ldpbeam.errors import CollectionError, UsageError
+from ldpbeam.records.file_views import view_of
 from tests.ldpbeam.report_page.test_protocols import every_kind
 
 YAML = """\

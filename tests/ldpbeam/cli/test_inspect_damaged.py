@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ldpbeam.cli.inspect import inspect_lines
-from ldpbeam.cli.shared.views import view_of
 from ldpbeam.errors import UsageError
+from ldpbeam.records.file_views import view_of
 from ldpbeam.records.run_record import read_record
 from tests.pipelines.running import collection, copied, execute, fleet, write
 

@@ -31,7 +31,7 @@ from scipy.stats import norm
 import ldpbeam
 from ldpbeam.accounting import Account
 from ldpbeam.cli.main import cli
-from ldpbeam.cli.shared.quartiles import _verdict
+from ldpbeam.cli.shared.compare_distributions import _verdict
 from ldpbeam.collection.values import Index
 from ldpbeam.engine.run import _require_own
 from ldpbeam.epoch_result import result_of_epoch

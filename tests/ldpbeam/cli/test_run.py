@@ -487,10 +487,10 @@ def test_a_stream_that_counted_nothing_is_no_success(
 ) -> None:
     """The record of a stream that was all late has exit code 5, and the cause is named."""
     from ldpbeam.accounting import Accounting
-    from ldpbeam.cli.shared.summary import why_nothing
     from ldpbeam.records.outcome import RunOutcome
     from ldpbeam.records.run_output import run_record
     from ldpbeam.records.run_record import StreamRecord
+    from ldpbeam.records.run_sentences import why_nothing
 
     agreed = collection()
     key = (agreed.digest_hex, 0)

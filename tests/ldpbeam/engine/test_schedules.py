@@ -59,7 +59,7 @@ from ldpbeam.transforms.sinks.accounting import RevisionNumbers, read_epoch_acco
 from ldpbeam.transforms.sinks.atomic import publish
 from ldpbeam.transforms.sinks.estimates import EpochFiles, WriteEpochs
 from ldpbeam.transforms.sinks.file_record import FileRecord
-from ldpbeam.transforms.stages.accounting import EpochEntry, entries_by_epoch, sum_by_epoch
+from ldpbeam.transforms.stages.entries import EpochEntry, entries_by_epoch, sum_by_epoch
 from ldpbeam.transforms.stages.epochs import once_per_report_id, window_by_epoch
 from ldpbeam.transforms.stages.estimate import EstimateEpochs
 from ldpbeam.transforms.stages.reports import ACCOUNTING, EpochParts

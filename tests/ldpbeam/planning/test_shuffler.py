@@ -7,12 +7,12 @@ from fractions import Fraction
 import pytest
 
 from ldpbeam.collection.file import parse_collection
-from ldpbeam.planning.collection_check import Checked
+from ldpbeam.planning.collection_check import CheckedCollection
 from ldpbeam.planning.explanation import explained
 from ldpbeam.planning.needs import FrequencyNeeds
 from ldpbeam.planning.plan import make_plan
 from ldpbeam.planning.sentences import recommendation
-from ldpbeam.planning.shuffler import Shuffled, behind_shuffler, of_collection
+from ldpbeam.planning.shuffler import ShuffledPrivacy, behind_shuffler, of_collection
 from ldpbeam.promise.promise import YEAR
 from ldpbeam.promise.statements import epsilon
 from ldpbeam.shuffling.randomiser import ASSUMPTION, DELTA, many_epochs, one_epoch
@@ -62,7 +62,7 @@ def test_memoised_answers_are_looked_at_round_by_round() -> None:
     assert two is not None
     assert two.renaming is None
     # Two reports of few devices: never more than what is known without a shuffler.
-    few = Shuffled.of(kind, 100, Fraction(1), 2)
+    few = ShuffledPrivacy.of(kind, 100, Fraction(1), 2)
     assert few is not None
     assert kind.losses is not None
     assert few.all_reports == kind.losses.any_changes(2)
@@ -93,7 +93,7 @@ def test_nothing_is_made_up_where_nothing_is_known(protocol: str, levels: str, c
     text = ONE % (protocol, levels, count)
     agreed = parse_collection(text.replace("{size: 9}", "{range: {max: 9}}") if "mean" in protocol else text)
     assert of_collection(agreed, 10**6) is None
-    checked = Checked.of("x", agreed, 10**6)
+    checked = CheckedCollection.of("x", agreed, 10**6)
     assert any("nothing is known for this collection" in line for line in checked.lines())
     assert checked.as_record()["behind_shuffler"] is None
     assert "Nothing is stated" in agreed.as_record()["guarantee"]["behind_shuffler"]  # type: ignore[index]
@@ -103,13 +103,15 @@ def test_a_check_states_the_figure_and_run_json_what_it_needs() -> None:
     agreed = parse_collection(ONE % ("oue", "epsilon: 1.0", ""))
     found = of_collection(agreed, 20_000)
     assert found is not None
-    (line,) = [line for line in Checked.of("x", agreed, 20_000).lines() if "Behind a shuffler" in line]
+    (line,) = [
+        line for line in CheckedCollection.of("x", agreed, 20_000).lines() if "Behind a shuffler" in line
+    ]
     once = epsilon(found.one_report)
     assert f"a report tells at most ε = {once} to a server that knows the reports of all" in line
     assert found.all_reports is not None
     assert f"365 reports tell at most ε = {epsilon(found.all_reports)}, whatever changes" in line
     assert ASSUMPTION in line
-    record = Checked.of("x", agreed, 20_000).as_record()["behind_shuffler"]
+    record = CheckedCollection.of("x", agreed, 20_000).as_record()["behind_shuffler"]
     assert record["one_report"] == found.one_report
     assert (record["delta"], record["devices"], record["assumption"]) == (DELTA, 20_000, ASSUMPTION)
     promised = next(one for one in explained(agreed, 20_000) if one.title == "what is promised to a device")

@@ -13,7 +13,7 @@ import pytest
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.file import parse_collection
-from ldpbeam.planning.collection_check import Checked, errors
+from ldpbeam.planning.collection_check import CheckedCollection, errors
 from ldpbeam.planning.collection_text import Particulars, collection_text
 from ldpbeam.planning.error_sentences import interval
 from ldpbeam.planning.explanation import explained
@@ -73,7 +73,7 @@ def say_the_same(row: Row, needs: Needs) -> None:
     texts = [one.text for one in said]
     # Sentences.
     planned = list(recommendation(Plan(needs, (row,), row, None, chosen_level=False)))
-    check = [line.strip() for line in Checked.of("x", collection, DEVICES).lines()]
+    check = [line.strip() for line in CheckedCollection.of("x", collection, DEVICES).lines()]
     stages = {stage.title: stage.lines for stage in explained(collection, DEVICES)}
     entry = json.loads(json.dumps(collection_entry(collection)))
     page = privacy(CollectionRecord.from_record(entry), "x").promises
@@ -95,7 +95,7 @@ def say_the_same(row: Row, needs: Needs) -> None:
     for one in said:
         assert one.value in one.text or one.level == inf
     # Errors.
-    (error,) = Checked.of("x", collection, DEVICES).expected
+    (error,) = CheckedCollection.of("x", collection, DEVICES).expected
     assert error.half_width == pytest.approx(row.figures.half_width, rel=1e-12)
     if needs.RESULT is Result.FREQUENCIES:
         assert (error.widest, error.even) == (row.figures.widest_frequency, row.figures.even_half_width)

@@ -13,7 +13,7 @@ from ldpbeam.durable.record import read_fields
 from ldpbeam.promise.statements import epsilon
 from ldpbeam.records.run_record import EpochRecord, RunRecord
 from ldpbeam.report_page import accounting_section, data, estimates, parts, significance, text
-from ldpbeam.text import clean
+from ldpbeam.text import clean, plural
 from tests.ldpbeam.report_page.synthetic import DIGEST, Fake, write_run
 
 BALANCED = {"read": 10, "counted": 6, "late": 1, "duplicate": 1, "rejected": {"malformed": 2}}
@@ -138,8 +138,8 @@ def test_a_value_absent_from_the_truth_has_frequency_zero(tmp_path: Path) -> Non
         (text.duration(86400), "1 d"),
         (text.duration(3.2), "3.2 s"),
         (text.size(1536), "1.5 KiB"),
-        (text.plural(1, "epoch"), "1 epoch"),
-        (text.plural(1200, "epoch"), "1,200 epochs"),
+        (plural(1, "epoch"), "1 epoch"),
+        (plural(1200, "epoch"), "1,200 epochs"),
     ],
 )
 def test_numbers_are_shown_with_the_digits_that_mean_something(shown: str, expected: str) -> None:

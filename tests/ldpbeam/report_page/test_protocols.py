@@ -33,7 +33,7 @@ from ldpbeam.records.run_record import StreamRecord
 from ldpbeam.report_page import charts, data, parts, svg
 from ldpbeam.report_page.dates import Dates
 from ldpbeam.report_page.document import write_page
-from ldpbeam.report_page.sums import SumsAsked, described
+from ldpbeam.report_page.sums import SumsQuestion, described
 from ldpbeam.report_page.text import plain
 from ldpbeam.report_page.view import Section
 from ldpbeam.simulators.deliver.simulate import simulate
@@ -108,7 +108,7 @@ def sections(
     return found
 
 
-def _sections(run: data.Run, asked: SumsAsked) -> dict[str, list[tuple[data.CollectionData, Section]]]:
+def _sections(run: data.Run, asked: SumsQuestion) -> dict[str, list[tuple[data.CollectionData, Section]]]:
     found: dict[str, list[tuple[data.CollectionData, Section]]] = {}
     for index, one in enumerate(run.collections):
         section = Section(one, run.record, parts.Detail(20, 60, 60), f"c{index}", asked)

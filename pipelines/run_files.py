@@ -9,7 +9,7 @@ from ldpbeam.job.inputs import waits_on_disk
 from ldpbeam.transforms import ReadReports
 from ldpbeam.transforms.composite import composite
 from ldpbeam.transforms.sources.chunks import Piece
-from ldpbeam.transforms.stages.spill import Spill
+from ldpbeam.transforms.stages.waiting import Spill
 
 SPILLED = "spilled"
 """Folder below the output for columns and counts that wait on disk; whoever runs the pipeline removes it."""

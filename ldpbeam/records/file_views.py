@@ -21,9 +21,8 @@ from ldpbeam.protocols.estimator import Result
 from ldpbeam.records.collection_record import CollectionRecord, GuaranteeRecord, collection_entry
 from ldpbeam.records.run_record import SCHEMA as RUN_SCHEMA
 from ldpbeam.records.run_record import read_record
-from ldpbeam.report_page.text import plural
 from ldpbeam.table_file import published_table
-from ldpbeam.text import clean
+from ldpbeam.text import clean, plural
 
 _ESTIMATES, _TRUTH = {"estimate", "std_error", "epoch", "value"}, {"epoch", "value", "frequency"}
 
@@ -180,7 +179,8 @@ def _table(path: Path) -> View:
         raise unknown(path, f"is cut short or damaged ({type(error).__name__})") from None
     if not table.num_rows:
         raise unknown(path, "has no rows")
-    first, kind = table.slice(0, 1).to_pylist()[0], _kind(table.column_names)
+    first = table.slice(0, 1).to_pylist()[0]
+    kind = "estimates" if set(table.column_names) >= _ESTIMATES else "truth"
     shared = [name for name in first if len(table.column(name).unique()) == 1]
     others = [name for name in first if name not in shared]
     lines = (
@@ -203,10 +203,6 @@ def _tables(tables: Sequence[Path]) -> View:
     lines = (f"{plural(len(tables), 'table')} of {last.kind}, the last of them:", *last.lines[:-1])
     hint = _hint(str(tables[-1].parent / "*.parquet"))
     return View(last.kind, (*lines, clean(hint)), [path.name for path in tables])
-
-
-def _kind(columns: Sequence[str]) -> str:
-    return "estimates" if set(columns) >= _ESTIMATES else "truth"
 
 
 def _hint(path: str) -> str:

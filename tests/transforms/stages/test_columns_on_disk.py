@@ -26,17 +26,16 @@ from ldpbeam.dedup import keep_one_per_id, secret_key, shard_columns
 from ldpbeam.errors import LdpError
 from ldpbeam.file_version import FileVersion
 from ldpbeam.transforms.coders import ReportColumnsCoder
-from ldpbeam.transforms.stages import spill as spilling
-from ldpbeam.transforms.stages.spill import (
-    Gathered,
-    Places,
+from ldpbeam.transforms.stages import columns_on_disk
+from ldpbeam.transforms.stages.columns_on_disk import (
+    ColumnsOnDisk,
+    GatheredColumns,
     Shard,
     ShardWithSpill,
-    Spill,
-    SpillFile,
     WaitingColumns,
     WaitingColumnsCoder,
 )
+from ldpbeam.transforms.stages.waiting import Contents, Spill, SpillFile
 
 WHEN, WINDOW = Timestamp(7), IntervalWindow(0, 8)
 
@@ -75,7 +74,7 @@ def by_shard(given: Iterable[tuple[Shard, WaitingColumns]]) -> dict[Shard, list[
 
 
 def gathered(waiting: Sequence[WaitingColumns]) -> list[ReportColumns]:
-    with Gathered(waiting) as reports:
+    with GatheredColumns(waiting) as reports:
         found = list(reports.columns())
         assert len(reports) == sum(map(len, found))
     return found
@@ -104,9 +103,8 @@ def test_columns_travel_as_they_are(reports: int, epoch: int, width: int, digest
     )
     coder = WaitingColumnsCoder()
     found = coder.decode(coder.encode(WaitingColumns(asked)))
-    assert found.places is None
-    assert found.columns is not None
-    assert same(found.columns, asked)
+    assert isinstance(found.held, ReportColumns)
+    assert same(found.held, asked)
 
 
 @given(
@@ -129,14 +127,13 @@ def test_places_travel_as_they_are(
     name = os.fsdecode(b"/x/" + path.replace(b"\0", b""))
     files: tuple[SpillFile | FileVersion, ...] = (
         *(FileVersion(name * (i + 1), *each) for i, each in enumerate(versions)),
-        SpillFile(name),
+        SpillFile(name, Contents.COLUMNS),
     )
-    asked = Places(files, digest, epoch, width, table)
+    asked = ColumnsOnDisk(files, digest, epoch, width, table)
     coder = WaitingColumnsCoder()
-    found = coder.decode(coder.encode(WaitingColumns(places=asked)))
-    assert found.columns is None
-    back = found.places
-    assert back is not None
+    found = coder.decode(coder.encode(WaitingColumns(asked)))
+    back = found.held
+    assert isinstance(back, ColumnsOnDisk)
     assert (back.files, back.digest, back.epoch, back.width) == (files, digest, epoch, width)
     assert list(map(type, back.files)) == list(map(type, files))
     assert np.array_equal(back.table, table)
@@ -150,8 +147,9 @@ def test_nothing_is_encoded_for_the_sake_of_its_size(monkeypatch: pytest.MonkeyP
     for kind in (WaitingColumnsCoder, ReportColumnsCoder):
         monkeypatch.setattr(kind, "encode", lambda *_: pytest.fail("encoded"))
     assert abs(coder.estimate_size(("a", asked)) - exactly) < 100
-    places = WaitingColumns(places=Places((SpillFile("/x"),), 1, 2, 3, np.zeros((500, 6), np.int64)))
-    assert 24_000 < coder.estimate_size(("a", places)) < 24_200
+    files = (SpillFile("/x", Contents.COLUMNS),)
+    places = WaitingColumns(ColumnsOnDisk(files, 1, 2, 3, np.zeros((500, 6), np.int64)))
+    assert 24_000 < coder.estimate_size(("a", places)) < 24_600
 
 
 @pytest.mark.parametrize("bits", [0, 2])
@@ -170,7 +168,9 @@ def test_what_is_beyond_the_limit_waits_on_disk(bits: int, tmp_path: Path) -> No
     groups = by_shard(given)
     assert groups.keys() == wanted.keys()
     for key, some in groups.items():
-        assert [one.places is None for one in some] == ([True, True, False] if key[0][1] == 0 else [False])
+        assert [isinstance(one.held, ReportColumns) for one in some] == (
+            [True, True, False] if key[0][1] == 0 else [False]
+        )
         assert same(put_together(gathered(some)), put_together(wanted[key]))
 
 
@@ -178,7 +178,7 @@ def test_what_is_beyond_the_limit_waits_on_disk(bits: int, tmp_path: Path) -> No
 def test_payloads_are_read_in_blocks(limit: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts in a row, as many as make up a block; what is left out is left out of its own block."""
     key = secret_key()
-    monkeypatch.setattr(spilling, "_BLOCK", limit)
+    monkeypatch.setattr(columns_on_disk, "_BLOCK", limit)
     batches = [columns(n, 3) for n in (100, 101, 102, 103, 1)]
     whole = put_together(batches)
     sizes = {1: [100, 101, 102, 103, 1], 203: [100, 203, 104], 250: [100, 306, 1]}.get(limit, [100, 307])
@@ -191,7 +191,7 @@ def test_payloads_are_read_in_blocks(limit: int, tmp_path: Path, monkeypatch: py
         parts = zip(np.split(ids, ends), np.split(payloads, ends), strict=True)
         step = ShardWithSpill(0, Spill(str(tmp_path), 1300))
         given = bundle(step, [ReportColumns(whole.digest, 3, some, rows) for some, rows in parts])
-        with Gathered([one for _, one in given]) as reports:
+        with GatheredColumns([one for _, one in given]) as reports:
             assert reports.keep_one_per_id(key) == (len(copies), 0)
             return list(reports.columns())
 
@@ -228,15 +228,15 @@ def test_one_report_per_id_of_what_waits_as_of_columns(
     ]
     wanted = keep_one_per_id(batches, key)
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
-        patch.setattr(spilling, "_BLOCK", block)
-        patch.setattr(spilling, "_IDS", at_once)
+        patch.setattr(columns_on_disk, "_BLOCK", block)
+        patch.setattr(columns_on_disk, "_IDS", at_once)
         if stay:  # every other batch, so that a shard has both
             batches[::2] = in_a_file(Path(folder, "read"), batches[::2])
         groups = by_shard(bundle(ShardWithSpill(bits, Spill(f"{folder}/spilled", above)), batches))
         stayed: list[tuple[int, bytes]] = []
         duplicate = conflicting = 0
         for waiting in groups.values():
-            with Gathered(waiting) as reports:
+            with GatheredColumns(waiting) as reports:
                 found = reports.keep_one_per_id(key)
                 for part in reports.columns():
                     assert len(part)
@@ -267,7 +267,7 @@ def test_many_files_are_one_element_and_are_open_one_by_one(tmp_path: Path) -> N
     step = ShardWithSpill(0, Spill(str(tmp_path), 0))
     ((_, waiting),) = bundle(step, batches)
     opened = descriptors()
-    with Gathered([waiting]) as reports:
+    with GatheredColumns([waiting]) as reports:
         most = 0
         for _ in reports._ids():
             most = max(most, len(descriptors() - opened))
@@ -310,12 +310,12 @@ def test_a_file_that_has_changed_is_not_read_once_more(
     # What is open is the file that was read, whatever has its name by now; its bytes may be others.
     with (
         nullcontext() if kept else pytest.raises(LdpError, match="E-RUN-INPUT"),
-        Gathered([waiting]) as reports,
+        GatheredColumns([waiting]) as reports,
     ):
         assert reports.keep_one_per_id(secret_key()) == (0, 0)
         change(path)
         assert same(put_together(list(reports.columns())), put_together(batches)) or not kept
-    with pytest.raises(LdpError) as caught, Gathered([waiting]) as reports:
+    with pytest.raises(LdpError) as caught, GatheredColumns([waiting]) as reports:
         reports.keep_one_per_id(secret_key())
     assert (caught.value.code, caught.value.where) == ("E-RUN-INPUT", str(path))
     assert descriptors() <= opened
@@ -377,19 +377,20 @@ def test_files_are_closed_whatever_happens(tmp_path: Path) -> None:
     ((_, waiting),) = bundle(step, [columns(100)])
     step.teardown()
     opened = descriptors()
-    with Gathered([waiting]) as reports:
+    with GatheredColumns([waiting]) as reports:
         assert len(reports) == 100
     (path,) = tmp_path.iterdir()
     os.truncate(path, 8 * 100 + 5 * 99)
-    with Gathered([waiting]) as reports, pytest.raises(LdpError, match="E-RUN-FILES"):
+    with GatheredColumns([waiting]) as reports, pytest.raises(LdpError, match="E-RUN-FILES"):
         list(reports.columns())
     os.truncate(path, 8 * 99)
-    with pytest.raises(LdpError, match="E-RUN-FILES"), Gathered([waiting]) as reports:
+    with pytest.raises(LdpError, match="E-RUN-FILES"), GatheredColumns([waiting]) as reports:
         reports.keep_one_per_id(secret_key())
     path.unlink()
-    with pytest.raises(LdpError, match="E-RUN-FILES") as caught, Gathered([waiting]) as reports:
+    with pytest.raises(LdpError, match="E-RUN-FILES") as caught, GatheredColumns([waiting]) as reports:
         reports.keep_one_per_id(secret_key())
     assert caught.value.where == str(path)
+    assert "a file of reports was changed or taken away before they were counted" in str(caught.value)
     assert descriptors() <= opened
 
 
@@ -406,7 +407,7 @@ def test_every_byte_of_what_a_step_has_written_is_checked_before_it_is_counted(
     assert len(content) == 29 * (8 + 5)
     for place in range(len(content)):
         path.write_bytes(content[:place] + bytes([content[place] ^ 1 << place % 8]) + content[place + 1 :])
-        with pytest.raises(LdpError, match="E-RUN-FILES"), Gathered(waiting) as reports:
+        with pytest.raises(LdpError, match="E-RUN-FILES"), GatheredColumns(waiting) as reports:
             list(reports.columns())
     path.write_bytes(content)
     assert sum(map(len, gathered(waiting))) == 29

@@ -1,4 +1,4 @@
-"""Between stages 3 and 4: an epoch's counts meet its account (adapts ldpbeam.accounting)."""
+"""Between stages 3 and 4, entries of the accounting: counts meet accounts (adapts ldpbeam.accounting)."""
 
 from __future__ import annotations
 

@@ -1,55 +1,26 @@
-"""What became of the records of a run, in words; above all of one that has counted nothing."""
+"""What became of the records of a run, in sentences; above all of one that has counted nothing."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping
 from itertools import groupby, islice
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import click
-
-from ldpbeam.cli.shared.console import complain, deliver, say
 from ldpbeam.collection.epochs import instant
 from ldpbeam.errors import Reason
 from ldpbeam.job.file_times import REMEDY, earliest_time
 from ldpbeam.records.run_record import RunRecord, StreamRecord
-from ldpbeam.report_page.text import plural
 from ldpbeam.table_file import published_table
-from ldpbeam.text import clean
+from ldpbeam.text import plural
 
 _SHOWN = 5  # files, or gaps, that are named one by one
 _TABLES = 100
 """Tables of rejects that are looked into for the sentence about a file."""
 
 
-def summary(record: RunRecord, output: str) -> None:
-    """What became of every record, and where the results are."""
-    say(record.accounting.total.identity)
-    rejected = record.accounting.total.rejected_record()
-    details = _details(record, output)
-    for reason, count in rejected.items():
-        click.echo(f"  rejected {count:,}: {reason}", err=True)
-        if reason in details:
-            click.echo(clean(f"    {details[reason]}"), err=True)
-    if rejected.get(Reason.FUTURE_EPOCH.value) and record.stream is None:
-        click.echo(clean(f"  future_epoch is judged by {_written(record)}"), err=True)
-    if rejected:
-        click.echo(clean(f"  where and why: ldpbeam inspect {output.rstrip('/')}/rejects"), err=True)
-    for line in (*_cut_off(record, output), *_gaps(record)):
-        complain(line)
-    nothing = why_nothing(record, details)
-    if nothing is not None:
-        click.echo(f"ldpbeam: {nothing} [E-RUN-NOTHING]", err=True)
-    else:
-        say(f"estimates in {output.rstrip('/')}/estimates after {record.timings.total_seconds} s")
-    deliver(record.as_record())
-    sys.stdout.flush()
-
-
-def _cut_off(record: RunRecord, output: str) -> Iterator[str]:
+def cut_off_files(record: RunRecord, output: str) -> Iterator[str]:
     """A line about every file that ends inside a record, where the tables of rejects are of this machine."""
     if not record.accounting.total.rejected[Reason.TRUNCATED.value]:
         return
@@ -72,7 +43,7 @@ def _cut_off(record: RunRecord, output: str) -> Iterator[str]:
             )
 
 
-def _gaps(record: RunRecord) -> Iterator[str]:
+def missing_epochs(record: RunRecord) -> Iterator[str]:
     """A line about the epochs of each collection that fall out of an otherwise unbroken row."""
     if record.stream is not None:
         return
@@ -144,7 +115,8 @@ def _rejected(part: str, reason: Reason, record: RunRecord, details: Mapping[str
         )
     if reason is Reason.FUTURE_EPOCH and record.stream is None:
         return (
-            f"{part} were rejected as {reason.value}, since their epochs had not begun by {_written(record)}",
+            f"{part} were rejected as {reason.value}, since their epochs had not begun by "
+            f"{time_of_files(record)}",
             f"{REMEDY}; where that time is right, devices' clocks are ahead.",
         )
     if reason.value in details:
@@ -152,7 +124,7 @@ def _rejected(part: str, reason: Reason, record: RunRecord, details: Mapping[str
     return f"{part} were rejected as {reason.value}", reason.explanation
 
 
-def _details(record: RunRecord, output: str) -> dict[str, str]:
+def details_of_reasons(record: RunRecord, output: str) -> dict[str, str]:
     """Of each reason that may have a sentence about a file or its rows: the first file, and that sentence."""
     special = (Reason.UNSUPPORTED_FORMAT, Reason.WRONG_COLUMNS, Reason.MALFORMED)
     general = {reason.value: reason.explanation for reason in special}
@@ -178,7 +150,7 @@ def _rejects(record: RunRecord, output: str, columns: list[str]) -> Iterator[lis
             yield published_table(Path(output, file.path)).read(columns, use_threads=False).to_pylist()
 
 
-def _written(record: RunRecord) -> str:
+def time_of_files(record: RunRecord) -> str:
     """By which time a run over files took its files as written, and who says so."""
     given = record.limits.get("not_after")
     if given is not None:
