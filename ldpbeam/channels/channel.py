@@ -15,6 +15,12 @@ from ldpbeam.arrays import Ints, Uints
 from ldpbeam.channels.exact import exp_below
 from ldpbeam.randomness import FULL, Randomness
 
+Row = tuple[Fraction, ...]
+"""Probabilities of outputs, given one input; they add up to 1."""
+
+Rows = tuple[Row, ...]
+"""A row for each input."""
+
 _CHUNK = 1 << 12
 """Words that are held at once."""
 
@@ -116,6 +122,17 @@ class SymbolChannel:
         own = self.own * second.own + others * self.other * second.other  # p = p₁·p₂ + (m − 1)·q₁·q₂
         return own, (1 - own) / others  # q = (1 − p)/(m − 1)
 
+    def rows(self, size: int) -> Rows:
+        """P(output | input) over ``size`` symbols and all others as one more, where there are others."""
+        own, other, lumped = self.own, self.other, self.size - size
+        rows = []
+        for given in range(size):
+            row = [own if given == output else other for output in range(size)]
+            rows.append(tuple([*row, lumped * other] if lumped else row))
+        if lumped:
+            rows.append((*(other for _ in range(size)), own + (lumped - 1) * other))
+        return tuple(rows)
+
 
 @dataclass(frozen=True)
 class BitChannel:
@@ -182,6 +199,19 @@ class BitChannel:
         """(own, other) of this channel followed by ``second`` (docs/maths.md section 2)."""
         p, q, p2, q2 = self.own, self.other, second.own, second.other
         return p * p2 + (1 - p) * q2, q * p2 + (1 - q) * q2
+
+    def rows(self, size: int) -> Rows:
+        """P(output | input) over the vectors of ``size`` independent bits; bit i of a number is bit i."""
+
+        def chance(given: int, output: int) -> Fraction:
+            product = Fraction(1)
+            for i in range(size):
+                one = self.own if given >> i & 1 else self.other
+                product *= one if output >> i & 1 else 1 - one
+            return product
+
+        numbers = range(1 << size)
+        return tuple(tuple(chance(given, output) for output in numbers) for given in numbers)
 
 
 def unary_ratio(own: Fraction, other: Fraction) -> Fraction:

@@ -20,11 +20,10 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from ldpbeam.channels.channel import BitChannel, SymbolChannel
+from ldpbeam.channels.channel import Row
+from ldpbeam.channels.rounds import RowsOfRounds
 
 Pattern = tuple[int, ...]
-Row = tuple[Fraction, ...]
-"""Probabilities of answers, or of symbols, that add up to 1."""
 
 
 @dataclass(frozen=True)
@@ -341,49 +340,9 @@ def _memoised(stratum: Any) -> bool:
 # Models of rounds over symbols and bits
 
 
-def symbol_rows(channel: SymbolChannel | None, present: int) -> tuple[Row, ...] | None:
-    """P(output | input) over ``present`` symbols and all others as one more, where there are others.
-
-    None without the channel.
-    """
-    if channel is None:
-        return None
-    own, other, lumped = channel.own, channel.other, channel.size - present
-    rows = []
-    for given in range(present):
-        row = [own if given == output else other for output in range(present)]
-        rows.append(tuple([*row, lumped * other] if lumped else row))
-    if lumped:
-        rows.append((*(other for _ in range(present)), own + (lumped - 1) * other))
-    return tuple(rows)
-
-
-def bit_rows(channel: BitChannel | None, bits: int) -> tuple[Row, ...] | None:
-    """P(output | input) over the vectors of so many independent bits; bit i of a number is bit i.
-
-    None without the channel.
-    """
-    if channel is None:
-        return None
-
-    def chance(given: int, output: int) -> Fraction:
-        product = Fraction(1)
-        for i in range(bits):
-            one = channel.own if given >> i & 1 else channel.other
-            product *= one if output >> i & 1 else 1 - one
-        return product
-
-    numbers = range(1 << bits)
-    return tuple(tuple(chance(given, output) for output in numbers) for given in numbers)
-
-
-Rounds = tuple[tuple[Row, ...] | None, tuple[Row, ...] | None]
-"""Lines of the memoised round and of the one drawn for every report; None for a round that there is not."""
-
-
 def stratum_of(
     inputs: tuple[int, int],
-    rounds: Rounds,
+    rounds: RowsOfRounds,
     name: str = "",
     probability: Fraction = Fraction(1),
     *,

@@ -17,7 +17,7 @@ from ldpbeam.hashing import IntervalFamily
 from ldpbeam.protocols.contract import DistributionProtocol
 from ldpbeam.protocols.estimator import EVERYONE, DistributionEstimator
 from ldpbeam.protocols.forgery import Forgery
-from ldpbeam.protocols.hashed import Hashed, HashedLaw, HashedProtocol, HashRounds, one_round, two_rounds
+from ldpbeam.protocols.hashed import FamilyAndRounds, Hashed, HashedLaw, HashedProtocol, one_round, two_rounds
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.support import SupportProbabilities
 
@@ -104,7 +104,7 @@ class IntervalHashLaw(HashedLaw):
         """
         from ldpbeam.privacy.guess_laws import from_cuts
 
-        family, (own, other) = self.device.family, self.symbol
+        family, (own, other) = self.family, self.rounds.composed
         assert isinstance(family, IntervalFamily)  # noqa: S101 - of every such device
         return from_cuts(family.bounds(), float(own), float(other), reports)
 
@@ -116,18 +116,16 @@ class IntervalHash(HashedProtocol, DistributionProtocol[Hashed], ABC):
     family: IntervalFamily
 
     @classmethod
-    def of_rounds(cls, domain_size: int, rounds: HashRounds) -> Self:
+    def of_rounds(cls, domain_size: int, chosen: FamilyAndRounds) -> Self:
         """Of a collection whose hash family is ``interval``."""
-        family, instant, permanent = rounds
+        family, rounds = chosen
         assert isinstance(family, IntervalFamily)  # noqa: S101 - the table of protocols chose by it
-        return cls(domain_size, family, instant, permanent)
+        return cls(domain_size, family, rounds)
 
     @cached_property
     def estimator(self) -> IntervalEstimator:
         """Of the family and the rounds."""
-        permanent = self.permanent
-        memoised = None if permanent is None else (permanent.own, permanent.other)
-        return IntervalEstimator(self.domain_size, self.family, self.symbol, memoised)
+        return IntervalEstimator(self.domain_size, self.family, self.symbol, self.rounds.lasting)
 
     def supported(self, value: int, held: int) -> Fraction:
         """By the report of the held value's stretch, where it holds both, or by that of another stretch."""
@@ -154,8 +152,8 @@ class IntervalHash(HashedProtocol, DistributionProtocol[Hashed], ABC):
 
     @cached_property
     def law(self) -> IntervalHashLaw:
-        """Of its device."""
-        return IntervalHashLaw(self.domain_size, self.device, self.symbol)
+        """Of its functions and rounds."""
+        return IntervalHashLaw(self.domain_size, self.family, self.rounds)
 
 
 class IntervalBLH(IntervalHash):

@@ -13,6 +13,7 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 from ldpbeam.arrays import Bytes, Floats, Ints
+from ldpbeam.channels.channel import Row
 from ldpbeam.channels.exact import exp_below
 from ldpbeam.channels.noise import LaplaceNoise
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
@@ -23,7 +24,7 @@ from ldpbeam.protocols.counter import Counter
 from ldpbeam.protocols.device import Memo, ProtocolDevice
 from ldpbeam.protocols.estimator import EVERYONE, MeanEstimator
 from ldpbeam.protocols.forgery import AddedNoise, Forgery
-from ldpbeam.protocols.history_model import PairModel, Row, stratum_of
+from ldpbeam.protocols.history_model import PairModel, stratum_of
 from ldpbeam.protocols.law import Law
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.protocols.simulation import FleetAnswers, FleetWords, Simulation, WordPlan, WordSpec

@@ -28,7 +28,7 @@ from ldpbeam.protocols.counter import Counter
 from ldpbeam.protocols.device import Memo, ProtocolDevice
 from ldpbeam.protocols.estimator import EVERYONE, MeanEstimator
 from ldpbeam.protocols.forgery import Forgery
-from ldpbeam.protocols.history_model import PairModel, bit_rows, stratum_of
+from ldpbeam.protocols.history_model import PairModel, stratum_of
 from ldpbeam.protocols.law import Law
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.protocols.simulation import FleetAnswers, FleetWords, Simulation, WordPlan, WordSpec
@@ -322,7 +322,7 @@ class OneBitLaw(Law[int]):
         """The bit. At the two ends no rounding is left to chance."""
         ones = [Fraction(self.bit.weight(value), FULL) for value in pair]
         rows = tuple((1 - one, one) for one in ones)
-        instant = bit_rows(BitChannel(FULL - self.flip, self.flip), 1) if self.flip else None
+        instant = BitChannel(FULL - self.flip, self.flip).rows(1) if self.flip else None
         rounds = (rows, instant) if self.memoised else (None, rows)
         same = self.memoised and pair[0] == pair[1]
         return PairModel(pair, lambda response: (0, response), (stratum_of((0, 1), rounds, one_input=same),))

@@ -20,7 +20,7 @@ from ldpbeam.protocols.counter import Counter
 from ldpbeam.protocols.device import Memo, ProtocolDevice
 from ldpbeam.protocols.estimator import FrequencyEstimator
 from ldpbeam.protocols.forgery import Forgery, widest_variance
-from ldpbeam.protocols.history_model import PairModel, bit_rows, single_stratum, stratum_of
+from ldpbeam.protocols.history_model import PairModel, single_stratum, stratum_of
 from ldpbeam.protocols.law import FrequencyLaw
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.protocols.simulation import FleetAnswers, FleetWords, Simulation, WordPlan, WordSpec
@@ -218,7 +218,7 @@ class PublicStringLaw(FrequencyLaw[Acceptance]):
         """The string's bits at the two values, and whether it was accepted."""
         v, w = pair
         share = Fraction(self.device.threshold, _HALF_WORDS)
-        rows = bit_rows(self.device.instant, 1)
+        rows = self.device.instant.rows(1)
         kinds = []
         for string in range(4):
             bits = string & 1, string >> 1
