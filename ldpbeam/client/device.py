@@ -9,7 +9,7 @@ from math import inf
 from pathlib import Path
 from typing import Any, Literal, SupportsIndex
 
-from ldpbeam.client import order
+from ldpbeam.client import reported_epochs
 from ldpbeam.client.folder import DeviceFolder, FolderRecords, WaitingReport
 from ldpbeam.client.last_report import LastReport
 from ldpbeam.client.outbox import Outbox
@@ -216,7 +216,7 @@ class Device:
             drawn = self._draw(records, entry, values, asked)
             message = None if drawn is None else self._last_report.message(drawn, asked)
             noise = drawn is not None and drawn.noise
-            self._last_report.keep(order.add(entry, asked), message, values, noise=noise)
+            self._last_report.keep(reported_epochs.add(entry, asked), message, values, noise=noise)
             if epoch is None:
                 # The time of a clock that was ahead would hide its next jump.
                 state = records.state
@@ -229,7 +229,7 @@ class Device:
         """The epoch that a caller named, or the one that the clock shows."""
         asked = self._collection.epochs.index(now) if epoch is None else plain_integer(epoch, "the epoch")
         if not self._collection.epochs.contains(asked):
-            raise order.epoch_error(
+            raise reported_epochs.epoch_error(
                 f"epoch {asked} is none of the collection's", "Check the clock and the origin."
             )
         return asked
@@ -299,8 +299,8 @@ class Device:
         Raises:
             DeviceError: the epoch was reported or passed over, or the clock is in doubt.
         """
-        before = order.ranges(entry)
-        order.require_open(self._collection.epochs, before, epoch, now)
+        before = reported_epochs.ranges(entry)
+        reported_epochs.require_open(self._collection.epochs, before, epoch, now)
         self._require_trusted_clock(records, entry, epoch, now if timed else None)
         return bool(before) and epoch < before[-1].first_epoch
 
@@ -310,16 +310,16 @@ class Device:
         A doubt is noted in the entry and saved, so that it outlives the process.
         """
         epochs = self._collection.epochs
-        jump = order.jump(epochs, entry, epoch)
+        jump = reported_epochs.jump(epochs, entry, epoch)
         if now is not None and records.state.HasField("clock_seconds"):
             jump = max(jump, now - records.state.clock_seconds)
         shown = epochs.start(epoch) if now is None else int(now)
-        if jump <= self._policy.max_jump or order.believed(entry, shown):
+        if jump <= self._policy.max_jump or reported_epochs.believed(entry, shown):
             entry.ClearField("doubted_seconds")
             return
-        if order.doubt(entry, shown):
+        if reported_epochs.doubt(entry, shown):
             records.save()
-        raise order.clock_error(epoch, jump)
+        raise reported_epochs.clock_error(epoch, jump)
 
     # Draws
 
