@@ -96,7 +96,7 @@ class SymbolChannel:
         return self.own**2 + (self.size - 1) * self.other**2
 
     def definition(self) -> dict[str, str]:
-        """Its integers for JSON."""
+        """``size``, ``keep`` and ``each`` for JSON, as decimal text."""
         return {"size": str(self.size), "keep": str(self.keep), "each": str(self.each)}
 
     def draw(self, symbol: int, randomness: Randomness) -> int:
@@ -159,16 +159,16 @@ class BitChannel:
 
     @property
     def own(self) -> Fraction:
-        """P(1 | 1)."""
+        """P(output 1 | input 1), exact."""
         return Fraction(self.one, FULL)
 
     @property
     def other(self) -> Fraction:
-        """P(1 | 0)."""
+        """P(output 1 | input 0), exact."""
         return Fraction(self.zero, FULL)
 
     def definition(self) -> dict[str, str]:
-        """Its integers for JSON."""
+        """``one`` and ``zero`` for JSON, as decimal text."""
         return {"one": str(self.one), "zero": str(self.zero)}
 
     def draw(self, bit: bool, randomness: Randomness) -> bool:

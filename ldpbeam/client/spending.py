@@ -90,7 +90,7 @@ class Costs:
     """
 
     def __init__(self, collection: Collection, secret: bytes, budget: Budget) -> None:
-        """Read the guarantee."""
+        """Read the levels of the collection's guarantee, and derive the key of the marks."""
         derivation = Derivation(secret, collection.full_digest, b"ldpbeam marks 1\0")
         self._key = derivation.key(0, 0, 0)
         self._figures = _figures(collection)

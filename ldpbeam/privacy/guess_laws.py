@@ -127,7 +127,7 @@ class _Rival:
         self._summed, self._sum = 0, np.zeros(steps + 1, complex)
 
     def at_least(self, counts: NDArray[np.int64]) -> Floats:
-        """P(X >= c)."""
+        """P(X >= c) for each of the counts, of their shape."""
         chances: Floats = self._tail[np.minimum(counts, self._tail.size - 1)]
         return chances
 
@@ -175,7 +175,7 @@ def steps(reports: int, sampled: Fraction, one: Fraction) -> Floats:
 
 
 def binomial(reports: int, chance: Fraction) -> Floats:
-    """P(0 .. t ones)."""
+    """P(0 .. t ones) among t reports whose bit is 1 with that chance, float64 (t + 1,)."""
     ones = np.arange(reports + 1.0)
     if chance == 1:
         return np.where(ones == reports, 1.0, 0.0)

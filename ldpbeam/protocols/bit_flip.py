@@ -308,7 +308,7 @@ class BitFlipSimulation(Simulation):
 
     @property
     def answer_bytes(self) -> int:
-        """A packed bit vector."""
+        """Bytes of d packed bits."""
         return (self.device.d + 7) // 8
 
     def privatize(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
@@ -505,7 +505,7 @@ class BitFlip(FrequencyProtocol[BucketBits], ABC):
         return BitLosses(max(2, self.d), self.rounds, min(2, self.d)) if self.rounds.memoised else None
 
     def resolved_parameters(self) -> dict[str, int | float | str]:
-        """The resolved d."""
+        """d as the collection gives it, by its key."""
         return {"d": self.d}
 
     @cached_property
@@ -516,7 +516,7 @@ class BitFlip(FrequencyProtocol[BucketBits], ABC):
 
     @cached_property
     def device(self) -> BitFlipDevice:
-        """Its round."""
+        """Samples d buckets and randomises a bit for each."""
         return BitFlipDevice(self.domain_size, self.d, self.rounds, self._bits)
 
     @cached_property
@@ -553,7 +553,7 @@ class BitFlip(FrequencyProtocol[BucketBits], ABC):
 
     @cached_property
     def simulation(self) -> BitFlipSimulation:
-        """Of its device."""
+        """Draws what many such devices draw."""
         return BitFlipSimulation(self.device)
 
     @property
@@ -563,7 +563,7 @@ class BitFlip(FrequencyProtocol[BucketBits], ABC):
 
     @cached_property
     def law(self) -> BitFlipLaw:
-        """Of its device."""
+        """The law of the sampled buckets and their bits."""
         return BitFlipLaw(self.domain_size, self.device)
 
 
@@ -585,7 +585,7 @@ class DBitFlip(BitFlip):
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> DBitFlip:
-        """SUE's bits at ε."""
+        """Each bit is randomised as SUE's at ε."""
         return cls(domain_size, _buckets(parameters), Rounds(sue_round(parameters.level("epsilon"))))
 
 
@@ -602,7 +602,7 @@ class DBitFlipPM(BitFlip):
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> DBitFlipPM:
-        """SUE's bits at ε∞."""
+        """Each bit is randomised as SUE's at ε∞, once for life."""
         bits = sue_round(parameters.level("epsilon_longitudinal"))
         return cls(domain_size, _buckets(parameters), Rounds(None, bits))
 

@@ -55,7 +55,7 @@ class DirectDevice(ProtocolDevice[int]):
         return (self.domain_size - 1).bit_length()
 
     def definition(self) -> dict[str, Any]:
-        """Both rounds."""
+        """The integers of both rounds."""
         return self.rounds.definition()
 
     def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[int, Memo]:
@@ -66,7 +66,7 @@ class DirectDevice(ProtocolDevice[int]):
         return self.rounds.last.draw(answer, randomness), memo
 
     def encode(self, response: int) -> bytes:
-        """Little-endian index."""
+        """The index of the value, little-endian."""
         return response.to_bytes(self.payload_size, "little")
 
     def decode(self, payload: bytes) -> int:
@@ -87,7 +87,7 @@ class DirectCounter(Counter):
 
     @property
     def counts_length(self) -> int:
-        """One cell per value."""
+        """k cells, one per value."""
         return self.domain_size
 
     def check(self, payloads: Bytes) -> Bytes:
@@ -97,13 +97,13 @@ class DirectCounter(Counter):
         return symbols.check_below(read_only(payloads), self.domain_size)
 
     def add(self, payloads: Bytes, counts: Ints) -> None:
-        """One increment per report."""
+        """Add 1 to the cell of the value that each report names."""
         from ldpbeam.kernels import symbols
 
         symbols.add_at(read_only(payloads), counts)
 
     def steps(self, reports: float) -> float:
-        """One per report."""
+        """One addition per report."""
         return reports
 
 
@@ -233,12 +233,12 @@ class Direct(FrequencyProtocol[int], ABC):
 
     @cached_property
     def device(self) -> DirectDevice:
-        """Its rounds."""
+        """Sends the value through the rounds."""
         return DirectDevice(self.domain_size, self.rounds)
 
     @cached_property
     def counter(self) -> DirectCounter:
-        """One cell per value."""
+        """Counts how often each value is named."""
         return DirectCounter(self.domain_size, self.device.payload_size)
 
     @cached_property
@@ -254,7 +254,7 @@ class Direct(FrequencyProtocol[int], ABC):
 
     @cached_property
     def simulation(self) -> DirectSimulation:
-        """Of its device."""
+        """Draws what many such devices draw."""
         return DirectSimulation(self.device)
 
     @property
@@ -264,7 +264,7 @@ class Direct(FrequencyProtocol[int], ABC):
 
     @cached_property
     def law(self) -> DirectLaw:
-        """Of its rounds."""
+        """The law of the value that is named."""
         return DirectLaw(self.domain_size, self.rounds)
 
 

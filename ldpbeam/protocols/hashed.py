@@ -60,7 +60,7 @@ class LocalHashDevice(ProtocolDevice[Hashed]):
 
     @property
     def payload_bits(self) -> int:
-        """Seed and symbol."""
+        """Bits of the seed and of the symbol, as the family packs them."""
         return self.family.payload_bits
 
     @property
@@ -98,7 +98,7 @@ class LocalHashDevice(ProtocolDevice[Hashed]):
         return self.family.encode(*response)
 
     def decode(self, payload: bytes) -> Hashed:
-        """Seed and symbol."""
+        """The seed and the symbol in the payload."""
         self._require_length(payload)
         decoded = self.family.decode(payload)
         if isinstance(decoded, Reason):
@@ -131,7 +131,7 @@ class LocalHashCounter(Counter):
         self.family.add_support(read_only(payloads), counts)
 
     def add_signs(self, payloads: Bytes, signs: Ints) -> None:
-        """Count the seeds."""
+        """Count the seeds, where the family has cells for them."""
         self.family.add_signs(payloads, signs)
 
     def support_counts(self, counts: Ints) -> Ints:
@@ -143,7 +143,7 @@ class LocalHashCounter(Counter):
         return self.family.seed_cells(counts, signs), 1.0
 
     def steps(self, reports: float) -> float:
-        """As the family counts."""
+        """Additions or comparisons, as the family counts."""
         return self.family.steps(reports)
 
 
@@ -186,7 +186,7 @@ class HashedLaw(FrequencyLaw[Hashed], ABC):
     rounds: Rounds[SymbolChannel]
 
     def likelihood(self, response: Hashed, value: int) -> Fraction:
-        """P(symbol | value, seed)."""
+        """P(symbol | value, seed): own where the function gives the value that symbol, else other."""
         own, lie = self.rounds.composed
         return own if self.supports(response, value) else lie
 
@@ -311,7 +311,7 @@ class HashedProtocol(LocalProtocol[Hashed], ABC):
 
     @property
     def g(self) -> int:
-        """Symbols of a hash."""
+        """The number of symbols that a function maps the values to."""
         return self.family.g
 
     @property
@@ -346,22 +346,22 @@ class HashedProtocol(LocalProtocol[Hashed], ABC):
         return (self.family.linkability, *super().not_hidden)
 
     def resolved_parameters(self) -> dict[str, int | float | str]:
-        """The resolved g."""
+        """g as a number, also where the collection asks for the best one."""
         return {"g": self.g}
 
     @cached_property
     def device(self) -> LocalHashDevice:
-        """Its family and rounds."""
+        """Hashes the value, and sends the symbol through the rounds."""
         return LocalHashDevice(self.domain_size, self.family, self.rounds)
 
     @cached_property
     def counter(self) -> LocalHashCounter:
-        """Of the family."""
+        """Counts as the hash family does."""
         return LocalHashCounter(self.family)
 
     @cached_property
     def simulation(self) -> LocalHashSimulation:
-        """Of its device."""
+        """Draws what many such devices draw."""
         return LocalHashSimulation(self.device)
 
 

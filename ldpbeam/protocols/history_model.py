@@ -51,7 +51,7 @@ class Stratum:
 
     @property
     def symbols(self) -> int:
-        """How many there are."""
+        """The number of different symbols."""
         return len(self.instant[0] if self.instant else self.answers[0])
 
     def history(self, pattern: Pattern, symbols: Sequence[int]) -> Fraction:
@@ -140,7 +140,7 @@ class PairModel(Model):
 
     @property
     def strata(self) -> tuple[Stratum, ...]:
-        """``kinds``, by number."""
+        """The strata of the pair; :meth:`place` gives positions among them."""
         return self.kinds
 
     def place(self, response: Any) -> tuple[int, int]:
@@ -192,7 +192,7 @@ class ProductStratum:
 
     @property
     def probability(self) -> Fraction:
-        """Attributes draw theirs independently."""
+        """The product over attributes, which draw their strata independently."""
         return prod((part.probability for part in self.parts), start=Fraction(1))
 
     @property
@@ -201,7 +201,7 @@ class ProductStratum:
         return prod(part.symbols for part in self.parts)
 
     def split(self, symbol: int) -> tuple[int, ...]:
-        """One symbol per attribute."""
+        """The symbol of each attribute in the number of a combination."""
         symbols = []
         for part in self.parts:
             symbol, one = divmod(symbol, part.symbols)
@@ -216,13 +216,13 @@ class ProductStratum:
         return number
 
     def history(self, pattern: Pattern, symbols: Sequence[int]) -> Fraction:
-        """The product over attributes."""
+        """The product of the attributes' probabilities."""
         columns = zip(*map(self.split, symbols), strict=True)
         pairs = zip(self.parts, columns, strict=True)
         return prod((part.history(pattern, column) for part, column in pairs), start=Fraction(1))
 
     def conditions(self) -> Iterator[tuple[tuple[int, ...], Fraction]]:
-        """Products of groups."""
+        """Every combination of the attributes' groups, with the product of their probabilities."""
         for chosen in product(*(tuple(part.conditions()) for part in self.parts)):
             group = tuple(self.join(one) for one in product(*(group for group, _ in chosen)))
             yield group, prod((chance for _, chance in chosen), start=Fraction(1))
@@ -266,7 +266,7 @@ class ProductModel(Model):
         return prod((model.same for model in self.models), start=Fraction(1))
 
     def for_life(self, response: Any) -> Hashable:
-        """Of the audited attributes."""
+        """What each audited attribute shows of what it drew for life."""
         responses = self.by_attribute(response)
         return tuple(
             model.for_life(responses[position])
@@ -313,7 +313,7 @@ class SampledModel(Model):
         return tuple(strata_of_models)
 
     def place(self, response: Any) -> tuple[int, int]:
-        """By the attribute first."""
+        """The stratum of the response's attribute among those of all attributes, and its symbol."""
         ((attribute, own),) = self.by_attribute(response).items()
         before = sum(len(model.strata) for model in self.models[:attribute])
         if attribute >= len(self.models):

@@ -157,7 +157,7 @@ class IntervalHash(HashedProtocol, DistributionProtocol[Hashed], ABC):
 
 
 class IntervalBLH(IntervalHash):
-    """:class:`ldpbeam.protocols.local_hash.BLH` over two stretches."""
+    """Binary local hashing (BLH) whose functions cut the domain into two stretches; one round."""
 
     ID = 4
     NAME = "blh"
@@ -167,12 +167,12 @@ class IntervalBLH(IntervalHash):
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> IntervalBLH:
-        """GRR(ε) over two stretches."""
+        """GRR(ε) over two stretches of the domain."""
         return cls.of_rounds(domain_size, one_round(domain_size, parameters, 2))
 
 
 class IntervalOLH(IntervalHash):
-    """:class:`ldpbeam.protocols.local_hash.OLH` over stretches."""
+    """Local hashing (OLH) whose functions cut the domain into g stretches; one round."""
 
     ID = 5
     NAME = "olh"
@@ -182,12 +182,12 @@ class IntervalOLH(IntervalHash):
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> IntervalOLH:
-        """GRR(ε) over g stretches."""
+        """GRR(ε) over g stretches of the domain."""
         return cls.of_rounds(domain_size, one_round(domain_size, parameters))
 
 
 class IntervalLOLOHA(IntervalHash):
-    """:class:`ldpbeam.protocols.local_hash.LOLOHA` over stretches."""
+    """LOLOHA whose functions cut the domain into g stretches; two rounds, at most g answers in the memo."""
 
     ID = 11
     NAME = "loloha"

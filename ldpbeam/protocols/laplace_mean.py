@@ -64,7 +64,7 @@ class LaplaceDevice(ProtocolDevice[int]):
         return 64
 
     def definition(self) -> dict[str, Any]:
-        """B and the noise."""
+        """B, and the integer weights of the noise."""
         return {"margin": str(self.margin), "permanent": None, "instant": self.instant.definition()}
 
     def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[int, Memo]:
@@ -73,7 +73,7 @@ class LaplaceDevice(ProtocolDevice[int]):
         return min(max(noisy, -self.margin), self.maximum + self.margin), memo
 
     def encode(self, response: int) -> bytes:
-        """Little-endian two's complement."""
+        """The noisy value in 8 bytes, little-endian two's complement."""
         return response.to_bytes(8, "little", signed=True)
 
     def decode(self, payload: bytes) -> int:
@@ -366,7 +366,7 @@ class LaplaceMean(MeanProtocol[int]):
 
     @cached_property
     def device(self) -> LaplaceDevice:
-        """Its noise and B."""
+        """Adds the noise to the value, and clamps the sum to −B .. m+B."""
         return LaplaceDevice(self.domain_size, self.margin, self.instant)
 
     @cached_property
@@ -381,7 +381,7 @@ class LaplaceMean(MeanProtocol[int]):
 
     @property
     def simulation(self) -> LaplaceSimulation:
-        """Of its device."""
+        """Draws what many such devices draw."""
         return LaplaceSimulation(self.device)
 
     @property
@@ -391,7 +391,7 @@ class LaplaceMean(MeanProtocol[int]):
 
     @cached_property
     def law(self) -> LaplaceLaw:
-        """Of its noise."""
+        """The law of the value with its noise."""
         return LaplaceLaw(self.domain_size, self.margin, self.instant)
 
 

@@ -162,7 +162,7 @@ class BLH(LocalHash):
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> BLH | IntervalHash:
-        """GRR(ε) over two symbols."""
+        """GRR(ε) over the two symbols of a hash."""
         return cls._of_rounds(domain_size, one_round(domain_size, parameters, 2))
 
 

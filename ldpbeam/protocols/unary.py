@@ -51,11 +51,11 @@ class UnaryDevice(VectorDevice):
 
     @property
     def payload_bits(self) -> int:
-        """One bit per value."""
+        """k bits, one per value."""
         return self.domain_size
 
     def definition(self) -> dict[str, Any]:
-        """Both rounds."""
+        """The integers of both rounds."""
         return self.rounds.definition()
 
     def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[int, Memo]:
@@ -100,7 +100,7 @@ class UnarySimulation(Simulation):
 
     @property
     def answer_bytes(self) -> int:
-        """A packed bit vector."""
+        """Bytes of k packed bits."""
         return (self.device.domain_size + 7) // 8
 
     def privatize(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
@@ -117,7 +117,7 @@ class UnaryLaw(FrequencyLaw[int]):
     rounds: Rounds[BitChannel]
 
     def likelihood(self, response: int, value: int) -> Fraction:
-        """Product over the bits."""
+        """The product of the chances of all bits, which are independent given the value."""
         own, other = self.rounds.composed
         bit = (1 - other, other), (1 - own, own)
         return product_of(bit[v == value][response >> v & 1] for v in range(self.domain_size))
@@ -127,11 +127,11 @@ class UnaryLaw(FrequencyLaw[int]):
         return bool(response >> value & 1)
 
     def responses(self) -> Iterator[int]:
-        """All bit vectors."""
+        """All 2**k vectors of bits."""
         return iter(range(1 << self.domain_size))
 
     def model(self, pair: tuple[int, int]) -> PairModel:
-        """The two values' bits."""
+        """The bits of the two values: four symbols, bit 0 of which is about the first value."""
         v, w = pair
 
         def placed(response: int) -> tuple[int, int]:
@@ -254,12 +254,12 @@ class Unary(FrequencyProtocol[int], ABC):
 
     @cached_property
     def device(self) -> UnaryDevice:
-        """Its rounds."""
+        """Sends the bits of the one-hot vector through the rounds."""
         return UnaryDevice(self.domain_size, self.rounds, self._bits)
 
     @cached_property
     def counter(self) -> UnaryCounter:
-        """One cell per value."""
+        """Counts the ones at each value."""
         return UnaryCounter(self._bits)
 
     @cached_property
@@ -274,7 +274,7 @@ class Unary(FrequencyProtocol[int], ABC):
 
     @cached_property
     def simulation(self) -> UnarySimulation:
-        """Of its device."""
+        """Draws what many such devices draw."""
         return UnarySimulation(self.device)
 
     @property
@@ -284,7 +284,7 @@ class Unary(FrequencyProtocol[int], ABC):
 
     @cached_property
     def law(self) -> UnaryLaw:
-        """Of its rounds."""
+        """The law of the bits that are sent."""
         return UnaryLaw(self.domain_size, self.rounds)
 
 
@@ -303,7 +303,7 @@ class SUE(Unary):
 
 
 class OUE(Unary):
-    """Optimised unary encoding."""
+    """Optimised unary encoding: the own bit is sent as 1 half of the time, the others rarely."""
 
     ID = 3
     NAME = "oue"
