@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from ldpbeam.errors import CollectionError, LdpError
     from ldpbeam.protocols import Parameters, protocol
     from ldpbeam.simulators.fleet import Fleet, Values
-    from ldpbeam.sums.front import (
+    from ldpbeam.sums.pooling import pooled
+    from ldpbeam.sums.public import (
         cumulative_shares,
         group_changes,
         group_shares,
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
         read_summaries,
         value_mean,
     )
-    from ldpbeam.sums.pooling import pooled
 
 __version__ = "0.2.0.dev0"
 
@@ -59,17 +59,17 @@ _HOMES = {
     "LdpError": "ldpbeam.errors",
     "Parameters": "ldpbeam.protocols",
     "Sender": "ldpbeam.client.sender",
-    "cumulative_shares": "ldpbeam.sums.front",
-    "group_changes": "ldpbeam.sums.front",
-    "group_shares": "ldpbeam.sums.front",
+    "cumulative_shares": "ldpbeam.sums.public",
+    "group_changes": "ldpbeam.sums.public",
+    "group_shares": "ldpbeam.sums.public",
     "load_collection": "ldpbeam.collection.file",
     "parse_collection": "ldpbeam.collection.file",
     "pooled": "ldpbeam.sums.pooling",
     "protocol": "ldpbeam.protocols",
-    "quantiles": "ldpbeam.sums.front",
+    "quantiles": "ldpbeam.sums.public",
     "result_of_epoch": "ldpbeam.epoch_result",
-    "read_summaries": "ldpbeam.sums.front",
-    "value_mean": "ldpbeam.sums.front",
+    "read_summaries": "ldpbeam.sums.public",
+    "value_mean": "ldpbeam.sums.public",
 }
 """Public names that are defined elsewhere, and the modules that define them."""
 

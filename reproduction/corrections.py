@@ -115,8 +115,9 @@ _DRAWS = 4000
 
 def _published_variance(f: Floats, n: int, one: Direct) -> Floats:
     """Eq. (4) of LOLOHA, Eq. (10) of ALLOMFREE; negative at some frequencies and levels."""
-    assert one.permanent is not None  # noqa: S101 - a protocol of two rounds
-    p1, q1, p2, q2 = map(float, (one.permanent.own, one.permanent.other, one.instant.own, one.instant.other))
+    assert one.rounds.permanent is not None  # noqa: S101 - a protocol of two rounds
+    first, second = one.rounds.permanent, one.rounds.last
+    p1, q1, p2, q2 = map(float, (first.own, first.other, second.own, second.other))
     gamma = f * (2 * p1 * p2 - 2 * p1 * q2 + 2 * q2 - 1) + p2 * q1 + q2 * (1 - q1)
     return np.asarray(gamma * (1 - gamma) / (n * (p1 - q1) ** 2 * (p2 - q2) ** 2))
 

@@ -125,7 +125,7 @@ def second_round(protocol: FrequencyProtocol[Any]) -> BitChannel:
     """The channel of the bits of every report, where a protocol has one."""
     if not isinstance(protocol, Unary):
         raise TypeError(f"{protocol.NAME} reports no randomised bit for each value")
-    return protocol.instant
+    return protocol.rounds.last
 
 
 def bit_counts(rows: Bytes, people: Sequences, protocol: Unary | BitFlip) -> Ints:
@@ -168,7 +168,7 @@ def symbol_counts(rng: np.random.Generator, people: Sequences, channel: SymbolCh
 
 def hash_counts(rng: np.random.Generator, people: Sequences, protocol: LocalHash) -> Ints:
     """Support counts of local hashing over two rounds: int64 (epochs, k)."""
-    family, permanent, g = protocol.family, protocol.permanent, protocol.g
+    family, permanent, g = protocol.family, protocol.rounds.permanent, protocol.g
     if permanent is None:
         raise ValueError(f"{protocol.NAME} memoises nothing; use one_epoch")
     seeds = _seeds(rng, protocol, people.devices)
@@ -176,7 +176,7 @@ def hash_counts(rng: np.random.Generator, people: Sequences, protocol: LocalHash
     symbols = np.tile(np.arange(g), people.devices)
     answers = permanent.draw_many(symbols, rng.integers(0, permanent.total, symbols.size, np.uint64))
     by_pair = answers[people.device * g + hashed]
-    own, other = float(protocol.instant.own), float(protocol.instant.other)
+    own, other = float(protocol.rounds.last.own), float(protocol.rounds.last.other)
     out = np.empty((people.epochs, people.size), np.int64)
     for epoch in range(people.epochs):
         drawn = _keep_or_uniform(rng, by_pair[people.pair[epoch]], own - other, g)
@@ -221,15 +221,15 @@ def two_rounds(
     first = protocols[0]
     if isinstance(first, LocalHash):
         return [hash_counts(rng, people, one) for one in protocols if isinstance(one, LocalHash)]
-    rounds = {one.permanent for one in protocols if isinstance(one, Unary | Direct)}
+    rounds = {one.rounds.permanent for one in protocols if isinstance(one, Unary | Direct)}
     if len(rounds) != 1:
         raise ValueError("protocols that are drawn together need the same permanent round")
-    if isinstance(first, Direct) and first.permanent is not None:
-        held = symbol_counts(rng, people, first.permanent)
-        channels = [one.instant for one in protocols if isinstance(one, Direct)]
+    if isinstance(first, Direct) and first.rounds.permanent is not None:
+        held = symbol_counts(rng, people, first.rounds.permanent)
+        channels = [one.rounds.last for one in protocols if isinstance(one, Direct)]
         return [fresh_symbols(rng, held, float(one.own), float(one.other)) for one in channels]
-    if isinstance(first, Unary) and first.permanent is not None:
-        rows = permanent_bits(rng, people.value, people.size, first.permanent)
+    if isinstance(first, Unary) and first.rounds.permanent is not None:
+        rows = permanent_bits(rng, people.value, people.size, first.rounds.permanent)
         ones = bit_counts(rows, people, first)
         return [fresh_bits(rng, ones, people.devices, second_round(one)) for one in protocols]
     raise TypeError(f"{first.NAME} has no two rounds that are drawn here")

@@ -15,6 +15,12 @@ from ldpbeam.arrays import Ints, Uints
 from ldpbeam.channels.exact import exp_below
 from ldpbeam.randomness import FULL, Randomness
 
+Row = tuple[Fraction, ...]
+"""Probabilities of outputs, given one input; they add up to 1."""
+
+Rows = tuple[Row, ...]
+"""A row for each input."""
+
 _CHUNK = 1 << 12
 """Words that are held at once."""
 
@@ -90,7 +96,7 @@ class SymbolChannel:
         return self.own**2 + (self.size - 1) * self.other**2
 
     def definition(self) -> dict[str, str]:
-        """Its integers for JSON."""
+        """``size``, ``keep`` and ``each`` for JSON, as decimal text."""
         return {"size": str(self.size), "keep": str(self.keep), "each": str(self.each)}
 
     def draw(self, symbol: int, randomness: Randomness) -> int:
@@ -115,6 +121,17 @@ class SymbolChannel:
         others = self.size - 1
         own = self.own * second.own + others * self.other * second.other  # p = p₁·p₂ + (m − 1)·q₁·q₂
         return own, (1 - own) / others  # q = (1 − p)/(m − 1)
+
+    def rows(self, size: int) -> Rows:
+        """P(output | input) over ``size`` symbols and all others as one more, where there are others."""
+        own, other, lumped = self.own, self.other, self.size - size
+        rows = []
+        for given in range(size):
+            row = [own if given == output else other for output in range(size)]
+            rows.append(tuple([*row, lumped * other] if lumped else row))
+        if lumped:
+            rows.append((*(other for _ in range(size)), own + (lumped - 1) * other))
+        return tuple(rows)
 
 
 @dataclass(frozen=True)
@@ -142,16 +159,16 @@ class BitChannel:
 
     @property
     def own(self) -> Fraction:
-        """P(1 | 1)."""
+        """P(output 1 | input 1), exact."""
         return Fraction(self.one, FULL)
 
     @property
     def other(self) -> Fraction:
-        """P(1 | 0)."""
+        """P(output 1 | input 0), exact."""
         return Fraction(self.zero, FULL)
 
     def definition(self) -> dict[str, str]:
-        """Its integers for JSON."""
+        """``one`` and ``zero`` for JSON, as decimal text."""
         return {"one": str(self.one), "zero": str(self.zero)}
 
     def draw(self, bit: bool, randomness: Randomness) -> bool:
@@ -182,6 +199,19 @@ class BitChannel:
         """(own, other) of this channel followed by ``second`` (docs/maths.md section 2)."""
         p, q, p2, q2 = self.own, self.other, second.own, second.other
         return p * p2 + (1 - p) * q2, q * p2 + (1 - q) * q2
+
+    def rows(self, size: int) -> Rows:
+        """P(output | input) over the vectors of ``size`` independent bits; bit i of a number is bit i."""
+
+        def chance(given: int, output: int) -> Fraction:
+            product = Fraction(1)
+            for i in range(size):
+                one = self.own if given >> i & 1 else self.other
+                product *= one if output >> i & 1 else 1 - one
+            return product
+
+        numbers = range(1 << size)
+        return tuple(tuple(chance(given, output) for output in numbers) for given in numbers)
 
 
 def unary_ratio(own: Fraction, other: Fraction) -> Fraction:

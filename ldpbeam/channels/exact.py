@@ -38,11 +38,6 @@ def _divided(ratio: Fraction) -> Decimal:
     return _CONTEXT.divide(Decimal(ratio.numerator), Decimal(ratio.denominator))
 
 
-def _log(ratio: Fraction) -> Decimal:
-    # Dividing numerator and denominator first loses one rounding, covered by the slack of the callers.
-    return _CONTEXT.ln(_divided(ratio))
-
-
 def _log_slack(value: Decimal) -> Decimal:
     return _CONTEXT.multiply(4 * _SLACK, max(Decimal(1), abs(value)))
 
@@ -78,7 +73,8 @@ def log_above_power(factors: Iterable[tuple[Fraction, int]]) -> float:
     for ratio, exponent in factors:
         if ratio <= 0:
             raise ValueError(f"the logarithm of {ratio} does not exist")
-        value = _log(ratio)
+        # Dividing first loses one rounding, which the slack covers.
+        value = _CONTEXT.ln(_divided(ratio))
         term = _CONTEXT.multiply(Decimal(exponent), _CONTEXT.add(value, _log_slack(value)))
         total = _CONTEXT.add(exact, term)
         # The two operations above round to nearest, each by less than this.

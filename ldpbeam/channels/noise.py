@@ -87,7 +87,7 @@ class LaplaceNoise:
         return 0.5 / sinh(self.rate / 2) ** 2
 
     def definition(self) -> dict[str, str | list[str]]:
-        """Its integers for JSON."""
+        """The weights of sign, digit and bits for JSON, as decimal text."""
         tails, bits = (list(map(str, weights)) for weights in (self.tails, self.bits))
         return {"negative": str(self.negative), "tails": tails, "bits": bits}
 

@@ -6,7 +6,7 @@ it brings most of an HTTP library.
 
 from ldpbeam.client.device import Device
 from ldpbeam.client.folder import WaitingReport
-from ldpbeam.client.outbox import Dropped, Outbox
+from ldpbeam.client.outbox import DropCounts, Outbox
 from ldpbeam.client.spending import CollectionSpending, Spending
 
-__all__ = ["CollectionSpending", "Device", "Dropped", "Outbox", "Spending", "WaitingReport"]
+__all__ = ["CollectionSpending", "Device", "DropCounts", "Outbox", "Spending", "WaitingReport"]

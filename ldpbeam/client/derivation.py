@@ -50,7 +50,7 @@ class DerivedWords(Randomness):
                 return word % limit
 
     def words(self, count: int) -> Sequence[int]:
-        """The next ``count`` words."""
+        """The next ``count`` words of the stream, each from 0 to 2**64 − 1."""
         words = self._left
         missing = count - len(words)
         if missing > 0:
@@ -73,7 +73,7 @@ class Derivation:
     """
 
     def __init__(self, secret: bytes, digest: bytes, label: bytes = b"ldpbeam device 1\0") -> None:
-        """Nothing is derived yet."""
+        """Keep secret and label; keys are made when streams are asked for."""
         self._secret = secret
         self._label = label + digest
 
@@ -108,7 +108,7 @@ class DerivedRandomness(Randomness):
     """
 
     def __init__(self, derivation: Derivation, purpose: Purpose, number: int, part: int) -> None:
-        """Nothing is derived yet."""
+        """Keep the stream's name; its key is made with the first word."""
         self._derivation = derivation
         self._purpose = purpose
         self._number = number
@@ -150,7 +150,7 @@ class ReportRandomness(DerivedRandomness):
     def __init__(
         self, derivation: Derivation, epoch: int, part: int, inputs: list[tuple[int, int]] | None = None
     ) -> None:
-        """For an epoch."""
+        """Name the stream of an epoch's fresh words; attributes share one list of inputs."""
         super().__init__(derivation, Purpose.FRESH, epoch, part)
         self.inputs: list[tuple[int, int]] = [] if inputs is None else inputs
 

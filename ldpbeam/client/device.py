@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from fractions import Fraction
+from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
 from typing import Any, Literal, SupportsIndex
 
-from ldpbeam.client import order
+from ldpbeam.client import reported_epochs
 from ldpbeam.client.folder import DeviceFolder, FolderRecords, WaitingReport
 from ldpbeam.client.last_report import LastReport
 from ldpbeam.client.outbox import Outbox
 from ldpbeam.client.report_draws import DerivedDraws, DrawnReport, Draws, StoredDraws
-from ldpbeam.client.spending import Costs, Spending, add_up, spent_exactly
+from ldpbeam.client.spending import Budget, Costs, Spending, add_up
 from ldpbeam.client.state import require_no_withdrawal
 from ldpbeam.client.storage import MemoryStorage, Records, Storage
 from ldpbeam.collection.collection import Collection
@@ -31,8 +30,7 @@ _Entry = device_state_pb2.CollectionState
 class Policy:
     """What a program asks of its device."""
 
-    budget: float | None = None
-    at_cap: Literal["stop", "noise"] = "stop"
+    budget: Budget = field(default_factory=Budget)
     spread: float = 0.0
     max_jump: float = inf  # a device in memory has no report to lose, and trusts every clock
     clock: Callable[[], float] = time.time
@@ -58,7 +56,7 @@ class Device:
             state = records.state
             require_no_withdrawal(state)
             self._secret = state.secret
-            self._costs = Costs(collection, state.secret)
+            self._costs = Costs(collection, state.secret, policy.budget)
             self._last_report = LastReport(collection, draws, state.secret)
             if self._collection_state(state) is None:
                 self._add_collection(state)
@@ -118,7 +116,7 @@ class Device:
         if not spread >= 0:
             raise ValueError("a spread is 0 or a positive number of seconds")
         folder = DeviceFolder(Path(path), None if sentinel is None else Path(sentinel))
-        policy = Policy(budget, at_cap, spread, max_jump, clock)
+        policy = Policy(Budget(budget, at_cap), spread, max_jump, clock)
         draws: Draws = StoredDraws(collection)
         if memo == "derived":
             with folder.transaction() as records:
@@ -157,7 +155,7 @@ class Device:
         """
         with self._storage.transaction() as records:
             require_no_withdrawal(records.state)
-            return add_up(records.state, self._policy.budget)
+            return add_up(records.state, self._policy.budget.limit)
 
     def withdraw(self) -> None:
         """The person opts out: all collections of the folder end here, and the folder is never used again.
@@ -208,33 +206,22 @@ class Device:
         """
         values = value_of(self._collection, value)
         now = self._policy.clock()
-        timed = epoch is None
         asked = self._asked_epoch(epoch, now)
         with self._storage.transaction() as records:
             entry = self._own_entry(records.state)
-            before = order.ranges(entry)
-            reported = next((one for one in entry.spans if one.last_epoch == asked), None)
-            if reported is not None and not reported.forgotten:
-                return self._last_report.restore(reported, entry.memo)
-            order.require_open(self._collection.epochs, before, asked, now)
-            self._require_trusted_clock(records, entry, asked, now if timed else None)
-            message = drawn = None
-            if self._draws.reports_in(asked, entry.own_epochs):
-                drawn = self._draw(records, entry, values, asked)
-                message = self._last_report.message(drawn, asked)
-            back = bool(before) and asked < before[-1].first_epoch
-            span = order.add(entry, asked)
-            self._last_report.keep(span, message, values, noise=drawn is not None and drawn.noise)
-            if timed:
+            remembered = next((one for one in entry.spans if one.last_epoch == asked), None)
+            if remembered is not None and not remembered.forgotten:
+                return self._last_report.restore(remembered, entry.memo)
+            back = self._require_open_epoch(records, entry, asked, now, timed=epoch is None)
+            drawn = self._draw(records, entry, values, asked)
+            message = None if drawn is None else self._last_report.message(drawn, asked)
+            noise = drawn is not None and drawn.noise
+            self._last_report.keep(reported_epochs.add(entry, asked), message, values, noise=noise)
+            if epoch is None:
                 # The time of a clock that was ahead would hide its next jump.
                 state = records.state
                 state.clock_seconds = int(now) if back else max(int(now), state.clock_seconds)
-            if self._outbox is not None and isinstance(records, FolderRecords):
-                if back:
-                    self._outbox.hasten(records, self._collection.digest_hex, asked, max(0, int(now)))
-                if message is not None:
-                    waiting = WaitingReport(self._due(asked, now), self._collection.digest_hex, asked)
-                    self._outbox.put(records, waiting, message)
+            self._put_into_outbox(records, message, asked, now, back=back)
             records.save()
         return message
 
@@ -242,7 +229,7 @@ class Device:
         """The epoch that a caller named, or the one that the clock shows."""
         asked = self._collection.epochs.index(now) if epoch is None else plain_integer(epoch, "the epoch")
         if not self._collection.epochs.contains(asked):
-            raise order.epoch_error(
+            raise reported_epochs.epoch_error(
                 f"epoch {asked} is none of the collection's", "Check the clock and the origin."
             )
         return asked
@@ -295,75 +282,87 @@ class Device:
         entry.own_epochs.extend(self._draws.new_epochs())
         return entry
 
+    # Epochs
+
+    def _require_open_epoch(
+        self, records: Records, entry: _Entry, epoch: int, now: float, *, timed: bool
+    ) -> bool:
+        """Whether the device goes back, to before an epoch that it has reported; refuses a closed epoch.
+
+        Args:
+            records: of the device.
+            entry: of the collection.
+            epoch: that a report is asked for.
+            now: seconds since 1970, by the device's clock.
+            timed: whether the clock chose the epoch.
+
+        Raises:
+            DeviceError: the epoch was reported or passed over, or the clock is in doubt.
+        """
+        before = reported_epochs.ranges(entry)
+        reported_epochs.require_open(self._collection.epochs, before, epoch, now)
+        self._require_trusted_clock(records, entry, epoch, now if timed else None)
+        return bool(before) and epoch < before[-1].first_epoch
+
     def _require_trusted_clock(self, records: Records, entry: _Entry, epoch: int, now: float | None) -> None:
         """A clock that is far ahead for a moment must spend no report; one that stays there is believed.
 
         A doubt is noted in the entry and saved, so that it outlives the process.
         """
         epochs = self._collection.epochs
-        jump = order.jump(epochs, entry, epoch)
+        jump = reported_epochs.jump(epochs, entry, epoch)
         if now is not None and records.state.HasField("clock_seconds"):
             jump = max(jump, now - records.state.clock_seconds)
         shown = epochs.start(epoch) if now is None else int(now)
-        if jump <= self._policy.max_jump or order.believed(entry, shown):
+        if jump <= self._policy.max_jump or reported_epochs.believed(entry, shown):
             entry.ClearField("doubted_seconds")
             return
-        if order.doubt(entry, shown):
+        if reported_epochs.doubt(entry, shown):
             records.save()
-        raise order.clock_error(epoch, jump)
+        raise reported_epochs.clock_error(epoch, jump)
 
     # Draws
 
-    def _draw(self, records: Records, entry: _Entry, values: Any, epoch: int) -> DrawnReport:
-        """The report about the values, charged; noise where the budget is spent.
+    def _draw(self, records: Records, entry: _Entry, values: Any, epoch: int) -> DrawnReport | None:
+        """The report about the values, charged; None where the device takes no part in the epoch.
+
+        Noise where the budget is spent.
 
         Raises:
             DeviceError: the budget is spent, and the device is to stop.
         """
-        budget = self._policy.budget
+        if not self._draws.reports_in(epoch, entry.own_epochs):
+            return None
         drawn = self._draws.report(values, epoch, entry.memo)
-        added, marks = self._costs.charge(entry, drawn.inputs)
-        if budget is not None and self._exceeds_budget(records.state, entry, added.items(), budget):
-            if not entry.HasField("spent_budget") or entry.spent_budget < budget:
-                entry.spent_budget = budget
-                if self._policy.at_cap == "stop":
-                    records.save()
-            if self._policy.at_cap == "stop":
-                raise _budget_error(budget)
+        if not self._costs.charge(records, entry, drawn.inputs):
             return self._draws.noise(epoch, entry.memo)
-        entry.ClearField("spent_budget")
-        entry.inputs = marks
-        for level, times in added.items():
-            known = next((one for one in entry.levels if one.epsilon == level), None)
-            if known is None:
-                known = entry.levels.add(epsilon=level)
-            known.times += times
         if drawn.memo is not None:
             entry.memo.CopyFrom(drawn.memo)
         return drawn
 
-    @staticmethod
-    def _exceeds_budget(
-        state: device_state_pb2.DeviceState, entry: _Entry, added: Any, budget: float
-    ) -> bool:
-        """Whether the report would exceed the budget, or one of this collection did before."""
-        if entry.HasField("spent_budget") and budget <= entry.spent_budget:
-            return True
-        if not added:
-            return False
-        spent = ((one.epsilon, one.times) for other in state.collections for one in other.levels)
-        return spent_exactly([*spent, *added]) > Fraction(budget)
+    # Sending
+
+    def _put_into_outbox(
+        self, records: Records, message: bytes | None, epoch: int, now: float, *, back: bool
+    ) -> None:
+        """Let a report wait where there is an outbox; if the device went back, later ones are due at once.
+
+        Args:
+            records: of the device.
+            message: the report; None where there is none in this epoch.
+            epoch: of the report.
+            now: seconds since 1970, by the device's clock.
+            back: whether the device went back, to before an epoch that it has reported.
+        """
+        if self._outbox is None or not isinstance(records, FolderRecords):
+            return
+        digest = self._collection.digest_hex
+        if back:
+            self._outbox.hasten(records, digest, epoch, max(0, int(now)))
+        if message is not None:
+            self._outbox.put(records, WaitingReport(self._due(epoch, now), digest, epoch), message)
 
     def _due(self, epoch: int, now: float) -> int:
         """A uniform time in the spread, but in what is left of the epoch; at once where nothing is."""
         left = int(min(max(0, self._collection.epochs.end(epoch) - int(now)), self._policy.spread))
         return max(0, int(now)) + (left * self._draws.share(epoch) >> 64)
-
-
-def _budget_error(budget: float) -> DeviceError:
-    return DeviceError(
-        "E-DEVICE-BUDGET",
-        f"the device has spent its budget of {budget:g}, and reports no value of this collection any more; "
-        "whoever knows that it reported until now sees by its silence that the budget is spent",
-        remedy="Raise the budget, or open the device with at_cap='noise'.",
-    )

@@ -71,7 +71,7 @@ class FolderRecords(Records):
         self.state.damaged += lost
 
     def __len__(self) -> int:
-        """How many reports wait."""
+        """The number of reports in the outbox, as changed so far in this transaction."""
         return len(self._reports)
 
     @property
@@ -89,7 +89,7 @@ class FolderRecords(Records):
         self._commit(self._rows)
 
     def put(self, waiting: WaitingReport, report: bytes) -> None:
-        """Add a report."""
+        """Add a serialised report, instead of one of the same epoch; :meth:`save` keeps it."""
         self._reports[waiting.key] = content = _pack(waiting, report)
         self._rows.put(_OUTBOX, waiting.key, content)
 

@@ -29,7 +29,7 @@ class LastReport:
     """
 
     def __init__(self, collection: Collection, draws: Draws, secret: bytes) -> None:
-        """Nothing is kept yet."""
+        """Derive what pads are made from; reports are kept in the state, not here."""
         self._collection = collection
         self._draws = draws
         self._pads = Derivation(secret, collection.full_digest, b"ldpbeam masks 1\0")

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from ldpbeam.client.folder import DeviceFolder, FolderRecords, WaitingReport
 
 
-class Dropped(NamedTuple):
+class DropCounts(NamedTuple):
     """Reports that waited and were never sent, since the device began.
 
     Attributes:
@@ -31,7 +31,7 @@ class Outbox:
     """
 
     def __init__(self, folder: DeviceFolder, most: int) -> None:
-        """Read nothing yet."""
+        """Raises ValueError where ``most`` is below 1; nothing is read from the disk yet."""
         if most < 1:
             raise ValueError(f"an outbox holds at least one report, not {most}")
         self._folder = folder
@@ -96,15 +96,15 @@ class Outbox:
                 records.save()
 
     @property
-    def dropped(self) -> Dropped:
+    def dropped(self) -> DropCounts:
         """How many reports were dropped.
 
         Raises:
             DeviceError: as :meth:`waiting`.
         """
         with self._folder.transaction() as records:
-            return Dropped(records.state.dropped, records.state.damaged)
+            return DropCounts(records.state.dropped, records.state.damaged)
 
     def __len__(self) -> int:
-        """How many reports wait."""
+        """The number of reports that wait, read from the disk; raises DeviceError as :meth:`waiting`."""
         return len(self.waiting())

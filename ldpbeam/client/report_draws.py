@@ -40,7 +40,7 @@ class Draws(ABC):
     """Whether the device keeps its memo, since permanent responses do not follow from its secret."""
 
     def __init__(self, collection: Collection) -> None:
-        """Draw nothing yet."""
+        """Keep the collection's protocol, and in which epochs its devices report."""
         self._protocol = collection.protocol
         self._participation = collection.participation
 
@@ -165,7 +165,7 @@ class StoredDraws(Draws):
         return () if self._participation is None else self._participation.chosen(self._system)
 
     def reports_in(self, epoch: int, own: Sequence[int]) -> bool:
-        """As it was drawn."""
+        """Whether the epoch is among those drawn and kept; every epoch is without ``participation``."""
         return self._participation is None or epoch in own
 
 

@@ -79,7 +79,7 @@ class Sender:
         first_pause: float = 2.0,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """Connect to nothing yet."""
+        """Keep where reports go; the first connection is made by :meth:`send_due`."""
         if not url.startswith(("http://", "https://")):
             raise DeviceError(
                 "E-DEVICE-COLLECTOR",

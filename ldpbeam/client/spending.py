@@ -14,11 +14,13 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from math import inf
 from struct import pack, unpack
-from typing import Any
+from typing import Any, Literal
 
 from ldpbeam.channels.exact import float_above
 from ldpbeam.client.derivation import Derivation
+from ldpbeam.client.storage import Records
 from ldpbeam.collection.collection import Collection
+from ldpbeam.errors import DeviceError
 from ldpbeam.protocols.contract import LocalProtocol
 from ldpbeam.wire import device_state_pb2
 
@@ -65,24 +67,79 @@ class Spending:
     budget: float | None
 
 
+@dataclass(frozen=True)
+class Budget:
+    """A limit to what a device spends, over all collections of its folder.
+
+    Attributes:
+        limit: the most ε; None without a limit.
+        at_cap: whether a device whose next report would exceed it stops, or sends noise from then on.
+    """
+
+    limit: float | None = None
+    at_cap: Literal["stop", "noise"] = "stop"
+
+
 class Costs:
-    """What the reports of one collection cost, worked out once.
+    """What the reports of one collection cost, and whether the budget allows them.
 
     Args:
         collection: the collection.
         secret: the device's; the marks of memoised inputs are made with it.
+        budget: of the device.
     """
 
-    def __init__(self, collection: Collection, secret: bytes) -> None:
-        """Read the guarantee."""
+    def __init__(self, collection: Collection, secret: bytes, budget: Budget) -> None:
+        """Read the levels of the collection's guarantee, and derive the key of the marks."""
         derivation = Derivation(secret, collection.full_digest, b"ldpbeam marks 1\0")
         self._key = derivation.key(0, 0, 0)
         self._figures = _figures(collection)
+        self._budget = budget
 
     def charge(
+        self,
+        records: Records,
+        entry: device_state_pb2.CollectionState,
+        inputs: Sequence[tuple[int, int]],
+    ) -> bool:
+        """Charge a report to the collection; False, and nothing is charged, where the budget is spent.
+
+        That the budget is spent is noted in the entry. It is saved only where the device stops: noise is sent
+        in a report, with which its caller saves the entry.
+
+        Args:
+            records: of the device; their state has the spending of all its collections.
+            entry: of this collection in that state.
+            inputs: (attribute, memoised input) of each permanent answer in the report.
+
+        Raises:
+            DeviceError: E-DEVICE-BUDGET: the budget is spent, and the device is to stop.
+            OSError: the disk refuses to note that.
+        """
+        added, marks = self.price(entry, inputs)
+        limit = self._budget.limit
+        if limit is not None and _exceeds(records.state, entry, added, limit):
+            larger = not entry.HasField("spent_budget") or entry.spent_budget < limit
+            if larger:
+                entry.spent_budget = limit
+            if self._budget.at_cap == "noise":
+                return False
+            if larger:
+                records.save()
+            raise _budget_error(limit)
+        entry.ClearField("spent_budget")
+        entry.inputs = marks
+        for level, times in added.items():
+            known = next((one for one in entry.levels if one.epsilon == level), None)
+            if known is None:
+                known = entry.levels.add(epsilon=level)
+            known.times += times
+        return True
+
+    def price(
         self, entry: device_state_pb2.CollectionState, inputs: Sequence[tuple[int, int]]
     ) -> tuple[Counter[float], bytes]:
-        """What a report adds: how often each level is spent, and the marks with those of its inputs."""
+        """What a report adds to an entry: how often each level, and the marks with those of its inputs."""
         figures = self._figures
         if not figures.levels:
             return Counter({figures.report: 1}), entry.inputs
@@ -147,6 +204,30 @@ def _worked_out(protocol: LocalProtocol[Any]) -> _GuaranteeCosts:
     for part in protocol.parts:
         most[level_of[id(part)]] += guarantees[id(part)].memoised_inputs or 0
     return _GuaranteeCosts(guarantee.first_report, tuple(level_of[id(part)] for part in protocol.parts), most)
+
+
+def _exceeds(
+    state: device_state_pb2.DeviceState,
+    entry: device_state_pb2.CollectionState,
+    added: Counter[float],
+    limit: float,
+) -> bool:
+    """Whether the report would exceed the limit, or one of this collection did before."""
+    if entry.HasField("spent_budget") and limit <= entry.spent_budget:
+        return True
+    if not added:
+        return False
+    spent = ((one.epsilon, one.times) for other in state.collections for one in other.levels)
+    return spent_exactly([*spent, *added.items()]) > Fraction(limit)
+
+
+def _budget_error(limit: float) -> DeviceError:
+    return DeviceError(
+        "E-DEVICE-BUDGET",
+        f"the device has spent its budget of {limit:g}, and reports no value of this collection any more; "
+        "whoever knows that it reported until now sees by its silence that the budget is spent",
+        remedy="Raise the budget, or open the device with at_cap='noise'.",
+    )
 
 
 def spent_exactly(levels: Iterable[tuple[float, int]]) -> Fraction:

@@ -57,7 +57,7 @@ class MemoryStorage(Storage):
     """
 
     def __init__(self) -> None:
-        """Begin a new device."""
+        """Begin a new device, with a secret of its own."""
         self.state = new_state()
 
     @contextmanager
@@ -66,7 +66,7 @@ class MemoryStorage(Storage):
         yield _MemoryRecords(self)
 
     def withdraw(self) -> None:
-        """Forget everything else."""
+        """Put the mark of a withdrawal in the place of the state."""
         self.state = withdrawn_state()
 
 

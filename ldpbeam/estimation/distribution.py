@@ -179,7 +179,7 @@ class WalkPosterior:
 
     @cached_property
     def mean(self) -> StretchMean:
-        """Of the same stretches."""
+        """What the counts tell of the mean alone, from the same stretches."""
         return StretchMean(self.stretches)
 
     @cached_property

@@ -51,7 +51,7 @@ class Stretches:
 
     @property
     def g(self) -> int:
-        """Stretches of a function."""
+        """How many stretches a function cuts the domain into."""
         return int(self.bounds.shape[1]) - 1
 
     @property
@@ -61,7 +61,7 @@ class Stretches:
 
     @property
     def gap(self) -> float:
-        """own − other."""
+        """own − other: how much more often a report names its device's stretch than another one."""
         return self.own - self.other
 
     def chances(self, shares: Floats) -> Floats:

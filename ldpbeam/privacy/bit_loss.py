@@ -11,6 +11,7 @@ from math import inf, log1p, nextafter, prod
 
 from ldpbeam.channels.channel import BitChannel
 from ldpbeam.channels.exact import log_above, log_above_power
+from ldpbeam.channels.rounds import Rounds
 from ldpbeam.privacy.loss import OneProtocolLosses, partitions, require_reports
 
 _BIT_REPORTS = 6
@@ -22,23 +23,21 @@ class BitLosses(OneProtocolLosses):
     """One-hot vectors of independent bits, memoised, then perhaps redrawn for each report (L-UE, dBitFlipPM).
 
     Attributes:
-        permanent: the memoised round of a bit.
-        instant: the round drawn for every report; None where the memoised bits are sent.
+        rounds: of a bit; the instantaneous one is None where the memoised bits are sent.
         bits: bits in which two inputs differ, 2, or 1 where a single bit is asked for.
     """
 
-    permanent: BitChannel
-    instant: BitChannel | None
+    rounds: Rounds[BitChannel]
     bits: int = 2
 
     def constant_ratio(self, reports: int) -> Fraction:
         """Only the two inputs' own bits matter; exact, over the number of ones of each in the reports."""
         require_reports(reports)
-        one, zero = self.permanent.own, self.permanent.other
-        if self.instant is None:
+        one, zero = self.rounds.first.own, self.rounds.first.other
+        if self.rounds.instant is None:
             ratios = [one / zero, (1 - one) / (1 - zero)]
         else:
-            up, down = self.instant.own, self.instant.other
+            up, down = self.rounds.instant.own, self.rounds.instant.other
             ratios = []
             for ones in range(reports + 1):
                 given_one = up**ones * (1 - up) ** (reports - ones)
@@ -60,16 +59,16 @@ class BitLosses(OneProtocolLosses):
         require_reports(reports)
         if reports == 1:
             return self.constant(1)
-        if self.instant is None:
+        if self.rounds.instant is None:
             return inf
         return None if reports > _BIT_REPORTS else _any_bits(self, reports)
 
     @property
     def round_bound(self) -> float:
         """The worst ratio of a bit, once for each bit: all of them can differ between two answers."""
-        if self.instant is None:
+        if self.rounds.instant is None:
             return inf
-        own, other = self.instant.own, self.instant.other
+        own, other = self.rounds.instant.own, self.rounds.instant.other
         bit = max(own / other, (1 - other) / (1 - own))
         return nextafter(self.inputs * log_above(bit), inf)
 
@@ -138,9 +137,9 @@ class _Histories:
     """Likelihoods of one bit's history over the reports of one group, all made under the same input."""
 
     def __init__(self, losses: BitLosses, reports: int) -> None:
-        assert losses.instant is not None  # noqa: S101 - the caller's condition
-        one, zero = losses.permanent.own, losses.permanent.other
-        up, down = losses.instant.own, losses.instant.other
+        first, last = losses.rounds.first, losses.rounds.last
+        one, zero = first.own, first.other
+        up, down = last.own, last.other
         # exact[own][size][ones] = P(a given history with that many ones)
         self._exact = [
             [

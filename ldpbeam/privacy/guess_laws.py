@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ldpbeam.arrays import Floats, Ints
 from ldpbeam.channels.channel import SymbolChannel
+from ldpbeam.channels.rounds import Rounds
 
 NOTHING = -45.0
 """Logarithm of a probability that changes no digit of the result."""
@@ -88,23 +89,23 @@ def largest(own: float, each: float, rivals: int, free: int, reports: int) -> fl
     return right
 
 
-def symbols(permanent: SymbolChannel | None, instant: SymbolChannel, reached: int, reports: int) -> float:
+def symbols(rounds: Rounds[SymbolChannel], reached: int, reports: int) -> float:
     """Σ over reports y of the largest likelihood among ``reached`` of the symbols: of the one sent most.
 
     A memoised answer that is another of these symbols is right as often as each of the others is sent most;
     one that is none of them favours no symbol.
 
     Args:
-        permanent: round; None for none.
-        instant: round.
+        rounds: one or two.
         reached: symbols that some value has.
         reports: of a device, 1 or more.
     """
-    free = instant.size - reached
-    right = largest(float(instant.own), float(instant.other), reached - 1, free, reports)
-    if permanent is None:
+    last = rounds.last
+    free = last.size - reached
+    right = largest(float(last.own), float(last.other), reached - 1, free, reports)
+    if rounds.lasting is None:
         return reached * right
-    own, other = float(permanent.own), float(permanent.other)
+    own, other = map(float, rounds.lasting)
     return reached * (own * right + other * (1 - right)) + free * other
 
 
@@ -126,7 +127,7 @@ class _Rival:
         self._summed, self._sum = 0, np.zeros(steps + 1, complex)
 
     def at_least(self, counts: NDArray[np.int64]) -> Floats:
-        """P(X >= c)."""
+        """P(X >= c) for each of the counts, of their shape."""
         chances: Floats = self._tail[np.minimum(counts, self._tail.size - 1)]
         return chances
 
@@ -174,7 +175,7 @@ def steps(reports: int, sampled: Fraction, one: Fraction) -> Floats:
 
 
 def binomial(reports: int, chance: Fraction) -> Floats:
-    """P(0 .. t ones)."""
+    """P(0 .. t ones) among t reports whose bit is 1 with that chance, float64 (t + 1,)."""
     ones = np.arange(reports + 1.0)
     if chance == 1:
         return np.where(ones == reports, 1.0, 0.0)

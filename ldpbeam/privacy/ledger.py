@@ -62,5 +62,5 @@ def fleet_ledger(inputs_per_device: Iterable[int], guarantee: Guarantee) -> Flee
 
 
 def _times(level: float, number: Fraction | int) -> float:
-    """The product, rounded up."""
+    """level · number as a float, rounded up."""
     return float_above(Fraction(level) * number)

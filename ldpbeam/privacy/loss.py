@@ -29,6 +29,7 @@ from operator import itemgetter
 
 from ldpbeam.channels.channel import SymbolChannel
 from ldpbeam.channels.exact import log_above
+from ldpbeam.channels.rounds import Rounds
 
 CURVE_REPORTS = 10
 """Reports up to which run.json has the curves."""
@@ -116,12 +117,10 @@ class SymbolLosses(OneProtocolLosses):
     """Randomised response over symbols, memoised, then again for every report (L-GRR, LOLOHA).
 
     Attributes:
-        permanent: the memoised round.
-        instant: the round drawn for every report.
+        rounds: both of them.
     """
 
-    permanent: SymbolChannel
-    instant: SymbolChannel
+    rounds: Rounds[SymbolChannel]
 
     def constant_ratio(self, reports: int) -> Fraction:
         """[(e^{ε∞+t·ε_IRR}+m−1)/(e^{ε∞}+e^{t·ε_IRR}+m−2)], where the input's symbol was sent t times.
@@ -129,8 +128,8 @@ class SymbolLosses(OneProtocolLosses):
         The source is docs/maths.md correction 5.
         """
         require_reports(reports)
-        others = self.permanent.size - 1
-        first, power = self.permanent.ratio, self.instant.ratio**reports
+        others = self.rounds.first.size - 1
+        first, power = self.rounds.first.ratio, self.rounds.last.ratio**reports
         return (first * power + others) / (first + power + others - 1)
 
     def any_changes(self, reports: int) -> float | None:
@@ -147,7 +146,7 @@ class SymbolLosses(OneProtocolLosses):
     @property
     def round_bound(self) -> float:
         """The worst ratio of two symbols in the second round."""
-        return log_above(self.instant.ratio)
+        return log_above(self.rounds.last.ratio)
 
 
 @lru_cache(256)
@@ -164,7 +163,7 @@ def _sent(losses: SymbolLosses, reports: int) -> Iterator[tuple[tuple[int, ...],
     An input is given as the position of its own symbol, None where that was never sent. There may be
     fewer inputs than symbols: then some symbols are nobody's own.
     """
-    symbols = losses.permanent.size
+    symbols = losses.rounds.first.size
     inputs = min(losses.inputs, symbols)
     for own_total in range(reports + 1):
         for own in partitions(own_total, inputs):
@@ -200,10 +199,11 @@ def _extremes(losses: SymbolLosses, counts: tuple[int, ...], inputs: Sequence[in
 
     All likelihoods are integers over the same denominator.
     """
-    keep1, each1, symbols = losses.permanent.keep, losses.permanent.each, losses.permanent.size
+    first, last = losses.rounds.first, losses.rounds.last
+    keep1, each1, symbols = first.keep, first.each, first.size
     total = sum(counts)
-    up: list[int] = [losses.instant.keep**j for j in range(total + 1)]
-    down: list[int] = [losses.instant.each**j for j in range(total + 1)]
+    up: list[int] = [last.keep**j for j in range(total + 1)]
+    down: list[int] = [last.each**j for j in range(total + 1)]
 
     @cache
     def under(own: int | None, made: tuple[int, ...]) -> int:

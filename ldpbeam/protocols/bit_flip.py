@@ -19,6 +19,7 @@ from ldpbeam.arrays import Bytes, Floats, Ints, integers, read_only
 from ldpbeam.channels.calibration import sue_round
 from ldpbeam.channels.channel import BitChannel
 from ldpbeam.channels.exact import product_of
+from ldpbeam.channels.rounds import Rounds
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
 from ldpbeam.privacy.bit_loss import BitLosses
 from ldpbeam.privacy.guarantee import CHANGE_IS_PROVED, Guarantee, MemoisedInputs
@@ -27,10 +28,10 @@ from ldpbeam.protocols.contract import FrequencyProtocol
 from ldpbeam.protocols.device import Memo
 from ldpbeam.protocols.estimator import FrequencyEstimator
 from ldpbeam.protocols.forgery import Forgery
-from ldpbeam.protocols.history_model import PairModel, bit_rows, for_life, stratum_of
+from ldpbeam.protocols.history_model import PairModel, for_life, stratum_of
 from ldpbeam.protocols.law import Event, FrequencyLaw, Kinds, ShownAnswer, bit_answer, evenly_chosen
 from ldpbeam.protocols.parameters import Parameters
-from ldpbeam.protocols.simulation import FleetAnswers, FleetWords, Simulation, WordPlan, WordSpec
+from ldpbeam.protocols.simulation import FleetAnswers, FleetWords, Simulation, WordPlan, WordSpec, draw_bits
 from ldpbeam.randomness import Randomness
 from ldpbeam.support import Recurrence, SupportProbabilities
 
@@ -72,7 +73,7 @@ class BitFlipDevice(BitVectorDevice[BucketBits]):
     Attributes:
         domain_size: b.
         d: buckets that a report speaks about; with d = b nothing is sampled.
-        instant, permanent: the bits' channel, one of the two.
+        rounds: of a bit, one of the two.
         bits: their law.
     """
 
@@ -80,16 +81,8 @@ class BitFlipDevice(BitVectorDevice[BucketBits]):
 
     domain_size: int
     d: int
-    instant: BitChannel | None
-    permanent: BitChannel | None
+    rounds: Rounds[BitChannel]
     bits: RandomisedBits
-
-    @property
-    def channel(self) -> BitChannel:
-        """The one round there is."""
-        channel = self.permanent or self.instant
-        assert channel is not None  # noqa: S101 - BitFlip validates it
-        return channel
 
     @property
     def everyone(self) -> bool:
@@ -113,7 +106,7 @@ class BitFlipDevice(BitVectorDevice[BucketBits]):
 
     def new_memo(self, randomness: Randomness) -> Memo:
         """A device that memoises samples its buckets once."""
-        if self.permanent is None or self.everyone:
+        if not self.rounds.memoised or self.everyone:
             return Memo()
         return Memo(_pack_set(self._sample(randomness)))
 
@@ -145,7 +138,7 @@ class BitFlipDevice(BitVectorDevice[BucketBits]):
 
     def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[BucketBits, Memo]:
         """d bits; the words drawn are those of the set, where it is fresh, and one per bit."""
-        if self.permanent is None:
+        if not self.rounds.memoised:
             indices = self.sampled_set(None) if self.everyone else self._sample(randomness)
             return BucketBits(indices, self._draw(self.memo_key(indices, value), randomness)), memo
         indices = self.sampled_set(memo.seed)
@@ -155,15 +148,14 @@ class BitFlipDevice(BitVectorDevice[BucketBits]):
 
     def _draw(self, position: int, randomness: Randomness) -> int:
         # A position of d names no bit: all of them are those of other buckets.
-        return self.channel.draw_bits(1 << position & (1 << self.d) - 1, self.d, randomness)
+        return self.rounds.first.draw_bits(1 << position & (1 << self.d) - 1, self.d, randomness)
 
     def definition(self) -> dict[str, Any]:
         """d, the bytes of an entry, and the one round there is."""
         return {
             "d": self.d,
             "entry_size": None if self.everyone else self.width,
-            "permanent": None if self.permanent is None else self.permanent.definition(),
-            "instant": None if self.instant is None else self.instant.definition(),
+            **self.rounds.definition(),
         }
 
     def encode(self, response: BucketBits) -> bytes:
@@ -310,35 +302,27 @@ class BitFlipSimulation(Simulation):
         """One word per step of the shuffle, where buckets are sampled; one per bit of the one round."""
         d = self.device.d
         bits, seed = WordSpec(d, bits=True), None if self.device.everyone else WordSpec(d)
-        if self.device.permanent is None:
-            return WordPlan(bits, None, seed, seed_per_report=seed is not None)
-        return WordPlan(WordSpec(0), bits, seed)
+        if self.device.rounds.memoised:
+            return WordPlan(WordSpec(0), bits, seed)
+        return WordPlan(bits, None, seed, seed_per_report=seed is not None)
 
     @property
     def answer_bytes(self) -> int:
-        """A packed bit vector."""
+        """Bytes of d packed bits."""
         return (self.device.d + 7) // 8
 
     def privatize(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
         """See :class:`Simulation`; memo key: device·min(d+1, b) + position among the sampled buckets."""
-        from ldpbeam.kernels import bit_flip, bits
+        from ldpbeam.kernels import bit_flip
 
-        instant, once, sampling, _ = self.word_plan
-        device, channel, d = self.device, self.device.channel, self.device.d
+        device, sampling = self.device, self.word_plan.seed
         sets, positions = None, values
         if sampling is not None:
             sets = bit_flip.sample(words.seed(sampling), device.domain_size)
             positions = bit_flip.locate(sets, values)
         # A position of d names no bit: all of them are those of other buckets.
-        if once is None:
-            packed = words.instant_bits(bits.one_hot(positions, d), instant, channel)
-        else:
-            keys = devices * device.inputs + positions
-
-            def draw(rows: Ints) -> Bytes:
-                return words.permanent_bits(bits.one_hot(positions[rows], d), rows, once, channel)
-
-            packed = memo.recall(keys, draw)
+        keys, spec = devices * device.inputs + positions, WordSpec(device.d, bits=True)
+        packed = draw_bits(device.rounds, positions, spec, keys, words, memo)
         return packed if sets is None else bit_flip.pack(sets, packed, device.width)
 
 
@@ -351,7 +335,7 @@ class BitFlipLaw(FrequencyLaw[BucketBits]):
 
     def likelihood(self, response: BucketBits, value: int) -> Fraction:
         """Product over the sampled bits, given the sampled set."""
-        own, other = self.device.channel.own, self.device.channel.other
+        own, other = self.device.rounds.composed
         bit = (1 - other, other), (1 - own, own)
         return product_of(bit[j == value][response.bits >> i & 1] for i, j in enumerate(response.indices))
 
@@ -373,7 +357,7 @@ class BitFlipLaw(FrequencyLaw[BucketBits]):
         """Which of the values' buckets were sampled, and their bits; any one bit where neither was."""
         (v, w), device = pair, self.device
         b, d = device.domain_size, device.d
-        two, one = ((bit_rows(device.permanent, n), bit_rows(device.instant, n)) for n in (2, 1))
+        two, one = device.rounds.rows(2), device.rounds.rows(1)
         only, whole = Fraction(d * (b - d), b * (b - 1)), b * (b - 1)
         kinds = (
             stratum_of((1, 2), two, "both sampled", Fraction(d * (d - 1), whole)),
@@ -401,9 +385,8 @@ class BitFlipLaw(FrequencyLaw[BucketBits]):
         """The ones less the zeros about a value. Memoised bits are always the same: one report tells all."""
         from ldpbeam.privacy.guess_laws import binomial, highest, steps
 
-        b, d, channel = self.device.domain_size, self.device.d, self.device.channel
-        own, other = channel.own, channel.other
-        t = 1 if self.device.permanent is not None else reports
+        b, d, (own, other) = self.device.domain_size, self.device.d, self.device.rounds.composed
+        t = 1 if self.device.rounds.memoised else reports
         if d == b:
             return highest(binomial(t, own), binomial(t, other), b)
         if t == 1:
@@ -414,14 +397,14 @@ class BitFlipLaw(FrequencyLaw[BucketBits]):
 
     def guess_is_exact(self, reports: int) -> bool:
         """Unless several sets are sampled: the bits of different buckets are taken as independent then."""
-        return reports == 1 or self.device.permanent is not None or self.device.everyone
+        return reports == 1 or self.device.rounds.memoised or self.device.everyone
 
     def equal_responses(self, value: Any) -> Kinds:
         """The same set, and bit by bit; memoised bits are always the same."""
-        if self.device.permanent is not None:
+        if self.device.rounds.memoised:
             return ((1.0, 1.0),)
-        b, d, channel = self.device.domain_size, self.device.d, self.device.channel
-        own, other = (p**2 + (1 - p) ** 2 for p in (channel.own, channel.other))
+        b, d = self.device.domain_size, self.device.d
+        own, other = (p**2 + (1 - p) ** 2 for p in self.device.rounds.composed)
         equal = Fraction(d, b) * own * other ** (d - 1) + Fraction(b - d, b) * other**d
         return ((1.0, float(equal / comb(b, d))),)
 
@@ -441,7 +424,7 @@ class BitFlipLaw(FrequencyLaw[BucketBits]):
 
             return bit
 
-        rounds = self.device.permanent, self.device.instant
+        rounds = self.device.rounds
         return (bit_answer(one, value, rounds, bit_of(one)) for one in evenly_chosen(self.domain_size, most))
 
 
@@ -459,19 +442,17 @@ class BitFlip(FrequencyProtocol[BucketBits], ABC):
     Attributes:
         domain_size: b.
         d: buckets that a report speaks about; with d = b nothing is sampled.
-        instant: the bits' channel where they are drawn for every report; None where they are memoised.
-        permanent: the bits' channel where they are memoised; then they are sent as they are, without a
-            second round, and the set is sampled once for life.
+        rounds: of a bit, one of the two: bits are drawn for every report, or they are memoised; then they
+            are sent as they are, without a second round, and the set is sampled once for life.
     """
 
     domain_size: int
     d: int
-    instant: BitChannel | None
-    permanent: BitChannel | None = None
+    rounds: Rounds[BitChannel]
 
     def __post_init__(self) -> None:
-        """Raises ValueError without exactly one channel, CollectionError for d outside 1 .. b."""
-        if (self.instant is None) == (self.permanent is None):
+        """Raises ValueError for two rounds, CollectionError for d outside 1 .. b."""
+        if self.rounds.instant is not None and self.rounds.permanent is not None:
             raise ValueError("bits are either drawn for every report or memoised: give one channel")
         if not 1 <= self.d <= self.domain_size:
             raise CollectionError(
@@ -484,12 +465,12 @@ class BitFlip(FrequencyProtocol[BucketBits], ABC):
     @property
     def channel(self) -> BitChannel:
         """The one round there is."""
-        return self.device.channel
+        return self.rounds.first
 
     @property
     def not_hidden(self) -> tuple[str, ...]:
         """What is memoised is sent as it is, with the set that it is about."""
-        if self.permanent is None:
+        if not self.rounds.memoised:
             return super().not_hidden
         if self.device.everyone:
             return (CHANGE_IS_PROVED, *super().not_hidden)
@@ -510,7 +491,7 @@ class BitFlip(FrequencyProtocol[BucketBits], ABC):
         """
         bit = self.channel.own / self.channel.other
         ratio = bit ** min(2, self.d)
-        if self.permanent is None:
+        if not self.rounds.memoised:
             return Guarantee(ratio, MemoisedInputs.NONE)
         return Guarantee(ratio, MemoisedInputs.BUCKETS, ratio, self.device.inputs)
 
@@ -521,26 +502,22 @@ class BitFlip(FrequencyProtocol[BucketBits], ABC):
         Two sampled buckets differ in two bits, a sampled one and those not sampled in one. So where d > 1
         a renaming that takes in the latter, as one more input, loses no more than one that does not.
         """
-        if self.permanent is None:
-            return None
-        return BitLosses(max(2, self.d), self.permanent, None, min(2, self.d))
+        return BitLosses(max(2, self.d), self.rounds, min(2, self.d)) if self.rounds.memoised else None
 
     def resolved_parameters(self) -> dict[str, int | float | str]:
-        """The resolved d."""
+        """d as the collection gives it, by its key."""
         return {"d": self.d}
 
     @cached_property
     def _bits(self) -> RandomisedBits:
         """The bit channel, among the d/b of the reports that sampled the bucket."""
-        channel = self.permanent or self.instant
-        assert channel is not None  # noqa: S101 - validated at construction
-        support = SupportProbabilities(channel.own, channel.other, Fraction(self.d, self.domain_size))
+        support = SupportProbabilities(*self.rounds.composed, Fraction(self.d, self.domain_size))
         return RandomisedBits(self.domain_size, self.d, support)
 
     @cached_property
     def device(self) -> BitFlipDevice:
-        """Its round."""
-        return BitFlipDevice(self.domain_size, self.d, self.instant, self.permanent, self._bits)
+        """Samples d buckets and randomises a bit for each."""
+        return BitFlipDevice(self.domain_size, self.d, self.rounds, self._bits)
 
     @cached_property
     def counter(self) -> BitFlipCounter:
@@ -556,7 +533,7 @@ class BitFlip(FrequencyProtocol[BucketBits], ABC):
             b,
             support,
             # Who was sampled, and the bits: where they are memoised all of it lasts.
-            lasting=None if self.permanent is None else support,
+            lasting=support if self.rounds.memoised else None,
             recurrence=self._recurrence(),
             # d of b buckets, drawn without putting any back.
             asked=(Fraction(d, b), Fraction((d - 1) * b, d * (b - 1))),
@@ -568,15 +545,15 @@ class BitFlip(FrequencyProtocol[BucketBits], ABC):
         Of the devices that sampled v, (b−d)(b−d−1)/((b−1)(b−2)) sampled neither of two other values.
         """
         b, d = self.domain_size, self.d
-        if self.permanent is None or b < 3:
+        if not self.rounds.memoised or b < 3:
             return Recurrence()
-        bit = self.permanent.other * (1 - self.permanent.other)
+        bit = self.channel.other * (1 - self.channel.other)
         shared = float(Fraction((b - d) * (b - d - 1), (b - 1) * (b - 2)) * bit)
         return Recurrence(0.0, shared, shared)
 
     @cached_property
     def simulation(self) -> BitFlipSimulation:
-        """Of its device."""
+        """Draws what many such devices draw."""
         return BitFlipSimulation(self.device)
 
     @property
@@ -586,7 +563,7 @@ class BitFlip(FrequencyProtocol[BucketBits], ABC):
 
     @cached_property
     def law(self) -> BitFlipLaw:
-        """Of its device."""
+        """The law of the sampled buckets and their bits."""
         return BitFlipLaw(self.domain_size, self.device)
 
 
@@ -608,8 +585,8 @@ class DBitFlip(BitFlip):
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> DBitFlip:
-        """SUE's bits at ε."""
-        return cls(domain_size, _buckets(parameters), sue_round(parameters.level("epsilon")))
+        """Each bit is randomised as SUE's at ε."""
+        return cls(domain_size, _buckets(parameters), Rounds(sue_round(parameters.level("epsilon"))))
 
 
 class DBitFlipPM(BitFlip):
@@ -625,9 +602,9 @@ class DBitFlipPM(BitFlip):
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> DBitFlipPM:
-        """SUE's bits at ε∞."""
+        """Each bit is randomised as SUE's at ε∞, once for life."""
         bits = sue_round(parameters.level("epsilon_longitudinal"))
-        return cls(domain_size, _buckets(parameters), None, bits)
+        return cls(domain_size, _buckets(parameters), Rounds(None, bits))
 
 
 class BinFlip(BitFlip):
@@ -641,7 +618,7 @@ class BinFlip(BitFlip):
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> BinFlip:
         """SUE's bits at ε, d = b."""
-        return cls(domain_size, domain_size, sue_round(parameters.level("epsilon")))
+        return cls(domain_size, domain_size, Rounds(sue_round(parameters.level("epsilon"))))
 
     def resolved_parameters(self) -> dict[str, int | float | str]:
         """Nothing to resolve: d is the number of buckets."""

@@ -78,7 +78,7 @@ class BitVectorCounter(Counter, ABC):
 
     @property
     def counts_length(self) -> int:
-        """One cell per value."""
+        """k cells, one per value."""
         return self.bits.domain_size
 
     def check(self, payloads: Bytes) -> Bytes:
@@ -99,7 +99,7 @@ class BitVectorCounter(Counter, ABC):
         add_bits(payloads, counts)
 
     def steps(self, reports: float) -> float:
-        """One per bit."""
+        """One addition for each of the k bits of a report."""
         return reports * self.bits.domain_size
 
 

@@ -122,17 +122,17 @@ class LocalProtocol(ABC, Generic[Response]):
     @property
     @abstractmethod
     def device(self) -> ProtocolDevice[Response]:
-        """What a device does."""
+        """Turns the value of one device into the payload of a report."""
 
     @property
     @abstractmethod
     def counter(self) -> Counter:
-        """What the server counts."""
+        """Turns columns of payloads into counts."""
 
     @property
     @abstractmethod
     def estimator(self) -> Estimator:
-        """What the server estimates."""
+        """Turns counts into estimates with their errors."""
 
     @property
     @abstractmethod
@@ -142,7 +142,7 @@ class LocalProtocol(ABC, Generic[Response]):
     @property
     @abstractmethod
     def forgery(self) -> Forgery:
-        """How forged reports show."""
+        """Figures of honest reports by which forged ones show."""
 
     @property
     @abstractmethod
@@ -183,7 +183,7 @@ class FrequencyProtocol(SupportProtocol[Response], ABC):
     @property
     @abstractmethod
     def estimator(self) -> FrequencyEstimator:
-        """Frequencies, from (own, other)."""
+        """Turns counts into the frequency of each value, by (own, other)."""
 
     def supported(self, value: int, held: int) -> Fraction:
         """Own or other, of a value that was asked about."""
@@ -199,7 +199,7 @@ class MeanProtocol(LocalProtocol[Response], ABC):
     @property
     @abstractmethod
     def estimator(self) -> MeanEstimator:
-        """The mean."""
+        """Turns counts into the mean of the values."""
 
 
 class DistributionProtocol(SupportProtocol[Response], ABC):
@@ -210,4 +210,4 @@ class DistributionProtocol(SupportProtocol[Response], ABC):
     @property
     @abstractmethod
     def estimator(self) -> DistributionEstimator:
-        """The distribution."""
+        """Turns counts into the distribution over the domain."""

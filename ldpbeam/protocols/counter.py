@@ -50,11 +50,11 @@ class Counter(ABC):
     @property
     @abstractmethod
     def counts_length(self) -> int:
-        """Cells of ``counts``."""
+        """The number of cells of ``counts``."""
 
     @property
     def signs_length(self) -> int:
-        """Cells of ``signs``."""
+        """The number of cells of ``signs``; 0 where none are counted."""
         return 0
 
     def support_counts(self, counts: Ints) -> Ints:

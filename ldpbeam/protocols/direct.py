@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ldpbeam.arrays import Bytes, Floats, Ints, read_only
 from ldpbeam.channels.calibration import symbol_second_round
 from ldpbeam.channels.channel import SymbolChannel
+from ldpbeam.channels.rounds import Rounds
 from ldpbeam.errors import InvalidPayload, Reason
 from ldpbeam.privacy.guarantee import Guarantee, MemoisedInputs
 from ldpbeam.privacy.loss import SymbolLosses
@@ -21,10 +22,17 @@ from ldpbeam.protocols.counter import Counter
 from ldpbeam.protocols.device import Memo, ProtocolDevice
 from ldpbeam.protocols.estimator import FrequencyEstimator
 from ldpbeam.protocols.forgery import Forgery
-from ldpbeam.protocols.history_model import PairModel, for_life, stratum_of, symbol_rows
+from ldpbeam.protocols.history_model import PairModel, for_life, stratum_of
 from ldpbeam.protocols.law import FrequencyLaw, Kinds
 from ldpbeam.protocols.parameters import Parameters
-from ldpbeam.protocols.simulation import FleetAnswers, FleetWords, Simulation, WordPlan, WordSpec
+from ldpbeam.protocols.simulation import (
+    FleetAnswers,
+    FleetWords,
+    Simulation,
+    WordPlan,
+    WordSpec,
+    draw_symbols,
+)
 from ldpbeam.randomness import Randomness
 from ldpbeam.support import SupportProbabilities
 
@@ -39,8 +47,7 @@ class DirectDevice(ProtocolDevice[int]):
     ENCODING = "direct"
 
     domain_size: int
-    instant: SymbolChannel
-    permanent: SymbolChannel | None
+    rounds: Rounds[SymbolChannel]
 
     @property
     def payload_bits(self) -> int:
@@ -48,19 +55,18 @@ class DirectDevice(ProtocolDevice[int]):
         return (self.domain_size - 1).bit_length()
 
     def definition(self) -> dict[str, Any]:
-        """Both rounds."""
-        permanent = None if self.permanent is None else self.permanent.definition()
-        return {"permanent": permanent, "instant": self.instant.definition()}
+        """The integers of both rounds."""
+        return self.rounds.definition()
 
     def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[int, Memo]:
         """One value of the domain."""
-        if self.permanent is None:
-            return self.instant.draw(value, randomness), memo
-        answer, memo = self._memoised(memo, value, self.permanent.draw(value, randomness.permanent(value)))
-        return self.instant.draw(answer, randomness), memo
+        permanent, answer = self.rounds.permanent, value
+        if permanent is not None:
+            answer, memo = self._memoised(memo, value, permanent.draw(value, randomness.permanent(value)))
+        return self.rounds.last.draw(answer, randomness), memo
 
     def encode(self, response: int) -> bytes:
-        """Little-endian index."""
+        """The index of the value, little-endian."""
         return response.to_bytes(self.payload_size, "little")
 
     def decode(self, payload: bytes) -> int:
@@ -81,7 +87,7 @@ class DirectCounter(Counter):
 
     @property
     def counts_length(self) -> int:
-        """One cell per value."""
+        """k cells, one per value."""
         return self.domain_size
 
     def check(self, payloads: Bytes) -> Bytes:
@@ -91,13 +97,13 @@ class DirectCounter(Counter):
         return symbols.check_below(read_only(payloads), self.domain_size)
 
     def add(self, payloads: Bytes, counts: Ints) -> None:
-        """One increment per report."""
+        """Add 1 to the cell of the value that each report names."""
         from ldpbeam.kernels import symbols
 
         symbols.add_at(read_only(payloads), counts)
 
     def steps(self, reports: float) -> float:
-        """One per report."""
+        """One addition per report."""
         return reports
 
 
@@ -124,23 +130,16 @@ class DirectSimulation(Simulation):
     @cached_property
     def word_plan(self) -> WordPlan:
         """One word for each round."""
-        permanent = self.device.permanent
-        once = None if permanent is None else WordSpec(1, permanent.total)
-        return WordPlan(WordSpec(1, self.device.instant.total), once)
+        permanent, last = self.device.rounds.permanent, self.device.rounds.last
+        return WordPlan(WordSpec(1, last.total), None if permanent is None else WordSpec(1, permanent.total))
 
     def privatize(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
         """See :class:`Simulation`; the memo key is device·k + value."""
         from ldpbeam.kernels import symbols
 
-        device, (instant, once, *_) = self.device, self.word_plan
-        permanent, answers = device.permanent, values
-        if permanent is not None and once is not None:
-
-            def draw(rows: Ints) -> Ints:
-                return permanent.draw_many(values[rows], words.permanent(once)[rows, 0])
-
-            answers = memo.recall(devices * device.domain_size + values, draw)
-        drawn = device.instant.draw_many(answers, words.instant(instant)[:, 0])
+        device = self.device
+        keys = devices * device.domain_size + values
+        drawn = draw_symbols(device.rounds, values, keys, words, memo)
         return symbols.pack(drawn.astype("u8"), device.payload_size)
 
 
@@ -149,12 +148,12 @@ class DirectLaw(FrequencyLaw[int]):
     """Randomised response, once or twice."""
 
     domain_size: int
-    device: DirectDevice
-    support: SupportProbabilities
+    rounds: Rounds[SymbolChannel]
 
     def likelihood(self, response: int, value: int) -> Fraction:
-        """P(support | own value) for the value that the report is, else P(support | another)."""
-        return self.support.own if response == value else self.support.other
+        """P(report = own value) for the value that the report is, else P(report = another)."""
+        own, other = self.rounds.composed
+        return own if response == value else other
 
     def supports(self, response: int, value: int) -> bool:
         """A report supports the value it equals."""
@@ -171,32 +170,29 @@ class DirectLaw(FrequencyLaw[int]):
         def placed(response: int) -> tuple[int, int]:
             return 0, 0 if response == v else 1 if response == w else 2
 
-        rounds = symbol_rows(self.device.permanent, 2), symbol_rows(self.device.instant, 2)
-        return for_life(PairModel(pair, placed, (stratum_of((0, 1), rounds),)))
+        return for_life(PairModel(pair, placed, (stratum_of((0, 1), self.rounds.rows(2)),)))
 
     def best_guess(self, reports: int) -> float:
         """The value that most reports name."""
         from ldpbeam.privacy.guess_laws import symbols
 
-        k = self.domain_size
-        return symbols(self.device.permanent, self.device.instant, k, reports) / k
+        return symbols(self.rounds, self.domain_size, reports) / self.domain_size
 
     def equal_responses(self, value: Any) -> Kinds:
         """Two outputs of the second round, for one answer."""
-        return ((1.0, float(self.device.instant.same_twice)),)
+        return ((1.0, float(self.rounds.last.same_twice)),)
 
     def one_epoch(self, *, renamed: bool, alone: bool) -> Randomiser:
         """Of the others the second round hides a report, or all of it where they report once."""
-        ratio, others = self.support.own / self.support.other, None
-        if self.device.permanent is not None and not alone:
-            others = other_symbols(self.device.instant)
-        return Randomiser(ratio, self.support.gap, 1, others)
+        own, other = self.rounds.composed
+        others = other_symbols(self.rounds.last) if self.rounds.memoised and not alone else None
+        return Randomiser(own / other, own - other, 1, others)
 
     def many_epochs(self, *, renamed: bool) -> Randomiser:
         """Given the memoised answer, each report is a fresh second round."""
-        instant = self.device.instant
-        others = None if self.device.permanent is None else other_symbols(instant)
-        return Randomiser(instant.ratio, instant.own - instant.other, 1, others)
+        last = self.rounds.last
+        others = other_symbols(last) if self.rounds.memoised else None
+        return Randomiser(last.ratio, last.own - last.other, 1, others)
 
 
 @dataclass(frozen=True)
@@ -205,34 +201,29 @@ class Direct(FrequencyProtocol[int], ABC):
 
     Attributes:
         domain_size: k.
-        instant: the round drawn for every report.
-        permanent: the memoised round; None for one-round protocols.
+        rounds: over the k values; the instantaneous one always is there.
     """
 
     domain_size: int
-    instant: SymbolChannel
-    permanent: SymbolChannel | None = None
+    rounds: Rounds[SymbolChannel]
 
     @cached_property
     def guarantee(self) -> Guarantee:
         """Composed ratio for the first report; ε∞ per value, k values."""
-        support = self.estimator.support
-        ratio = support.own / support.other
-        if self.permanent is None:
-            return Guarantee(ratio, MemoisedInputs.NONE)
-        return Guarantee(ratio, MemoisedInputs.VALUES, self.permanent.ratio, self.domain_size)
+        (own, other), permanent = self.rounds.composed, self.rounds.permanent
+        if permanent is None:
+            return Guarantee(own / other, MemoisedInputs.NONE)
+        return Guarantee(own / other, MemoisedInputs.VALUES, permanent.ratio, self.domain_size)
 
     @property
     def losses(self) -> SymbolLosses | None:
         """Inputs and symbols are the values."""
-        if self.permanent is None:
-            return None
-        return SymbolLosses(self.domain_size, self.permanent, self.instant)
+        return SymbolLosses(self.domain_size, self.rounds) if self.rounds.memoised else None
 
     @property
     def not_hidden(self) -> tuple[str, ...]:
         """Among many symbols an answer is recognised when it comes again."""
-        if self.permanent is None:
+        if not self.rounds.memoised:
             return super().not_hidden
         return (
             f"Changes, over several reports. A memoised answer is one of {self.domain_size} values and shows "
@@ -242,27 +233,28 @@ class Direct(FrequencyProtocol[int], ABC):
 
     @cached_property
     def device(self) -> DirectDevice:
-        """Its rounds."""
-        return DirectDevice(self.domain_size, self.instant, self.permanent)
+        """Sends the value through the rounds."""
+        return DirectDevice(self.domain_size, self.rounds)
 
     @cached_property
     def counter(self) -> DirectCounter:
-        """One cell per value."""
+        """Counts how often each value is named."""
         return DirectCounter(self.domain_size, self.device.payload_size)
 
     @cached_property
     def estimator(self) -> DirectEstimator:
         """(own, other) of the one round, or of both composed: own = p1·p2 + (k − 1)·q1·q2."""
-        if self.permanent is None:
-            support, lasting = SupportProbabilities(self.instant.own, self.instant.other), None
-        else:
-            support = SupportProbabilities(*self.permanent.then(self.instant))
-            lasting = SupportProbabilities(self.permanent.own, self.permanent.other)
-        return DirectEstimator(self.counter, self.domain_size, support, lasting)
+        lasting = self.rounds.lasting
+        return DirectEstimator(
+            self.counter,
+            self.domain_size,
+            SupportProbabilities(*self.rounds.composed),
+            None if lasting is None else SupportProbabilities(*lasting),
+        )
 
     @cached_property
     def simulation(self) -> DirectSimulation:
-        """Of its device."""
+        """Draws what many such devices draw."""
         return DirectSimulation(self.device)
 
     @property
@@ -272,8 +264,8 @@ class Direct(FrequencyProtocol[int], ABC):
 
     @cached_property
     def law(self) -> DirectLaw:
-        """Of its device."""
-        return DirectLaw(self.domain_size, self.device, self.estimator.support)
+        """The law of the value that is named."""
+        return DirectLaw(self.domain_size, self.rounds)
 
 
 class GRR(Direct):
@@ -287,7 +279,7 @@ class GRR(Direct):
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> GRR:
         """p = e^ε/(e^ε+k−1), q = 1/(e^ε+k−1)."""
-        return cls(domain_size, SymbolChannel.from_epsilon(domain_size, parameters.level("epsilon")))
+        return cls(domain_size, Rounds(SymbolChannel.from_epsilon(domain_size, parameters.level("epsilon"))))
 
 
 class LGRR(Direct):
@@ -304,4 +296,5 @@ class LGRR(Direct):
         """Permanent GRR(ε∞), instantaneous GRR calibrated to ε1."""
         permanent = SymbolChannel.from_epsilon(domain_size, parameters.level("epsilon_longitudinal"))
         first = parameters.level("epsilon_first")
-        return cls(domain_size, symbol_second_round(permanent, first, parameters.calibration), permanent)
+        instant = symbol_second_round(permanent, first, parameters.calibration)
+        return cls(domain_size, Rounds(instant, permanent))

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from ldpbeam.arrays import Bytes, Ints, read_only
 from ldpbeam.channels.calibration import Calibration, symbol_second_round
 from ldpbeam.channels.channel import SymbolChannel
+from ldpbeam.channels.rounds import Rounds
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
 from ldpbeam.hashing import FAMILIES, HashFamily, optimal_prime, optimal_stretches
 from ldpbeam.privacy.guarantee import Guarantee, MemoisedInputs
@@ -26,10 +27,17 @@ from ldpbeam.privacy.randomiser import Randomiser, other_symbols
 from ldpbeam.protocols.contract import LocalProtocol
 from ldpbeam.protocols.counter import Counter
 from ldpbeam.protocols.device import Memo, ProtocolDevice
-from ldpbeam.protocols.history_model import PairModel, for_life, stratum_of, symbol_rows
+from ldpbeam.protocols.history_model import PairModel, for_life, stratum_of
 from ldpbeam.protocols.law import Event, FrequencyLaw, Kinds, ShownAnswer
 from ldpbeam.protocols.parameters import Parameters
-from ldpbeam.protocols.simulation import FleetAnswers, FleetWords, Simulation, WordPlan, WordSpec
+from ldpbeam.protocols.simulation import (
+    FleetAnswers,
+    FleetWords,
+    Simulation,
+    WordPlan,
+    WordSpec,
+    draw_symbols,
+)
 from ldpbeam.randomness import Randomness
 
 
@@ -48,22 +56,21 @@ class LocalHashDevice(ProtocolDevice[Hashed]):
 
     domain_size: int
     family: HashFamily
-    instant: SymbolChannel
-    permanent: SymbolChannel | None
+    rounds: Rounds[SymbolChannel]
 
     @property
     def payload_bits(self) -> int:
-        """Seed and symbol."""
+        """Bits of the seed and of the symbol, as the family packs them."""
         return self.family.payload_bits
 
     @property
     def functions_for_life(self) -> int | None:
         """Those of the family, where a device keeps one."""
-        return None if self.permanent is None else self.family.functions
+        return self.family.functions if self.rounds.memoised else None
 
     def new_memo(self, randomness: Randomness) -> Memo:
         """A device draws its hash function once."""
-        return Memo() if self.permanent is None else Memo(self._draw_seed(randomness))
+        return Memo(self._draw_seed(randomness)) if self.rounds.memoised else Memo()
 
     def _draw_seed(self, randomness: Randomness) -> int:
         limit = self.family.word_limit
@@ -71,32 +78,27 @@ class LocalHashDevice(ProtocolDevice[Hashed]):
 
     def definition(self) -> dict[str, Any]:
         """The hash family and both rounds."""
-        return {
-            "hash": self.family.definition(),
-            "permanent": None if self.permanent is None else self.permanent.definition(),
-            "instant": self.instant.definition(),
-        }
+        return {"hash": self.family.definition(), **self.rounds.definition()}
 
     def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[Hashed, Memo]:
         """The device's hash function and one symbol."""
-        if self.permanent is None:
+        permanent, last = self.rounds.permanent, self.rounds.last
+        if permanent is None:
             seed = self._draw_seed(randomness)
-            hashed = self.family.hash(seed, value)
-            return Hashed(seed, self.instant.draw(hashed, randomness)), memo
+            return Hashed(seed, last.draw(self.family.hash(seed, value), randomness)), memo
         if memo.seed is None:
             raise ValueError("a device with a hash function for life needs the memo made by new_memo")
-        hashed = self.family.hash(memo.seed, value)
-        seed = memo.seed
-        drawn = self.permanent.draw(hashed, randomness.permanent(hashed))
+        seed, hashed = memo.seed, self.family.hash(memo.seed, value)
+        drawn = permanent.draw(hashed, randomness.permanent(hashed))
         answer, memo = self._memoised(memo, hashed, drawn)
-        return Hashed(seed, self.instant.draw(answer, randomness)), memo
+        return Hashed(seed, last.draw(answer, randomness)), memo
 
     def encode(self, response: Hashed) -> bytes:
         """As the family packs it."""
         return self.family.encode(*response)
 
     def decode(self, payload: bytes) -> Hashed:
-        """Seed and symbol."""
+        """The seed and the symbol in the payload."""
         self._require_length(payload)
         decoded = self.family.decode(payload)
         if isinstance(decoded, Reason):
@@ -129,7 +131,7 @@ class LocalHashCounter(Counter):
         self.family.add_support(read_only(payloads), counts)
 
     def add_signs(self, payloads: Bytes, signs: Ints) -> None:
-        """Count the seeds."""
+        """Count the seeds, where the family has cells for them."""
         self.family.add_signs(payloads, signs)
 
     def support_counts(self, counts: Ints) -> Ints:
@@ -141,7 +143,7 @@ class LocalHashCounter(Counter):
         return self.family.seed_cells(counts, signs), 1.0
 
     def steps(self, reports: float) -> float:
-        """As the family counts."""
+        """Additions or comparisons, as the family counts."""
         return self.family.steps(reports)
 
 
@@ -154,26 +156,19 @@ class LocalHashSimulation(Simulation):
     @cached_property
     def word_plan(self) -> WordPlan:
         """Those of the family's seed, drawn once for life where answers are memoised; one per round."""
-        family, permanent = self.device.family, self.device.permanent
+        family, rounds = self.device.family, self.device.rounds
         seed = WordSpec(family.SEED_WORDS, family.word_limit)
-        once = None if permanent is None else WordSpec(1, permanent.total)
-        return WordPlan(WordSpec(1, self.device.instant.total), once, seed, seed_per_report=once is None)
+        once = None if rounds.permanent is None else WordSpec(1, rounds.permanent.total)
+        return WordPlan(WordSpec(1, rounds.last.total), once, seed, seed_per_report=once is None)
 
     def privatize(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
         """See :class:`Simulation`; the memo key is device·g + hash."""
-        (instant, once, seed, _), family = self.word_plan, self.device.family
+        seed, family = self.word_plan.seed, self.device.family
         assert seed is not None  # noqa: S101 - of every plan of these
         seeds = family.seed_columns(words.seed(seed))
         hashed = family.hash_many(seeds, values)
-        answers, permanent = hashed, self.device.permanent
-        if permanent is not None and once is not None:
-
-            def draw(rows: Ints) -> Ints:
-                return permanent.draw_many(hashed[rows], words.permanent(once)[rows, 0])
-
-            answers = memo.recall(devices * family.g + hashed, draw)
-        drawn = self.device.instant.draw_many(answers, words.instant(instant)[:, 0])
-        return family.pack(seeds, drawn)
+        keys = devices * family.g + hashed
+        return family.pack(seeds, draw_symbols(self.device.rounds, hashed, keys, words, memo))
 
 
 @dataclass(frozen=True)
@@ -182,31 +177,31 @@ class HashedLaw(FrequencyLaw[Hashed], ABC):
 
     Attributes:
         domain_size: k.
-        device: its rounds.
-        symbol: (own, other) over symbols, both rounds composed.
+        family: the hash family.
+        rounds: over its symbols.
     """
 
     domain_size: int
-    device: LocalHashDevice
-    symbol: tuple[Fraction, Fraction]
+    family: HashFamily
+    rounds: Rounds[SymbolChannel]
 
     def likelihood(self, response: Hashed, value: int) -> Fraction:
-        """P(symbol | value, seed)."""
-        own, lie = self.symbol
+        """P(symbol | value, seed): own where the function gives the value that symbol, else other."""
+        own, lie = self.rounds.composed
         return own if self.supports(response, value) else lie
 
     def supports(self, response: Hashed, value: int) -> bool:
         """A report supports every value that its function maps to its symbol."""
-        return self.device.family.hash(response.seed, value) == response.symbol
+        return self.family.hash(response.seed, value) == response.symbol
 
     def responses(self) -> Iterator[Hashed]:
         """All seeds and symbols, for families with few seeds."""
-        family = self.device.family
+        family = self.family
         return (Hashed(s, y) for s in family.seeds() for y in range(family.g))
 
     def model(self, pair: tuple[int, int]) -> PairModel:
         """Whether the function separates the values; then the hash of the first, the second, and others."""
-        (v, w), device, family = pair, self.device, self.device.family
+        (v, w), family = pair, self.family
 
         def placed(response: Hashed) -> tuple[int, int]:
             first, second = family.hash(response.seed, v), family.hash(response.seed, w)
@@ -214,11 +209,10 @@ class HashedLaw(FrequencyLaw[Hashed], ABC):
                 return 1, 0 if response.symbol == first else 1
             return 0, 0 if response.symbol == first else 1 if response.symbol == second else 2
 
-        apart, same = ((symbol_rows(device.permanent, n), symbol_rows(device.instant, n)) for n in (2, 1))
         c = family.collides(v, w)
         kinds = (
-            stratum_of((0, 1), apart, "separated", 1 - c),
-            stratum_of((0, 0), same, "not separated", c, one_input=True),
+            stratum_of((0, 1), self.rounds.rows(2), "separated", 1 - c),
+            stratum_of((0, 0), self.rounds.rows(1), "not separated", c, one_input=True),
         )
         drawn = Fraction(1, family.functions)
         return for_life(PairModel(pair, placed, kinds, lambda response: response.seed, drawn))
@@ -227,12 +221,9 @@ class HashedLaw(FrequencyLaw[Hashed], ABC):
         """One function for all reports, or one report; else as :meth:`guess_from_functions`."""
         from ldpbeam.privacy.guess_laws import symbols
 
-        permanent, family = self.device.permanent, self.device.family
-        if permanent is None and reports > 1:
+        if not self.rounds.memoised and reports > 1:
             return self.guess_from_functions(reports)
-        right = (
-            share * symbols(permanent, self.device.instant, r, reports) for r, share in family.reached.items()
-        )
+        right = (share * symbols(self.rounds, r, reports) for r, share in self.family.reached.items())
         return sum(right) / self.domain_size
 
     @abstractmethod
@@ -241,31 +232,31 @@ class HashedLaw(FrequencyLaw[Hashed], ABC):
 
     def guess_is_exact(self, reports: int) -> bool:
         """Of a family with few functions, unless a device shows several: what others reach is a bound."""
-        few = self.device.family.classes is not None
-        return few and (reports == 1 or self.device.permanent is not None)
+        few = self.family.classes is not None
+        return few and (reports == 1 or self.rounds.memoised)
 
     def equal_responses(self, value: Any) -> Kinds:
         """The same function, and two outputs of the second round for one answer."""
-        same = self.device.instant.same_twice
-        if self.device.permanent is None:
-            same /= self.device.family.functions
+        same = self.rounds.last.same_twice
+        if not self.rounds.memoised:
+            same /= self.family.functions
         return ((1.0, float(same)),)
 
     def drawn(self) -> Iterator[Event]:
         """The function, by parts of the family that are equally likely but for one function."""
-        return ((what, _seed_in(there), chance) for what, there, chance in self.device.family.seed_events())
+        return ((what, _seed_in(there), chance) for what, there, chance in self.family.seed_events())
 
     def shown_answers(self, value: int, most: int) -> Iterator[ShownAnswer]:
         """The memoised answer to the value's hash, whether it is that hash."""
-        permanent, instant = self.device.permanent, self.device.instant
+        permanent, last = self.rounds.permanent, self.rounds.last
         if permanent is None:
             return
 
         def hashed(response: Hashed) -> int:
-            return self.device.family.hash(response.seed, value)
+            return self.family.hash(response.seed, value)
 
         chances = float(permanent.own), float(1 - permanent.own)
-        rates = tuple((float(p), 1 - float(p)) for p in (instant.own, instant.other))
+        rates = tuple((float(p), 1 - float(p)) for p in (last.own, last.other))
         yield ShownAnswer(
             "answers to one hash",
             chances,
@@ -277,26 +268,25 @@ class HashedLaw(FrequencyLaw[Hashed], ABC):
 
     def one_epoch(self, *, renamed: bool, alone: bool) -> Randomiser | None:
         """Of two rounds, among the devices with the same function, which stands in the report."""
-        ratio = self.symbol[0] / self.symbol[1]
-        own, other = self.symbol
-        if alone or self.device.permanent is None:
+        own, other = self.rounds.composed
+        if alone or not self.rounds.memoised:
             # Of the two values that functions separate most often.
-            return Randomiser(ratio, (1 - self.device.family.least_collision) * (own - other))
+            return Randomiser(own / other, (1 - self.family.least_collision) * (own - other))
         functions = self._crowds(renamed=renamed)
         if functions is None:
             return None
-        return Randomiser(ratio, own - other, functions, other_symbols(self.device.instant))
+        return Randomiser(own / other, own - other, functions, other_symbols(self.rounds.last))
 
     def many_epochs(self, *, renamed: bool) -> Randomiser | None:
         """Given the memoised answer, each report is a fresh second round."""
-        first, instant = self.one_epoch(renamed=renamed, alone=False), self.device.instant
-        if first is None or self.device.permanent is None:
+        first, last = self.one_epoch(renamed=renamed, alone=False), self.rounds.last
+        if first is None or not self.rounds.memoised:
             return first
-        return replace(first, ratio=instant.ratio, distance=instant.own - instant.other)
+        return replace(first, ratio=last.ratio, distance=last.own - last.other)
 
     def _crowds(self, *, renamed: bool) -> int | None:
         """Functions by which devices are told apart; None where no two devices share one."""
-        family = self.device.family
+        family = self.family
         return family.classes if renamed else family.functions if family.classes is not None else None
 
 
@@ -311,42 +301,37 @@ class HashedProtocol(LocalProtocol[Hashed], ABC):
     Attributes:
         domain_size: k.
         family: the hash family with its g.
-        instant: the round drawn for every report, over g symbols.
-        permanent: the memoised round, over g symbols; None for one-round protocols, whose seed is fresh
-            in every report.
+        rounds: over g symbols; the instantaneous one always is there. Without a permanent one the seed is
+            fresh in every report.
     """
 
     domain_size: int
     family: HashFamily
-    instant: SymbolChannel
-    permanent: SymbolChannel | None = None
+    rounds: Rounds[SymbolChannel]
 
     @property
     def g(self) -> int:
-        """Symbols of a hash."""
+        """The number of symbols that a function maps the values to."""
         return self.family.g
 
-    @cached_property
+    @property
     def symbol(self) -> tuple[Fraction, Fraction]:
         """(own, other) over symbols, both rounds composed."""
-        if self.permanent is None:
-            return self.instant.own, self.instant.other
-        return self.permanent.then(self.instant)
+        return self.rounds.composed
 
     @cached_property
     def guarantee(self) -> Guarantee:
         """Composed symbol ratio for the first report; ε∞ per hash value, g of them."""
-        ratio = self.symbol[0] / self.symbol[1]
-        if self.permanent is None:
+        ratio, permanent = self.symbol[0] / self.symbol[1], self.rounds.permanent
+        if permanent is None:
             return Guarantee(ratio, MemoisedInputs.NONE)
-        return Guarantee(ratio, MemoisedInputs.SYMBOLS, self.permanent.ratio, self.g)
+        return Guarantee(ratio, MemoisedInputs.SYMBOLS, permanent.ratio, self.g)
 
     @property
     def losses(self) -> SymbolLosses | None:
         """Inputs are the hash symbols that the values can reach under one function."""
-        if self.permanent is None:
-            return None
-        return SymbolLosses(min(self.g, self.domain_size), self.permanent, self.instant)
+        inputs = min(self.g, self.domain_size)
+        return SymbolLosses(inputs, self.rounds) if self.rounds.memoised else None
 
     @property
     @abstractmethod
@@ -356,27 +341,27 @@ class HashedProtocol(LocalProtocol[Hashed], ABC):
     @property
     def not_hidden(self) -> tuple[str, ...]:
         """A hash function that is kept is in every report."""
-        if self.permanent is None:
+        if not self.rounds.memoised:
             return super().not_hidden
         return (self.family.linkability, *super().not_hidden)
 
     def resolved_parameters(self) -> dict[str, int | float | str]:
-        """The resolved g."""
+        """g as a number, also where the collection asks for the best one."""
         return {"g": self.g}
 
     @cached_property
     def device(self) -> LocalHashDevice:
-        """Its family and rounds."""
-        return LocalHashDevice(self.domain_size, self.family, self.instant, self.permanent)
+        """Hashes the value, and sends the symbol through the rounds."""
+        return LocalHashDevice(self.domain_size, self.family, self.rounds)
 
     @cached_property
     def counter(self) -> LocalHashCounter:
-        """Of the family."""
+        """Counts as the hash family does."""
         return LocalHashCounter(self.family)
 
     @cached_property
     def simulation(self) -> LocalHashSimulation:
-        """Of its device."""
+        """Draws what many such devices draw."""
         return LocalHashSimulation(self.device)
 
 
@@ -421,15 +406,11 @@ def _nearest(number: float) -> int:
     return int(number + 0.5)
 
 
-class HashRounds(NamedTuple):
-    """What the levels of a collection make of a protocol, in the order of its fields."""
-
-    family: HashFamily
-    instant: SymbolChannel
-    permanent: SymbolChannel | None = None
+FamilyAndRounds = tuple[HashFamily, Rounds[SymbolChannel]]
+"""What the parameters of a collection make of a protocol, in the order of its fields."""
 
 
-def one_round(domain_size: int, parameters: Parameters, g: int | None = None) -> HashRounds:
+def one_round(domain_size: int, parameters: Parameters, g: int | None = None) -> FamilyAndRounds:
     """GRR(ε) over g symbols: as many as the protocol says, or the collection, or the best number.
 
     Args:
@@ -440,10 +421,10 @@ def one_round(domain_size: int, parameters: Parameters, g: int | None = None) ->
     epsilon = parameters.level("epsilon")
     g = g or parameters.g or optimal_g(domain_size, epsilon, parameters.hash_family)
     family = _hash_family(parameters.hash_family, g, domain_size)
-    return HashRounds(family, SymbolChannel.from_epsilon(g, epsilon))
+    return family, Rounds(SymbolChannel.from_epsilon(g, epsilon))
 
 
-def two_rounds(domain_size: int, parameters: Parameters) -> HashRounds:
+def two_rounds(domain_size: int, parameters: Parameters) -> FamilyAndRounds:
     """Permanent GRR(ε∞) over g symbols, second round calibrated to ε1."""
     longitudinal = parameters.level("epsilon_longitudinal")
     first = parameters.level("epsilon_first")
@@ -457,4 +438,4 @@ def two_rounds(domain_size: int, parameters: Parameters) -> HashRounds:
         g = optimal_g(domain_size, first, name, longitudinal if published else None)
     family = _hash_family(name, g, domain_size)
     permanent = SymbolChannel.from_epsilon(g, longitudinal)
-    return HashRounds(family, symbol_second_round(permanent, first, parameters.calibration), permanent)
+    return family, Rounds(symbol_second_round(permanent, first, parameters.calibration), permanent)

@@ -20,11 +20,10 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from ldpbeam.channels.channel import BitChannel, SymbolChannel
+from ldpbeam.channels.channel import Row
+from ldpbeam.channels.rounds import RowsOfRounds
 
 Pattern = tuple[int, ...]
-Row = tuple[Fraction, ...]
-"""Probabilities of answers, or of symbols, that add up to 1."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ class Stratum:
 
     @property
     def symbols(self) -> int:
-        """How many there are."""
+        """The number of different symbols."""
         return len(self.instant[0] if self.instant else self.answers[0])
 
     def history(self, pattern: Pattern, symbols: Sequence[int]) -> Fraction:
@@ -141,7 +140,7 @@ class PairModel(Model):
 
     @property
     def strata(self) -> tuple[Stratum, ...]:
-        """``kinds``, by number."""
+        """The strata of the pair; :meth:`place` gives positions among them."""
         return self.kinds
 
     def place(self, response: Any) -> tuple[int, int]:
@@ -193,7 +192,7 @@ class ProductStratum:
 
     @property
     def probability(self) -> Fraction:
-        """Attributes draw theirs independently."""
+        """The product over attributes, which draw their strata independently."""
         return prod((part.probability for part in self.parts), start=Fraction(1))
 
     @property
@@ -202,7 +201,7 @@ class ProductStratum:
         return prod(part.symbols for part in self.parts)
 
     def split(self, symbol: int) -> tuple[int, ...]:
-        """One symbol per attribute."""
+        """The symbol of each attribute in the number of a combination."""
         symbols = []
         for part in self.parts:
             symbol, one = divmod(symbol, part.symbols)
@@ -217,13 +216,13 @@ class ProductStratum:
         return number
 
     def history(self, pattern: Pattern, symbols: Sequence[int]) -> Fraction:
-        """The product over attributes."""
+        """The product of the attributes' probabilities."""
         columns = zip(*map(self.split, symbols), strict=True)
         pairs = zip(self.parts, columns, strict=True)
         return prod((part.history(pattern, column) for part, column in pairs), start=Fraction(1))
 
     def conditions(self) -> Iterator[tuple[tuple[int, ...], Fraction]]:
-        """Products of groups."""
+        """Every combination of the attributes' groups, with the product of their probabilities."""
         for chosen in product(*(tuple(part.conditions()) for part in self.parts)):
             group = tuple(self.join(one) for one in product(*(group for group, _ in chosen)))
             yield group, prod((chance for _, chance in chosen), start=Fraction(1))
@@ -267,7 +266,7 @@ class ProductModel(Model):
         return prod((model.same for model in self.models), start=Fraction(1))
 
     def for_life(self, response: Any) -> Hashable:
-        """Of the audited attributes."""
+        """What each audited attribute shows of what it drew for life."""
         responses = self.by_attribute(response)
         return tuple(
             model.for_life(responses[position])
@@ -314,7 +313,7 @@ class SampledModel(Model):
         return tuple(strata_of_models)
 
     def place(self, response: Any) -> tuple[int, int]:
-        """By the attribute first."""
+        """The stratum of the response's attribute among those of all attributes, and its symbol."""
         ((attribute, own),) = self.by_attribute(response).items()
         before = sum(len(model.strata) for model in self.models[:attribute])
         if attribute >= len(self.models):
@@ -341,49 +340,9 @@ def _memoised(stratum: Any) -> bool:
 # Models of rounds over symbols and bits
 
 
-def symbol_rows(channel: SymbolChannel | None, present: int) -> tuple[Row, ...] | None:
-    """P(output | input) over ``present`` symbols and all others as one more, where there are others.
-
-    None without the channel.
-    """
-    if channel is None:
-        return None
-    own, other, lumped = channel.own, channel.other, channel.size - present
-    rows = []
-    for given in range(present):
-        row = [own if given == output else other for output in range(present)]
-        rows.append(tuple([*row, lumped * other] if lumped else row))
-    if lumped:
-        rows.append((*(other for _ in range(present)), own + (lumped - 1) * other))
-    return tuple(rows)
-
-
-def bit_rows(channel: BitChannel | None, bits: int) -> tuple[Row, ...] | None:
-    """P(output | input) over the vectors of so many independent bits; bit i of a number is bit i.
-
-    None without the channel.
-    """
-    if channel is None:
-        return None
-
-    def chance(given: int, output: int) -> Fraction:
-        product = Fraction(1)
-        for i in range(bits):
-            one = channel.own if given >> i & 1 else channel.other
-            product *= one if output >> i & 1 else 1 - one
-        return product
-
-    numbers = range(1 << bits)
-    return tuple(tuple(chance(given, output) for output in numbers) for given in numbers)
-
-
-Rounds = tuple[tuple[Row, ...] | None, tuple[Row, ...] | None]
-"""Lines of the memoised round and of the one drawn for every report; None for a round that there is not."""
-
-
 def stratum_of(
     inputs: tuple[int, int],
-    rounds: Rounds,
+    rounds: RowsOfRounds,
     name: str = "",
     probability: Fraction = Fraction(1),
     *,

@@ -17,7 +17,7 @@ from ldpbeam.hashing import IntervalFamily
 from ldpbeam.protocols.contract import DistributionProtocol
 from ldpbeam.protocols.estimator import EVERYONE, DistributionEstimator
 from ldpbeam.protocols.forgery import Forgery
-from ldpbeam.protocols.hashed import Hashed, HashedLaw, HashedProtocol, HashRounds, one_round, two_rounds
+from ldpbeam.protocols.hashed import FamilyAndRounds, Hashed, HashedLaw, HashedProtocol, one_round, two_rounds
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.support import SupportProbabilities
 
@@ -104,7 +104,7 @@ class IntervalHashLaw(HashedLaw):
         """
         from ldpbeam.privacy.guess_laws import from_cuts
 
-        family, (own, other) = self.device.family, self.symbol
+        family, (own, other) = self.family, self.rounds.composed
         assert isinstance(family, IntervalFamily)  # noqa: S101 - of every such device
         return from_cuts(family.bounds(), float(own), float(other), reports)
 
@@ -116,18 +116,16 @@ class IntervalHash(HashedProtocol, DistributionProtocol[Hashed], ABC):
     family: IntervalFamily
 
     @classmethod
-    def of_rounds(cls, domain_size: int, rounds: HashRounds) -> Self:
+    def of_rounds(cls, domain_size: int, chosen: FamilyAndRounds) -> Self:
         """Of a collection whose hash family is ``interval``."""
-        family, instant, permanent = rounds
+        family, rounds = chosen
         assert isinstance(family, IntervalFamily)  # noqa: S101 - the table of protocols chose by it
-        return cls(domain_size, family, instant, permanent)
+        return cls(domain_size, family, rounds)
 
     @cached_property
     def estimator(self) -> IntervalEstimator:
         """Of the family and the rounds."""
-        permanent = self.permanent
-        memoised = None if permanent is None else (permanent.own, permanent.other)
-        return IntervalEstimator(self.domain_size, self.family, self.symbol, memoised)
+        return IntervalEstimator(self.domain_size, self.family, self.symbol, self.rounds.lasting)
 
     def supported(self, value: int, held: int) -> Fraction:
         """By the report of the held value's stretch, where it holds both, or by that of another stretch."""
@@ -154,12 +152,12 @@ class IntervalHash(HashedProtocol, DistributionProtocol[Hashed], ABC):
 
     @cached_property
     def law(self) -> IntervalHashLaw:
-        """Of its device."""
-        return IntervalHashLaw(self.domain_size, self.device, self.symbol)
+        """Of its functions and rounds."""
+        return IntervalHashLaw(self.domain_size, self.family, self.rounds)
 
 
 class IntervalBLH(IntervalHash):
-    """:class:`ldpbeam.protocols.local_hash.BLH` over two stretches."""
+    """Binary local hashing (BLH) whose functions cut the domain into two stretches; one round."""
 
     ID = 4
     NAME = "blh"
@@ -169,12 +167,12 @@ class IntervalBLH(IntervalHash):
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> IntervalBLH:
-        """GRR(ε) over two stretches."""
+        """GRR(ε) over two stretches of the domain."""
         return cls.of_rounds(domain_size, one_round(domain_size, parameters, 2))
 
 
 class IntervalOLH(IntervalHash):
-    """:class:`ldpbeam.protocols.local_hash.OLH` over stretches."""
+    """Local hashing (OLH) whose functions cut the domain into g stretches; one round."""
 
     ID = 5
     NAME = "olh"
@@ -184,12 +182,12 @@ class IntervalOLH(IntervalHash):
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> IntervalOLH:
-        """GRR(ε) over g stretches."""
+        """GRR(ε) over g stretches of the domain."""
         return cls.of_rounds(domain_size, one_round(domain_size, parameters))
 
 
 class IntervalLOLOHA(IntervalHash):
-    """:class:`ldpbeam.protocols.local_hash.LOLOHA` over stretches."""
+    """LOLOHA whose functions cut the domain into g stretches; two rounds, at most g answers in the memo."""
 
     ID = 11
     NAME = "loloha"

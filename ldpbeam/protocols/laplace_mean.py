@@ -13,6 +13,7 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 from ldpbeam.arrays import Bytes, Floats, Ints
+from ldpbeam.channels.channel import Row
 from ldpbeam.channels.exact import exp_below
 from ldpbeam.channels.noise import LaplaceNoise
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
@@ -23,7 +24,7 @@ from ldpbeam.protocols.counter import Counter
 from ldpbeam.protocols.device import Memo, ProtocolDevice
 from ldpbeam.protocols.estimator import EVERYONE, MeanEstimator
 from ldpbeam.protocols.forgery import AddedNoise, Forgery
-from ldpbeam.protocols.history_model import PairModel, Row, stratum_of
+from ldpbeam.protocols.history_model import PairModel, stratum_of
 from ldpbeam.protocols.law import Law
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.protocols.simulation import FleetAnswers, FleetWords, Simulation, WordPlan, WordSpec
@@ -63,7 +64,7 @@ class LaplaceDevice(ProtocolDevice[int]):
         return 64
 
     def definition(self) -> dict[str, Any]:
-        """B and the noise."""
+        """B, and the integer weights of the noise."""
         return {"margin": str(self.margin), "permanent": None, "instant": self.instant.definition()}
 
     def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[int, Memo]:
@@ -72,7 +73,7 @@ class LaplaceDevice(ProtocolDevice[int]):
         return min(max(noisy, -self.margin), self.maximum + self.margin), memo
 
     def encode(self, response: int) -> bytes:
-        """Little-endian two's complement."""
+        """The noisy value in 8 bytes, little-endian two's complement."""
         return response.to_bytes(8, "little", signed=True)
 
     def decode(self, payload: bytes) -> int:
@@ -365,7 +366,7 @@ class LaplaceMean(MeanProtocol[int]):
 
     @cached_property
     def device(self) -> LaplaceDevice:
-        """Its noise and B."""
+        """Adds the noise to the value, and clamps the sum to −B .. m+B."""
         return LaplaceDevice(self.domain_size, self.margin, self.instant)
 
     @cached_property
@@ -380,7 +381,7 @@ class LaplaceMean(MeanProtocol[int]):
 
     @property
     def simulation(self) -> LaplaceSimulation:
-        """Of its device."""
+        """Draws what many such devices draw."""
         return LaplaceSimulation(self.device)
 
     @property
@@ -390,7 +391,7 @@ class LaplaceMean(MeanProtocol[int]):
 
     @cached_property
     def law(self) -> LaplaceLaw:
-        """Of its noise."""
+        """The law of the value with its noise."""
         return LaplaceLaw(self.domain_size, self.margin, self.instant)
 
 

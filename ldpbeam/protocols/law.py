@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Generic, TypeVar
 
-from ldpbeam.channels.channel import BitChannel
+from ldpbeam.channels.channel import BitChannel, Row
+from ldpbeam.channels.rounds import Rounds
 from ldpbeam.privacy.randomiser import Randomiser
 from ldpbeam.protocols.completeness import require_complete
-from ldpbeam.protocols.history_model import Model, Row, Stratum
+from ldpbeam.protocols.history_model import Model, Stratum
 
 Response = TypeVar("Response")
 
@@ -158,28 +159,23 @@ def evenly_chosen(size: int, most: int) -> list[int]:
 
 
 def bit_answer(
-    about: int,
-    held: int,
-    rounds: tuple[BitChannel | None, BitChannel | None],
-    bit: Callable[[Any], int | None],
+    about: int, held: int, rounds: Rounds[BitChannel], bit: Callable[[Any], int | None]
 ) -> ShownAnswer:
     """The answer about one value where a device draws a bit for each.
 
     Args:
         about: the value of the bit.
         held: the value that the device holds.
-        rounds: the permanent and the instantaneous one, at least one of them.
+        rounds: of a bit.
         bit: of a response; None where the response has none about the value.
     """
-    permanent, instant = rounds
-    first = permanent or instant
-    assert first is not None  # noqa: S101 - every protocol has a round
+    first = rounds.first
     one = float(first.own if about == held else first.other)
     rates: tuple[tuple[float, ...], ...] = ((0.0, 1.0), (1.0, 0.0))
-    if permanent is not None and instant is not None:
-        rates = tuple((1 - float(p), float(p)) for p in (instant.own, instant.other))
+    if rounds.permanent is not None and rounds.instant is not None:
+        rates = tuple((1 - float(p), float(p)) for p in (rounds.instant.own, rounds.instant.other))
     name = f"bits of bucket {about}, {'held' if about == held else 'not held'},"
-    return ShownAnswer(name, (one, 1 - one), rates, permanent is not None, bit, held=about == held)
+    return ShownAnswer(name, (one, 1 - one), rates, rounds.memoised, bit, held=about == held)
 
 
 def _worst(first: Row, second: Row) -> Fraction:

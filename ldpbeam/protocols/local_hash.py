@@ -13,7 +13,7 @@ from ldpbeam.hashing import UniversalFamily
 from ldpbeam.protocols.contract import FrequencyProtocol
 from ldpbeam.protocols.estimator import FrequencyEstimator
 from ldpbeam.protocols.forgery import Forgery
-from ldpbeam.protocols.hashed import Hashed, HashedLaw, HashedProtocol, HashRounds, one_round, two_rounds
+from ldpbeam.protocols.hashed import FamilyAndRounds, Hashed, HashedLaw, HashedProtocol, one_round, two_rounds
 from ldpbeam.protocols.interval_hash import IntervalBLH, IntervalHash, IntervalLOLOHA, IntervalOLH
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.support import Recurrence, SupportProbabilities
@@ -78,11 +78,11 @@ class LocalHash(HashedProtocol, FrequencyProtocol[Hashed], ABC):
     family: UniversalFamily
 
     @classmethod
-    def _of_rounds(cls, domain_size: int, rounds: HashRounds) -> Self | IntervalHash:
-        family, instant, permanent = rounds
+    def _of_rounds(cls, domain_size: int, chosen: FamilyAndRounds) -> Self | IntervalHash:
+        family, rounds = chosen
         if isinstance(family, UniversalFamily):
-            return cls(domain_size, family, instant, permanent)
-        return cls.OVER_STRETCHES.of_rounds(domain_size, rounds)
+            return cls(domain_size, family, rounds)
+        return cls.OVER_STRETCHES.of_rounds(domain_size, chosen)
 
     def _supported(self, own: Fraction, lie: Fraction) -> SupportProbabilities:
         """other = c·own + (1 − c)·lie: another value is supported where it collides, or by a lie."""
@@ -92,10 +92,9 @@ class LocalHash(HashedProtocol, FrequencyProtocol[Hashed], ABC):
     @cached_property
     def estimator(self) -> LocalHashEstimator:
         """(own, other) of a value, from those of a symbol."""
-        permanent, lasting, recurrence = self.permanent, None, Recurrence()
-        if permanent is not None:
-            lasting = self._supported(permanent.own, permanent.other)
-            recurrence = self._recurrence(float(permanent.own), float(permanent.other))
+        memoised, lasting, recurrence = self.rounds.lasting, None, Recurrence()
+        if memoised is not None:
+            lasting, recurrence = self._supported(*memoised), self._recurrence(*map(float, memoised))
         return LocalHashEstimator(
             self.counter,
             self.domain_size,
@@ -104,7 +103,7 @@ class LocalHash(HashedProtocol, FrequencyProtocol[Hashed], ABC):
             recurrence,
             family=self.family,
             composed=self.symbol[1],
-            memoised=None if permanent is None else permanent.other,
+            memoised=None if memoised is None else memoised[1],
         )
 
     @property
@@ -147,8 +146,8 @@ class LocalHash(HashedProtocol, FrequencyProtocol[Hashed], ABC):
 
     @cached_property
     def law(self) -> LocalHashLaw:
-        """Of its device."""
-        return LocalHashLaw(self.domain_size, self.device, self.symbol, self.estimator.support)
+        """Of its functions and rounds."""
+        return LocalHashLaw(self.domain_size, self.family, self.rounds, self.estimator.support)
 
 
 class BLH(LocalHash):
@@ -163,7 +162,7 @@ class BLH(LocalHash):
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> BLH | IntervalHash:
-        """GRR(ε) over two symbols."""
+        """GRR(ε) over the two symbols of a hash."""
         return cls._of_rounds(domain_size, one_round(domain_size, parameters, 2))
 
 

@@ -28,7 +28,7 @@ from ldpbeam.protocols.counter import Counter
 from ldpbeam.protocols.device import Memo, ProtocolDevice
 from ldpbeam.protocols.estimator import EVERYONE, MeanEstimator
 from ldpbeam.protocols.forgery import Forgery
-from ldpbeam.protocols.history_model import PairModel, bit_rows, stratum_of
+from ldpbeam.protocols.history_model import PairModel, stratum_of
 from ldpbeam.protocols.law import Law
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.protocols.simulation import FleetAnswers, FleetWords, Simulation, WordPlan, WordSpec
@@ -83,7 +83,7 @@ class LinearBit:
         return self.zero + value * self.step
 
     def definition(self) -> dict[str, str]:
-        """Its integers for JSON."""
+        """``zero`` and ``step`` for JSON, as decimal text."""
         return {"zero": str(self.zero), "step": str(self.step)}
 
     def draw(self, value: int, randomness: Randomness) -> int:
@@ -131,11 +131,11 @@ class FreshBitDevice(OneBitDevice):
     bit: LinearBit
 
     def definition(self) -> dict[str, Any]:
-        """The one round."""
+        """The integers of the bit, which is drawn for every report."""
         return {"permanent": None, "instant": self.bit.definition()}
 
     def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[int, Memo]:
-        """One bit, one word."""
+        """The bit of the value, from one word."""
         return self.bit.draw(value, randomness), memo
 
 
@@ -185,7 +185,7 @@ class PointBitDevice(OneBitDevice):
 
 @dataclass(frozen=True)
 class OneBitCounter(Counter):
-    """One cell: the ones."""
+    """Counts the reports whose bit is 1 in a single cell."""
 
     @property
     def counts_length(self) -> int:
@@ -199,13 +199,13 @@ class OneBitCounter(Counter):
         return bits.check_unused(read_only(payloads), unused_bits(1))
 
     def add(self, payloads: Bytes, counts: Ints) -> None:
-        """Count the ones."""
+        """Add the number of reports whose bit is 1 to the cell."""
         import numpy as np
 
         counts[0] += np.count_nonzero(payloads)
 
     def steps(self, reports: float) -> float:
-        """One per report."""
+        """One addition per report."""
         return reports
 
 
@@ -311,18 +311,18 @@ class OneBitLaw(Law[int]):
         return one + (1 - 2 * one) * Fraction(self.flip, FULL)
 
     def likelihood(self, response: int, value: int) -> Fraction:
-        """Linear in the value."""
+        """The chance of the bit, which is linear in the value."""
         return self.one(value) if response else 1 - self.one(value)
 
     def responses(self) -> Iterator[int]:
-        """Both bits."""
+        """The two bits, 0 and 1."""
         return iter((0, 1))
 
     def model(self, pair: tuple[int, int]) -> PairModel:
         """The bit. At the two ends no rounding is left to chance."""
         ones = [Fraction(self.bit.weight(value), FULL) for value in pair]
         rows = tuple((1 - one, one) for one in ones)
-        instant = bit_rows(BitChannel(FULL - self.flip, self.flip), 1) if self.flip else None
+        instant = BitChannel(FULL - self.flip, self.flip).rows(1) if self.flip else None
         rounds = (rows, instant) if self.memoised else (None, rows)
         same = self.memoised and pair[0] == pair[1]
         return PairModel(pair, lambda response: (0, response), (stratum_of((0, 1), rounds, one_input=same),))
@@ -362,12 +362,12 @@ class OneBit(MeanProtocol[int], ABC):
     @property
     @abstractmethod
     def device(self) -> OneBitDevice:
-        """Draws the bit."""
+        """Draws the bit of a value."""
 
     @property
     @abstractmethod
     def law(self) -> OneBitLaw:
-        """Of the bit."""
+        """The law of the bit that is sent."""
 
     @property
     def counter(self) -> OneBitCounter:
@@ -400,7 +400,7 @@ class OneBitMean(OneBit):
 
     @property
     def instant(self) -> LinearBit:
-        """The one round."""
+        """The bit, which is the round drawn for every report."""
         return self.bit
 
     @property
@@ -415,17 +415,17 @@ class OneBitMean(OneBit):
 
     @cached_property
     def estimator(self) -> OneBitEstimator:
-        """By both ends."""
+        """Turns the share of ones into the mean, by its chances at 0 and at m."""
         return OneBitEstimator(self.bit.maximum, self.ends)
 
     @property
     def simulation(self) -> FreshBitSimulation:
-        """Of its device."""
+        """Draws what many such devices draw."""
         return FreshBitSimulation(self.device)
 
     @cached_property
     def law(self) -> OneBitLaw:
-        """Of its bit."""
+        """The law of a bit that is neither memoised nor flipped."""
         return OneBitLaw(self.domain_size, self.bit)
 
 
@@ -529,7 +529,7 @@ class OneBitRRPM(OneBit):
 
     @cached_property
     def simulation(self) -> PointBitSimulation:
-        """Of its device."""
+        """Draws what many such devices draw."""
         return PointBitSimulation(self.device)
 
     @cached_property

@@ -20,7 +20,7 @@ from ldpbeam.protocols.counter import Counter
 from ldpbeam.protocols.device import Memo, ProtocolDevice
 from ldpbeam.protocols.estimator import FrequencyEstimator
 from ldpbeam.protocols.forgery import Forgery, widest_variance
-from ldpbeam.protocols.history_model import PairModel, bit_rows, single_stratum, stratum_of
+from ldpbeam.protocols.history_model import PairModel, single_stratum, stratum_of
 from ldpbeam.protocols.law import FrequencyLaw
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.protocols.simulation import FleetAnswers, FleetWords, Simulation, WordPlan, WordSpec
@@ -67,7 +67,7 @@ class PublicStringDevice(ProtocolDevice[Acceptance]):
         return (a * value + c) % FULL >> 32 < self.threshold
 
     def definition(self) -> dict[str, Any]:
-        """T and the round."""
+        """T, and the integers of the round."""
         return {"threshold": self.threshold, "permanent": None, "instant": self.instant.definition()}
 
     def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[Acceptance, Memo]:
@@ -99,12 +99,12 @@ class PublicStringCounter(Counter):
 
     @property
     def counts_length(self) -> int:
-        """One cell per value."""
+        """k cells, one per value."""
         return self.domain_size
 
     @property
     def signs_length(self) -> int:
-        """Classes of seeds."""
+        """The number of classes that seeds are counted by."""
         return CELLS
 
     def check(self, payloads: Bytes) -> Bytes:
@@ -127,7 +127,7 @@ class PublicStringCounter(Counter):
         add_seeds(payloads, signs)
 
     def seed_cells(self, counts: Ints, signs: Ints) -> tuple[Ints, float]:
-        """Classes of seeds."""
+        """The counts of the classes of seeds, which are equally likely."""
         return signs, 1.0
 
     def steps(self, reports: float) -> float:
@@ -205,7 +205,7 @@ class PublicStringLaw(FrequencyLaw[Acceptance]):
     device: PublicStringDevice
 
     def likelihood(self, response: Acceptance, value: int) -> Fraction:
-        """P(bit | value, seed)."""
+        """P(bit | value, seed): whether the string is accepted, given its bit at the value."""
         instant = self.device.instant
         one = instant.own if self.device.string_bit(response.seed, value) else instant.other
         return one if response.bit else 1 - one
@@ -218,7 +218,7 @@ class PublicStringLaw(FrequencyLaw[Acceptance]):
         """The string's bits at the two values, and whether it was accepted."""
         v, w = pair
         share = Fraction(self.device.threshold, _HALF_WORDS)
-        rows = bit_rows(self.device.instant, 1)
+        rows = self.device.instant.rows(1)
         kinds = []
         for string in range(4):
             bits = string & 1, string >> 1
@@ -304,12 +304,12 @@ class BinFlipPlus(FrequencyProtocol[Acceptance]):
 
     @cached_property
     def device(self) -> PublicStringDevice:
-        """Its round and T."""
+        """Draws a string, and accepts or refuses it by its bit at the value."""
         return PublicStringDevice(self.domain_size, self.instant, self.threshold)
 
     @cached_property
     def counter(self) -> PublicStringCounter:
-        """One cell per value."""
+        """Counts the accepted strings whose bit at a value is 1."""
         return PublicStringCounter(self.domain_size, self.threshold)
 
     @cached_property
@@ -322,7 +322,7 @@ class BinFlipPlus(FrequencyProtocol[Acceptance]):
 
     @cached_property
     def simulation(self) -> PublicStringSimulation:
-        """Of its device."""
+        """Draws what many such devices draw."""
         return PublicStringSimulation(self.device)
 
     @property
@@ -335,5 +335,5 @@ class BinFlipPlus(FrequencyProtocol[Acceptance]):
 
     @cached_property
     def law(self) -> PublicStringLaw:
-        """Of its device."""
+        """The law of the verdict on a string."""
         return PublicStringLaw(self.domain_size, self.device)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ldpbeam.arrays import Bytes, Ints, Uints
-from ldpbeam.channels.channel import BitChannel
+from ldpbeam.channels.channel import BitChannel, SymbolChannel
+from ldpbeam.channels.rounds import Rounds
 from ldpbeam.protocols.completeness import require_complete
 from ldpbeam.randomness import FULL
 
@@ -144,3 +145,60 @@ class Simulation(ABC):
             words: random words of the devices.
             memo: permanent answers of the fleet.
         """
+
+
+def draw_symbols(
+    rounds: Rounds[SymbolChannel], inputs: Ints, keys: Ints, words: FleetWords, memo: FleetAnswers
+) -> Ints:
+    """The symbols of reports, int64 (n,), from the inputs of devices: one word for each round of each device.
+
+    Args:
+        rounds: of the protocol.
+        inputs: int64 (n,), symbols.
+        keys: int64 (n,), distinct; of the memoised answers.
+        words: random words of the devices.
+        memo: permanent answers of the fleet.
+    """
+    permanent, instant, answers = rounds.permanent, rounds.instant, inputs
+    if permanent is not None:
+
+        def draw(rows: Ints) -> Ints:
+            drawn = words.permanent(WordSpec(1, permanent.total))[rows, 0]
+            return permanent.draw_many(inputs[rows], drawn)
+
+        answers = memo.recall(keys, draw)
+    if instant is None:
+        return answers
+    return instant.draw_many(answers, words.instant(WordSpec(1, instant.total))[:, 0])
+
+
+def draw_bits(
+    rounds: Rounds[BitChannel],
+    inputs: Ints,
+    spec: WordSpec,
+    keys: Ints,
+    words: FleetWords,
+    memo: FleetAnswers,
+) -> Bytes:
+    """The packed bits of reports, uint8 (n, bytes): a word for each bit and round of each device.
+
+    Args:
+        rounds: of a bit.
+        inputs: int64 (n,), the place of the only bit that is 1; beyond the last place there is none.
+        spec: one word per bit.
+        keys: int64 (n,), distinct; of the memoised answers.
+        words: random words of the devices.
+        memo: permanent answers of the fleet.
+    """
+    from ldpbeam.kernels import bits
+
+    permanent, instant = rounds.permanent, rounds.instant
+    if permanent is None:
+        answers = bits.one_hot(inputs, spec.count)
+    else:
+
+        def draw(rows: Ints) -> Bytes:
+            return words.permanent_bits(bits.one_hot(inputs[rows], spec.count), rows, spec, permanent)
+
+        answers = memo.recall(keys, draw)
+    return answers if instant is None else words.instant_bits(answers, spec, instant)

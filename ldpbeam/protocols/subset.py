@@ -67,7 +67,7 @@ class SubsetDevice(VectorDevice):
 
     @property
     def payload_bits(self) -> int:
-        """One bit per value."""
+        """k bits, one per value."""
         return self.domain_size
 
     def definition(self) -> dict[str, Any]:
@@ -283,7 +283,7 @@ class Subset(FrequencyProtocol[int]):
 
     @cached_property
     def counter(self) -> SubsetCounter:
-        """One cell per value."""
+        """Counts how often each value is in a reported set."""
         return SubsetCounter(self.device.bits)
 
     @cached_property
@@ -295,7 +295,7 @@ class Subset(FrequencyProtocol[int]):
 
     @cached_property
     def simulation(self) -> SubsetSimulation:
-        """Of its device."""
+        """Draws what many such devices draw."""
         return SubsetSimulation(self.device)
 
     @property
@@ -305,5 +305,5 @@ class Subset(FrequencyProtocol[int]):
 
     @cached_property
     def law(self) -> SubsetLaw:
-        """Of its sets."""
+        """The law of the reported set."""
         return SubsetLaw(self.domain_size, self.w, self.estimator.support)

@@ -87,11 +87,11 @@ class KnownValue(SumLaw):
 
     @property
     def conditional(self) -> Floats:
-        """Nothing is random."""
+        """0: given the value, nothing is random. Float64 (sums, k)."""
         return np.zeros_like(self.weights)
 
     def again(self, first: Floats, second: Floats) -> tuple[Floats, Floats]:
-        """Nothing is random."""
+        """0 and 0: given the values, nothing is random."""
         none = np.zeros(len(self.weights))
         return none, none
 
@@ -106,7 +106,7 @@ class OneSymbol(SumLaw):
 
     @cached_property
     def conditional(self) -> Floats:
-        """E[X²] − E[X]²."""
+        """E[X²] − E[X]² given the value, float64 (sums, k)."""
         squares = (self.weights**2).sum(axis=1, keepdims=True)
         second = self.other * squares + (self.own - self.other) * self.weights**2
         return np.asarray(np.maximum(second - self.mean**2, 0.0), np.float64)
@@ -277,6 +277,6 @@ class FreshReports(SumLaw):
         return np.asarray(np.maximum(self.given, 0.0), np.float64)
 
     def again(self, first: Floats, second: Floats) -> tuple[Floats, Floats]:
-        """Nothing is memoised."""
+        """0 and 0: nothing is memoised, so that reports are independent given the values."""
         none = np.zeros(len(self.weights))
         return none, none

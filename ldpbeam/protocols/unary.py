@@ -14,6 +14,7 @@ from ldpbeam.arrays import Bytes, Floats, Ints
 from ldpbeam.channels.calibration import half_second_round, oue_round, sue_round, symmetric_second_round
 from ldpbeam.channels.channel import BitChannel, unary_ratio
 from ldpbeam.channels.exact import product_of
+from ldpbeam.channels.rounds import Rounds
 from ldpbeam.errors import CollectionError
 from ldpbeam.privacy.bit_loss import BitLosses
 from ldpbeam.privacy.guarantee import Guarantee, MemoisedInputs
@@ -23,10 +24,10 @@ from ldpbeam.protocols.contract import FrequencyProtocol
 from ldpbeam.protocols.device import Memo
 from ldpbeam.protocols.estimator import FrequencyEstimator
 from ldpbeam.protocols.forgery import Forgery
-from ldpbeam.protocols.history_model import PairModel, bit_rows, for_life, stratum_of
+from ldpbeam.protocols.history_model import PairModel, for_life, stratum_of
 from ldpbeam.protocols.law import FrequencyLaw, Kinds, ShownAnswer, bit_answer, evenly_chosen
 from ldpbeam.protocols.parameters import Parameters
-from ldpbeam.protocols.simulation import FleetAnswers, FleetWords, Simulation, WordPlan, WordSpec
+from ldpbeam.protocols.simulation import FleetAnswers, FleetWords, Simulation, WordPlan, WordSpec, draw_bits
 from ldpbeam.randomness import FULL, Randomness
 from ldpbeam.support import SupportProbabilities
 
@@ -45,27 +46,25 @@ class UnaryDevice(VectorDevice):
     ENCODING = "unary"
 
     domain_size: int
-    instant: BitChannel
-    permanent: BitChannel | None
+    rounds: Rounds[BitChannel]
     bits: RandomisedBits
 
     @property
     def payload_bits(self) -> int:
-        """One bit per value."""
+        """k bits, one per value."""
         return self.domain_size
 
     def definition(self) -> dict[str, Any]:
-        """Both rounds."""
-        permanent = None if self.permanent is None else self.permanent.definition()
-        return {"permanent": permanent, "instant": self.instant.definition()}
+        """The integers of both rounds."""
+        return self.rounds.definition()
 
     def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[int, Memo]:
         """k bits as one integer; k words per round, whatever the value and the memo."""
-        if self.permanent is None:
-            return self.instant.draw_bits(1 << value, self.domain_size, randomness), memo
-        drawn = self.permanent.draw_bits(1 << value, self.domain_size, randomness.permanent(value))
-        answer, memo = self._memoised(memo, value, drawn)
-        return self.instant.draw_bits(answer, self.domain_size, randomness), memo
+        permanent, answer = self.rounds.permanent, 1 << value
+        if permanent is not None:
+            drawn = permanent.draw_bits(answer, self.domain_size, randomness.permanent(value))
+            answer, memo = self._memoised(memo, value, drawn)
+        return self.rounds.last.draw_bits(answer, self.domain_size, randomness), memo
 
 
 @dataclass(frozen=True)
@@ -97,27 +96,17 @@ class UnarySimulation(Simulation):
     def word_plan(self) -> WordPlan:
         """One word per bit and round."""
         each = WordSpec(self.device.domain_size, bits=True)
-        return WordPlan(each, None if self.device.permanent is None else each)
+        return WordPlan(each, each if self.device.rounds.memoised else None)
 
     @property
     def answer_bytes(self) -> int:
-        """A packed bit vector."""
+        """Bytes of k packed bits."""
         return (self.device.domain_size + 7) // 8
 
     def privatize(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
         """See :class:`Simulation`; the memo key is device·k + value."""
-        from ldpbeam.kernels import bits
-
-        instant, once, *_ = self.word_plan
-        k, second, permanent = self.device.domain_size, self.device.instant, self.device.permanent
-        if permanent is None or once is None:
-            return words.instant_bits(bits.one_hot(values, k), instant, second)
-
-        def draw(rows: Ints) -> Bytes:
-            return words.permanent_bits(bits.one_hot(values[rows], k), rows, once, permanent)
-
-        answers = memo.recall(devices * k + values, draw)
-        return words.instant_bits(answers, instant, second)
+        keys = devices * self.device.domain_size + values
+        return draw_bits(self.device.rounds, values, self.word_plan.instant, keys, words, memo)
 
 
 @dataclass(frozen=True)
@@ -125,13 +114,11 @@ class UnaryLaw(FrequencyLaw[int]):
     """Bits that are independent given the value, in both rounds."""
 
     domain_size: int
-    instant: BitChannel
-    permanent: BitChannel | None
-    support: SupportProbabilities
+    rounds: Rounds[BitChannel]
 
     def likelihood(self, response: int, value: int) -> Fraction:
-        """Product over the bits."""
-        own, other = self.support.own, self.support.other
+        """The product of the chances of all bits, which are independent given the value."""
+        own, other = self.rounds.composed
         bit = (1 - other, other), (1 - own, own)
         return product_of(bit[v == value][response >> v & 1] for v in range(self.domain_size))
 
@@ -140,43 +127,41 @@ class UnaryLaw(FrequencyLaw[int]):
         return bool(response >> value & 1)
 
     def responses(self) -> Iterator[int]:
-        """All bit vectors."""
+        """All 2**k vectors of bits."""
         return iter(range(1 << self.domain_size))
 
     def model(self, pair: tuple[int, int]) -> PairModel:
-        """The two values' bits."""
+        """The bits of the two values: four symbols, bit 0 of which is about the first value."""
         v, w = pair
 
         def placed(response: int) -> tuple[int, int]:
             return 0, (response >> v & 1) | (response >> w & 1) << 1
 
-        rounds = bit_rows(self.permanent, 2), bit_rows(self.instant, 2)
-        return for_life(PairModel(pair, placed, (stratum_of((1, 2), rounds),)))
+        return for_life(PairModel(pair, placed, (stratum_of((1, 2), self.rounds.rows(2)),)))
 
     def best_guess(self, reports: int) -> float:
         """A bit of its own for each value: the number of its ones decides, the more the better."""
         from ldpbeam.privacy.guess_laws import binomial, highest
 
-        up, down = (binomial(reports, p) for p in (self.instant.own, self.instant.other))
-        if self.permanent is None:
+        last, lasting = self.rounds.last, self.rounds.lasting
+        up, down = (binomial(reports, p) for p in (last.own, last.other))
+        if lasting is None:
             return highest(up, down, self.domain_size)
-        own, other = (float(p) * up + float(1 - p) * down for p in (self.permanent.own, self.permanent.other))
+        own, other = (float(p) * up + float(1 - p) * down for p in lasting)
         return highest(own, other, self.domain_size)
 
     def equal_responses(self, value: Any) -> Kinds:
         """Bit by bit; of two rounds, by the number of ones in the permanent answer."""
-        instant, others = self.instant, self.domain_size - 1
-        if self.permanent is None:
-            return ((1.0, _same_bits(instant.own, 1) * _same_bits(instant.other, others)),)
-        kinds, q = [], float(self.permanent.other)
+        last, lasting, others = self.rounds.last, self.rounds.lasting, self.domain_size - 1
+        if lasting is None:
+            return ((1.0, _same_bits(last.own, 1) * _same_bits(last.other, others)),)
+        kinds, (p, q) = [], map(float, lasting)
         for ones in range(others + 1):
             choices = lgamma(others + 1) - lgamma(ones + 1) - lgamma(others - ones + 1)
             chance = exp(choices + ones * log(q) + (others - ones) * log(1 - q))
-            for own, p in ((1, float(self.permanent.own)), (0, 1 - float(self.permanent.own))):
-                equal = _same_bits(instant.own, ones + own) * _same_bits(
-                    instant.other, others + 1 - ones - own
-                )
-                kinds.append((chance * p, equal))
+            for own, share in ((1, p), (0, 1 - p)):
+                equal = _same_bits(last.own, ones + own) * _same_bits(last.other, others + 1 - ones - own)
+                kinds.append((chance * share, equal))
         return tuple(kinds)
 
     def shown_answers(self, value: int, most: int) -> Iterator[ShownAnswer]:
@@ -185,20 +170,21 @@ class UnaryLaw(FrequencyLaw[int]):
         def bit_of(one: int) -> Callable[[int], int]:
             return lambda response: response >> one & 1
 
-        values, rounds = evenly_chosen(self.domain_size, most), (self.permanent, self.instant)
-        return (bit_answer(one, value, rounds, bit_of(one)) for one in values)
+        values = evenly_chosen(self.domain_size, most)
+        return (bit_answer(one, value, self.rounds, bit_of(one)) for one in values)
 
     def one_epoch(self, *, renamed: bool, alone: bool) -> Randomiser | None:
         """None where the answers of the others, which the server may know, leave too little to hide in."""
-        ratio = unary_ratio(self.support.own, self.support.other)
-        if alone or self.permanent is None:
-            return Randomiser(ratio, self.support.gap)
+        own, other = self.rounds.composed
+        ratio = unary_ratio(own, other)
+        if alone or not self.rounds.memoised:
+            return Randomiser(ratio, own - other)
         others = self._others()
-        return Randomiser(ratio, self.support.gap, 1, others) if others[0] >= _LEAST else None
+        return Randomiser(ratio, own - other, 1, others) if others[0] >= _LEAST else None
 
     def many_epochs(self, *, renamed: bool) -> Randomiser | None:
         """None of two rounds: the memoised answers of two values differ in too many bits."""
-        return None if self.permanent is not None else self.one_epoch(renamed=renamed, alone=False)
+        return None if self.rounds.memoised else self.one_epoch(renamed=renamed, alone=False)
 
     def _others(self) -> tuple[Fraction, Fraction]:
         """The least chances of another device's report of k bits, whatever bits it memoised.
@@ -207,8 +193,8 @@ class UnaryLaw(FrequencyLaw[int]):
         The other k − 2 bits of the device are 1 with the composed chance. Those of another device follow from
         bits that the server may know; each agrees with such a bit with at least ``alike``.
         """
-        own, other = self.support.own, self.support.other
-        one, zero = self.instant.own, self.instant.other
+        own, other = self.rounds.composed
+        one, zero = self.rounds.last.own, self.rounds.last.other
         alike = min(zero / other, (1 - one) / (1 - other))
         # The power is off by far less than a billionth for as many bits as a domain may have.
         further = Fraction(float(alike) ** (self.domain_size - 2) * (1 - 1e-9))
@@ -228,35 +214,29 @@ class Unary(FrequencyProtocol[int], ABC):
 
     Attributes:
         domain_size: k.
-        instant: the round drawn for every report.
-        permanent: the memoised round; None for one-round protocols.
+        rounds: of a bit; the instantaneous one always is there.
     """
 
     domain_size: int
-    instant: BitChannel
-    permanent: BitChannel | None = None
+    rounds: Rounds[BitChannel]
 
     @cached_property
     def guarantee(self) -> Guarantee:
         """Composed one-hot ratio for the first report; ε∞ per value, k values."""
-        support = self.estimator.support
-        ratio = unary_ratio(support.own, support.other)
-        if self.permanent is None:
+        ratio, lasting = unary_ratio(*self.rounds.composed), self.rounds.lasting
+        if lasting is None:
             return Guarantee(ratio, MemoisedInputs.NONE)
-        memoised = unary_ratio(self.permanent.own, self.permanent.other)
-        return Guarantee(ratio, MemoisedInputs.VALUES, memoised, self.domain_size)
+        return Guarantee(ratio, MemoisedInputs.VALUES, unary_ratio(*lasting), self.domain_size)
 
     @property
     def losses(self) -> BitLosses | None:
         """Inputs are the values; two of them differ in two bits."""
-        if self.permanent is None:
-            return None
-        return BitLosses(self.domain_size, self.permanent, self.instant)
+        return BitLosses(self.domain_size, self.rounds) if self.rounds.memoised else None
 
     @property
     def not_hidden(self) -> tuple[str, ...]:
         """Memoised answers have a bit per value, by which they are recognised."""
-        if self.permanent is None:
+        if not self.rounds.memoised:
             return super().not_hidden
         return (
             f"Changes and devices. Every report shows a memoised answer of {self.domain_size} bits through "
@@ -269,33 +249,32 @@ class Unary(FrequencyProtocol[int], ABC):
     @cached_property
     def _bits(self) -> RandomisedBits:
         """The law of a report's bits: of the one round, or of both composed."""
-        rounds = _probabilities(self.instant)
-        if self.permanent is not None:
-            rounds = SupportProbabilities(*self.permanent.then(self.instant))
-        return RandomisedBits(self.domain_size, self.domain_size, rounds)
+        k = self.domain_size
+        return RandomisedBits(k, k, SupportProbabilities(*self.rounds.composed))
 
     @cached_property
     def device(self) -> UnaryDevice:
-        """Its rounds."""
-        return UnaryDevice(self.domain_size, self.instant, self.permanent, self._bits)
+        """Sends the bits of the one-hot vector through the rounds."""
+        return UnaryDevice(self.domain_size, self.rounds, self._bits)
 
     @cached_property
     def counter(self) -> UnaryCounter:
-        """One cell per value."""
+        """Counts the ones at each value."""
         return UnaryCounter(self._bits)
 
     @cached_property
     def estimator(self) -> UnaryEstimator:
         """(own, other) of a bit."""
         counter, k, support = self.counter, self.domain_size, self._bits.support
-        if self.permanent is None:
+        lasting = self.rounds.lasting
+        if lasting is None:
             return UnaryEstimator(counter, k, support)
         formulas = "p1·p2 + (1 − p1)·q2", "q1·p2 + (1 − q1)·q2"
-        return UnaryEstimator(counter, k, support, _probabilities(self.permanent), formulas=formulas)
+        return UnaryEstimator(counter, k, support, SupportProbabilities(*lasting), formulas=formulas)
 
     @cached_property
     def simulation(self) -> UnarySimulation:
-        """Of its device."""
+        """Draws what many such devices draw."""
         return UnarySimulation(self.device)
 
     @property
@@ -305,8 +284,8 @@ class Unary(FrequencyProtocol[int], ABC):
 
     @cached_property
     def law(self) -> UnaryLaw:
-        """Of its rounds."""
-        return UnaryLaw(self.domain_size, self.instant, self.permanent, self._bits.support)
+        """The law of the bits that are sent."""
+        return UnaryLaw(self.domain_size, self.rounds)
 
 
 class SUE(Unary):
@@ -320,11 +299,11 @@ class SUE(Unary):
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> SUE:
         """p = e^{ε/2}/(e^{ε/2}+1), q = 1 − p."""
-        return cls(domain_size, sue_round(parameters.level("epsilon")))
+        return cls(domain_size, Rounds(sue_round(parameters.level("epsilon"))))
 
 
 class OUE(Unary):
-    """Optimised unary encoding."""
+    """Optimised unary encoding: the own bit is sent as 1 half of the time, the others rarely."""
 
     ID = 3
     NAME = "oue"
@@ -334,7 +313,7 @@ class OUE(Unary):
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> OUE:
         """p = 1/2, q = 1/(e^ε+1)."""
-        return cls(domain_size, oue_round(parameters.level("epsilon")))
+        return cls(domain_size, Rounds(oue_round(parameters.level("epsilon"))))
 
 
 class TwoRounds(Unary, ABC):
@@ -352,7 +331,8 @@ class TwoRounds(Unary, ABC):
         """Both rounds from both levels."""
         first, second = cls.ROUNDS
         permanent = first(parameters.level("epsilon_longitudinal"))
-        return cls(domain_size, second(permanent, parameters.level("epsilon_first")), permanent)
+        instant = second(permanent, parameters.level("epsilon_first"))
+        return cls(domain_size, Rounds(instant, permanent))
 
 
 class LSUE(TwoRounds):
@@ -413,15 +393,11 @@ class RAPPOR(Unary):
         one, zero = int(FULL * Fraction(p2)), -int(-FULL * Fraction(q2) // 1)
         if not zero < one:
             raise _second_round(p2, q2)
-        return cls(domain_size, BitChannel(one, zero), permanent)
+        return cls(domain_size, Rounds(BitChannel(one, zero), permanent))
 
     def resolved_parameters(self) -> dict[str, int | float | str]:
         """The second round, as its integers have it."""
-        return {"p2": float(self.instant.own), "q2": float(self.instant.other)}
-
-
-def _probabilities(channel: BitChannel) -> SupportProbabilities:
-    return SupportProbabilities(channel.own, channel.other)
+        return {"p2": float(self.rounds.last.own), "q2": float(self.rounds.last.other)}
 
 
 def _second_round(p2: float, q2: float) -> CollectionError:

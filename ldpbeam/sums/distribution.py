@@ -189,7 +189,7 @@ def answers_of_distribution(
     """
     for _, some in groupby(map(Curve.of, epochs), lambda curve: curve.period(place)):
         period = _Period(list(some), place is None)
-        domain = _domain(collection, period.curves[0].rows)
+        domain = dict(collection.histograms)[period.curves[0].rows["attribute"][0].as_py()]
         if isinstance(question, Cumulative):
             yield _cumulative(period)
         elif isinstance(question, Quantiles):
@@ -265,10 +265,6 @@ def _without_summaries(folder: Path, names: set[str]) -> Path | None:
         if CUMULATIVE[0] in columns and not wanted.is_file() and table.is_file():
             return wanted
     return None
-
-
-def _domain(collection: Collection, rows: pa.Table) -> Domain:
-    return dict(collection.histograms)[rows["attribute"][0].as_py()]
 
 
 def _front(period: _Period, rows: int) -> dict[str, Any]:
@@ -408,7 +404,7 @@ class MeanOfEpochs:
 
     @property
     def std_error(self) -> float:
-        """Of ``mean``."""
+        """Standard error of ``mean``, in the unit of the values."""
         return float(np.hypot(self.fresh, self.lasting))
 
 

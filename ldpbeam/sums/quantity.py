@@ -36,7 +36,7 @@ class Sums:
 
     @property
     def centre(self) -> Floats:
-        """c, float64 (sums,)."""
+        """The mean weight of each sum over all values: c, float64 (sums,)."""
         return np.asarray(self.weights.mean(axis=1), np.float64)
 
     @property

@@ -107,7 +107,7 @@ class MeanChange:
 
     @property
     def clear(self) -> bool:
-        """Whether it surely changed."""
+        """Whether the mean changed by more than the limits allow for."""
         return abs(self.change) > self.half_width
 
 

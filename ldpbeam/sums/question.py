@@ -58,7 +58,7 @@ class Cumulative(Question):
     """Which share of the devices holds a value or one below it, for every value of a domain in order."""
 
     def sums(self, domain: Domain) -> Sums:
-        """One sum per value."""
+        """One sum per value: of the share at the value and below it."""
         return cumulative(domain)
 
 
@@ -87,5 +87,5 @@ class Mean(Question):
     """The mean of the values, in the units of a range."""
 
     def sums(self, domain: Domain) -> Sums:
-        """One sum."""
+        """One sum, whose weights are the values themselves, or the middles of buckets."""
         return of_mean(domain)

@@ -102,7 +102,7 @@ def spaced(numbers: list[int]) -> str:
 
 def flow_collection() -> str:
     kind, digest = loloha(), example().digest_hex
-    first, second = kind.permanent, kind.instant
+    first, second = kind.rounds.permanent, kind.rounds.last
     assert isinstance(first, SymbolChannel)
     lines = [f"collection       {example().name}, digest {digest}"]
     lines.append(f"domain           k = {kind.domain_size} values")
@@ -135,11 +135,11 @@ def flow_device() -> str:
     points = kind.family.points  # type: ignore[attr-defined]
     digits, coefficients = base(VALUE, g, m), base(seed, g, m)
     products = " + ".join(f"{s}·{v}" for s, v in zip(coefficients, digits, strict=True) if v)
-    assert kind.permanent is not None
-    kept = kind.permanent.keep > PERMANENT_WORD
-    lie = kind.instant.keep <= INSTANT_WORD
+    assert kind.rounds.permanent is not None
+    kept = kind.rounds.permanent.keep > PERMANENT_WORD
+    lie = kind.rounds.last.keep <= INSTANT_WORD
     others = [y for y in range(g) if y != answer]
-    number = (INSTANT_WORD - kind.instant.keep) // kind.instant.each
+    number = (INSTANT_WORD - kind.rounds.last.keep) // kind.rounds.last.each
     assert lie
     assert others[number] == symbol
     return "\n".join(
@@ -476,9 +476,9 @@ def recognised() -> str:
 
 def _of_one_answer(kind: Unary, crowds: tuple[int, ...]) -> tuple[float, list[float]]:
     """Likelihood ratio of two reports having one memoised answer, from the bits that are no value's own."""
-    assert kind.permanent is not None
-    held, k = float(kind.permanent.other), kind.domain_size
-    tells = [[1 - float(p), float(p)] for p in (kind.instant.other, kind.instant.own)]
+    assert kind.rounds.permanent is not None
+    held, k = float(kind.rounds.permanent.other), kind.domain_size
+    tells = [[1 - float(p), float(p)] for p in (kind.rounds.last.other, kind.rounds.last.own)]
     # P(bit of the first report, bit of the second | one memo), and the same of one report.
     both = [
         [sum(w * s[a] * s[b] for w, s in zip((1 - held, held), tells, strict=True)) for b in (0, 1)]
@@ -518,9 +518,9 @@ def _of_one_answer(kind: Unary, crowds: tuple[int, ...]) -> tuple[float, list[fl
 
 def _of_one_function(kind: LOLOHA, crowds: tuple[int, ...]) -> tuple[float, list[float]]:
     """Two symbols agree or not; a device is one of those with its hash function."""
-    assert kind.permanent is not None and isinstance(kind.family, LinearFamily)
-    own, lie = kind.permanent.then(kind.instant)
-    again = float(kind.instant.own**2 + (kind.g - 1) * kind.instant.other**2)
+    assert kind.rounds.permanent is not None and isinstance(kind.family, LinearFamily)
+    own, lie = kind.rounds.permanent.then(kind.rounds.last)
+    again = float(kind.rounds.last.own**2 + (kind.g - 1) * kind.rounds.last.other**2)
     apart = float(2 * own * lie + (kind.g - 2) * lie**2)
     collision = float(kind.family.collision)
     changed = collision * again + (1 - collision) * apart

@@ -97,7 +97,7 @@ def test_other_payloads_pass_and_bad_ones_do_not() -> None:
 
 def lives(kind: LocalHash, seed: int, values: tuple[int, ...], factors: int) -> dict[Any, Fraction]:
     """P(renamed reports) of a device with that function, its memo drawn for each symbol, factors fresh."""
-    assert kind.permanent is not None
+    assert kind.rounds.permanent is not None
     family = kind.family
     found: dict[Any, Fraction] = defaultdict(Fraction)
     assert isinstance(family, LinearFamily)
@@ -107,11 +107,11 @@ def lives(kind: LocalHash, seed: int, values: tuple[int, ...], factors: int) -> 
         answers = dict(zip(kept, memo, strict=True))
         drawn = Fraction(1)
         for symbol, answer in answers.items():
-            drawn *= kind.permanent.own if symbol == answer else kind.permanent.other
+            drawn *= kind.rounds.permanent.own if symbol == answer else kind.rounds.permanent.other
         for sent in product(range(kind.g), repeat=len(values)):
             chance = drawn
             for symbol, y in zip(symbols, sent, strict=True):
-                chance *= kind.instant.own if answers[symbol] == y else kind.instant.other
+                chance *= kind.rounds.last.own if answers[symbol] == y else kind.rounds.last.other
             for names in product(range(1, factors + 1), repeat=len(values)):
                 seen = tuple(renamed(family, seed, y, c) for y, c in zip(sent, names, strict=True))
                 found[seen] += chance / factors ** len(values)

@@ -98,7 +98,7 @@ def report() -> str:
     """LOLOHA with the linear family, step by step."""
     found = Drawn(minutes())
     kind = found.kind
-    assert isinstance(kind, LocalHash) and kind.permanent is not None
+    assert isinstance(kind, LocalHash) and kind.rounds.permanent is not None
     (seed_word,) = found.once
     seeds = kind.family.points - 1  # type: ignore[attr-defined]
     seed, symbol = found.response
@@ -110,8 +110,8 @@ def report() -> str:
     return lines(
         ("once", f"{seed_word:016x} mod {seeds} + 1 = {seed}, the seed"),
         ("input", f"H({VALUE}) = {found.input}"),
-        ("permanent", _symbol(kind.permanent, found.input, found.permanent[0], found.answer)),
-        ("fresh", _symbol(kind.instant, found.answer, found.fresh[0], symbol)),
+        ("permanent", _symbol(kind.rounds.permanent, found.input, found.permanent[0], found.answer)),
+        ("fresh", _symbol(kind.rounds.last, found.answer, found.fresh[0], symbol)),
         ("payload", f"({seed} − 1)·{kind.g} + {symbol} = {(seed - 1) * kind.g + symbol}"),
         ("report", f"{raw[:9].hex(' ')}   digest"),
         ("", f"{raw[9:11].hex(' ')}                        epoch {EPOCH}, zigzag: {2 * EPOCH}"),

@@ -28,6 +28,7 @@ from ldpbeam.audit.checks.certificate import certificate_rules
 from ldpbeam.audit.law.pairs import model_of
 from ldpbeam.channels.calibration import symbol_second_round
 from ldpbeam.channels.channel import SymbolChannel
+from ldpbeam.channels.rounds import Rounds
 from ldpbeam.cli.main import main
 from ldpbeam.collection.file import load_collection
 from ldpbeam.errors import InvalidPayload, Reason
@@ -72,7 +73,7 @@ class Thrifty(Direct):
         level = parameters.level("epsilon_longitudinal")
         permanent = SymbolChannel.from_epsilon(domain_size, level)
         instant = symbol_second_round(permanent, level / 2, parameters.calibration)
-        return cls(domain_size, instant, permanent)
+        return cls(domain_size, Rounds(instant, permanent))
 
 
 @dataclass(frozen=True)

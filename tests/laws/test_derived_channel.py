@@ -19,7 +19,7 @@ from ldpbeam.protocols import Memo
 from ldpbeam.randomness import FULL, Randomness
 from ldpbeam.wire import device_state_pb2
 from tests.ldpbeam.client.devices import collection
-from tests.reference.channels import cuts_of, first_answer, memos, outcomes
+from tests.reference.channels import cuts_of, first_answer, memos, outcomes, round_of
 from tests.reference.settings import Setting, settings
 
 MEANS = ("laplace_mean", "one_bit_mean", "one_bit_rrpm")
@@ -61,7 +61,7 @@ def test_two_reports_have_the_law_of_a_device_that_keeps_a_memo(
 ) -> None:
     built = setting.build()
     cuts = cuts_of(built)
-    if getattr(built, "permanent", None) is not None and setting.unary:
+    if round_of(built, "permanent") is not None and setting.unary:
         pair = pair[:1]  # the words of two reports, with two rounds each, would make millions of paths
     for memo in memos(built)[:2] if built.guarantee.memoised_ratio is not None else [Memo()]:
 

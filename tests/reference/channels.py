@@ -74,9 +74,14 @@ class Rounds(NamedTuple):
     instant: SymbolChannel | BitChannel | None
 
 
+def round_of(protocol: LocalProtocol[Any], name: str) -> Any:
+    """The round ``permanent`` or ``instant``, of whatever kind; None where the protocol has no such round."""
+    return getattr(getattr(protocol, "rounds", protocol), name, None)
+
+
 def rounds_of(protocol: LocalProtocol[Any]) -> Rounds:
     """Of a protocol whose rounds are of symbols or bits, as they are where reports support values."""
-    found = Rounds(*(getattr(protocol, name, None) for name in Rounds._fields))
+    found = Rounds(*(round_of(protocol, name) for name in Rounds._fields))
     there = [one for one in found if one is not None]
     assert there
     assert all(isinstance(one, SymbolChannel | BitChannel) for one in there), there
@@ -204,7 +209,7 @@ def outcomes(run: Callable[[Any], T], cuts: Callable[[int], list[int]]) -> dict[
 
 def cuts_of(protocol: LocalProtocol[Any]) -> Callable[[int], list[int]]:
     """Thresholds of both rounds by the limit that a draw names."""
-    rounds = [getattr(protocol, name, None) for name in ("permanent", "instant")]
+    rounds = [round_of(protocol, name) for name in ("permanent", "instant")]
     by_limit: dict[int, set[int]] = defaultdict(set)
     for one_round in rounds:
         if isinstance(one_round, SymbolChannel):

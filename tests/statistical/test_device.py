@@ -69,7 +69,7 @@ def test_first_reports_of_two_rounds_have_the_composed_channel() -> None:
     for output in range(4):
         assert accepted(counts[output], N, float(built.law.likelihood(output, 1))), (output, counts)
     # One round alone would be noticed.
-    assert missed(N, float(built.estimator.support.own), float(present(built.permanent).own)) < 1e-12
+    assert missed(N, float(built.estimator.support.own), float(present(built.rounds.permanent).own)) < 1e-12
 
 
 @pytest.mark.parametrize("name", ["sue", "oue"])

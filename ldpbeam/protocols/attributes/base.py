@@ -38,7 +38,7 @@ class AttributesDevice(ProtocolDevice[Response], ABC):
 
     @property
     def domain_size(self) -> int:  # type: ignore[override]
-        """Of all attributes together."""
+        """The number of values of all attributes together."""
         return sum(part.domain_size for part in self.devices)
 
     @property
@@ -87,7 +87,7 @@ class AttributesCounter(Counter, ABC):
 
     @cached_property
     def signs_length(self) -> int:
-        """The parts' cells."""
+        """Cells of the parts' own signs, added up."""
         return sum(part.signs_length for part in self.counters)
 
     @cached_property
@@ -149,7 +149,7 @@ class AttributesEstimator(Estimator):
     def estimate(
         self, counts: Ints, reports: int, ties: Floats | None = None, share: Fraction = EVERYONE
     ) -> Estimates:
-        """Those of each attribute."""
+        """The estimates of each attribute from its own cells and reports, one after the other."""
         from ldpbeam.estimates import Estimates
 
         counted = self.counter.part_counts(counts, reports)
@@ -205,7 +205,7 @@ class AttributeProtocol(LocalProtocol[Response], ABC):
 
     @property
     def domain_size(self) -> int:  # type: ignore[override]
-        """Of all attributes together."""
+        """The number of values of all attributes together."""
         return sum(part.domain_size for part in self.parts)
 
     @classmethod
@@ -215,7 +215,7 @@ class AttributeProtocol(LocalProtocol[Response], ABC):
 
     @property
     def parts(self) -> tuple[LocalProtocol[Any], ...]:
-        """One per attribute."""
+        """The protocols of the attributes, in their order."""
         return self.protocols
 
     @property

@@ -51,7 +51,7 @@ class BoundedCountersDevice(SplitDevice):
 
     @property
     def payload_size(self) -> int:
-        """The bits, packed."""
+        """Bytes of a packed bit for each counter."""
         return (len(self.devices) + 7) // 8
 
     def require_value(self, value: Any) -> Any:
@@ -67,7 +67,7 @@ class BoundedCountersDevice(SplitDevice):
         return packed.to_bytes(self.payload_size, "little")
 
     def decode(self, payload: bytes) -> tuple[int, ...]:
-        """One bit per counter."""
+        """The bits in the payload, one of each counter."""
         self._require_length(payload)
         packed = int.from_bytes(payload, "little")
         if packed >> len(self.devices):
@@ -127,7 +127,7 @@ class BoundedCountersCounter(AttributesCounter):
         return codes
 
     def add(self, payloads: Bytes, counts: Ints) -> None:
-        """Count each counter's ones."""
+        """Add, for each counter, the number of reports whose bit about it is 1."""
         import numpy as np
 
         bits = np.unpackbits(payloads, axis=1, count=self.bits.count, bitorder="little")
@@ -179,17 +179,17 @@ class BoundedCounters(Split):
 
     @cached_property
     def device(self) -> BoundedCountersDevice:
-        """Of the counters' devices."""
+        """Joins the devices of the counters, and knows how many ones are admitted."""
         return BoundedCountersDevice(self._each(lambda part: part.device), self._bits)
 
     @cached_property
     def counter(self) -> BoundedCountersCounter:
-        """Of the counters' counters."""
+        """Counts the bits of all counters from one packed payload."""
         return BoundedCountersCounter(self._each(lambda part: part.counter), self._bits)
 
     @cached_property
     def simulation(self) -> BoundedCountersSimulation:
-        """Of the counters' simulations."""
+        """Packs what the simulations of the counters draw."""
         return BoundedCountersSimulation(self._each(lambda part: part.simulation), self.device.sum_limit)
 
 

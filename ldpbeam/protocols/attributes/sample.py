@@ -86,7 +86,7 @@ class SampleDevice(AttributesDevice[AttributeResponse]):
         return payload.ljust(self.payload_size, b"\0")
 
     def decode(self, payload: bytes) -> AttributeResponse:
-        """Index and response."""
+        """The attribute's index, and the response of its own device."""
         self._require_length(payload)
         start = self.index_bytes
         attribute = int.from_bytes(payload[:start], "little")
@@ -99,7 +99,7 @@ class SampleDevice(AttributesDevice[AttributeResponse]):
         return AttributeResponse(attribute, part.decode(payload[start:end]))
 
     def responses_by_attribute(self, response: AttributeResponse) -> Mapping[int, Any]:
-        """The one attribute's."""
+        """The response, under the position of the one attribute that it is about."""
         return _responses_by_attribute(response)
 
 
@@ -119,7 +119,7 @@ class SampleCounter(AttributesCounter):
 
     @property
     def cells_before(self) -> int:  # type: ignore[override]
-        """One cell per attribute."""
+        """One cell per attribute, which counts the reports about it."""
         return len(self.counters)
 
     def _groups(self, payloads: Bytes) -> Iterator[tuple[int, Ints, Bytes]]:
@@ -211,12 +211,12 @@ class SampleLaw(AttributesLaw[AttributeResponse]):
     """The attribute, drawn without the value, and its own law."""
 
     def likelihood(self, response: AttributeResponse, value: Sequence[int]) -> Fraction:
-        """1/d times the part's."""
+        """The likelihood by the attribute's own law, times 1/d, the chance that a device drew it."""
         part = self.laws[response.attribute]
         return part.likelihood(response.response, value[response.attribute]) / len(self.laws)
 
     def responses(self) -> Iterator[AttributeResponse]:
-        """Those of every attribute."""
+        """Every response about every attribute."""
         return (AttributeResponse(i, r) for i, part in enumerate(self.laws) for r in part.responses())
 
     def model(self, pair: tuple[Any, Any]) -> SampledModel:
@@ -249,23 +249,23 @@ class Sample(AttributeProtocol[AttributeResponse]):
 
     @cached_property
     def device(self) -> SampleDevice:
-        """Of the attributes' devices."""
+        """Draws one attribute for life, and has that attribute's device report."""
         return SampleDevice(self._each(lambda part: part.device))
 
     @cached_property
     def counter(self) -> SampleCounter:
-        """Of the attributes' counters."""
+        """Has each attribute's counter count the reports about it."""
         sizes = self._each(lambda part: part.device.payload_size)
         return SampleCounter(self._each(lambda part: part.counter), sizes, self.device.index_bytes)
 
     @cached_property
     def simulation(self) -> SampleSimulation:
-        """Of the attributes' simulations."""
+        """Has each attribute's simulation draw for the devices that drew it."""
         return SampleSimulation(self.device, self._each(lambda part: part.simulation))
 
     @cached_property
     def law(self) -> SampleLaw:
-        """Of the attributes' laws."""
+        """The laws of the attributes, one of which a device drew."""
         return SampleLaw(self._each(lambda part: part.law))
 
 

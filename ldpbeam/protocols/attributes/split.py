@@ -45,7 +45,7 @@ class SplitDevice(AttributesDevice[tuple[Any, ...]]):
         return slices(part.payload_size for part in self.devices)
 
     def new_memo(self, randomness: Randomness) -> Memo:
-        """One memo per attribute."""
+        """The memos of all attributes, each made by its own device from its own words."""
         made = (part.new_memo(randomness.part(index)) for index, part in enumerate(self.devices))
         return Memo(parts=tuple(made))
 
@@ -64,18 +64,18 @@ class SplitDevice(AttributesDevice[tuple[Any, ...]]):
         return tuple(response for response, _ in drawn), memo if same else replace(memo, parts=after)
 
     def encode(self, response: tuple[Any, ...]) -> bytes:
-        """The parts' payloads, joined."""
+        """The payloads of all attributes, one after the other."""
         return b"".join(k.encode(one) for k, one in zip(self.devices, response, strict=True))
 
     def decode(self, payload: bytes) -> tuple[Any, ...]:
-        """One response per attribute."""
+        """The responses of all attributes, each from its own bytes of the payload."""
         self._require_length(payload)
         return tuple(
             part.decode(payload[where]) for part, where in zip(self.devices, self._bytes, strict=True)
         )
 
     def responses_by_attribute(self, response: tuple[Any, ...]) -> Mapping[int, Any]:
-        """That of every attribute."""
+        """The response of every attribute, by the position of the attribute."""
         return _responses_by_attribute(response)
 
 
@@ -106,7 +106,7 @@ class SplitCounter(AttributesCounter):
             part.add(read_only(payloads[:, where]), counts[span])
 
     def add_signs(self, payloads: Bytes, signs: Ints) -> None:
-        """Each part its columns."""
+        """Each part counts the signs in its columns."""
         for part, where, span in zip(self.counters, self.columns, self.sign_spans, strict=True):
             if part.signs_length:
                 part.add_signs(read_only(payloads[:, where]), signs[span])
@@ -141,14 +141,14 @@ class SplitLaw(AttributesLaw[tuple[Any, ...]]):
     """Independent reports of the attributes."""
 
     def likelihood(self, response: tuple[Any, ...], value: Sequence[int]) -> Fraction:
-        """The product over attributes."""
+        """The product of the attributes' likelihoods, whose noise is independent."""
         return prod(
             (k.likelihood(r, v) for k, r, v in zip(self.laws, response, value, strict=True)),
             start=Fraction(1),
         )
 
     def responses(self) -> Iterator[tuple[Any, ...]]:
-        """Every combination."""
+        """Every combination of responses of the attributes."""
         return product(*(part.responses() for part in self.laws))
 
     def model(self, pair: tuple[Any, Any]) -> ProductModel:
@@ -173,21 +173,21 @@ class Split(AttributeProtocol[tuple[Any, ...]]):
 
     @cached_property
     def device(self) -> SplitDevice:
-        """Of the attributes' devices."""
+        """Has the device of every attribute report."""
         return SplitDevice(self._each(lambda part: part.device))
 
     @cached_property
     def counter(self) -> AttributesCounter:
-        """Of the attributes' counters."""
+        """Has each attribute's counter count the bytes about it."""
         columns = slices(self._each(lambda part: part.device.payload_size))
         return SplitCounter(self._each(lambda part: part.counter), columns)
 
     @cached_property
     def simulation(self) -> Simulation:
-        """Of the attributes' simulations."""
+        """Has the simulation of every attribute draw."""
         return SplitSimulation(self._each(lambda part: part.simulation))
 
     @cached_property
     def law(self) -> SplitLaw:
-        """Of the attributes' laws."""
+        """The laws of the attributes, which are independent."""
         return SplitLaw(self._each(lambda part: part.law))

@@ -31,6 +31,12 @@ class Planted:
     draws: int
 
 
+def with_round(protocol: Any, **channel: Any) -> LocalProtocol[Any]:
+    """The protocol with another channel in one of its rounds."""
+    changed: LocalProtocol[Any] = replace(protocol, rounds=replace(protocol.rounds, **channel))
+    return changed
+
+
 BUGS: list[Planted] = []
 
 
@@ -76,8 +82,8 @@ class SwappedPAndQ(Small):
     """The true value with probability q; ε is kept, estimates are not."""
 
     def made(self, protocol: Any) -> LocalProtocol[Any]:
-        c = protocol.instant
-        return replace(protocol, instant=Lies(c.size, c.keep, c.each, "swapped"))
+        c = protocol.rounds.instant
+        return with_round(protocol, instant=Lies(c.size, c.keep, c.each, "swapped"))
 
 
 @planted("grr", Check.MATCH)
@@ -85,8 +91,8 @@ class LieMayBeTheTruth(Small):
     """A lie is any value, also the true one."""
 
     def made(self, protocol: Any) -> LocalProtocol[Any]:
-        c = protocol.instant
-        return replace(protocol, instant=Lies(c.size, c.keep, c.each, "may be the truth"))
+        c = protocol.rounds.instant
+        return with_round(protocol, instant=Lies(c.size, c.keep, c.each, "may be the truth"))
 
 
 @planted("grr", Check.MATCH, Check.SUPPORT)
@@ -94,8 +100,8 @@ class LieIsTheNeighbour(Small):
     """Every lie is the next value: ε is lost, since others are impossible."""
 
     def made(self, protocol: Any) -> LocalProtocol[Any]:
-        c = protocol.instant
-        return replace(protocol, instant=Lies(c.size, c.keep, c.each, "neighbour"))
+        c = protocol.rounds.instant
+        return with_round(protocol, instant=Lies(c.size, c.keep, c.each, "neighbour"))
 
 
 @planted("grr", Check.MATCH, draws=12000)
@@ -103,9 +109,9 @@ class KForKMinusOne(Small):
     """e^ε/(e^ε + k): one symbol too many in the denominator."""
 
     def made(self, protocol: Any) -> LocalProtocol[Any]:
-        c = protocol.instant
+        c = protocol.rounds.instant
         ratio = c.ratio * (c.size - 1) / c.size
-        return replace(protocol, instant=SymbolChannel.from_ratio(c.size, ratio))
+        return with_round(protocol, instant=SymbolChannel.from_ratio(c.size, ratio))
 
 
 @planted("grr", Check.BOUND, Check.MATCH)
@@ -113,8 +119,8 @@ class TwiceTheLevel(Small):
     """ε doubled."""
 
     def made(self, protocol: Any) -> LocalProtocol[Any]:
-        c = protocol.instant
-        return replace(protocol, instant=SymbolChannel.from_ratio(c.size, c.ratio**2))
+        c = protocol.rounds.instant
+        return with_round(protocol, instant=SymbolChannel.from_ratio(c.size, c.ratio**2))
 
 
 @planted("sue", Check.BOUND, Check.MATCH)
@@ -122,7 +128,7 @@ class WholeLevelForEachBit(Small):
     """e^ε/(e^ε + 1) for each of the two bits that differ: 2ε on the whole."""
 
     def made(self, protocol: Any) -> LocalProtocol[Any]:
-        return replace(protocol, instant=BitChannel.symmetric(exp_below(1.0)))
+        return with_round(protocol, instant=BitChannel.symmetric(exp_below(1.0)))
 
 
 @planted("sue", Check.MATCH, Check.BOUND)
@@ -169,8 +175,8 @@ class SecondRoundSkipped(Small):
     """The permanent answer is sent as it is: ε∞ in the first report."""
 
     def made(self, protocol: Any) -> LocalProtocol[Any]:
-        c = protocol.instant
-        return replace(protocol, instant=SymbolChannel(c.size, FULL - c.size, 1))
+        c = protocol.rounds.instant
+        return with_round(protocol, instant=SymbolChannel(c.size, FULL - c.size, 1))
 
 
 @planted("l_osue", Check.BOUND)
@@ -178,7 +184,7 @@ class SecondRoundSkippedInBits(Small):
     """The same for bits."""
 
     def made(self, protocol: Any) -> LocalProtocol[Any]:
-        return replace(protocol, instant=BitChannel(FULL - 1, 1))
+        return with_round(protocol, instant=BitChannel(FULL - 1, 1))
 
 
 @planted("l_grr", Check.MATCH, Check.BOUND)
@@ -186,8 +192,8 @@ class FirstRoundSkipped(Small):
     """The truth is memoised; with time the second round averages out."""
 
     def made(self, protocol: Any) -> LocalProtocol[Any]:
-        c = protocol.permanent
-        return replace(protocol, permanent=SymbolChannel(c.size, FULL - c.size, 1))
+        c = protocol.rounds.permanent
+        return with_round(protocol, permanent=SymbolChannel(c.size, FULL - c.size, 1))
 
 
 @planted("l_grr", Check.MATCH, Check.SEQUENCE_MATCH)
@@ -195,7 +201,7 @@ class FirstLevelForThePermanentRound(Small):
     """ε1 where ε∞ belongs: private enough, and estimates are wrong."""
 
     def made(self, protocol: Any) -> LocalProtocol[Any]:
-        return replace(protocol, permanent=SymbolChannel.from_epsilon(protocol.domain_size, 1.0))
+        return with_round(protocol, permanent=SymbolChannel.from_epsilon(protocol.domain_size, 1.0))
 
 
 @planted("loloha", Check.BOUND, Check.MATCH)
@@ -204,7 +210,7 @@ class LevelsSwapped(Small):
 
     def made(self, protocol: Any) -> LocalProtocol[Any]:
         longer = SymbolChannel.from_epsilon(protocol.g, 6.0)
-        return replace(protocol, instant=longer)
+        return with_round(protocol, instant=longer)
 
 
 @planted("clear", Check.SEQUENCE_BOUND, Check.SEQUENCE_MATCH)

@@ -132,7 +132,7 @@ class ValueInClear(Plain):
 
 def clear(protocol: Any, value: int, memo: Memo) -> bytes:
     if hasattr(protocol, "family"):
-        seed = memo.seed if protocol.permanent is not None else next(iter(protocol.family.seeds()))
+        seed = memo.seed if protocol.rounds.permanent is not None else next(iter(protocol.family.seeds()))
         kind = type(protocol.device.privatize(value, memo, SystemRandomness())[0])
         payload: bytes = protocol.device.encode(kind(seed, protocol.family.hash(seed, value)))
         return payload

@@ -345,15 +345,15 @@ def test_a_memo_that_is_often_refused_is_rarer_than_twice_the_bound() -> None:
     """Markov: what a permanent answer is refused with averages to less than the bound, so few have a half."""
     kind = protocol("l_osue", 100, Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0))
     assert isinstance(kind, Unary)
-    assert kind.permanent is not None
+    assert kind.rounds.permanent is not None
     least, most = kind.counter.bits.ones
-    first = binomial(100, kind.permanent.other, kind.permanent.own)
+    first = binomial(100, kind.rounds.permanent.other, kind.rounds.permanent.own)
     stuck = Fraction(0)
     for held, chance in enumerate(first):
         if chance < Fraction(1, 1 << 80):
             stuck += chance
             continue
-        law = ones_law([kind.instant.own] * held + [kind.instant.other] * (100 - held))
+        law = ones_law([kind.rounds.last.own] * held + [kind.rounds.last.other] * (100 - held))
         refused = sum(law[:least]) + sum(law[most + 1 :])
         stuck += chance * (refused >= Fraction(1, 2))
     assert stuck < 2 * BOUND

@@ -73,8 +73,8 @@ def test_the_stages_have_the_integers_that_devices_draw_with() -> None:
     path = REPOSITORY / "examples" / "minutes_in_app.yaml"
     protocol: Any = load_collection(path).protocol
     out = call(path)
-    assert f"keep = {protocol.permanent.keep}, each = {protocol.permanent.each}" in out
-    assert f"keep = {protocol.instant.keep}, each = {protocol.instant.each}" in out
+    assert f"keep = {protocol.rounds.permanent.keep}, each = {protocol.rounds.permanent.each}" in out
+    assert f"keep = {protocol.rounds.last.keep}, each = {protocol.rounds.last.each}" in out
     found = dict(re.findall(r"^  (own|other) = .* = ([0-9.]+)$", out, re.MULTILINE))
     assert float(found["own"]) == pytest.approx(float(protocol.estimator.support.own), abs=1e-9)
     assert float(found["other"]) == pytest.approx(float(protocol.estimator.support.other), abs=1e-9)

@@ -14,7 +14,8 @@ import pytest
 
 from ldpbeam.client import Device
 from ldpbeam.client.derivation import Derivation, DerivedRandomness, Purpose
-from ldpbeam.client.spending import MOST_MARKS, Costs, spent_exactly
+from ldpbeam.client.spending import MOST_MARKS, Budget, Costs, spent_exactly
+from ldpbeam.client.storage import MemoryStorage
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Domain
 from ldpbeam.errors import DeviceError
@@ -249,28 +250,59 @@ def test_counters_of_noise_keep_within_their_bound(tmp_path: Path) -> None:
     assert len({device.report((0, 0, 4), epoch) for epoch in range(40)}) == 40
 
 
+def test_a_refused_charge_is_noted_and_only_a_stop_saves_it() -> None:
+    """Noise is sent in a report, whose device saves the entry with it."""
+    asked = unary()
+    level = asked.protocol.guarantee.per_memoised_input or 0.0
+    for at_cap in ("stop", "noise"):
+        storage = MemoryStorage()
+        costs = Costs(asked, storage.state.secret, Budget(1.5 * level, at_cap))
+        with storage.transaction() as records:
+            entry = records.state.collections.add(digest=asked.full_digest)
+            assert costs.charge(records, entry, [(0, 1)])
+            assert costs.charge(records, entry, [(0, 1)])  # the same input again: free
+            assert [(one.epsilon, one.times) for one in entry.levels] == [(level, 1)]
+            marks = entry.inputs
+            if at_cap == "stop":
+                with pytest.raises(DeviceError) as error:
+                    costs.charge(records, entry, [(0, 2)])
+                assert error.value.code == "E-DEVICE-BUDGET"
+                assert storage.state == records.state
+            else:
+                assert not costs.charge(records, entry, [(0, 2)])
+                assert not storage.state.collections
+            assert entry.spent_budget == 1.5 * level
+            assert (entry.levels[0].times, entry.inputs) == (1, marks)
+            if at_cap == "stop":
+                # Refused again, there is nothing new to save.
+                storage.state.Clear()
+                with pytest.raises(DeviceError):
+                    costs.charge(records, entry, [(0, 1)])
+                assert not storage.state.collections
+
+
 # --- many inputs
 
 
 def test_beyond_the_marks_every_input_counts_until_all_have() -> None:
     """Never too few: with the marks full, an input that is met again counts again, up to the cap."""
     asked = unary(300)
-    costs = Costs(asked, b"s" * 32)
+    costs = Costs(asked, b"s" * 32, Budget())
     entry = device_state_pb2.CollectionState()
     entry.levels.add(epsilon=asked.protocol.guarantee.per_memoised_input or 0)
     counted = []
     for step in range(900):
-        added, entry.inputs = costs.charge(entry, [(0, step % 300)])
+        added, entry.inputs = costs.price(entry, [(0, step % 300)])
         entry.levels[0].times += sum(added.values())
         counted.append(entry.levels[0].times)
     assert counted[:300] == list(range(1, 301))
     assert counted[-1] == 300  # all that exist
     assert len(entry.inputs) == 8 * MOST_MARKS
     few = unary(200)
-    costs, entry = Costs(few, b"s" * 32), device_state_pb2.CollectionState()
+    costs, entry = Costs(few, b"s" * 32, Budget()), device_state_pb2.CollectionState()
     entry.levels.add(epsilon=few.protocol.guarantee.per_memoised_input or 0)
     for step in [*range(150), *range(140, 150)]:
-        added, entry.inputs = costs.charge(entry, [(0, step)])
+        added, entry.inputs = costs.price(entry, [(0, step)])
         entry.levels[0].times += sum(added.values())
     assert entry.levels[0].times == 160
 
@@ -278,17 +310,17 @@ def test_beyond_the_marks_every_input_counts_until_all_have() -> None:
 def test_128_inputs_are_told_apart() -> None:
     """As docs/devices.md has it: the 128th, met again, costs nothing; the 129th does."""
     asked = unary(300)
-    costs, entry = Costs(asked, b"s" * 32), device_state_pb2.CollectionState()
+    costs, entry = Costs(asked, b"s" * 32, Budget()), device_state_pb2.CollectionState()
     entry.levels.add(epsilon=asked.protocol.guarantee.per_memoised_input or 0)
     for step in range(129):
-        added, entry.inputs = costs.charge(entry, [(0, step)])
+        added, entry.inputs = costs.price(entry, [(0, step)])
         entry.levels[0].times += sum(added.values())
-    assert [sum(costs.charge(entry, [(0, step)])[0].values()) for step in (0, 127, 128)] == [0, 0, 1]
+    assert [sum(costs.price(entry, [(0, step)])[0].values()) for step in (0, 127, 128)] == [0, 0, 1]
 
 
 def test_no_two_inputs_share_a_mark() -> None:
     """A keyed permutation; with another secret it is another one."""
-    ours, theirs = (Costs(unary(), secret * 32) for secret in (b"a", b"b"))
+    ours, theirs = (Costs(unary(), secret * 32, Budget()) for secret in (b"a", b"b"))
     pairs = [(part, key) for part in (0, 1, 2, 65535) for key in range(3000)]
     marks = {ours._mark(*pair) for pair in pairs}
     assert len(marks) == len(pairs)
@@ -300,7 +332,7 @@ def test_no_two_inputs_share_a_mark() -> None:
 def test_a_mark_is_undone_with_the_secret_by_four_rounds_backwards() -> None:
     """So no two inputs can share one, and an older state has the same marks."""
     asked, secret = unary(), b"a" * 32
-    costs = Costs(asked, secret)
+    costs = Costs(asked, secret, Budget())
     key = hmac.digest(secret, b"ldpbeam marks 1\0" + asked.full_digest + bytes(13), "sha256")
     for pair in ((0, 0), (0, 7), (3, 2**31), (2**32 - 1, 2**32 - 1)):
         left, right = unpack("<II", costs._mark(*pair))

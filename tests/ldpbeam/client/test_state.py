@@ -179,7 +179,7 @@ def test_a_derived_state_stays_below_4_kib_whatever_k_is(
         state = state_of(device)
         entry = state.collections[0]
         for key in range(400):
-            added, entry.inputs = device._costs.charge(entry, [(0, key)])
+            added, entry.inputs = device._costs.price(entry, [(0, key)])
             if not entry.levels:
                 entry.levels.add(epsilon=2.0)
             entry.levels[0].times += sum(added.values())

@@ -224,7 +224,7 @@ def test_the_part_of_a_mean_that_lasts_is_what_two_reports_have_in_common(g: int
     """Of a device with one value: over its functions and permanent answers, the second round averaged out."""
     k, levels = 12, Parameters(epsilon_longitudinal=3.0, epsilon_first=1.0, hash_family="interval", g=g)
     kind = of_kind(IntervalLOLOHA, protocol("loloha", k, levels))
-    permanent, instant = present(kind.device.permanent), kind.device.instant
+    permanent, instant = present(kind.device.rounds.permanent), kind.device.rounds.last
     built = kind.estimator.posterior()
     frequency = np.random.default_rng(5).dirichlet(np.ones(k))
     numbers, bounds = built.mean.numbers, built.stretches.bounds

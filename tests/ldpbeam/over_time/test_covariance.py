@@ -48,15 +48,17 @@ def of_direct(built: LGRR, x: int, y: int, v: int) -> Joint:
     for first, again in product(range(k), repeat=2):
         if x == y and first != again:
             continue
-        weight = symbol(built.permanent, x, first) * (1 if x == y else symbol(built.permanent, y, again))
+        weight = symbol(built.rounds.permanent, x, first) * (
+            1 if x == y else symbol(built.rounds.permanent, y, again)
+        )
         for one, two in product(range(k), repeat=2):
-            chance = weight * symbol(built.instant, first, one) * symbol(built.instant, again, two)
+            chance = weight * symbol(built.rounds.last, first, one) * symbol(built.rounds.last, again, two)
             yield chance, built.law.supports(one, v), built.law.supports(two, v)
 
 
 def of_unary(built: Unary, x: int, y: int, v: int) -> Joint:
     # Bits are drawn independently, so the bit of v says it all.
-    permanent, instant = built.permanent, built.instant
+    permanent, instant = built.rounds.permanent, built.rounds.last
     assert permanent is not None
     for first, again in product((0, 1), repeat=2):
         if x == y and first != again:
@@ -71,16 +73,18 @@ def of_unary(built: Unary, x: int, y: int, v: int) -> Joint:
 
 def of_hash(built: LocalHash, x: int, y: int, v: int) -> Joint:
     seeds, g = list(built.family.seeds()), built.g
-    assert built.permanent is not None
+    assert built.rounds.permanent is not None
     for seed in seeds:
         before, after = built.family.hash(seed, x), built.family.hash(seed, y)
         for first, again in product(range(g), repeat=2):
             if before == after and first != again:
                 continue
-            weight = Fraction(1, len(seeds)) * symbol(built.permanent, before, first)
-            weight *= 1 if before == after else symbol(built.permanent, after, again)
+            weight = Fraction(1, len(seeds)) * symbol(built.rounds.permanent, before, first)
+            weight *= 1 if before == after else symbol(built.rounds.permanent, after, again)
             for one, two in product(range(g), repeat=2):
-                chance = weight * symbol(built.instant, first, one) * symbol(built.instant, again, two)
+                chance = (
+                    weight * symbol(built.rounds.last, first, one) * symbol(built.rounds.last, again, two)
+                )
                 yield (
                     chance,
                     built.law.supports(Hashed(seed, one), v),

@@ -149,9 +149,9 @@ def test_symbol_losses_are_those_of_all_memos_sequences_and_reports(
 ) -> None:
     losses = symbols(name, size, **more)
     assert losses.inputs == inputs
-    first = symbol_rows(losses.permanent)[:inputs]
+    first = symbol_rows(losses.rounds.first)[:inputs]
     for t in range(1, reports + 1):
-        table = table_of(first, symbol_rows(losses.instant), t)
+        table = table_of(first, symbol_rows(losses.rounds.last), t)
         assert {sum(row.values()) for row in table.values()} == {Fraction(1)}
         assert losses.any_changes(t) == log_above(worst(table, inputs, renamed=False))
         close_above(losses.same_changes(t), worst(table, inputs, renamed=True))
@@ -165,9 +165,9 @@ def test_unary_losses_are_those_of_all_memos_sequences_and_reports(name: str) ->
     """Two values and two bits, and three values that never change."""
     for size, reports, check_same in ((2, 2, True), (3, 1, True), (3, 2, False)):
         losses = bits(name, size)
-        assert losses.instant is not None
-        first = bit_rows(losses.permanent, [1 << i for i in range(size)], size)
-        second = bit_rows(losses.instant, range(1 << size), size)
+        assert losses.rounds.instant is not None
+        first = bit_rows(losses.rounds.first, [1 << i for i in range(size)], size)
+        second = bit_rows(losses.rounds.last, range(1 << size), size)
         if check_same:
             table = table_of(first, second, reports)
             close_above(losses.same_changes(reports), worst(table, size, renamed=True))
@@ -184,8 +184,8 @@ def test_unary_losses_are_those_of_all_memos_sequences_and_reports(name: str) ->
 def worst_of_all_bit_reports(losses: BitLosses, size: int, reports: int) -> Fraction:
     """Every sequence of values, every memo, every sequence of bit vectors; integers over one denominator."""
     full = 1 << 64
-    assert losses.instant is not None
-    held, sent = losses.permanent, losses.instant
+    assert losses.rounds.instant is not None
+    held, sent = losses.rounds.first, losses.rounds.last
 
     def vector(channel: BitChannel, given: int, output: int) -> int:
         weight = 1
@@ -287,7 +287,7 @@ def test_d_bit_flip_pm_loses_everything_about_an_input_at_once(size: int, d: int
     """Memo keys are the sampled buckets, and one for the others; what is memoised is sent as it is."""
     losses = bits("dbitflip_pm", size, d=d)
     keys = [1 << i for i in range(d)] + ([0] if d < size else [])
-    first = bit_rows(losses.permanent, keys, d)
+    first = bit_rows(losses.rounds.first, keys, d)
     for t in (1, 2):
         found = Fraction(1)
         for groups in product(range(len(keys)), repeat=t):
@@ -307,7 +307,7 @@ def test_changing_at_the_same_epochs_is_not_enough_for_the_cap() -> None:
     """
     losses = symbols("l_grr", 3)
     first, second = (
-        [[float(x) for x in row] for row in symbol_rows(c)] for c in (losses.permanent, losses.instant)
+        [[float(x) for x in row] for row in symbol_rows(c)] for c in (losses.rounds.first, losses.rounds.last)
     )
     t = 10
 
@@ -368,7 +368,7 @@ def test_the_figure_of_the_guarantee_is_the_same_closed_form() -> None:
         built = protocol(name, size, Parameters(**LEVELS, **more))  # type: ignore[arg-type]
         losses = built.losses
         assert isinstance(losses, SymbolLosses)
-        m = losses.permanent.size
+        m = losses.rounds.first.size
         for t in (1, 2, 3, 10, 50):
             assert constant_value_loss(built.guarantee, t, m) == losses.constant(t)
         assert built.guarantee.first_report == losses.constant(1)

@@ -179,8 +179,8 @@ def of_affine(built: LocalHash, reports: int) -> float:
         same, g = np.eye(built.g), built.g
         return same * float(one_round.own) + (1 - same) * float(one_round.other) + np.zeros((g, g))
 
-    first = np.eye(built.g) if built.permanent is None else table(built.permanent)
-    found = words(first, table(built.instant), reports)
+    first = np.eye(built.g) if built.rounds.permanent is None else table(built.rounds.permanent)
+    found = words(first, table(built.rounds.last), reports)
     law = reached(built.g, built.domain_size)
     best = [float(found[:r].max(axis=0).sum()) if r else 0.0 for r in range(built.g + 1)]
     return float(law @ best) / built.domain_size

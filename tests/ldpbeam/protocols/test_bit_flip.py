@@ -676,7 +676,7 @@ def test_refused_strings_support_nothing_and_accepted_ones_what_they_say() -> No
 def test_rappor_has_the_deployed_second_round_and_says_its_first_level() -> None:
     """p2 = 3/4 and q2 = 1/4 to the last bit; ε1 from the composed probabilities."""
     built = build("rappor", 8, 2.0)
-    assert (built.instant.own, built.instant.other) == (Fraction(3, 4), Fraction(1, 4))
+    assert (built.rounds.last.own, built.rounds.last.other) == (Fraction(3, 4), Fraction(1, 4))
     p1 = exp(1) / (exp(1) + 1)
     own, other = 0.25 + p1 / 2, 0.75 - p1 / 2
     assert built.guarantee.first_report == pytest.approx(log(own * (1 - other) / ((1 - own) * other)))
@@ -699,8 +699,8 @@ def test_rappor_refuses_second_rounds_that_say_nothing_or_everything(p2: float, 
 def test_rappor_rounds_toward_privacy() -> None:
     """p2 down and q2 up, where a multiple of 2**-64 cannot say them; facts give back what was used."""
     built = build("rappor", 8, 2.0, p2=1e-5, q2=1e-7)
-    assert 0 <= Fraction(1e-5) - built.instant.own < Fraction(1, FULL)
-    assert 0 <= built.instant.other - Fraction(1e-7) < Fraction(1, FULL)
+    assert 0 <= Fraction(1e-5) - built.rounds.last.own < Fraction(1, FULL)
+    assert 0 <= built.rounds.last.other - Fraction(1e-7) < Fraction(1, FULL)
     again = build("rappor", 8, 2.0, **built.resolved_parameters())
     assert again == built
 

@@ -101,11 +101,11 @@ def test_histories_are_sums_over_all_memos(name: str, pattern: tuple[int, ...]) 
         for table in product(answers, repeat=2):  # the permanent answer of input 0 and of input 1
             p = Fraction(1, len(seeds))
             for number, answer in enumerate(table):
-                p *= once(protocol.permanent, answer, number if size == 2 else 1 << number)
+                p *= once(protocol.rounds.permanent, answer, number if size == 2 else 1 << number)
             for sent in product(answers, repeat=3):
                 q = p
                 for value, symbol in zip(pattern, sent, strict=True):
-                    q *= once(protocol.instant, symbol, table[inputs[value]])
+                    q *= once(protocol.rounds.last, symbol, table[inputs[value]])
                 made = [
                     protocol.device.decode(protocol.device.encode(_response(seed, symbol))) for symbol in sent
                 ]

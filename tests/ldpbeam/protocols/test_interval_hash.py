@@ -53,9 +53,9 @@ def test_each_name_has_a_protocol_over_stretches(name: str) -> None:
         linear.OPTIONAL,
     )
     other = of_kind(LocalHash, linear)  # type: ignore[type-abstract]
-    assert (built.instant, built.permanent, built.guarantee) == (
-        other.instant,
-        other.permanent,
+    assert (built.rounds.last, built.rounds.permanent, built.guarantee) == (
+        other.rounds.last,
+        other.rounds.permanent,
         other.guarantee,
     )
     assert built.losses == other.losses
@@ -73,10 +73,10 @@ def test_two_rounds_are_the_channel_of_one(g: int, longitudinal: float, first: f
     own, other = two.symbol
     assert abs(own - one.own) < Fraction(1, 2**55)
     assert abs(other - one.other) < Fraction(1, 2**55)
-    p1, q1 = present(two.permanent).own, present(two.permanent).other
+    p1, q1 = present(two.rounds.permanent).own, present(two.rounds.permanent).other
     ratio = one.own / one.other
     q2 = (p1 - ratio * q1) / (ratio - 1 + g * (p1 - ratio * q1))
-    assert abs(float(q2 - two.instant.other)) < 1e-12
+    assert abs(float(q2 - two.rounds.last.other)) < 1e-12
 
 
 @pytest.mark.parametrize("w", [1, 3, 4])

@@ -54,12 +54,14 @@ levels = pytest.mark.parametrize("longitudinal,first", LEVEL_PAIRS)
 
 def keeps(built: Encoded, one: int, zero: int, first: float) -> bool:
     """Whether a report keeps ε1 with this second round, in fractions."""
-    return unary_ratio(*of_kind(BitChannel, built.permanent).then(BitChannel(one, zero))) <= exp_below(first)
+    return unary_ratio(*of_kind(BitChannel, built.rounds.permanent).then(BitChannel(one, zero))) <= exp_below(
+        first
+    )
 
 
 def assert_no_more_fits(built: Encoded, first: float, one: int, zero: int) -> None:
     """The second round keeps ε1, and the next one, with these more weights, does not."""
-    held = of_kind(BitChannel, built.instant)
+    held = of_kind(BitChannel, built.rounds.last)
     assert keeps(built, held.one, held.zero, first)
     assert not keeps(built, held.one + one, held.zero + zero, first)
 
@@ -68,13 +70,13 @@ def assert_no_more_fits(built: Encoded, first: float, one: int, zero: int) -> No
 def test_l_osue_second_round_is_its_closed_form(longitudinal: float, first: float) -> None:
     """The bisection over integers lands on p2 = (e^{ε∞+ε1}−1)/(e^{ε∞}−e^{ε1}+e^{ε∞+ε1}−1)."""
     built = two("l_osue", 5, longitudinal, first)
-    permanent = built.permanent
+    permanent = built.rounds.permanent
     assert permanent is not None
     a, b = exp(longitudinal), exp(first)
     assert float(permanent.own) == 0.5
     assert float(permanent.other) == pytest.approx(1 / (a + 1), rel=1e-14)
-    assert float(built.instant.own) == pytest.approx((a * b - 1) / (a - b + a * b - 1), rel=1e-13)
-    assert built.instant.own + built.instant.other == 1
+    assert float(built.rounds.last.own) == pytest.approx((a * b - 1) / (a - b + a * b - 1), rel=1e-13)
+    assert built.rounds.last.own + built.rounds.last.other == 1
     assert_no_more_fits(built, first, 1, -1)
 
 
@@ -84,7 +86,7 @@ def test_l_sue_second_round_composes_to_sue(longitudinal: float, first: float) -
     built = two("l_sue", 5, longitudinal, first)
     s = exp(first / 2) / (exp(first / 2) + 1)
     p1 = exp(longitudinal / 2) / (exp(longitudinal / 2) + 1)
-    assert float(built.instant.own) == pytest.approx((s - (1 - p1)) / (2 * p1 - 1), rel=1e-13)
+    assert float(built.rounds.last.own) == pytest.approx((s - (1 - p1)) / (2 * p1 - 1), rel=1e-13)
     assert float(built.estimator.support.own) == pytest.approx(s, rel=1e-14)
     assert built.estimator.support.own + built.estimator.support.other == 1
     one_round = protocol("sue", 5, Parameters(epsilon=first))
@@ -101,7 +103,7 @@ def test_symbol_second_rounds_are_their_formulas(longitudinal: float, first: flo
     published = (a * b - 1) / (a - b)
     for calibration, expected in ((EXACT, exact), (PUBLISHED, published)):
         built = two("l_grr", size, longitudinal, first, calibration=calibration)
-        assert float(of_kind(SymbolChannel, built.instant).ratio) == pytest.approx(expected, rel=1e-11)
+        assert float(of_kind(SymbolChannel, built.rounds.last).ratio) == pytest.approx(expected, rel=1e-11)
     assert (exact == pytest.approx(published)) == (size == 2)
 
 
@@ -117,7 +119,7 @@ def test_half_second_rounds_spend_exactly_the_first_level(
         assert error.code == "E-COLLECTION-INFEASIBLE"
         assert first / longitudinal > 0.6
         return
-    assert built.instant.own == Fraction(1, 2)
+    assert built.rounds.last.own == Fraction(1, 2)
     own, other = float(built.estimator.support.own), float(built.estimator.support.other)
     assert log(own * (1 - other) / ((1 - own) * other)) == pytest.approx(first, rel=1e-12)
     assert_no_more_fits(built, first, 0, -1)
@@ -300,9 +302,9 @@ def test_loss_of_a_constant_value_starts_at_first_and_ends_at_longitudinal(
     assert losses[-1] <= built.guarantee.per_memoised_input  # type: ignore[operator]
     if size <= 3:
         # Worst output of three reports: all of them name the same symbol.
-        assert built.permanent is not None
-        p1, q1 = built.permanent.own, built.permanent.other
-        p2, q2 = built.instant.own, built.instant.other
+        assert built.rounds.permanent is not None
+        p1, q1 = built.rounds.permanent.own, built.rounds.permanent.other
+        p2, q2 = built.rounds.last.own, built.rounds.last.other
         likely = p1 * p2**3 + (size - 1) * q1 * q2**3
         unlikely = q1 * p2**3 + (p1 + (size - 2) * q1) * q2**3
         assert losses[2] == pytest.approx(log(likely / unlikely), rel=1e-12)
@@ -418,9 +420,9 @@ def enumerated_variance(probabilities: SupportProbabilities, holders: int, n: in
 
 def published_variance(built: Encoded, frequency: float, n: int) -> float:
     """Eq. (4) of LOLOHA, Eq. (10) of ALLOMFREE, as printed."""
-    assert built.permanent is not None
-    p1, q1 = float(built.permanent.own), float(built.permanent.other)
-    p2, q2 = float(built.instant.own), float(built.instant.other)
+    assert built.rounds.permanent is not None
+    p1, q1 = float(built.rounds.permanent.own), float(built.rounds.permanent.other)
+    p2, q2 = float(built.rounds.last.own), float(built.rounds.last.other)
     gamma = frequency * (2 * p1 * p2 - 2 * p1 * q2 + 2 * q2 - 1) + p2 * q1 + q2 * (1 - q1)
     return gamma * (1 - gamma) / (n * (p1 - q1) ** 2 * (p2 - q2) ** 2)
 

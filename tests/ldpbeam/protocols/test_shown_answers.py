@@ -47,7 +47,7 @@ def test_a_bit_is_read_where_the_report_has_it() -> None:
 
 def test_the_answer_to_a_hash_is_whether_a_report_has_it() -> None:
     built, (answer,) = shown("loloha", TWO)
-    assert 1 - second(answer) == pytest.approx(float(built.law.symbol[0]))
+    assert 1 - second(answer) == pytest.approx(float(built.rounds.composed[0]))
     for response in list(built.law.responses())[:50]:
         hashed = built.device.family.hash(response.seed, HELD)
         assert answer.input(response) == hashed

@@ -286,14 +286,14 @@ def lives_of_hash(built: Any, x: int, y: int) -> Iterator[Life]:
             same = symbols[x] == symbols[y]
             if same and one != two:
                 continue
-            chance = float(memo.symbol(built.permanent, symbols[x], one)) / len(seeds)
-            chance *= 1.0 if same else float(memo.symbol(built.permanent, symbols[y], two))
+            chance = float(memo.symbol(built.rounds.permanent, symbols[x], one)) / len(seeds)
+            chance *= 1.0 if same else float(memo.symbol(built.rounds.permanent, symbols[y], two))
             yield chance, [float(s == one) for s in symbols], [float(s == two) for s in symbols]
 
 
 def lives_of_sets(built: Any, x: int, y: int) -> Iterator[Life]:
     k, sets = built.domain_size, {r.indices for r in built.law.responses()}
-    own, other = float(built.permanent.own), float(built.permanent.other)
+    own, other = float(built.rounds.permanent.own), float(built.rounds.permanent.other)
     for indices in sets:
         keys = [built.device.memo_key(indices, v) for v in (x, y)]
         for bits in product((0, 1), repeat=2 * built.d):
@@ -311,13 +311,13 @@ def lives_of_values(built: Any, x: int, y: int) -> Iterator[Life]:
     for one, two in product(range(k), repeat=2):
         if x == y and one != two:
             continue
-        chance = float(memo.symbol(built.permanent, x, one))
-        chance *= 1.0 if x == y else float(memo.symbol(built.permanent, y, two))
+        chance = float(memo.symbol(built.rounds.permanent, x, one))
+        chance *= 1.0 if x == y else float(memo.symbol(built.rounds.permanent, y, two))
         yield chance, [float(v == one) for v in range(k)], [float(v == two) for v in range(k)]
 
 
 def lives_of_bits(built: Any, x: int, y: int) -> Iterator[Life]:
-    k, own, other = built.domain_size, float(built.permanent.own), float(built.permanent.other)
+    k, own, other = built.domain_size, float(built.rounds.permanent.own), float(built.rounds.permanent.other)
     for bits in product((0, 1), repeat=2 * k):
         one, two = bits[:k], bits[k:]
         if x == y and one != two:
@@ -365,7 +365,7 @@ def test_bits_of_a_sampled_set_over_two_epochs() -> None:
     asked, k = weights(4), 4
     law = SumErrors(built, asked)._floor_laws[0]
     truth, later = np.array([0.4, 0.3, 0.2, 0.1]), np.full(4, 0.25)
-    own, other, share = float(built.permanent.own), float(built.permanent.other), 0.5
+    own, other, share = float(built.rounds.permanent.own), float(built.rounds.permanent.other), 0.5
     for row, place in zip(asked, range(len(asked)), strict=True):
         total = 0.0
         for x, y in product(range(k), repeat=2):
@@ -386,7 +386,7 @@ def test_bounds_where_pairs_are_too_many(monkeypatch: pytest.MonkeyPatch) -> Non
     truth, later = np.arange(1, 13) / 78, np.full(12, 1 / 12)
     exact = SumErrors(built, asked)._floor_laws[0]
     monkeypatch.setattr(LinearFamily, "table", lambda self: None)
-    bounds = HashedSymbol(asked, exact.own, exact.other, float(built.permanent.other), built.family)
+    bounds = HashedSymbol(asked, exact.own, exact.other, float(built.rounds.permanent.other), built.family)
     least, most = bounds.again(truth, later)
     found = exact.again(truth, later)[0]
     assert (least <= found).all()

@@ -187,16 +187,17 @@ def test_what_a_report_tells_about_a_memoised_answer_is_the_second_round() -> No
     kind = built("loloha", 360, g=3)
     found = many_epochs(kind)
     assert found is not None
-    assert found.ratio == kind.instant.ratio
+    assert found.ratio == kind.rounds.last.ratio
     rows = [
-        [Fraction(kind.instant.keep if a == b else kind.instant.each) for b in range(3)] for a in range(3)
+        [Fraction(kind.rounds.last.keep if a == b else kind.rounds.last.each) for b in range(3)]
+        for a in range(3)
     ]
-    distance = sum(abs(x - y) for x, y in zip(rows[0], rows[1], strict=True)) / 2 / kind.instant.total
+    distance = sum(abs(x - y) for x, y in zip(rows[0], rows[1], strict=True)) / 2 / kind.rounds.last.total
     assert found.distance == distance
     # From the value on: both rounds, for values with different symbols.
     first = one_epoch(kind)
     assert first is not None
-    whole = kind.permanent.then(kind.instant)
+    whole = kind.rounds.permanent.then(kind.rounds.last)
     assert first.distance == whole[0] - whole[1]
     assert many_epochs(built("l_osue", 360)) is None
     assert many_epochs(built("l_osue", 3)) is None

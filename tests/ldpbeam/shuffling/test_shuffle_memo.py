@@ -65,10 +65,10 @@ def all_afresh(kind: Any) -> Randomiser:
 def rows(kind: Any) -> tuple[Law, Law]:
     """(P(report | permanent answer), P(report | input)), each of shape (answers or inputs, reports)."""
     if isinstance(kind, Unary):
-        assert kind.permanent is not None
+        assert kind.rounds.permanent is not None
         k, both = kind.domain_size, []
         for own, other in (
-            (float(kind.instant.own), float(kind.instant.other)),
+            (float(kind.rounds.last.own), float(kind.rounds.last.other)),
             (float(kind.estimator.support.own), float(kind.estimator.support.other)),
         ):
             table = np.ones((1 << k, 1 << k))
@@ -80,11 +80,11 @@ def rows(kind: Any) -> tuple[Law, Law]:
             both.append(table)
         return both[0], both[1][[1 << value for value in range(k)]]
     assert isinstance(kind, Direct | LocalHash)
-    assert kind.permanent is not None
-    size = kind.instant.size
-    own, other = map(float, kind.permanent.then(kind.instant))
-    instant = np.full((size, size), float(kind.instant.other))
-    np.fill_diagonal(instant, float(kind.instant.own))
+    assert kind.rounds.permanent is not None
+    size = kind.rounds.last.size
+    own, other = map(float, kind.rounds.permanent.then(kind.rounds.last))
+    instant = np.full((size, size), float(kind.rounds.last.other))
+    np.fill_diagonal(instant, float(kind.rounds.last.own))
     composed = np.full((size, size), other)
     np.fill_diagonal(composed, own)
     return instant, composed
@@ -197,7 +197,9 @@ def test_one_of_many_reports_is_the_same_with_what_the_device_memoised(name: str
     often, once = many_epochs(kind), one_epoch(kind)
     assert often is not None
     assert once is not None
-    assert often == replace(once, ratio=kind.instant.ratio, distance=kind.instant.own - kind.instant.other)
+    assert often == replace(
+        once, ratio=kind.rounds.last.ratio, distance=kind.rounds.last.own - kind.rounds.last.other
+    )
     worlds = Worlds(kind)
     worlds.composed = worlds.instant
     wrong = replace(stated(kind), ratio=often.ratio)
@@ -215,7 +217,9 @@ def seen_by_its_other_bits(kind: Unary, devices: int, least: int) -> tuple[Law, 
 
     A part of what the server sees; all others memoised no one at all.
     """
-    (own, other), zero = map(float, kind.permanent.then(kind.instant)), float(kind.instant.other)  # type: ignore[union-attr]
+    assert kind.rounds.permanent is not None
+    own, other = map(float, kind.rounds.permanent.then(kind.rounds.last))
+    zero = float(kind.rounds.last.other)
     many, counts = kind.domain_size - 2, np.arange(40)
     theirs = float(binom.sf(least - 1, many, zero)) * zero * (1 - zero)
     mine = float(binom.sf(least - 1, many, other))
@@ -266,10 +270,10 @@ def test_of_one_report_in_a_life_there_is_no_permanent_answer_to_know(
 
 def of_two_symbols(kind: Any, devices: int, held: int) -> tuple[Law, Law]:
     """The law of the number of first symbols, if so many others memoised the first one."""
-    own, other = float(kind.instant.own), float(kind.instant.other)
+    own, other = float(kind.rounds.last.own), float(kind.rounds.last.other)
     counts = np.arange(devices)
     rest = convolved(binom.pmf(counts, held, own), binom.pmf(counts, devices - 1 - held, other))[:devices]
-    mine = [np.array([1 - p, p]) for p in map(float, kind.permanent.then(kind.instant))]
+    mine = [np.array([1 - p, p]) for p in map(float, kind.rounds.permanent.then(kind.rounds.last))]
     return convolved(rest, mine[0]), convolved(rest, mine[1])
 
 

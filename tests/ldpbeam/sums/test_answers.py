@@ -432,7 +432,7 @@ def test_what_cannot_be_pooled() -> None:
     assert {(row["estimate"], row["ci_low"], row["collections"]) for row in rows} == {(None, None, 1)}
 
 
-@pytest.mark.parametrize("module", ["ldpbeam.sums.front", "ldpbeam.sums.pooling"])
+@pytest.mark.parametrize("module", ["ldpbeam.sums.public", "ldpbeam.sums.pooling"])
 def test_docstrings_hold(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(REPOSITORY)
     found = doctest.testmod(importlib.import_module(module))

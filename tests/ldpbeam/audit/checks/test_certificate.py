@@ -11,17 +11,22 @@ from ldpbeam.audit.checks.certificate import certificate_rules
 from ldpbeam.audit.checks.outcome import Check
 from ldpbeam.channels.channel import BitChannel, SymbolChannel
 from ldpbeam.channels.noise import LaplaceNoise
+from ldpbeam.channels.rounds import Rounds
 from ldpbeam.collection.collection import Collection
 from ldpbeam.protocols.one_bit_mean import LinearBit
 from ldpbeam.randomness import FULL
 from tests.ldpbeam.audit.collections import COLLECTIONS
+from tests.reference.channels import round_of
 
 
 def with_round(collection: Collection, name: str, channel: Any) -> Collection:
     """The same collection with another round in its protocol."""
     changed: Collection = replace(collection)
     kind: Any = collection.protocol  # a dataclass, as all of the table are
-    object.__setattr__(changed, "protocol", replace(kind, **{name: channel}))
+    change: dict[str, Any] = {name: channel}
+    if hasattr(kind, "rounds"):
+        change = {"rounds": replace(kind.rounds, **change)}
+    object.__setattr__(changed, "protocol", replace(kind, **change))
     return changed
 
 
@@ -67,7 +72,7 @@ def test_no_collection_exceeds_its_levels(name: str) -> None:
 )
 def test_a_weight_rounded_up_is_found(name: str, round_: str) -> None:
     collection = COLLECTIONS[name]
-    channel = more(getattr(collection.protocol, round_))
+    channel = more(round_of(collection.protocol, round_))
     found = broken(with_round(collection, round_, channel))
     assert any("level of" in what for what in found), found
 
@@ -82,7 +87,7 @@ def test_a_step_rounded_up_is_found(name: str) -> None:
 def test_a_second_round_that_is_too_weak_is_found(name: str) -> None:
     """The composed level is computed from the weights of both rounds."""
     collection = COLLECTIONS[name]
-    second = collection.protocol.instant  # type: ignore[attr-defined]
+    second = round_of(collection.protocol, "instant")
     if isinstance(second, SymbolChannel):
         weaker: Any = SymbolChannel(second.size, second.keep, second.each - (second.each >> 40))
     else:
@@ -103,7 +108,9 @@ def test_attributes_that_spend_the_whole_level_each_are_found() -> None:
     """Three attributes of a split each at ε/2: their levels add up to more than ε."""
     collection = COLLECTIONS["split_one_round"]
     parts: tuple[Any, ...] = collection.protocol.parts
-    spent = tuple(replace(part, instant=SymbolChannel.from_epsilon(part.domain_size, 1.5)) for part in parts)
+    spent = tuple(
+        replace(part, rounds=Rounds(SymbolChannel.from_epsilon(part.domain_size, 1.5))) for part in parts
+    )
     assert any("level of a report" in what for what in broken(with_round(collection, "protocols", spent)))
     # A device that draws one attribute spends what that one does.
     alone = COLLECTIONS["sample"]

@@ -17,7 +17,7 @@ from ldpbeam.channels.channel import BitChannel, SymbolChannel
 from ldpbeam.protocols.local_hash import BLH
 from tests.ldpbeam.audit.collections import COLLECTIONS, of
 from tests.narrow import of_kind
-from tests.reference.channels import rounds_of
+from tests.reference.channels import round_of, rounds_of
 
 MEMOISED = ["l_grr", "l_osue", "bilo", "dbitflip_pm", "one_bit_rrpm", "rrpm_flipped", "sample", "split"]
 
@@ -120,13 +120,13 @@ def test_two_reports_are_equal_as_often_as_enumeration_has_it(name: str) -> None
     elif name == "blh":
         assert isinstance(protocol, BLH)
         seeds = len(list(protocol.family.seeds()))
-        expected = (float(protocol.instant.own) ** 2 + float(protocol.instant.other) ** 2) / seeds
+        expected = (float(protocol.rounds.last.own) ** 2 + float(protocol.rounds.last.other) ** 2) / seeds
     elif name == "dbitflip":
         expected = sum(
             (float(protocol.law.likelihood(one, value)) / comb(4, 2)) ** 2 for one in protocol.law.responses()
         )
     else:
-        bits: BitChannel | None = getattr(protocol, "instant", None)
+        bits: BitChannel | None = round_of(protocol, "instant")
         expected = 1.0 if bits is None else float(bits.own) ** 2 + (1 - float(bits.own)) ** 2
     assert found == pytest.approx(expected, rel=1e-9)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ldpbeam.client import Device, order
+from ldpbeam.client import Device, reported_epochs
 from ldpbeam.client.device import Policy
 from ldpbeam.client.report_draws import StoredDraws
 from ldpbeam.client.storage import MemoryStorage
@@ -56,8 +56,8 @@ def test_no_epoch_has_two_reports_whatever_clock_and_program_do(seed: int) -> No
         new += asked not in left
         assert left.setdefault(asked, report) == report
         (entry,) = state_of(device).collections
-        assert len(entry.spans) <= order.MOST
-        assert all(order.contain(entry.spans, one) for one in left)
+        assert len(entry.spans) <= reported_epochs.MOST
+        assert all(reported_epochs.contain(entry.spans, one) for one in left)
         assert entry.spans[-1].first_epoch <= asked
     assert new > 100
 
@@ -212,9 +212,9 @@ def test_the_closest_spans_become_one_against_a_slow_model() -> None:
         model: list[tuple[int, int]] = []
         for _ in range(40):
             epoch = chance.randrange(300)
-            if order.contain(entry.spans, epoch):
+            if reported_epochs.contain(entry.spans, epoch):
                 continue
-            order.add(entry, epoch)
+            reported_epochs.add(entry, epoch)
             model = slow(model, epoch)
             assert [(one.first_epoch, one.last_epoch) for one in entry.spans][-1] == model[-1]
             assert sorted((one.first_epoch, one.last_epoch) for one in entry.spans) == sorted(model)

@@ -1,4 +1,4 @@
-"""Sums from Python: a collection, a table of its results, and a question."""
+"""The public functions about sums: each takes a collection, a table of its results, and a question."""
 
 from __future__ import annotations
 
