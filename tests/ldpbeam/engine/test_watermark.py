@@ -432,7 +432,7 @@ def test_the_keeper_follows_a_clock_that_is_slewed() -> None:
 
 @pytest.mark.parametrize("ahead", [0.5, DAY, -DAY])
 def test_who_asks_for_the_time_changes_nothing(ahead: float) -> None:
-    """However often, and for however long after the wall clock has jumped: observations alone count."""
+    """The time that is believed changes only when a witness is observed."""
     world = World()
     keeper = TimeKeeper(world.wall, lambda: world.steady, DELAY, PATIENCE)
     world.ahead = lambda passed: ahead
