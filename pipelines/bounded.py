@@ -34,7 +34,7 @@ def collect_reports(pipeline: beam.Pipeline, config: RunConfig) -> beam.PCollect
         shards=1 << counting.shard_bits,
         max_epochs=config.input.max_epochs,
     )
-    # Stages 4 and 5, estimate and histogram: without the noise of devices, and then consistent.
+    # Stages 4 and 5, estimate and histogram: unbiased estimates from counts, then a consistent histogram.
     limit = counting.max_error_fraction
     estimate = EstimateHistograms(collections, max_error_fraction=limit)
     published = counted | "Estimate" >> estimate | "Write" >> write_histograms(collections, outputs)

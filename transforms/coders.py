@@ -138,7 +138,7 @@ class OptionalSupportCoder(coders.Coder):
         return 0 if value is None else SupportCoder().estimate_size(value)
 
     def decode(self, encoded: bytes) -> Support | UncountedReports | None:
-        """What :meth:`accumulated` gives, or None."""
+        """The support, or the uncounted reports; None where ``encoded`` is empty."""
         return self.accumulated(encoded) if encoded else None
 
     @staticmethod

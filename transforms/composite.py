@@ -38,7 +38,7 @@ class _Composite(beam.PTransform):
         return self._build(pcoll, *self._arguments, **self._options)
 
     def default_label(self) -> str:
-        """The name of the function, for whoever gives the transform no label."""
+        """The function's name: the label of a transform that was given none."""
         return self._build.__name__
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -145,19 +145,19 @@ class CountSupport(OfCollections):
 
 
 class CountSupportOnDisk(CountSupport):
-    """As our own run over files counts: columns and counts wait on disk, where its steps share one."""
+    """Counts like :class:`CountSupport`; columns and counts wait on a disk that all steps share."""
 
     def __init__(self, spill: Spill | None, collections: Collections, **options: Any) -> None:
-        """``spill`` says where they wait, None in memory; the rest is of :class:`CountSupport`.
+        """``spill`` names the folder, None for memory; other parameters as of :class:`CountSupport`.
 
         Raises:
-            CollectionError, UsageError, TypeError: as there.
+            CollectionError, UsageError, TypeError: as :class:`CountSupport` does.
         """
         super().__init__(collections, **options)
         self._spill = spill
 
 
 class CountSupportOfStream(CountSupport):
-    """As our own stream counts: bounded input too has a result early, on time and late, as it comes."""
+    """Counts bounded input like a stream: results come early, on time and late."""
 
     _always_stream = True

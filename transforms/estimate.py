@@ -44,7 +44,7 @@ class EstimateHistograms(OfCollections):
     """
 
     def __init__(self, collections: Collections, *, max_error_fraction: float = 0.1) -> None:
-        """Say of which collections.
+        """Set the collections, and the largest part of an epoch's records that may be rejected.
 
         Raises:
             CollectionError, UsageError, TypeError: no collections, or unsound ones.
@@ -115,7 +115,7 @@ class EstimateFrequencies(EstimateHistograms):
 
 
 def _epochs(counted: Any) -> Any:
-    """Counted epochs by digest, of :class:`CountSupport` or of panes of somebody's own windows.
+    """(digest, counted epoch) of each epoch, from :class:`CountSupport` or from panes of a user's windows.
 
     Raises:
         UsageError: the panes do not hold all counts so far.

@@ -142,7 +142,7 @@ class FrequenciesPerEpoch(OfCollections):
                 remedy="Choose one of with_outputs(), with_error_handler() and error_handling. For a handler "
                 "beside all outputs, take with_outputs() and handler.add_error_pcollection(found.rejected).",
             )
-        # AdmitReports looks as well, but would name itself.
+        # AdmitReports checks the type too, but its error would name AdmitReports.
         refuse_other_elements(type(self).__name__, messages.element_type, self._field)
         counted = messages | "Admit" >> self._admit | "Count" >> self._count
         estimated = counted | "Frequencies" >> self._estimate

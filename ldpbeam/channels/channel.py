@@ -123,7 +123,7 @@ class SymbolChannel:
         return own, (1 - own) / others  # q = (1 − p)/(m − 1)
 
     def rows(self, size: int) -> Rows:
-        """P(output | input) over ``size`` symbols and all others as one more, where there are others."""
+        """P(output | input), exact, of symbols 0 .. ``size`` − 1; one last symbol stands for all others."""
         own, other, lumped = self.own, self.other, self.size - size
         rows = []
         for given in range(size):
@@ -201,7 +201,7 @@ class BitChannel:
         return p * p2 + (1 - p) * q2, q * p2 + (1 - q) * q2
 
     def rows(self, size: int) -> Rows:
-        """P(output | input) over the vectors of ``size`` independent bits; bit i of a number is bit i."""
+        """P(output | input), exact, of vectors of ``size`` independent bits; bit i of a number is entry i."""
 
         def chance(given: int, output: int) -> Fraction:
             product = Fraction(1)

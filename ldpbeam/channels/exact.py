@@ -73,7 +73,7 @@ def log_above_power(factors: Iterable[tuple[Fraction, int]]) -> float:
     for ratio, exponent in factors:
         if ratio <= 0:
             raise ValueError(f"the logarithm of {ratio} does not exist")
-        # Dividing first loses one rounding, which the slack covers.
+        # The division adds a rounding error; the slack is larger than it.
         value = _CONTEXT.ln(_divided(ratio))
         term = _CONTEXT.multiply(Decimal(exponent), _CONTEXT.add(value, _log_slack(value)))
         total = _CONTEXT.add(exact, term)

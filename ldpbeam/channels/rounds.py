@@ -12,7 +12,7 @@ from ldpbeam.channels.channel import BitChannel, Rows, SymbolChannel
 Channel = TypeVar("Channel", SymbolChannel, BitChannel)
 
 RowsOfRounds = tuple[Rows | None, Rows | None]
-"""P(output | input) of the permanent and of the instantaneous round; None for a round that there is not."""
+"""P(output | input) of the permanent and of the instantaneous round; None for a missing round."""
 
 
 @dataclass(frozen=True)
@@ -48,14 +48,14 @@ class Rounds(Generic[Channel]):
 
     @property
     def last(self) -> Channel:
-        """The round whose output a report is: the instantaneous one where there is one."""
+        """The round that makes the report: the instantaneous one, or the permanent one where it is alone."""
         channel = self.instant or self.permanent
         assert channel is not None  # noqa: S101 - validated at construction
         return channel
 
     @cached_property
     def composed(self) -> tuple[Fraction, Fraction]:
-        """(own, other) of a whole report: P(report = input) and P(report = another), all rounds together."""
+        """(own, other) of a whole report, exact, all rounds together; of a bit P(1 | 1) and P(1 | 0)."""
         if self.permanent is None or self.instant is None:
             return self.first.own, self.first.other
         return self.permanent.then(self.instant)
@@ -66,14 +66,14 @@ class Rounds(Generic[Channel]):
         return None if self.permanent is None else (self.permanent.own, self.permanent.other)
 
     def definition(self) -> dict[str, Any]:
-        """The integers of both for JSON; None for a round that there is not."""
+        """The integers of both rounds for JSON, as decimal text; None for a missing round."""
         return {
             "permanent": None if self.permanent is None else self.permanent.definition(),
             "instant": None if self.instant is None else self.instant.definition(),
         }
 
     def rows(self, size: int) -> RowsOfRounds:
-        """P(output | input), permanent first; what ``size`` is, says ``rows`` of the channel."""
+        """P(output | input) of each round, the permanent one first; ``size`` as in the channel's ``rows``."""
         return (
             None if self.permanent is None else self.permanent.rows(size),
             None if self.instant is None else self.instant.rows(size),

@@ -42,7 +42,7 @@ def _epochs(text: str) -> Epochs:
 
 @dataclass(frozen=True)
 class _CompareOptions:
-    """What ``compare`` was asked for, as its options were typed."""
+    """The options of ``compare``, parsed."""
 
     epochs: Epochs | None
     against: Epochs | None

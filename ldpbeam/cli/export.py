@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _ExportOptions:
-    """What ``export`` was asked for, as its options were typed."""
+    """The options of ``export``, parsed."""
 
     latest: bool
     every: int | None

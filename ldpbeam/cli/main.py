@@ -1,7 +1,7 @@
 """The command line. Heavy packages are imported inside commands, so that --help answers at once.
 
 A command is a module of this folder with a click command of the same name; nothing else names it. What
-several commands use is in shared/, and so is what one of them loads only when it needs it.
+several commands use is in shared/, and so is code of one command that it loads late.
 """
 
 from __future__ import annotations

@@ -150,7 +150,7 @@ class ReportRandomness(DerivedRandomness):
     def __init__(
         self, derivation: Derivation, epoch: int, part: int, inputs: list[tuple[int, int]] | None = None
     ) -> None:
-        """Name the stream of an epoch's fresh words; attributes share one list of inputs."""
+        """Use the epoch's stream of fresh words; all attributes append to one list ``inputs``."""
         super().__init__(derivation, Purpose.FRESH, epoch, part)
         self.inputs: list[tuple[int, int]] = [] if inputs is None else inputs
 

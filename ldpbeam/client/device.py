@@ -212,7 +212,8 @@ class Device:
             remembered = next((one for one in entry.spans if one.last_epoch == asked), None)
             if remembered is not None and not remembered.forgotten:
                 return self._last_report.restore(remembered, entry.memo)
-            back = self._require_open_epoch(records, entry, asked, now, timed=epoch is None)
+            self._require_open_epoch(records, entry, asked, now, timed=epoch is None)
+            back = reported_epochs.goes_back(entry, asked)
             drawn = self._draw(records, entry, values, asked)
             message = None if drawn is None else self._last_report.message(drawn, asked)
             noise = drawn is not None and drawn.noise
@@ -286,23 +287,21 @@ class Device:
 
     def _require_open_epoch(
         self, records: Records, entry: _Entry, epoch: int, now: float, *, timed: bool
-    ) -> bool:
-        """Whether the device goes back, to before an epoch that it has reported; refuses a closed epoch.
+    ) -> None:
+        """Refuse an epoch that is closed to the device, and a clock that is in doubt.
 
         Args:
             records: of the device.
             entry: of the collection.
-            epoch: that a report is asked for.
+            epoch: index; a report about it is asked for.
             now: seconds since 1970, by the device's clock.
             timed: whether the clock chose the epoch.
 
         Raises:
             DeviceError: the epoch was reported or passed over, or the clock is in doubt.
         """
-        before = reported_epochs.ranges(entry)
-        reported_epochs.require_open(self._collection.epochs, before, epoch, now)
+        reported_epochs.require_open(self._collection.epochs, reported_epochs.ranges(entry), epoch, now)
         self._require_trusted_clock(records, entry, epoch, now if timed else None)
-        return bool(before) and epoch < before[-1].first_epoch
 
     def _require_trusted_clock(self, records: Records, entry: _Entry, epoch: int, now: float | None) -> None:
         """A clock that is far ahead for a moment must spend no report; one that stays there is believed.
@@ -345,7 +344,7 @@ class Device:
     def _put_into_outbox(
         self, records: Records, message: bytes | None, epoch: int, now: float, *, back: bool
     ) -> None:
-        """Let a report wait where there is an outbox; if the device went back, later ones are due at once.
+        """Put the report into the outbox, if there is one; after a step back, later reports are due now.
 
         Args:
             records: of the device.

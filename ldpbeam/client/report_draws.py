@@ -165,7 +165,7 @@ class StoredDraws(Draws):
         return () if self._participation is None else self._participation.chosen(self._system)
 
     def reports_in(self, epoch: int, own: Sequence[int]) -> bool:
-        """Whether the epoch is among those drawn and kept; every epoch is without ``participation``."""
+        """True in the epochs that were drawn and kept; without ``participation``, in every epoch."""
         return self._participation is None or epoch in own
 
 

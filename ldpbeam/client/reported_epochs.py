@@ -108,6 +108,11 @@ def require_open(epochs: Epochs, reported: Sequence[Range], epoch: int, now: flo
         raise epoch_error(f"epoch {epoch} was reported, or lies among epochs that were", _PASSED)
 
 
+def goes_back(entry: device_state_pb2.CollectionState, epoch: int) -> bool:
+    """Whether an epoch lies before the last one that was reported: then the clock had been ahead."""
+    return bool(entry.spans) and epoch < entry.spans[-1].first_epoch
+
+
 def jump(epochs: Epochs, entry: device_state_pb2.CollectionState, epoch: int) -> float:
     """Seconds by which an epoch is after the last one that was reported; 0 before the first report.
 

@@ -73,7 +73,7 @@ class Budget:
 
     Attributes:
         limit: the most ε; None without a limit.
-        at_cap: whether a device whose next report would exceed it stops, or sends noise from then on.
+        at_cap: ``stop``: a report above the limit is refused; ``noise``: a report without a value is sent.
     """
 
     limit: float | None = None
@@ -93,7 +93,7 @@ class Costs:
         """Read the levels of the collection's guarantee, and derive the key of the marks."""
         derivation = Derivation(secret, collection.full_digest, b"ldpbeam marks 1\0")
         self._key = derivation.key(0, 0, 0)
-        self._figures = _figures(collection)
+        self._prices = _prices(collection)
         self._budget = budget
 
     def charge(
@@ -104,8 +104,8 @@ class Costs:
     ) -> bool:
         """Charge a report to the collection; False, and nothing is charged, where the budget is spent.
 
-        That the budget is spent is noted in the entry. It is saved only where the device stops: noise is sent
-        in a report, with which its caller saves the entry.
+        The entry records that the budget is spent. This method saves it before a stop; before noise, the
+        caller saves it together with the report.
 
         Args:
             records: of the device; their state has the spending of all its collections.
@@ -139,16 +139,16 @@ class Costs:
     def price(
         self, entry: device_state_pb2.CollectionState, inputs: Sequence[tuple[int, int]]
     ) -> tuple[Counter[float], bytes]:
-        """What a report adds to an entry: how often each level, and the marks with those of its inputs."""
-        figures = self._figures
-        if not figures.levels:
-            return Counter({figures.report: 1}), entry.inputs
+        """By how much a report raises the count of each level, and all marks of the entry after it."""
+        prices = self._prices
+        if not prices.levels:
+            return Counter({prices.report: 1}), entry.inputs
         known = {entry.inputs[i : i + _MARK] for i in range(0, len(entry.inputs), _MARK)}
         spent = Counter({one.epsilon: one.times for one in entry.levels})
         added: Counter[float] = Counter()
         for part, key in inputs:
-            mark, level = self._mark(part, key), figures.levels[part]
-            if mark not in known and spent[level] + added[level] < figures.most[level]:
+            mark, level = self._mark(part, key), prices.levels[part]
+            if mark not in known and spent[level] + added[level] < prices.most[level]:
                 added[level] += 1
                 if len(known) < MOST_MARKS:
                     known.add(mark)
@@ -166,8 +166,8 @@ class Costs:
 
 
 @dataclass(frozen=True)
-class _GuaranteeCosts:
-    """What a guarantee says about the spending of a report.
+class _Prices:
+    """What reports of a collection cost, by its guarantee.
 
     Attributes:
         report: of a report where nothing is memoised.
@@ -180,30 +180,30 @@ class _GuaranteeCosts:
     most: Counter[float] = field(default_factory=Counter)
 
 
-_KNOWN: dict[bytes, _GuaranteeCosts] = {}
+_KNOWN: dict[bytes, _Prices] = {}
 """By digest: logarithms in 60 digits take longer than a report."""
 
 
-def _figures(collection: Collection) -> _GuaranteeCosts:
+def _prices(collection: Collection) -> _Prices:
     digest = collection.full_digest
     if digest not in _KNOWN:
         if len(_KNOWN) >= 64:
             _KNOWN.clear()
-        _KNOWN[digest] = _worked_out(collection.protocol)
+        _KNOWN[digest] = _prices_of(collection.protocol)
     return _KNOWN[digest]
 
 
-def _worked_out(protocol: LocalProtocol[Any]) -> _GuaranteeCosts:
+def _prices_of(protocol: LocalProtocol[Any]) -> _Prices:
     guarantee = protocol.guarantee
     if guarantee.memoised_ratio is None:
-        return _GuaranteeCosts(guarantee.first_report)
+        return _Prices(guarantee.first_report)
     # Attributes of equal domains are one and the same protocol.
     guarantees = {id(part): part.guarantee for part in protocol.parts}
     level_of = {one: figure.per_memoised_input or inf for one, figure in guarantees.items()}
     most: Counter[float] = Counter()
     for part in protocol.parts:
         most[level_of[id(part)]] += guarantees[id(part)].memoised_inputs or 0
-    return _GuaranteeCosts(guarantee.first_report, tuple(level_of[id(part)] for part in protocol.parts), most)
+    return _Prices(guarantee.first_report, tuple(level_of[id(part)] for part in protocol.parts), most)
 
 
 def _exceeds(
@@ -212,7 +212,7 @@ def _exceeds(
     added: Counter[float],
     limit: float,
 ) -> bool:
-    """Whether the report would exceed the limit, or one of this collection did before."""
+    """Whether the report exceeds the limit, or an earlier one exceeded it or a larger one."""
     if entry.HasField("spent_budget") and limit <= entry.spent_budget:
         return True
     if not added:

@@ -62,7 +62,7 @@ REASONS_WITHOUT_COLLECTION = (Reason.MALFORMED, Reason.OVERSIZE, Reason.UNKNOWN_
 _MALFORMED = Verdict(Reason.MALFORMED)
 
 _Parts = dict[tuple[int, int], list[tuple[np.ndarray, np.ndarray]]]
-"""By digest and epoch: report ids, uint64 (n,), and payloads, uint8 (n, bytes), of each body taken."""
+"""By digest and epoch: pairs of report ids, uint64 (n,), and payloads, uint8 (n, bytes)."""
 
 
 def judge(bodies: Sequence[bytes], collections: Mapping[int, Collection]) -> JudgedBodies:

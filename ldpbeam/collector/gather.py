@@ -23,7 +23,7 @@ _PAUSE = 1.0
 
 
 class NoRoomError(Exception):
-    """More bytes of bodies would be held than may be."""
+    """The body does not fit: the bodies being held would exceed ``max_waiting`` bytes."""
 
 
 class NotSafeError(Exception):
@@ -107,7 +107,7 @@ class Gather:
         """Judge a body and make it safe.
 
         Raises:
-            NotSafeError: it is not safe.
+            NotSafeError: the collector stops, or the last commit failed, so the body is not on disk.
         """
         if self._stopping or self.refusing:
             raise NotSafeError

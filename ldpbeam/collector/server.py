@@ -132,7 +132,7 @@ class Collector:
     """Answers the requests of devices, and of those who watch the collector."""
 
     def __init__(self, gather: Gather, limits: Limits, names: Mapping[str, str]) -> None:
-        """Answer with what a :class:`Gather` that runs makes of bodies.
+        """Serve requests; ``gather``, which already runs, judges and stores the bodies.
 
         Args:
             gather: where bodies go.

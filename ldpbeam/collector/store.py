@@ -65,7 +65,7 @@ class Store(Protocol):
         ...
 
     def close(self) -> None:
-        """Let readers see everything that was committed, and others work here."""
+        """Make all committed reports readable, and release the store to other collectors."""
         ...
 
 
@@ -75,7 +75,7 @@ class _Journal:
 
     path: Path
     descriptor: int  # of the open file
-    began: float  # when, steady seconds
+    began: float  # steady seconds when it was opened
     second: int  # of its first arrival, seconds since 1970
     size: int = 0  # bytes of whole entries
 

@@ -78,7 +78,7 @@ class LocalStream(Generic[Message]):
         self._state = StreamState(landing, config.outputs.output, self._schedules)
         self._keeper = TimeKeeper(clock, wait, engine.watermark_delay, engine.patience, self._state.clock)
         self._mark = Watermark(self._keeper, engine.watermark_delay, engine.patience)
-        if self._state.number:  # messages have come, be it only such as say nothing of the time
+        if self._state.number:  # there were messages, perhaps none of them with a time
             self._mark.at_least(self._state.watermark)
         source.resume(self._state.taken)
         self.status = self._status()
@@ -293,7 +293,7 @@ class LocalStream(Generic[Message]):
         return Status(
             **{name: getattr(total, name) for name in ("read", "counted", "late", "duplicate", "pending")},
             rejected=total.rejected_record(),
-            # Equal, since a step lands all that it pulls; readers of metrics and of --json know both.
+            # Equal: a step lands all messages that it pulls. Metrics and --json have both names.
             pulled=self._landed,
             landed=self._landed,
             published=self._published,

@@ -71,9 +71,9 @@ class TimeKeeper:
 
     The wall clock is followed while it advances like the steady clock. A jump that the steady clock does not
     confirm is believed when messages agree with it, or when it has lasted for ``patience`` and no message has
-    contradicted it. Where all messages of ``delay`` seconds come from the future, or look too old by the same
-    age although none has ever been fresh, it is the clock that is wrong: their time is taken. The first table
-    of docs/operations.md, *Clocks*, has a row for each case.
+    contradicted it. Messages from the future, or too old by the same age, show after ``delay`` that the clock
+    is wrong; old ones after ``patience`` where messages have been fresh before. Their time is taken then.
+    The first table of docs/operations.md, *Clocks*, has a row for each case.
 
     An *offset* is what a clock adds to the steady clock's seconds to tell the time.
 
@@ -161,26 +161,26 @@ class TimeKeeper:
         elif self._claimed is None or abs(claim - self._claimed) > _TOLERANCE:  # a jump begins
             self._claimed, self._since = claim, steady
         elif steady - self._since >= self._patience:  # it stays, and nobody contradicts it
-            self._believe(claim)
-            self._heard = False
+            self._believe(claim, heard=False)
 
     def observe_messages(self, age: float) -> bool:
         """Hold the time against messages that were just pulled; gives whether they are fresh.
 
-        Fresh ones are neither older than ``delay`` nor from the future, by what was believed before, or by
-        the wall clock where they show that it is right.
+        Fresh messages are no older than ``delay`` and not from the future, by the time believed at the end.
 
         Args:
-            age: by how many seconds the broker's time of most of them lies before :meth:`now`.
+            age: :meth:`now` less the broker's time, in seconds: the median of the messages of a pull.
         """
-        steady, apart = self._steady(), self._wall() - self._steady() - self._offset
+        steady = self._steady()
+        claim = self._wall() - steady
+        by_claim = age + claim - self._offset
         if self._fresh(age):
             self.confirmed, self._heard, self._suspect = True, True, None
-            if not self._fresh(age + apart):
-                self._refuted, self._claimed = apart + self._offset, None
+            if not self._fresh(by_claim):  # a jump that messages contradict: the old time stays
+                self._refuted, self._claimed = claim, None
             return True
-        if self._fresh(age + apart):
-            self._believe(self._offset + apart)
+        if self._fresh(by_claim):  # a jump that messages agree with
+            self._believe(claim, heard=True)
             return True
         suspect = self._suspect
         if suspect is None or (suspect.first > 0) != (age > 0):
@@ -195,15 +195,15 @@ class TimeKeeper:
             # The messages are old, and less so from one to the next: what has piled up is worked off.
             self._suspect = _SuspectAges(steady, age, age)
             return False
-        self._refuted = apart + self._offset
-        self._believe(self._offset - suspect.best)
+        self._refuted = claim
+        self._believe(self._offset - suspect.best, heard=True)
         return self._fresh(age - suspect.best)
 
     def _fresh(self, age: float) -> bool:
         return -_TOLERANCE <= age <= self._delay
 
-    def _believe(self, offset: float) -> None:
-        self._offset, self.confirmed, self._heard, self._slack = offset, True, True, _TOLERANCE
+    def _believe(self, offset: float, *, heard: bool) -> None:
+        self._offset, self.confirmed, self._heard, self._slack = offset, True, heard, _TOLERANCE
         self._claimed, self._suspect = None, None
         if self._refuted is not None and abs(self._refuted - offset) <= _TOLERANCE:
             self._refuted = None

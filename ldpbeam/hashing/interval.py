@@ -257,7 +257,7 @@ def _bounds(family: IntervalFamily) -> Ints:
 
 @lru_cache(maxsize=_MOST_STRETCHES)
 def _lengths(family: IntervalFamily) -> Counter[int]:
-    """How many stretches, of all functions, hold so many values. Searches for g at several ε1 share it."""
+    """By length in values: how many stretches all functions have. Searches at several ε1 ask again."""
     return Counter(high - low for ends in family._stretches for low, high in pairwise(ends))
 
 

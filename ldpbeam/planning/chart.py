@@ -32,7 +32,7 @@ class Line:
 
     @property
     def label(self) -> str:
-        """The protocol's name, which says so if its promise is weaker than that of others."""
+        """The protocol's name, with "(weaker promise)" where its settings miss the lifetime limit."""
         return f"{self.name} (weaker promise)" if self.weaker else self.name
 
 

@@ -62,7 +62,7 @@ class Row:
         return ShuffledPrivacy.of(setting.protocol, self.devices, setting.share, setting.reports)
 
     def as_record(self) -> dict[str, Any]:
-        """The plan as ``plan --json`` prints it: what to write into a collection, errors, and losses."""
+        """One setting as ``plan --json`` prints it: parameters, errors, losses, needs that it misses."""
         parameters, protocol = self.setting.parameters, self.setting.protocol
         levels = {name: getattr(parameters, name) for name in protocol.PARAMETERS if name != "d"}
         takes = {"hash_family", "calibration"} & set(protocol.OPTIONAL)

@@ -96,7 +96,7 @@ def symbols(rounds: Rounds[SymbolChannel], reached: int, reports: int) -> float:
     one that is none of them favours no symbol.
 
     Args:
-        rounds: one or two.
+        rounds: of the protocol; the permanent one may be missing.
         reached: symbols that some value has.
         reports: of a device, 1 or more.
     """

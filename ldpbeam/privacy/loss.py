@@ -117,7 +117,7 @@ class SymbolLosses(OneProtocolLosses):
     """Randomised response over symbols, memoised, then again for every report (L-GRR, LOLOHA).
 
     Attributes:
-        rounds: both of them.
+        rounds: over the symbols; both the permanent and the instantaneous one exist.
     """
 
     rounds: Rounds[SymbolChannel]

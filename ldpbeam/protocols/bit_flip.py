@@ -73,7 +73,7 @@ class BitFlipDevice(BitVectorDevice[BucketBits]):
     Attributes:
         domain_size: b.
         d: buckets that a report speaks about; with d = b nothing is sampled.
-        rounds: of a bit, one of the two.
+        rounds: of a bit; exactly one of them exists.
         bits: their law.
     """
 
@@ -553,7 +553,7 @@ class BitFlip(FrequencyProtocol[BucketBits], ABC):
 
     @cached_property
     def simulation(self) -> BitFlipSimulation:
-        """Draws what many such devices draw."""
+        """Draws the reports of many devices at once."""
         return BitFlipSimulation(self.device)
 
     @property

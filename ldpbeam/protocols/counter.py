@@ -24,7 +24,7 @@ class Counter(ABC):
 
     @abstractmethod
     def check(self, payloads: Bytes) -> Bytes:
-        """A ``CheckCode``, uint8 (n,), per payload (n, payload_size). It agrees with ``Device.decode``."""
+        """A ``CheckCode``, uint8 (n,), per payload (n, payload_size), as ``ProtocolDevice.decode`` has it."""
 
     @abstractmethod
     def add(self, payloads: Bytes, counts: Ints) -> None:

@@ -55,7 +55,7 @@ class DirectDevice(ProtocolDevice[int]):
         return (self.domain_size - 1).bit_length()
 
     def definition(self) -> dict[str, Any]:
-        """The integers of both rounds."""
+        """The integers of both rounds, as decimal text; None for a missing round."""
         return self.rounds.definition()
 
     def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[int, Memo]:
@@ -151,7 +151,7 @@ class DirectLaw(FrequencyLaw[int]):
     rounds: Rounds[SymbolChannel]
 
     def likelihood(self, response: int, value: int) -> Fraction:
-        """P(report = own value) for the value that the report is, else P(report = another)."""
+        """P(response | value), exact: own where the response is the value, else other."""
         own, other = self.rounds.composed
         return own if response == value else other
 
@@ -254,7 +254,7 @@ class Direct(FrequencyProtocol[int], ABC):
 
     @cached_property
     def simulation(self) -> DirectSimulation:
-        """Draws what many such devices draw."""
+        """Draws the reports of many devices at once."""
         return DirectSimulation(self.device)
 
     @property

@@ -39,7 +39,7 @@ class Estimator(ABC):
     """From an accumulator to the numbers of an epoch's result, with their errors.
 
     Attributes:
-        result: frequencies or a mean; with several attributes the kind that all of them have.
+        result: frequencies, a mean or a distribution; with several attributes the kind that all of them have.
         size: how many numbers a result has: one per value, or one for a mean.
         support: P(support | own value) and P(support | another) of one report, exact; None for a mean.
         lasting: P(support | own value) and P(support | another) of the permanent round alone. The variance

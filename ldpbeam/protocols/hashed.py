@@ -361,7 +361,7 @@ class HashedProtocol(LocalProtocol[Hashed], ABC):
 
     @cached_property
     def simulation(self) -> LocalHashSimulation:
-        """Draws what many such devices draw."""
+        """Draws the reports of many devices at once."""
         return LocalHashSimulation(self.device)
 
 

@@ -201,7 +201,7 @@ class ProductStratum:
         return prod(part.symbols for part in self.parts)
 
     def split(self, symbol: int) -> tuple[int, ...]:
-        """The symbol of each attribute in the number of a combination."""
+        """The attributes' symbols that a combination's number stands for."""
         symbols = []
         for part in self.parts:
             symbol, one = divmod(symbol, part.symbols)
@@ -266,7 +266,7 @@ class ProductModel(Model):
         return prod((model.same for model in self.models), start=Fraction(1))
 
     def for_life(self, response: Any) -> Hashable:
-        """What each audited attribute shows of what it drew for life."""
+        """For each audited attribute, the part of the response that the device drew for life."""
         responses = self.by_attribute(response)
         return tuple(
             model.for_life(responses[position])
@@ -313,7 +313,7 @@ class SampledModel(Model):
         return tuple(strata_of_models)
 
     def place(self, response: Any) -> tuple[int, int]:
-        """The stratum of the response's attribute among those of all attributes, and its symbol."""
+        """(stratum, symbol); strata are numbered attribute by attribute."""
         ((attribute, own),) = self.by_attribute(response).items()
         before = sum(len(model.strata) for model in self.models[:attribute])
         if attribute >= len(self.models):

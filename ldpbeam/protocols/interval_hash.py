@@ -152,7 +152,7 @@ class IntervalHash(HashedProtocol, DistributionProtocol[Hashed], ABC):
 
     @cached_property
     def law(self) -> IntervalHashLaw:
-        """Of its functions and rounds."""
+        """The law of the hash function and of the symbol that is sent."""
         return IntervalHashLaw(self.domain_size, self.family, self.rounds)
 
 

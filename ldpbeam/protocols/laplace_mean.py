@@ -381,7 +381,7 @@ class LaplaceMean(MeanProtocol[int]):
 
     @property
     def simulation(self) -> LaplaceSimulation:
-        """Draws what many such devices draw."""
+        """Draws the reports of many devices at once."""
         return LaplaceSimulation(self.device)
 
     @property

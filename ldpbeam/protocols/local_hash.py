@@ -146,7 +146,7 @@ class LocalHash(HashedProtocol, FrequencyProtocol[Hashed], ABC):
 
     @cached_property
     def law(self) -> LocalHashLaw:
-        """Of its functions and rounds."""
+        """The law of the hash function and of the symbol that is sent."""
         return LocalHashLaw(self.domain_size, self.family, self.rounds, self.estimator.support)
 
 

@@ -185,7 +185,7 @@ class PointBitDevice(OneBitDevice):
 
 @dataclass(frozen=True)
 class OneBitCounter(Counter):
-    """Counts the reports whose bit is 1 in a single cell."""
+    """Counts, in its only cell, the reports whose bit is 1."""
 
     @property
     def counts_length(self) -> int:
@@ -199,7 +199,7 @@ class OneBitCounter(Counter):
         return bits.check_unused(read_only(payloads), unused_bits(1))
 
     def add(self, payloads: Bytes, counts: Ints) -> None:
-        """Add the number of reports whose bit is 1 to the cell."""
+        """Add to the only cell the number of reports whose bit is 1."""
         import numpy as np
 
         counts[0] += np.count_nonzero(payloads)
@@ -420,7 +420,7 @@ class OneBitMean(OneBit):
 
     @property
     def simulation(self) -> FreshBitSimulation:
-        """Draws what many such devices draw."""
+        """Draws the reports of many devices at once."""
         return FreshBitSimulation(self.device)
 
     @cached_property
@@ -529,7 +529,7 @@ class OneBitRRPM(OneBit):
 
     @cached_property
     def simulation(self) -> PointBitSimulation:
-        """Draws what many such devices draw."""
+        """Draws the reports of many devices at once."""
         return PointBitSimulation(self.device)
 
     @cached_property

@@ -205,7 +205,7 @@ class PublicStringLaw(FrequencyLaw[Acceptance]):
     device: PublicStringDevice
 
     def likelihood(self, response: Acceptance, value: int) -> Fraction:
-        """P(bit | value, seed): whether the string is accepted, given its bit at the value."""
+        """P(bit | value, seed), exact; bit 1 accepts the string, by its own bit at the value."""
         instant = self.device.instant
         one = instant.own if self.device.string_bit(response.seed, value) else instant.other
         return one if response.bit else 1 - one
@@ -322,7 +322,7 @@ class BinFlipPlus(FrequencyProtocol[Acceptance]):
 
     @cached_property
     def simulation(self) -> PublicStringSimulation:
-        """Draws what many such devices draw."""
+        """Draws the reports of many devices at once."""
         return PublicStringSimulation(self.device)
 
     @property

@@ -295,7 +295,7 @@ class Subset(FrequencyProtocol[int]):
 
     @cached_property
     def simulation(self) -> SubsetSimulation:
-        """Draws what many such devices draw."""
+        """Draws the reports of many devices at once."""
         return SubsetSimulation(self.device)
 
     @property

@@ -55,7 +55,7 @@ class UnaryDevice(VectorDevice):
         return self.domain_size
 
     def definition(self) -> dict[str, Any]:
-        """The integers of both rounds."""
+        """The integers of both rounds, as decimal text; None for a missing round."""
         return self.rounds.definition()
 
     def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[int, Memo]:
@@ -274,7 +274,7 @@ class Unary(FrequencyProtocol[int], ABC):
 
     @cached_property
     def simulation(self) -> UnarySimulation:
-        """Draws what many such devices draw."""
+        """Draws the reports of many devices at once."""
         return UnarySimulation(self.device)
 
     @property

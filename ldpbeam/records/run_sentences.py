@@ -21,7 +21,7 @@ _TABLES = 100
 
 
 def cut_off_files(record: RunRecord, output: str) -> Iterator[str]:
-    """A line about every file that ends inside a record, where the tables of rejects are of this machine."""
+    """A line about each of the first files that end inside a record; one more line if there are others."""
     if not record.accounting.total.rejected[Reason.TRUNCATED.value]:
         return
     shown = 0
@@ -125,7 +125,7 @@ def _rejected(part: str, reason: Reason, record: RunRecord, details: Mapping[str
 
 
 def details_of_reasons(record: RunRecord, output: str) -> dict[str, str]:
-    """Of each reason that may have a sentence about a file or its rows: the first file, and that sentence."""
+    """For some reasons, "source: explanation" of the first file that has a more exact explanation."""
     special = (Reason.UNSUPPORTED_FORMAT, Reason.WRONG_COLUMNS, Reason.MALFORMED)
     general = {reason.value: reason.explanation for reason in special}
     wanted = general.keys() & record.accounting.total.rejected_record().keys()
@@ -151,7 +151,7 @@ def _rejects(record: RunRecord, output: str, columns: list[str]) -> Iterator[lis
 
 
 def time_of_files(record: RunRecord) -> str:
-    """By which time a run over files took its files as written, and who says so."""
+    """The time limit that decided ``future_epoch``: the option --not-after, or the files' own times."""
     given = record.limits.get("not_after")
     if given is not None:
         return f"--not-after, {instant(int(given))}"

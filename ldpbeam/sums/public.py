@@ -1,4 +1,4 @@
-"""The public functions about sums: each takes a collection, a table of its results, and a question."""
+"""Public functions about sums. They take a collection, its results and a question, or read summaries."""
 
 from __future__ import annotations
 

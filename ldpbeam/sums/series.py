@@ -95,5 +95,5 @@ def _rows_of_sums(series: Series, sums: Sums, errors: SumErrors) -> tuple[Ints, 
         variance = errors.variance(series.estimate[whole], series.n[whole])
         std_error[whole] = np.sqrt(variance)
         n[whole] = errors.reports(series.n[whole])
-    # Rounding leaves a rest of errors that cancel, as of the share of all values.
+    # Rounding leaves tiny errors where the exact error is 0, as for the share of all values.
     return n, estimate, np.where(std_error < 1e-12, 0.0, std_error)

@@ -135,6 +135,7 @@ def test_what_a_dry_run_refuses(
     assert "Traceback" not in err
 
 
+@pytest.mark.thorough
 def test_a_batch_job_groups_and_combines_in_windows_of_epochs(
     call: Call, agreed: Path, reports: Path, built: list[Any], tmp_path: Path
 ) -> None:
@@ -198,6 +199,7 @@ def test_a_template_is_written_and_no_connection_is_made(
     assert wanted["streaming"] is True
 
 
+@pytest.mark.thorough
 def test_a_service_receives_the_job(call: Call, stream: list[object], tmp_path: Path) -> None:
     with serving("JOB_STATE_RUNNING") as service:
         options = [*service.options(tmp_path / "staged"), "--num_workers=2", "--max_num_workers=8"]

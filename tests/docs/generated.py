@@ -513,7 +513,8 @@ def _of_one_answer(kind: Unary, crowds: tuple[int, ...]) -> tuple[float, list[fl
     order = np.argsort(np.concatenate(scores))
     alarms = np.cumsum(np.concatenate(kept)[order])
     seen = np.cumsum(np.concatenate(changed)[order])
-    return float(seen[np.searchsorted(alarms, FALSE_ALARM) - 1]), linked
+    # Some of equally likely reports raise the alarm, by lot, so that their order, left to rounding, is all one.
+    return float(np.interp(FALSE_ALARM, alarms, seen)), linked
 
 
 def _of_one_function(kind: LOLOHA, crowds: tuple[int, ...]) -> tuple[float, list[float]]:

@@ -127,6 +127,7 @@ devices = pytest.mark.parametrize(
 
 @devices
 @pytest.mark.parametrize("setting", settings((11,)), ids=str)
+@pytest.mark.thorough(but=15)
 def test_every_byte_of_a_report_is_known(
     system: OperatingSystem, setting: Setting, number: int, epochs: int
 ) -> None:

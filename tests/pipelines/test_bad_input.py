@@ -495,6 +495,7 @@ def test_nothing_written_holds_a_payload(ran: Ran) -> None:
 
 
 @pytest.mark.parametrize("back", [False, True])
+@pytest.mark.thorough(but=1)
 def test_which_copy_stays_does_not_depend_on_order(tmp_path: Path, back: bool) -> None:
     """Among different payloads under one id the least stays, whichever comes first."""
     # About as many ones as devices send.
@@ -524,6 +525,7 @@ def test_rejects_of_one_kind_are_listed_up_to_a_limit(tmp_path: Path) -> None:
     assert (lump["digest"], lump["epoch"]) == ("", 4)
 
 
+@pytest.mark.thorough
 def test_the_command_ends_with_4(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -198,6 +198,7 @@ def test_a_job_that_fails_before_the_cluster_has_it_is_an_error(flink: str) -> N
         jobs.handed_over(result, named(flink), "FlinkRunner")
 
 
+@pytest.mark.thorough
 def test_detached_job_leaves_a_record_of_which_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[str] = []
     monkeypatch.setattr(submitting, "keep_what_is_loaded", lambda: begun.append("work"))

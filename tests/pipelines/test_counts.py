@@ -54,7 +54,7 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> Everything:
     return agreed, base / "reports", execute(agreed, base / "reports", base / "output")
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("index", range(len(COLLECTIONS)), ids=[c.name for c in COLLECTIONS])
 def test_counts_are_those_of_a_slow_reading(everything: Everything, index: int) -> None:
     """Bit-identical support for every protocol and hash family, duplicates removed by the rule."""
@@ -112,7 +112,7 @@ def same(done: Done, plain: Done) -> None:
     assert done.record["accounting"] == plain.record["accounting"]
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(("kind", "compression"), VARIANTS)
 def test_the_file_format_changes_nothing(
     few: tuple[list[Collection], list[list[ReportColumns]]],

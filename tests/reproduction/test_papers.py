@@ -120,6 +120,7 @@ def test_the_loss_of_devices_is_that_of_the_figure(shared_data: Path) -> None:
         assert mean(rows, "inputs", method="1BitFlipPM") < 2
 
 
+@pytest.mark.thorough
 def test_memoised_answers_of_many_bits_show_every_change(shared_data: Path) -> None:
     rows = rows_of(
         "loloha:table2:db_mt", Settings(data=shared_data, devices=2000), [{"level": 2.0, "run": 0}]
@@ -176,6 +177,7 @@ def bfive() -> list[Row]:
     return rows_of("consistency:table2:bfive", settings, cells)
 
 
+@pytest.mark.thorough
 def test_made_data_of_bfives_shape_has_its_published_errors(bfive: list[Row]) -> None:
     """Nine epochs of seven values each: errors of a mean of 63 squares, about a fifth."""
     printed = paper_numbers.CONSISTENCY_TABLE_2["bfive"]

@@ -61,7 +61,7 @@ def test_it_is_what_a_protocol_asks_for() -> None:
     assert memo.recall(keys_of([]), Drawn(SYMBOL)).dtype == np.int64
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("width", [SYMBOL, 1, 3, 8, 177])
 @given(calls=CALLS)
 def test_answers_are_those_of_a_dictionary(width: int | None, calls: list[list[int]]) -> None:
@@ -150,6 +150,7 @@ def test_few_symbols_have_a_cell_each() -> None:
 
 @given(calls=st.lists(st.lists(st.integers(0, 29), unique=True, max_size=30), max_size=8))
 @pytest.mark.parametrize("least", [0, 230, 254, 255, 1 << 40])
+@pytest.mark.thorough(but=2)
 def test_cells_answer_as_a_dictionary(least: int, calls: list[list[int]]) -> None:
     """Answers count up from ``least``, across the largest that a cell of one byte holds."""
     memo, reference, draw = DirectMemo(30), Reference(), Drawn(SYMBOL)

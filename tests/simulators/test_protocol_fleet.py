@@ -101,7 +101,7 @@ class Devices:
 
 
 @pytest.mark.parametrize("setting", SETTINGS + WIDE, ids=str)
-@pytest.mark.thorough(but=82)
+@pytest.mark.thorough(but=40)
 def test_a_fleet_sends_what_its_devices_send(setting: Setting) -> None:
     kind, random_words, devices = setting.build(), RandomWords(7), 9
     fleet = ProtocolFleet(kind, devices, random_words, rows_per_batch=4)
@@ -247,6 +247,7 @@ def z_scores(
         ("loloha", {"hash_family": "affine", "g": 2}),
     ],
 )
+@pytest.mark.thorough(but=10)
 def test_support_counts_are_unbiased(name: str, choices: dict[str, Any]) -> None:
     # In every epoch the devices' reports are independent, whether their answers are new or
     # remembered. k values are tested in each of 3 epochs, so each has FALSE_ALARM / (3 k).

@@ -154,6 +154,7 @@ def test_every_kind_of_input_gives_the_rows_of_the_driver(
             assert window == "GlobalWindow"
 
 
+@pytest.mark.thorough
 def test_a_run_publishes_the_same_rows(files: Path, tmp_path: Path) -> None:
     done = execute(BOTH, files, tmp_path)
     tables = done.tables().values()
@@ -559,6 +560,7 @@ def test_rows_have_the_columns_of_the_files() -> None:
     assert arrow_schema(SummaryRow) == summaries_schema()
 
 
+@pytest.mark.thorough
 def test_every_output_is_written_by_its_schema(
     whole: tuple[Path, dict[str, int], Any], tmp_path: Path
 ) -> None:

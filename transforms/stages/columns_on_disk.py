@@ -155,7 +155,7 @@ class ShardWithSpill(beam.DoFn):
             yield WindowedValue((shard, WaitingColumns(place)), pieces.timestamp, (pieces.window,))
 
     def _write(self, columns: ReportColumns) -> tuple[int, int]:
-        """Append report ids and then payloads to the file; at which bytes of it they begin."""
+        """Append report ids, then payloads; give the offsets of both in the file, in bytes."""
         ids, payloads = _as_written(columns)
         return self._file.write(ids), self._file.write(payloads)
 
@@ -218,8 +218,8 @@ class _ColumnsReader:
     def _read(self, place: ColumnsOnDisk, parts: slice, column: int, width: int, into: memoryview) -> None:
         """Fill ``into`` with bytes of parts, whose offsets are in one column of the table, end to end.
 
-        The reader checks them before anybody sees them: what counts them relies on their having been judged,
-        and would write anywhere for others.
+        The reader checks payloads before it returns them: kernels trust judged payloads and, given others,
+        would write outside of their arrays.
         """
         for row in place.table[parts].tolist():
             size = row[3] * width

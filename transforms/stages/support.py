@@ -17,14 +17,15 @@ from ..coders import OptionalSupportCoder
 @beam.typehints.with_input_types(Parts)
 @beam.typehints.with_output_types(Any)  # else Beam infers that from the code of its own step
 class CountSupportOfEach(beam.CombineFn):
-    """Batches in, integers out, for several collections; all reports of a key are of one of them.
+    """The support counts of batches, for several collections; all reports of a key are of one of them.
 
     ``add_input`` takes all parts of an element, since Beam's way to it costs as much as thousands of reports.
     An accumulator is None as long as nothing is in it. Reports wait where counts would be larger
     (:class:`ldpbeam.support.UncountedReports`), maybe to the end: a step has the accumulators of many epochs
     at once.
 
-    Pure: an accumulator has one owner, and its arrays are fresh.
+    ``add_input`` changes its accumulator in place, ``merge_accumulators`` none of those it is given. Nothing
+    changes the payloads of a report that waits, so two accumulators may share them.
     """
 
     def __init__(self, collections: Sequence[Collection]) -> None:
@@ -51,7 +52,7 @@ class CountSupportOfEach(beam.CombineFn):
         return total
 
     def extract_output(self, accumulator: Accumulated | None, *_: object) -> Accumulated | None:
-        """The accumulator itself; a key has columns, so it has one."""
+        """The accumulator itself, counts or reports that wait; a key has columns, so it is not None."""
         return accumulator
 
     def get_accumulator_coder(self) -> OptionalSupportCoder:

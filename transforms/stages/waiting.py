@@ -1,8 +1,8 @@
-"""A value, or the place of the file on this disk that holds it until a later step needs it.
+"""A value in memory, or its place: a file on this disk holds it until a later step needs it.
 
-The local runner has in memory what passes between two steps. Columns of reports wait for their duplicates,
-counts for the estimate of their epoch: where they are large, a file has them, and its place goes on in their
-stead. Only for runners whose steps share a disk.
+The local runner keeps all elements between two steps in memory. Columns of reports wait for their duplicates,
+counts for the estimate of their epoch. Large ones go to a file instead, and only their place is passed on.
+Only for runners whose steps share a disk.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Held = TypeVar("Held")
 
 @dataclass(frozen=True)
 class Spill:
-    """Where values wait on disk, and from which size on.
+    """The folder in which values wait, and the bytes of columns that one step keeps in memory.
 
     Attributes:
         folder: local, made when it is needed; whoever runs the pipeline removes it.
@@ -59,7 +59,7 @@ class WaitingValue(Generic[Held]):
 
 
 class WaitingCoder(coders.Coder):
-    """A mark, and then a value as its own coder encodes it, or its place as a pickle; no file is read."""
+    """A mark, then the value as its own coder encodes it, or its pickled place; no file is read."""
 
     values: Any
     """Coder of the values."""
@@ -81,7 +81,7 @@ class WaitingCoder(coders.Coder):
         return self.waiting(self.values.decode(rest))
 
     def estimate_size(self, value: WaitingValue[Any]) -> int:
-        """Bytes of either; a value is not encoded for it."""
+        """Number of bytes; the value is not encoded to find it."""
         if isinstance(value.held, Place):
             return len(_encoded_place(value.held))
         size: int = self.values.estimate_size(value.held)
@@ -93,7 +93,7 @@ def _encoded_place(place: Place) -> bytes:
 
 
 class Contents(Enum):
-    """What a file of a step holds, and until when it must stay as it is: words of an error."""
+    """Two parts of an error message: the kind of file, and the event until which it must not change."""
 
     COLUMNS = ("a file of reports", "they were counted")
     COUNTS = ("a file of counts", "its epoch was estimated")
@@ -114,7 +114,7 @@ class FileWriter:
     """Appends to a file of its own, which only this user may read; it is made by the first write.
 
     Attributes:
-        file: that it writes to.
+        file: the file.
         size: bytes that it has written.
     """
 
@@ -124,7 +124,7 @@ class FileWriter:
         self._descriptor: int | None = None
 
     def write(self, content: memoryview) -> int:
-        """Append bytes; at which byte of the file they begin.
+        """Append bytes; give their offset in the file.
 
         Raises:
             LdpError: the disk is full, or may not be written to.
@@ -161,8 +161,7 @@ class FileReader:
             file: of a step, or of the input.
             offset: in bytes.
             into: bytes that are written over, all of them.
-            checksum: CRC-32 of the bytes, if a step has written them. Of a file of the input it is not looked
-                at: its version is compared.
+            checksum: CRC-32 of the bytes; ignored for a file of the input, whose version is compared.
 
         Raises:
             LdpError: a file of the input has changed, or one that a step has written.

@@ -1,1 +1,1 @@
-"""What commands are made of: options, what is printed, and what one command loads only when it needs it."""
+"""Helpers of the commands: options, printing, and code that one command loads late."""

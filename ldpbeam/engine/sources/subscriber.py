@@ -303,7 +303,7 @@ def timestamp_micros(text: str) -> int | None:
 
 
 def _message(raw: Any, attribute: str | None) -> Message:
-    """Our message from the library's; ``attribute`` names the one that holds the arrival, if any does."""
+    """Convert the library's message; ``attribute`` names its arrival time, None for the broker's time."""
     micros = timestamp_micros(raw.attributes.get(attribute, "")) if attribute is not None else None
     stamped = attribute is None or micros is not None
     taken = (raw.publish_time - _EPOCH) // _MICRO

@@ -87,7 +87,7 @@ class AttributesCounter(Counter, ABC):
 
     @cached_property
     def signs_length(self) -> int:
-        """Cells of the parts' own signs, added up."""
+        """The number of cells of ``signs``, over all attributes."""
         return sum(part.signs_length for part in self.counters)
 
     @cached_property

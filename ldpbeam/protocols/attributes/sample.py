@@ -249,18 +249,18 @@ class Sample(AttributeProtocol[AttributeResponse]):
 
     @cached_property
     def device(self) -> SampleDevice:
-        """Draws one attribute for life, and has that attribute's device report."""
+        """Draws an attribute for life; the device of that attribute reports."""
         return SampleDevice(self._each(lambda part: part.device))
 
     @cached_property
     def counter(self) -> SampleCounter:
-        """Has each attribute's counter count the reports about it."""
+        """The counter of each attribute counts the reports about it."""
         sizes = self._each(lambda part: part.device.payload_size)
         return SampleCounter(self._each(lambda part: part.counter), sizes, self.device.index_bytes)
 
     @cached_property
     def simulation(self) -> SampleSimulation:
-        """Has each attribute's simulation draw for the devices that drew it."""
+        """The simulation of each attribute draws for the devices that drew the attribute."""
         return SampleSimulation(self.device, self._each(lambda part: part.simulation))
 
     @cached_property

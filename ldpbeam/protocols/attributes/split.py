@@ -173,18 +173,18 @@ class Split(AttributeProtocol[tuple[Any, ...]]):
 
     @cached_property
     def device(self) -> SplitDevice:
-        """Has the device of every attribute report."""
+        """Lets every attribute's device report."""
         return SplitDevice(self._each(lambda part: part.device))
 
     @cached_property
     def counter(self) -> AttributesCounter:
-        """Has each attribute's counter count the bytes about it."""
+        """Lets the counter of each attribute count the attribute's columns of bytes."""
         columns = slices(self._each(lambda part: part.device.payload_size))
         return SplitCounter(self._each(lambda part: part.counter), columns)
 
     @cached_property
     def simulation(self) -> Simulation:
-        """Has the simulation of every attribute draw."""
+        """Lets the simulation of every attribute draw."""
         return SplitSimulation(self._each(lambda part: part.simulation))
 
     @cached_property

@@ -1,4 +1,4 @@
-"""One round, a memoised one, and both: against sums over all answers of a device."""
+"""Rounds of symbols and bits, composed, equal the sums over all memoised answers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BITS = BitChannel(FULL // 4 * 3, FULL // 8), BitChannel(FULL // 2, FULL // 16)
 
 
 def symbol(channel: SymbolChannel, given: int, output: int) -> Fraction:
-    """From the weights."""
+    """P(output | given), from the weights of the channel."""
     return Fraction(channel.keep if given == output else channel.each, channel.keep + 4 * channel.each)
 
 

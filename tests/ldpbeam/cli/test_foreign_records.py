@@ -180,6 +180,7 @@ def test_a_record_that_would_wait_for_a_writer_is_refused(tmp_path: Path) -> Non
         read_record(tmp_path / "run.json")
 
 
+@pytest.mark.thorough
 def test_a_page_of_damaged_files_says_so_on_the_terminal_too(run: Path, tmp_path: Path) -> None:
     table = sorted((run / "estimates").glob("*.parquet"))[0]
     for path, named in ((run / "run.json", "run.json"), (table, table.name)):

@@ -1112,7 +1112,7 @@ ALL = {
     "command",
     [pytest.param(one, marks=[pytest.mark.thorough] if one == "replay" else []) for one in ALL],
 )
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 def test_quiet_and_json(site: Path, tmp_path: Path, command: str) -> None:
     if command == "replay":
         first = RUN.replace("one.yaml", "two.yaml").replace("{t}", str(tmp_path))

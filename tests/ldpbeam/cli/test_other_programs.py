@@ -61,7 +61,7 @@ def test_a_dataset_with_its_sidecars_is_counted_whole(here: Path) -> None:
     assert "summary of a dataset" in said
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("by", [["epoch"], ["digest", "epoch"]])
 @pytest.mark.parametrize("source", ["hive", "hive/**", "hive/**/*.parquet"])
 def test_partitions_of_a_folder_are_read(here: Path, by: list[str], source: str) -> None:

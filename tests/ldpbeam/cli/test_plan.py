@@ -126,6 +126,7 @@ def test_a_chart_is_written(tmp_path: Path) -> None:
     assert (tmp_path / "chart.svg").read_text("utf-8").startswith("<svg ")
 
 
+@pytest.mark.thorough
 def test_values_come_from_a_file_of_labels_a_collection_or_a_population(tmp_path: Path) -> None:
     labels, people = tmp_path / "labels.txt", tmp_path / "people.csv"
     labels.write_text("red\ngreen\n\nno\n", "utf-8")
@@ -151,6 +152,7 @@ def test_values_come_from_a_file_of_labels_a_collection_or_a_population(tmp_path
     assert 0.05 < drawn["needs"]["drawn_anew"][1] < 0.1
 
 
+@pytest.mark.thorough
 def test_a_mean_is_a_need_of_its_own(tmp_path: Path) -> None:
     target, rest = tmp_path / "planned.yaml", ("--devices", 20_000, "--epochs", 6, "--lifetime-epsilon", 2)
     found = document("--mean", "0..600", *rest, "--target-error", "1%", "--output", target)

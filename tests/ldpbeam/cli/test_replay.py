@@ -205,6 +205,7 @@ def test_a_replay_from_another_folder(tmp_path: Path, monkeypatch: pytest.Monkey
     assert left < names
 
 
+@pytest.mark.thorough
 def test_a_mended_withheld_epoch_appears_in_latest(tmp_path: Path) -> None:
     """Withheld for errors, an epoch is not in latest/; once it is mended it is."""
     write(tmp_path / "in", ONE, fleet(ONE))

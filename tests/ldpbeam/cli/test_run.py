@@ -508,6 +508,7 @@ def test_a_stream_that_counted_nothing_is_no_success(
     assert why_nothing(run_record(config, RunOutcome(books, []), 1.0, status="stopped", stream=now)) is None
 
 
+@pytest.mark.thorough
 def test_old_spellings_of_options_are_taken(
     call: Call, site: Path, arguments: list[object], tmp_path: Path
 ) -> None:

@@ -255,6 +255,7 @@ def test_an_older_page_is_noticed(home: Path) -> None:
         assert outcome(home, {**files, DATABASE: old[:PAGE] + newest[PAGE:]}, allowed) != "dropped"
 
 
+@pytest.mark.thorough
 def test_a_report_after_damage_is_the_one_that_would_have_been(home: Path) -> None:
     """Where nothing was noticed: SQLite changes a file with a flipped bit, and each report stays the same."""
     files, (was,) = scenes(home.with_name("made"))["at rest"]

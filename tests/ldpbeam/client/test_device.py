@@ -258,7 +258,7 @@ for epoch in range(25):
 
 
 @memos
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 def test_processes_on_one_folder_draw_once_for_each_epoch(
     memo: Literal["derived", "stored"], tmp_path: Path
 ) -> None:

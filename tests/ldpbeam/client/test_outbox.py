@@ -158,7 +158,7 @@ def test_a_device_without_an_outbox_says_so(tmp_path: Path) -> None:
 # --- when
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @memos
 def test_sending_times_are_uniform_in_what_is_left_of_the_epoch(
     memo: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

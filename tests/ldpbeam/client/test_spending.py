@@ -251,7 +251,7 @@ def test_counters_of_noise_keep_within_their_bound(tmp_path: Path) -> None:
 
 
 def test_a_refused_charge_is_noted_and_only_a_stop_saves_it() -> None:
-    """Noise is sent in a report, whose device saves the entry with it."""
+    """With ``noise`` the caller saves the entry, together with the report."""
     asked = unary()
     level = asked.protocol.guarantee.per_memoised_input or 0.0
     for at_cap in ("stop", "noise"):

@@ -42,7 +42,7 @@ class Clock:
 
 
 def free_landing(output: Path) -> Landing:
-    """For an engine that may die without a word: nobody holds the lock, as after the death of its process."""
+    """A landing whose lock is free, as after the death of the process: a test can start an engine again."""
     with Landing(str(output)).locked() as landing:
         return landing
 

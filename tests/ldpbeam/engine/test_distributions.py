@@ -148,6 +148,7 @@ def unseen(epoch: int) -> ReportColumns:
     return ReportColumns(one.digest, epoch, one.report_ids[:1] ^ np.uint64(1), one.payloads[:1])
 
 
+@pytest.mark.thorough
 def test_early_results_have_summaries_of_their_own(tmp_path: Path) -> None:
     """Of what had come by then: a run over the first half of the reports says the same."""
     agreed = COLLECTIONS[1]

@@ -43,7 +43,7 @@ class Bench:
         self.start(*(collections or (ONE,)))
 
     def start(self, *collections: Collection, **settings: Any) -> None:
-        """Also after a crash."""
+        """Start an engine, the first one or a new one after a crash."""
         self.settings |= settings
         config = RunConfig.parsed(collections, output=str(self.output), subscription="s", **self.settings)
         self.engine = LocalStream(config, self.broker, free_landing(self.output), self.clock, self.clock)

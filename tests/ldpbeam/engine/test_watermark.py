@@ -331,6 +331,7 @@ def test_a_machine_that_slept(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ahead", [DAY, -DAY, 0.0])
 @pytest.mark.parametrize("same", [True, False])
+@pytest.mark.thorough(but=2)
 def test_a_restart_with_another_clock(tmp_path: Path, ahead: float, same: bool) -> None:
     """The last engine's time, the steady clock of this boot and messages are asked, not the clock alone."""
     world = World()
@@ -367,6 +368,7 @@ def test_an_engine_that_has_heard_nothing_yet_closes_nothing(tmp_path: Path) -> 
 # --- backlogs, and connections
 
 
+@pytest.mark.thorough
 def test_a_backlog_is_worked_off_before_anything_closes(tmp_path: Path) -> None:
     """Ten minutes of messages, drawn at twice the pace at which they came."""
     world = World()
@@ -430,7 +432,7 @@ def test_the_keeper_follows_a_clock_that_is_slewed() -> None:
 
 @pytest.mark.parametrize("ahead", [0.5, DAY, -DAY])
 def test_who_asks_for_the_time_changes_nothing(ahead: float) -> None:
-    """However often, and for however long after the wall clock has jumped: observations alone count."""
+    """The time that is believed changes only when a witness is observed."""
     world = World()
     keeper = TimeKeeper(world.wall, lambda: world.steady, DELAY, PATIENCE)
     world.ahead = lambda passed: ahead

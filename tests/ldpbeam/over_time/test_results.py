@@ -407,7 +407,7 @@ def test_the_smoothed_band_covers_events_and_steps(
     assert covered(place) <= 0.65
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("pace", [0.0, 0.1, 0.3, 1.0])
 def test_events_cost_little_where_there_are_none(pace: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """At least .90 of what a plain random walk gains over raw estimates, in squared error and in width.

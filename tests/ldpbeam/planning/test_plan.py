@@ -302,6 +302,7 @@ def test_a_limit_may_be_met_exactly_and_not_by_less(limit: str, figure: str, les
             assert set(same) == {given < level}, (level, given)
 
 
+@pytest.mark.thorough(but=3)
 def test_what_misses_nothing_keeps_every_limit(plan: Plan) -> None:
     """Looked up in the guarantee of the collection that would be written, not in the figures."""
     for row in plan.rows:
@@ -345,6 +346,7 @@ def test_the_recommendation_is_the_best_there_is(plan: Plan) -> None:
     assert best(plan.rows, plan.needs, allowed=set(row.missed)) is row
 
 
+@pytest.mark.thorough(but=3)
 def test_every_setting_becomes_a_collection(plan: Plan) -> None:
     """The file says what was planned: the same integers, the planned epochs, the whole domain."""
     place = replace(WHERE, domain=Domain(plan.needs.values))

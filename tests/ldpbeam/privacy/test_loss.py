@@ -142,7 +142,7 @@ SYMBOL_CASES = [
 ]
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(("name", "size", "inputs", "reports", "more"), SYMBOL_CASES)
 def test_symbol_losses_are_those_of_all_memos_sequences_and_reports(
     name: str, size: int, inputs: int, reports: int, more: dict[str, object]
@@ -345,6 +345,7 @@ MEMO = [
 
 
 @pytest.mark.parametrize("losses", MEMO, ids=lambda x: f"{type(x).__name__}-{x.inputs}")
+@pytest.mark.thorough(but=4)
 def test_losses_grow_from_the_first_report_towards_the_cap(losses: SymbolLosses | BitLosses) -> None:
     times = range(1, 13)
     same = [losses.same_changes(t) for t in times]

@@ -105,6 +105,7 @@ def say_the_same(row: Row, needs: Needs) -> None:
     assert f"with {DEVICES:,} devices: {errors(error)}" in stages["4 estimate: what the counts say"]
 
 
+@pytest.mark.thorough
 def test_the_cap_is_about_values_only_where_inputs_are_values() -> None:
     kinds = dict[MemoisedInputs, set[str]]()
     for row, needs in ((row, asked) for asked in NEEDS for row in rows(asked)):

@@ -155,7 +155,7 @@ def answers(done: Path, place: Path, damage: Callable[[Path], None]) -> list[tup
     return found
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("part", "noticed_by"),
     [

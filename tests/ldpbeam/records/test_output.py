@@ -58,6 +58,7 @@ def done(finished: Path, tmp_path: Path) -> Path:
 # --- whose results
 
 
+@pytest.mark.thorough
 def test_results_of_another_collection_stay(done: Path, tmp_path: Path) -> None:
     """Refused before anything is read, by name and version; with --overwrite they go."""
     before = tree(done)

@@ -46,7 +46,7 @@ def test_five_files_that_are_cut_off_are_named(tmp_path: Path) -> None:
 
 
 def test_five_gaps_are_named(tmp_path: Path) -> None:
-    """Of epochs 0, 2, 4 and so on the odd ones are missing between the first and the last."""
+    """Counts exist for the even epochs only: each odd epoch between two of them is a gap."""
     for epochs, text in ((6, "1, 3, 5, 7, 9. Check"), (8, "1, 3, 5, 7, 9 and 2 more gaps. Check")):
         keys = [(AGREED.digest_hex, 2 * i) for i in range(epochs)]
         entries: list[Entry] = [((key, what), 4) for key in keys for what in ("read", "counted")]

@@ -179,6 +179,7 @@ def test_odds(loss: float, said: str) -> None:
     assert odds(loss) == said
 
 
+@pytest.mark.thorough
 def test_a_violated_identity_cannot_be_overlooked(tmp_path: Path) -> None:
     text = Reader(page_of(tmp_path, Fake(), unbalanced=2)).text
     assert "The accounting does not add up" in text
@@ -300,7 +301,7 @@ def test_a_cap_far_above_the_curves_does_not_flatten_them(tmp_path: Path, cap: f
     assert (f"cap over buckets {cap:g}" in text) == drawn
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "guarantee",
     [None, {}, {"first_report": None, "loss_same_changes": None}, {"loss_any_changes": [[1, 1.0]]}],

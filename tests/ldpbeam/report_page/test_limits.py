@@ -150,6 +150,7 @@ def test_one_epoch_of_one_value_is_drawn(tmp_path: Path) -> None:
     harmless(page_of(tmp_path, Fake(epochs=1, k=2)))
 
 
+@pytest.mark.thorough
 def test_several_collections_have_a_section_each(tmp_path: Path) -> None:
     two = [Fake(name="minutes"), Fake(name="screens", digest="f" * 16, k=12, protocol="grr")]
     reader = harmless(page_of(tmp_path, *two, truth=False))

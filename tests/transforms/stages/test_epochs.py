@@ -29,6 +29,7 @@ from ldpbeam.transforms.stages.waiting import Spill
         Epochs(604_800, 253_402_300_799 - 10 * 604_800, 10),
     ],
 )
+@pytest.mark.thorough(but=1)
 def test_windows_are_the_epochs(epochs: Epochs) -> None:
     """First and last planned epoch fall into windows of their own start and length, also far away."""
 

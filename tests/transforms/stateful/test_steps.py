@@ -930,6 +930,7 @@ def test_labels_and_state_are_those_that_were_published() -> None:
     assert graph() == GOLDEN.read_text()
 
 
+@pytest.mark.thorough
 def test_intervals_and_thresholds_leave_the_graph_as_it_is() -> None:
     """These may be changed with an update, unlike de-duplication and the number of shards."""
     other = built(stream_config(early_every=60, late_every=5, max_error_fraction=0.5, job="j"))

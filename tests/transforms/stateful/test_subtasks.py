@@ -218,7 +218,7 @@ def play(first: int) -> None:
             raise AssertionError(f"schedule {seed}") from error
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("first", range(0, FEW, AT_ONCE))
 def test_any_schedule_publishes_in_time_and_ends_exact(first: int) -> None:
     """Random watermarks, delays, timers lost and repeated, restores."""

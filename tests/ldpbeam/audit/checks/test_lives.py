@@ -148,7 +148,7 @@ BUGS = [
 ]
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("kind", "collection", "checks", "said"), BUGS, ids=lambda one: getattr(one, "__name__", "")
 )

@@ -154,6 +154,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("first", REFUSED)
 @pytest.mark.parametrize("second", REFUSED)
+@pytest.mark.thorough(but=20)
 def test_refused_messages_are_kept_as_they_came(output: Path, first: str, second: str) -> None:
     """Beside a sound one, before and after it, and empty ones, which all have a place of their own."""
     sent = [b"", message(ONE, 0, range(3)), REFUSED[first][0], b"", REFUSED[second][0], b""]
@@ -628,6 +629,7 @@ def killed(small: Path) -> list[dict[str, bytes]]:
 
 
 @steps(997, thorough=1)
+@pytest.mark.thorough
 def test_damage_of_a_hot_journal_is_noticed_or_harmless(
     small: Path, killed: list[dict[str, bytes]], step: int
 ) -> None:
@@ -675,6 +677,7 @@ def test_a_journal_that_comes_back_takes_no_acknowledged_change_with_it(
 
 
 @steps(3989, thorough=11)
+@pytest.mark.thorough
 def test_damage_between_an_acknowledgement_and_the_next_change_is_noticed_or_harmless(
     small: Path, step: int
 ) -> None:

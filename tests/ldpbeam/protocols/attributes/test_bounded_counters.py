@@ -90,7 +90,7 @@ def remembered_chances() -> Iterator[None]:
 # --- Theorem 5
 
 
-@pytest.mark.thorough(but=9)
+@pytest.mark.thorough(but=4)
 @pytest.mark.parametrize(
     ("name", "more"), [("one_bit_mean", {}), ("one_bit_rrpm", {}), ("one_bit_rrpm", {"gamma": 0.2})]
 )
