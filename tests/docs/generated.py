@@ -513,7 +513,7 @@ def _of_one_answer(kind: Unary, crowds: tuple[int, ...]) -> tuple[float, list[fl
     order = np.argsort(np.concatenate(scores))
     alarms = np.cumsum(np.concatenate(kept)[order])
     seen = np.cumsum(np.concatenate(changed)[order])
-    # Some of equally likely reports raise the alarm, by lot, so that their order, left to rounding, is all one.
+    # Of equally likely reports some raise the alarm, by lot: their order is left to rounding.
     return float(np.interp(FALSE_ALARM, alarms, seen)), linked
 
 
