@@ -279,7 +279,7 @@ def _differences(before: Account, after: Account) -> Iterator[str]:
 
 
 def _print_summary(record: RunRecord, output: str) -> None:
-    """What became of every record, and where the results are."""
+    """Print the accounting, each reason for rejection, warnings, and the folder of the estimates."""
     from ldpbeam.records.run_sentences import (
         cut_off_files,
         details_of_reasons,

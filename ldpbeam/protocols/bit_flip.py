@@ -315,14 +315,15 @@ class BitFlipSimulation(Simulation):
         """See :class:`Simulation`; memo key: device·min(d+1, b) + position among the sampled buckets."""
         from ldpbeam.kernels import bit_flip
 
-        device, sampling = self.device, self.word_plan.seed
+        device, plan = self.device, self.word_plan
+        sampling = plan.seed
         sets, positions = None, values
         if sampling is not None:
             sets = bit_flip.sample(words.seed(sampling), device.domain_size)
             positions = bit_flip.locate(sets, values)
         # A position of d names no bit: all of them are those of other buckets.
-        keys, spec = devices * device.inputs + positions, WordSpec(device.d, bits=True)
-        packed = draw_bits(device.rounds, positions, spec, keys, words, memo)
+        keys = devices * device.inputs + positions
+        packed = draw_bits(device.rounds, plan, keys, positions, words, memo)
         return packed if sets is None else bit_flip.pack(sets, packed, device.width)
 
 

@@ -137,10 +137,8 @@ class DirectSimulation(Simulation):
         """See :class:`Simulation`; the memo key is device·k + value."""
         from ldpbeam.kernels import symbols
 
-        device = self.device
-        keys = devices * device.domain_size + values
-        drawn = draw_symbols(device.rounds, values, keys, words, memo)
-        return symbols.pack(drawn.astype("u8"), device.payload_size)
+        drawn = draw_symbols(self.device.rounds, self.word_plan, devices, values, words, memo)
+        return symbols.pack(drawn.astype("u8"), self.device.payload_size)
 
 
 @dataclass(frozen=True)

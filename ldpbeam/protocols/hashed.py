@@ -163,12 +163,12 @@ class LocalHashSimulation(Simulation):
 
     def privatize(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
         """See :class:`Simulation`; the memo key is device·g + hash."""
-        seed, family = self.word_plan.seed, self.device.family
+        plan, family = self.word_plan, self.device.family
+        seed = plan.seed
         assert seed is not None  # noqa: S101 - of every plan of these
         seeds = family.seed_columns(words.seed(seed))
         hashed = family.hash_many(seeds, values)
-        keys = devices * family.g + hashed
-        return family.pack(seeds, draw_symbols(self.device.rounds, hashed, keys, words, memo))
+        return family.pack(seeds, draw_symbols(self.device.rounds, plan, devices, hashed, words, memo))
 
 
 @dataclass(frozen=True)

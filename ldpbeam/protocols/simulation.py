@@ -148,35 +148,41 @@ class Simulation(ABC):
 
 
 def draw_symbols(
-    rounds: Rounds[SymbolChannel], inputs: Ints, keys: Ints, words: FleetWords, memo: FleetAnswers
+    rounds: Rounds[SymbolChannel],
+    plan: WordPlan,
+    devices: Ints,
+    inputs: Ints,
+    words: FleetWords,
+    memo: FleetAnswers,
 ) -> Ints:
     """The symbols of reports, int64 (n,), from the inputs of devices: one word for each round of each device.
 
+    The memo key is device · (symbols of the permanent round) + input.
+
     Args:
         rounds: of the protocol.
+        plan: of the protocol; the words of both rounds.
+        devices: int64 (n,), distinct.
         inputs: int64 (n,), symbols.
-        keys: int64 (n,), distinct; of the memoised answers.
         words: random words of the devices.
         memo: permanent answers of the fleet.
     """
-    permanent, instant, answers = rounds.permanent, rounds.instant, inputs
-    if permanent is not None:
+    permanent, once, answers = rounds.permanent, plan.permanent, inputs
+    if permanent is not None and once is not None:
 
         def draw(rows: Ints) -> Ints:
-            drawn = words.permanent(WordSpec(1, permanent.total))[rows, 0]
-            return permanent.draw_many(inputs[rows], drawn)
+            return permanent.draw_many(inputs[rows], words.permanent(once)[rows, 0])
 
-        answers = memo.recall(keys, draw)
-    if instant is None:
-        return answers
-    return instant.draw_many(answers, words.instant(WordSpec(1, instant.total))[:, 0])
+        answers = memo.recall(devices * permanent.size + inputs, draw)
+    instant = rounds.instant
+    return answers if instant is None else instant.draw_many(answers, words.instant(plan.instant)[:, 0])
 
 
 def draw_bits(
     rounds: Rounds[BitChannel],
-    inputs: Ints,
-    spec: WordSpec,
+    plan: WordPlan,
     keys: Ints,
+    inputs: Ints,
     words: FleetWords,
     memo: FleetAnswers,
 ) -> Bytes:
@@ -184,21 +190,21 @@ def draw_bits(
 
     Args:
         rounds: of a bit.
-        inputs: int64 (n,), the place of the only bit that is 1; beyond the last place there is none.
-        spec: one word per bit.
+        plan: of the protocol; one word per bit in each round that there is.
         keys: int64 (n,), distinct; of the memoised answers.
+        inputs: int64 (n,), the place of the only bit that is 1; beyond the last place there is none.
         words: random words of the devices.
         memo: permanent answers of the fleet.
     """
     from ldpbeam.kernels import bits
 
-    permanent, instant = rounds.permanent, rounds.instant
-    if permanent is None:
-        answers = bits.one_hot(inputs, spec.count)
+    permanent, once, instant = rounds.permanent, plan.permanent, rounds.instant
+    if permanent is None or once is None:
+        answers = bits.one_hot(inputs, plan.instant.count)
     else:
 
         def draw(rows: Ints) -> Bytes:
-            return words.permanent_bits(bits.one_hot(inputs[rows], spec.count), rows, spec, permanent)
+            return words.permanent_bits(bits.one_hot(inputs[rows], once.count), rows, once, permanent)
 
         answers = memo.recall(keys, draw)
-    return answers if instant is None else words.instant_bits(answers, spec, instant)
+    return answers if instant is None else words.instant_bits(answers, plan.instant, instant)

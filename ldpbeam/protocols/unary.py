@@ -106,7 +106,7 @@ class UnarySimulation(Simulation):
     def privatize(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
         """See :class:`Simulation`; the memo key is device·k + value."""
         keys = devices * self.device.domain_size + values
-        return draw_bits(self.device.rounds, values, self.word_plan.instant, keys, words, memo)
+        return draw_bits(self.device.rounds, self.word_plan, keys, values, words, memo)
 
 
 @dataclass(frozen=True)

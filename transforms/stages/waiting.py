@@ -30,7 +30,7 @@ Held = TypeVar("Held")
 
 @dataclass(frozen=True)
 class Spill:
-    """The folder in which values wait, and the bytes of columns that one step keeps in memory.
+    """When and where values wait on disk.
 
     Attributes:
         folder: local, made when it is needed; whoever runs the pipeline removes it.
