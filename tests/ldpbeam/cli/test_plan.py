@@ -69,6 +69,16 @@ def test_it_prints_lines_a_document_or_nothing() -> None:
     assert found["says"][0] == lines[1]
 
 
+def test_the_document_names_the_row_that_has_a_weaker_promise() -> None:
+    needs = ("--values", 40, "--devices", 200_000, "--epochs", 50, "--lifetime-epsilon", 2)
+    found = document(*needs)
+    assert found["weaker"] in found["rows"]
+    assert found["weaker"] != found["recommended"]
+    assert f"With a weaker promise {found['weaker']['setting']} at" in " ".join(found["says"])
+    assert list(found["weaker"]["missed"]) == ["lifetime"]
+    assert document(*SMALL)["weaker"] is None
+
+
 @pytest.mark.thorough
 def test_the_recommended_row_is_in_the_table_however_few_rows_are_asked_for() -> None:
     """And the weaker one, with which it is compared; both with their numbers, for --row."""
