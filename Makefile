@@ -18,7 +18,7 @@ DATA ?= data
 REPRODUCTION_OUT ?= reproduction-output
 OPTIONS ?=
 # loadfile: one file's tests share a process, and what they set up; tests/conftest.py says which come first.
-# One more than two cores, since each waits a quarter of its time: for processes, messages, ends of windows.
+# Two processes keep two cores busy for nine tenths of the time; a third would read all tests once more.
 JOBS ?= 2
 # Minutes within which tests may begin that `make check` adds to those of `make test`; empty: however long it takes.
 THOROUGH_WITHIN ?=
