@@ -12,7 +12,7 @@ import apache_beam as beam
 Arguments = ParamSpec("Arguments")
 
 
-def composite(build: Callable[Concatenate[Any, Arguments], Any]) -> Callable[Arguments, Any]:
+def composite(build: Callable[Concatenate[Any, Arguments], Any]) -> Callable[Arguments, beam.PTransform]:
     """A function from a PCollection, and further arguments, as a transform that takes the latter.
 
     Beam's ``ptransform_fn`` does the same without types, and puts the function itself into the pipeline that
