@@ -23,13 +23,18 @@ from ldpbeam.durable.folder import file_size, make_lasting_folder, open_file, sy
 from ldpbeam.durable.lock import Lock
 from ldpbeam.errors import LdpError, UsageError, disk_error
 from ldpbeam.records.journal import (
+    COMMITTED,
     JOURNALS,
     Entries,
+    committed_bytes,
+    committed_content,
+    committed_name,
     damaged_name,
     entry,
     file_content,
     finished_name,
     journal_name,
+    journal_of,
     read_entries,
 )
 
@@ -75,6 +80,7 @@ class _Journal:
 
     path: Path
     descriptor: int  # of the open file
+    committed: int  # descriptor of the file with the number of bytes whose devices were answered
     began: float  # steady seconds when it was opened
     second: int  # of its first arrival, seconds since 1970
     size: int = 0  # bytes of whole entries
@@ -167,6 +173,8 @@ class FileStore:
             try:
                 journal.size += _write(journal.descriptor, content)
                 os.fdatasync(journal.descriptor)
+                # Not forced to disk: after a power cut the number may be too small, never too large.
+                os.pwrite(journal.committed, committed_content(journal.size), 0)
             except OSError:
                 # What the kernel has of it is not known after a failed write or sync. The entries before
                 # stay; a part of this one does not have its checksum.
@@ -177,8 +185,15 @@ class FileStore:
 
     def _begin(self, second: int) -> _Journal:
         path = self._folder / journal_name(second)
-        descriptor = open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, PRIVATE)
-        self._journal = _Journal(path, descriptor, self._steady(), second)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        committed = open_file(self._folder / committed_name(path.name), flags, PRIVATE)
+        try:
+            _write(committed, committed_content(0))  # takes its room on disk; later numbers replace it
+            descriptor = open_file(path, flags | os.O_APPEND, PRIVATE)
+        except OSError:
+            os.close(committed)
+            raise
+        self._journal = _Journal(path, descriptor, committed, self._steady(), second)
         try:
             sync_folder(self._folder)
         except OSError:
@@ -190,8 +205,9 @@ class FileStore:
         """Nothing more is written to the journal; :meth:`publish` does the rest."""
         journal, self._journal = self._journal, None
         if journal is not None:
-            with suppress(OSError):
-                os.close(journal.descriptor)
+            for descriptor in (journal.descriptor, journal.committed):
+                with suppress(OSError):
+                    os.close(descriptor)
 
     def publish(self) -> None:
         """Make files of all journals that are old or large enough, and of those that were left.
@@ -206,6 +222,9 @@ class FileStore:
                     self._seal()
                 current = self._journal.path if self._journal is not None else None
                 left = [path for path in sorted(self._folder.glob(JOURNALS)) if path != current]
+                about = {self._folder / journal_of(path.name): path for path in self._folder.glob(COMMITTED)}
+            for path in sorted(set(about) - {*left, current}):
+                self._look_for(path, about[path])
             refused: OSError | None = None
             unfinished = 0
             for path in left:
@@ -248,22 +267,35 @@ class FileStore:
 
     def _finish(self, path: Path) -> None:
         """The finished file takes the journal's place. After a crash at any point it is done again."""
-        name = finished_name(path.name)
-        entries = read_entries(path.read_bytes())
+        name, committed = finished_name(path.name), self._folder / committed_name(path.name)
+        entries = read_entries(path.read_bytes(), _answered(committed))
         if not (self._folder / name).exists():
             content = file_content(entries.whole)
             if content:
                 write_file(self._folder / name, [content], GROUP)
                 self.files += 1
+        aside = self._folder / damaged_name(path.name)
         if entries.damaged:
-            aside = self._folder / damaged_name(path.name)
-            path.rename(aside)
             self.damaged += 1
             self._notice(_damaged(aside, entries))
+        # Forced to disk before the journal goes: a power cut that brought back this file alone would make the
+        # journal look deleted.
+        committed.unlink(missing_ok=True)
+        sync_folder(self._folder)
+        if entries.damaged:
+            path.rename(aside)
         else:
             path.unlink()
         # Else a power cut could bring it back after somebody has taken the file away.
         sync_folder(self._folder)
+
+    def _look_for(self, path: Path, committed: Path) -> None:
+        """The journal is not there: nothing was written to it, or somebody deleted it."""
+        answered = _answered(committed)
+        if answered:
+            self.damaged += 1
+            self._notice(_deleted(path, answered))
+        committed.unlink()
 
     def close(self) -> None:
         """Make a file of everything, and let others in.
@@ -280,13 +312,30 @@ class FileStore:
             self._lock.release()
 
 
+def _answered(committed: Path) -> int:
+    """Bytes of a journal whose devices were answered; 0 where no file has the number."""
+    try:
+        return committed_bytes(committed.read_bytes())
+    except OSError:
+        return 0
+
+
 def _damaged(aside: Path, entries: Entries) -> LdpError:
     return LdpError(
         "W-COLLECT-DAMAGED",
-        f"a journal is damaged: {entries.damaged:,} of its bytes cannot be read, and the reports in them are "
-        f"lost; {len(entries.whole):,} commits of it were kept",
+        f"a journal is damaged: {entries.damaged:,} of its bytes are gone or cannot be read, and the reports "
+        f"in them are lost; {len(entries.whole):,} commits of it were kept",
         where=str(aside),
         remedy="Look after the disk. The file stays as it was found, and nothing reads it.",
+    )
+
+
+def _deleted(path: Path, answered: int) -> LdpError:
+    return LdpError(
+        "W-COLLECT-DAMAGED",
+        f"a journal is gone, and with it {answered:,} bytes of reports whose devices were answered",
+        where=str(path),
+        remedy="Find out who deletes files here. Nobody but the collector may delete a journal.",
     )
 
 

@@ -2,8 +2,10 @@
 
 ``reports-START-TOKEN.pb`` is finished: length-delimited ``ReportBatch`` messages, which every run reads, each
 with the second in which its reports arrived. ``.journal-START-TOKEN`` is being written; a finished file takes
-its place. ``.damaged-START-TOKEN`` was a journal that could not be read whole: what could be read of it is in
-the finished file. START is the first second of arrival in it; TOKEN is random, so no name ever comes again.
+its place. ``.committed-START-TOKEN`` holds the number of bytes of the journal whose devices were answered: it
+shows that somebody cut or deleted the journal. ``.damaged-START-TOKEN`` was a journal that could not be read
+whole; the finished file has all that could be read. START is the first second of arrival; TOKEN is random, so
+no name ever comes again.
 """
 
 from __future__ import annotations
@@ -21,12 +23,16 @@ from ldpbeam.admission import ReportColumns
 from ldpbeam.wire import codec, report_pb2
 
 JOURNAL_PREFIX, DAMAGED_PREFIX, REPORT_SUFFIX = ".journal-", ".damaged-", ".pb"
-JOURNALS = f"{JOURNAL_PREFIX}*"
+COMMITTED_PREFIX = ".committed-"
+JOURNALS, COMMITTED = f"{JOURNAL_PREFIX}*", f"{COMMITTED_PREFIX}*"
 
 _STAMP = "%Y%m%dT%H%M%SZ"
 _ENTRY = struct.Struct("<QQI")
 """Seconds of arrival, bytes of the content, CRC-32 of both and the content."""
 _HEAD = struct.Struct("<QQ")
+
+_COMMITTED = struct.Struct("<QI")
+"""Bytes of a journal whose devices were answered, and the CRC-32 of this number."""
 
 _LARGEST = 1 << 26
 """Bytes of an entry's content, at most: twice those of the bodies that are committed together, and more."""
@@ -50,6 +56,16 @@ def finished_name(journal: str) -> str:
 def damaged_name(journal: str) -> str:
     """What a journal is called that cannot be read whole."""
     return f"{DAMAGED_PREFIX}{journal.removeprefix(JOURNAL_PREFIX)}"
+
+
+def committed_name(journal: str) -> str:
+    """The file with the number of bytes of a journal whose devices were answered."""
+    return f"{COMMITTED_PREFIX}{journal.removeprefix(JOURNAL_PREFIX)}"
+
+
+def journal_of(committed: str) -> str:
+    """The journal whose bytes such a file counts."""
+    return f"{JOURNAL_PREFIX}{committed.removeprefix(COMMITTED_PREFIX)}"
 
 
 def started(name: str) -> int | None:
@@ -91,23 +107,42 @@ def _framed_entry(second: int, content: bytes) -> bytes:
     return head + zlib.crc32(content, zlib.crc32(head)).to_bytes(4, "little") + content
 
 
+def committed_content(size: int) -> bytes:
+    """The content of such a file for a number of bytes."""
+    number = size.to_bytes(8, "little")
+    return number + zlib.crc32(number).to_bytes(4, "little")
+
+
+def committed_bytes(content: bytes) -> int:
+    """The number in such a file; 0 where the file is damaged."""
+    if len(content) != _COMMITTED.size:
+        return 0
+    size, check = _COMMITTED.unpack(content)
+    return int(size) if zlib.crc32(content[:8]) == check else 0
+
+
 class Entries(NamedTuple):
     """What a journal holds.
 
     Attributes:
         whole: (second, content) of the entries that are as they were written, in their order.
-        damaged: bytes that belong to none of them, without an end that was never answered.
+        damaged: bytes that belong to none of them, also where they are gone, without an end that was never
+            answered.
     """
 
     whole: list[tuple[int, bytes]]
     damaged: int
 
 
-def read_entries(journal: bytes) -> Entries:
+def read_entries(journal: bytes, committed: int = 0) -> Entries:
     """All entries that can be read.
 
     An end that is shorter than its entry says was being written when the collector died, and was never
     answered. Everything else that is no entry is damage, which may have had answered reports.
+
+    Args:
+        journal: the content of the file.
+        committed: bytes that it had when devices were answered, at least. Somebody may have cut it since.
     """
     whole, damaged, at = list[tuple[int, bytes]](), 0, 0
     while at < len(journal):
@@ -122,7 +157,8 @@ def read_entries(journal: bytes) -> Entries:
         end = len(journal) if following is None else following
         damaged += end - at
         at = end
-    return Entries(whole, damaged)
+    read = sum(_ENTRY.size + len(content) for _, content in whole)
+    return Entries(whole, max(damaged, committed - read))
 
 
 def _torn(journal: bytes, at: int) -> bool:

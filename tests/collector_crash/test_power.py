@@ -19,6 +19,7 @@ from ldpbeam.admission import ReportColumns
 from ldpbeam.collector.store import FileStore
 from ldpbeam.durable.folder import sync_folder
 from ldpbeam.errors import LdpError
+from ldpbeam.records.journal import JOURNALS, read_entries
 from tests.crash.power import Loss, final, losses, without
 from tests.crash.recorder import Call, Kind, Log, Recorder, Said, mark, restore
 from tests.ldpbeam.collector.serving import ONE, names
@@ -49,8 +50,9 @@ def columns(ids: range) -> list[ReportColumns]:
     return [ReportColumns(ONE.digest, 0, np.array(ids, np.uint64), payloads)]
 
 
-def opened(folder: Path, time: Time) -> FileStore:
-    store = FileStore(folder / "reports", 10.0, BYTES, time, time)
+def opened(folder: Path, time: Time, heard: list[LdpError] | None = None) -> FileStore:
+    told: list[LdpError] = [] if heard is None else heard
+    store = FileStore(folder / "reports", 10.0, BYTES, time, time, told.append)
     store.open()
     return store
 
@@ -121,14 +123,18 @@ def complaints(folder: Path, said: Said) -> list[str]:
     time = Time()
     time.now = 5000.5
     (folder / "reports").mkdir(exist_ok=True)
-    store = opened(folder, time)
+    heard: list[LdpError] = []
+    journals = (folder / "reports").glob(JOURNALS)
+    damaged = sum(read_entries(path.read_bytes()).damaged > 0 for path in journals)
+    store = opened(folder, time, heard)
     store.commit(columns(range(200, 201)))
     store.close()
     try:
         found = names(folder / "reports")
     except (AssertionError, ValueError, ArithmeticError):
         return ["a finished file is torn"]
-    wrong = []
+    # An end of zeros that nobody was answered looks like damage; what says how much was answered adds none.
+    wrong = ["a loss is told where there is none"] if len(heard) > damaged else []
     # What was sent again since a call failed may be there twice, and is counted once, by its id.
     once = not any("failed" in words for words in said)
     if once and len(set(found)) < len(found):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from ldpbeam.durable import file
 from ldpbeam.durable.folder import sync_folder
 from ldpbeam.errors import LdpError
 from ldpbeam.records import journal as files
+from ldpbeam.records.journal import committed_bytes
 from ldpbeam.wire import codec
 from tests.ldpbeam.collector.serving import ONE, TWO, names, records
 
@@ -111,6 +113,99 @@ def test_a_damaged_journal_is_put_aside_counted_and_said(tmp_path: Path) -> None
     assert str(aside) in str(heard[0])
     assert "19 commits" in str(heard[0])
     assert f"{len(content) // 20} of its bytes" in str(heard[0])
+
+
+@pytest.fixture
+def killed(tmp_path: Path) -> dict[str, bytes]:
+    """The files of a collector that was killed after three commits, and a fourth that nobody was answered."""
+    store, _ = opened(tmp_path / "killed")
+    for ids in (range(5), range(5, 9), range(9, 20)):
+        store.commit(columns(ids))
+    with (
+        mock.patch.object(os, "fdatasync", side_effect=OSError(errno.EIO, "Input/output error")),
+        pytest.raises(OSError, match="Input/output"),
+    ):
+        store.commit(columns(range(20, 24)))
+    abandoned(store)
+    return {path.name: path.read_bytes() for path in (tmp_path / "killed").iterdir()}
+
+
+def next_start(folder: Path, left: dict[str, bytes]) -> tuple[list[int], list[LdpError]]:
+    """The reports that a collector makes files of, and what an operator hears of it, now and once more."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    for name, content in left.items():
+        (folder / name).write_bytes(content)
+    heard: list[LdpError] = []
+    for _ in range(2):
+        store = FileStore(folder, 10.0, 1 << 20, notice=heard.append)
+        store.open()
+        store.close()
+    assert {path.name[:9] for path in folder.iterdir()} <= {".lock", ".damaged-", "reports-1"}
+    return names(folder), heard
+
+
+def named(left: dict[str, bytes], prefix: str) -> str:
+    [name] = [name for name in left if name.startswith(prefix)]
+    return name
+
+
+def test_wherever_a_journal_is_cut_the_loss_of_an_answered_report_is_said(
+    tmp_path: Path, killed: dict[str, bytes]
+) -> None:
+    journal = named(killed, ".journal-")
+    answered, whole = committed_bytes(killed[named(killed, ".committed-")]), killed[journal]
+    assert 0 < answered < len(whole)
+    noticed = 0
+    for length in range(len(whole) + 1):
+        found, heard = next_start(tmp_path / "next", {**killed, journal: whole[:length]})
+        assert len(heard) == (length < answered), length
+        assert set(range(20)) <= set(found) or heard
+        noticed += len(heard)
+    assert noticed == answered
+
+
+@pytest.mark.parametrize("gone", [".journal-", ".committed-", ".reserve", ".lock"])
+def test_each_deleted_file_is_noticed_or_harmless(
+    tmp_path: Path, killed: dict[str, bytes], gone: str
+) -> None:
+    left = {name: content for name, content in killed.items() if not name.startswith(gone)}
+    assert len(left) == len(killed) - 1
+    found, heard = next_start(tmp_path / "next", left)
+    assert ([found.code for found in heard], bool(found)) == (
+        (["W-COLLECT-DAMAGED"], False) if gone == ".journal-" else ([], True)
+    )
+    if heard:
+        assert named(killed, ".journal-") in str(heard[0])
+        assert f"{committed_bytes(killed[named(killed, '.committed-')]):,} bytes" in str(heard[0])
+
+
+def test_no_damage_of_what_says_how_much_was_answered_loses_a_report(
+    tmp_path: Path, killed: dict[str, bytes]
+) -> None:
+    """Every bit of it turned, and every length; the journal is whole."""
+    name = named(killed, ".committed-")
+    content = killed[name]
+    flipped = [bytes(b ^ (i == bit >> 3) << (bit & 7) for i, b in enumerate(content)) for bit in range(96)]
+    for damaged in flipped + [content[:length] for length in range(len(content))]:
+        assert damaged != content
+        found, heard = next_start(tmp_path / "next", {**killed, name: damaged})
+        assert (found, heard) == (list(range(24)), [])
+
+
+def test_a_journal_that_is_deleted_under_a_running_collector_is_missed(tmp_path: Path) -> None:
+    heard: list[LdpError] = []
+    store = FileStore(tmp_path, 10.0, 1 << 20, notice=heard.append)
+    store.open()
+    store.commit(columns(range(5)))
+    [journal] = tmp_path.glob(".journal-*")
+    journal.unlink()
+    store.publish()
+    assert heard == []  # it is still open, and may have more reports than the file says
+    store.close()
+    assert [found.code for found in heard] == ["W-COLLECT-DAMAGED"]
+    assert store.damaged == 1
+    assert not list(tmp_path.glob(".committed-*"))
 
 
 class Disk:
@@ -288,7 +383,7 @@ def test_a_folder_is_forced_to_disk_after_each_name_that_comes_or_goes(tmp_path:
         assert done == ["sync"]  # the journal is there
         store.close()
     # At the end goes what is kept for a full disk, which may come back.
-    assert done[1:] == ["rename", "sync", "unlink", "sync", "unlink"]
+    assert done[1:] == ["rename", "sync", "unlink", "sync", "unlink", "sync", "unlink"]
 
 
 def test_a_clock_that_is_set_back_begins_another_file(tmp_path: Path) -> None:
@@ -359,6 +454,27 @@ def test_a_disk_that_takes_no_file_keeps_the_journal(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.tmp"))
     store.publish()
     assert names(tmp_path) == list(range(5))
+    store.close()
+
+
+def test_no_file_stays_open(tmp_path: Path) -> None:
+    """Neither of journals that were finished, nor of one that could not be begun."""
+    store, time = opened(tmp_path)
+    before = len(os.listdir("/dev/fd"))  # noqa: PTH208 - a folder that changes while it is read
+    for _ in range(3):
+        store.commit(columns(range(5)))
+        time.now += 10
+        store.publish()
+    real = os.open
+
+    def refuse(path: str, *more: int) -> int:
+        if ".journal-" in str(path):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(path, *more)
+
+    with mock.patch.object(os, "open", refuse), pytest.raises(OSError, match="No space"):
+        store.commit(columns(range(5)))
+    assert len(os.listdir("/dev/fd")) == before  # noqa: PTH208
     store.close()
 
 
