@@ -80,7 +80,7 @@ class Gather:
 
     @property
     def damaged(self) -> int:
-        """Journals that could not be read whole."""
+        """Journals that were damaged, cut or deleted."""
         return self._store.damaged
 
     @property

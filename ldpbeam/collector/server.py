@@ -314,7 +314,7 @@ class Collector:
         for name, meaning, value in (
             ("commits", "Times that reports were made safe together.", counts.commits),
             ("failures", "Times that they could not be.", counts.failures),
-            ("damaged_journals", "Journals that could not be read whole.", self._gather.damaged),
+            ("damaged_journals", "Journals that were damaged, cut or deleted.", self._gather.damaged),
         ):
             lines += single(f"ldpbeam_collector_{name}_total", "counter", meaning, value)
         lines += single("ldpbeam_collector_held_bytes", "gauge", "Bodies read or waiting.", self._gather.held)

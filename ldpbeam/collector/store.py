@@ -26,9 +26,9 @@ from ldpbeam.records.journal import (
     COMMITTED,
     JOURNALS,
     Entries,
-    committed_bytes,
     committed_content,
     committed_name,
+    committed_size,
     damaged_name,
     entry,
     file_content,
@@ -48,7 +48,7 @@ class Store(Protocol):
     """What makes reports safe. Commits come from one thread, publications from another.
 
     Attributes:
-        damaged: journals since the start that could not be read whole.
+        damaged: journals since the start that were damaged, cut or deleted.
     """
 
     damaged: int
@@ -80,7 +80,7 @@ class _Journal:
 
     path: Path
     descriptor: int  # of the open file
-    committed: int  # descriptor of the file with the number of bytes whose devices were answered
+    committed: int  # descriptor of the file that holds the size after the last commit
     began: float  # steady seconds when it was opened
     second: int  # of its first arrival, seconds since 1970
     size: int = 0  # bytes of whole entries
@@ -122,7 +122,7 @@ class FileStore:
         self.files = 0
         """Number of files finished since the start."""
         self.damaged = 0
-        """Journals since the start that could not be read whole."""
+        """Journals since the start that were damaged, cut or deleted."""
 
     def open(self) -> None:
         """Take the folder, and finish what an earlier collector left in it.
@@ -173,8 +173,10 @@ class FileStore:
             try:
                 journal.size += _write(journal.descriptor, content)
                 os.fdatasync(journal.descriptor)
-                # Not forced to disk: after a power cut the number may be too small, never too large.
-                os.pwrite(journal.committed, committed_content(journal.size), 0)
+                # Not forced to disk: after a power cut the size may be too small, never too large. The
+                # reports are safe without it.
+                with suppress(OSError):
+                    os.pwrite(journal.committed, committed_content(journal.size), 0)
             except OSError:
                 # What the kernel has of it is not known after a failed write or sync. The entries before
                 # stay; a part of this one does not have its checksum.
@@ -185,13 +187,14 @@ class FileStore:
 
     def _begin(self, second: int) -> _Journal:
         path = self._folder / journal_name(second)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-        committed = open_file(self._folder / committed_name(path.name), flags, PRIVATE)
+        flags, beside = os.O_WRONLY | os.O_CREAT | os.O_EXCL, self._folder / committed_name(path.name)
+        committed = open_file(beside, flags, PRIVATE)
         try:
-            _write(committed, committed_content(0))  # takes its room on disk; later numbers replace it
+            _write(committed, committed_content(0))  # takes its room on disk; later sizes replace it
             descriptor = open_file(path, flags | os.O_APPEND, PRIVATE)
         except OSError:
             os.close(committed)
+            beside.unlink(missing_ok=True)
             raise
         self._journal = _Journal(path, descriptor, committed, self._steady(), second)
         try:
@@ -222,9 +225,7 @@ class FileStore:
                     self._seal()
                 current = self._journal.path if self._journal is not None else None
                 left = [path for path in sorted(self._folder.glob(JOURNALS)) if path != current]
-                about = {self._folder / journal_of(path.name): path for path in self._folder.glob(COMMITTED)}
-            for path in sorted(set(about) - {*left, current}):
-                self._look_for(path, about[path])
+                sizes = {self._folder / journal_of(path.name): path for path in self._folder.glob(COMMITTED)}
             refused: OSError | None = None
             unfinished = 0
             for path in left:
@@ -232,7 +233,12 @@ class FileStore:
                     self._finish_somehow(path)
                 except OSError as error:
                     refused = error  # what is empty can go all the same, and makes room
-                    unfinished = max(unfinished, path.stat().st_size)
+                    unfinished = max(unfinished, file_size(path) or 0)
+            for path in sorted(set(sizes) - {*left, current}):
+                try:
+                    self._report_deleted(path, sizes[path])
+                except OSError as error:
+                    refused = error
             self._unfinished = unfinished
             if refused is not None:
                 raise refused
@@ -245,7 +251,7 @@ class FileStore:
             if error.errno not in _NO_ROOM:
                 raise
             with self._changing:
-                self._unfinished = max(self._unfinished, path.stat().st_size)
+                self._unfinished = max(self._unfinished, file_size(path) or 0)
                 self._reserved = 0
                 (self._folder / _RESERVE).unlink(missing_ok=True)
             self._finish(path)
@@ -268,34 +274,35 @@ class FileStore:
     def _finish(self, path: Path) -> None:
         """The finished file takes the journal's place. After a crash at any point it is done again."""
         name, committed = finished_name(path.name), self._folder / committed_name(path.name)
-        entries = read_entries(path.read_bytes(), _answered(committed))
+        entries = read_entries(path.read_bytes(), _size_in(committed))
         if not (self._folder / name).exists():
             content = file_content(entries.whole)
             if content:
                 write_file(self._folder / name, [content], GROUP)
                 self.files += 1
-        aside = self._folder / damaged_name(path.name)
+        # Without a sync a power cut could bring the journal back after somebody has taken the file away.
         if entries.damaged:
+            aside = self._folder / damaged_name(path.name)
+            path.rename(aside)
+            sync_folder(self._folder)
             self.damaged += 1
             self._notice(_damaged(aside, entries))
-        # Forced to disk before the journal goes: a power cut that brought back this file alone would make the
-        # journal look deleted.
-        committed.unlink(missing_ok=True)
-        sync_folder(self._folder)
-        if entries.damaged:
-            path.rename(aside)
+            with suppress(OSError):  # else the next publication removes it
+                committed.unlink(missing_ok=True)
         else:
+            committed.unlink(missing_ok=True)
             path.unlink()
-        # Else a power cut could bring it back after somebody has taken the file away.
-        sync_folder(self._folder)
+            sync_folder(self._folder)
 
-    def _look_for(self, path: Path, committed: Path) -> None:
-        """The journal is not there: nothing was written to it, or somebody deleted it."""
-        answered = _answered(committed)
-        if answered:
+    def _report_deleted(self, path: Path, committed: Path) -> None:
+        """The size of a journal is there without it: it was finished, or never written to, or deleted."""
+        size = _size_in(committed)
+        names = (finished_name(path.name), damaged_name(path.name))
+        finished = any((self._folder / name).exists() for name in names)
+        committed.unlink(missing_ok=True)
+        if size and not finished:
             self.damaged += 1
-            self._notice(_deleted(path, answered))
-        committed.unlink()
+            self._notice(_deleted(path, size))
 
     def close(self) -> None:
         """Make a file of everything, and let others in.
@@ -312,10 +319,11 @@ class FileStore:
             self._lock.release()
 
 
-def _answered(committed: Path) -> int:
-    """Bytes of a journal whose devices were answered; 0 where no file has the number."""
+def _size_in(committed: Path) -> int:
+    """The size in a ``.committed-…`` file; 0 if the file is missing, damaged or cannot be read."""
     try:
-        return committed_bytes(committed.read_bytes())
+        with os.fdopen(open_file(committed, os.O_RDONLY, PRIVATE), "rb") as file:
+            return committed_size(file.read())
     except OSError:
         return 0
 
@@ -330,10 +338,10 @@ def _damaged(aside: Path, entries: Entries) -> LdpError:
     )
 
 
-def _deleted(path: Path, answered: int) -> LdpError:
+def _deleted(path: Path, size: int) -> LdpError:
     return LdpError(
         "W-COLLECT-DAMAGED",
-        f"a journal is gone, and with it {answered:,} bytes of reports whose devices were answered",
+        f"a journal is gone, and the reports in it are lost; it had {size:,} bytes",
         where=str(path),
         remedy="Find out who deletes files here. Nobody but the collector may delete a journal.",
     )

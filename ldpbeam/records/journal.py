@@ -2,10 +2,10 @@
 
 ``reports-START-TOKEN.pb`` is finished: length-delimited ``ReportBatch`` messages, which every run reads, each
 with the second in which its reports arrived. ``.journal-START-TOKEN`` is being written; a finished file takes
-its place. ``.committed-START-TOKEN`` holds the number of bytes of the journal whose devices were answered: it
-shows that somebody cut or deleted the journal. ``.damaged-START-TOKEN`` was a journal that could not be read
-whole; the finished file has all that could be read. START is the first second of arrival; TOKEN is random, so
-no name ever comes again.
+its place. ``.committed-START-TOKEN`` holds the size of the journal after its last commit; by it a collector
+notices that somebody has cut or deleted the journal. ``.damaged-START-TOKEN`` was a journal that could not be
+read whole; the finished file has all that could be read. START is the first second of arrival; TOKEN is
+random, so no name ever comes again.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ENTRY = struct.Struct("<QQI")
 _HEAD = struct.Struct("<QQ")
 
 _COMMITTED = struct.Struct("<QI")
-"""Bytes of a journal whose devices were answered, and the CRC-32 of this number."""
+"""Size of a journal after a commit, and the CRC-32 of this number."""
 
 _LARGEST = 1 << 26
 """Bytes of an entry's content, at most: twice those of the bodies that are committed together, and more."""
@@ -59,12 +59,12 @@ def damaged_name(journal: str) -> str:
 
 
 def committed_name(journal: str) -> str:
-    """The file with the number of bytes of a journal whose devices were answered."""
+    """The file that holds the size of a journal after its last commit."""
     return f"{COMMITTED_PREFIX}{journal.removeprefix(JOURNAL_PREFIX)}"
 
 
 def journal_of(committed: str) -> str:
-    """The journal whose bytes such a file counts."""
+    """The journal of a ``.committed-…`` file."""
     return f"{JOURNAL_PREFIX}{committed.removeprefix(COMMITTED_PREFIX)}"
 
 
@@ -108,13 +108,13 @@ def _framed_entry(second: int, content: bytes) -> bytes:
 
 
 def committed_content(size: int) -> bytes:
-    """The content of such a file for a number of bytes."""
+    """The content of a ``.committed-…`` file."""
     number = size.to_bytes(8, "little")
     return number + zlib.crc32(number).to_bytes(4, "little")
 
 
-def committed_bytes(content: bytes) -> int:
-    """The number in such a file; 0 where the file is damaged."""
+def committed_size(content: bytes) -> int:
+    """The size in a ``.committed-…`` file; 0 where the file is damaged."""
     if len(content) != _COMMITTED.size:
         return 0
     size, check = _COMMITTED.unpack(content)
@@ -126,8 +126,8 @@ class Entries(NamedTuple):
 
     Attributes:
         whole: (second, content) of the entries that are as they were written, in their order.
-        damaged: bytes that belong to none of them, also where they are gone, without an end that was never
-            answered.
+        damaged: number of bytes that were lost: bytes in no whole entry, or bytes cut from the file. A last
+            entry that was never finished does not count.
     """
 
     whole: list[tuple[int, bytes]]
@@ -142,7 +142,7 @@ def read_entries(journal: bytes, committed: int = 0) -> Entries:
 
     Args:
         journal: the content of the file.
-        committed: bytes that it had when devices were answered, at least. Somebody may have cut it since.
+        committed: its size after a commit; 0 if that is not known. A shorter journal was cut.
     """
     whole, damaged, at = list[tuple[int, bytes]](), 0, 0
     while at < len(journal):

@@ -133,7 +133,7 @@ def complaints(folder: Path, said: Said) -> list[str]:
         found = names(folder / "reports")
     except (AssertionError, ValueError, ArithmeticError):
         return ["a finished file is torn"]
-    # An end of zeros that nobody was answered looks like damage; what says how much was answered adds none.
+    # Zeros at the end of a commit that was not answered look like damage; `.committed-…` must add no warning.
     wrong = ["a loss is told where there is none"] if len(heard) > damaged else []
     # What was sent again since a call failed may be there twice, and is counted once, by its id.
     once = not any("failed" in words for words in said)

@@ -126,8 +126,8 @@ def test_all_is_made_and_the_closing_line_of_the_checks_is_last(runs: Runs) -> N
     assert found.out.splitlines()[-1] == "======= 1 passed in 0.01s ======="
     assert "LEFT OUT" not in found.out
     assert "made:" not in found.out
-    closing = found.out.partition("How long each took")[2]
-    assert set(re.findall(r"^took: make (\S+) \d+ s, of CPU \d+ s", closing, re.MULTILINE)) == ALL
+    closing = found.out.partition("The time of each target")[2]
+    assert set(re.findall(r"^time of make (\S+): \d+ s; CPU \d+ s", closing, re.MULTILINE)) == ALL
 
 
 def test_what_the_checks_leave_out_is_run_whole_by_a_later_suite(runs: Runs) -> None:

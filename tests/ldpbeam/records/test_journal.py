@@ -161,6 +161,29 @@ def test_of_a_damaged_journal_every_other_entry_is_read_and_the_damage_is_seen()
         assert found.damaged == ends[hit] - begins[hit], bit
 
 
+def test_a_journal_that_is_shorter_than_its_size_after_a_commit_was_cut() -> None:
+    """The bytes that are gone count, and those of an entry that lost its end."""
+    content, ends = written()
+    for committed in (0, *ends):
+        for cut in range(len(content) + 1):
+            read = max((end for end in ends if end <= cut), default=0)
+            found = journal.read_entries(content[:cut], committed)
+            assert found.damaged == max(0, committed - read), (committed, cut)
+
+
+def test_the_size_of_a_journal_is_believed_with_its_checksum_only() -> None:
+    content = journal.committed_content(1 << 40)
+    assert journal.committed_size(content) == 1 << 40
+    for bit in range(8 * len(content)):
+        damaged = bytearray(content)
+        damaged[bit // 8] ^= 1 << bit % 8
+        assert journal.committed_size(bytes(damaged)) == 0
+    for other in (content + b"0", *(content[:length] for length in range(len(content)))):
+        assert journal.committed_size(other) == 0
+    name = journal.journal_name(1_700_000_001)
+    assert journal.journal_of(journal.committed_name(name)) == name
+
+
 def test_behind_damage_a_torn_end_is_still_no_damage() -> None:
     content, ends = written()
     damaged = bytearray(content[:-1])
