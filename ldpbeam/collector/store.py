@@ -234,14 +234,11 @@ class FileStore:
                 except OSError as error:
                     refused = error  # what is empty can go all the same, and makes room
                     unfinished = max(unfinished, file_size(path) or 0)
-            for path in sorted(set(sizes) - {*left, current}):
-                try:
-                    self._report_deleted(path, sizes[path])
-                except OSError as error:
-                    refused = error
             self._unfinished = unfinished
             if refused is not None:
                 raise refused
+            for path in sorted(set(sizes) - {*left, current}):
+                self._report_deleted(path, sizes[path])
 
     def _finish_somehow(self, path: Path) -> None:
         """In the room of the reserve, where there is no other; nothing is taken until it is there again."""
@@ -280,19 +277,17 @@ class FileStore:
             if content:
                 write_file(self._folder / name, [content], GROUP)
                 self.files += 1
-        # Without a sync a power cut could bring the journal back after somebody has taken the file away.
         if entries.damaged:
             aside = self._folder / damaged_name(path.name)
             path.rename(aside)
-            sync_folder(self._folder)
             self.damaged += 1
             self._notice(_damaged(aside, entries))
-            with suppress(OSError):  # else the next publication removes it
-                committed.unlink(missing_ok=True)
+            committed.unlink(missing_ok=True)
         else:
             committed.unlink(missing_ok=True)
             path.unlink()
-            sync_folder(self._folder)
+        # Else a power cut could bring the journal back after somebody has taken the file away.
+        sync_folder(self._folder)
 
     def _report_deleted(self, path: Path, committed: Path) -> None:
         """The size of a journal is there without it: it was finished, or never written to, or deleted."""
