@@ -232,7 +232,7 @@ def test_damage_is_reported_once_though_the_disk_refuses_a_call(
     store = FileStore(folder, 10.0, 1 << 20, notice=heard.append)
     with (
         mock.patch.object(
-            stores.Path if call.startswith("Path") else stores,
+            Path if call.startswith("Path") else stores,
             call.rpartition(".")[2],
             side_effect=OSError(errno.EIO, "Input/output error"),
         ),
