@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -26,6 +25,7 @@ from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.transforms.coders import ReportColumnsCoder
 from ldpbeam.wire import report_pb2
 from tests.conftest import REPOSITORY
+from tests.environment import ENVIRONMENT
 from tests.ldpbeam.engine.kept import CONTENT, ENGINE, LANDED, REFUSED, kept
 from tests.narrow import present
 from tests.pipelines.running import check_books, expected_support, frame
@@ -42,7 +42,7 @@ def ldpbeam(*arguments: object, code: int = 0, host: str = "") -> str:
     done = subprocess.run(
         [sys.executable, "-m", "ldpbeam.cli.main", *map(str, arguments)],
         cwd=REPOSITORY,
-        env={**os.environ, "PUBSUB_EMULATOR_HOST": host},
+        env={**ENVIRONMENT, "PUBSUB_EMULATOR_HOST": host},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -309,7 +309,7 @@ class Engines:
         log, before = self.scratch / f"engine-{time.monotonic_ns()}.log", _written(output)
         with log.open("wb") as out:
             command = [sys.executable, "-m", "ldpbeam.cli.main", *arguments]
-            where = {**os.environ, "PUBSUB_EMULATOR_HOST": self.host}
+            where = {**ENVIRONMENT, "PUBSUB_EMULATOR_HOST": self.host}
             process = subprocess.Popen(command, cwd=cwd, stdout=out, stderr=out, env=where)
         engine = Engine(process, output, log, before)
         self.started.append(engine)

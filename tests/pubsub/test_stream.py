@@ -38,6 +38,7 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import load_collection
 from ldpbeam.wire import report_pb2
 from tests.conftest import REPOSITORY
+from tests.environment import ENVIRONMENT
 from tests.pubsub.conftest import Channel
 from tests.pubsub.emulator import Emulator, emulator
 from tests.pubsub.engine import (
@@ -629,9 +630,9 @@ def test_the_first_five_minutes(stage: Stage) -> None:
         ["bash", "-ec", "\n".join(lines[2:])],
         cwd=stage.scratch,
         env={
-            **os.environ,
+            **ENVIRONMENT,
             "PUBSUB_EMULATOR_HOST": stage.service.host,
-            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "PATH": f"{Path(sys.executable).parent}:{ENVIRONMENT['PATH']}",
         },
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import REPOSITORY
+from tests.environment import ENVIRONMENT
 from tests.waiting import PATIENCE, poll
 
 MAKE = """#!/bin/sh
@@ -82,7 +83,7 @@ def run(folder: Path, asked: Asked) -> Ended:
     done = subprocess.run(
         ["bash", ".ci/run"],
         cwd=folder,
-        env={**os.environ, "PATH": path, **asked.settings},
+        env={**ENVIRONMENT, "PATH": path, **asked.settings},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
