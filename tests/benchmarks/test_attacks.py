@@ -44,6 +44,7 @@ def test_averaging_finds_values_only_where_nothing_is_memoised(name: str) -> Non
     assert forgetful > 0.8
 
 
+@pytest.mark.thorough
 def test_lost_states_are_averaged() -> None:
     chance = random.Random(2)
     kept = attacks.averaged(made(attacks.Ours, "l_osue"), 20, 100, chance)

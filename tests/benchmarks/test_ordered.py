@@ -96,6 +96,7 @@ def test_runs_are_reported_as_often_as_the_channel_says() -> None:
     assert not np.all(np.abs(counts - 640_000 * wrong) < 6.5 * np.sqrt(640_000 * wrong))
 
 
+@pytest.mark.thorough
 def test_tables_of_two_rounds_and_of_coverage_have_a_row_for_each_histogram(tmp_path: Path) -> None:
     rows = benchmark.two_rounds(1, 1)
     assert len(rows) == 2 + 9 + 1

@@ -33,7 +33,7 @@ def reports(agreed: Path, tmp_path: Path) -> Path:
     return write(tmp_path / "reports", load_collection(agreed), fleet(load_collection(agreed), 120, 2))
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("streaming", [[], ["--streaming", "--job", "a"]], ids=["batch", "stream"])
 def test_a_run_writes_the_same_into_an_object_store(
     call: Call, agreed: Path, reports: Path, objects: dict[str, bytes], tmp_path: Path, streaming: list[str]

@@ -147,6 +147,7 @@ def test_the_wheel_is_staged_and_nothing_is_pickled_from_main(staged: Path, whee
     assert {package["name"] for package in pool["packages"]} == {path.name for path, _ in artifacts.values()}
 
 
+@pytest.mark.thorough
 def test_the_wheel_and_its_requirements_are_what_workers_lack(wheel: Path) -> None:
     """A worker installs an extra package without its extras; Beam's image has no numba."""
     with zipfile.ZipFile(wheel) as archive:

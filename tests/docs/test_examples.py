@@ -10,6 +10,8 @@ import shlex
 import subprocess
 import sys
 
+import pytest
+
 from ldpbeam.cli.main import cli
 from ldpbeam.collection.device_definition import device_definition_text
 from ldpbeam.collection.file import load_collection
@@ -30,6 +32,7 @@ def test_commands_of_ldpbeam_parse() -> None:
         cli.commands[name].make_context(name, arguments)
 
 
+@pytest.mark.thorough
 def test_examples_take_the_options() -> None:
     found = [words[1:] for words in COMMANDS if words[0] == "python" and words[1] != "-m"]
     assert [words[0] for words in found] == ["examples/agent/histogram.py", "examples/agent/agent.py"]

@@ -52,6 +52,7 @@ def program(capsys: pytest.CaptureFixture[str], name: str, *arguments: object) -
     return capsys.readouterr().out
 
 
+@pytest.mark.thorough
 def test_files(sent: ReportColumns, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = report_file(tmp_path, 0, "batch", "none")
     write_reports("batch", path, [sent])

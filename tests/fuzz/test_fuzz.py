@@ -55,6 +55,7 @@ LINEAR = frozenset(
 
 
 @pytest.mark.parametrize("seed", parts(MESSAGES, PART))
+@pytest.mark.thorough
 def test_messages_are_read_as_the_library_reads_them(seed: int) -> None:
     """Kind and every field of each message."""
     draw = random.Random(f"messages {seed}")

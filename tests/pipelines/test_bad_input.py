@@ -471,6 +471,7 @@ def test_rejects_say_where(ran: Ran) -> None:
     assert row["index"] == 1
 
 
+@pytest.mark.thorough
 def test_nothing_written_holds_a_payload(ran: Ran) -> None:
     """Neither rejects nor run.json contain payload bytes, raw, in hex or in base64.
 
@@ -495,7 +496,7 @@ def test_nothing_written_holds_a_payload(ran: Ran) -> None:
 
 
 @pytest.mark.parametrize("back", [False, True])
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 def test_which_copy_stays_does_not_depend_on_order(tmp_path: Path, back: bool) -> None:
     """Among different payloads under one id the least stays, whichever comes first."""
     # About as many ones as devices send.
@@ -510,6 +511,7 @@ def test_which_copy_stays_does_not_depend_on_order(tmp_path: Path, back: bool) -
     assert done.total["rejected"] == {"conflicting_report_id": 1}
 
 
+@pytest.mark.thorough
 def test_rejects_of_one_kind_are_listed_up_to_a_limit(tmp_path: Path) -> None:
     """A run given the wrong collection keeps a row for the first hundred, not for every report."""
     from ldpbeam.admission import LISTED

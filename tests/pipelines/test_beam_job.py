@@ -76,7 +76,7 @@ def test_failed_job_is_one_line_with_the_cause() -> None:
     assert "FAILED on PortableRunner: ValueError: no such thing as a flat map" in line
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(("kind", "exit_code"), [(LdpError, 6), (UsageError, 2), (CollectionError, 3)])
 def test_an_error_of_ours_keeps_its_code_across_the_job_server(kind: type[LdpError], exit_code: int) -> None:
     """And its class, hence the exit code of the command."""
@@ -99,6 +99,7 @@ def test_a_run_makes_one_pipeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert len(made) == 1
 
 
+@pytest.mark.thorough
 def test_job_server_that_does_not_answer_is_a_usage_error() -> None:
     options = ["--runner=PortableRunner", "--job_endpoint=localhost:1", "--job_server_timeout=1"]
     pipeline = beam.Pipeline(options=PipelineOptions([*options, "--environment_type=LOOPBACK"]))

@@ -156,7 +156,7 @@ def test_order_and_batching_change_nothing(
     same(done, plain[2])
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "options",
     [
@@ -223,7 +223,7 @@ def quiet_files(few: tuple[list[Collection], list[list[ReportColumns]]], folder:
 
 
 @pytest.mark.parametrize("at_once", [1 << 25, 100])
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 def test_reports_that_wait_where_they_were_read_change_nothing(
     few: tuple[list[Collection], list[list[ReportColumns]]],
     plain: Everything,
@@ -238,6 +238,7 @@ def test_reports_that_wait_where_they_were_read_change_nothing(
     same(execute(few[0], tmp_path / "reports", tmp_path / "output", shard_bits=0, spill_above=0), plain[2])
 
 
+@pytest.mark.thorough
 def test_a_file_that_changes_while_it_waits_ends_the_run(
     few: tuple[list[Collection], list[list[ReportColumns]]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -261,6 +262,7 @@ def test_a_file_that_changes_while_it_waits_ends_the_run(
     assert not list(tmp_path.rglob("*spilled*"))
 
 
+@pytest.mark.thorough
 def test_without_deduplication_every_report_counts(plain: Everything, tmp_path: Path) -> None:
     """--no-dedup counts copies, and books none as duplicate."""
     agreed, reports, wanted = plain

@@ -33,6 +33,7 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Done:
     return execute(AGREED, base / "in", base / "out", shard_bits=2)
 
 
+@pytest.mark.thorough
 def test_the_books_tell_copies_from_conflicts(planted: Done) -> None:
     line = planted.record["accounting"]["epochs"][0]
     assert line["read"] == 20_000 + 400 + 30 + 10
@@ -66,6 +67,7 @@ def test_run_json_names_the_epoch_and_nothing_else(planted: Done) -> None:
     assert 2 < leverage["one_value"] < 4
 
 
+@pytest.mark.thorough
 def test_the_page_says_so(planted: Done, tmp_path: Path) -> None:
     html = write_page(planted.output, tmp_path / "page.html").read_text("utf-8")
     assert "Signs of forged reports in 1 epoch." in html

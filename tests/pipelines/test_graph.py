@@ -29,16 +29,19 @@ def config() -> RunConfig:
     )
 
 
+@pytest.mark.thorough
 def test_labels_are_those_that_were_published(config: RunConfig) -> None:
     """Pages and metrics of a runner show labels: a change must be seen in a diff of labels.txt."""
     assert collected(config) == GOLDEN.read_text().splitlines()
 
 
+@pytest.mark.thorough
 def test_files_are_handed_out_where_there_are_several_workers(config: RunConfig) -> None:
     several = (config.changed(runner="FlinkRunner"), config.changed(beam_args=("--direct_num_workers=2",)))
     assert ["Collect/Read/Spread" in collected(one) for one in (config, *several)] == [False, True, True]
 
 
+@pytest.mark.thorough
 def test_nothing_is_labelled_by_accident(config: RunConfig) -> None:
     """No lambda and no Beam class name stands where a label of ours should be."""
     names = [label.rpartition("/")[2] for label in collected(config)]

@@ -64,6 +64,7 @@ def test_epochs_beyond_the_cap_are_left_out(tmp_path: Path, dedup: bool) -> None
     assert f"{tmp_path}/flood-\\xff\ufffd[2J.pb" in shown.output
 
 
+@pytest.mark.thorough
 def test_little_junk_withholds_nothing(tmp_path: Path) -> None:
     """A batch of one id, or of ids without payloads, weighs what it would as reports; all of it is booked."""
     same = ReportBatch(digest=AGREED.digest, epoch=3, count=5000, report_ids=[7] * 5000)

@@ -59,7 +59,7 @@ WRITERS: dict[str, Callable[[Path, Path], object]] = {
 }
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("writer", WRITERS)
 def test_nobody_can_foretell_the_name_of_an_unfinished_file(
     writer: str, results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

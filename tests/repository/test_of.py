@@ -45,6 +45,7 @@ def test_the_first_test_is_the_one_about_the_file(imports: Imports, changed: str
 
 
 @pytest.mark.usefixtures("read_once")
+@pytest.mark.thorough
 def test_it_lists_the_tests_of_several_files_once(capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["ldpbeam/over_time/smooth.py", "tests/simulators/test_fleet.py", "simulators/fleet.py"]
     paths = [str(REPOSITORY / path) for path in asked]

@@ -187,6 +187,7 @@ def test_made_data_of_bfives_shape_has_its_published_errors(bfive: list[Row]) ->
             assert 0.4 < found / printed[method][place].value < 2.0, (name, method, found)
 
 
+@pytest.mark.thorough
 def test_the_degenerate_rows_are_those_of_answering_1_and_uniform(bfive: list[Row]) -> None:
     printed = paper_numbers.CONSISTENCY_TABLE_2["bfive"]
     ones = mean(bfive, "mse", method="(answer 1 everywhere)")

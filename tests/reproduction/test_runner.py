@@ -36,6 +36,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.thorough
 def test_a_second_run_computes_nothing_and_another_folder_has_the_same_bytes(tmp_path: Path) -> None:
     folders = tmp_path / "one", tmp_path / "two"
     for folder in folders:

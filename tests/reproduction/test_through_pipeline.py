@@ -46,6 +46,7 @@ def test_the_pipeline_publishes_what_is_drawn_in_every_paper(
     compared(paper, cell, shared_data)
 
 
+@pytest.mark.thorough
 def test_the_pipeline_recovers_what_the_devices_hold() -> None:
     held = np.repeat(np.array([[0] * 300 + [2] * 100], np.int32), 2, axis=0)
     held[1] = 1

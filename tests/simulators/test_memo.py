@@ -150,7 +150,7 @@ def test_few_symbols_have_a_cell_each() -> None:
 
 @given(calls=st.lists(st.lists(st.integers(0, 29), unique=True, max_size=30), max_size=8))
 @pytest.mark.parametrize("least", [0, 230, 254, 255, 1 << 40])
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough
 def test_cells_answer_as_a_dictionary(least: int, calls: list[list[int]]) -> None:
     """Answers count up from ``least``, across the largest that a cell of one byte holds."""
     memo, reference, draw = DirectMemo(30), Reference(), Drawn(SYMBOL)

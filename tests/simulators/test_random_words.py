@@ -31,6 +31,7 @@ def test_words_are_the_documented_ones(seed: int, epoch: int, first: int) -> Non
 @given(st.integers(0, FULL - 1), st.integers(0, FULL - 1))
 @example(FULL - 1, FULL - 1)
 @example((1 << 32) - 1, FULL - 1)
+@pytest.mark.thorough
 def test_a_product_has_all_its_bits(a: int, b: int) -> None:
     high, low = product(np.uint64(a), np.uint64(b))
     assert int(high) << 64 | int(low) == a * b

@@ -218,6 +218,7 @@ def test_counters_are_the_accounts(whole: tuple[Path, dict[str, int], Any]) -> N
     assert (reports.sum, reports.count, reports.max) == (sum(sizes), 2, max(sizes))
 
 
+@pytest.mark.thorough
 def test_an_epoch_with_too_many_errors_has_an_account_and_no_rows(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -272,6 +273,7 @@ def test_many_records_that_are_all_late_are_warned_of(
     ] == [True] * warns
 
 
+@pytest.mark.thorough
 def test_rejected_rows_go_to_a_handler_or_to_a_name(tmp_path: Path) -> None:
     """The rest of the chain is as without; several transforms may share a handler."""
 
@@ -346,7 +348,7 @@ WRONG: dict[str, tuple[list[Any], str, list[str]]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 def test_elements_without_a_message_are_one_row_for_each_kind_of_fault(name: str, tmp_path: Path) -> None:
     """However many there are; no row holds a value; and messages among them are counted."""
     wrong, field, said = WRONG[name]

@@ -154,6 +154,7 @@ def test_milliseconds_are_read_back(micros: int) -> None:
 
 
 @given(st.text() | st.text("0123456789-+:.TZtz ", max_size=30))
+@pytest.mark.thorough
 def test_no_text_whatever_raises(text: str) -> None:
     micros = timestamp_micros(text)
     assert micros is None or 0 <= micros < 253_402_300_800_000_000

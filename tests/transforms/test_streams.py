@@ -190,6 +190,7 @@ def test_panes_that_are_parts_are_refused(change: dict[str, Any]) -> None:
         _ = keyed | EstimateFrequencies(HOURS)
 
 
+@pytest.mark.thorough
 def test_counting_in_an_own_graph_is_the_count_of_the_driver(tmp_path: Path) -> None:
     """Over bounded input, with a fan-out: sums of integers do not mind."""
     messages = [part(FIRST, i, i + 20) for i in range(0, 100, 20)]

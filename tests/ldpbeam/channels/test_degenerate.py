@@ -341,6 +341,7 @@ def kind_of(indices: tuple[int, ...], bits: int) -> Any:
     return BucketBits(indices, bits)
 
 
+@pytest.mark.thorough
 def test_a_memo_that_is_often_refused_is_rarer_than_twice_the_bound() -> None:
     """Markov: what a permanent answer is refused with averages to less than the bound, so few have a half."""
     kind = protocol("l_osue", 100, Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0))

@@ -93,6 +93,7 @@ def test_a_link_that_git_wrote_as_a_file_is_refused(tmp_path: Path) -> None:
 # --- a terminal
 
 
+@pytest.mark.thorough
 def test_a_terminal_gets_a_laid_out_page_in_its_width() -> None:
     code, shown = in_terminal("docs", "planning", width=60)
     plain = re.sub(r"\x1b\[[0-9;]*m", "", shown)
@@ -146,6 +147,7 @@ def test_every_link_of_every_page_leads_somewhere(written: dict[str, _Seen]) -> 
     assert sum(len(seen.links) for seen in written.values()) > 200
 
 
+@pytest.mark.thorough
 def test_no_page_loads_anything_from_outside(written: dict[str, _Seen]) -> None:
     loaded = {one for seen in written.values() for one in seen.loaded}
     assert loaded
@@ -163,6 +165,7 @@ def test_a_page_is_html_of_its_markdown() -> None:
 
 
 @pytest.mark.parametrize(("name", "opened"), [("planning", "planning.html"), (None, "index.html")])
+@pytest.mark.thorough(but=1)
 def test_a_browser_is_given_a_page_with_its_links(name: str | None, opened: str, tmp_path: Path) -> None:
     arguments = ["docs", *([name] if name else []), "--browser"]
     with (
@@ -179,6 +182,7 @@ def test_a_browser_is_given_a_page_with_its_links(name: str | None, opened: str,
     assert address in done.stdout
 
 
+@pytest.mark.thorough
 def test_without_a_browser_the_address_is_said(tmp_path: Path) -> None:
     with (
         mock.patch("webbrowser.open", return_value=False),

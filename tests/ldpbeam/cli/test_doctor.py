@@ -35,6 +35,7 @@ def call(*arguments: object) -> str:
     return done.stdout
 
 
+@pytest.mark.thorough
 def test_a_sound_machine_has_no_fault_and_beam_is_not_imported(tmp_path: Path) -> None:
     lines = call("--output", tmp_path).splitlines()
     assert {line.split()[0] for line in lines} <= {"ok", "note"}

@@ -153,6 +153,7 @@ def test_the_next_commands_run_as_they_are_printed(tmp_path: Path, monkeypatch: 
     assert "with 900 devices" in call(*shlex.split(following[0])[1:]).stdout
 
 
+@pytest.mark.thorough
 def test_a_terminal_is_asked_three_questions_and_again_after_a_slip(tmp_path: Path) -> None:
     path = tmp_path / "asked.yaml"
     code, shown = in_terminal("init", str(path), answers="red,red\nred,green\n0\n3000\n\n")

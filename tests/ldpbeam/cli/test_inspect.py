@@ -70,6 +70,7 @@ def test_the_results_of_a_run(base: Path, name: str) -> None:
     assert f"ldpbeam report {base / 'out'}" in lines[-1]
 
 
+@pytest.mark.thorough
 def test_two_versions_are_told_apart_and_epochs_follow_the_time(tmp_path: Path) -> None:
     """Whatever the order of their digests."""
     collections, inputs = [], []

@@ -31,7 +31,7 @@ def done(finished: Path, tmp_path: Path) -> Path:
     return copied(finished, tmp_path) / "out"
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("cut", [4, 100, 1])
 def test_a_cut_table_of_rejects(done: Path, cut: int) -> None:
     (table,) = (done / "rejects").iterdir()

@@ -160,6 +160,7 @@ def test_they_are_counted_under_their_own_names(run: Path) -> None:
     assert [row["label"] for row in rolled] == [harmless(label) for label in LABELS]
 
 
+@pytest.mark.thorough
 def test_the_page_shows_them_cleaned(run: Path) -> None:
     call("report", run / "r", "--truth", run / "s" / "truth.parquet", "--page", run / "page.html")
     text = (run / "page.html").read_text("utf-8")

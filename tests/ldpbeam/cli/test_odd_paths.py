@@ -93,6 +93,7 @@ def test_a_demonstration_takes_its_folder_as_it_is(
     assert accounting(tmp_path / name / "output")["counted"] > 0
 
 
+@pytest.mark.thorough
 def test_a_file_of_any_name_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also one that is a pattern, hidden or unfinished by its name."""
     monkeypatch.chdir(tmp_path)

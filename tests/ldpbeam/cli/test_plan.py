@@ -42,6 +42,7 @@ def test_it_loads_no_beam() -> None:
     assert (done.stderr, done.stdout) == ("", "[]\n")
 
 
+@pytest.mark.thorough
 def test_help_loads_nothing_that_computes() -> None:
     code = (
         "import sys\nimport ldpbeam.cli.main\n"
@@ -51,6 +52,7 @@ def test_help_loads_nothing_that_computes() -> None:
     assert (done.stderr, done.stdout) == ("", "[]\n")
 
 
+@pytest.mark.thorough
 def test_it_prints_lines_a_document_or_nothing() -> None:
     lines = call(*SMALL, "--rows", 2).splitlines()
     assert lines[0] == "12 values, 20,000 devices in each epoch, 10 epochs: ε∞ at most 2"
@@ -93,6 +95,7 @@ def test_the_recommended_row_is_in_the_table_however_few_rows_are_asked_for() ->
         assert f"… {len(found['rows']) - len(numbers)} more" in table[-1]
 
 
+@pytest.mark.thorough
 def test_the_written_collection_is_the_recommended_row_or_the_chosen_one(tmp_path: Path) -> None:
     target = tmp_path / "planned.yaml"
     found = document(*SMALL, "--output", target, "--name", "clicks", "--epoch", "6h")
@@ -131,6 +134,7 @@ def test_a_list_with_none_of_these_has_another(tmp_path: Path) -> None:
     assert load_collection(target).domain == Domain(3, ("red", "none of these", "green"), other=1)
 
 
+@pytest.mark.thorough
 def test_a_chart_is_written(tmp_path: Path) -> None:
     call(*SMALL, "--chart", tmp_path / "chart.svg")
     assert (tmp_path / "chart.svg").read_text("utf-8").startswith("<svg ")

@@ -340,6 +340,7 @@ def test_from_python(run: Path, tables: pa.Table) -> None:
         ldpbeam.pooled([shares])
 
 
+@pytest.mark.thorough
 def test_compare_says_which_quartiles_moved(run: Path, tmp_path: Path) -> None:
     found = json.loads(told("compare", run / "out", "--json"))
     assert found["compared"] == "epoch 1 against epoch 2"
@@ -407,6 +408,7 @@ def test_compare_says_shares_in_points(run: Path) -> None:
     assert re.search(r"changed by \+[\d.]+ points \(\+[\d.]+ \.\. \+[\d.]+\)\n", back)
 
 
+@pytest.mark.thorough
 def test_compare_says_how_far_the_mean_moved(run: Path, tmp_path: Path) -> None:
     """From the summaries; of several epochs the mean that export has, with its error."""
     known = [row for row in ldpbeam.read_summaries(run / "out").to_pylist() if row["statistic"] == "mean"]
@@ -489,6 +491,7 @@ def test_what_two_shares_say_of_values() -> None:
     assert words((0.2, True), (-0.3, True)) == "values moved away from the atom"
 
 
+@pytest.mark.thorough
 def test_the_page_draws_the_curve_first(run: Path, tables: pa.Table) -> None:
     told("report", run / "out", "--truth", run / "sent" / "truth.parquet")
     page = re.sub(r"<(script|style).*?</\1>", "", (run / "out" / "index.html").read_text(), flags=re.DOTALL)
@@ -554,6 +557,7 @@ def test_replay_publishes_summaries_under_the_new_number(run: Path, tmp_path: Pa
     assert named_summaries(tmp_path / "out") == checksums(tmp_path / "out")
 
 
+@pytest.mark.thorough
 def test_the_accounting_and_the_record_name_summaries(run: Path, tmp_path: Path) -> None:
     """Each with its checksum; a replay makes anew what was lost since."""
     assert named_summaries(run / "out") == checksums(run / "out")
@@ -615,6 +619,7 @@ def refused_summaries(folder: Path) -> str:
     return error.value.message
 
 
+@pytest.mark.thorough
 def test_beam_rows_sinks_and_the_files_say_the_same(
     run: Path, tables: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

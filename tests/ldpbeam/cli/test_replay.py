@@ -170,6 +170,7 @@ def test_a_record_without_collections_asks_for_them(tmp_path: Path) -> None:
     assert replay(tmp_path / "out" / "rejects", (ONE,)).revised == ()
 
 
+@pytest.mark.thorough
 def test_paths_are_names_not_patterns(tmp_path: Path) -> None:
     """Whoever may upload a file may call it ``*.pb`` or ``part[1].pb``; what came since is not counted."""
     write(tmp_path / "in", ONE, fleet(ONE))

@@ -282,6 +282,7 @@ def test_an_internal_failure_ends_with_6(
     assert err.endswith("[E-INTERNAL]\n")
 
 
+@pytest.mark.thorough
 def test_lost_reports_are_noticed(
     call: Call, arguments: list[object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -340,6 +341,7 @@ def reports_read(tmp_path: Path, name: str = "out") -> int:
     return int(json.loads((tmp_path / name / "run.json").read_text())["accounting"]["total"]["read"])
 
 
+@pytest.mark.thorough
 def test_every_input_is_read_once(call: Call, site: Path, arguments: list[object], tmp_path: Path) -> None:
     """--input may be repeated; a file that two patterns name counts once, even without de-duplication."""
     first, second = sorted((site / "minutes").iterdir())
@@ -401,7 +403,7 @@ def simulated(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("what", [".", "*", pytest.param("reports", marks=pytest.mark.thorough), "expanded"])
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 def test_a_simulations_output_is_its_reports(
     call: Call, site: Path, simulated: Path, tmp_path: Path, what: str
 ) -> None:
@@ -669,6 +671,7 @@ def test_quiet_and_json(call: Call, site: Path, arguments: list[object], tmp_pat
 
 
 @pytest.mark.parametrize("content", [None, b"", b"PAR1 torn", "rejects"])
+@pytest.mark.thorough(but=1)
 def test_a_truth_that_is_none_is_refused(
     call: Call, output: Path, tmp_path: Path, content: bytes | str | None
 ) -> None:
@@ -759,6 +762,7 @@ def test_scarce_epochs_are_withheld(output: Path) -> None:
         assert all((row[name] is None) == withheld for name in numbers)
 
 
+@pytest.mark.thorough
 def test_the_command_line_imports_nothing_heavy() -> None:
     """--help answers at once: Beam, numba, scipy and pyarrow stay out until a command needs them."""
     code = (

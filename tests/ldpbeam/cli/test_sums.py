@@ -44,6 +44,7 @@ def asked(place: Path) -> tuple[object, ...]:
     return (place / "results", "--collection", place / "minutes.yaml")
 
 
+@pytest.mark.thorough
 def test_the_command_and_python_agree(place: Path, tmp_path: Path) -> None:
     collection = ldpbeam.load_collection(place / "minutes.yaml")
     table = ldpbeam.read(place / "results")
@@ -104,6 +105,7 @@ def test_two_runs_of_one_collection_are_one_series(
     assert both["rows"] == json.loads(one.stdout)["rows"]
 
 
+@pytest.mark.thorough
 def test_groups_of_two_runs_whose_domains_differ(place: Path, tmp_path: Path) -> None:
     """Finer buckets in a second version: groups can be compared where values cannot."""
     text = TEXT.replace("buckets: 12", "buckets: 24") + "version: 2\n"

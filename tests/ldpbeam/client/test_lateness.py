@@ -87,7 +87,7 @@ def late(
     return sum(admission.late.values()), len(taken)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("wakes", [once_per_epoch, at_app_start, all_day], ids=lambda one: one.__name__)
 def test_with_the_defaults_no_report_is_late(wakes: Any, tmp_path: Path) -> None:
     """One open, one report, one send: even where no lateness is allowed."""

@@ -49,6 +49,7 @@ def test_counts_are_cut_at_the_end_of_the_calendar() -> None:
 
 
 @given(st.integers(1, 10**7), st.integers(0, 10**10), st.integers(0, 1000), st.data())
+@pytest.mark.thorough
 def test_index_inverts_start(length: int, origin: int, epoch: int, data: st.DataObject) -> None:
     """Every second of an epoch, first and last included, belongs to it and no other."""
     epochs = Epochs(length, origin, 2000)

@@ -595,6 +595,7 @@ def test_mutated_files_never_raise_anything_else(edits: list[tuple[int, int, str
         st.integers(-5, 10**30).map(lambda n: f"{{range: {{max: {n}, buckets: {n % 9999}}}}}"),
     ),
 )
+@pytest.mark.thorough
 def test_any_value_for_any_key_never_raises_anything_else(key: str, value: str) -> None:
     """One key at a time takes every kind of value."""
     survives(re.sub(rf"^{key}:.*$", lambda _: f"{key}: {value}", TEXT, flags=re.MULTILINE))

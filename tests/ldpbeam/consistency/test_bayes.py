@@ -89,6 +89,7 @@ def test_rows_do_not_grow_with_the_number_of_values() -> None:
 
 @settings(max_examples=25)
 @given(st.integers(2, 300), st.integers(0, 1000), st.randoms(use_true_random=False))
+@pytest.mark.thorough
 def test_it_does_not_depend_on_how_values_are_numbered(k: int, seed: int, random: object) -> None:
     """Bit for bit, also where they are binned."""
     estimates = drawn(zipf(k), NOISE, seed)

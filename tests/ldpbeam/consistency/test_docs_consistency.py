@@ -68,6 +68,7 @@ def test_worked_example() -> None:
         assert computed == cells, name
 
 
+@pytest.mark.thorough
 def test_numbers_in_the_text() -> None:
     assert f"sqrt(V\\*) = {np.sqrt(EXAMPLE.floor_variance):.4f}" in PROSE
     assert f"reaches {threshold(6, EXAMPLE):.4f}" in PROSE

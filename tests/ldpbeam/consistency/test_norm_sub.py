@@ -39,6 +39,7 @@ def test_known_answers(estimates: list[float], expected: list[float]) -> None:
 
 
 @given(estimate_lists)
+@pytest.mark.thorough
 def test_agrees_with_the_iteration_from_all_values(estimates: list[float]) -> None:
     np.testing.assert_allclose(
         norm_sub(estimates), reference.norm_sub_iterated(np.array(estimates)), atol=1e-13
@@ -46,6 +47,7 @@ def test_agrees_with_the_iteration_from_all_values(estimates: list[float]) -> No
 
 
 @given(estimate_lists)
+@pytest.mark.thorough
 def test_agrees_with_wangs_iteration_where_positives_reach_one(estimates: list[float]) -> None:
     values = np.array(estimates)
     values = np.append(values, max(0.0, 1.0 - np.sum(np.maximum(values, 0.0))))
@@ -54,6 +56,7 @@ def test_agrees_with_wangs_iteration_where_positives_reach_one(estimates: list[f
 
 
 @given(estimate_lists)
+@pytest.mark.thorough
 def test_no_histogram_is_nearer(estimates: list[float]) -> None:
     """Kuhn-Tucker: f̂ - x is one number where x > 0, and no larger elsewhere."""
     result = norm_sub(estimates)

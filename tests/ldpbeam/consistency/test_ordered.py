@@ -32,7 +32,7 @@ def shapes(k: int) -> dict[str, FloatArray]:
 
 @pytest.mark.parametrize("n", [1_000, 100_000])
 @pytest.mark.parametrize("k", [1, 2, 5, 16, 33])
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough
 def test_a_plain_version_gives_the_same(k: int, n: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With narrow rows: 512 times narrower, which errs 512² times less than the rows of the next test.
 

@@ -119,6 +119,7 @@ def test_a_value_that_hardly_anybody_holds_has_a_steep_prior() -> None:
     assert posterior_means(counts, scale).max() < 0.1 * posterior_means(counts, scale, 5.0).max()
 
 
+@pytest.mark.thorough
 def test_the_grid_fits_the_same_exponent_as_single_rows() -> None:
     """The same 1000 estimates alone, and doubled (which selects the grid but moves no maximum)."""
     noise = Noise(100_000, 0.5, 0.25, False)

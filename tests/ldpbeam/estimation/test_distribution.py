@@ -119,6 +119,7 @@ def test_it_is_what_whole_matrices_give(setting: Setting, shape: object) -> None
     assert found.cumulative == pytest.approx(np.append(rising, 1.0), abs=1e-9)
 
 
+@pytest.mark.thorough
 def test_of_many_values_the_cosines_are_enough() -> None:
     """What they leave out moves a share by a fifth of its standard error at the most."""
     rng = np.random.default_rng(3)
@@ -196,7 +197,7 @@ def test_the_mean_has_the_least_variance() -> None:
 @pytest.mark.parametrize(
     "shape, epsilon, g", [(hump, 1.0, 4), (edge, 4.0, 16), (steps, 1.0, 2), (lump, 2.0, 6)]
 )
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 def test_the_mean_is_as_far_off_as_its_error_says(shape: object, epsilon: float, g: int) -> None:
     """Of the fleet's own mean. Σ z² over R fleets is χ² with R degrees of freedom: both tails are tested."""
     built, rng, fleets = model(64, g, epsilon), np.random.default_rng(11), 250

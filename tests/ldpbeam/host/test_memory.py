@@ -43,6 +43,7 @@ def said(*arguments: str) -> tuple[list[int], list[int], int, bool]:
     return before, after, frozen, at_the_end == "True"
 
 
+@pytest.mark.thorough
 def test_a_command_collects_rarely_and_leaves_nothing_to_its_end() -> None:
     before, after, frozen, at_the_end = said("--version")
     assert before[0] < after[0] == 1_000_000

@@ -303,7 +303,7 @@ def test_what_goes_together_with_no_order_is_refused(
 
 @pytest.mark.parametrize("share", [ALL, Fraction(1, 4)])
 @pytest.mark.parametrize("g", [2, 4])
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough
 def test_a_fake_device_moves_what_is_planned_as_far_as_the_plan_says(g: int, share: Fraction) -> None:
     """Each report that there is, added to the counts that are expected where all values are alike.
 
@@ -346,6 +346,7 @@ def test_a_fake_device_moves_a_sum_of_frequencies_by_its_leverage() -> None:
     assert found[Ordered.MEAN] == pytest.approx(90 / 36 * places / gap / 5_000)
 
 
+@pytest.mark.thorough
 def test_values_that_much_of_a_population_holds_become_atoms_of_the_collection(tmp_path: Path) -> None:
     """60 and 120 stand out, 30 does not, and the ends of the domain need not be named."""
     people, target = tmp_path / "people.csv", tmp_path / "planned.yaml"

@@ -279,6 +279,7 @@ def test_few_memoised_reports_spend_the_lifetime_and_no_more() -> None:
     assert "all its reports tell at most ε = 4, whatever changes" in said
 
 
+@pytest.mark.thorough
 def test_a_cap_says_what_few_reports_would_promise() -> None:
     rows = {row.setting.label: row for row in rows_of(FrequencyNeeds(24, 20_000, 30, inputs_cap=6.0))}
     few, whole = rows["loloha g=2 (3 of 30)"], rows["loloha g=2"]
@@ -404,6 +405,7 @@ def test_tiny_levels_are_written_so_that_they_are_read(lifetime: float, epochs: 
     assert parse_collection(text).parameters.epsilon == lifetime / epochs
 
 
+@pytest.mark.thorough
 def test_there_is_no_participation_in_more_epochs_than_a_device_can_draw() -> None:
     assert any(row.setting.participates for row in rows_of(FrequencyNeeds(5, 1000, LONGEST, lifetime=4.0)))
     assert not any(
@@ -441,6 +443,7 @@ def test_known_frequencies_decide_what_uniform_answers_are_worth() -> None:
     assert one.uniform_error == pytest.approx(sqrt((0.75**2 + 3 * 0.25**2) / 4))
 
 
+@pytest.mark.thorough
 def test_without_a_limit_the_least_level_that_gives_the_error_is_taken() -> None:
     plan = make_plan(FrequencyNeeds(24, 20_000, 30, target=0.02))
     assert plan.chosen_level

@@ -123,6 +123,7 @@ def test_a_check_states_the_figure_and_run_json_what_it_needs() -> None:
     assert not any(digit in said for digit in "0123456789")
 
 
+@pytest.mark.thorough
 def test_a_plan_says_it_of_what_it_recommends_and_of_every_row() -> None:
     plan = make_plan(FrequencyNeeds(24, 50_000, 30, longitudinal=2.0))
     row = plan.recommended

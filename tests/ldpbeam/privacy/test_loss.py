@@ -375,6 +375,7 @@ def test_the_figure_of_the_guarantee_is_the_same_closed_form() -> None:
         assert built.guarantee.first_report == losses.constant(1)
 
 
+@pytest.mark.thorough
 def test_the_first_report_of_every_protocol_with_a_memo() -> None:
     for name in ("l_sue", "l_osue", "l_oue", "l_soue", "rappor", "dbitflip_pm"):
         built = protocol(name, 9, Parameters(**LEVELS, d=2))

@@ -287,6 +287,7 @@ def test_and_with_floats_at_more_reports(own: float, rivals: int, reports: int) 
     assert largest(own, each, rivals, 0, reports) == pytest.approx(slow, rel=1e-12)
 
 
+@pytest.mark.thorough
 def test_chances_of_all_cells_add_up() -> None:
     """A cell like all others is the largest once in so many, however many reports and ties there are."""
     for rivals, t in product((2, 7, 1000, 10**6), (2, 100, 5000)):

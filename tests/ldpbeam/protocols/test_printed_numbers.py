@@ -196,7 +196,7 @@ def test_exact_loloha_is_as_good_as_one_round_hashing(
 
 
 @pytest.mark.parametrize("first", [0.1, 0.3, 0.7, 1.0, 1.5, 2.0, 3.0])
-@pytest.mark.thorough(but=3)
+@pytest.mark.thorough
 def test_best_affine_g_is_the_nearest_integer_to_e_plus_one(first: float) -> None:
     """By trying every g: the minimum of V* is at a neighbour of e^{ε1} + 1, and ``optimal_g`` picks
     it.
@@ -271,6 +271,7 @@ def test_g_of_eq_6(alpha: float, expected: list[int]) -> None:
     assert [b.resolved_parameters()["g"] for b in built] == expected
 
 
+@pytest.mark.thorough
 def test_eq_6_is_the_minimum_of_the_published_variance() -> None:
     """The closed form is the integer nearest to the minimum of V* over g under PUBLISHED."""
     for longitudinal, alpha in [(2.0, 0.5), (3.0, 0.6), (5.0, 0.6), (4.0, 0.4)]:

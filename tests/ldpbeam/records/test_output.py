@@ -106,6 +106,7 @@ def test_what_no_run_has_written_is_never_deleted(done: Path, tmp_path: Path, na
     assert tree(done) == before
 
 
+@pytest.mark.thorough
 def test_what_the_record_names_is_the_runs_own(done: Path, tmp_path: Path) -> None:
     """Files of a version that called them otherwise go by the record."""
     record = json.loads((done / "run.json").read_text())
@@ -116,6 +117,7 @@ def test_what_the_record_names_is_the_runs_own(done: Path, tmp_path: Path) -> No
     assert not (done / "estimates" / "named-otherwise.parquet").exists()
 
 
+@pytest.mark.thorough
 def test_a_folder_that_is_a_link_is_refused_and_an_output_that_is_one_works(
     done: Path, tmp_path: Path
 ) -> None:
@@ -227,7 +229,7 @@ def test_a_run_that_fails_leaves_the_earlier_results(
 
 
 @pytest.mark.parametrize("gone", [False, True], ids=["cut", "taken-away"])
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 def test_files_are_looked_at_before_a_record_vouches_for_them(
     done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gone: bool
 ) -> None:
@@ -313,6 +315,7 @@ def stopped_after(steps: int, base: Path, monkeypatch: pytest.MonkeyPatch) -> bo
     return False
 
 
+@pytest.mark.thorough
 def test_the_accounting_never_names_a_table_that_is_not_there(
     done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -358,7 +361,7 @@ def test_latest_is_the_newest_revision_of_each_epoch(done: Path) -> None:
 # --- disks
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("number", "code"),
     [(errno.ENOSPC, "E-DISK-FULL"), (errno.EDQUOT, "E-DISK-FULL"), (errno.EROFS, "E-DISK-DENIED")],
@@ -398,6 +401,7 @@ def test_a_real_full_device_is_said() -> None:
     assert found.code == "E-DISK-FULL"
 
 
+@pytest.mark.thorough
 def test_a_page_that_cannot_be_written_leaves_nothing(done: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from ldpbeam.report_page.document import write_page
 

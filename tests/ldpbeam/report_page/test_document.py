@@ -188,6 +188,7 @@ def test_a_violated_identity_cannot_be_overlooked(tmp_path: Path) -> None:
     assert "≠ counted" in text
 
 
+@pytest.mark.thorough
 def test_a_total_that_differs_from_its_epochs_is_a_violation(tmp_path: Path) -> None:
     output, truth = write_run(tmp_path, [Fake()])
     record = json.loads((output / "run.json").read_text())
@@ -205,6 +206,7 @@ def test_a_sound_run_raises_no_alarm(usual: Reader) -> None:
     assert not any("alarm" in (attributes.get("class") or "") for _, attributes in usual.elements)
 
 
+@pytest.mark.thorough
 def test_without_truth_the_page_does_not_pretend_to_know(tmp_path: Path) -> None:
     text = Reader(page_of(tmp_path, Fake(), truth=False)).text
     assert "Estimated, over epochs" in text
@@ -213,7 +215,7 @@ def test_without_truth_the_page_does_not_pretend_to_know(tmp_path: Path) -> None
     assert "closer to the truth" not in text
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("n", "k", "answer"),
     [

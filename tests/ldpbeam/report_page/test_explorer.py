@@ -65,6 +65,7 @@ def test_what_is_too_much_is_left_out_and_said(tmp_path: Path) -> None:
     assert explorer(data, {}, 500) is None
 
 
+@pytest.mark.thorough
 def test_the_page_holds_them_hidden_for_who_has_no_javascript(tmp_path: Path) -> None:
     output, truth = write_run(tmp_path, [Fake(k=3, epochs=2)])
     html = write_page(output, tmp_path / "page.html", truth).read_text("utf-8")

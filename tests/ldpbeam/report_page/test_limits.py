@@ -49,6 +49,7 @@ def test_labels_are_text_and_nothing_else(tmp_path: Path, k: int) -> None:
     assert "x" * 61 not in html
 
 
+@pytest.mark.thorough
 def test_reasons_and_record_are_text_and_nothing_else(tmp_path: Path) -> None:
     output, truth = write_run(tmp_path, [Fake(epochs=2)], rejected={HOSTILE[0]: 5, HOSTILE[1]: 5})
     lone = "\ud800" + HOSTILE[1]
@@ -104,6 +105,7 @@ def test_a_run_beyond_the_caps_shows_less_and_says_so(
     assert "Shows the first 5 of 6 files" in text
 
 
+@pytest.mark.thorough
 def test_collections_without_a_section_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(document, "SECTIONS", 1)
     fakes = [Fake(name=f"name{i}", digest=f"{i:016x}", k=2, epochs=1) for i in range(3)]
@@ -122,7 +124,7 @@ def test_values_beyond_the_table_are_not_summed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("k", "shown"), [(100, 2), (2000, 1)])
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 def test_neighbours_are_not_averaged_over_consistent_numbers(tmp_path: Path, k: int, shown: int) -> None:
     """The largest values have a bar for theirs, the whole domain only where every value has a point."""
     page = page_of(tmp_path, Fake(k=k, epochs=1))
@@ -130,6 +132,7 @@ def test_neighbours_are_not_averaged_over_consistent_numbers(tmp_path: Path, k: 
     assert page.count("consistent (norm_sub)") == shown
 
 
+@pytest.mark.thorough
 def test_withheld_epochs_are_gaps_and_the_histogram_names_its_epoch(tmp_path: Path) -> None:
     text = Reader(page_of(tmp_path, Fake(epochs=6, insufficient=(2, 5)))).text
     assert re.search(r"Epoch 5 has only \d+ reports, so its estimates are withheld", text)
@@ -146,6 +149,7 @@ def test_a_run_with_nothing_to_show_has_a_sensible_page(tmp_path: Path, epochs: 
     assert "nothing could be estimated" in text or "produced no estimates" in text
 
 
+@pytest.mark.thorough
 def test_one_epoch_of_one_value_is_drawn(tmp_path: Path) -> None:
     harmless(page_of(tmp_path, Fake(epochs=1, k=2)))
 
@@ -160,6 +164,7 @@ def test_several_collections_have_a_section_each(tmp_path: Path) -> None:
     assert len(identifiers) == len(set(identifiers))
 
 
+@pytest.mark.thorough
 def test_the_highest_revision_is_the_one_shown(tmp_path: Path) -> None:
     output, truth = write_run(tmp_path, [Fake(epochs=2)])
     old = sorted((output / "estimates").iterdir())[-1]
@@ -174,6 +179,7 @@ def test_the_highest_revision_is_the_one_shown(tmp_path: Path) -> None:
     assert "77,777 reports in epoch 1" in text
 
 
+@pytest.mark.thorough
 def test_unreadable_files_are_named_and_the_rest_is_shown(tmp_path: Path) -> None:
     output, _ = write_run(tmp_path, [Fake(epochs=2)])
     (output / "estimates" / "torn.parquet").write_bytes(b"PAR1 torn")

@@ -48,6 +48,7 @@ def port(output: Path) -> Iterator[int]:
         yield given
 
 
+@pytest.mark.thorough
 def test_the_page_is_given_to_read_and_nothing_else(output: Path, port: int) -> None:
     answer, body = ask(port)
     assert answer.status == 200
@@ -73,6 +74,7 @@ def test_no_other_sites_name_leads_to_it(port: int) -> None:
     assert ask(port, host=f"localhost:{port}")[0].status == 200
 
 
+@pytest.mark.thorough
 def test_whoever_serves_it_to_others_may_give_it_any_name(output: Path) -> None:
     with serve_page(("0.0.0.0", 0), output) as given:
         assert ask(given, host="page.example")[0].status == 200

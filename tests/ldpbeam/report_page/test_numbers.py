@@ -274,7 +274,7 @@ def marks(shown: Page, begin: str, end: str) -> Iterator[tuple[re.Match[str], st
             yield match, text[match.end() :]
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough
 def test_the_panels_over_epochs_say_estimate_interval_and_truth(shown: Page) -> None:
     panel, seen = None, 0
     for text in shown.labels:
@@ -303,6 +303,7 @@ def test_the_panels_over_epochs_say_estimate_interval_and_truth(shown: Page) -> 
     assert seen == 3 * 6
 
 
+@pytest.mark.thorough(but=1)
 def test_the_bars_of_the_last_epoch_say_the_same_as_the_table(shown: Page) -> None:
     columns, seen = shown.stored[shown.last], 0
     order = r"raw .*, 95 % interval .* to .*, consistent [^,]*" + (", truth .*" if shown.truth else "$")

@@ -36,6 +36,7 @@ def test_the_figure_stands_with_its_assumption(protocol: str, own: bool) -> None
     assert float(line.value) == pytest.approx(central_epsilon(found, 100_000), rel=0.01)
 
 
+@pytest.mark.thorough
 def test_nothing_is_said_where_nothing_is_known() -> None:
     both = "epsilon_longitudinal: 2.0\nepsilon_first: 1.0"
     assert not said("loloha", f"hash_family: affine\n{both}")

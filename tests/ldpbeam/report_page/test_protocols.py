@@ -163,7 +163,7 @@ def test_a_section_speaks_of_what_its_protocol_estimates(
 
 
 @pytest.mark.parametrize("result", ["frequencies", "mean"])
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 def test_the_record_decides_and_no_name_does(tmp_path: Path, result: str) -> None:
     """Another protocol's name in the record changes nothing; another result changes the page."""
     collection = agreed("grr" if result == "mean" else "one_bit_mean")
@@ -223,6 +223,7 @@ def test_the_page_of_a_mean_holds_it_against_the_true_mean(
     assert "histogram raw the mean as it was estimated" in text
 
 
+@pytest.mark.thorough
 def test_the_totals_are_those_of_the_command_line(tmp_path: Path) -> None:
     """Reports of no known epoch are part of the run: in the header, in the section, in the table."""
     collection = agreed("grr")
@@ -356,7 +357,7 @@ def test_without_dates_epochs_have_whole_numbers_below_the_axis_each_once(epochs
         (1000, {"2026", "2027", "2028"}),
     ],
 )
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough
 def test_dates_stand_below_the_axis_each_once(epochs: int, ticks: set[str]) -> None:
     """In every chart over epochs, however many there are."""
     for *found, title in below(DAYS, epochs):

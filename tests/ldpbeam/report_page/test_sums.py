@@ -82,6 +82,7 @@ def test_a_curve_of_values_in_order(tmp_path: Path) -> None:
         assert (found[4] is None) == (row["std_error"] == 0)
 
 
+@pytest.mark.thorough
 def test_the_band_holds_for_all_of_the_curve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[list[charts.Row]] = []
     curve = charts.curve
@@ -101,6 +102,7 @@ def test_the_band_holds_for_all_of_the_curve(tmp_path: Path, monkeypatch: pytest
         assert row["estimate"] - row["low"] == pytest.approx(wide * each["std_error"])
 
 
+@pytest.mark.thorough
 def test_groups_of_a_file(tmp_path: Path) -> None:
     output = run(tmp_path)
     groups = file(tmp_path, "group,value\nshort,0..30\n<b>long</b>,30..120\nall,0..120\n")
@@ -116,6 +118,7 @@ def test_groups_of_a_file(tmp_path: Path) -> None:
     assert "<b>long</b>" in text  # shown, not an element
 
 
+@pytest.mark.thorough
 def test_values_without_an_order_have_no_curve(tmp_path: Path) -> None:
     assert "Values added up" not in page(run(tmp_path, "{size: 12}")).text
 

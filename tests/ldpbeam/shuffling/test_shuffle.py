@@ -138,6 +138,7 @@ def test_two_epochs_are_the_product_of_two(name: str, devices: int) -> None:
     assert stick(both, stated * 0.97) > 1e-2
 
 
+@pytest.mark.thorough
 def test_the_figures_of_many_devices() -> None:
     """Close to what a Gaussian of the same mean and spread gives, and above no local level."""
     for name in ("olh", "oue"):

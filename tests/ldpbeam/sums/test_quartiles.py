@@ -104,7 +104,7 @@ def test_a_value_is_left_out_only_where_the_curve_is_surely_past_it() -> None:
 
 
 @pytest.mark.parametrize("atoms", [(), (8, 16, 24)])
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 def test_where_nothing_changes_few_changes_are_seen(atoms: tuple[int, ...]) -> None:
     """In 5 of 100 pairs at most some quartile; the test fails by chance once in a million.
 

@@ -194,6 +194,7 @@ def typed(rows: list[Row], columns: list[str]) -> list[Row]:
 
 
 @pytest.mark.parametrize("case", [people, buckets], ids=lambda case: case.__name__)
+@pytest.mark.thorough(but=1)
 def test_a_message_holds_the_rows_of_the_file(case: Any, topic: FakeTopic, tmp_path: Path) -> None:
     agreed, histogram = case()
     assert deliver(PublishEstimates(agreed, TOPIC), histogram) == [histogram]
@@ -692,6 +693,7 @@ def test_without_sinks_nothing_is_in_between() -> None:
     assert labels(pipeline) == ["Write/Files"]
 
 
+@pytest.mark.thorough
 def test_a_sink_that_refuses_keeps_the_books_from_being_written(
     topic: FakeTopic, table: FakeBigQuery, tmp_path: Path
 ) -> None:

@@ -113,6 +113,7 @@ def test_a_misspelt_option_is_recognised(ended: dict[str, Ended]) -> None:
     assert "Did you mean --spool-file?" in ended["misspelt"].err
 
 
+@pytest.mark.thorough
 def test_help_and_the_template_have_its_options(ended: dict[str, Ended]) -> None:
     help_text = " ".join(ended["help"].out.split())
     assert "--spool-file PATH Messages in a file." in help_text

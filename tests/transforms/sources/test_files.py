@@ -134,6 +134,7 @@ def test_valid_files_are_read_whole(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.thorough(but=1)
 def test_mutated_files_never_raise(tmp_path: Path, kind: str) -> None:
     """Hundreds of damaged files in each format: no exception, balanced books, mostly something to say."""
     draw, data = random.Random(kind), valid(kind)
@@ -149,6 +150,7 @@ def test_mutated_files_never_raise(tmp_path: Path, kind: str) -> None:
     st.sampled_from([b"", b"\x1f\x8b\x08\0", b"\x28\xb5\x2f\xfd", b"PAR1", b"\x05"]),
     st.binary(max_size=300),
 )
+@pytest.mark.thorough
 def test_any_bytes_never_raise(tmp_path_factory: pytest.TempPathFactory, magic: bytes, rest: bytes) -> None:
     """Whatever follows the first bytes of a format."""
     path = tmp_path_factory.getbasetemp() / "any-bytes"

@@ -317,6 +317,7 @@ def test_no_table_of_counts_is_sent_between_steps(
     assert not list(tmp_path.rglob("*spilled*"))
 
 
+@pytest.mark.thorough
 def test_files_of_counts_go_with_a_run_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file of counts that somebody takes away ends the run with one line, and nothing of it is left."""
     reports = written(tmp_path / "reports")

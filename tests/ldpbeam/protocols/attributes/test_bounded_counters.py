@@ -335,6 +335,7 @@ def test_means_are_unbiased(allocation: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MEANS)
+@pytest.mark.thorough(but=1)
 def test_the_error_holds_what_drawing_devices_adds(name: str) -> None:
     """Over many fleets at a high level, where drawing decides: squares of errors over what is stated.
 
