@@ -117,7 +117,6 @@ def test_what_the_record_names_is_the_runs_own(done: Path, tmp_path: Path) -> No
     assert not (done / "estimates" / "named-otherwise.parquet").exists()
 
 
-@pytest.mark.thorough
 def test_a_folder_that_is_a_link_is_refused_and_an_output_that_is_one_works(
     done: Path, tmp_path: Path
 ) -> None:

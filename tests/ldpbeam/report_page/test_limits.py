@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ldpbeam.consistency import NOT_ADDED_UP
-from ldpbeam.report_page import document, parts
+from ldpbeam.report_page import charts, document, parts
 from ldpbeam.report_page.document import write_page
 from tests.conftest import REPOSITORY
 from tests.ldpbeam.report_page.reader import Reader, change, harmless, page_of
@@ -124,12 +124,14 @@ def test_values_beyond_the_table_are_not_summed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("k", "shown"), [(100, 2), (2000, 1)])
-@pytest.mark.thorough
 def test_neighbours_are_not_averaged_over_consistent_numbers(tmp_path: Path, k: int, shown: int) -> None:
     """The largest values have a bar for theirs, the whole domain only where every value has a point."""
     page = page_of(tmp_path, Fake(k=k, epochs=1))
     assert ("Each point is the mean of" in Reader(page).text) == (k == 2000)
     assert page.count("consistent (norm_sub)") == shown
+    figures = re.findall(r"<figure.*?</figure>", page, re.DOTALL)
+    [domain] = [figure for figure in figures if f"all {k:,} values" in figure]
+    assert (charts.CONSISTENT in domain) == (k == 100)
 
 
 @pytest.mark.thorough
