@@ -118,7 +118,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """A thorough test whose time is over is skipped, before anything is set up for it."""
     minutes = item.config.getoption("--thorough-within")
     if minutes is not None and item.stash.get(MORE, False) and time.monotonic() - BEGAN > 60 * minutes:
-        pytest.skip(f"thorough tests begin within {minutes:g} minutes; this machine is slower")
+        pytest.skip(f"thorough tests begin within {minutes:g} minutes; this one would begin later")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -4,8 +4,8 @@ Without a file it takes those that differ from the main branch, also those that 
 file tests itself. Tests mirror the source: of a/b.py it takes tests/a/test_b.py, where there is one. Else it
 takes those of tests/a that have the module's name in theirs or import it, then the nearest by imports; of
 equally near ones those that import least else, since they are about it and not about a whole command. They
-run with their thorough cases. It is what one runs while one writes.
-`make test` says more, and `make check` all.
+run with those of their thorough cases that begin within 12 seconds, and the others are counted as skipped;
+--all runs all of them. It is what one runs while one writes. `make test` says more, and `make check` all.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ ROOMS = ("ldpbeam", "pipelines", "transforms", "simulators", "reproduction", "be
 """Folders of Python; three of them are also reached through links in the first."""
 LINKED = ("pipelines", "transforms", "simulators")
 MOST = 3
+WITHIN = 12
+"""Seconds after the start within which thorough cases begin."""
 
 
 def module_of(path: Path) -> str:
@@ -153,6 +155,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--most", type=int, default=MOST, help="test files for each changed file (default: 3)"
     )
     parser.add_argument("--list", action="store_true", help="name them and run nothing")
+    parser.add_argument("--all", action="store_true", help="all thorough cases, however long they take")
     asked = parser.parse_args(arguments)
     imports = Imports.of_repository()
     changed = [path.resolve() for path in asked.files] or changed_files()
@@ -167,7 +170,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if asked.list:
         sys.stdout.write("\n".join([*names, ""]))
         return 0
-    command = [sys.executable, "-m", "pytest", "-q", "--thorough", *names]
+    limit = [] if asked.all else [f"--thorough-within={WITHIN / 60}"]
+    command = [sys.executable, "-m", "pytest", "-q", "--thorough", *limit, *names]
     return subprocess.run(command, cwd=REPOSITORY, check=False).returncode
 
 

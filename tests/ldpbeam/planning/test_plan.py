@@ -303,6 +303,18 @@ def test_a_limit_may_be_met_exactly_and_not_by_less(limit: str, figure: str, les
             assert set(same) == {given < level}, (level, given)
 
 
+def test_a_target_that_is_met_exactly_needs_no_more_devices_and_no_fewer_epochs(plan: Plan) -> None:
+    """With a millionth less it takes more devices."""
+    row = plan.recommended
+    if row is None:
+        return
+    exactly = row.figures.half_width
+    met = replace(plan, needs=replace(plan.needs, target=exactly))
+    assert (devices_needed(met), epochs_possible(met)) == (None, None)
+    less = replace(plan, needs=replace(plan.needs, target=exactly * (1 - 1e-6)))
+    assert present(devices_needed(less)) > plan.needs.devices
+
+
 @pytest.mark.thorough(but=3)
 def test_what_misses_nothing_keeps_every_limit(plan: Plan) -> None:
     """Looked up in the guarantee of the collection that would be written, not in the figures."""
