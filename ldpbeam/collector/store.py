@@ -290,7 +290,7 @@ class FileStore:
         sync_folder(self._folder)
 
     def _report_deleted(self, path: Path, committed: Path) -> None:
-        """The size of a journal is there without it: it was finished, or never written to, or deleted."""
+        """Remove a size whose journal is gone, and warn if nobody finished, set aside or left empty the journal."""
         size = _size_in(committed)
         names = (finished_name(path.name), damaged_name(path.name))
         finished = any((self._folder / name).exists() for name in names)
