@@ -290,7 +290,7 @@ class FileStore:
         sync_folder(self._folder)
 
     def _report_deleted(self, path: Path, committed: Path) -> None:
-        """Remove a size whose journal is gone, and warn if nobody finished, set aside or left empty the journal."""
+        """Remove a size that has no journal; warn unless the journal was finished, set aside or empty."""
         size = _size_in(committed)
         names = (finished_name(path.name), damaged_name(path.name))
         finished = any((self._folder / name).exists() for name in names)
