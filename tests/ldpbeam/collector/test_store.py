@@ -191,8 +191,8 @@ def test_each_deleted_file_is_noticed_or_harmless(
 def test_no_damage_of_what_says_how_much_was_answered_loses_a_report(
     tmp_path: Path, killed: dict[str, bytes], every: int
 ) -> None:
-    """Each bit of both numbers in `.committed-…` and of their digests is flipped, and the file is cut in each
-    of them. Nothing else of it is read. The journal is whole."""
+    """Each bit of both numbers in `.committed-…` and of their digests is flipped, and the file is cut in each of
+    them. Nothing else of it is read. The journal is whole."""
     name = named(killed, ".committed-")
     content = killed[name]
     places = [*range(40), *range(4096, 4136)]
