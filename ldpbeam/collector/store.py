@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ldpbeam.admission import ReportColumns
-from ldpbeam.durable.counter import FileCounter
-from ldpbeam.durable.errors import DamageError, HeldError
+from ldpbeam.durable.errors import HeldError
 from ldpbeam.durable.file import GROUP, PRIVATE, write_file
 from ldpbeam.durable.folder import file_size, make_lasting_folder, open_file, sync_folder
 from ldpbeam.durable.lock import Lock
@@ -27,7 +26,9 @@ from ldpbeam.records.journal import (
     COMMITTED,
     JOURNALS,
     Entries,
+    committed_content,
     committed_name,
+    committed_size,
     damaged_name,
     entry,
     file_content,
@@ -79,7 +80,7 @@ class _Journal:
 
     path: Path
     descriptor: int  # of the open file
-    committed: FileCounter  # its size after the last commit
+    committed: int  # descriptor of the file that holds the size after the last commit
     began: float  # steady seconds when it was opened
     second: int  # of its first arrival, seconds since 1970
     size: int = 0  # bytes of whole entries
@@ -172,8 +173,10 @@ class FileStore:
             try:
                 journal.size += _write(journal.descriptor, content)
                 os.fdatasync(journal.descriptor)
-                with suppress(OSError):  # the reports are safe without it
-                    journal.committed.write(journal.size)
+                # Not forced to disk: after a power cut the size may be too small, never too large. The
+                # reports are safe without it.
+                with suppress(OSError):
+                    os.pwrite(journal.committed, committed_content(journal.size), 0)
             except OSError:
                 # What the kernel has of it is not known after a failed write or sync. The entries before
                 # stay; a part of this one does not have its checksum.
@@ -184,12 +187,14 @@ class FileStore:
 
     def _begin(self, second: int) -> _Journal:
         path = self._folder / journal_name(second)
-        committed = FileCounter(self._folder / committed_name(path.name))
+        flags, beside = os.O_WRONLY | os.O_CREAT | os.O_EXCL, self._folder / committed_name(path.name)
+        committed = open_file(beside, flags, PRIVATE)
         try:
-            committed.write(0)  # takes its room on disk; later sizes replace it
-            descriptor = open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, PRIVATE)
+            _write(committed, committed_content(0))  # takes its room on disk; later sizes replace it
+            descriptor = open_file(path, flags | os.O_APPEND, PRIVATE)
         except OSError:
-            committed.path.unlink(missing_ok=True)
+            os.close(committed)
+            beside.unlink(missing_ok=True)
             raise
         self._journal = _Journal(path, descriptor, committed, self._steady(), second)
         try:
@@ -203,8 +208,9 @@ class FileStore:
         """Nothing more is written to the journal; :meth:`publish` does the rest."""
         journal, self._journal = self._journal, None
         if journal is not None:
-            with suppress(OSError):
-                os.close(journal.descriptor)
+            for descriptor in (journal.descriptor, journal.committed):
+                with suppress(OSError):
+                    os.close(descriptor)
 
     def publish(self) -> None:
         """Make files of all journals that are old or large enough, and of those that were left.
@@ -311,8 +317,9 @@ class FileStore:
 def _size_in(committed: Path) -> int:
     """The size in a ``.committed-…`` file; 0 if the file is missing, damaged or cannot be read."""
     try:
-        return FileCounter(committed).read() or 0
-    except (DamageError, OSError):
+        with os.fdopen(open_file(committed, os.O_RDONLY, PRIVATE), "rb") as file:
+            return committed_size(file.read())
+    except OSError:
         return 0
 
 

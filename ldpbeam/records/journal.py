@@ -31,6 +31,9 @@ _ENTRY = struct.Struct("<QQI")
 """Seconds of arrival, bytes of the content, CRC-32 of both and the content."""
 _HEAD = struct.Struct("<QQ")
 
+_COMMITTED = struct.Struct("<QI")
+"""Size of a journal after a commit, and the CRC-32 of this number."""
+
 _LARGEST = 1 << 26
 """Bytes of an entry's content, at most: twice those of the bodies that are committed together, and more."""
 _SEARCH = 1 << 28
@@ -102,6 +105,20 @@ def entry(second: int, columns: Iterable[ReportColumns]) -> bytes:
 def _framed_entry(second: int, content: bytes) -> bytes:
     head = _HEAD.pack(second, len(content))
     return head + zlib.crc32(content, zlib.crc32(head)).to_bytes(4, "little") + content
+
+
+def committed_content(size: int) -> bytes:
+    """The content of a ``.committed-…`` file."""
+    number = size.to_bytes(8, "little")
+    return number + zlib.crc32(number).to_bytes(4, "little")
+
+
+def committed_size(content: bytes) -> int:
+    """The size in a ``.committed-…`` file; 0 where the file is damaged."""
+    if len(content) != _COMMITTED.size:
+        return 0
+    size, check = _COMMITTED.unpack(content)
+    return int(size) if zlib.crc32(content[:8]) == check else 0
 
 
 class Entries(NamedTuple):

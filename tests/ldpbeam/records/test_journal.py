@@ -64,7 +64,6 @@ def test_the_names_of_a_journal_and_of_what_is_made_of_it() -> None:
     assert name == ".journal-20231114T221321Z-0a1b"
     assert journal.finished_name(name) == "reports-20231114T221321Z-0a1b.pb"
     assert journal.damaged_name(name) == ".damaged-20231114T221321Z-0a1b"
-    assert journal.journal_of(journal.committed_name(name)) == name
     for one in (name, journal.finished_name(name), journal.damaged_name(name)):
         assert journal.started(one) == 1_700_000_001
     assert journal.journal_name(5) != journal.journal_name(5)
@@ -170,6 +169,19 @@ def test_a_journal_that_is_shorter_than_its_size_after_a_commit_was_cut() -> Non
             read = max((end for end in ends if end <= cut), default=0)
             found = journal.read_entries(content[:cut], committed)
             assert found.damaged == max(0, committed - read), (committed, cut)
+
+
+def test_the_size_of_a_journal_is_believed_with_its_checksum_only() -> None:
+    content = journal.committed_content(1 << 40)
+    assert journal.committed_size(content) == 1 << 40
+    for bit in range(8 * len(content)):
+        damaged = bytearray(content)
+        damaged[bit // 8] ^= 1 << bit % 8
+        assert journal.committed_size(bytes(damaged)) == 0
+    for other in (content + b"0", *(content[:length] for length in range(len(content)))):
+        assert journal.committed_size(other) == 0
+    name = journal.journal_name(1_700_000_001)
+    assert journal.journal_of(journal.committed_name(name)) == name
 
 
 def test_behind_damage_a_torn_end_is_still_no_damage() -> None:
