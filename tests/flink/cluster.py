@@ -88,11 +88,12 @@ def until(what: str, find: Callable[[], Found | None], seconds: float = PATIENCE
     Raises:
         TimeoutError: it never was.
     """
-    end = time.monotonic() + seconds
+    end, pause = time.monotonic() + seconds, 0.1
     while time.monotonic() < end:
         if found := find():
             return found
-        time.sleep(0.25)
+        time.sleep(pause)
+        pause = min(1.0, 1.5 * pause)  # what takes long is not asked for at short intervals: asking costs too
     raise TimeoutError(f"{what}: not within {seconds:.0f} s")
 
 
@@ -165,8 +166,7 @@ class Worker(Process):
         """Start the pool; its workers import the checkout, like an installed package."""
         self.port = port or free_port()
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-        self._command = [sys.executable, "-m", "apache_beam.runners.worker.worker_pool_main"]
-        self._command.append(f"--service_port={self.port}")
+        self._command = [sys.executable, "-m", "tests.flink.pool", str(self.port)]
         # Two of glibc's arenas, as docs/flink.md advises: with one for each of a worker's threads, freed
         # memory stays spread over all of them and the process grows for hours.
         self._environment = {"PATH": path, "PYTHONPATH": str(REPOSITORY), "MALLOC_ARENA_MAX": "2"}
@@ -235,7 +235,7 @@ class Cluster:
             "taskmanager.registration.timeout": f"{PATIENCE:.0f} s",
             "restart-strategy.type": "fixed-delay",
             "restart-strategy.fixed-delay.attempts": "100",
-            "restart-strategy.fixed-delay.delay": "1 s",
+            "restart-strategy.fixed-delay.delay": "3 s",  # by then a killed TaskManager is known to be gone
             **{name.replace("_", "."): value for name, value in settings.items()},
         }
 

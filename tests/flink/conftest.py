@@ -5,8 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.flink.cluster import Cluster, JobServerProcess, Worker
+from tests.flink.cluster import JAVA, Cluster, JobServerProcess, Worker
 from tests.flink.expansion import ExpansionService
+
+
+@pytest.fixture(scope="session", autouse=True)
+def short_lived() -> Iterator[None]:
+    """Also the job servers that Beam starts run as short-lived processes should."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JDK_JAVA_OPTIONS", " ".join(JAVA[1:]))
+        yield
 
 
 @pytest.fixture(scope="session")
