@@ -4,7 +4,7 @@ Without a file it takes those that differ from the main branch, also those that 
 file tests itself. Tests mirror the source: of a/b.py it takes tests/a/test_b.py, where there is one. Else it
 takes those of tests/a that have the module's name in theirs or import it, then the nearest by imports; of
 equally near ones those that import least else, since they are about it and not about a whole command. They
-run with those of their thorough cases that begin within 12 seconds, and the others are counted as skipped;
+run with those of their thorough cases that begin within 8 seconds, and the others are counted as skipped;
 --all runs all of them. It is what one runs while one writes. `make test` says more, and `make check` all.
 """
 
@@ -24,7 +24,7 @@ ROOMS = ("ldpbeam", "pipelines", "transforms", "simulators", "reproduction", "be
 """Folders of Python; three of them are also reached through links in the first."""
 LINKED = ("pipelines", "transforms", "simulators")
 MOST = 3
-WITHIN = 12
+WITHIN = 8
 """Seconds after the start within which thorough cases begin."""
 
 
@@ -73,6 +73,11 @@ class Imports:
                 if one in self.paths and self.paths[one] != path:
                     yield self.paths[one]
 
+    @cached_property
+    def reach(self) -> dict[Path, dict[Path, int]]:
+        """Of each test the files that it imports, and through how many imports; all files are read for it."""
+        return {path: self.distances(path) for path in self.paths.values() if is_test(path)}
+
     def distances(self, test: Path) -> dict[Path, int]:
         """How many imports lead from a test to each file."""
         found, edge, far = {test: 0}, {test}, 0
@@ -90,13 +95,13 @@ def is_test(path: Path) -> bool:
 
 def tests_of(changed: Sequence[Path], imports: Imports, most: int = MOST) -> list[Path]:
     """The nearest test files of each file, without repetition."""
-    reach = {path: imports.distances(path) for path in imports.paths.values() if is_test(path)}
     found: list[Path] = []
     for path in changed:
-        own = mirror(path)
-        if is_test(path) or own in reach:
-            found.append(path if is_test(path) else own)
+        own = path if is_test(path) else mirror(path)
+        if own.is_file():
+            found.append(own)
             continue
+        reach = imports.reach
         near = [test for test, far in reach.items() if path in far or _named(test, path)]
         near.sort(
             key=lambda test: (
@@ -159,7 +164,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = parser.parse_args(arguments)
     imports = Imports.of_repository()
     changed = [path.resolve() for path in asked.files] or changed_files()
-    unknown = [path for path in changed if path not in imports.imported]
+    known = set(imports.paths.values())
+    unknown = [path for path in changed if path not in known]
     for path in unknown:
         sys.stderr.write(f"tests.of: {path}: no Python file of {', '.join(ROOMS)}\n")
     found = tests_of([path for path in changed if path not in unknown], imports, asked.most)

@@ -44,6 +44,14 @@ def test_the_first_test_is_the_one_about_the_file(imports: Imports, changed: str
     assert len(found) <= 3
 
 
+def test_tests_of_its_own_are_found_without_reading_all_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That would take seconds; only a file without tests of its own needs it."""
+    monkeypatch.setattr(Imports, "imported", property(lambda _: pytest.fail("all files were read")))
+    imports, changed = Imports.of_repository(), REPOSITORY / "ldpbeam" / "over_time" / "covariance.py"
+    test = REPOSITORY / "tests" / "ldpbeam" / "over_time" / "test_covariance.py"
+    assert of.tests_of([changed, test], imports) == [test]
+
+
 @pytest.mark.usefixtures("read_once")
 @pytest.mark.thorough
 def test_it_lists_the_tests_of_several_files_once(capsys: pytest.CaptureFixture[str]) -> None:
