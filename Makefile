@@ -25,6 +25,8 @@ THOROUGH_WITHIN ?=
 # Tests that `make check` leaves to suites which run after it (.ci/run).
 LATER ?=
 PYTEST := $(BIN)/python -m pytest
+# Folders of which `make test` and `make check` run no test: reading them would load a browser's and brokers' parts.
+APART := $(addprefix --ignore=tests/,browser flink javascript prism pubsub)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -161,10 +163,10 @@ reproduce: $(DEMO_STAMP) ## the papers' tables and figures (EXPERIMENTS=..., DAT
 	@$(BIN)/python -m reproduction $(EXPERIMENTS) --data $(DATA) --output $(REPRODUCTION_OUT) $(OPTIONS)
 
 test: $(STAMP) ## the default tests (no browser, no emulators)
-	@$(PYTEST) -n $(JOBS) --dist loadfile --no-loadscope-reorder $(TESTS)
+	@$(PYTEST) -n $(JOBS) --dist loadfile --no-loadscope-reorder $(APART) $(TESTS)
 
 test-all: $(STAMP) compiler ## the default tests, and those that say the same of more cases
-	@$(PYTEST) -n $(JOBS) --dist loadfile --no-loadscope-reorder --thorough \
+	@$(PYTEST) -n $(JOBS) --dist loadfile --no-loadscope-reorder $(APART) --thorough \
 		$(if $(THOROUGH_WITHIN),--thorough-within=$(THOROUGH_WITHIN)) $(addprefix --deselect=,$(LATER))
 
 # --- for developers
@@ -201,10 +203,11 @@ NEWEST := 3.13
 # Without the rooms above the pipelines, whose tests run whole commands.
 ABOVE := $(addprefix tests/ldpbeam/,__pycache__ cli collector engine records report_page)
 HALF := $(filter-out $(ABOVE),$(wildcard tests/ldpbeam/*)) tests/simulators tests/statistical tests/transforms tests/vectors
+# Two cases of each test, in one process: what differs from one Python to the next does so in all cases.
 newest: ## a quick half of the tests on Python 3.13, where it is installed, in an environment of its own
 	@for candidate in python$(NEWEST) $(HOME)/.pyenv/versions/$(NEWEST)*/bin/python3; do \
 	  if "$$candidate" -c '' 2>/dev/null; then \
-	    exec $(MAKE) test VENV=.venv-$(NEWEST) PYTHON="$$candidate" TESTS="$(HALF)"; fi; \
+	    exec $(MAKE) test VENV=.venv-$(NEWEST) PYTHON="$$candidate" JOBS=0 TESTS="--cases 2 $(HALF)"; fi; \
 	done; echo "LEFT OUT: make newest, since Python $(NEWEST) is not installed."
 
 browser: $(STAMP) chromium js-build axe ## the tests that look at pages in Chromium

@@ -4,12 +4,14 @@
 CRASH_POINTS ?= 240
 # Bits from one that is flipped to the next; 1 flips every bit of every file of a device, which takes half an hour.
 FLIP_STEP ?= 11
+# Moments of each of a device's two lives at which it loses power.
+POWER_LOSSES ?= 60
 
 crash: $(STAMP) compiler ## kill a run at 240 points (CRASH_POINTS=...), lose power, and run it again: same bytes
 	@CRASH_POINTS=$(CRASH_POINTS) $(PYTEST) --thorough -m 'slow or not slow' --durations=3 tests/crash
 
 crash-devices: $(STAMP) compiler ## kill 300 devices 1,200 times, and lose power at every call: nothing is drawn twice
-	@FLIP_STEP=$(FLIP_STEP) $(PYTEST) --thorough -m 'slow or not slow' --durations=5 \
+	@FLIP_STEP=$(FLIP_STEP) POWER_LOSSES=$(POWER_LOSSES) $(PYTEST) --thorough -m 'slow or not slow' --durations=5 \
 		tests/crash/test_devices.py tests/crash/test_recorder.py tests/ldpbeam/client/test_damage.py
 
 # What a machine loses with its power is recorded by a library in C (tests/crash/recorder.c).

@@ -88,6 +88,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="MINUTES",
         help="none of those begins later than this after the start; what is skipped for it says so",
     )
+    parser.addoption(
+        "--cases", type=int, metavar="N", help="of a test with more cases than this only N, evenly over them"
+    )
 
 
 class AtOnce:
@@ -129,6 +132,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not config.getoption("--thorough"):
         config.hook.pytest_deselected(items=left)
         items[:] = [item for item in items if item not in left]
+    if (some := config.getoption("--cases")) is not None:
+        kept = {item for same in by_test(items) for item in evenly(same, some)}
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+        items[:] = [item for item in items if item in kept]
     if moving := [item.nodeid for item in items if " at 0x" in item.nodeid]:
         raise pytest.UsageError(f"a test is named by an address, which differs in every process: {moving[0]}")
     rank = {REPOSITORY / name: place for place, name in enumerate(LONGEST_FIRST)}
@@ -144,11 +151,11 @@ def pytest_collection_finish() -> None:
 def thorough(items: list[pytest.Item]) -> set[pytest.Item]:
     """What only `make check` runs: items marked thorough.
 
-    Of those marked thorough(but=n) all but n: of the cases of a parametrized test the first, the last, and
-    others evenly between them are left. Of a law marked thorough(sizes=...) the settings of so many values.
+    Of those marked thorough(but=n) all but n, evenly over the cases. Of a law marked thorough(sizes=...) the
+    settings of so many values.
     """
     left: set[pytest.Item] = set()
-    cases: dict[str, list[pytest.Item]] = {}
+    several: list[pytest.Item] = []
     for item in items:
         if mark := item.get_closest_marker("thorough"):
             if "sizes" in mark.kwargs:
@@ -157,14 +164,27 @@ def thorough(items: list[pytest.Item]) -> set[pytest.Item]:
                     continue
             left.add(item)
             if "but" in mark.kwargs:
-                cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    for same in cases.values():
+                several.append(item)
+    for same in by_test(several):
         mark = same[0].get_closest_marker("thorough")
         assert mark is not None
-        some: int = mark.kwargs["but"]
-        last = len(same) - 1
-        left.difference_update(same[round(i * last / max(some - 1, 1))] for i in range(some))
+        left.difference_update(evenly(same, mark.kwargs["but"]))
     return left
+
+
+def by_test(items: list[pytest.Item]) -> list[list[pytest.Item]]:
+    """The cases of each test."""
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    return [*cases.values()]
+
+
+def evenly(cases: list[pytest.Item], some: int) -> list[pytest.Item]:
+    """At most so many cases: the first, the last, and others evenly between them; of one the first."""
+    last = len(cases) - 1
+    places = {round(i * last / max(some - 1, 1)) for i in range(some)}
+    return [case for place, case in enumerate(cases) if place in places]
 
 
 def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str) -> str | None:

@@ -203,6 +203,17 @@ def test_no_kernel_is_compiled_unsafely() -> None:
     assert {n: unsafe_options(text) for n, text in sources() if unsafe_options(text)} == {}
 
 
+def test_what_make_test_does_not_read_has_no_test_of_it() -> None:
+    """Each file of these folders is marked whole, with the name of its folder."""
+    makefile = (REPOSITORY / "Makefile").read_text("utf-8")
+    (names,) = re.findall(r"^APART := \$\(addprefix --ignore=tests/,(.*)\)$", makefile, re.MULTILINE)
+    paths = [path for name in names.split() for path in (REPOSITORY / "tests" / name).rglob("test_*.py")]
+    assert len(paths) > 15
+    for path in paths:
+        mark = rf"^pytestmark = (?:\[\s*)?pytest\.mark\.{path.relative_to(REPOSITORY).parts[1]}\b"
+        assert re.search(mark, path.read_text("utf-8"), re.MULTILINE), path
+
+
 def test_ci_runs_the_checks_and_every_suite() -> None:
     lines = (REPOSITORY / ".ci" / "run").read_text().splitlines()
     assert "set -euo pipefail" in lines

@@ -66,6 +66,20 @@ def test_of_a_law_the_settings_of_so_many_values_are_left() -> None:
     assert left(*items) == ["a::x[3]", "a::x[5]"]
 
 
+def test_of_each_test_at_most_so_many_cases_are_run() -> None:
+    """Those in the middle are left out, and said to be."""
+    items = [Item(f"a::{name}[{i}]") for name in "xy" for i in range(5)] + [Item("a::z")]
+    for item in items:
+        item.path, item.stash = REPOSITORY, pytest.Stash()  # type: ignore[attr-defined]
+    chosen, skipped = cast("list[pytest.Item]", list(items)), list[str]()
+    options = {"--thorough": True, "--cases": 2}
+    hook = SimpleNamespace(pytest_deselected=lambda items: skipped.extend(item.nodeid for item in items))
+    config = cast("pytest.Config", SimpleNamespace(getoption=options.get, hook=hook))
+    conftest.pytest_collection_modifyitems(config, chosen)
+    assert [item.nodeid for item in chosen] == ["a::x[0]", "a::x[4]", "a::y[0]", "a::y[4]", "a::z"]
+    assert skipped == [item.nodeid for item in items if cast("Any", item) not in chosen]
+
+
 class Begun:
     """As much of a test that is about to begin as the option looks at."""
 
