@@ -22,10 +22,10 @@ OPTIONS ?=
 JOBS ?= 2
 # Minutes within which tests may begin that `make check` adds to those of `make test`; empty: however long it takes.
 THOROUGH_WITHIN ?=
-# Tests that `make check` leaves to suites which run after it (.ci/run).
+# Tests that `make check` leaves to other suites of .ci/run.
 LATER ?=
 PYTEST := $(BIN)/python -m pytest
-# Folders of which `make test` and `make check` run no test: reading them would load a browser's and brokers' parts.
+# `make test` and `make check` run no test of these folders; collecting them would import clients of brokers.
 APART := $(addprefix --ignore=tests/,browser flink javascript prism pubsub)
 
 .DEFAULT_GOAL := help
@@ -203,7 +203,7 @@ NEWEST := 3.13
 # Without the rooms above the pipelines, whose tests run whole commands.
 ABOVE := $(addprefix tests/ldpbeam/,__pycache__ cli collector engine records report_page)
 HALF := $(filter-out $(ABOVE),$(wildcard tests/ldpbeam/*)) tests/simulators tests/statistical tests/transforms tests/vectors
-# Two cases of each test, in one process: what differs from one Python to the next does so in all cases.
+# Two cases of each test, in one process: a difference between Pythons mostly shows in each case.
 newest: ## a quick half of the tests on Python 3.13, where it is installed, in an environment of its own
 	@for candidate in python$(NEWEST) $(HOME)/.pyenv/versions/$(NEWEST)*/bin/python3; do \
 	  if "$$candidate" -c '' 2>/dev/null; then \

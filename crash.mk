@@ -4,7 +4,7 @@
 CRASH_POINTS ?= 240
 # Bits from one that is flipped to the next; 1 flips every bit of every file of a device, which takes half an hour.
 FLIP_STEP ?= 11
-# Moments of each of a device's two lives at which it loses power.
+# How many losses of power are tried in each of a device's two lives.
 POWER_LOSSES ?= 60
 
 crash: $(STAMP) compiler ## kill a run at 240 points (CRASH_POINTS=...), lose power, and run it again: same bytes

@@ -78,7 +78,7 @@ settings.load_profile("ci")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The option by which `make check` asks for all of the suite."""
+    """Options that choose how many of the tests run."""
     parser.addoption(
         "--thorough", action="store_true", help="also the tests that make check adds to those of make test"
     )
@@ -89,7 +89,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="none of those begins later than this after the start; what is skipped for it says so",
     )
     parser.addoption(
-        "--cases", type=int, metavar="N", help="of a test with more cases than this only N, evenly over them"
+        "--cases",
+        type=int,
+        metavar="N",
+        help="at most N cases of each test, evenly over them",
     )
 
 
@@ -125,7 +128,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The order of :data:`LONGEST_FIRST`, within a file as written; thorough tests only where asked for."""
+    """The order of :data:`LONGEST_FIRST`, within a file as written; thorough tests and cases as asked for."""
     left = thorough(items)
     for item in left:
         item.stash[MORE] = True
@@ -151,8 +154,8 @@ def pytest_collection_finish() -> None:
 def thorough(items: list[pytest.Item]) -> set[pytest.Item]:
     """What only `make check` runs: items marked thorough.
 
-    Of those marked thorough(but=n) all but n, evenly over the cases. Of a law marked thorough(sizes=...) the
-    settings of so many values.
+    Of a test marked thorough(but=n) all cases but n, which lie evenly among them. Of a law marked
+    thorough(sizes=...) the settings of so many values.
     """
     left: set[pytest.Item] = set()
     several: list[pytest.Item] = []
@@ -181,7 +184,7 @@ def by_test(items: list[pytest.Item]) -> list[list[pytest.Item]]:
 
 
 def evenly(cases: list[pytest.Item], some: int) -> list[pytest.Item]:
-    """At most so many cases: the first, the last, and others evenly between them; of one the first."""
+    """At most so many cases: the first, the last, and others evenly between them. One is the first."""
     last = len(cases) - 1
     places = {round(i * last / max(some - 1, 1)) for i in range(some)}
     return [case for place, case in enumerate(cases) if place in places]

@@ -75,7 +75,7 @@ class Imports:
 
     @cached_property
     def reach(self) -> dict[Path, dict[Path, int]]:
-        """Of each test the files that it imports, and through how many imports; all files are read for it."""
+        """For each test the files it imports, and how many imports lead there. This reads all files."""
         return {path: self.distances(path) for path in self.paths.values() if is_test(path)}
 
     def distances(self, test: Path) -> dict[Path, int]:

@@ -93,7 +93,7 @@ def until(what: str, find: Callable[[], Found | None], seconds: float = PATIENCE
         if found := find():
             return found
         time.sleep(pause)
-        pause = min(1.0, 1.5 * pause)  # what takes long is not asked for at short intervals: asking costs too
+        pause = min(1.0, 1.5 * pause)  # each question costs time; what takes long is asked less often
     raise TimeoutError(f"{what}: not within {seconds:.0f} s")
 
 
@@ -235,7 +235,8 @@ class Cluster:
             "taskmanager.registration.timeout": f"{PATIENCE:.0f} s",
             "restart-strategy.type": "fixed-delay",
             "restart-strategy.fixed-delay.attempts": "100",
-            "restart-strategy.fixed-delay.delay": "3 s",  # by then a killed TaskManager is known to be gone
+            # By then Flink knows that a killed TaskManager is gone, and does not start the job on it.
+            "restart-strategy.fixed-delay.delay": "3 s",
             **{name.replace("_", "."): value for name, value in settings.items()},
         }
 

@@ -11,7 +11,7 @@ from tests.flink.expansion import ExpansionService
 
 @pytest.fixture(scope="session", autouse=True)
 def short_lived() -> Iterator[None]:
-    """Also the job servers that Beam starts run as short-lived processes should."""
+    """Java processes that Beam starts get the options of JAVA too."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JDK_JAVA_OPTIONS", " ".join(JAVA[1:]))
         yield

@@ -1,8 +1,8 @@
 """A pool of Python workers for all TaskManagers of this machine.
 
-Each TaskManager counts its workers from ``1-1``, and Beam's pool stops the newest worker of a name. Where
-two TaskManagers share a pool, one of them stops the other's worker, and the job starts again. This pool stops
-none: a worker ends when its TaskManager hangs up.
+Each job counts its workers on each TaskManager from ``1-1``, and Beam's pool stops the newest worker of a
+name. Where two TaskManagers share a pool, one of them stops the other's worker, and the job starts again.
+This pool stops no worker when it is asked to: a worker ends when its TaskManager closes the connection.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class SharedPool(BeamFnExternalWorkerPoolServicer):
     """Beam's pool, whose workers end by themselves."""
 
     def StopWorker(self, stop_worker_request: Any, unused_context: Any) -> Any:  # noqa: N802  # its name in Beam
-        """Nothing: the name may be another TaskManager's."""
+        """Stop nothing: another TaskManager's worker may have this name."""
         return beam_fn_api_pb2.StopWorkerResponse()
 
 

@@ -33,8 +33,7 @@ pytestmark = [
 
 RUNS = int(os.environ.get("LDPBEAM_FLINK_RUNS") or 1)
 """How often each of the two is run; `make flink-pubsub RUNS=20` sets it."""
-# The connector's watermark is two minutes late at first. Rarer checkpoints and longer bundles than elsewhere:
-# what runs while the test waits costs less.
+# The test waits for the connector's watermark. Rarer checkpoints and longer bundles make the wait cheaper.
 CHECKPOINTS = ["--checkpointing_interval=3000", "--max_bundle_time_mills=500"]
 NO_CREDENTIALS = "org.apache.beam.sdk.extensions.gcp.auth.NoopCredentialFactory"
 

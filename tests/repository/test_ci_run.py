@@ -28,6 +28,8 @@ echo "$1" >>ended
 echo "======= 1 passed in 0.01s ======="
 """
 
+FIRST = ".venv java chromium compiler"
+"""What several suites need, and would install side by side."""
 # What a slow machine makes after the checks, one after the other.
 IN_TURN = [
     *["prism", "examples", "schedules", "crash-collector", "crash-devices"],
@@ -122,7 +124,7 @@ def test_all_is_made_and_the_closing_line_of_the_checks_is_last(runs: Runs) -> N
     found = runs["all"].result()
     assert found.code == 0, found.out
     made = {each.partition(" LATER=")[0] for each in found.made}
-    assert made == {".venv java chromium", "check THOROUGH_WITHIN=35", *ALL - {"check"}}
+    assert made == {FIRST, "check THOROUGH_WITHIN=35", *ALL - {"check"}}
     assert len(found.made) == len(made)
     assert found.out.splitlines()[-1] == "======= 1 passed in 0.01s ======="
     assert "LEFT OUT" not in found.out
@@ -131,7 +133,7 @@ def test_all_is_made_and_the_closing_line_of_the_checks_is_last(runs: Runs) -> N
     assert set(re.findall(r"^time of make (\S+): \d+ s; CPU \d+ s", closing, re.MULTILINE)) == ALL
 
 
-def test_what_the_checks_leave_out_is_run_whole_by_a_later_suite(runs: Runs) -> None:
+def test_what_the_checks_leave_out_is_run_whole_by_another_suite(runs: Runs) -> None:
     """By a target that has the same file in its recipe, and all of its tests."""
     made = runs["all"].result().made
     (check,) = [each for each in made if each.startswith("check")]
@@ -155,7 +157,7 @@ def test_what_the_checks_leave_out_is_run_whole_by_a_later_suite(runs: Runs) -> 
             for recipe in recipes.values()
             if re.search(rf"\s{re.escape(file)}\s", recipe) and "--thorough" in recipe
         ]
-        assert whole, f"no later suite runs {file}"
+        assert whole, f"no other suite runs {file}"
         if test:
             assert f"def {test}(" in text
             assert "-k never_lost" in whole[0] and "never_lost" in test
@@ -166,7 +168,7 @@ def test_what_the_checks_leave_out_is_run_whole_by_a_later_suite(runs: Runs) -> 
 def test_a_slow_machine_makes_all_but_the_next_flink_and_python(runs: Runs) -> None:
     found = runs["all, slow"].result()
     assert found.code == 0, found.out
-    assert set(found.made) == {".venv java chromium", "check THOROUGH_WITHIN=0"} | INTEGRATION | CRASHES
+    assert set(found.made) == {FIRST, "check THOROUGH_WITHIN=0"} | INTEGRATION | CRASHES
     assert "A slow machine" in found.out
 
 
@@ -175,6 +177,11 @@ def test_each_suite_can_fail_it(runs: Runs, target: str) -> None:
     found = runs[f"{target} fails"].result()
     assert found.code != 0, found.out
     assert "FAILED a::test" in found.out
+
+
+def test_what_the_checks_leave_to_the_devices_crashes_runs_whatever_flink_does(runs: Runs) -> None:
+    found = runs["flink fails"].result()
+    assert {"crash-devices", "check", "schedules", "crash-collector"} <= set(found.ended)
 
 
 @pytest.mark.parametrize("target", LANES)

@@ -67,7 +67,7 @@ def test_of_a_law_the_settings_of_so_many_values_are_left() -> None:
 
 
 def test_of_each_test_at_most_so_many_cases_are_run() -> None:
-    """Those in the middle are left out, and said to be."""
+    """Cases in the middle are left out, and pytest hears which."""
     items = [Item(f"a::{name}[{i}]") for name in "xy" for i in range(5)] + [Item("a::z")]
     for item in items:
         item.path, item.stash = REPOSITORY, pytest.Stash()  # type: ignore[attr-defined]
