@@ -54,6 +54,14 @@ LONGEST_FIRST = (
     "tests/dataflow/test_workers.py",
 )
 
+# Where thorough tests run, these are begun last. A few dozen of their cases take as long as thousands of
+# others: a machine that has no time for all (--thorough-within) leaves out some of those few.
+LAST = (
+    "tests/ldpbeam/engine/storage/test_landing.py",
+    "tests/ldpbeam/records/test_damage.py",
+    "tests/ldpbeam/estimation/test_distribution.py",
+)
+
 BEGAN = time.monotonic()
 """When this process began; of parallel ones each has its own, seconds apart."""
 MORE = pytest.StashKey[bool]()
@@ -128,7 +136,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The order of :data:`LONGEST_FIRST`, within a file as written; thorough tests and cases as asked for."""
+    """Those that are asked for, by :data:`LONGEST_FIRST` and :data:`LAST`; within a file as written."""
     left = thorough(items)
     for item in left:
         item.stash[MORE] = True
@@ -142,7 +150,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if moving := [item.nodeid for item in items if " at 0x" in item.nodeid]:
         raise pytest.UsageError(f"a test is named by an address, which differs in every process: {moving[0]}")
     rank = {REPOSITORY / name: place for place, name in enumerate(LONGEST_FIRST)}
-    items.sort(key=lambda item: rank.get(item.path, len(rank)))
+    others = len(rank)
+    if config.getoption("--thorough"):
+        rank |= {REPOSITORY / name: others + place for place, name in enumerate(LAST, start=1)}
+    items.sort(key=lambda item: rank.get(item.path, others))
 
 
 def pytest_collection_finish() -> None:

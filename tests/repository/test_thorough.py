@@ -20,8 +20,9 @@ from tests.waiting import PATIENCE, poll, slowness
 class Item:
     """As much of a collected test as the choice looks at."""
 
-    def __init__(self, nodeid: str, mark: pytest.Mark | None = None) -> None:
-        self.nodeid, self.mark = nodeid, mark
+    def __init__(self, nodeid: str, mark: pytest.Mark | None = None, path: Path = REPOSITORY) -> None:
+        self.nodeid, self.mark, self.path = nodeid, mark, path
+        self.stash = pytest.Stash()
         self.callspec = SimpleNamespace(params={})
 
     def get_closest_marker(self, name: str) -> pytest.Mark | None:
@@ -66,18 +67,34 @@ def test_of_a_law_the_settings_of_so_many_values_are_left() -> None:
     assert left(*items) == ["a::x[3]", "a::x[5]"]
 
 
+def chosen(items: list[Item], **options: object) -> tuple[list[str], list[str]]:
+    """What a run with these options has, in its order, and what it says that it leaves out."""
+    some, skipped = cast("list[pytest.Item]", list(items)), list[str]()
+    hook = SimpleNamespace(pytest_deselected=lambda items: skipped.extend(item.nodeid for item in items))
+    getoption = {f"--{name}": value for name, value in options.items()}.get
+    conftest.pytest_collection_modifyitems(
+        cast("pytest.Config", SimpleNamespace(getoption=getoption, hook=hook)), some
+    )
+    return [item.nodeid for item in some], skipped
+
+
 def test_of_each_test_at_most_so_many_cases_are_run() -> None:
     """Cases in the middle are left out, and pytest hears which."""
     items = [Item(f"a::{name}[{i}]") for name in "xy" for i in range(5)] + [Item("a::z")]
-    for item in items:
-        item.path, item.stash = REPOSITORY, pytest.Stash()  # type: ignore[attr-defined]
-    chosen, skipped = cast("list[pytest.Item]", list(items)), list[str]()
-    options = {"--thorough": True, "--cases": 2}
-    hook = SimpleNamespace(pytest_deselected=lambda items: skipped.extend(item.nodeid for item in items))
-    config = cast("pytest.Config", SimpleNamespace(getoption=options.get, hook=hook))
-    conftest.pytest_collection_modifyitems(config, chosen)
-    assert [item.nodeid for item in chosen] == ["a::x[0]", "a::x[4]", "a::y[0]", "a::y[4]", "a::z"]
-    assert skipped == [item.nodeid for item in items if cast("Any", item) not in chosen]
+    found, skipped = chosen(items, thorough=True, cases=2)
+    assert found == ["a::x[0]", "a::x[4]", "a::y[0]", "a::y[4]", "a::z"]
+    assert skipped == [item.nodeid for item in items if item.nodeid not in found]
+
+
+@pytest.mark.parametrize("thorough", [True, False])
+def test_the_order_of_files(thorough: bool) -> None:
+    """Only where thorough tests run, files with the longest of them come last."""
+    files = [conftest.LAST[1], "tests/b.py", conftest.LONGEST_FIRST[1], conftest.LAST[0], "tests/a.py"]
+    first = {name: place for place, name in enumerate(conftest.LONGEST_FIRST)}
+    wanted = [conftest.LONGEST_FIRST[1], "tests/b.py", "tests/a.py", conftest.LAST[0], conftest.LAST[1]]
+    if not thorough:
+        wanted = sorted(files, key=lambda name: first.get(name, len(first)))
+    assert chosen([Item(name, path=REPOSITORY / name) for name in files], thorough=thorough)[0] == wanted
 
 
 class Begun:
