@@ -211,7 +211,7 @@ newest: ## a quick half of the tests on Python 3.13, where it is installed, in a
 	done; echo "LEFT OUT: make newest, since Python $(NEWEST) is not installed."
 
 browser: $(STAMP) chromium js-build axe ## the tests that look at pages in Chromium
-	@$(PYTEST) -m browser
+	@$(PYTEST) -m browser tests/browser tests/ldpbeam/report_page
 
 notebooks: $(STAMP) $(NOTEBOOKS_STAMP) ## execute the notebooks of docs/notebooks, and compare their outputs
 	@$(PYTEST) -m notebooks tests/docs/test_notebooks.py

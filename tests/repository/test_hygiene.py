@@ -218,6 +218,21 @@ def test_folders_that_make_test_ignores_have_only_tests_of_their_mark() -> None:
         assert re.search(mark, path.read_text("utf-8"), re.MULTILINE), path
 
 
+def test_make_browser_has_every_test_of_a_browser() -> None:
+    makefile = (REPOSITORY / "Makefile").read_text("utf-8")
+    (names,) = re.findall(r"^\t@\$\(PYTEST\) -m browser (.*)$", makefile, re.MULTILINE)
+    folders = {REPOSITORY / name for name in names.split()}
+    marked = [
+        path
+        for path in (REPOSITORY / "tests").rglob("test_*.py")
+        if re.search(
+            r"^pytestmark = .*mark\.browser|^@pytest\.mark\.browser", path.read_text("utf-8"), re.MULTILINE
+        )
+    ]
+    assert len(marked) > 5
+    assert [path for path in marked if not folders & {*path.parents}] == []
+
+
 def test_ci_runs_the_checks_and_every_suite() -> None:
     lines = (REPOSITORY / ".ci" / "run").read_text().splitlines()
     assert "set -euo pipefail" in lines
