@@ -18,8 +18,9 @@ DATA ?= data
 REPRODUCTION_OUT ?= reproduction-output
 OPTIONS ?=
 # loadfile: one file's tests share a process, and what they set up; tests/conftest.py says which come first.
-# Two processes keep two cores busy for nine tenths of the time; a third would read all tests once more.
-JOBS ?= 2
+# One process more than there are cores, since tests wait for a tenth of their time; at most 8, since each takes up
+# to a gigabyte.
+JOBS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); echo $$((n < 8 ? n + 1 : 8)))
 # Minutes within which tests may begin that `make check` adds to those of `make test`; empty: however long it takes.
 THOROUGH_WITHIN ?=
 # Tests that `make check` leaves to other suites of .ci/run.
