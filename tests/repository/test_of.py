@@ -37,11 +37,25 @@ def read_once(imports: Imports, monkeypatch: pytest.MonkeyPatch) -> None:
         ("tests/ldpbeam/protocols/test_means.py", "tests/ldpbeam/protocols/test_means.py"),
     ],
 )
-@pytest.mark.thorough
 def test_the_first_test_is_the_one_about_the_file(imports: Imports, changed: str, first: str) -> None:
     found = of.tests_of([REPOSITORY / changed], imports)
     assert str(found[0].relative_to(REPOSITORY)) == first
     assert len(found) <= 3
+
+
+def test_imports_are_found_however_they_are_written(tmp_path: Path) -> None:
+    """Over several lines, within a function, relative, and in a program that is text."""
+    texts = {
+        "p.a": "import p.b\nfrom p.c import (\n    x,  # why\n    y,\n)\n",
+        "p.b": "def f():\n    from . import c, d as e\n",
+        "p.c": 'TEXT = """\nimport p.d\n"""\nimportant = 1\n',
+        "p.d": "from p.c what it says, import nothing (\nimport\n",
+    }
+    paths = {name: tmp_path / f"{name}.py" for name in texts}
+    for name, text in texts.items():
+        paths[name].write_text(text)
+    found = {path.stem: {one.stem for one in others} for path, others in Imports(paths).imported.items()}
+    assert found == {"p.a": {"p.b", "p.c"}, "p.b": {"p.c", "p.d"}, "p.c": {"p.d"}, "p.d": set()}
 
 
 def test_tests_of_its_own_are_found_without_reading_all_files(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,7 +67,6 @@ def test_tests_of_its_own_are_found_without_reading_all_files(monkeypatch: pytes
 
 
 @pytest.mark.usefixtures("read_once")
-@pytest.mark.thorough
 def test_it_lists_the_tests_of_several_files_once(capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["ldpbeam/over_time/smooth.py", "tests/simulators/test_fleet.py", "simulators/fleet.py"]
     paths = [str(REPOSITORY / path) for path in asked]
