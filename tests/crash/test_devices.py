@@ -216,7 +216,7 @@ def test_nor_when_the_power_is_lost_again_after_that(memo: str, recorder: Record
             again = second._replace(said=(*loss.said, *second.said))
             complaints.update(complaints_after(again, home, memo))
     assert complaints == {}
-    assert disks > min(LOSSES, 60) ** 2 * 0.42
+    assert disks > min(LOSSES, 60) ** 2 / 2
 
 
 @recorded
