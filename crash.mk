@@ -2,7 +2,7 @@
 
 .PHONY: crash crash-devices compiler
 CRASH_POINTS ?= 240
-# Bits from one that is flipped to the next; 1 flips every bit of every file of a device, which takes half an hour.
+# Bits from one that is flipped to the next; 1 flips every bit of every file of a device, which takes 45 minutes.
 FLIP_STEP ?= 11
 # How many losses of power are tried in each of a device's two lives.
 POWER_LOSSES ?= 60
