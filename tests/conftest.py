@@ -3,11 +3,14 @@
 import gc
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import pytest
 from hypothesis import settings
+
+T = TypeVar("T")
 
 # The chance that a correct program fails the whole suite by bad luck. Statistical tests divide it
 # by the number of comparisons they make.
@@ -194,7 +197,7 @@ def by_test(items: list[pytest.Item]) -> list[list[pytest.Item]]:
     return [*cases.values()]
 
 
-def evenly(cases: list[pytest.Item], some: int) -> list[pytest.Item]:
+def evenly(cases: Sequence[T], some: int) -> list[T]:
     """At most so many cases: the first, the last, and others evenly between them. One is the first."""
     last = len(cases) - 1
     places = {round(i * last / max(some - 1, 1)) for i in range(some)}

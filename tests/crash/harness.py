@@ -30,7 +30,7 @@ import pytest
 
 from ldpbeam.admission import ReportColumns
 from ldpbeam.collection.file import load_collection
-from tests.conftest import REPOSITORY
+from tests.conftest import REPOSITORY, evenly
 from tests.crash.child import AFTER, BEFORE, FOLDER, HALF, SCRATCH, TEMPORARY, Point
 from tests.pipelines.running import collection, fleet, with_duplicates, write
 from tests.waiting import PATIENCE
@@ -506,8 +506,6 @@ def choose(points: Sequence[Point], wanted: int) -> list[tuple[Point, str]]:
 
 def spread(items: Sequence[Any], wanted: int) -> list[Any]:
     """``wanted`` of the items at even distances, first and last among them."""
-    if wanted >= len(items):
-        return list(items)
     if wanted == 1:
         return [items[len(items) // 2]]
-    return [items[round(i * (len(items) - 1) / (wanted - 1))] for i in range(wanted)]
+    return evenly(items, wanted)

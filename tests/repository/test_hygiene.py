@@ -222,13 +222,9 @@ def test_make_browser_has_every_test_of_a_browser() -> None:
     makefile = (REPOSITORY / "Makefile").read_text("utf-8")
     (names,) = re.findall(r"^\t@\$\(PYTEST\) -m browser (.*)$", makefile, re.MULTILINE)
     folders = {REPOSITORY / name for name in names.split()}
-    marked = [
-        path
-        for path in (REPOSITORY / "tests").rglob("test_*.py")
-        if re.search(
-            r"^pytestmark = .*mark\.browser|^@pytest\.mark\.browser", path.read_text("utf-8"), re.MULTILINE
-        )
-    ]
+    mark = re.compile(r"^(pytestmark = .*|@pytest\.)mark\.browser\b", re.MULTILINE)
+    paths = (REPOSITORY / "tests").rglob("test_*.py")
+    marked = [path for path in paths if mark.search(path.read_text("utf-8"))]
     assert len(marked) > 5
     assert [path for path in marked if not folders & {*path.parents}] == []
 
