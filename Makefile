@@ -26,8 +26,6 @@ THOROUGH_WITHIN ?=
 # Tests that `make check` leaves to other suites of .ci/run.
 LATER ?=
 PYTEST := $(BIN)/python -m pytest
-# `make test` and `make check` run no test of these folders; collecting them would import clients of brokers.
-APART := $(addprefix --ignore=tests/,browser flink javascript prism pubsub)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -164,10 +162,10 @@ reproduce: $(DEMO_STAMP) ## the papers' tables and figures (EXPERIMENTS=..., DAT
 	@$(BIN)/python -m reproduction $(EXPERIMENTS) --data $(DATA) --output $(REPRODUCTION_OUT) $(OPTIONS)
 
 test: $(STAMP) ## the default tests (no browser, no emulators)
-	@$(PYTEST) -n $(JOBS) --dist loadfile --no-loadscope-reorder $(APART) $(TESTS)
+	@$(PYTEST) -n $(JOBS) --dist loadfile --no-loadscope-reorder $(TESTS)
 
 test-all: $(STAMP) compiler ## the default tests, and those that say the same of more cases
-	@$(PYTEST) -n $(JOBS) --dist loadfile --no-loadscope-reorder $(APART) --thorough \
+	@$(PYTEST) -n $(JOBS) --dist loadfile --no-loadscope-reorder --thorough \
 		$(if $(THOROUGH_WITHIN),--thorough-within=$(THOROUGH_WITHIN)) $(addprefix --deselect=,$(LATER))
 
 # --- for developers

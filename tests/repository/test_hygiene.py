@@ -203,21 +203,6 @@ def test_no_kernel_is_compiled_unsafely() -> None:
     assert {n: unsafe_options(text) for n, text in sources() if unsafe_options(text)} == {}
 
 
-def test_folders_that_make_test_ignores_have_only_tests_of_their_mark() -> None:
-    """Each file has its folder's name as a mark, by which the default suite leaves it out."""
-    makefile = (REPOSITORY / "Makefile").read_text("utf-8")
-    (names,) = re.findall(r"^APART := \$\(addprefix --ignore=tests/,(.*)\)$", makefile, re.MULTILINE)
-    paths = [path for name in names.split() for path in (REPOSITORY / "tests" / name).rglob("test_*.py")]
-    assert len(paths) > 15
-    with (REPOSITORY / "pyproject.toml").open("rb") as handle:
-        options = tomllib.load(handle)["tool"]["pytest"]["ini_options"]["addopts"]
-    left = set(options[options.index("-m") + 1].removeprefix("not (").removesuffix(")").split(" or "))
-    assert set(names.split()) <= left
-    for path in paths:
-        mark = rf"^pytestmark = (?:\[\s*)?pytest\.mark\.{path.relative_to(REPOSITORY).parts[1]}\b"
-        assert re.search(mark, path.read_text("utf-8"), re.MULTILINE), path
-
-
 def test_make_browser_has_every_test_of_a_browser() -> None:
     makefile = (REPOSITORY / "Makefile").read_text("utf-8")
     (names,) = re.findall(r"^\t@\$\(PYTEST\) -m browser (.*)$", makefile, re.MULTILINE)
