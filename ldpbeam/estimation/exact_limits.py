@@ -56,7 +56,7 @@ def _binomial(n: Any, p: Any, weights: Any) -> Any:
     return mode, -low, high
 
 
-@inlined
+@kernel
 def _sum_of_two(c: Any, n: Any, m: Any, p: Any, q: Any, mine: Any, theirs: Any) -> Any:
     """P(C < c) and P(C = c) for C ~ B(m, p) + B(n − m, q).
 
@@ -121,7 +121,7 @@ def law(c: Any, n: Any, held: Any, chances: Any, mine: Any, theirs: Any) -> Any:
     return below, at
 
 
-@inlined
+@kernel
 def excess(c: Any, n: Any, node: Any, tie: Any, tail: Any, upper: Any, setting: Any, memory: Any) -> Any:
     """How far the test's probability lies above its area at a node: rises with the node, 0 at the limit.
 
