@@ -249,7 +249,7 @@ def second_life(folder: Path, kind: str, said: Said = (), tell: Callable[..., No
     record.ask(device, 5, newest)
     for step, value in enumerate((3, 5, 3, 8), 1):
         record.ask(device, value, newest + step)
-        record.hand_out(device)
+    record.hand_out(device)
     return record
 
 
