@@ -95,6 +95,7 @@ def test_bytes_are_on_disk_before_names_are(site: Site) -> None:
     assert files <= renamed, "these came into being without a point; which function writes them?"
 
 
+@pytest.mark.thorough
 def test_a_file_written_under_its_final_name_is_noticed(site: Site) -> None:
     """The suite can fail: without a temporary name, half a file looks like a whole one."""
     found = try_one(site, at(site, EMPTY, "write", "estimates/", "half", "straight_to_the_final_name"))

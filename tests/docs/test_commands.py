@@ -251,6 +251,7 @@ def test_every_command_has_a_block_in_its_page() -> None:
     assert sorted(headings) == sorted(cli.commands)
 
 
+@pytest.mark.thorough
 def test_the_run_record_has_the_keys_of_the_page(demonstration: tuple[Path, str]) -> None:
     output = demonstration[0] / "output"
     page = (REPOSITORY / "docs" / "outputs.md").read_text("utf-8").partition("## `run.json`")[2]
@@ -268,6 +269,7 @@ def test_the_run_record_has_the_keys_of_the_page(demonstration: tuple[Path, str]
     assert {n for n in names if not re.fullmatch(f"{stem}|{rejects}|{books}", n)} == set()
 
 
+@pytest.mark.thorough
 def test_the_figure_of_the_readme_can_be_made_again(
     demonstration: tuple[Path, str], tmp_path: Path, environment: dict[str, str]
 ) -> None:

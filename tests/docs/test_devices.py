@@ -9,6 +9,8 @@ from fractions import Fraction
 from math import comb
 from typing import Any
 
+import pytest
+
 from ldpbeam.protocols import PROTOCOLS, Parameters, protocol
 from ldpbeam.protocols.attributes.allocate import ALLOCATIONS
 from tests.conftest import REPOSITORY
@@ -19,6 +21,7 @@ BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.MUL
 TRUTH = {"light": 0.3, "dark": 0.6, "none of these": 0.1}
 
 
+@pytest.mark.thorough
 def test_the_page_prints_what_it_says() -> None:
     blocks = BLOCK.findall(PAGE.read_text("utf-8"))
     assert len(blocks) == PAGE.read_text("utf-8").count("```python") == 5

@@ -408,7 +408,8 @@ def test_collection_file_simulation_and_pipeline_know_it(
         assert abs(row["estimate"] - truth[row["epoch"], row["value"]]) < bound
 
 
-@pytest.mark.parametrize("values", [5, pytest.param(12, marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("values", [5, 12])
 def test_every_command_knows_the_new_encoding(
     values: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -78,7 +78,7 @@ def by_dictionary(reports: list[Pair]) -> dict[int, bytes]:
     return kept
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(REPORTS, KEYS, st.integers(0, 5))
 def test_one_report_stays_per_id_the_least(reports: list[Pair], key: int, cuts: int) -> None:
     """Among copies with different payloads the least stays, whatever the order and the parts."""
@@ -97,7 +97,7 @@ def test_one_report_stays_per_id_the_least(reports: list[Pair], key: int, cuts: 
     assert back[1:] == (duplicate, conflicting)
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(REPORTS, KEYS, st.integers(1, 8))
 def test_buckets_change_nothing(reports: list[Pair], key: int, bucket: int) -> None:
     """Ids are brought together in buckets before any is compared: the same reports, in the same order."""
@@ -113,7 +113,7 @@ def test_buckets_change_nothing(reports: list[Pair], key: int, bucket: int) -> N
     assert dict(pairs(found.columns)) == by_dictionary(reports)
 
 
-@settings(max_examples=70)
+@settings(max_examples=40)
 @given(REPORTS, KEYS)
 def test_distinct_reports_and_one_per_id_are_found_at_once(reports: list[Pair], key: int) -> None:
     """As by the two functions one after the other."""
@@ -125,7 +125,7 @@ def test_distinct_reports_and_one_per_id_are_found_at_once(reports: list[Pair], 
 
 
 @pytest.mark.thorough
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(REPORTS, KEYS, st.lists(st.integers(0, 60), max_size=5), st.randoms(use_true_random=False))
 def test_copies_and_conflicts_are_told_apart_however_often_parts_are_put_together(
     reports: list[Pair], key: int, cuts: list[int], draw: random.Random
@@ -150,7 +150,7 @@ def test_copies_and_conflicts_are_told_apart_however_often_parts_are_put_togethe
     assert (found.duplicate + copies, found.conflicting) == wanted[1:]
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(st.lists(IDS, min_size=1, max_size=200), KEYS, st.integers(3, 26))
 def test_all_that_is_repeated_is_suspected(ids: list[int], key: int, most: int) -> None:
     """Every position of every repeated id, ascending, however few marks there are."""
@@ -176,7 +176,7 @@ def test_few_others_are_suspected(kind: str) -> None:
         ids[n - 7] = ids[n - 8] + np.uint64(1 << 39)
 
 
-@settings(max_examples=70)
+@settings(max_examples=40)
 @given(REPORTS, KEYS)
 def test_payloads_are_asked_for_once_and_only_where_an_id_is_repeated(reports: list[Pair], key: int) -> None:
     """What is left out are the rows that are not kept; whoever has no repeats reads no payload."""
@@ -195,7 +195,7 @@ def test_payloads_are_asked_for_once_and_only_where_an_id_is_repeated(reports: l
     assert found.rows.size == found.duplicate + found.conflicting
 
 
-@settings(max_examples=70)
+@settings(max_examples=40)
 @given(REPORTS, KEYS, st.lists(st.integers(0, 60), max_size=5), st.integers(0, 70))
 def test_ranges_find_together_what_is_repeated(
     reports: list[Pair], key: int, cuts: list[int], at_once: int
@@ -241,7 +241,7 @@ def test_ranges_are_of_one_size_and_few(n: int, ranges: int, monkeypatch: pytest
         assert np.diff(ends, prepend=0).max() < 64  # of 16 to 32 on average
 
 
-@settings(max_examples=70)
+@settings(max_examples=40)
 @given(REPORTS, KEYS, st.lists(st.integers(0, 60), max_size=5))
 def test_parts_that_lose_nothing_stay_as_they_are(reports: list[Pair], key: int, cuts: list[int]) -> None:
     """All of them where no id is repeated; a part of which nothing is left is not there."""
@@ -264,7 +264,7 @@ def test_a_part_without_repeats_is_not_copied_for_another_ones() -> None:
     assert (duplicate, conflicting) == (1, 0)
 
 
-@settings(max_examples=70)
+@settings(max_examples=40)
 @given(REPORTS, KEYS)
 def test_only_ids_with_several_payloads_differ(reports: list[Pair], key: int) -> None:
     """Only those are sorted: copies alone, as of a file that came twice, are known by then."""
@@ -288,7 +288,7 @@ def test_one_id_with_many_payloads_is_not_slow() -> None:
     assert found[1:] == (n, n - 1)
 
 
-@settings(max_examples=70)
+@settings(max_examples=40)
 @given(REPORTS, st.integers(0, 6))
 def test_shards_hold_every_report_once_and_equal_ids_together(reports: list[Pair], bits: int) -> None:
     """Sharding loses nothing, keeps pairs together, and depends on the id alone."""
@@ -305,7 +305,7 @@ def test_shards_hold_every_report_once_and_equal_ids_together(reports: list[Pair
         assert shard == home[name]
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(REPORTS, st.integers(0, 6))
 def test_columns_in_the_order_of_their_shards(reports: list[Pair], bits: int) -> None:
     """End to end what the parts are; without bits the columns themselves."""

@@ -307,6 +307,7 @@ def test_the_law_of_ones_is_that_of_every_value(name: str) -> None:
         assert found == pytest.approx(wanted, abs=1e-12)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(("name", "k", "n"), [("oue", 100, 300), ("sue", 7, 2_000), ("dbitflip", 20, 900)])
 def test_the_sum_of_supports_has_its_exact_tails(name: str, k: int, n: int) -> None:
     """The law of the sum by convolution: P(p < α) <= α, and above α/2 (an attainable one) at every level."""

@@ -75,6 +75,7 @@ def test_the_page_says_so(planted: Done, tmp_path: Path) -> None:
     assert "conflicting report ids" in html
 
 
+@pytest.mark.thorough
 def test_an_honest_run_has_no_alarm(tmp_path: Path) -> None:
     write(tmp_path / "in", AGREED, SENT)
     done = execute(AGREED, tmp_path / "in", tmp_path / "out")

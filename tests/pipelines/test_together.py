@@ -27,7 +27,7 @@ def of_epochs(output: Path) -> dict[str, bytes]:
     return {p.name: p.read_bytes() for folder in folders for p in folder.glob("*-epoch-*")}
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(("max_epochs", "deduplicate"), [(2, True), (1000, False)])
 def test_together_is_as_alone(tmp_path: Path, deduplicate: bool, max_epochs: int) -> None:
     """Byte for byte: estimates and accounting of every epoch; with epochs left out, and with copies."""

@@ -134,7 +134,7 @@ def test_every_test_that_make_test_leaves_out_is_known_as_one_of_them(request: p
 
 
 @pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["alone", "parallel"])
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 def test_a_failure_is_named_when_it_happens(tmp_path: Path, workers: tuple[str, ...]) -> None:
     (folder := tmp_path / "tests").mkdir()
     (folder / "__init__.py").touch()

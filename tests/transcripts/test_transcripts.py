@@ -44,7 +44,7 @@ with less in them duplicates, malformed and too_many_errors."""
     "path",
     [pytest.param(p, id=p.stem, marks=[pytest.mark.thorough] if p.stem in AGAIN else []) for p in RIGHT],
 )
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 def test_a_job_does_what_its_transcript_says(path: Path, tmp_path: Path) -> None:
     """Results, books, files and support counts."""
     transcript = read_transcript(path)

@@ -18,6 +18,7 @@ from tests.transforms.sinks.fake_bigquery import fake_bigquery
 SCHEMA = json.loads((REPOSITORY / "pipelines/deploy/bigquery/estimates.schema.json").read_text("utf-8"))
 
 
+@pytest.mark.thorough
 def test_bigquery_takes_the_dictionaries_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     with fake_bigquery("my-project.counts.frequencies", SCHEMA) as fake:
         monkeypatch.setenv("BIGQUERY_EMULATOR_HOST", fake.host)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import apache_beam as beam
+import pytest
 from apache_beam.internal.cloudpickle import cloudpickle
 from apache_beam.testing.test_pipeline import TestPipeline
 from apache_beam.testing.util import assert_that, equal_to
@@ -16,6 +17,7 @@ def add_and_scale(numbers: beam.PCollection[int], added: int, *, factor: int = 1
     return numbers | "Add" >> beam.Map(lambda n: (n + added) * factor)
 
 
+@pytest.mark.thorough
 def test_it_is_applied_with_its_arguments() -> None:
     with TestPipeline() as pipeline:
         numbers = pipeline | beam.Create([1, 2])

@@ -249,7 +249,7 @@ def test_an_epoch_with_too_many_errors_has_an_account_and_no_rows(
 
 
 @pytest.mark.parametrize(("many", "warns"), [(99, False), (100, True)])
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 def test_many_records_that_are_all_late_are_warned_of(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, many: int, warns: bool
 ) -> None:
@@ -531,6 +531,7 @@ def test_outputs_have_schemas() -> None:
     } == {"beam:coder:row:v1"}
 
 
+@pytest.mark.thorough
 def test_labels_are_ours_and_another_collection_adds_none() -> None:
     """A job can be replaced, and its page be read."""
     from tests.transforms.graphs import labels

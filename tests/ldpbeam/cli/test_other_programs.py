@@ -90,6 +90,7 @@ def test_columns_of_another_name_or_type_are_named(here: Path) -> None:
     assert run("text.parquet")[1]["accounting"]["total"]["counted"] == 120
 
 
+@pytest.mark.thorough
 def test_a_digest_in_hex_is_named_where_nothing_is_counted(here: Path) -> None:
     """Every command prints digests so; the rows are no messages, and the run must not say that they are."""
     digests = pa.array([f"{one:016x}" for one in reports()["digest"].to_pylist()])

@@ -54,7 +54,7 @@ def test_a_g_far_above_the_optimal_one_is_named_with_its_cost(protocol: str, fam
 
 
 @pytest.mark.parametrize("protocol", ["olh", "loloha"])
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 def test_a_g_far_from_the_optimal_number_of_runs_is_named(protocol: str) -> None:
     """By the mutual information of the two channels, of one round and of two alike."""
     levels = (TWO if protocol == "loloha" else "epsilon: 1\n") + "hash_family: interval\n"

@@ -163,6 +163,7 @@ def test_means_of_epochs_lie_between_what_repeats_and_what_does_not(
                 assert figures.least_change == pytest.approx(sqrt(most))
 
 
+@pytest.mark.thorough
 def test_runs_are_recommended_for_what_an_order_is_for_and_never_for_single_values() -> None:
     for what in Ordered:
         best = present(make_plan(needs(what, 360, 360.0, longitudinal=2.0, first=1.0)).recommended)

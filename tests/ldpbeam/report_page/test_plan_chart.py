@@ -90,6 +90,7 @@ def test_every_point_lies_where_its_numbers_say(plan: Plan, drawn: str) -> None:
     assert heights == pytest.approx(expected, abs=1)
 
 
+@pytest.mark.thorough
 def test_the_chart_names_what_it_shows(plan: Plan, drawn: str) -> None:
     words = texts(ElementTree.fromstring(drawn))
     about = quantity(plan.needs)

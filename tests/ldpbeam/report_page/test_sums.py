@@ -59,6 +59,7 @@ def file(folder: Path, text: str) -> Path:
     return path
 
 
+@pytest.mark.thorough
 def test_a_curve_of_values_in_order(tmp_path: Path) -> None:
     output = run(tmp_path)
     text = page(output).text

@@ -168,7 +168,7 @@ def run_bundle(step: Any, write: Any, sinks: Sinks, bundle: list[Any], fused: bo
     sinks.look()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     results=st.lists(st.tuples(st.integers(0, 1), st.integers(1, 4)), min_size=1, max_size=8),
     cuts=st.lists(st.integers(1, 5), min_size=8, max_size=8),

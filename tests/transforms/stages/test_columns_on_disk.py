@@ -17,7 +17,7 @@ import pytest
 from apache_beam import coders
 from apache_beam.transforms.window import IntervalWindow
 from apache_beam.utils.timestamp import Timestamp
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ldpbeam.admission import Parts, ReportColumns, StoredColumns, put_together
@@ -204,6 +204,7 @@ def test_payloads_are_read_in_blocks(limit: int, tmp_path: Path, monkeypatch: py
     assert [len(part) for part in left(range(100, 407))] == [100]
 
 
+@settings(max_examples=50)
 @given(
     st.lists(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 2)), min_size=1, max_size=9), min_size=1),
     st.integers(0, 3),

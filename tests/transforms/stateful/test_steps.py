@@ -159,7 +159,7 @@ def test_final_counts_are_those_of_a_run_over_files(bits: int, tmp_path: Path) -
 
 @pytest.mark.parametrize("times", [2, 10, 1000])
 @pytest.mark.parametrize("bits", [0, 2])
-@pytest.mark.thorough(but=3)
+@pytest.mark.thorough(but=1)
 def test_copies_change_nothing_but_the_books(times: int, bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every report many times over: the same counts, exact books, and no more state than once over."""
     monkeypatch.setattr(count_shard, "_COMPACT_FROM", 256)
