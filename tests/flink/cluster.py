@@ -253,7 +253,7 @@ class Cluster:
             lines = (f"{name}: {value}\n" for name, value in self._settings.items())
             (self.folder / "config.yaml").write_text("".join(lines))
             manager = "org.apache.flink.runtime.entrypoint.StandaloneSessionClusterEntrypoint"
-            self._java("jobmanager", manager, "512m", [])
+            self._job_manager = self._java("jobmanager", manager, "512m", [])
             for _ in range(self._count):
                 self.add_manager()
             self.get("/overview")
@@ -313,9 +313,14 @@ class Cluster:
         return name
 
     def get(self, path: str) -> Any:
-        """An answer of the JobManager's REST interface."""
+        """An answer of the JobManager's REST interface.
+
+        Raises:
+            RuntimeError: the JobManager has ended, and never will answer.
+        """
 
         def ask() -> list[Any] | None:
+            self._job_manager.ended()
             # While a TaskManager goes, what was asked about it can fail once.
             with (
                 suppress(OSError),
