@@ -35,7 +35,6 @@ def test_labels_are_those_that_were_published(config: RunConfig) -> None:
     assert collected(config) == GOLDEN.read_text().splitlines()
 
 
-@pytest.mark.thorough
 def test_files_are_handed_out_where_there_are_several_workers(config: RunConfig) -> None:
     several = (config.changed(runner="FlinkRunner"), config.changed(beam_args=("--direct_num_workers=2",)))
     assert ["Collect/Read/Spread" in collected(one) for one in (config, *several)] == [False, True, True]

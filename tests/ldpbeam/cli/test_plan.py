@@ -189,7 +189,6 @@ def test_a_mean_is_a_need_of_its_own(tmp_path: Path) -> None:
     assert (found["needs"]["devices"], found["needs"]["drawn_anew"]) == (20, [0, 0.25])
 
 
-@pytest.mark.thorough
 def test_a_cap_is_about_whatever_changes_unless_it_is_asked_for_inputs() -> None:
     """Rows are compared by the loss that was asked for, and each row states both."""
     need = ("--values", 24, "--devices", 20_000, "--epochs", 365)

@@ -301,7 +301,6 @@ def test_lost_reports_are_noticed(
     assert not (tmp_path / "out" / "run.json").exists()
 
 
-@pytest.mark.thorough
 def test_running_again_gives_the_same_files(call: Call, arguments: list[object], tmp_path: Path) -> None:
     """The same output directory twice: same estimates, nothing left over, the page of the old run gone."""
     out = tmp_path / "out"

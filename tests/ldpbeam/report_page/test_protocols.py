@@ -272,7 +272,6 @@ def test_a_stream_is_never_called_finished(tmp_path: Path, status: str, words_sh
     assert "does not add up" in text
 
 
-@pytest.mark.thorough
 def test_provisional_and_withheld_epochs_are_marked(tmp_path: Path) -> None:
     """An early pane is provisional; too few reports or too many rejected ones are told apart."""
     import pyarrow as pa

@@ -59,7 +59,6 @@ def file(folder: Path, text: str) -> Path:
     return path
 
 
-@pytest.mark.thorough
 def test_a_curve_of_values_in_order(tmp_path: Path) -> None:
     output = run(tmp_path)
     text = page(output).text
@@ -80,6 +79,7 @@ def test_a_curve_of_values_in_order(tmp_path: Path) -> None:
         assert found, said
         assert found[1] == row["label"]
         assert float(found[2].replace("−", "-")) == pytest.approx(100 * row["estimate"], abs=0.06)
+        assert float(found[4] or 0) == pytest.approx(196 * row["std_error"], abs=0.06)
         assert (found[4] is None) == (row["std_error"] == 0)
 
 

@@ -44,7 +44,6 @@ class _Records(beam.DoFn):
             yield record, arrival, isinstance(window, GlobalWindow)
 
 
-@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("windows", WINDOWS)
 def test_windows_and_triggers_of_the_input_play_no_part(windows: str) -> None:
     """Windows would take what follows apart, and no step there is made for any but the global one."""
