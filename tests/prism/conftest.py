@@ -33,9 +33,8 @@ def prism() -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / ".gitignore").write_text("*\n")
         environment = {**os.environ, "GOBIN": str(folder), "GOFLAGS": "-buildvcs=false"}
-        # Not optimised: three tests cost less than the optimiser.
         done = subprocess.run(
-            [go, "install", "-gcflags=all=-N -l", "-ldflags=-s -w", f"{COMMAND}@v{release}"],
+            [go, "install", f"{COMMAND}@v{release}"],
             env=environment,
             capture_output=True,
             text=True,
