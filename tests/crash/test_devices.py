@@ -2,7 +2,8 @@
 
 Once by SIGKILL at random moments; once by recording every call that changes the disk, and enumerating what
 may be left of the disk when the machine loses power there. ``make crash-devices`` kills 300 devices 1,200
-times; the test that loses power twice tries POWER_LOSSES losses in each life.
+times; the test that loses power twice tries POWER_LOSSES losses in each life, and another one their square in
+the first.
 """
 
 from __future__ import annotations

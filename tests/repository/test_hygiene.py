@@ -135,7 +135,6 @@ def release(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split("."))
 
 
-@pytest.mark.thorough
 def test_no_committed_text_names_a_machine_or_a_registry() -> None:
     found = []
     for path in committed_files():

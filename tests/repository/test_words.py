@@ -103,7 +103,6 @@ def doubles(names: Iterable[str]) -> set[str]:
     return {name for name, times in Counter(names).items() if times > 1}
 
 
-@pytest.mark.thorough
 def test_no_two_public_classes_have_one_name() -> None:
     paths = [
         path
