@@ -16,15 +16,17 @@ from unittest import mock
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from apache_beam.yaml.yaml_provider import PypiExpansionService
 
 import ldpbeam
 from ldpbeam.admission import ReportColumns
 from ldpbeam.simulators.deliver.files import batch_message, report_file, write_reports
 from tests.conftest import REPOSITORY
 from tests.narrow import present
-from tests.repository.package import sources
+from tests.repository.package import environment, sources
 
 COLLECTION = REPOSITORY / "examples" / "first_choice.yaml"
+LOCKED = ("--require-hashes", "-r", REPOSITORY / "requirements" / "user.txt")
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +36,10 @@ def sent() -> ReportColumns:
     return ldpbeam.simulate(agreed, list(values), seed=7)
 
 
-def example(*arguments: object, folder: Path = REPOSITORY, **settings: str) -> str:
-    command = [sys.executable, *map(str, arguments)]
+def example(
+    *arguments: object, folder: Path = REPOSITORY, interpreter: str | Path = sys.executable, **settings: str
+) -> str:
+    command = [str(interpreter), *map(str, arguments)]
     done = subprocess.run(
         command, cwd=folder, env=os.environ | settings, capture_output=True, text=True, check=False
     )
@@ -114,9 +118,22 @@ def test_yaml(sent: ReportColumns, tmp_path: Path) -> None:
     yaml_gives(sent, REPOSITORY / "examples" / "beam" / "frequencies.yaml", tmp_path)
 
 
+def with_beam(base_python: str, packages: list[str]) -> str:
+    """An environment with Beam, where Beam would make one of 160 packages by pip, which takes minutes."""
+    path = Path(PypiExpansionService._path(base_python, packages))
+    path.parent.mkdir(parents=True)
+    programs = environment(path, LOCKED)
+    example("-m", "ensurepip", "--default-pip", interpreter=programs / "python")
+    return str(path)
+
+
 @pytest.mark.thorough
 def test_yaml_with_the_wheel(sent: ReportColumns, tmp_path: Path) -> None:
-    """With the transform in an environment that Beam makes, by pip, from the wheel."""
+    """With the transform in an environment that Beam makes, by pip, from the wheel.
+
+    Beam clones an environment that has only Beam, and installs the wheel into the clone. The first of the two
+    is made here.
+    """
     sources(tmp_path / "source")
     wheel = ("wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", tmp_path)
     example("-m", "pip", *wheel, tmp_path / "source")
@@ -131,6 +148,15 @@ def test_yaml_with_the_wheel(sent: ReportColumns, tmp_path: Path) -> None:
     # A short home: behind a long one Beam installs into the wrong one of its environments. And outside the
     # checkout, whose package would come before the one of the wheel.
     with tempfile.TemporaryDirectory(dir="/tmp", prefix="beam") as home:
+        environments = Path(home) / ".apache_beam" / "cache" / "venvs"
+        with (
+            mock.patch.object(PypiExpansionService, "VENV_CACHE", str(environments)),
+            mock.patch.object(PypiExpansionService, "_create_venv_from_scratch", with_beam),
+        ):
+            first = PypiExpansionService._create_venv_to_clone(sys.executable)
         yaml_gives(sent, pipeline, tmp_path, folder=Path(home), HOME=home, PIP_CACHE_DIR=cache)
-        installed = Path(home).glob(".apache_beam/cache/venvs/*/lib/python*/site-packages/ldpbeam")
+        installed = environments.glob("*/lib/python*/site-packages/ldpbeam")
         assert len(list(installed)) == 1
+        # Had Beam not found the first, it would have made one more.
+        assert len([path for path in environments.iterdir() if path.is_dir()]) == 2
+        assert not list(Path(first).glob("lib/python*/site-packages/ldpbeam"))

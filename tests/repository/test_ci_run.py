@@ -21,6 +21,7 @@ from tests.waiting import PATIENCE, poll
 
 MAKE = """#!/bin/sh
 echo "making: $*" >>made
+echo "$1 $(nice) $SCHEDULES_COUNT $COLLECTOR_POINTS" >>found
 case " $FAILING " in *" $1 "*) echo "FAILED a::test (call): wrong"; exit 2;; esac
 case " $HANGING " in *" $1 "*) sleep 1000; exit 2;; esac
 case " $WRONG_AND_HANGING " in *" $1 "*) echo "FAILED a::test (call): wrong"; sleep 1000; exit 2;; esac
@@ -49,12 +50,21 @@ class Asked:
 
 @dataclass(frozen=True)
 class Ended:
-    """The exit code, what was printed, what was asked of make, and which suites came to their end."""
+    """How a run of `.ci/run` has ended.
+
+    Attributes:
+        code: the exit code.
+        out: what was printed.
+        made: what was asked of make.
+        ended: the suites that came to their end.
+        found: for each suite, its niceness, and how many schedules and kills it was told to have.
+    """
 
     code: int
     out: str
     made: list[str]
     ended: list[str]
+    found: dict[str, list[int]]
 
 
 ALL = {"check", "flink-next", "newest"} | INTEGRATION | CRASHES
@@ -95,7 +105,14 @@ def run(folder: Path, asked: Asked) -> Ended:
     )
     made = [line.removeprefix("making: ") for line in (folder / "made").read_text().splitlines()]
     ended = folder / "ended"
-    return Ended(done.returncode, done.stdout, made, ended.read_text().split() if ended.exists() else [])
+    found = [line.split() for line in (folder / "found").read_text().splitlines()]
+    return Ended(
+        done.returncode,
+        done.stdout,
+        made,
+        ended.read_text().split() if ended.exists() else [],
+        {suite: [int(word) for word in words] for suite, *words in found},
+    )
 
 
 @pytest.fixture(scope="module")
@@ -163,6 +180,21 @@ def test_what_the_checks_leave_out_is_run_whole_by_another_suite(runs: Runs) -> 
             assert "-k never_lost" in whole[0] and "never_lost" in test
         else:
             assert " -k " not in whole[0]
+
+
+def test_the_checks_take_the_time_that_the_suites_leave(runs: Runs) -> None:
+    niceness = {suite: words[0] for suite, words in runs["all"].result().found.items()}
+    checks = niceness.pop("check")
+    del niceness[FIRST.split(maxsplit=1)[0]]
+    assert set(niceness) == ALL - {"check"}
+    assert max(niceness.values()) < checks
+
+
+def test_a_slow_machine_has_fewer_schedules_and_kills(runs: Runs) -> None:
+    for suite in ("schedules", "crash-collector"):
+        few, many = runs["all, slow"].result().found[suite][1:], runs["all"].result().found[suite][1:]
+        assert len(few) == len(many) == 2
+        assert all(0 < less < more for less, more in zip(few, many, strict=True))
 
 
 def test_a_slow_machine_makes_all_but_the_next_flink_and_python(runs: Runs) -> None:
