@@ -44,7 +44,8 @@ class Broker(Process):
         sources = [str(Path(__file__).with_name(name)) for name in ("Produce.java", "Pour.java")]
         compile_ = ["javac", "-d", str(self._classes), "-cp", str(kafka() / "*"), *sources]
         subprocess.run(compile_, check=True, capture_output=True)
-        form = self._java("kafka.tools.StorageTool", "format", "-t", identity, "-c", str(path))
+        # In one word with its option: one of 64 identities begins with "-".
+        form = self._java("kafka.tools.StorageTool", "format", f"--cluster-id={identity}", "-c", str(path))
         subprocess.run(form, check=True, capture_output=True)
         super().__init__(self._java("kafka.Kafka", str(path)), folder / "broker.log")
         self.await_port(port)
