@@ -141,7 +141,7 @@ def test_all_is_made_and_the_closing_line_of_the_checks_is_last(runs: Runs) -> N
     found = runs["all"].result()
     assert found.code == 0, found.out
     made = {each.partition(" LATER=")[0] for each in found.made}
-    assert made == {FIRST, "check THOROUGH_WITHIN=25", *ALL - {"check"}}
+    assert made == {FIRST, "check THOROUGH_WITHIN=22", *ALL - {"check"}}
     assert len(found.made) == len(made)
     assert found.out.splitlines()[-1] == "======= 1 passed in 0.01s ======="
     assert "LEFT OUT" not in found.out
