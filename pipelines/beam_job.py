@@ -68,14 +68,7 @@ _NEEDED = {
 
 
 def dry_run(pipeline: beam.Pipeline, config: RunConfig) -> str:
-    """Everything that comes before a job, where none is to start; gives what to tell the user.
-
-    Dataflow's part of Beam runs its own checks of the graph, or writes the template; for other runners, which
-    take no notice of --dry_run, the graph is translated as it would be for them.
-
-    Raises:
-        UsageError: Beam refuses the job, or a file it needs is absent.
-    """
+    """Everything that comes before a job, where none is to start; gives what to tell the user."""
     if config.job.runner == "DataflowRunner":
         try:
             pipeline.run()
@@ -88,14 +81,7 @@ def dry_run(pipeline: beam.Pipeline, config: RunConfig) -> str:
 
 
 def beam_options(config: RunConfig) -> PipelineOptions:
-    """The Beam options that were typed.
-
-    Beam itself passes over options that it does not know; a misspelt one would change nothing.
-
-    Raises:
-        UsageError: an option or the runner is not Beam's, or the runner is a program that is not here, or an
-            experiment would lose output.
-    """
+    """The Beam options that were typed."""
     parsers: list[argparse.ArgumentParser] = []
 
     def keep(parser: argparse.ArgumentParser) -> None:
@@ -133,11 +119,7 @@ def beam_options(config: RunConfig) -> PipelineOptions:
 
 
 def make_pipeline(config: RunConfig) -> beam.Pipeline:
-    """An empty pipeline with the options that were typed.
-
-    Raises:
-        UsageError: as :func:`beam_options`, or Beam refuses an option.
-    """
+    """An empty pipeline with the options that were typed."""
     workers.install()
     try:
         return beam.Pipeline(options=beam_options(config))
@@ -152,23 +134,12 @@ def _refuse(message: str) -> NoReturn:
 
 
 def run_to_end(pipeline: beam.Pipeline, runner: str = "FnApiRunner") -> None:
-    """Run a pipeline until it has ended.
-
-    Raises:
-        UsageError: the runner cannot be reached or started.
-        JobError: the job failed on its runner.
-        LdpError: a step raised one.
-    """
+    """Run a pipeline until it has ended."""
     finish(start(pipeline, runner), runner)
 
 
 def start(pipeline: beam.Pipeline, runner: str) -> Any:
-    """Hand a pipeline to its runner; gives Beam's result. Runners of this process are then done already.
-
-    Raises:
-        UsageError: the runner cannot be reached or started.
-        LdpError: a step raised one.
-    """
+    """Hand a pipeline to its runner; gives Beam's result."""
     try:
         return pipeline.run()
     except (RuntimeError, ValueError, OSError, grpc.RpcError, grpc.FutureTimeoutError) as error:
@@ -181,14 +152,7 @@ def start(pipeline: beam.Pipeline, runner: str) -> Any:
 
 
 def finish(result: Any, runner: str) -> str:
-    """Wait for a job; gives the state in which it ended.
-
-    Beam takes Dataflow jobs that were drained or replaced for failed ones; here they have ended well.
-
-    Raises:
-        JobError: it failed, or was cancelled.
-        LdpError: a step raised one.
-    """
+    """Wait for a job; gives the state in which it ended."""
     try:
         result.wait_until_finish()
     except Exception as error:  # each runner has its own
@@ -235,13 +199,7 @@ def _cause(error: BaseException) -> str:
 
 
 def with_binary(typed: Sequence[str]) -> list[str]:
-    """Beam options for Prism, with where its binary is: --prism_location, or else LDPBEAM_PRISM.
-
-    Beam itself would download one, without a time-out and without a checksum; that is left to who wants it.
-
-    Raises:
-        UsageError: nothing says where it is, or it is not there.
-    """
+    """Beam options for Prism, with where its binary is: --prism_location, or else LDPBEAM_PRISM."""
     options = list(typed)
     named = PipelineOptions(options).get_all_options()["prism_location"]
     location = named or os.environ.get(PRISM_BINARY, "")
@@ -257,22 +215,7 @@ def with_binary(typed: Sequence[str]) -> list[str]:
 
 
 def handed_over(result: Any, pipeline: beam.Pipeline, runner: str) -> dict[str, str]:
-    """What is known of a job that goes on without us, once it is safe to leave it.
-
-    Beam's job server for Flink says that a job runs before it has given it to the cluster, and it ends with
-    this process where this process has started it. So the cluster itself is asked for the job.
-
-    Args:
-        result: of the pipeline's start.
-        pipeline: that runs.
-        runner: its name.
-
-    Returns:
-        ``runner``, ``id`` where the runner gave one, and for Flink ``cluster`` and ``cluster_id``.
-
-    Raises:
-        JobError: the job failed at once, or the cluster did not take it in time.
-    """
+    """What is known of a job that goes on without us, once it is safe to leave it."""
     options = pipeline.options
     job: dict[str, str] = {"runner": runner}
     identity = getattr(result, "job_id", None) or getattr(result, "_job_id", "")

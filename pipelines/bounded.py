@@ -19,10 +19,7 @@ from .run_files import read_inputs, spill
 
 @composite
 def collect_reports(pipeline: beam.Pipeline, config: RunConfig) -> beam.PCollection[FileRecord]:
-    """Files of reports to published epochs, rejects, and what the record of the run needs.
-
-    Every transform has a label of ours: a runner's page and its metrics name the steps by it.
-    """
+    """Files of reports to published epochs, rejects, and what the record of the run needs."""
     counting, outputs, collections = config.counting, config.outputs, config.collections
     # Stage 1, report: records become columns of reports, or rejected rows.
     admitted = pipeline | "Read" >> read_inputs(config) | "Admit" >> AdmitReports(collections)

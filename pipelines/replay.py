@@ -44,13 +44,7 @@ from .run import run
 
 
 def replay_files(rejects: Rejects) -> Replayed:
-    """Take up the rejected records of a run over files, in its output.
-
-    Raises:
-        UsageError: its input is gone.
-        LdpError: another run or replay is working on the output, or a file of the earlier results is missing
-            or damaged.
-    """
+    """Take up the rejected records of a run over files, in its output."""
     output = rejects.output
     with interruptible(refuse_writing), locked(str(output)):
         record = read_record(output / RUN_RECORD)
@@ -59,11 +53,7 @@ def replay_files(rejects: Rejects) -> Replayed:
 
 
 def _require_results(output: Path, record: RunRecord) -> None:
-    """Refuse results that are not whole: a revision would get a number that stands for another one.
-
-    Rejects are left out, and so is what accounting says: an earlier replay that was killed may have changed
-    them. Accounting says itself whether it is what was written.
-    """
+    """Refuse results that are not whole: a revision would get a number that stands for another one."""
     for file in record.files:
         path = output / file.path
         if file.path.startswith("estimates/"):

@@ -40,18 +40,7 @@ Progress = Callable[[int, int], None]
 
 
 def run(config: RunConfig, progress: Progress | None = None, total_bytes: int = 0) -> RunRecord:
-    """Run the pipeline to its end; only then earlier results go, and run.json comes last.
-
-    Args:
-        config: options.
-        progress: called now and then; None for nobody.
-        total_bytes: of the input, which ``progress`` is given.
-
-    Raises:
-        UsageError: Beam does not know an option or the runner, or the output may not be replaced.
-        JobError: the job failed on its runner; earlier results are then as they were.
-        LdpError: a step of it raised one, or its accounting does not balance; as before.
-    """
+    """Run the pipeline to its end; only then earlier results go, and run.json comes last."""
     # Within this process Beam raises what it also logs.
     quiet = config.job.runner == "FnApiRunner" and os.environ.get("LDPBEAM_DEBUG") != "1"
     logging.getLogger("apache_beam").setLevel(logging.CRITICAL if quiet else logging.ERROR)
@@ -97,11 +86,7 @@ def _publish(config: RunConfig, folder: str, started: float) -> RunRecord:
 
 
 def build(config: RunConfig) -> beam.Pipeline:
-    """The graph over files, unstarted.
-
-    Raises:
-        UsageError: Beam refuses an option.
-    """
+    """The graph over files, unstarted."""
     return _collecting(make_pipeline(config), config)
 
 
@@ -111,10 +96,7 @@ def _collecting(pipeline: beam.Pipeline, config: RunConfig) -> beam.Pipeline:
 
 
 def _run_with_progress(pipeline: beam.Pipeline, runner: str, progress: Progress, total: int) -> None:
-    """Run while another thread reports how much was read.
-
-    The pipeline has the main thread: some runners handle signals, which only it may ask for.
-    """
+    """Run while another thread reports how much was read."""
     before, ended = bytes_read(), threading.Event()
 
     def report() -> None:

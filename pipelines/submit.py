@@ -25,11 +25,7 @@ from .unbounded import collect_stream
 
 
 def build(config: RunConfig) -> beam.Pipeline:
-    """The unbounded graph for a cluster, unstarted; a job without a name gets one.
-
-    Raises:
-        UsageError: Beam refuses an option.
-    """
+    """The unbounded graph for a cluster, unstarted; a job without a name gets one."""
     config = config.changed(job=config.outputs.job or uuid.uuid4().hex[:8])
     pipeline = make_pipeline(config)
     given = config.input.given
@@ -48,19 +44,7 @@ def _warn(text: str) -> None:
 
 
 def submit(config: RunConfig, *, warn: Callable[[str], None] = _warn) -> RunRecord | None:
-    """Hand the unbounded graph to its runner, and wait until it ends or is drained, unless it is detached.
-
-    ``warn`` is told in one line of what is not worth an error.
-
-    Returns:
-        The record of a job that has ended, or of one that was left to its cluster (status ``detached``);
-        None of a job whose place another one has taken, which has a record of its own.
-
-    Raises:
-        UsageError: Beam refuses an option, or its runner cannot be reached.
-        JobError: the job failed.
-        LdpError: the accounting of a finished job does not balance.
-    """
+    """Hand the unbounded graph to its runner, and wait until it ends or is drained, unless it is detached."""
     started = time.perf_counter()
     keep_what_is_loaded()
     pipeline = build(config)
@@ -76,10 +60,7 @@ def submit(config: RunConfig, *, warn: Callable[[str], None] = _warn) -> RunReco
 
 
 def _leave(config: RunConfig, job: dict[str, str], warn: Callable[[str], None]) -> RunRecord:
-    """Note what can be said of a job that goes on: which it is, and what earlier jobs had published.
-
-    The job is not to be taken for failed where its output cannot be reached from here; a warning says so.
-    """
+    """Note what can be said of a job that goes on: which it is, and what earlier jobs had published."""
     try:
         outcome = read_output(config.outputs.output)._replace(indicators=None)
         record = replace(run_record(config, outcome, 0.0, status=DETACHED), job=job)

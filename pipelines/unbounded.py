@@ -24,13 +24,7 @@ from ldpbeam.transforms.sinks.unattributed_records import rejects_by_minute, wri
 def collect_stream(
     messages: beam.PCollection[Any], config: RunConfig
 ) -> beam.PCollection[tuple[str, CountedEpoch]]:
-    """Messages, or pieces of files, to published revisions, rejects and accounting.
-
-    Every transform is labelled, so that a running job can be replaced.
-
-    Returns:
-        What was counted, by the digest of its collection.
-    """
+    """Messages, or pieces of files, to published revisions, rejects and accounting."""
     counting, outputs, collections = config.counting, config.outputs, config.collections
     source = config.input.source
     admitted = messages | "Admit" >> AdmitReports(collections, source=source)

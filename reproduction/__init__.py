@@ -52,11 +52,7 @@ EXPERIMENTS: Mapping[str, Experiment] = _Experiments()
 
 
 def experiment(name: str) -> Experiment:
-    """The experiment of that name; ``loloha:fig3:NAME`` also for a file NAME.csv of your own.
-
-    Raises:
-        KeyError: there is none.
-    """
+    """The experiment of that name; ``loloha:fig3:NAME`` also for a file NAME.csv of your own."""
     known = _all().get(name)
     return known if known is not None else _own(name)
 

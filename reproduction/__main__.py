@@ -49,10 +49,7 @@ def reproduce(
     jobs: int | None,
     out: Path,
 ) -> None:
-    """Run the papers' evaluations again: all of them, or those named, such as loloha:fig2 or allomfree.
-
-    A name stands for every experiment that begins with it. Interrupted runs go on where they ended.
-    """
+    """Run the papers' evaluations again: all of them, or those named, such as loloha:fig2 or allomfree."""
     from ldpbeam.cli.shared.progress import Bar
     from reproduction import EXPERIMENTS
     from reproduction.paper import Settings

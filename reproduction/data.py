@@ -20,14 +20,7 @@ from ldpbeam.simulators.random_words import RandomWords
 
 @dataclass(frozen=True)
 class Source:
-    """A file that is read and never shipped.
-
-    Attributes:
-        file: its name in the data folder.
-        published: where it comes from, and how the file is made of that.
-        sha256: of the file that the figures of docs/reproduction.md were made with; empty where nobody here
-            has seen the file.
-    """
+    """A file that is read and never shipped."""
 
     file: str
     published: str
@@ -95,13 +88,7 @@ def stranger(file: str, digest: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Sequences:
-    """What every device holds in every epoch.
-
-    Attributes:
-        size: number of values, k.
-        pair: int32 (epochs, devices); number of the (device, value) pair.
-        device, value: int64 (pairs,); what a pair stands for. A device memoises one answer per pair.
-    """
+    """What every device holds in every epoch."""
 
     size: int
     pair: NDArray[np.int32]
@@ -145,15 +132,7 @@ def paired(values: NDArray[np.integer[Any]], size: int) -> Sequences:
 def sequences(
     name: str, folder: Path, seed: int, devices: int | None = None, epochs: int | None = None
 ) -> Sequences:
-    """A data set of LOLOHA section 5.1.
-
-    Args:
-        name: ``syn``; ``adult``, permuted in every epoch; or another NAME for the columns of NAME.csv, one
-            per epoch.
-        folder: of the files.
-        seed: of the synthetic values and of the permutations; the same devices in all runs.
-        devices, epochs: fewer than the paper has.
-    """
+    """A data set of LOLOHA section 5.1."""
     path = folder / f"{name}.csv"
     written = path.stat().st_mtime_ns if name != "syn" else 0
     return _sequences(name, folder, seed, devices, epochs, written)
@@ -188,11 +167,7 @@ _ADULT = (
 
 @lru_cache(4)
 def attributes(name: str, folder: Path) -> tuple[NDArray[np.int64], tuple[int, ...]]:
-    """A data set of ALLOMFREE section 5.1: values (devices, attributes), and the sizes of the domains.
-
-    Of MS-FIMU only marginals can be had: its columns are independent of each other here, which a device that
-    reports one attribute cannot show.
-    """
+    """A data set of ALLOMFREE section 5.1: values (devices, attributes), and the sizes of the domains."""
     if name == "msfimu":
         held = json.loads((folder / "msfimu_marginals.json").read_text("utf-8"))
         counts = [column for column in held.values() if isinstance(column, list)]

@@ -37,14 +37,7 @@ _SIMPLE = 6
 
 
 def bernoulli_words(rng: np.random.Generator, count: int, weight: int) -> Uints:
-    """Words of 64 independent bits each, every one 1 with probability ``weight``/2**64, exactly.
-
-    Each bit has a uniform 64-bit number of its own, whose binary digits are drawn from the highest on, for 64
-    bits by one random word, until all of them are known to lie below ``weight`` or not: about 7 words.
-
-    Returns:
-        uint64 (count,).
-    """
+    """Words of 64 independent bits each, every one 1 with probability ``weight``/2**64, exactly."""
     out = np.empty(count, np.uint64)
     raw = rng.bit_generator.random_raw
     for begin in range(0, count, _CHUNK):
@@ -73,17 +66,7 @@ def bernoulli_words(rng: np.random.Generator, count: int, weight: int) -> Uints:
 
 
 def permanent_bits(rng: np.random.Generator, values: Ints, size: int, channel: BitChannel) -> Bytes:
-    """Memoised one-hot vectors, packed as reports are: bit v of a row is bit v & 7 of byte v >> 3.
-
-    Args:
-        rng: randomness.
-        values: int64 (n,), the bit that is 1.
-        size: number of bits.
-        channel: randomises every bit.
-
-    Returns:
-        uint8 (n, (size + 7) // 8); bits beyond ``size`` are 0.
-    """
+    """Memoised one-hot vectors, packed as reports are: bit v of a row is bit v & 7 of byte v >> 3."""
     words = -(-size // 64)
     rows = bernoulli_words(rng, values.size * words, channel.zero).astype("<u8").view(np.uint8)
     rows = rows.reshape(values.size, 8 * words)[:, : (size + 7) // 8].copy()
@@ -108,13 +91,7 @@ def fresh_bits(rng: np.random.Generator, ones: Ints, n: int | Ints, channel: Bit
 
 
 def fresh_symbols(rng: np.random.Generator, held: Ints, own: float, other: float) -> Ints:
-    """How often each symbol is reported: int64 (rows, m), each row drawn on its own.
-
-    Args:
-        rng: randomness.
-        held: int64 (rows, m); how many hold each symbol.
-        own, other: P(report = s | s), P(report = s | another).
-    """
+    """How often each symbol is reported: int64 (rows, m), each row drawn on its own."""
     unchanged = rng.binomial(held, own - other)
     size = held.shape[1]
     others = (held - unchanged).sum(axis=1)
@@ -141,13 +118,7 @@ def bit_counts(rows: Bytes, people: Sequences, protocol: Unary | BitFlip) -> Int
 def one_bit_counts(
     rng: np.random.Generator, people: Sequences, protocol: BitFlip
 ) -> tuple[Ints, Ints, Bytes, NDArray[np.bool_]]:
-    """Devices that sampled one bucket each for life, with d = 1 (Microsoft section 3.4).
-
-    Returns:
-        int64 (epochs, b), memoised ones about each bucket; int64 (b,), devices that sampled it; uint8
-        (devices, 2), the memoised bits for another bucket's value and for the own one; bool (pairs,), whether
-        a pair's value is the sampled bucket.
-    """
+    """Devices that sampled one bucket each for life, with d = 1 (Microsoft section 3.4)."""
     bucket = rng.integers(0, people.size, people.devices)
     channel = protocol.channel
     answers = np.stack([below(rng, people.devices, w) for w in (channel.zero, channel.one)], axis=1)
@@ -185,13 +156,7 @@ def hash_counts(rng: np.random.Generator, people: Sequences, protocol: LocalHash
 
 
 def one_epoch(rng: np.random.Generator, protocol: FrequencyProtocol[Any], held: Ints) -> Ints:
-    """Support counts of one epoch in which no device has reported before: int64 (k,).
-
-    Args:
-        rng: randomness.
-        protocol: unary or direct encoding, or local hashing, of one round or two.
-        held: int64 (k,); how many devices hold each value.
-    """
+    """Support counts of one epoch in which no device has reported before: int64 (k,)."""
     n = int(held.sum())
     own, other = float(protocol.estimator.support.own), float(protocol.estimator.support.other)
     if isinstance(protocol, Unary):
@@ -213,11 +178,7 @@ def one_epoch(rng: np.random.Generator, protocol: FrequencyProtocol[Any], held: 
 def two_rounds(
     rng: np.random.Generator, protocols: Sequence[FrequencyProtocol[Any]], people: Sequences
 ) -> list[Ints]:
-    """Support counts, int64 (epochs, k), of protocols that share the permanent round.
-
-    Sharing it saves most of the work where only the second round differs; the results of the protocols then
-    depend on each other, each having its own law.
-    """
+    """Support counts, int64 (epochs, k), of protocols that share the permanent round."""
     first = protocols[0]
     if isinstance(first, LocalHash):
         return [hash_counts(rng, people, one) for one in protocols if isinstance(one, LocalHash)]

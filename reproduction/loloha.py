@@ -24,7 +24,6 @@ _K = 360
 
 
 def frequency_protocol(name: str, size: int, **parameters: Any) -> FrequencyProtocol[Any]:
-    """A frequency protocol by its name."""
     made = protocol(name, size, Parameters(**parameters))
     if not isinstance(made, FrequencyProtocol):
         raise TypeError(f"{name} estimates no frequencies")

@@ -35,11 +35,7 @@ USAGE_NOTE = "Made app usage with modes, in whole minutes; the paper's cannot be
 
 
 def usage(n: int, days: int, seed: int) -> NDArray[np.int32]:
-    """Made app usage, int32 (days, n) in minutes: most devices hold to a habit.
-
-    60 % never use the app; 15 % use it equally long every day; 15 % have a second habit at weekends; 10 %
-    have none, and use it for an exponential time. Within a habit times vary by a tenth.
-    """
+    """Made app usage, int32 (days, n) in minutes: most devices hold to a habit."""
     words = RandomWords(seed)
     rng = words.generator("usage habits", 0)
     kind = rng.choice(4, n, p=(0.60, 0.15, 0.15, 0.10))

@@ -22,10 +22,7 @@ _SEGMENTS = {"s = m": 1, "s = m/2": 2, "s = m/3": 3}
 
 
 def pattern_supports(values: NDArray[np.int32], segment: int, alpha: Ints) -> Ints:
-    """How many devices share each behaviour pattern (Definition 2), falling: values (days, n) in seconds.
-
-    A pattern is the sequence of rounded values with the points renamed in the order in which they appear.
-    """
+    """How many devices share each behaviour pattern (Definition 2), falling: values (days, n) in seconds."""
     days, n = values.shape
     points = DAY // segment + 1
     names = np.full((n, points), -1, np.int64)
@@ -130,10 +127,7 @@ def _deployment() -> list[Row]:
 
 
 def worst_case(first: float, counters: int) -> float:
-    """Loss of t counters with Σ x <= m exactly: one at m with bit 0, others at m/(t−1) with bits 1.
-
-    ln r + (t − 1) ln(1 + (r − 1)/(t − 1)) with r = e^ε', where t − 1 divides m; below it otherwise.
-    """
+    """Loss of t counters with Σ x <= m exactly: one at m with bit 0, others at m/(t−1) with bits 1."""
     if counters == 1:
         return first
     return first + (counters - 1) * log(1 + (exp(first) - 1) / (counters - 1))

@@ -23,14 +23,7 @@ Cell = Mapping[str, Value]
 
 @dataclass(frozen=True)
 class Settings:
-    """How much of an experiment is computed, and from what.
-
-    Attributes:
-        quick: a tenth of the paper's runs (or of its epochs, where it has one run).
-        seed: of every random draw, together with the experiment's name and the cell.
-        data: folder with the public data sets.
-        runs, devices, epochs: in place of the paper's own numbers.
-    """
+    """How much of an experiment is computed, and from what."""
 
     quick: bool = False
     seed: int = 1
@@ -61,13 +54,7 @@ def canonical(cell: Cell) -> str:
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a panel.
-
-    Attributes:
-        name: in the legend.
-        points: (x, y), by x.
-        dashed: for theory and references, beside measured lines.
-    """
+    """One line of a panel."""
 
     name: str
     points: Sequence[tuple[float, float]]
@@ -89,12 +76,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of the paper: panels side by side.
-
-    Attributes:
-        name: of its file.
-        caption: what is seen, in a sentence.
-    """
+    """A figure of the paper: panels side by side."""
 
     name: str
     caption: str
@@ -129,21 +111,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Experiment:
-    """One table or figure of a paper.
-
-    Attributes:
-        name: as the command takes it.
-        source: paper and place.
-        title: what it is about.
-        cells: the parts, in order.
-        compute: rows of one cell.
-        figures: drawn from all rows.
-        compare: with the paper, from all rows.
-        summary: the rows that a reader wants first; all of them where it is None.
-        files: data files that are read, below the data folder.
-        note: how it differs from the paper's own experiment.
-        measured: whether rows hold times, which no second run repeats.
-    """
+    """One table or figure of a paper."""
 
     name: str
     source: str

@@ -36,15 +36,7 @@ def sources() -> str:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one experiment.
-
-    Attributes:
-        name: the experiment's.
-        rows: all of them; none where it was skipped.
-        skipped: why it was, else empty.
-        computed, kept: cells computed now, and found from earlier.
-        inputs: SHA-256 of each data file.
-    """
+    """What became of one experiment."""
 
     name: str
     rows: Sequence[Row]
@@ -100,15 +92,7 @@ def run(
     jobs: int = 1,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Iterator[Outcome]:
-    """Run experiments; each is yielded when its rows are complete, in the order asked for.
-
-    Args:
-        names: of :data:`reproduction.EXPERIMENTS`.
-        settings: how much of them.
-        output: folder of the cells, in ``cells``.
-        jobs: processes; with 1 everything happens in this one.
-        progress: called with the number of cells that are done, and of all.
-    """
+    """Run experiments; each is yielded when its rows are complete, in the order asked for."""
     plans = [_plan(name, settings, output) for name in names]
     total = sum(len(plan.cells) for plan in plans)
     done = sum(len(plan.found) for plan in plans)

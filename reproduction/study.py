@@ -30,17 +30,7 @@ def study(
     constants: Mapping[str, Value] | None = None,
     **more: Any,
 ) -> Experiment:
-    """An experiment of functions each of which gets those values that its arguments name.
-
-    Args:
-        name, source, title: of the experiment; ``{NAME}`` in them and in ``draws`` stands for a constant.
-        over: all combinations of these parts are the cells, the first part changes least often; or the cells.
-        rows: gives the rows of a cell from ``settings``, ``rng``, the parts of the cell and the constants.
-        draws: experiments with the same text here draw the same in equal cells. Default: the name.
-        constants: what the functions may name beside.
-        more: ``figures``, ``compare`` and ``summary``, from all ``rows`` and the constants; ``files``,
-            ``note`` and ``measured`` of the experiment.
-    """
+    """An experiment of functions each of which gets those values that its arguments name."""
     fixed = constants or {}
     name, source, title, draws = (text.format(**fixed) for text in (name, source, title, draws or name))
     for part in {"figures", "compare", "summary"} & more.keys():
@@ -71,14 +61,7 @@ def _called(function: Callable[..., Any], known: Mapping[str, Any]) -> Any:
 def series(
     rows: Sequence[Row], x: str, y: str, name: str | Callable[[Row], str], *, dashed: Sequence[str] = ()
 ) -> list[Line]:
-    """Lines through the means of ``y`` over all rows with the same name and ``x``, in order of appearance.
-
-    Args:
-        rows: of a table.
-        x, y: columns; rows without a ``y`` are left out.
-        name: the column that names a row's line, or a function that does.
-        dashed: names of the dashed lines.
-    """
+    """Lines through the means of ``y`` over all rows with the same name and ``x``, in order of appearance."""
     sums: dict[str, dict[float, list[float]]] = {}
     for row in rows:
         at, value = number(row, x), row[y]
@@ -100,15 +83,7 @@ def curves(rows: Sequence[Row], x: str, columns: Sequence[str], *, dashed: Seque
 def panels(
     rows: Sequence[Row], by: str, labels: Sequence[str], draw: Callable[[list[Row]], list[Line]], **more: Any
 ) -> list[Panel]:
-    """A panel for each value of a column.
-
-    Args:
-        rows: of a table.
-        by: the column.
-        labels: title, in which ``{}`` stands for the value, and those of both axes.
-        draw: lines of the rows with one value.
-        more: whether axes are logarithmic.
-    """
+    """A panel for each value of a column."""
     title, x, y = labels
     return [
         Panel(title.format(value), x, y, draw([row for row in rows if row[by] == value]), **more)

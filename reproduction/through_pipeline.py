@@ -64,11 +64,7 @@ class FixedPopulation:
 def published_by_pipeline(
     text: str, people: FixedPopulation | Joint, seed: int
 ) -> dict[str, tuple[Floats, Floats]]:
-    """Simulate devices into files, run the bounded pipeline over them, and read what it published.
-
-    Returns:
-        For each attribute (empty name where there is one) raw estimates and histograms, (epochs, rows).
-    """
+    """Simulate devices into files, run the bounded pipeline over them, and read what it published."""
     import pyarrow.dataset as ds
 
     from ldpbeam.job.config import RunConfig

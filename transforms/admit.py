@@ -54,23 +54,11 @@ class AdmitReports(OfCollections):
         field: str = "",
         arrival: bool = True,
     ) -> None:
-        """Say to which collections reports may belong.
-
-        Args:
-            collections: a collection, the path of its file or its definition, or several.
-            source: name of the origin of messages in rejected rows.
-            field: name of the field of a row that holds the message; empty where elements are messages.
-            arrival: whether an element's timestamp says when its message arrived. An element without one,
-                whose timestamp is Beam's earliest, has an unknown arrival: it is neither late nor from the
-                future.
-
-        Raises:
-            CollectionError, UsageError, TypeError: no collections, or unsound ones.
-        """
+        """Say to which collections reports may belong."""
         super().__init__(collections)
         self._source, self._field, self._arrival = source, field, arrival
 
-    def expand(self, messages: Any) -> Any:  # noqa: D102 - Beam's
+    def expand(self, messages: Any) -> Any:
         refuse_other_elements(type(self).__name__, messages.element_type, self._field)
         if _is_pieces(messages.element_type):
             if not messages.windowing.is_default():
@@ -85,16 +73,8 @@ class AdmitReports(OfCollections):
 
 
 def refuse_other_elements(name: str, kind: Any, field: str) -> None:
-    """Look at the type of elements, which Beam knows when a pipeline is built; ``name`` is the transform's.
-
-    Args:
-        name: of the transform.
-        kind: type of the elements.
-        field: that holds the message; empty where an element is one.
-
-    Raises:
-        TypeError: they are no messages, or have no such field of bytes.
-    """
+    """Look at the type of elements, which Beam knows when a pipeline is built; ``name`` is the
+    transform's."""
     if not field:
         if not typehints.is_consistent_with(kind, _MESSAGE):
             text = any(typehints.is_consistent_with(kind, one) for one in (str, _PAIR_WITH_TEXT))

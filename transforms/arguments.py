@@ -25,13 +25,7 @@ MOST_SHARDS = 256
 
 
 def read_collections(given: Collections) -> tuple[Collection, ...]:
-    """The given collections, in their order.
-
-    Raises:
-        CollectionError: a file or a definition is not sound.
-        UsageError: there is no collection, or there are two of the same name and version.
-        TypeError: something is no collection, path or definition.
-    """
+    """The given collections, in their order."""
     several: Iterable[Any] = ()
     if isinstance(given, Iterable) and not isinstance(given, str | bytes) and not _is_mapping(given):
         several = given
@@ -69,16 +63,7 @@ def _plain(given: Any) -> Any:
 
 
 def seconds(name: str, given: Any, *, least: int = 0) -> int:
-    """A duration in whole seconds.
-
-    Args:
-        name: of the argument, for the error.
-        given: text like ``90s`` or ``1h30m``, or a number of seconds.
-        least: seconds that it has at least.
-
-    Raises:
-        UsageError: it is no duration, no whole number of seconds, or shorter than ``least``.
-    """
+    """A duration in whole seconds."""
     try:
         number = parse_duration(given) if isinstance(given, str) else given
     except ValueError as error:
@@ -96,20 +81,12 @@ def seconds(name: str, given: Any, *, least: int = 0) -> int:
 
 
 def late_seconds(given: Any) -> int:
-    """``late_every`` in whole seconds; None for the default.
-
-    Raises:
-        UsageError: as :func:`seconds`.
-    """
+    """``late_every`` in whole seconds; None for the default."""
     return DEFAULT_LATE_EVERY if given is None else seconds("late_every", given, least=1)
 
 
 def instant(name: str, given: Any) -> int | None:
-    """Seconds since 1970 of an instant: text with a time zone, or a number of seconds; None for None.
-
-    Raises:
-        UsageError: the text is no instant.
-    """
+    """Seconds since 1970 of an instant: text with a time zone, or a number of seconds; None for None."""
     if given is None or (isinstance(given, int) and not isinstance(given, bool)):
         return given
     try:
@@ -123,11 +100,7 @@ def instant(name: str, given: Any) -> int | None:
 
 
 def shard_bits(shards: Any) -> int:
-    """The logarithm of a number of shards.
-
-    Raises:
-        UsageError: it is no power of two from 1 to 256.
-    """
+    """The logarithm of a number of shards."""
     if shards not in {1 << bits for bits in range(MOST_SHARDS.bit_length())} or isinstance(shards, bool):
         raise UsageError(
             "E-USAGE-TRANSFORM",
@@ -138,11 +111,7 @@ def shard_bits(shards: Any) -> int:
 
 
 def fraction(name: str, given: Any) -> float:
-    """A share from 0 to 1.
-
-    Raises:
-        UsageError: it is no number, or outside of these.
-    """
+    """A share from 0 to 1."""
     if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given <= 1:
         raise UsageError(
             "E-USAGE-TRANSFORM", f"{name} is from 0 to 1, not {given!r}", remedy="Leave it out for 0.1."
@@ -151,11 +120,7 @@ def fraction(name: str, given: Any) -> float:
 
 
 def at_least_one(name: str, given: Any) -> int:
-    """A whole number above 0.
-
-    Raises:
-        UsageError: it is no whole number, or below 1.
-    """
+    """A whole number above 0."""
     if isinstance(given, bool) or not isinstance(given, int) or given < 1:
         raise UsageError(
             "E-USAGE-TRANSFORM",
@@ -169,11 +134,7 @@ class OfCollections(beam.PTransform):
     """A public transform: it knows its collections, and shows them where a runner shows a job."""
 
     def __init__(self, collections: Collections) -> None:
-        """Read the collections.
-
-        Raises:
-            CollectionError, UsageError, TypeError: as :func:`read_collections`.
-        """
+        """Read the collections."""
         super().__init__()
         self.collections = read_collections(collections)
         self.by_digest = {one.digest_hex: one for one in self.collections}

@@ -35,7 +35,6 @@ class ReportColumnsCoder(coders.Coder):
     """Digest, epoch, number of reports, payload length; then ids and payloads."""
 
     def encode(self, value: ReportColumns) -> bytes:
-        """Bytes of the columns."""
         return b"".join(self.views([value]))
 
     @staticmethod
@@ -88,10 +87,7 @@ class PartsCoder(coders.Coder):
 
 
 class SupportCoder(coders.Coder):
-    """Reports, number of cells, width; then the cells in the narrowest type that holds them.
-
-    Cells for signs follow in the same form, where there are any.
-    """
+    """Reports, number of cells, width; then the cells in the narrowest type that holds them."""
 
     def encode(self, value: Support) -> bytes:
         """Bytes of the accumulators."""
@@ -119,10 +115,7 @@ class SupportCoder(coders.Coder):
 
 
 class OptionalSupportCoder(coders.Coder):
-    """As :class:`SupportCoder`, or reports that wait for a table; no bytes at all are no accumulators.
-
-    Reports that wait: how many, the digest of their collection, a mark, and their payloads end to end.
-    """
+    """As :class:`SupportCoder`, or reports that wait for a table; no bytes at all are no accumulators."""
 
     def encode(self, value: Support | UncountedReports | None) -> bytes:
         """Bytes of the accumulators, or of the payloads, if there are any."""

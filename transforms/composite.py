@@ -13,11 +13,7 @@ Arguments = ParamSpec("Arguments")
 
 
 def composite(build: Callable[Concatenate[Any, Arguments], Any]) -> Callable[Arguments, beam.PTransform]:
-    """A function from a PCollection, and further arguments, as a transform that takes the latter.
-
-    Beam's ``ptransform_fn`` does the same without types, and puts the function itself into the pipeline that
-    is submitted, with the path of its file on this machine.
-    """
+    """A function from a PCollection, and further arguments, as a transform that takes the latter."""
 
     @wraps(build)
     def make(*arguments: Arguments.args, **options: Arguments.kwargs) -> beam.PTransform:

@@ -38,22 +38,14 @@ class Estimated(NamedTuple):
 
 
 class EstimateHistograms(OfCollections):
-    """Turns counts into histograms, which our own pipelines publish.
-
-    Takes what :class:`EstimateFrequencies` takes; gives (digest, :class:`~ldpbeam.histogram.EpochHistogram`).
-    """
+    """Turns counts into histograms, which our own pipelines publish."""
 
     def __init__(self, collections: Collections, *, max_error_fraction: float = 0.1) -> None:
-        """Set the collections, and the largest part of an epoch's records that may be rejected.
-
-        Raises:
-            CollectionError, UsageError, TypeError: no collections, or unsound ones.
-            UsageError: ``max_error_fraction`` is no number from 0 to 1.
-        """
+        """Set the collections, and the largest part of an epoch's records that may be rejected."""
         super().__init__(collections)
         self._limit = fraction("max_error_fraction", max_error_fraction)
 
-    def expand(self, counted: Any) -> Any:  # noqa: D102 - Beam's
+    def expand(self, counted: Any) -> Any:
         return self._histograms(_epochs(counted))
 
     def _histograms(self, epochs: Any) -> Any:
@@ -76,18 +68,7 @@ class EstimateFrequencies(EstimateHistograms):
         max_error_fraction: float = 0.1,
         form: Literal["rows", "tables"] = "rows",
     ) -> None:
-        """Say of which collections, and in which form.
-
-        Args:
-            collections: a collection, the path of its file or its definition, or several.
-            max_error_fraction: if a larger part of an epoch's records was rejected, it has no result.
-            form: ``rows``, or ``tables`` with one ``pyarrow.Table`` for each epoch, which is many times
-                cheaper for large domains.
-
-        Raises:
-            CollectionError, UsageError, TypeError: no collections, or unsound ones.
-            UsageError: ``form`` is another text, or ``max_error_fraction`` is no number from 0 to 1.
-        """
+        """Say of which collections, and in which form."""
         super().__init__(collections, max_error_fraction=max_error_fraction)
         if form not in ("rows", "tables"):
             raise UsageError(
@@ -97,7 +78,7 @@ class EstimateFrequencies(EstimateHistograms):
             )
         self._tables = form == "tables"
 
-    def expand(self, counted: Any) -> Any:  # noqa: D102 - Beam's
+    def expand(self, counted: Any) -> Any:
         epochs = _epochs(counted)
         histograms = self._histograms(epochs)
         frequencies = histograms | "Tables" >> beam.ParDo(TablesOfEpochs(self.collections)).with_output_types(
@@ -115,11 +96,7 @@ class EstimateFrequencies(EstimateHistograms):
 
 
 def _epochs(counted: Any) -> Any:
-    """(digest, counted epoch) of each epoch, from :class:`CountSupport` or from panes of a user's windows.
-
-    Raises:
-        UsageError: the panes do not hold all counts so far.
-    """
+    """(digest, counted epoch) of each epoch, from :class:`CountSupport` or from panes of a user's windows."""
     if isinstance(counted, Counted):
         return counted.counted
     refuse_discarding(counted.windowing)
@@ -134,7 +111,6 @@ def _account_rows(names: dict[str, str], pair: tuple[str, CountedEpoch]) -> Iter
 def _summary_rows(
     collections: dict[str, Collection], pair: tuple[str, EpochHistogram]
 ) -> Iterable[SummaryRow]:
-    """Of an epoch, where its collection has any."""
     digest, histogram = pair
     if digest not in collections:
         return ()

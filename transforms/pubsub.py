@@ -18,11 +18,7 @@ _STALE = "Getting metadata from plugin failed"
 
 
 def require_path(kind: Kind, path: str) -> str:
-    """The path itself, when it has the form ``projects/P/subscriptions/S`` (or ``topics/T``).
-
-    Raises:
-        UsageError: it has not.
-    """
+    """The path itself, when it has the form ``projects/P/subscriptions/S`` (or ``topics/T``)."""
     if re.fullmatch(f"projects/{_PROJECT}/{kind}s/{_NAME}", path):
         return path
     remedy = f"Write projects/PROJECT/{kind}s/NAME; a name has 3 to 255 letters, digits and -._~%+."
@@ -32,24 +28,12 @@ def require_path(kind: Kind, path: str) -> str:
 
 
 def library() -> Any:
-    """The package google.cloud.pubsub_v1.
-
-    Raises:
-        UsageError: it is not installed.
-    """
+    """The package google.cloud.pubsub_v1."""
     return optional_module("google.cloud.pubsub_v1")
 
 
 def explain(error: BaseException | None, kind: Kind, path: str) -> LdpError:
-    """An error of Google's libraries as one of ours; ours stay what they are.
-
-    ``error`` is None for a stream that ended without a reason; ``path`` names the subscription or topic.
-
-    Args:
-        error: of a library; None for a stream that ended without a reason.
-        kind: what the path names.
-        path: of the subscription or topic.
-    """
+    """An error of Google's libraries as one of ours; ours stay what they are."""
     from google.api_core import exceptions
     from google.auth.exceptions import GoogleAuthError
 

@@ -27,18 +27,7 @@ class ReadReports(beam.PTransform):
         attempts: int = 3,
         not_after: Any = None,
     ) -> None:
-        """Say what to read, and how much of it.
-
-        Args:
-            pattern: path or pattern of any file system that Beam knows; a job that finds no such file fails.
-            max_expansion: bytes of reports that each stored byte of a file may stand for.
-            attempts: how often reading is tried where it fails.
-            not_after: when the files had been written, as an ISO 8601 instant or in seconds since 1970; by
-                default the time that the file system has for each file.
-
-        Raises:
-            UsageError: ``max_expansion`` or ``attempts`` is below 1, or ``not_after`` is no instant.
-        """
+        """Say what to read, and how much of it."""
         super().__init__()
         self._pattern = pattern
         self._limits = ReadLimits(

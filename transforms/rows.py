@@ -149,11 +149,7 @@ def register_rows() -> None:
 
 
 def _schema(row: type[Any]) -> Any:
-    """Beam's schema of a kind of row, with times in milliseconds.
-
-    Beam's own choice for :class:`Timestamp` are microseconds, of which Beam SQL knows nothing. Epochs begin
-    and end at whole seconds.
-    """
+    """Beam's schema of a kind of row, with times in milliseconds."""
     schema = named_tuple_to_schema(row)
     for field in schema.fields:
         logical = field.type.logical_type
@@ -236,7 +232,6 @@ def _timestamps(column: Any) -> list[Timestamp]:
 
 
 def rejected_row(rejection: Rejection) -> RejectedRow:
-    """A rejection as a row."""
     one = rejection
     where = (one.source, one.place, one.index, one.count, one.digest, one.epoch, one.missing)
     return RejectedRow(one.reason.value, one.explanation, *where)
@@ -252,18 +247,7 @@ def rejection_of(row: RejectedRow) -> Rejection:
 def account_rows(
     collection: str, digest: str, epoch: int | None, revision: int, sequence: int, account: Account
 ) -> Iterable[AccountRow]:
-    """The rows of an account, one for each number that is not 0.
-
-    Repeated records have no row: they are among the rejected ones.
-
-    Args:
-        collection: name of the collection; empty where no known collection has the digest.
-        digest: 16 hexadecimal digits, or empty.
-        epoch: index; None for records of no epoch.
-        revision: number of the epoch's newest result.
-        sequence: how often the account was published before.
-        account: numbers of records.
-    """
+    """The rows of an account, one for each number that is not 0."""
     for what, count in account.entries():
         if what != "repeated":
             yield AccountRow(collection, digest, epoch, revision, sequence, what, count)

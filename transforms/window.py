@@ -22,17 +22,7 @@ class WindowByEpoch(OfCollections):
     """
 
     def __init__(self, collections: Collections, **window_into: Any) -> None:
-        """Say of which collections the epochs are.
-
-        Args:
-            collections: a collection, the path of its file or its definition, or several.
-            window_into: further arguments of Beam's ``WindowInto``: ``trigger``, ``accumulation_mode``,
-                ``timestamp_combiner``, ``allowed_lateness``.
-
-        Raises:
-            CollectionError, UsageError, TypeError: no collections, or unsound ones.
-            UsageError: the windows discard earlier panes, so that a later one has a part of its epoch.
-        """
+        """Say of which collections the epochs are."""
         super().__init__(collections)
         self._epochs = {one.digest_hex: one.epochs for one in self.collections}
         self._into = window_into
@@ -45,11 +35,7 @@ class WindowByEpoch(OfCollections):
 
 
 def refuse_discarding(windowing: Windowing) -> None:
-    """Refuse windows whose later panes hold only what came since the earlier ones.
-
-    Raises:
-        UsageError: the windows are of that kind.
-    """
+    """Refuse windows whose later panes hold only what came since the earlier ones."""
     panes = not isinstance(windowing.triggerfn, DefaultTrigger) or windowing.allowed_lateness.micros
     if panes and windowing.accumulation_mode == AccumulationMode.DISCARDING:
         raise UsageError(

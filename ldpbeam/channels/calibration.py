@@ -28,20 +28,7 @@ class Calibration(Enum):
 def symbol_second_round(
     first: SymbolChannel, epsilon_first: float, calibration: Calibration
 ) -> SymbolChannel:
-    """The instantaneous round over the symbols of ``first`` that leaves the first report at ε1.
-
-    Two symmetric channels of ratios r1, r2 compose to the ratio (r1·r2 + m − 1)/(r1 + r2 + m − 2); EXACT
-    solves it for r2 with the integer r1. PUBLISHED is e^{ε_IRR} = (e^{ε∞+ε1} − 1)/(e^{ε∞} − e^{ε1}) (LOLOHA
-    Algorithm 1, ALLOMFREE Eq. 8), the same equation at m = 2.
-
-    Args:
-        first: the permanent round.
-        epsilon_first: level of a first report, ε1.
-        calibration: how ratios are worked out.
-
-    Raises:
-        CollectionError: ε1 is not below ε∞.
-    """
+    """The instantaneous round over the symbols of ``first`` that leaves the first report at ε1."""
     target, ratio = exp_below(epsilon_first), first.ratio
     if target >= ratio:
         raise _not_below(epsilon_first)
@@ -61,13 +48,7 @@ def oue_round(epsilon: float) -> BitChannel:
 
 
 def symmetric_second_round(first: BitChannel, epsilon_first: float) -> BitChannel:
-    """The symmetric instantaneous round (p2, 1−p2) with the largest integer p2 that keeps ε1.
-
-    Serves L-SUE and L-OSUE; their closed forms (docs/maths.md section 2) are its values up to 2**-64.
-
-    Raises:
-        CollectionError: ε1 is not below ε∞.
-    """
+    """The symmetric instantaneous round (p2, 1−p2) with the largest integer p2 that keeps ε1."""
     target = exp_below(epsilon_first)
     if target >= unary_ratio(first.own, first.other):
         raise _not_below(epsilon_first)
@@ -77,16 +58,7 @@ def symmetric_second_round(first: BitChannel, epsilon_first: float) -> BitChanne
 
 
 def half_second_round(first: BitChannel, epsilon_first: float, name: str) -> BitChannel:
-    """The instantaneous round (1/2, q2) of L-OUE and L-SOUE with the smallest integer q2 that keeps ε1.
-
-    Args:
-        first: the permanent round.
-        epsilon_first: level of a first report, ε1.
-        name: of the protocol, for errors.
-
-    Raises:
-        CollectionError: ε1 is not below ε∞, or above what p2 = 1/2 can reach; the limit is named.
-    """
+    """The instantaneous round (1/2, q2) of L-OUE and L-SOUE with the smallest integer q2 that keeps ε1."""
     target = exp_below(epsilon_first)
     if target >= unary_ratio(first.own, first.other):
         raise _not_below(epsilon_first)
@@ -106,10 +78,8 @@ def half_second_round(first: BitChannel, epsilon_first: float, name: str) -> Bit
 
 
 def _keeps(first: BitChannel, second: BitChannel, target: Fraction) -> bool:
-    """Whether the ratio of both rounds is at most ``target``: what ``unary_ratio(*first.then(second))`` says.
-
-    In integers over 2**128: a search asks 64 times, and fractions would be reduced at every step of each.
-    """
+    """Whether the ratio of both rounds is at most ``target``: what ``unary_ratio(*first.then(second))``
+    says."""
     whole = FULL * FULL
     own = first.one * second.one + (FULL - first.one) * second.zero
     other = first.zero * second.one + (FULL - first.zero) * second.zero

@@ -30,17 +30,7 @@ _DIGITS = bytes.maketrans(b"\0\1", b"01")
 
 @dataclass(frozen=True)
 class SymbolChannel:
-    """Randomised response over ``size`` symbols: keep with weight ``keep``, else uniform over the others.
-
-    A draw is one word below ``total = keep + (size-1) * each``: words below ``keep`` keep the symbol, the
-    rest name another one. Every other symbol has exactly the same probability, so estimators are exactly
-    unbiased; the limit lies below 2**64 by at most about ``size`` words.
-
-    Attributes:
-        size: number of symbols, at least 2.
-        keep: weight of the true symbol.
-        each: weight of each other symbol, ``1 <= each <= keep``.
-    """
+    """Randomised response over ``size`` symbols: keep with weight ``keep``, else uniform over the others."""
 
     size: int
     keep: int
@@ -100,7 +90,6 @@ class SymbolChannel:
         return {"size": str(self.size), "keep": str(self.keep), "each": str(self.each)}
 
     def draw(self, symbol: int, randomness: Randomness) -> int:
-        """One randomised symbol. Uses exactly one word whatever the symbol is."""
         word = randomness.word(self.total)
         if word < self.keep:
             return symbol
@@ -136,12 +125,7 @@ class SymbolChannel:
 
 @dataclass(frozen=True)
 class BitChannel:
-    """A bit reported as 1 with probability ``one``/2**64 when it is 1 and ``zero``/2**64 when it is 0.
-
-    Attributes:
-        one: weight of reporting 1 for a true 1, in (0, 2**64).
-        zero: weight of reporting 1 for a true 0, in (0, one].
-    """
+    """A bit reported as 1 with probability ``one``/2**64 when it is 1 and ``zero``/2**64 when it is 0."""
 
     one: int
     zero: int
@@ -172,19 +156,10 @@ class BitChannel:
         return {"one": str(self.one), "zero": str(self.zero)}
 
     def draw(self, bit: bool, randomness: Randomness) -> bool:
-        """One randomised bit. Uses exactly one word whatever the bit is."""
         return randomness.word() < (self.one if bit else self.zero)
 
     def draw_bits(self, bits: int, count: int, randomness: Randomness) -> int:
-        """Bits 0 .. count − 1 of ``bits``, randomised with a word each in that order.
-
-        The steps are the same whatever the bits are.
-
-        Args:
-            bits: integer, bit i at place i.
-            count: bits that are drawn.
-            randomness: of the device.
-        """
+        """Bits 0 .. count − 1 of ``bits``, randomised with a word each in that order."""
         drawn = 0
         for first in range(0, count, _CHUNK):
             size = min(_CHUNK, count - first)

@@ -68,15 +68,7 @@ def _degenerate(multipliers: Uints) -> Flags:
 
 
 def check_seeded(payloads: Bytes, limit: int, refused: CheckCode) -> Bytes:
-    """Codes (n,) of payloads of an affine hash: its two words, then a symbol.
-
-    ``refused`` where the symbol is not below ``limit``; else ``DEGENERATE`` where the multiplier is.
-
-    Args:
-        payloads: uint8 (n, size).
-        limit: number of symbols.
-        refused: code of a symbol that is none.
-    """
+    """Codes (n,) of payloads of an affine hash: its two words, then a symbol."""
     import numpy as np
 
     from ldpbeam.kernels import hashing
@@ -85,10 +77,7 @@ def check_seeded(payloads: Bytes, limit: int, refused: CheckCode) -> Bytes:
 
 
 def add_seeds(payloads: Bytes, signs: Ints) -> None:
-    """Count the affine hashes in payloads by :data:`CELLS` equally likely classes of seeds.
-
-    The class is made of a ^ c, which is uniform since c is and a is independent of it.
-    """
+    """Count the affine hashes in payloads by :data:`CELLS` equally likely classes of seeds."""
     import numpy as np
 
     from ldpbeam.kernels import hashing
@@ -100,15 +89,7 @@ def add_seeds(payloads: Bytes, signs: Ints) -> None:
 def ones_admitted(
     bits: int, own: Fraction, other: Fraction, *, always: bool = True, bound: Fraction = BOUND
 ) -> tuple[int, int]:
-    """The least and the largest number of ones in a payload of independent bits that is not degenerate.
-
-    Args:
-        bits: how many there are, at least 1.
-        own: P(the bit of the device's own value is 1).
-        other: P(another bit is 1), at most ``own``.
-        always: whether every input has a bit of its own among them; without, some have none.
-        bound: on the probability of both sides together, whatever the input.
-    """
+    """The least and the largest number of ones in a payload of independent bits that is not degenerate."""
     each = bound / 2
     # The input with most ones has a bit of its own; the one with fewest has none, where that can be.
     most = tail_from(bits, own, other, each) - 1
@@ -118,17 +99,7 @@ def ones_admitted(
 
 @lru_cache(maxsize=4096)
 def tail_from(bits: int, special: Fraction | None, common: Fraction, bound: Fraction) -> int:
-    """The smallest t with P(X >= t) < bound, where X counts successes of independent trials.
-
-    Args:
-        bits: number of trials.
-        special: probability of one of them; None where all have the common one.
-        common: probability of the others, above 0.
-        bound: in (0, 1).
-
-    Returns:
-        1 .. bits + 1; the latter where even P(X >= bits) is not below the bound.
-    """
+    """The smallest t with P(X >= t) < bound, where X counts successes of independent trials."""
     limit = _CONTEXT.multiply(_decimal(bound), _CONTEXT.subtract(Decimal(1), _SLACK))
     # What is left out of the sum is less than the slack.
     ends = _followed(bits - (special is not None), common, log(bound.denominator / bound.numerator) + 104)
@@ -137,12 +108,7 @@ def tail_from(bits: int, special: Fraction | None, common: Fraction, bound: Frac
 
 @lru_cache(maxsize=4096)
 def tail(bits: int, special: Fraction | None, common: Fraction, least: int) -> float:
-    """P(X >= least), X as in :func:`tail_from`, to the precision of a float.
-
-    Args:
-        bits, special, common: as in :func:`tail_from`.
-        least: at least so many ones.
-    """
+    """P(X >= least), X as in :func:`tail_from`, to the precision of a float."""
     return next((float(probability) for t, probability in _tails(bits, special, common) if t <= least), 1.0)
 
 
@@ -160,11 +126,7 @@ def _followed(trials: int, common: Fraction, decay: float) -> tuple[int, int]:
 def _tails(
     bits: int, special: Fraction | None, common: Fraction, ends: tuple[int, int] | None = None
 ) -> Iterator[tuple[int, Decimal]]:
-    """(t, P(X >= t)) for t = bits + 1 down to 1, each with a relative error below 1e-40.
-
-    With ``ends``, only from the higher of the two on, as if the common trials never succeeded more often than
-    this or less often than the lower one.
-    """
+    """(t, P(X >= t)) for t = bits + 1 down to 1, each with a relative error below 1e-40."""
     yield bits + 1, Decimal(0)
     one, times, over, plus = Decimal(1), _CONTEXT.multiply, _CONTEXT.divide, _CONTEXT.add
     trials = bits - (special is not None)
@@ -216,14 +178,7 @@ def count_ones(payloads: Bytes) -> Ints:
 
 
 def refuse_ones(payloads: Bytes, bits: int, admitted: tuple[int, int], codes: Bytes) -> None:
-    """Write ``DEGENERATE`` where a payload (n, w), not refused yet, has fewer or more ones than admitted.
-
-    Args:
-        payloads: uint8 (n, w).
-        bits: that a payload has.
-        admitted: least and most ones.
-        codes: uint8 (n,), written.
-    """
+    """Write ``DEGENERATE`` where a payload (n, w), not refused yet, has fewer or more ones than admitted."""
     least, most = admitted
     if least <= 0 and most >= bits:
         return  # every number of ones is admitted, as in small domains

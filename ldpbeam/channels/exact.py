@@ -52,23 +52,12 @@ def product_of(factors: Iterable[Fraction]) -> Fraction:
 
 
 def log_above(ratio: Fraction) -> float:
-    """The smallest convenient float at least ``ln(ratio)``: what a privacy figure may print.
-
-    Raises:
-        ValueError: the ratio is not positive.
-    """
+    """The smallest convenient float at least ``ln(ratio)``: what a privacy figure may print."""
     return log_above_power([(ratio, 1)])
 
 
 def log_above_power(factors: Iterable[tuple[Fraction, int]]) -> float:
-    """:func:`log_above` of ∏ ratio^exponent, whose own digits may be too many to write down.
-
-    Args:
-        factors: (ratio, exponent) pairs, exponents at least 0.
-
-    Raises:
-        ValueError: a ratio is not positive.
-    """
+    """:func:`log_above` of ∏ ratio^exponent, whose own digits may be too many to write down."""
     exact = Decimal(0)
     for ratio, exponent in factors:
         if ratio <= 0:
@@ -92,12 +81,7 @@ def float_above(exact: Fraction) -> float:
 
 
 def largest(low: int, high: int, holds: Callable[[int], bool]) -> int | None:
-    """The largest integer in ``[low, high]`` for which a downward-closed predicate holds, or None.
-
-    Args:
-        low, high: ends of the interval, both in it.
-        holds: the predicate.
-    """
+    """The largest integer in ``[low, high]`` for which a downward-closed predicate holds, or None."""
     if not holds(low):
         return None
     while low < high:
@@ -110,11 +94,6 @@ def largest(low: int, high: int, holds: Callable[[int], bool]) -> int | None:
 
 
 def smallest(low: int, high: int, holds: Callable[[int], bool]) -> int | None:
-    """The smallest integer in ``[low, high]`` for which an upward-closed predicate holds, or None.
-
-    Args:
-        low, high: ends of the interval, both in it.
-        holds: the predicate.
-    """
+    """The smallest integer in ``[low, high]`` for which an upward-closed predicate holds, or None."""
     negated = largest(-high, -low, lambda negative: holds(-negative))
     return None if negated is None else -negated

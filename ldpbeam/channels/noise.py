@@ -25,15 +25,7 @@ _CONTEXT = Context(prec=80)
 
 @dataclass(frozen=True)
 class LaplaceNoise:
-    """Two-sided geometric noise, cut off beyond ``reach``; made by :meth:`for_level`.
-
-    Attributes:
-        rate: λ as a float, for variances only.
-        negative: weight of a negative sign, over 2**128.
-        tails: weight of a digit of at least 1, 2, …, over 2**128, decreasing. The last digit stands for
-            itself and all beyond.
-        bits: weight of a 1 in bit 0, 1, … of the magnitude, over 2**64.
-    """
+    """Two-sided geometric noise, cut off beyond ``reach``; made by :meth:`for_level`."""
 
     rate: float
     negative: int
@@ -42,19 +34,7 @@ class LaplaceNoise:
 
     @classmethod
     def for_level(cls, epsilon: float, spread: int, reach: int) -> LaplaceNoise:
-        """Noise for values at most ``spread`` apart: no output's likelihood ratio exceeds e**epsilon.
-
-        This holds for x + z clamped to any range that ``reach`` covers. Proof: let e^θ and e^−θ' bound
-        weights over ideal probabilities, from above and below. Clamped outputs are sums of products of
-        weights, so a ratio is at most e^(λ·spread) e^(θ+θ'). A bit rounded by 2^−65 contributes at most
-        2^−65/(p(1−p)) < 2^−62 to θ+θ' (p >= 0.26), the sign 2^−129/(P(1−P)) < 2^−127·e^λ, a digit's weight,
-        a difference of two rounded tails, 2^−127·e^(λ·last). λ = (ε − η)/spread, where η is twice their sum.
-
-        Args:
-            epsilon: level.
-            spread: largest difference of two values.
-            reach: largest noise that is drawn.
-        """
+        """Noise for values at most ``spread`` apart: no output's likelihood ratio exceeds e**epsilon."""
         bits = 0
         # The bits cover 2^bits·λ in (1, 2], so that their probabilities are far from 0.
         while Fraction(epsilon) * (1 << bits) <= spread:

@@ -17,14 +17,7 @@ RowsOfRounds = tuple[Rows | None, Rows | None]
 
 @dataclass(frozen=True)
 class Rounds(Generic[Channel]):
-    """One round or two, of channels of one kind (docs/maths.md section 2).
-
-    Attributes:
-        instant: the instantaneous round, drawn for every report; None where the memoised answer is sent as
-            it is.
-        permanent: the permanent round, drawn once per memoised input and kept for life; None where nothing is
-            memoised.
-    """
+    """One round or two, of channels of one kind (docs/maths.md section 2)."""
 
     instant: Channel | None
     permanent: Channel | None = None

@@ -64,16 +64,7 @@ METHODS: Mapping[str, Method] = _Methods()
 
 
 def consistent(name: str, estimates: FloatArray, noise: Noise) -> FloatArray:
-    """Apply the method of that name; the result is a new array.
-
-    Args:
-        name: of the method.
-        estimates: float64 (k,), raw.
-        noise: of the estimates.
-
-    Raises:
-        ValueError: there is no method of that name.
-    """
+    """Apply the method of that name; the result is a new array."""
     method = METHODS.get(name)
     if method is None:
         raise ValueError(f"consistency: unknown method {name!r}; known are {', '.join(NAMES)}")

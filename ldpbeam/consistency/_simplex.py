@@ -25,11 +25,7 @@ ROUNDING = 8.0 * float(np.finfo(np.float64).eps)
 
 
 def fit(targets: FloatArray, floor: float, slope: float) -> FloatArray:
-    """Solve the problem above for y = targets, a = floor, b = slope, in O(k log k).
-
-    Needs a + b·y >= 0 for all targets. Where a + b·y vanishes for the largest of them (no value
-    is active, up to rounding) the objective is degenerate and the result is the projection.
-    """
+    """Solve the problem above for y = targets, a = floor, b = slope, in O(k log k)."""
     descending = np.sort(targets)[::-1]
     ranks = np.arange(1, targets.size + 1)
     sums = np.cumsum(descending)
@@ -45,9 +41,5 @@ def fit(targets: FloatArray, floor: float, slope: float) -> FloatArray:
 
 
 def project(targets: FloatArray) -> FloatArray:
-    """Project onto the simplex in the Euclidean sense; defined for all finite targets.
-
-    A common shift does not change the projection, and neither does anything 1 or more below the
-    largest value: so the values are first moved into [-1, 0], where huge ones cannot cancel.
-    """
+    """Project onto the simplex in the Euclidean sense; defined for all finite targets."""
     return fit(np.maximum(targets - np.max(targets), -1.0), 1.0, 0.0)

@@ -26,15 +26,7 @@ SMALLEST_GAP = 2.0**-64
 
 @dataclass(frozen=True)
 class Noise:
-    """What is known about how the estimates of one histogram were made (docs/maths.md section 1).
-
-    Attributes:
-        n: Reports behind the histogram. 0 is allowed and means that nothing is known.
-        own: P(a report supports v | its device holds v), the two rounds already composed.
-        other: P(a report supports v | its device holds something else), likewise.
-        exclusive: Whether a report supports exactly one value (direct encoding: the support counts
-            are multinomial). False for unary encoding and hashing.
-    """
+    """What is known about how the estimates of one histogram were made (docs/maths.md section 1)."""
 
     n: int
     own: float
@@ -42,11 +34,7 @@ class Noise:
     exclusive: bool
 
     def __post_init__(self) -> None:
-        """Refuse what no channel can be.
-
-        Raises:
-            ValueError: a negative number of reports, or probabilities that are none or that hardly differ.
-        """
+        """Refuse what no channel can be."""
         if self.n < 0:
             raise ValueError(f"n: reports behind a histogram cannot be negative, got {self.n}")
         if not 0.0 <= self.other < self.own <= 1.0:
@@ -62,11 +50,7 @@ class Noise:
         return self.own - self.other
 
     def variance(self, frequency: FloatArray) -> FloatArray:
-        """Variance of an estimate whose true frequency is given; infinite for n = 0.
-
-        Var(f) = [f·own(1-own) + (1-f)·other(1-other)] / (n (own-other)²), docs/maths.md section 1.
-        Frequencies outside [0, 1] cannot be true ones and are taken as the nearest end.
-        """
+        """Variance of an estimate whose true frequency is given; infinite for n = 0."""
         true = np.clip(np.asarray(frequency, dtype=np.float64), 0.0, 1.0)
         if self.n == 0:
             return np.full_like(true, np.inf)
@@ -85,15 +69,7 @@ class Noise:
 
 @dataclass(frozen=True)
 class Method:
-    """One consistency method and its promises, which one property test asserts for all methods.
-
-    Attributes:
-        name: What users write as `consistency:` in a collection.
-        apply: Maps float64[k] estimates and their noise to a new float64[k].
-        non_negative: Every result is >= 0.
-        sums_to_one: Every result sums to 1 (up to rounding).
-        summary: One line for people choosing a method.
-    """
+    """One consistency method and its promises, which one property test asserts for all methods."""
 
     name: str
     apply: Callable[[FloatArray, Noise], FloatArray]

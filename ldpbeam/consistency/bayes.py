@@ -33,34 +33,8 @@ REACH = 8.0
 
 
 def bayes(estimates: FloatArray, noise: Noise) -> FloatArray:
-    """Replace each estimate by its posterior mean under the prior that explains all of them best; norm_sub.
-
-    Formula, on the count scale x = n·f, where x̂_v = n·f̂_v has about the law N(x, n²·Var(x/n)) of the two
-    rounds (docs/maths.md section 1):
-
-        prior      w on points g_j, 1/4 standard deviation apart, wherever estimates lie within 1 of them
-        fit        w_j ← w_j · mean over v of L_vj / Σ_i w_i L_vi,  L_vj the density of x̂_v at g_j; 400 times
-        result     norm_sub of Σ_j g_j w_j L_vj / Σ_j w_j L_vj, divided by n; norm_sub of the estimates alone
-                   where that moves them by less than half of the noise: Σ_v (result_v − f̂_v)² < Σ_v Var_v / 2
-
-    The fit is the nonparametric maximum likelihood of Kiefer and Wolfowitz by EM, stopped after 400 steps.
-    Nothing is assumed about the shape of the histogram; the values are only taken to be alike, in that any of
-    them might have any of the frequencies that occur. So many rare values are pulled together as far as the
-    noise explains their differences, and few frequent ones stay where they are.
-
-    Guarantees: non-negative, sums to 1; does not depend on how values are numbered. Bias: towards the
-    frequencies that many values have, as far as the noise allows. It is largest for a value whose distance
-    from all others is 2 to 4 standard errors: up to 1.6 standard errors for 50 values, 2.2 for 1,000, 3.3 for
-    100,000, where norm_sub has 1.2, 2.2 and 3.6; it falls off beyond, where that of norm_sub stays. Biases of
-    many values add up, so the results are not to be added up. Use it for many values (from about 50). Where
-    there is little noise to take away, or few values to learn a prior from, posterior means are no better
-    than the estimates: that is what the last rule is for. docs/consistency.md has the figures.
-    Source: Kiefer and Wolfowitz 1956; Jiang and Zhang, Annals of Statistics 2009. At n = 0: uniform.
-
-    Estimates are binned, since counts are integers and many of them equal: time and memory depend on how far
-    they spread, in standard deviations, and hardly on k. Up to 2048 different ones each has a row of its own;
-    beyond, a bin of 1/32 standard deviation or more, between which the posterior mean is interpolated.
-    """
+    """Replace each estimate by its posterior mean under the prior that explains all of them best;
+    norm_sub."""
     values = checked(estimates)
     if noise.n == 0:
         return uniform(values.size)
@@ -116,13 +90,7 @@ def prior_points(rows: FloatArray, noise: CountNoise) -> FloatArray:
 
 
 def posterior_means(rows: FloatArray, weights: FloatArray, noise: CountNoise) -> FloatArray:
-    """The fit, and the posterior mean of the true count of each row.
-
-    Args:
-        rows: float64 (n,), estimated counts.
-        weights: float64 (n,), values that each row stands for.
-        noise: of the counts.
-    """
+    """The fit, and the posterior mean of the true count of each row."""
     from ldpbeam.kernels import prior as kernel
 
     points = prior_points(rows, noise)
@@ -139,10 +107,7 @@ def posterior_means(rows: FloatArray, weights: FloatArray, noise: CountNoise) ->
 
 
 def transposed(band: _Band, columns: int) -> _Band:
-    """The same entries by column, those of a column in the order of its rows.
-
-    Rows begin and end no earlier than the ones before them, so those of a column follow one another.
-    """
+    """The same entries by column, those of a column in the order of its rows."""
     starts, firsts, values = band
     sizes = np.diff(starts)
     places = np.arange(starts[-1]) - np.repeat(starts[:-1] - firsts, sizes)

@@ -15,29 +15,7 @@ SUM_TOLERANCE = 1e-14
 
 
 def mle_apx(estimates: FloatArray, noise: Noise) -> FloatArray:
-    """Maximise the Gaussian approximation of the likelihood over all histograms.
-
-    Derivation. By docs/maths.md section 1 an estimate of a value of frequency x has variance (a + b·x)/n
-    with a = other(1-other)/(own-other)² and b = (1-own-other)/(own-other), because own(1-own) -
-    other(1-other) = (own-other)(1-own-other). Treat the estimates as independent Gaussians and
-    keep, as Wang does, the exponent of their density and not its normaliser:
-
-        minimise  Σ_v (x_v - f̂_v)² / (a + b·x_v)   subject to  Σ x = 1, x >= 0,
-
-    where n cancels. The problem is convex. Equal derivatives on the active set make (a + b·x_v)/(a
-    + b·f̂_v) one common ratio r, so x_v = r·f̂_v + (r - 1)·a/b: Wang's closed form, one scale and
-    one shift, here with the *composed* own and other, which the Consistency paper's section 8 found
-    missing. The sum fixes r, a sort the active set; see `_simplex.py`.
-
-    Guarantees: non-negative, sums to 1. Bias: as norm_sub, to which it tends as own + other -> 1
-    (symmetric rounds, b = 0).
-    Use it where variances differ much between rare and frequent values and n is large; mle needs no
-    approximation.
-    Source: Wang et al., NDSS 2020 ("MLE-Apx"). Estimates that no support count can produce are
-    first moved to the nearest that one can (where a + b·f̂ >= 0). At n = 0: uniform. If own = 1 and
-    an estimate reaches 1, or the channel has no noise, the objective is degenerate and the
-    projection of norm_sub is returned.
-    """
+    """Maximise the Gaussian approximation of the likelihood over all histograms."""
     values = checked(estimates)
     if noise.n == 0:
         return uniform(values.size)
@@ -51,29 +29,7 @@ MLE_APX = Method("mle_apx", mle_apx, True, True, "most likely under Gaussian noi
 
 
 def mle(estimates: FloatArray, noise: Noise) -> FloatArray:
-    """Find the histogram under which the support counts are most likely.
-
-    The counts are recovered as C_v = n·c_v, c_v = other + f̂_v(own-other) clipped to [0, 1], and a
-    report supports v with probability μ_v = other + x_v(own-other). What is maximised over all
-    histograms x depends on the encoding:
-
-    - exclusive supports (direct encoding, any number of rounds): the *exact* multinomial
-      log-likelihood Σ C_v log μ_v. Its optimum is μ_v = max(other, τ·C_v), found exactly by one
-      sort: it is the problem of `_simplex.py` with a = other, b = own-other. This is where EM
-      ("iterative Bayesian update") converges to; no iteration here.
-    - all others (unary bits, hashed reports): the *composite* log-likelihood Σ [C_v log μ_v +
-      (n-C_v) log(1-μ_v)], the product of the k binomial marginals. It ignores that the bits of one
-      report depend on each other through the value, which only the reports themselves could tell;
-      it is consistent but not the full likelihood. Separable and strictly concave: with a
-      multiplier λ, (c-μ)/(μ(1-μ)) = λ is a quadratic for each value, and λ is found by guarded
-      Newton steps in a bracket given by the uniform histogram. n cancels.
-
-    Guarantees: non-negative, sums to 1. Bias: as norm_sub, vanishing as n grows.
-    Use it when there is time to prefer the true channel to a Gaussian one: few reports, direct
-    encoding, extreme counts.
-    Source: asked for by the Consistency paper's section 8. The direct case has a closed form also
-    in Pinzón et al. (arXiv:2601.08603). n = 0, or exclusive and no count above 0: uniform.
-    """
+    """Find the histogram under which the support counts are most likely."""
     values = checked(estimates)
     if noise.n == 0 or values.size == 1:
         return uniform(values.size)
@@ -113,10 +69,7 @@ def _composite(shares: FloatArray, noise: Noise) -> FloatArray:
 
 
 def _supports(shares: FloatArray, multiplier: float) -> tuple[FloatArray, FloatArray]:
-    """Solve λμ² - (1+λ)μ + c = 0 for the root in [0, 1], without cancellation.
-
-    Also returns the square root of the discriminant: it is -μ(1-μ)/(dμ/dλ), for Newton's step.
-    """
+    """Solve λμ² - (1+λ)μ + c = 0 for the root in [0, 1], without cancellation."""
     linear = 1.0 + multiplier
     root = np.sqrt(np.maximum(linear * linear - 4.0 * multiplier * shares, 0.0))
     stable = linear > 0.0

@@ -26,28 +26,7 @@ SMALLEST = 2.0**-4
 
 
 def ordered(estimates: FloatArray, noise: Noise) -> FloatArray:
-    """Shrink the differences of neighbouring stretches, at all scales, by priors they teach; norm_sub.
-
-    Formula: x is the estimates by ``norm``, followed by their mirror image, on a circle of 2k places. Means
-    a of the 2^j values from each place on have differences to those of the next 2^j values:
-
-        a_0 = x,   d_j[t] = (a_j[t] − a_j[t + 2^j]) / 2,   a_{j+1}[t] = (a_j[t] + a_j[t + 2^j]) / 2
-        prior    of d / sd at each scale: a mixture of N(0, r²), r² = 0, 1/16, 1/8, 1/4, …, whose weights fit
-                 best (100 steps of expectation maximisation; three differences of zero are added)
-        result   norm_sub of x′:  the posterior means d′ in the place of d, from the coarsest scale down:
-                 a_j[t] = ((a_{j+1} + d′)[t] + (a_{j+1} − d′)[t − 2^j]) / 2
-
-    These are the Haar coefficients of all shifts of the histogram. The coarsest means are shrunk to 1/k in
-    the same way. A smooth histogram loses its noise at the fine scales, an edge or a single high value stays:
-    the prior of a scale has long tails where a few of its differences are large.
-
-    Guarantees: non-negative, sums to 1; read from the other end, the result is the same, mirrored. Bias:
-    towards the mean of the neighbours, as far as the noise hides their differences, so the results are not to
-    be added up. Use it for values in an order, from about 64 of them; docs/consistency.md has the figures,
-    and the cells in which ``bayes`` is better. Time grows with k·log k.
-    Source: Haar coefficients of all shifts: Coifman and Donoho 1995; priors by empirical Bayes with a mixture
-    of normals: Stephens, Biostatistics 2017. At n = 0: uniform.
-    """
+    """Shrink the differences of neighbouring stretches, at all scales, by priors they teach; norm_sub."""
     values = checked(estimates)
     if noise.n == 0:
         return uniform(values.size)
@@ -78,13 +57,7 @@ def smooth(values: FloatArray, noise: Noise) -> FloatArray:
 
 
 def shrunk(differences: FloatArray, variances: FloatArray, independent: float) -> FloatArray:
-    """The posterior mean of each difference.
-
-    Args:
-        differences: float64 (m,), of one scale.
-        variances: float64 (m,), of their noise; a difference without noise stays.
-        independent: How many of the differences tell something that the others do not.
-    """
+    """The posterior mean of each difference."""
     from ldpbeam.kernels import prior as kernel
 
     noisy = variances > 0.0

@@ -6,12 +6,7 @@ from ldpbeam.arrays import Bytes, Ints, read_only
 
 
 def add_bits(payloads: Bytes, counts: Ints) -> None:
-    """counts[v] += how often bit v & 7 of byte v >> 3 is set.
-
-    Args:
-        payloads: uint8 (n, w).
-        counts: int64 (k,), 8 w - 8 < k <= 8 w, added to.
-    """
+    """counts[v] += how often bit v & 7 of byte v >> 3 is set."""
     import numpy as np
 
     from ldpbeam.kernels import positional

@@ -16,24 +16,14 @@ _WRONG = 1e-9
 
 
 def lower_limits(count: Floats, n: Floats, tail: float) -> Floats:
-    """The p where P(X >= c), for X ~ B(n, p), is the tail area.
-
-    Args:
-        count: float64 (k,), c, above 0; no whole number is needed.
-        n: float64 (k,), at least c.
-        tail: area below 1/2.
-    """
+    """The p where P(X >= c), for X ~ B(n, p), is the tail area."""
     from scipy.special import betainc, betaincinv
 
     return _looked_at(betaincinv, betainc, True, count, n, tail)
 
 
 def upper_limits(count: Floats, n: Floats, tail: float) -> Floats:
-    """The p where P(X >= c) is 1 less the tail area; arguments as of :func:`lower_limits`.
-
-    Args:
-        count, n, tail: as of :func:`lower_limits`.
-    """
+    """The p where P(X >= c) is 1 less the tail area; arguments as of :func:`lower_limits`."""
     from scipy.special import betaincc, betainccinv
 
     return _looked_at(betainccinv, betaincc, False, count, n, tail)

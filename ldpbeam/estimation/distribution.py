@@ -60,16 +60,7 @@ likelihood."""
 
 @dataclass(frozen=True, eq=False)
 class Distribution:
-    """What one epoch says about an ordered domain; arrays have an entry per value.
-
-    Attributes:
-        n: reports.
-        cumulative: float64 (k,), the share of the devices at each value or below it: rising, the last is 1.
-        centre: float64 (k,), the middle of the limits of that share; it may fall, or leave [0, 1].
-        std_error: float64 (k,), the standard deviation that belongs to ``centre``; 0 at the last value.
-        mean: in places 0 .. k − 1 of the domain, unbiased.
-        mean_std_error: of it, for a fixed fleet.
-    """
+    """What one epoch says about an ordered domain; arrays have an entry per value."""
 
     n: int
     cumulative: Floats
@@ -95,15 +86,7 @@ class Distribution:
         return mean_limits(self.mean, reach, (0.0, float(self.cumulative.size - 1)))
 
     def quantile(self, share: float, confidence: float) -> tuple[int, int, int]:
-        """The first value at or below which a share of the devices lies, and its limits, in places.
-
-        A value is within the limits unless the share at it is surely too small, or the share below it surely
-        too large.
-
-        Args:
-            share: between 0 and 1.
-            confidence: of the limits.
-        """
+        """The first value at or below which a share of the devices lies, and its limits, in places."""
         return quantile(self.cumulative, self.centre, self.std_error, share, _reach(confidence))
 
 
@@ -126,12 +109,7 @@ def _mixed(fits: list[_Fit]) -> Floats:
 
 
 def mean_limits(mean: float, reach: float, ends: tuple[float, float]) -> tuple[float, float]:
-    """Limits of a mean, as far to either side; they end at the ends of the domain, or at the mean beyond.
-
-    Args:
-        mean, reach: in any unit.
-        ends: the first and the last value of the domain, in the same unit.
-    """
+    """Limits of a mean, as far to either side; they end at the ends of the domain, or at the mean beyond."""
     low, high = max(mean - reach, ends[0]), min(mean + reach, ends[1])
     return min(low, mean), max(high, mean)
 
@@ -143,18 +121,8 @@ def _reach(confidence: float) -> float:
 
 @dataclass(frozen=True)
 class ExpectedErrors:
-    """Standard errors before any report, and what a forged one does, where all values are equally frequent.
-
-    Attributes:
-        cumulative: of a cumulative share, the largest over all places.
-        at_median: of the share below the middle of the domain.
-        quantile: of the median as a part of the domain's length. Elsewhere, and for other densities, it is
-            the error of the share divided by the density.
-        mean: of the mean, as a part of the domain's length.
-        median_moved: how far one report moves the share below the middle of the domain at most, of whatever
-            function and stretch; and the median, as a part of the domain's length.
-        mean_moved: how far it moves the mean at most, as a part of the domain's length.
-    """
+    """Standard errors before any report, and what a forged one does, where all values are equally
+    frequent."""
 
     cumulative: float
     at_median: float
@@ -166,13 +134,7 @@ class ExpectedErrors:
 
 @dataclass(frozen=True, eq=False)
 class WalkPosterior:
-    """From counts of stretches to the distribution.
-
-    Attributes:
-        stretches: of the functions.
-        atoms: values that many devices may share, such as "none" or "8 hours"; the two ends need not be
-            named.
-    """
+    """From counts of stretches to the distribution."""
 
     stretches: Stretches
     atoms: tuple[int, ...] = ()
@@ -217,15 +179,6 @@ class WalkPosterior:
         return float(self.stretches.domain_size**3 / (8 * WANDER**2))
 
     def estimate(self, counts: Ints, share: float = 1.0) -> Distribution:
-        """The distribution.
-
-        Limits of cumulative shares include the drawing of the devices from a population that is far larger.
-        For the fleet itself they are a little wide, the more so the higher ε is.
-
-        Args:
-            counts: int64 (functions·g,), reports of each function and stretch; at least one report.
-            share: of the population, drawn at random, that reports; it matters to the error of the mean.
-        """
         stretches = self.stretches
         table = counts.reshape(stretches.functions, stretches.g)
         shares = stretches.even_shares
@@ -248,12 +201,7 @@ class WalkPosterior:
         return Distribution(int(table.sum()), cumulative, middle, std_error, mean, mean_std_error)
 
     def expected_errors(self, n: int, share: float = 1.0) -> ExpectedErrors:
-        """Standard errors of so many reports, no atoms, all values equally frequent.
-
-        Args:
-            n: reports, at least 1; the same number of each function.
-            share: of the population, drawn at random, that reports.
-        """
+        """Standard errors of so many reports, no atoms, all values equally frequent."""
         stretches, ends = self.stretches, len(self._spikes)
         information = np.zeros((stretches.smooth, stretches.smooth))
         weights = n / (stretches.functions * stretches.chances(stretches.even_shares))
@@ -278,12 +226,7 @@ class WalkPosterior:
         )
 
     def _linear(self, table: Ints, shares: Floats) -> tuple[Floats, Floats]:
-        """The information on θ, with the prior of spikes, and the score at an even histogram.
-
-        Args:
-            table: int64 (functions, g), counts.
-            shares: (functions, g), of stretches: where the information is taken.
-        """
+        """The information on θ, with the prior of spikes, and the score at an even histogram."""
         stretches, d, spikes = self.stretches, self._slopes.shape[1], len(self._spikes)
         chances, sizes = stretches.chances(shares), table.sum(axis=1, keepdims=True)
         information, score = np.zeros((d, d)), np.zeros(d)

@@ -28,11 +28,7 @@ NEARLY_ALL = 0.95
 
 @inlined
 def _binomial(n: Any, p: Any, weights: Any) -> Any:
-    """P(X = mode + i) for X ~ B(n, p) in weights[middle + i], and (mode, least i, greatest i).
-
-    Products of ratios from the most likely number on, divided by their sum: no logarithm of the factorial of
-    a large number loses digits.
-    """
+    """P(X = mode + i) for X ~ B(n, p) in weights[middle + i], and (mode, least i, greatest i)."""
     middle = weights.size // 2
     mode = min(np.int64((n + 1) * p), n)
     odds = p / (1.0 - p) if p < 1.0 else 0.0
@@ -58,10 +54,7 @@ def _binomial(n: Any, p: Any, weights: Any) -> Any:
 
 @kernel
 def _sum_of_two(c: Any, n: Any, m: Any, p: Any, q: Any, mine: Any, theirs: Any) -> Any:
-    """P(C < c) and P(C = c) for C ~ B(m, p) + B(n − m, q).
-
-    Where m is no whole number, one device is of the first kind with the chance that is missing.
-    """
+    """P(C < c) and P(C = c) for C ~ B(m, p) + B(n − m, q)."""
     whole = min(np.int64(m), n)
     rest = m - whole
     one = 1 if rest > 0.0 and whole < n else 0
@@ -91,20 +84,7 @@ def _sum_of_two(c: Any, n: Any, m: Any, p: Any, q: Any, mine: Any, theirs: Any) 
 
 @kernel
 def law(c: Any, n: Any, held: Any, chances: Any, mine: Any, theirs: Any) -> Any:
-    """P(C < c) and P(C = c), where the share held/n of the population holds the value.
-
-    If a share ``unasked`` of the population is not drawn, a hypergeometric number of the n reporting devices
-    hold it. A binomial number, B(n f/π, π) with π = 1 − unasked·(1 − f), has its mean and variance; and so
-    has n less such a number of devices that do not hold it. Mixed with weights 1 − f and f, the two have its
-    third moment as well. They are that law itself where everybody is asked, or a vanishing share.
-
-    Args:
-        c: count, 0 <= c <= n.
-        n: reports.
-        held: n times the frequency; a whole number where everybody is asked.
-        chances: own, other, own − other, and which share of the population is not asked.
-        mine, theirs: float64, equally long, scratch: 9 deviations of a count to either side.
-    """
+    """P(C < c) and P(C = c), where the share held/n of the population holds the value."""
     own, other, gap, unasked = chances
     if unasked == 0.0:
         return _sum_of_two(c, n, held, own, other, mine, theirs)
@@ -123,18 +103,7 @@ def law(c: Any, n: Any, held: Any, chances: Any, mine: Any, theirs: Any) -> Any:
 
 @kernel
 def excess(c: Any, n: Any, node: Any, tie: Any, tail: Any, upper: Any, setting: Any, memory: Any) -> Any:
-    """How far the test's probability lies above its area at a node: rises with the node, 0 at the limit.
-
-    Args:
-        c: reports that support the value.
-        n: reports.
-        node: supposed number of devices that hold the value.
-        tie: uniform that splits the probability of c itself.
-        tail: area on either side.
-        upper: whether the upper limit is asked for.
-        setting: probabilities of support, as :func:`law` takes them.
-        memory: scratch, as :func:`law` takes it.
-    """
+    """How far the test's probability lies above its area at a node: rises with the node, 0 at the limit."""
     step, chances = setting
     keys, known, mine, theirs = memory
     mixed = (np.uint64(n) * np.uint64(31) + np.uint64(c)) * np.uint64(1021) + np.uint64(node)
@@ -150,16 +119,7 @@ def excess(c: Any, n: Any, node: Any, tie: Any, tail: Any, upper: Any, setting: 
 
 @kernel
 def limit(c: Any, n: Any, tie: Any, tail: Any, upper: Any, guess: Any, setting: Any, memory: Any) -> Any:
-    """n times the frequency where a test of this tail area just does not reject; within 0 and n.
-
-    Args:
-        c, n, tie, tail: count, reports, how much of P(C = c) lies above, and area.
-        upper: whether the upper limit is sought.
-        guess: n times a frequency, from which the search begins; any gives the same limit.
-        setting: distance of nodes, and ``chances`` as of :func:`law`.
-        memory: (keys, known, mine, theirs): int64 (slots, 3), -1 at first; float64 (slots, 2), so many a
-            power of 2; and as of :func:`law`.
-    """
+    """n times the frequency where a test of this tail area just does not reject; within 0 and n."""
     step = setting[0]
     last: Any = np.int64(math.ceil(n / step))
     low: Any = min(max(np.int64(guess / step), 0), last)

@@ -18,13 +18,8 @@ FINE, COARSE = 0.125, 0.0625
 
 @kernel
 def threshold(frequency: Any) -> Any:
-    """What taken off frequencies, clipped at 0, leaves the nearest ones that are at least 0 and add up to 1.
-
-    It is found by leaving out those that are not above it until none is (Michelot, 1986).
-
-    Args:
-        frequency: float64 (k,); NaN is left out.
-    """
+    """What taken off frequencies, clipped at 0, leaves the nearest ones that are at least 0 and add up to
+    1."""
     level, before, number = -math.inf, -1, 0
     while number != before:
         before, number, total = number, 0, 0.0
@@ -38,15 +33,7 @@ def threshold(frequency: Any) -> Any:
 
 @kernel
 def frequencies(support: Any, reports: Any, chances: Any, sum_to_one: Any, numbers: Any) -> None:
-    """Frequencies and standard errors. Values without a report have NaN.
-
-    Args:
-        support, reports: int64 (k,).
-        chances: own, other, own − other, and which share of the population is not asked.
-        sum_to_one: whether variances take the nearest frequencies that are not negative and add up to 1, or
-            each estimate, clipped to [0, 1].
-        numbers: float64 (6, k), its first two rows are written.
-    """
+    """Frequencies and standard errors."""
     own, other, gap, unasked = chances
     steep = 1 / (gap * gap)
     for v in range(support.size):
@@ -61,12 +48,7 @@ def frequencies(support: Any, reports: Any, chances: Any, sum_to_one: Any, numbe
 
 @kernel
 def cumulants(frequency: Any, chances: Any) -> Any:
-    """Variance and third cumulant of a count, divided by the number of reports.
-
-    Args:
-        frequency: clipped to [0, 1].
-        chances: own, other, own − other, and which share of the population is not asked.
-    """
+    """Variance and third cumulant of a count, divided by the number of reports."""
     own, other, gap, unasked = chances
     f = min(max(frequency, 0.0), 1.0)
     mine, theirs, drawn = own * (1 - own), other * (1 - other), unasked * f * (1 - f)
@@ -90,19 +72,7 @@ def _root(frequency: Any, s: Any, sign: Any, chances: Any) -> Any:
 
 @kernel
 def score_limits(support: Any, reports: Any, ties: Any, chances: Any, z: Any, numbers: Any) -> None:
-    """Limits of the score test, its normal law corrected for skewness (Cornish and Fisher, 1937).
-
-    The test of f compares x = C + 1/2 − tie with n μ(f) ± z √(n V(f)) + n K(f)/V(f)·(z² − 1)/6, where V is
-    the variance of a report's support and K its third cumulant. K/V changes little within an interval, and is
-    taken at the limit without it; what then remains, (x/n − μ(f))² = z² V(f)/n, is a quadratic in f.
-
-    Args:
-        support, reports: int64 (k,).
-        ties: float64 (k,), in (0, 1).
-        chances: as of :func:`frequencies`.
-        z: float64 (2,), quantiles of the normal law.
-        numbers: float64 (6, k), its last four rows are written: low and high of either level.
-    """
+    """Limits of the score test, its normal law corrected for skewness (Cornish and Fisher, 1937)."""
     _, other, gap, _ = chances
     for side in range(4):
         q, sign = z[side // 2], 2.0 * (side % 2) - 1.0
@@ -135,16 +105,8 @@ def distance(n: Any, chances: Any) -> Any:
 
 @kernel
 def exact_limits(values: Any, few: Any, chances: Any, tails: Any, memory: Any, numbers: Any) -> None:
-    """Put limits of the exact law in place of those whose frequency gives a count a variance below ``few``.
-
-    Args:
-        values: (support, reports, ties), as of :func:`score_limits`.
-        few: variance of a count.
-        chances: as of :func:`frequencies`.
-        tails: float64 (2,), areas of one tail.
-        memory: as of :func:`ldpbeam.estimation.exact_limits.limit`.
-        numbers: float64 (6, k), as :func:`score_limits` leaves it.
-    """
+    """Put limits of the exact law in place of those whose frequency gives a count a variance below
+    ``few``."""
     support, reports, ties = values
     before, step = -1, 1.0
     for v in range(support.size):

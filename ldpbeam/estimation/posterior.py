@@ -16,13 +16,7 @@ from ldpbeam.kernels.jit import kernel
 
 @kernel
 def gram(rows: Any, weights: Any, total: Any) -> None:
-    """Add Σ weight · row rowᵀ to a symmetric matrix.
-
-    Args:
-        rows: float64 (cells, d).
-        weights: float64 (cells,).
-        total: float64 (d, d), added to.
-    """
+    """Add Σ weight · row rowᵀ to a symmetric matrix."""
     d = rows.shape[1]
     for cell in range(rows.shape[0]):
         for i in range(d):
@@ -36,13 +30,7 @@ def gram(rows: Any, weights: Any, total: Any) -> None:
 
 @kernel
 def weighted_sum(rows: Any, weights: Any, total: Any) -> None:
-    """Add Σ weight · row.
-
-    Args:
-        rows: float64 (cells, d).
-        weights: float64 (cells,).
-        total: float64 (d,), added to.
-    """
+    """Add Σ weight · row."""
     for cell in range(rows.shape[0]):
         for i in range(rows.shape[1]):
             total[i] += weights[cell] * rows[cell, i]
@@ -50,16 +38,7 @@ def weighted_sum(rows: Any, weights: Any, total: Any) -> None:
 
 @kernel
 def eliminate(matrix: Any, vector: Any, first: Any) -> Any:
-    """Take the first unknowns out of a positive definite system: what is left stands in the other rows.
-
-    Args:
-        matrix: float64 (d, d), changed.
-        vector: float64 (d,), changed.
-        first: how many unknowns.
-
-    Returns:
-        The logarithm of their determinant, and vectorᵀ matrix⁻¹ vector of their block.
-    """
+    """Take the first unknowns out of a positive definite system: what is left stands in the other rows."""
     d, log_determinant, square = vector.size, 0.0, 0.0
     for j in range(first):
         pivot = matrix[j, j]
@@ -75,13 +54,7 @@ def eliminate(matrix: Any, vector: Any, first: Any) -> Any:
 
 @kernel
 def tridiagonal(matrix: Any, vector: Any, diagonal: Any, beside: Any) -> None:
-    """Rotate a symmetric matrix into a tridiagonal one, and a vector with it (Householder, 1958).
-
-    Args:
-        matrix: float64 (d, d), used up.
-        vector: float64 (d,), rotated.
-        diagonal, beside: float64 (d,), written; beside[i] stands at (i, i + 1).
-    """
+    """Rotate a symmetric matrix into a tridiagonal one, and a vector with it (Householder, 1958)."""
     d = vector.size
     mirror, image = diagonal.copy(), diagonal.copy()
     for step in range(d - 2):
@@ -118,13 +91,7 @@ def tridiagonal(matrix: Any, vector: Any, diagonal: Any, beside: Any) -> None:
 
 @kernel
 def log_likelihoods(diagonal: Any, beside: Any, vector: Any, scales: Any, result: Any) -> None:
-    """½ bᵀ(T + λ)⁻¹b + ½ d·ln λ − ½ ln|T + λ| for each λ, of a tridiagonal T.
-
-    Args:
-        diagonal, beside, vector: float64 (d,), as :func:`tridiagonal` leaves them.
-        scales: float64 (scales,), λ.
-        result: float64 (scales,), written.
-    """
+    """½ bᵀ(T + λ)⁻¹b + ½ d·ln λ − ½ ln|T + λ| for each λ, of a tridiagonal T."""
     for s in range(scales.size):
         pivot, carried, total = 1.0, 0.0, 0.0
         for i in range(vector.size):
@@ -138,12 +105,7 @@ def log_likelihoods(diagonal: Any, beside: Any, vector: Any, scales: Any, result
 
 @kernel
 def inverse_root(matrix: Any, root: Any) -> None:
-    """R, upper triangular, with R Rᵀ = matrix⁻¹ of a positive definite matrix.
-
-    Args:
-        matrix: float64 (d, d), used up.
-        root: float64 (d, d), zeros; written.
-    """
+    """R, upper triangular, with R Rᵀ = matrix⁻¹ of a positive definite matrix."""
     d = matrix.shape[0]
     for j in range(d):  # Cholesky: matrix = Uᵀ U, row by row
         pivot = math.sqrt(matrix[j, j])
@@ -164,11 +126,7 @@ def inverse_root(matrix: Any, root: Any) -> None:
 
 @kernel
 def outer(root: Any) -> Any:
-    """R Rᵀ, float64 (d, d), of an upper triangular R.
-
-    Args:
-        root: float64 (d, d), R.
-    """
+    """R Rᵀ, float64 (d, d), of an upper triangular R."""
     d = root.shape[0]
     turned, product = root.T.copy(), np.zeros((d, d))
     for i in range(d):
@@ -180,13 +138,7 @@ def outer(root: Any) -> Any:
 
 @kernel
 def applied(root: Any, vector: Any, result: Any) -> None:
-    """R Rᵀ vector, of an upper triangular R.
-
-    Args:
-        root: float64 (d, d), R.
-        vector: float64 (d,).
-        result: float64 (d,), written.
-    """
+    """R Rᵀ vector, of an upper triangular R."""
     d = vector.size
     inner = result.copy()
     inner[:] = 0.0
@@ -202,13 +154,7 @@ def applied(root: Any, vector: Any, result: Any) -> None:
 
 @kernel
 def squares(rows: Any, matrix: Any, result: Any) -> None:
-    """Row by row, row · matrix · row.
-
-    Args:
-        rows: float64 (n, d).
-        matrix: float64 (d, d), symmetric.
-        result: float64 (n,), written.
-    """
+    """Row by row, row · matrix · row."""
     d = matrix.shape[0]
     image = matrix[0].copy()
     for t in range(rows.shape[0]):

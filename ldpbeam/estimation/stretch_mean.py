@@ -77,25 +77,13 @@ class StretchMean:
 
     @property
     def most_moved(self) -> float:
-        """How far one report moves the mean at most, times all reports, all values equally frequent.
-
-        Of whatever function and stretch, against what is expected of a report with that function.
-        """
+        """How far one report moves the mean at most, times all reports, all values equally frequent."""
         chances = self.stretches.chances(self.stretches.even_shares)
         apart = self.numbers - (chances * self.numbers).sum(axis=1, keepdims=True)
         return float(np.abs(apart).max())
 
     def estimate(self, counts: Ints, cumulative: Floats, share: float) -> tuple[float, float]:
-        """The mean and its standard error.
-
-        The error is that of a fixed fleet, from the devices' randomness and the functions that they drew; of
-        a share of the fleet, with the drawing of that share.
-
-        Args:
-            counts: int64 (functions, g), at least one report.
-            cumulative: float64 (k + 1,), the shares below the edges, as estimated from the same counts.
-            share: of the population, drawn at random, that reports.
-        """
+        """The mean and its standard error."""
         numbers, n = self.numbers, int(counts.sum())
         expected, drawn = self._expected(cumulative), self._drawn(cumulative)
         apart = numbers - expected
@@ -105,16 +93,7 @@ class StretchMean:
         return mean, float(np.sqrt(max(seen - drawn, least) + (1 - share) * drawn) / np.sqrt(n))
 
     def lasting_part(self, memoised: tuple[float, float], cumulative: Floats, share: float) -> float:
-        """The part of the variance of a mean that repeats while devices keep their values.
-
-        Of the function that a device draws for life, and of its answers to the permanent round. Where devices
-        change their values, no larger part repeats (Cauchy and Schwarz).
-
-        Args:
-            memoised: (own, other) of the permanent round alone.
-            cumulative: float64 (k + 1,), the shares below the edges.
-            share: of the population, drawn at random for each epoch, that reports.
-        """
+        """The part of the variance of a mean that repeats while devices keep their values."""
         stretches, numbers, drawn = self.stretches, self.numbers, self._drawn(cumulative)
         own, other = memoised
         # What the second round leaves of a number, given the permanent answer.
@@ -139,11 +118,7 @@ class StretchMean:
         return float(((values - (values * frequency).sum()) ** 2 * frequency).sum())
 
     def _least(self, cumulative: Floats) -> float:
-        """The variance of a number once the function is known: what the whole is never below.
-
-        Args:
-            cumulative: float64 (k + 1,), the shares below the edges.
-        """
+        """The variance of a number once the function is known: what the whole is never below."""
         stretches, numbers = self.stretches, self.numbers
         total, squared = numbers.sum(axis=1, keepdims=True), (numbers**2).sum(axis=1, keepdims=True)
         first = stretches.gap * numbers + stretches.other * total

@@ -31,14 +31,7 @@ _BLOCK = 1 << 12
 
 @dataclass(frozen=True, eq=False)
 class Stretches:
-    """The stretches of all functions, and the chances of the answers.
-
-    Attributes:
-        bounds: int64 (functions, g + 1), where stretches begin and end: stretch y of function s holds the
-            values from bounds[s, y] up to bounds[s, y + 1], the latter not among them.
-        own: P(a report names the stretch that holds its device's value), all rounds composed.
-        other: P(it names a given other stretch).
-    """
+    """The stretches of all functions, and the chances of the answers."""
 
     bounds: Ints
     own: float
@@ -89,12 +82,7 @@ class Stretches:
         return np.asarray(4 * np.sin(turns / 2) ** 2, np.float64)
 
     def below(self, edges: Ints, atoms: tuple[int, ...]) -> Floats:
-        """Sums of the basis over the values below edges, float64 (*edges, atoms + smooth).
-
-        Args:
-            edges: int64, of any shape, 0 .. k.
-            atoms: values; their spikes come first.
-        """
+        """Sums of the basis over the values below edges, float64 (*edges, atoms + smooth)."""
         k = self.domain_size
         turns = np.pi * np.arange(1, self.smooth + 1) / k
         # Σ_{v<t} cos(jπ(v + ½)/k) = sin(jπt/k) / (2 sin(jπ/(2k))); √(2/k) makes the cosines orthonormal.

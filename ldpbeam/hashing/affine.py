@@ -37,11 +37,7 @@ def _has_bits(shift: int, number: int) -> Callable[[int], bool]:
 
 @dataclass(frozen=True)
 class AffineFamily(UniversalFamily):
-    """H(v) = floor(((a·v + c) mod 2**64 >> 32)·g / 2**32), a and c uniform 64-bit words; any g.
-
-    The upper half of a·v + c is pairwise independent over 32-bit values (Dietzfelbinger 1996), so the
-    collision probability is exactly the sum of squared symbol probabilities, 1/g up to 2**-64·g².
-    """
+    """H(v) = floor(((a·v + c) mod 2**64 >> 32)·g / 2**32), a and c uniform 64-bit words; any g."""
 
     NAME: ClassVar[str] = "affine"
     SEED_WORDS: ClassVar[int] = 2
@@ -65,12 +61,7 @@ class AffineFamily(UniversalFamily):
 
     @property
     def collision_of_three(self) -> tuple[float, float]:
-        """As if the values of a small domain stood for those of a large one, see :func:`line_collision`.
-
-        Where a·v + c is taken modulo 1, three values are points in a line on a circle: near ones collide
-        together more often than independent ones. That wears off as 1/k, so domains of more than 32 values
-        take the excess of 32. With two symbols it is 1/4 for all; tests search the least of others.
-        """
+        """As if the values of a small domain stood for those of a large one, see :func:`line_collision`."""
         third = 1.0 / self.g**2
         if self.g == 2:
             return third, third
@@ -215,7 +206,6 @@ class AffineFamily(UniversalFamily):
         return class_squares(tables, SPREAD, weights, np.ones(self.g))
 
     def table(self) -> Ints | None:
-        """Of the spread functions."""
         from ldpbeam.hashing.collisions import SPREAD
 
         return _table(self) if SPREAD * self.domain_size <= MOST_CELLS else None
@@ -237,16 +227,7 @@ def _table(family: AffineFamily) -> Ints:
 
 
 def line_collision(q: int, r: int, g: int) -> float:
-    """P(H(v) = H(v + q) = H(v + r)), q and r without a common divisor.
-
-    With t and θ uniform on a circle of length 1 it is the chance that t, t + qθ and t + rθ lie in one of its
-    g arcs: Σ over j of g·c(jq)·c(jr)·c(j(r−q)), where c(i) = sin(πi/g)/(πi), 1/g for i = 0, are an arc's
-    Fourier coefficients.
-
-    Args:
-        q, r: integers, not 0.
-        g: number of symbols.
-    """
+    """P(H(v) = H(v + q) = H(v + r)), q and r without a common divisor."""
     places = (q, r, r - q)
     terms = (prod(sin(pi * j * i / g) / (pi * j * i) for i in places) for j in range(1, _TERMS + 1))
     return g * (g**-3 + 2 * sum(terms))

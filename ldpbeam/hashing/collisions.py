@@ -34,14 +34,7 @@ _GOLDEN = 0x9E3779B97F4A7C15
 
 
 def class_squares(tables: Iterator[Any], functions: int, weights: Floats, counted: Floats) -> Floats:
-    """The mean over the functions of some tables, float64 (sums, k).
-
-    Args:
-        tables: uint16 (rows, k) each, of all the functions one after the other.
-        functions: how many those are.
-        weights: (sums, k).
-        counted: (g,), 1 for the symbols that count.
-    """
+    """The mean over the functions of some tables, float64 (sums, k)."""
     squares = np.zeros_like(weights)
     for symbols in tables:
         collisions.add_class_squares(symbols, weights, counted, squares)
@@ -49,13 +42,7 @@ def class_squares(tables: Iterator[Any], functions: int, weights: Floats, counte
 
 
 def class_weights(symbols: Ints, weights: Floats, g: int) -> Floats:
-    """Σ of the weights of the values of each symbol, float64 (sums, functions, g).
-
-    Args:
-        symbols: (functions, k), of each value under each function.
-        weights: float64 (sums, k).
-        g: number of symbols.
-    """
+    """Σ of the weights of the values of each symbol, float64 (sums, functions, g)."""
     sums = np.empty((len(weights), len(symbols), g))
     for row, out in zip(weights, sums, strict=True):
         collisions.class_weights(symbols, row, out)
@@ -63,26 +50,14 @@ def class_weights(symbols: Ints, weights: Floats, g: int) -> Floats:
 
 
 def by_triples(weights: Floats, pair: float, triple: float) -> Floats:
-    """Where all pairs collide with probability ``pair`` and all triples with ``triple``.
-
-    Args:
-        weights: float64 (sums, k).
-        pair, triple: probabilities.
-    """
+    """Where all pairs collide with probability ``pair`` and all triples with ``triple``."""
     whole, squares = weights.sum(axis=1, keepdims=True), (weights**2).sum(axis=1, keepdims=True)
     pairs = 2 * weights * (whole - weights) + squares - weights**2
     return np.asarray(weights**2 + pair * pairs + triple * (whole**2 - weights**2 - pairs), np.float64)
 
 
 def on_lines(weights: Floats, g: int, digits: int, pair: float, triple: float) -> Floats:
-    """Where triples on one line collide as pairs do: the linear family with g > 2.
-
-    Args:
-        weights: float64 (sums, k).
-        g: number of symbols.
-        digits: of a value, in base g.
-        pair, triple: probabilities.
-    """
+    """Where triples on one line collide as pairs do: the linear family with g > 2."""
     whole, squares = weights.sum(axis=1, keepdims=True), (weights**2).sum(axis=1, keepdims=True)
     if g**digits > LARGEST:
         # By Cauchy and Schwarz the g − 1 other points of a line weigh at most g − 1 times their squares.
@@ -94,11 +69,7 @@ def on_lines(weights: Floats, g: int, digits: int, pair: float, triple: float) -
 
 
 def _pairs_on_lines(weights: Floats, g: int, digits: int) -> Floats:
-    """Σ of w_v·w_u over the v, u other than x on one line with x, for every value x.
-
-    With u = x + ratio·(v − x) these are convolutions over (Z_g)^digits, taken by Fourier transforms: that of
-    f(x) = s((1 − ratio)·x) is S(u/(1 − ratio)), so those of all ratios add up before they are turned back.
-    """
+    """Σ of w_v·w_u over the v, u other than x on one line with x, for every value x."""
     from scipy import fft
 
     k, points = weights.shape[1], g**digits
@@ -138,11 +109,7 @@ def _number(places: Ints, g: int) -> Ints:
 
 
 def spread_functions(g: int) -> tuple[Uints, Uints]:
-    """The multipliers and shifts of :data:`SPREAD` affine functions, uint64 each, always the same ones.
-
-    One multiplier lies in each of as many equal parts of the 64-bit words, at a place drawn once. Shifts
-    matter up to a g-th of the words, which renames symbols: they are the multiples of the golden ratio in it.
-    """
+    """The multipliers and shifts of :data:`SPREAD` affine functions, uint64 each, always the same ones."""
     # Philox with a fixed key gives the same words on every machine.
     generator = np.random.Philox(key=np.array([0x6C6470, 0x73756D73], np.uint64))
     width = np.uint64((1 << 64) // SPREAD)

@@ -35,15 +35,7 @@ _GROUPS = 16
 
 @dataclass(frozen=True)
 class IntervalFamily(HashFamily):
-    """H(v) = how many of g − 1 cuts lie at or below v; the domain has an order.
-
-    A cut c, 1 .. k − 1, lies between the values c − 1 and c. Cut i of the function s lies in the i-th of
-    g − 1 equal parts of these places, at its share ((11^i·s mod S) + 1/2)/S: so cuts are in ascending order,
-    each is everywhere in its part equally often, and two of them hardly depend on each other. Two cuts of a
-    function may fall on one place in a small domain; the stretch between them has no value.
-
-    A payload is the one integer s·g + y: the cell of the server's table that the report adds one to.
-    """
+    """H(v) = how many of g − 1 cuts lie at or below v; the domain has an order."""
 
     NAME: ClassVar[str] = "interval"
     SEED_WORDS: ClassVar[int] = 1
@@ -79,11 +71,7 @@ class IntervalFamily(HashFamily):
         )
 
     def bounds(self) -> Ints:
-        """Ends of the stretches, int64 (S, g + 1).
-
-        Stretch y of function s holds the values bounds[s, y] .. bounds[s, y + 1] − 1.
-        Column 0 is 0 and the last one k; no row descends.
-        """
+        """Ends of the stretches, int64 (S, g + 1)."""
         return _bounds(self)
 
     def collides(self, v: int, w: int) -> Fraction:
@@ -123,11 +111,7 @@ class IntervalFamily(HashFamily):
         return {number: numbers.count(number) / FUNCTIONS for number in sorted(set(numbers))}
 
     def information(self, own: float, other: float) -> float:
-        """Mutual information between a value, all alike, and its report by such a channel, in nats.
-
-        H(report | function) less H(report | function, value), where the latter is that of randomised response
-        over g symbols.
-        """
+        """Mutual information between a value, all alike, and its report by such a channel, in nats."""
         step = (own - other) / self.domain_size
         reports = sum(times * _surprise(other + step * length) for length, times in _lengths(self).items())
         return reports / FUNCTIONS - _surprise(own) - (self.g - 1) * _surprise(other)
@@ -263,14 +247,7 @@ def _lengths(family: IntervalFamily) -> Counter[int]:
 
 @lru_cache(maxsize=256)
 def optimal_stretches(domain_size: int, epsilon_first: float) -> int:
-    """The g under which the first report tells the server most, over all values alike, within ε1.
-
-    See :meth:`IntervalFamily.information`.
-
-    Args:
-        domain_size: k.
-        epsilon_first: ε1 (ε for one-round protocols).
-    """
+    """The g under which the first report tells the server most, over all values alike, within ε1."""
 
     def information(g: int) -> float:
         ratio = exp(epsilon_first)

@@ -33,11 +33,7 @@ _WIDE = 32
 
 @dataclass(frozen=True)
 class LinearFamily(UniversalFamily):
-    """H(v) = ⟨s, v⟩ mod g over base-g digits, s any non-zero vector of m digits, g prime, g^m ≥ k.
-
-    A payload is the one integer (s − 1)·g + y: the cell of the server's table that the report adds one to,
-    whatever the domain size. Only g^m − 1 seeds exist, so a seed is shared by many devices.
-    """
+    """H(v) = ⟨s, v⟩ mod g over base-g digits, s any non-zero vector of m digits, g prime, g^m ≥ k."""
 
     NAME: ClassVar[str] = "linear"
     SEED_WORDS: ClassVar[int] = 1
@@ -81,12 +77,7 @@ class LinearFamily(UniversalFamily):
 
     @property
     def collision_of_three(self) -> tuple[float, float]:
-        """On average over all g^m vectors, and where the three do not lie on one line.
-
-        A function has K/g values of each symbol, K = g^m, so of three values drawn without repeats all
-        collide with probability (K/g − 1)(K/g − 2)/((K − 1)(K − 2)). Off one line the seed must be orthogonal
-        to two independent vectors: g^(m−2) − 1 of K − 1 seeds are.
-        """
+        """On average over all g^m vectors, and where the three do not lie on one line."""
         whole, each = self.points, self.points // self.g
         average = (each - 1) * (each - 2) / ((whole - 1) * (whole - 2)) if whole > 2 else 0.0
         return average, max(whole // self.g**2 - 1, 0) / (whole - 1)
@@ -106,10 +97,7 @@ class LinearFamily(UniversalFamily):
 
     @property
     def reached(self) -> dict[int, float]:
-        """A seed whose digits but the highest are 0 reaches as many symbols as values have highest digits.
-
-        Every other seed reaches all of them.
-        """
+        """A seed whose digits but the highest are 0 reaches as many symbols as values have highest digits."""
         few = (self.domain_size - 1) // (self.points // self.g) + 1
         share = (self.g - 1) / (self.points - 1)
         return {few: share, self.g: 1 - share} if few < self.g and share < 1 else {few: 1.0}
@@ -341,12 +329,7 @@ def _points(g: int, domain_size: int) -> int:
 
 
 def optimal_prime(domain_size: int, epsilon_first: float) -> int:
-    """The prime g of least V* for this domain when the first report spends ε1 (docs/maths.md section 3).
-
-    Only primes up to 4096 whose table the server can hold are considered; g = 2 always is one.
-    Searches the primes around the unconstrained optimum e^{ε1} + 1 and, for each number of digits m, the
-    smallest prime that needs only m: there the collision probability falls most.
-    """
+    """The prime g of least V* for this domain when the first report spends ε1 (docs/maths.md section 3)."""
     ratio = exp(epsilon_first)
     candidates = {g for g in range(2, int(min(4 * (ratio + 2), _MAX_OPTIMAL)) + 1) if is_prime(g)}
     for m in range(1, 6):

@@ -25,15 +25,7 @@ _PIECE = 512
 
 @kernel
 def sample(words: Any, b: Any) -> Ints:
-    """Draw d of b buckets per row: the first d steps of a Fisher–Yates shuffle, then sorted: int64 (n, d).
-
-    Step i takes place i + floor(word (b − i) / 2**64) of the deck; both halves of the word are multiplied,
-    which gives the upper half of the 96-bit product exactly.
-
-    Args:
-        words: uint64 (n, d), 1 <= d <= b.
-        b: int64, below 2**32.
-    """
+    """Draw d of b buckets per row: the first d steps of a Fisher–Yates shuffle, then sorted: int64 (n, d)."""
     half = np.uint64(32)
     low = np.uint64(0xFFFFFFFF)
     n, d = words.shape
@@ -76,13 +68,7 @@ def locate(sets: Any, values: Any) -> Ints:
 
 @kernel
 def pack(sets: Any, bits: Any, width: Any) -> Bytes:
-    """The entries of every row: uint8 (n, d · width).
-
-    Args:
-        sets: int64 (n, d), ascending.
-        bits: uint8 (n, (d + 7) // 8), packed: bit i belongs to sets[:, i].
-        width: bytes of an entry, at most 8.
-    """
+    """The entries of every row: uint8 (n, d · width)."""
     n, d = sets.shape
     payloads = np.empty((n, d * width), np.uint8)
     for r in range(n):
@@ -109,19 +95,7 @@ def widen(payloads: Any) -> Any:
 
 @kernel
 def find_wrong(entries: Any, d: Any, limit: Any, least: Any, most: Any, codes: Any) -> Any:
-    """Mark every report of those pieces of some hundred entries in which one breaks a rule.
-
-    The rules are those of :func:`check_entries`, which then finds the reports and the rules. Whether a piece
-    is sound takes no branch at an entry, so it is told for a vector of them at a time.
-
-    Args:
-        entries: unsigned (n · d,), no wider than they need be.
-        d, limit, least, most: int64.
-        codes: uint8 (n,), ``SOUND``; others are written where a piece is wrong.
-
-    Returns:
-        Whether any was.
-    """
+    """Mark every report of those pieces of some hundred entries in which one breaks a rule."""
     # Every step stays in the entries' own type: one that is wider would halve what a vector holds.
     narrow = entries.dtype.type
     size, last, first, marked = np.uint64(d), narrow(2 * limit - 1), np.uint64(0), False
@@ -155,16 +129,7 @@ def find_wrong(entries: Any, d: Any, limit: Any, least: Any, most: Any, codes: A
 
 @kernel
 def check_entries(entries: Any, d: Any, limit: Any, least: Any, most: Any, codes: Any) -> None:
-    """The code of each marked report's first entry that breaks a rule, or ``SOUND``.
-
-    An index of ``limit`` or more is ``VALUE_OUT_OF_RANGE``, one not above its predecessor ``REPEATED_INDEX``.
-    A report that is sound so far is ``DEGENERATE`` with fewer ones than ``least``, or more than ``most``.
-
-    Args:
-        entries: unsigned (n · d,).
-        d, limit, least, most: int64.
-        codes: uint8 (n,), those that are not ``SOUND`` are written.
-    """
+    """The code of each marked report's first entry that breaks a rule, or ``SOUND``."""
     size, last = np.uint64(d), np.uint64(2 * limit - 1)
     for r in range(np.uint64(codes.size)):
         if codes[r] == _SOUND:
@@ -188,12 +153,7 @@ def check_entries(entries: Any, d: Any, limit: Any, least: Any, most: Any, codes
 
 @kernel
 def add_entries(entries: Any, counts: Any) -> None:
-    """counts[b + index] += 1 and counts[index] += bit, for every entry 2·index + bit.
-
-    Args:
-        entries: unsigned (m,), checked.
-        counts: int64 (2 · b,), added to.
-    """
+    """counts[b + index] += 1 and counts[index] += bit, for every entry 2·index + bit."""
     b = np.uint64(counts.size >> 1)
     for i in range(entries.size):
         index = np.uint64(entries[i]) >> np.uint64(1)
@@ -203,15 +163,7 @@ def add_entries(entries: Any, counts: Any) -> None:
 
 @kernel
 def add_many_entries(entries: Any, cells: Any, counts: Any) -> None:
-    """As :func:`add_entries`, for many entries: one increment for each.
-
-    Cells of 32 bits let the nearest cache hold twice as many as the counts themselves.
-
-    Args:
-        entries: unsigned (m,), checked.
-        cells: uint32 (2 · b,), zeros, and fewer than 2**32 entries; written.
-        counts: int64 (2 · b,), added to.
-    """
+    """As :func:`add_entries`, for many entries: one increment for each."""
     for i in range(entries.size):
         cells[entries[i]] += np.uint32(1)
     b = counts.size >> 1
@@ -223,19 +175,7 @@ def add_many_entries(entries: Any, cells: Any, counts: Any) -> None:
 
 @kernel
 def read_accepted(payloads: Any, threshold: Any, start: Any, step: Any, width: Any) -> Any:
-    """Turn accepted public strings into the progressions of :func:`ldpbeam.kernels.hashing.add_affine`.
-
-    Bit v of a string is 1 where a v + c, mod 2**64, lies below threshold · 2**32; shifted by 2**63 like
-    there. Reports whose bit is 0 support nothing and are left out.
-
-    Args:
-        payloads: uint8 (n, 17): a, c (8 bytes each, little-endian), the bit.
-        threshold: uint64, below 2**31.
-        start, step, width: int64 (n,), the first rows written.
-
-    Returns:
-        How many were accepted.
-    """
+    """Turn accepted public strings into the progressions of :func:`ldpbeam.kernels.hashing.add_affine`."""
     sign = np.uint64(1) << np.uint64(63)
     edge = np.int64((threshold << np.uint64(32)) + sign)
     accepted = 0
@@ -253,16 +193,7 @@ def read_accepted(payloads: Any, threshold: Any, start: Any, step: Any, width: A
 def draw_verdicts(
     a: Any, c: Any, values: Any, threshold: Any, words: Any, one: Any, zero: Any, payloads: Any
 ) -> None:
-    """Write a, c and one bit per row: 1 with weight ``one`` where the string's bit of the value is 1.
-
-    Args:
-        a, c: uint64 (n,).
-        values: int64 (n,).
-        threshold: uint64.
-        words: uint64 (n,).
-        one, zero: uint64, weights of sending 1 for a string bit of 1 and of 0.
-        payloads: uint8 (n, 17), written.
-    """
+    """Write a, c and one bit per row: 1 with weight ``one`` where the string's bit of the value is 1."""
     for i in range(values.size):
         upper = (a[i] * np.uint64(values[i]) + c[i]) >> np.uint64(32)
         for j in range(8):

@@ -54,13 +54,7 @@ def _ones_at(payloads: Any, at: Any, width: Any) -> Any:
 
 @kernel
 def count_ones(payloads: Any, width: Any, ones: Any) -> None:
-    """ones[i] = the number of ones in payload i.
-
-    Args:
-        payloads: uint8 (n · w,), one after the other.
-        width: w, their bytes.
-        ones: int64 (n,), written.
-    """
+    """ones[i] = the number of ones in payload i."""
     at = np.uint64(0)
     for i in range(ones.size):
         ones[i] = np.int64(_ones_at(payloads, at, width))
@@ -70,15 +64,7 @@ def count_ones(payloads: Any, width: Any, ones: Any) -> None:
 @kernel
 def check_bits(payloads: Any, width: Any, unused: Any, least: Any, most: Any, codes: Any) -> None:
     """codes[i] = ``UNUSED_BITS`` where payload i has a bit beyond the domain; else ``DEGENERATE`` where it
-    has fewer than ``least`` or more than ``most`` ones; else ``SOUND``.
-
-    Args:
-        payloads: uint8 (n · w,), one after the other.
-        width: w, their bytes.
-        unused: int64, the bits of the last byte beyond the domain.
-        least, most: int64, 0 <= least <= most.
-        codes: uint8 (n,), written.
-    """
+    has fewer than ``least`` or more than ``most`` ones; else ``SOUND``."""
     at, last, reach = np.uint64(0), np.uint64(width - 1), np.uint64(most - least)
     for i in range(codes.size):
         # Unsigned, a difference below 0 is above all others: one comparison, and no branch to foresee.
@@ -90,14 +76,7 @@ def check_bits(payloads: Any, width: Any, unused: Any, least: Any, most: Any, co
 
 @kernel
 def count_rare(payloads: Any, width: Any, few: Any, many: Any, totals: Any) -> None:
-    """found[0] += the number of payloads with at least ``many`` ones, found[1] += with at most ``few``.
-
-    Args:
-        payloads: uint8 (n · w,), one after the other.
-        width: w, their bytes.
-        few, many: int64.
-        totals: int64 (2,), added to.
-    """
+    """found[0] += the number of payloads with at least ``many`` ones, found[1] += with at most ``few``."""
     at, above, below = np.uint64(0), np.int64(0), np.int64(0)
     for _ in range(payloads.size // width):
         ones = np.int64(_ones_at(payloads, at, width))
@@ -110,12 +89,8 @@ def count_rare(payloads: Any, width: Any, few: Any, many: Any, totals: Any) -> N
 
 @kernel
 def check_unused(payloads: Any, mask: Any) -> Bytes:
-    """``UNUSED_BITS`` where the last byte of payloads[i] has a bit of ``mask``, else ``SOUND``: uint8 (n,).
-
-    Args:
-        payloads: uint8 (n, w).
-        mask: int64, the bits beyond the domain.
-    """
+    """``UNUSED_BITS`` where the last byte of payloads[i] has a bit of ``mask``, else ``SOUND``: uint8
+    (n,)."""
     codes = np.empty(payloads.shape[0], np.uint8)
     last = payloads.shape[1] - 1
     for i in range(payloads.shape[0]):
@@ -125,12 +100,7 @@ def check_unused(payloads: Any, mask: Any) -> Bytes:
 
 @kernel
 def one_hot(values: Any, bits: Any) -> Bytes:
-    """Packed rows of ``bits`` bits, of which bit values[i] is 1: uint8 (n, (bits + 7) // 8).
-
-    Args:
-        values: int64 (n,), at least 0; a row of zeros where one is not below ``bits``.
-        bits: int64.
-    """
+    """Packed rows of ``bits`` bits, of which bit values[i] is 1: uint8 (n, (bits + 7) // 8)."""
     out = np.zeros((values.size, (bits + 7) // 8), np.uint8)
     for i in range(values.size):
         v = values[i]
@@ -152,20 +122,7 @@ def _some(row: Any, at: Any, width: Any) -> Any:
 
 @kernel
 def randomise(rows: Any, devices: Any, bits: Any, one: Any, zero: Any, stream: Any) -> None:
-    """Packed bit vectors, each bit of them drawn once: 1 with probability one/2**64 or zero/2**64.
-
-    A bit is 1 where a random 64-bit word lies below the bit's weight. 64 bits are drawn together: one word of
-    the generator is one binary digit of the 64 random words, the highest first, and a bit is decided by the
-    first digit in which its random word and its weight differ. The place of block b of a device is
-    device·blocks + b + 1, its digits 4j to 4j + 3 are the four words with the number j.
-
-    Args:
-        rows: uint8 (n, (bits + 7) // 8), overwritten: bit v of a row is bit ``v & 7`` of byte ``v >> 3``.
-        devices: int64 (n,), at least 0: whose digits a row takes.
-        bits: int64, bits of a row that are drawn.
-        one, zero: uint64, weights of a bit that is 1 and of one that is 0.
-        stream: uint64 (4,), see :func:`ldpbeam.kernels.philox.four`.
-    """
+    """Packed bit vectors, each bit of them drawn once: 1 with probability one/2**64 or zero/2**64."""
     full = ~np.uint64(0)
     blocks = (bits + 63) >> 6
     # A weight's digit in all 64 places: that of zero, and where that of one is another.

@@ -11,13 +11,7 @@ from ldpbeam.kernels.jit import kernel
 
 @kernel
 def class_weights(symbols: Any, weights: Any, sums: Any) -> None:
-    """sums[s, y] = Σ of the weights of the values v with symbols[s, v] = y.
-
-    Args:
-        symbols: uint16 (functions, k).
-        weights: float64 (k,).
-        sums: float64 (functions, g), overwritten.
-    """
+    """sums[s, y] = Σ of the weights of the values v with symbols[s, v] = y."""
     for s in range(symbols.shape[0]):
         for y in range(sums.shape[1]):
             sums[s, y] = 0.0
@@ -27,14 +21,7 @@ def class_weights(symbols: Any, weights: Any, sums: Any) -> None:
 
 @kernel
 def add_class_squares(symbols: Any, weights: Any, counted: Any, squares: Any) -> None:
-    """squares[i, x] += Σ over functions s of (Σ of weights[i] over the values with the symbol of x)².
-
-    Args:
-        symbols: uint16 (functions, k).
-        weights: float64 (sums, k).
-        counted: float64 (g,), 1 for the symbols that count and 0 for the others.
-        squares: float64 (sums, k), added to.
-    """
+    """squares[i, x] += Σ over functions s of (Σ of weights[i] over the values with the symbol of x)²."""
     held = np.empty(counted.size, np.float64)
     for s in range(symbols.shape[0]):
         for i in range(weights.shape[0]):

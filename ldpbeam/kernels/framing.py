@@ -31,18 +31,7 @@ _EMPTIES = 4096
 
 @kernel
 def split_frames(buffer: Any, start: Any, limit: Any, offsets: Any, lengths: Any) -> Any:
-    """Find the frames (varint length, then that many bytes) that lie whole inside ``buffer``.
-
-    Args:
-        buffer: uint8 (size,).
-        start: int64, where to begin.
-        limit: int64, longest record allowed.
-        offsets, lengths: int64 (m,), written.
-
-    Returns:
-        (frames found, position after the last one, status, length of an oversize record or number
-        of empty ones).
-    """
+    """Find the frames (varint length, then that many bytes) that lie whole inside ``buffer``."""
     position = start
     size = buffer.size
     frames = 0
@@ -82,10 +71,7 @@ def split_frames(buffer: Any, start: Any, limit: Any, offsets: Any, lengths: Any
 
 @kernel
 def _varint(buffer: Any, at: Any, end: Any, last: Any) -> Any:
-    """A varint of at most ``last`` / 7 + 1 bytes: (its lowest 64 bits, position behind it or -1).
-
-    Callers give ``last`` as an int64: for a literal each value would be compiled on its own.
-    """
+    """A varint of at most ``last`` / 7 + 1 bytes: (its lowest 64 bits, position behind it or -1)."""
     value = np.uint64(0)
     shift = 0
     while at < end and shift <= last:
@@ -102,14 +88,7 @@ def _varint(buffer: Any, at: Any, end: Any, last: Any) -> Any:
 def _skip_group(  # noqa: PLR0911, PLR0912 - as below
     buffer: Any, begin: Any, end: Any, field: Any, open_groups: Any
 ) -> Any:
-    """Where a group that began at ``begin`` with the number ``field`` ends, or -1 where it is not sound.
-
-    Args:
-        buffer: uint8 (size,).
-        begin, end: int64, behind the group's first tag, and end of the message.
-        field: uint64.
-        open_groups: uint64 (depth,), scratch.
-    """
+    """Where a group that began at ``begin`` with the number ``field`` ends, or -1 where it is not sound."""
     at = begin
     depth = 1
     open_groups[0] = field
@@ -146,11 +125,8 @@ def _skip_group(  # noqa: PLR0911, PLR0912 - as below
 
 @kernel
 def _field(tag: Any, seen: Any) -> Any:
-    """(whether the tag may stand here, ``seen`` with it, wire type, column of words or -1, of spans or -1).
-
-    ``seen`` has bit t once the tag t was read of a field that is not repeated. Such a field occurs once at
-    most: protobuf takes the last one, and of two messages end to end all but the last would be lost.
-    """
+    """(whether the tag may stand here, ``seen`` with it, wire type, column of words or -1, of spans or
+    -1)."""
     wire = tag & np.uint64(7)
     # A tag has 32 bits, and 0 is no field; a group's end without its beginning is no field either.
     sound = np.uint64(8) <= tag <= np.uint64(0xFFFFFFFF) and wire <= np.uint64(5) and wire != np.uint64(4)
@@ -177,16 +153,7 @@ def _kind(scattered: Any, report_id: Any, payload: Any, count: Any, payloads: An
 def parse_records(  # noqa: PLR0912 - a case for each wire type
     buffer: Any, offsets: Any, lengths: Any, words: Any, spans: Any, kinds: Any
 ) -> None:
-    """Read the fields of Report or ReportBatch messages, in any legal spelling and in linear time.
-
-    Args:
-        buffer: uint8 (size,).
-        offsets, lengths: int64 (m,).
-        words: uint64 (m, 4), written: digest, epoch (two's complement), report id, count.
-        spans: int64 (m, 6), written: offset and length of a report's payload, of a batch's payloads,
-            and of its ids; of a scattered batch's ids the total length.
-        kinds: uint8 (m,), written.
-    """
+    """Read the fields of Report or ReportBatch messages, in any legal spelling and in linear time."""
     open_groups = np.empty(_DEPTH, np.uint64)
     for i in range(offsets.size):
         at, end = offsets[i], offsets[i] + lengths[i]
@@ -236,15 +203,7 @@ def parse_records(  # noqa: PLR0912 - a case for each wire type
 
 @kernel
 def gather_scattered(buffer: Any, offsets: Any, lengths: Any, which: Any, starts: Any, out: Any) -> None:
-    """The ids of scattered batches, each batch's together and in the order of its bytes.
-
-    Args:
-        buffer: uint8 (size,).
-        offsets, lengths: int64 (m,), of messages that :func:`parse_records` has read.
-        which: int64 (b,), the scattered ones.
-        starts: int64 (b,), where in ``out`` the ids of each begin.
-        out: uint8, written.
-    """
+    """The ids of scattered batches, each batch's together and in the order of its bytes."""
     open_groups = np.empty(_DEPTH, np.uint64)
     for i in range(which.size):
         at = offsets[which[i]]
@@ -274,14 +233,7 @@ def gather_scattered(buffer: Any, offsets: Any, lengths: Any, which: Any, starts
 
 @kernel
 def gather_into(buffer: Any, at: Any, lengths: Any, starts: Any, out: Any) -> None:
-    """Stretches of ``buffer`` to their places in ``out``.
-
-    Args:
-        buffer: uint8 (size,).
-        at, lengths: int64 (m,), into ``buffer``.
-        starts: int64 (m,), into ``out``.
-        out: uint8, written.
-    """
+    """Stretches of ``buffer`` to their places in ``out``."""
     for i in range(at.size):
         for j in range(lengths[i]):
             out[starts[i] + j] = buffer[at[i] + j]
@@ -289,13 +241,7 @@ def gather_into(buffer: Any, at: Any, lengths: Any, starts: Any, out: Any) -> No
 
 @kernel
 def gather(buffer: Any, offsets: Any, out: Any) -> None:
-    """out[i] = the out.shape[1] bytes of ``buffer`` from offsets[i].
-
-    Args:
-        buffer: uint8 (size,).
-        offsets: int64 (m,), into ``buffer``; as many bytes as a row has must be there.
-        out: uint8 (m, w), written.
-    """
+    """out[i] = the out.shape[1] bytes of ``buffer`` from offsets[i]."""
     for i in range(offsets.size):
         at = offsets[i]
         for j in range(out.shape[1]):

@@ -22,17 +22,7 @@ _NEAR = 1 << 16
 
 @kernel
 def check_affine(payloads: Any, limit: Any, refused: Any, reach: Any) -> Bytes:
-    """``refused`` where a symbol is not below ``limit``, else ``DEGENERATE`` where a multiplier is near 0.
-
-    Args:
-        payloads: uint8 (n, w), w >= 17: a and c (8 bytes each), then the symbol, little-endian.
-        limit: uint64.
-        refused: uint8, a :class:`CheckCode`.
-        reach: uint64, positive; as a signed integer a degenerate multiplier is nearer to 0.
-
-    Returns:
-        Codes, uint8 (n,).
-    """
+    """``refused`` where a symbol is not below ``limit``, else ``DEGENERATE`` where a multiplier is near 0."""
     codes = np.empty(payloads.shape[0], np.uint8)
     before = reach - np.uint64(1)
     for i in range(payloads.shape[0]):
@@ -44,13 +34,7 @@ def check_affine(payloads: Any, limit: Any, refused: Any, reach: Any) -> Bytes:
 
 @kernel
 def add_seeds(payloads: Any, times: Any, shift: Any, cells: Any) -> None:
-    """cells[((a ^ c) · times mod 2**64) >> shift] += 1, for a and c of each report.
-
-    Args:
-        payloads: as for :func:`check_affine`.
-        times, shift: uint64, the latter at least 64 − log2 of ``cells.size``.
-        cells: int64 (m,), m a power of two, added to.
-    """
+    """cells[((a ^ c) · times mod 2**64) >> shift] += 1, for a and c of each report."""
     for i in range(payloads.shape[0]):
         mixed = (integer(payloads, i, 0, 8) ^ integer(payloads, i, 8, 8)) * times
         cells[np.int64(mixed >> shift)] += 1
@@ -58,17 +42,7 @@ def add_seeds(payloads: Any, times: Any, shift: Any, cells: Any) -> None:
 
 @kernel
 def read_affine(payloads: Any, bounds: Any, start: Any, step: Any, width: Any) -> None:
-    """Turn reports into arithmetic progressions whose members below ``width`` are the supported values.
-
-    The words whose symbol is y form one interval [L, L + W): floor(z g / 2**32) = y for half-words z from
-    ceil(y 2**32 / g) up to the next such bound. Value v is supported where a v + c - L, mod 2**64, is
-    below W. Everything is shifted by 2**63, since signed comparison is what vector units have.
-
-    Args:
-        payloads: as for :func:`check_affine`, every symbol below g.
-        bounds: uint64 (g + 1,), ceil(y 2**32 / g) for y = 0 .. g, g in 2 .. 65536.
-        start, step, width: int64 (n,), written: c - L, a and W, the first and last shifted.
-    """
+    """Turn reports into arithmetic progressions whose members below ``width`` are the supported values."""
     half = np.uint64(32)
     sign = np.uint64(1) << np.uint64(63)
     for i in range(payloads.shape[0]):
@@ -81,15 +55,7 @@ def read_affine(payloads: Any, bounds: Any, start: Any, step: Any, width: Any) -
 
 @kernel
 def add_affine(start: Any, step: Any, width: Any, counts: Any) -> None:
-    """counts[v] += number of reports i with start[i] + step[i] v < width[i], in wrapping arithmetic.
-
-    One addition and one comparison per pair (report, value). Four reports share each load and store of the
-    counts; values are walked in tiles that stay in the first-level cache.
-
-    Args:
-        start, step, width: int64 (n,), from :func:`read_affine`.
-        counts: int64 (k,), added to.
-    """
+    """counts[v] += number of reports i with start[i] + step[i] v < width[i], in wrapping arithmetic."""
     n = start.size
     k = counts.size
     for first in range(0, k, _TILE):
@@ -119,13 +85,7 @@ def add_affine(start: Any, step: Any, width: Any, counts: Any) -> None:
 
 @kernel
 def count_affine(payloads: Any, bounds: Any, start: Any, step: Any, width: Any, counts: Any) -> None:
-    """counts[v] += number of reports that support v; some at a time, so that all stays in the cache.
-
-    Args:
-        payloads, bounds: as for :func:`read_affine`.
-        start, step, width: int64 (b,), scratch, b positive.
-        counts: int64 (k,), added to.
-    """
+    """counts[v] += number of reports that support v; some at a time, so that all stays in the cache."""
     for first in range(0, payloads.shape[0], start.size):
         some = payloads[first : first + start.size]
         n = some.shape[0]
@@ -135,13 +95,7 @@ def count_affine(payloads: Any, bounds: Any, start: Any, step: Any, width: Any, 
 
 @kernel
 def hash_affine(a: Any, c: Any, values: Any, g: Any) -> Ints:
-    """floor(((a v + c mod 2**64) >> 32) g / 2**32) for v = values[i]: int64 (n,).
-
-    Args:
-        a, c: uint64 (n,).
-        values: int64 (n,).
-        g: uint64, below 2**32.
-    """
+    """floor(((a v + c mod 2**64) >> 32) g / 2**32) for v = values[i]: int64 (n,)."""
     out = np.empty(values.size, np.int64)
     half = np.uint64(32)
     for i in range(values.size):
@@ -152,14 +106,7 @@ def hash_affine(a: Any, c: Any, values: Any, g: Any) -> Ints:
 
 @kernel
 def seeds_linear(words: Any, seeds: Any) -> Any:
-    """1 + words[i] mod ``seeds``: uint64 (n,).
-
-    The quotient by multiplication with floor((2**64 − 1) / seeds) is right or a little too small.
-
-    Args:
-        words: uint64 (n,).
-        seeds: uint64, at least 1.
-    """
+    """1 + words[i] mod ``seeds``: uint64 (n,)."""
     out = np.empty(words.size, np.uint64)
     inverse = ~np.uint64(0) // seeds
     for i in range(words.size):
@@ -172,16 +119,7 @@ def seeds_linear(words: Any, seeds: Any) -> Any:
 
 @kernel
 def hash_linear(seeds: Any, values: Any, g: Any) -> Ints:
-    """The sum over digits of seed digit times value digit, mod g, in base g: int64 (n,).
-
-    Division by g is a multiplication by ceil(2**64 / g), exact for numbers below 2**32 (Lemire, Kaser, Kurz:
-    Faster remainder by direct computation, 2019).
-
-    Args:
-        seeds: uint64 (n,), 1 .. g**m - 1, below 2**32.
-        values: int64 (n,), 0 .. g**m - 1.
-        g: int64, prime, below 2**16 and so that m (g − 1)**2 is below 2**32.
-    """
+    """The sum over digits of seed digit times value digit, mod g, in base g: int64 (n,)."""
     out = np.empty(values.size, np.int64)
     base = np.uint64(g)
     inverse = ~np.uint64(0) // base + np.uint64(1)
@@ -205,13 +143,7 @@ def hash_linear(seeds: Any, values: Any, g: Any) -> Ints:
 
 @kernel
 def hash_interval(seeds: Any, values: Any, bounds: Any) -> Ints:
-    """How many inner ends of stretches, bounds[seeds[i], 1 .. g − 1], are at most values[i]: int64 (n,).
-
-    Args:
-        seeds: uint64 (n,), below the number of functions.
-        values: int64 (n,).
-        bounds: int64 (functions, g + 1), rows ascending.
-    """
+    """How many inner ends of stretches, bounds[seeds[i], 1 .. g − 1], are at most values[i]: int64 (n,)."""
     out = np.empty(values.size, np.int64)
     for i in range(values.size):
         ends, below = bounds[seeds[i]], np.int64(0)
@@ -223,13 +155,7 @@ def hash_interval(seeds: Any, values: Any, bounds: Any) -> Ints:
 
 @kernel
 def pack_linear(seeds: Any, symbols: Any, g: Any, width: Any) -> Any:
-    """(seeds[i] − 1)·g + symbols[i] as little-endian integers of ``width`` bytes: uint8 (n, width).
-
-    Args:
-        seeds: uint64 (n,), at least 1.
-        symbols: int64 (n,), below g.
-        g, width: int64.
-    """
+    """(seeds[i] − 1)·g + symbols[i] as little-endian integers of ``width`` bytes: uint8 (n, width)."""
     payloads = np.empty((seeds.size, width), np.uint8)
     for i in range(seeds.size):
         cell = (seeds[i] - np.uint64(1)) * np.uint64(g) + np.uint64(symbols[i])
@@ -240,18 +166,7 @@ def pack_linear(seeds: Any, symbols: Any, g: Any, width: Any) -> Any:
 
 @kernel
 def merge_classes(counts: Any, g: Any, size: Any, low: Any, table: Any) -> None:
-    """Put cells that tell the same together, for the seeds whose highest digit is one certain digit.
-
-    <c s, v> = c y wherever <s, v> = y, so of the seeds c s only the one with the highest digit 1 stays.
-
-    Args:
-        counts: int64 ((g**m - 1) * g,), cell (seed - 1) * g + y.
-        g: int64, prime.
-        size: int64, g**j, j the place of the highest digit: the number of seeds that stay.
-        low: int64, g**a, a <= j: how many of them differ in their a lowest digits alone.
-        table: int64 (size * g,), zeroed, written: cell (s // low * g + y) * low + s mod low, s the seed
-            without its highest digit.
-    """
+    """Put cells that tell the same together, for the seeds whose highest digit is one certain digit."""
     times = np.empty(low, np.int64)
     column = np.empty(g, np.int64)
     for c in range(1, g):
@@ -275,15 +190,8 @@ def merge_classes(counts: Any, g: Any, size: Any, low: Any, table: Any) -> None:
 
 @kernel
 def replace_digit(table: Any, first: Any, apart: Any, width: Any, g: Any, scratch: Any) -> None:
-    """Row v becomes the sum over s of row s rotated by s v, for g rows: a digit of s gives way to one of v.
-
-    Args:
-        table: int64 (r * g * width,), overwritten: rows of ``width`` cells for each symbol.
-        first, apart: int64, where the first row begins, and how far it is from one to the next.
-        width: int64.
-        g: int64, prime.
-        scratch: int64 (g * g * width,).
-    """
+    """Row v becomes the sum over s of row s rotated by s v, for g rows: a digit of s gives way to one of
+    v."""
     cells = g * width
     for v in range(g):
         for s in range(g):
@@ -310,15 +218,7 @@ def replace_digit(table: Any, first: Any, apart: Any, width: Any, g: Any, scratc
 
 @kernel
 def replace_digits(table: Any, low: Any, g: Any) -> None:
-    """Replace those digits of s that say which row it is, each by one of v.
-
-    First those that are near, block by block, each of which stays in the second-level cache.
-
-    Args:
-        table: int64 (g**i * g * low,), overwritten: for each value of i digits, g rows of ``low`` cells.
-        low: int64.
-        g: int64, prime.
-    """
+    """Replace those digits of s that say which row it is, each by one of v."""
     cells = g * low
     scratch = np.empty(g * cells, np.int64)
     near = cells
@@ -337,14 +237,7 @@ def replace_digits(table: Any, low: Any, g: Any) -> None:
 
 @kernel
 def rows_to_columns(table: Any, low: Any, begin: Any, g: Any, turned: Any) -> None:
-    """Some rows of a table side by side, so that the digits within a row say which row it is.
-
-    Args:
-        table: int64 (g**j * g,), as :func:`replace_digits` leaves it: g rows of ``low`` cells for each block.
-        low, g: as there.
-        begin: int64, the first of the blocks.
-        turned: int64 (low * g * blocks,), written.
-    """
+    """Some rows of a table side by side, so that the digits within a row say which row it is."""
     cells = turned.size // low
     wide = cells // g
     for b in range(wide):
@@ -356,13 +249,7 @@ def rows_to_columns(table: Any, low: Any, begin: Any, g: Any, turned: Any) -> No
 
 @kernel
 def add_columns(turned: Any, low: Any, begin: Any, g: Any, before: Any, counts: Any) -> None:
-    """Put columns back into rows, and add what seeds of fewer digits tell.
-
-    Args:
-        turned, low, begin, g: as of :func:`rows_to_columns`.
-        before: int64 (g**j,), by the lowest j digits of v.
-        counts: int64 (g**j * g,), written in part: by the lowest j + 1 digits of v.
-    """
+    """Put columns back into rows, and add what seeds of fewer digits tell."""
     cells = turned.size // low
     wide = cells // g
     for y in range(g):
@@ -378,13 +265,7 @@ def add_columns(turned: Any, low: Any, begin: Any, g: Any, before: Any, counts: 
 
 @kernel
 def transform_signs(sums: Any) -> None:
-    """x(v) = sum over s of (−1)^<s, v> x(s), in place: the Walsh–Hadamard transform.
-
-    Short distances first, stretch by stretch, each of which stays in the first-level cache.
-
-    Args:
-        sums: int64 (K,), K a power of two.
-    """
+    """x(v) = sum over s of (−1)^<s, v> x(s), in place: the Walsh–Hadamard transform."""
     size = sums.size
     stretch = min(size, _TILE)
     for phase in range(2):

@@ -19,14 +19,7 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 @kernel
 def find(keys: Any, table: Any, shift: Any, positions: Any) -> None:
-    """positions[i] = position of keys[i], or −1 where the table does not hold it.
-
-    Args:
-        keys: int64 (n,), at least 0.
-        table: int64 (capacity, 2).
-        shift: uint64, 64 − log2(capacity): multiplicative hashing keeps the product's upper bits.
-        positions: int64 (n,), written.
-    """
+    """positions[i] = position of keys[i], or −1 where the table does not hold it."""
     last = table.shape[0] - 1
     for i in range(keys.size):
         key = keys[i]
@@ -38,14 +31,7 @@ def find(keys: Any, table: Any, shift: Any, positions: Any) -> None:
 
 @kernel
 def insert(keys: Any, positions: Any, table: Any, shift: Any) -> None:
-    """Add keys that the table does not hold, with their positions.
-
-    Args:
-        keys: int64 (n,), at least 0, distinct.
-        positions: int64 (n,).
-        table: int64 (capacity, 2), written.
-        shift: uint64, as for :func:`find`.
-    """
+    """Add keys that the table does not hold, with their positions."""
     last = table.shape[0] - 1
     for i in range(keys.size):
         row = np.int64((np.uint64(keys[i]) * _MIX) >> shift)
@@ -57,16 +43,7 @@ def insert(keys: Any, positions: Any, table: Any, shift: Any) -> None:
 
 @kernel
 def look(keys: Any, cells: Any, answers: Any, new: Any) -> Any:
-    """answers[i] = what the cell of keys[i] holds, and the rows whose cell is empty; returns their number.
-
-    Returns −1 where a key has no cell, which are 0 .. cells.size − 1.
-
-    Args:
-        keys: int64 (n,).
-        cells: uint8 or int64 (m,), an answer plus 1, or 0 for none.
-        answers: int64 (n,), written; undefined for the rows in ``new``.
-        new: int64 (n,), as many of its first entries written as are returned, increasing.
-    """
+    """answers[i] = what the cell of keys[i] holds, and the rows whose cell is empty; returns their number."""
     missing = 0
     for i in range(keys.size):
         if not 0 <= keys[i] < cells.size:
@@ -80,18 +57,7 @@ def look(keys: Any, cells: Any, answers: Any, new: Any) -> Any:
 
 @kernel
 def enter(keys: Any, new: Any, drawn: Any, most: Any, cells: Any, answers: Any) -> Any:
-    """Put drawn[j] into the cell of keys[new[j]] and into answers[new[j]], if all are 0 .. ``most``.
-
-    Returns 0 when that was done; else nothing is changed: −1 where one is negative, 1 where one is above.
-
-    Args:
-        keys: int64 (n,), as for :func:`look`.
-        new: int64 (m,), rows of ``keys``.
-        drawn: int64 (m,).
-        most: int64, below the largest number that a cell holds.
-        cells: uint8 or int64, written.
-        answers: int64 (n,), written.
-    """
+    """Put drawn[j] into the cell of keys[new[j]] and into answers[new[j]], if all are 0 .. ``most``."""
     least, greatest = most, np.int64(0)
     for j in range(drawn.size):
         least, greatest = min(least, drawn[j]), max(greatest, drawn[j])

@@ -33,13 +33,7 @@ def product(a: Any, b: Any) -> Any:
 
 @inlined
 def four(place: Any, number: Any, stream: Any) -> Any:
-    """The four words at one counter, uint64 each.
-
-    Args:
-        place: uint64, the counter's lowest word.
-        number: uint64, its next word.
-        stream: uint64 (4,): its other two words, then the key.
-    """
+    """The four words at one counter, uint64 each."""
     a, b, c, d = place, number, stream[0], stream[1]
     k, m = stream[2], stream[3]
     for _ in range(_ROUNDS):
@@ -53,18 +47,7 @@ def four(place: Any, number: Any, stream: Any) -> Any:
 
 @kernel
 def draw(first: Any, most: Any, mask: Any, stream: Any, out: Any) -> None:
-    """out[i] = word ``first + i`` of a stream, at most ``most``.
-
-    Word w is word w % 4 at the place w // 4 + 1, with the number 0; bits outside the mask are cleared. Where
-    it is above ``most``, the next number's is taken.
-
-    Args:
-        first: uint64; first + n is at most 2**64.
-        most: uint64.
-        mask: uint64, all bits up to the highest of ``most``.
-        stream: uint64 (4,).
-        out: uint64 (n,), written.
-    """
+    """out[i] = word ``first + i`` of a stream, at most ``most``."""
     at: Any = 0
     n = out.size
     place = (first >> np.uint64(2)) + np.uint64(1)

@@ -96,12 +96,7 @@ def _add_carries(size: Any, work: Any, cells: Any) -> None:
 
 @kernel
 def _total(size: Any, byte: Any, width: Any, scratch: Any, counts: Any) -> None:
-    """Add cells and digits of the columns up by the bits of a report.
-
-    Args:
-        size: number of columns; the first one is byte ``byte`` of a report of ``width`` bytes.
-        scratch, counts: as for :func:`add_rows`.
-    """
+    """Add cells and digits of the columns up by the bits of a report."""
     work, cells, sums = scratch
     for b in range(8):
         place = b * COLUMNS
@@ -122,15 +117,7 @@ def _total(size: Any, byte: Any, width: Any, scratch: Any, counts: Any) -> None:
 
 @kernel
 def add_rows(rows: Any, step: Any, width: Any, scratch: Any, counts: Any) -> None:
-    """counts[v] += how often bit v of a report is set, where every row holds whole reports.
-
-    Args:
-        rows: uint8 (n,), reports one after the other; bit v of a report is bit v & 7 of its byte v >> 3.
-        step: bytes of a row, a multiple of ``width``; the last row may end early.
-        width: bytes of a report.
-        scratch: (work, cells, sums): uint8 (WORK,), uint8 (8 · COLUMNS,), uint16 (8 · COLUMNS,).
-        counts: int64 (k,), 8 · width - 8 < k <= 8 · width, added to.
-    """
+    """counts[v] += how often bit v of a report is set, where every row holds whole reports."""
     work, cells, _ = scratch
     block = ROWS * step
     for first in range(0, step, COLUMNS):

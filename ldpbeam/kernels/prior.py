@@ -17,13 +17,7 @@ from ldpbeam.kernels.jit import kernel
 
 @kernel
 def add_rows(band: Any, vector: Any, out: Any) -> None:
-    """out = Mᵀ vector, each sum in the order of the rows of M.
-
-    Args:
-        band: of M.
-        vector: float64 (n,).
-        out: float64 (m,), written.
-    """
+    """out = Mᵀ vector, each sum in the order of the rows of M."""
     starts, firsts, values = band
     out[:] = 0.0
     for i in range(vector.size):
@@ -36,15 +30,7 @@ def add_rows(band: Any, vector: Any, out: Any) -> None:
 
 @kernel
 def fit(rows: Any, points: Any, shares: Any, prior: Any, rounds: Any) -> None:
-    """prior[j] *= sum over i of shares[i] L[i, j] / (L prior)[i], so many times: expectation maximisation.
-
-    Args:
-        rows: L as a band, as for :func:`add_rows`.
-        points: its transpose.
-        shares: float64 (n,).
-        prior: float64 (m,), overwritten.
-        rounds: int64.
-    """
+    """prior[j] *= sum over i of shares[i] L[i, j] / (L prior)[i], so many times: expectation maximisation."""
     mixed, gain = np.empty(shares.size), np.empty(prior.size)
     for _ in range(rounds):
         add_rows(points, prior, mixed)

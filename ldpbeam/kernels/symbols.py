@@ -16,14 +16,7 @@ _VALUE_OUT_OF_RANGE = np.uint8(CheckCode.VALUE_OUT_OF_RANGE)
 
 @kernel
 def integer(payloads: Any, row: Any, at: Any, width: Any) -> Any:
-    """Some bytes of a row as a little-endian uint64.
-
-    Args:
-        payloads: uint8 (n, w).
-        row: of the payloads.
-        at: int64, the first byte.
-        width: int64, how many bytes, at most 8; at + width is at most w.
-    """
+    """Some bytes of a row as a little-endian uint64."""
     x = np.uint64(0)
     for j in range(width):
         x |= np.uint64(payloads[row, at + j]) << np.uint64(8 * j)
@@ -32,12 +25,7 @@ def integer(payloads: Any, row: Any, at: Any, width: Any) -> Any:
 
 @kernel
 def check_below(payloads: Any, limit: Any) -> Bytes:
-    """``VALUE_OUT_OF_RANGE`` where payloads[i] is not below ``limit``, else ``SOUND``: uint8 (n,).
-
-    Args:
-        payloads: uint8 (n, w), w <= 8, little-endian.
-        limit: int64, positive.
-    """
+    """``VALUE_OUT_OF_RANGE`` where payloads[i] is not below ``limit``, else ``SOUND``: uint8 (n,)."""
     codes = np.empty(payloads.shape[0], np.uint8)
     for i in range(payloads.shape[0]):
         below = integer(payloads, i, 0, payloads.shape[1]) < np.uint64(limit)
@@ -47,29 +35,14 @@ def check_below(payloads: Any, limit: Any) -> Bytes:
 
 @kernel
 def add_at(payloads: Any, counts: Any) -> None:
-    """counts[integer of payloads[i]] += 1.
-
-    Args:
-        payloads: uint8 (n, w), w <= 8, little-endian, every integer below counts.size.
-        counts: int64 (m,), added to.
-    """
+    """counts[integer of payloads[i]] += 1."""
     for i in range(payloads.shape[0]):
         counts[integer(payloads, i, 0, payloads.shape[1])] += 1
 
 
 @kernel
 def add_at_in_order(payloads: Any, shift: Any, starts: Any, ordered: Any, counts: Any) -> None:
-    """As :func:`add_at`, for many increments of many cells: brought into order by their upper bits first.
-
-    Increments that follow each other then meet cells that the cache holds.
-
-    Args:
-        payloads: uint8 (n, w), w <= 4, little-endian, every integer below counts.size.
-        shift: int64, how many lower bits do not count.
-        starts: int64 (more than (counts.size − 1) >> shift,), scratch.
-        ordered: uint32 (n or more,), scratch.
-        counts: int64 (m,), added to.
-    """
+    """As :func:`add_at`, for many increments of many cells: brought into order by their upper bits first."""
     n = payloads.shape[0]
     for b in range(starts.size):
         starts[b] = 0
@@ -101,15 +74,7 @@ def pack(symbols: Any, width: Any) -> Bytes:
 
 @kernel
 def randomise(symbols: Any, words: Any, keep: Any, each: Any) -> Ints:
-    """Randomised response: symbols[i] where words[i] is below ``keep``, else another one: int64 (n,).
-
-    Word ``keep + j·each`` is the first that names the j-th of the other symbols.
-
-    Args:
-        symbols: int64 (n,).
-        words: uint64 (n,), below keep + (symbols there are − 1)·each.
-        keep, each: uint64.
-    """
+    """Randomised response: symbols[i] where words[i] is below ``keep``, else another one: int64 (n,)."""
     out = np.empty(symbols.size, np.int64)
     for i in range(symbols.size):
         word = words[i]

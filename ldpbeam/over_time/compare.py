@@ -42,14 +42,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class ChosenChange:
-    """The change of a value that was chosen before the results were seen.
-
-    Attributes:
-        place: of the value in the comparison.
-        change, low, high: the change, and the ends of its interval; NaN where one of the two is not known.
-        p_value: two-sided, of no change of this value alone.
-        clear: whether there is a change, at the false-alarm rate of all that were chosen together.
-    """
+    """The change of a value that was chosen before the results were seen."""
 
     place: int
     change: float
@@ -62,16 +55,7 @@ class ChosenChange:
 def chosen_changes(
     comparison: Comparison, places: Sequence[int], false_alarms: float = 1 - CONFIDENCE
 ) -> list[ChosenChange]:
-    """Tests and intervals of some values that were chosen beforehand, whatever the others do.
-
-    Of m values each has its m-th part of the false-alarm rate (Bonferroni): that one of them is said to have
-    changed although none has, or that an interval misses, has this probability at most for all together.
-
-    Args:
-        comparison: of all values.
-        places: of the chosen ones, at least one, each once.
-        false_alarms: of all together.
-    """
+    """Tests and intervals of some values that were chosen beforehand, whatever the others do."""
     level = false_alarms / len(places)
     limit = normal_limit(1 - level)
     changes = []
@@ -105,11 +89,7 @@ def together(first: AnySeries, second: AnySeries) -> AnySeries | None:
 
 
 def compare_runs(first: Combined, second: Combined) -> Comparison:
-    """Means of two runs whose errors are independent, or go together so that this bound is the larger one.
-
-    Two versions of a collection have separate memos. Two runs over the same epochs of one version may have
-    the same devices, and then the difference is more certain than this says.
-    """
+    """Means of two runs whose errors are independent, or go together so that this bound is the larger one."""
     return _tested(
         first, second, second.estimate - first.estimate, np.sqrt(first.std_error**2 + second.std_error**2)
     )

@@ -119,13 +119,6 @@ def levels_of(series: AnySeries, errors: MemoErrors) -> Floats | None:
 
 @dataclass(frozen=True)
 class FrequencyErrors(MemoErrors):
-    """Of frequencies.
-
-    Attributes:
-        lasting: probabilities of support of what devices keep for life, see ``PartEstimator.lasting``.
-        protocol: of the attribute.
-    """
-
     lasting: SupportProbabilities
     protocol: FrequencyProtocol[Any]
 
@@ -157,11 +150,7 @@ class FrequencyErrors(MemoErrors):
     def drawn_anew(
         self, before: Floats, after: Floats, agreement: Floats | None = None
     ) -> tuple[Floats, Floats]:
-        """A device holds v before and after with the product of both frequencies.
-
-        It draws the value that it had with the chance h = Σ f² over all values, and then repeats its answer.
-        Drawing which devices speak about v adds nothing, since the two values are independent.
-        """
+        """A device holds v before and after with the product of both frequencies."""
         own, other, recurrence = float(self.lasting.own), float(self.lasting.other), self.recurrence
         first, second = np.clip(before, 0.0, 1.0), np.clip(after, 0.0, 1.0)
         twice = first * second
@@ -178,11 +167,7 @@ class FrequencyErrors(MemoErrors):
         return np.clip(estimate, 0.0, 1.0)
 
     def opposed(self, estimate: Floats, average: Floats) -> Floats:
-        """Answers of different values may be opposed, and so may values of the devices that were drawn.
-
-        Among a random share s of the devices, −(1−s)·f·f' is reached where nobody holds v twice; above one
-        half the same holds of those that do not hold it.
-        """
+        """Answers of different values may be opposed, and so may values of the devices that were drawn."""
         clipped = self.place(estimate)
         answers = np.full_like(clipped, np.sqrt(max(-self.recurrence.apart_least, 0.0)) / self._gap)
         held = np.where(average <= 0.5, clipped, 1 - clipped)
@@ -210,23 +195,15 @@ def _product_of(first: Floats, second: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class MeanErrors(MemoErrors):
-    """Of one mean of values 0 .. ``maximum``, in its units.
-
-    Attributes:
-        maximum: m.
-        ends: of the memoised bit; None where nothing is memoised.
-        share: of the population, drawn for life, that reports.
-    """
+    """Of one mean of values 0 .. ``maximum``, in its units."""
 
     maximum: int
     ends: SupportProbabilities | None
     share: float = 1.0
 
     def floor_variance(self, estimate: Floats) -> Floats:
-        """As if the memoised bits were coins of their mean probability, which holds any share of devices too.
-
-        Without memoised bits the variance of drawing the devices: values of mean μ have at most μ(m − μ).
-        """
+        """As if the memoised bits were coins of their mean probability, which holds any share of devices
+        too."""
         place = np.clip(estimate / self.maximum, 0.0, 1.0)
         if self.ends is None:
             return np.asarray((1 - self.share) * self.maximum**2 * place * (1 - place), np.float64)
@@ -243,10 +220,7 @@ class MeanErrors(MemoErrors):
     def drawn_anew(
         self, before: Floats, after: Floats, agreement: Floats | None = None
     ) -> tuple[Floats, Floats]:
-        """Between 0, as rounding rises with the value whatever α is, and what unchanged values would have.
-
-        More is not known without the distribution of the values.
-        """
+        """Between 0, as rounding rises with the value whatever α is, and what unchanged values would have."""
         nothing = np.zeros_like(before)
         if self.ends is None:
             return nothing, nothing
@@ -275,18 +249,7 @@ def memo_errors(estimator: PartEstimator) -> MemoErrors | None:
 
 @dataclass(frozen=True)
 class SlottedErrors(MemoErrors):
-    """Where a device reports in ``reports`` of ``of`` epochs only, which it drew for life.
-
-    Of the devices of one epoch the part (m−1)/(T−1) also reports in another one, and repeats itself there.
-    Who reports in one epoch is less likely to report in another, which opposes the errors of drawing them.
-
-    Attributes:
-        whole: of the same protocol where every device reports in every epoch; None for one without a memo.
-        maximum: largest value of a mean; 1 for frequencies.
-        reports, of: m and T.
-        share: of the population, drawn for life, that speaks about the attribute.
-        sum_to_one: whether the estimates are frequencies of all values.
-    """
+    """Where a device reports in ``reports`` of ``of`` epochs only, which it drew for life."""
 
     whole: MemoErrors | None
     maximum: int
@@ -308,7 +271,6 @@ class SlottedErrors(MemoErrors):
         return (self.reports - 1) / max(self.of - 1, 1)
 
     def floor_variance(self, estimate: Floats) -> Floats:
-        """Of the devices that report in both epochs."""
         return (
             np.zeros_like(estimate)
             if self.whole is None
@@ -363,13 +325,7 @@ def errors_of(collection: Collection) -> tuple[MemoErrors | None, ...]:
 
 
 def slotted_errors(estimator: PartEstimator, reports: int, of: int) -> SlottedErrors:
-    """Of an attribute that a device reports in ``reports`` of ``of`` epochs only.
-
-    Args:
-        estimator: of the attribute.
-        reports: epochs that a device reports in.
-        of: epochs of the collection.
-    """
+    """Of an attribute that a device reports in ``reports`` of ``of`` epochs only."""
     protocol = estimator.protocol
     maximum, sum_to_one = (
         (protocol.estimator.maximum, False) if isinstance(protocol, MeanProtocol) else (1, True)
@@ -378,16 +334,7 @@ def slotted_errors(estimator: PartEstimator, reports: int, of: int) -> SlottedEr
 
 
 def std_error_floor(errors: MemoErrors | None, frequency: Floats, n: Ints, std_error: Floats) -> Floats:
-    """√V_one: a mean over epochs does not become more certain than that while devices keep their values.
-
-    At most ``std_error``; 0 where nothing is kept, NaN where nothing is known.
-
-    Args:
-        errors: of the attribute; None where nothing is drawn for life.
-        frequency: raw estimates, (..., k).
-        n: reports that speak about each value.
-        std_error: of the estimates.
-    """
+    """√V_one: a mean over epochs does not become more certain than that while devices keep their values."""
     if errors is None:
         return np.where(np.isnan(std_error), np.nan, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):

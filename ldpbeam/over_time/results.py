@@ -27,8 +27,6 @@ _NEEDED = {"digest", "epoch", "revision", "value", "n", "estimate", "std_error"}
 
 
 class HistoryKey(NamedTuple):
-    """Of which attribute a history is."""
-
     collection: str
     version: int
     digest: str
@@ -70,13 +68,7 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class ResultsFolder:
-    """What a folder holds, without the numbers: they are read part by part, since a domain can be large.
-
-    Attributes:
-        parts: in the order of their keys, and of epochs within one.
-        several: files that hold more than one part.
-        schema: of all tables together.
-    """
+    """What a folder holds, without the numbers: they are read part by part, since a domain can be large."""
 
     parts: tuple[Part, ...]
     several: frozenset[Path]
@@ -84,11 +76,7 @@ class ResultsFolder:
 
     @classmethod
     def of(cls, folder: Path) -> ResultsFolder:
-        """Look into every file.
-
-        Raises:
-            UsageError: the folder holds no estimates, or damaged ones.
-        """
+        """Look into every file."""
         import pyarrow as pa
 
         parts: dict[tuple[HistoryKey, int], Part] = {}
@@ -116,11 +104,8 @@ class ResultsFolder:
         return cls(tuple(sorted(newest_parts)), frozenset(several), whole)
 
     def tables(self, parts: Iterable[Part] | None = None) -> Iterator[pa.Table]:
-        """The rows of parts, by default of all, in their order and that of values, some thousands at a time.
-
-        Raises:
-            UsageError: a file is damaged.
-        """
+        """The rows of parts, by default of all, in their order and that of values, some thousands at a
+        time."""
         import pyarrow as pa
 
         for part in self.parts if parts is None else parts:
@@ -134,11 +119,7 @@ class ResultsFolder:
                 yield pa.table(columns, schema=self.schema)
 
     def histories(self, choice: Choice | None = None) -> Iterator[History]:
-        """Every attribute of every collection, in the order of their keys.
-
-        Args:
-            choice: which of the parts of an attribute to read; by default all of them.
-        """
+        """Every attribute of every collection, in the order of their keys."""
         by_key: dict[HistoryKey, list[Part]] = {}
         for part in self.parts:
             by_key.setdefault(part.key, []).append(part)
@@ -162,11 +143,7 @@ Choice = Callable[[Sequence[Part]], Sequence[Part]]
 
 
 def read_results(folder: Path) -> pa.Table:
-    """The newest revision of every epoch, a row per attribute and value; see :func:`ldpbeam.read`.
-
-    Raises:
-        UsageError: the folder holds no estimates, or damaged ones.
-    """
+    """The newest revision of every epoch, a row per attribute and value; see :func:`ldpbeam.read`."""
     import pyarrow as pa
 
     results = ResultsFolder.of(folder)
@@ -180,11 +157,6 @@ def _kind(name: str) -> Any:
 
 
 def published_rows(path: Path) -> pa.Table:
-    """All rows of a published table.
-
-    Raises:
-        UsageError: it is damaged.
-    """
     import pyarrow as pa
 
     try:
@@ -321,11 +293,6 @@ class _OtherValuesError(Exception):
 
 
 def _of_values(values: Ints, key: HistoryKey, tables: _Epochs, held: int) -> History:
-    """A history of epochs that have some of these values each.
-
-    Raises:
-        _OtherValuesError: one has others.
-    """
     reading = _HistoryReader(values)
     epochs = np.array([epoch for epoch, _ in tables], np.int64)
     series = series_of(epochs, map(reading.row, (read() for _, read in tables)), len(values), held)
@@ -341,25 +308,16 @@ def _of_values(values: Ints, key: HistoryKey, tables: _Epochs, held: int) -> His
 
 
 class _HistoryReader:
-    """What is gathered while one epoch after the other is read.
-
-    Attributes:
-        starts, ends, early: of the epochs.
-    """
+    """What is gathered while one epoch after the other is read."""
 
     def __init__(self, values: Ints) -> None:
-        """Of values in rising order."""
         self.starts, self.ends, self.early = list[int](), list[int](), list[bool]()
         self._values = values
         self._labels: list[str | None] = [None] * len(values)
         self._last: _Epoch | None = None
 
     def row(self, table: pa.Table) -> SeriesRow:
-        """An epoch.
-
-        Raises:
-            _OtherValuesError: it has values that were not expected.
-        """
+        """An epoch."""
         one = _Epoch.of(table)
         at = np.minimum(np.searchsorted(self._values, one.values), len(self._values) - 1)
         if not np.array_equal(self._values[at], one.values):

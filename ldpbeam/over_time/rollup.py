@@ -23,16 +23,7 @@ _MONDAY = 3
 
 @dataclass(frozen=True, eq=False)
 class Period:
-    """The mean of some epochs that follow one another.
-
-    Attributes:
-        rows: bool (T,), which epochs of the history.
-        first, last: indices of the first and the last one that has a result.
-        start, end: of the first and the last, microseconds since 1970; an end is −1 where it is not known.
-        mean: the mean of each value.
-        n: int64 (k,), reports behind it.
-        provisional: whether one of the epochs had not ended.
-    """
+    """The mean of some epochs that follow one another."""
 
     rows: np.ndarray
     first: int
@@ -71,13 +62,7 @@ PLACES: dict[str, Place] = {"day": by_day, "week": by_week, "month": by_month}
 def roll_up(
     history: History, place: Place, errors: MemoErrors | None, rate: DrawnAnew | None = None
 ) -> Iterator[Period]:
-    """The mean of each period, in time order; parameters as of :func:`ldpbeam.over_time.combined`.
-
-    Args:
-        history: of one attribute.
-        place: maps an epoch to its period.
-        errors, rate: as of :func:`ldpbeam.over_time.combined`.
-    """
+    """The mean of each period, in time order; parameters as of :func:`ldpbeam.over_time.combined`."""
     series = history.series
     epochs, starts = series.epochs.tolist(), history.starts.tolist()
     where = np.array([place(*pair) for pair in zip(epochs, starts, strict=True)], np.int64)

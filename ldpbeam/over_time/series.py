@@ -101,12 +101,7 @@ class Series:
 
 
 class StoredSeries:
-    """A series in a temporary file, which is deleted with it.
-
-    Attributes:
-        epochs: as of a :class:`Series`.
-        width: its number of columns.
-    """
+    """A series in a temporary file, which is deleted with it."""
 
     def __init__(self, epochs: Ints, sources: Sequence[_RowSource], width: int) -> None:
         """Of one source per epoch; see :func:`stored` and :func:`joined`."""
@@ -145,7 +140,6 @@ class SeriesRow(NamedTuple):
     std_error: Floats
 
     def cells(self, columns: slice) -> SeriesRow:
-        """Some of its columns."""
         return SeriesRow(self.n[columns], self.estimate[columns], self.std_error[columns])
 
 
@@ -160,7 +154,6 @@ class _CellFile:
     """A temporary file of cells, row after row, which is gone when nobody reads it any more."""
 
     def __init__(self, width: int) -> None:
-        """Of rows of so many cells."""
         self._file = tempfile.TemporaryFile("w+b")  # noqa: SIM115 - it is open as long as this object is there
         self._width = width
         weakref.finalize(self, self._file.close)
@@ -194,22 +187,12 @@ class _RowOfFile:
     row: int
 
     def cells(self, columns: slice) -> SeriesRow:
-        """Some of its columns."""
         return self.file.read(self.row, columns)
 
 
 def series_of(epochs: Ints, rows: Iterator[SeriesRow], width: int, held: int = HELD) -> AnySeries:
-    """A series of one row after the other: in memory up to so many estimates, otherwise in a temporary file.
-
-    Args:
-        epochs: int64 (T,), rising.
-        rows: of each epoch one.
-        width: values of a row.
-        held: estimates that stay in memory at most.
-
-    Raises:
-        OSError: the file cannot be written. It lies where the environment's TMPDIR says.
-    """
+    """A series of one row after the other: in memory up to so many estimates, otherwise in a temporary
+    file."""
     if len(epochs) * width <= held:
         shape = len(epochs), width
         n, estimate, std_error = np.zeros(shape, np.int64), np.empty(shape), np.empty(shape)

@@ -21,11 +21,7 @@ def p_values(change: Floats, std_error: Floats) -> Floats:
 
 
 def adjusted(p: Floats) -> Floats:
-    """The least false-discovery rate at which each test is a discovery (Benjamini and Hochberg 1995).
-
-    If none of the changes is real, some value at or below α is found with probability α at most, where tests
-    are independent or positively dependent; docs/over-time.md has what simulation shows for ours.
-    """
+    """The least false-discovery rate at which each test is a discovery (Benjamini and Hochberg 1995)."""
     order = np.argsort(p, kind="stable")
     ranked = p[order] * p.size / np.arange(1, p.size + 1)
     values = np.empty_like(p)

@@ -55,22 +55,7 @@ def smooth(series: Series, errors: MemoErrors | None) -> Series: ...
 @overload
 def smooth(series: AnySeries, errors: MemoErrors | None) -> AnySeries: ...
 def smooth(series: AnySeries, errors: MemoErrors | None) -> AnySeries:
-    """Smooth each value over all epochs of the series, those without an estimate too.
-
-    Where the estimate of an epoch is far from what all other epochs say, or the epochs before it from those
-    after it, the band smoothed ± 1.96·std_error reaches over the whole 95 % interval of the estimate. A
-    change of one epoch by 2 standard errors looks like noise: it is smoothed away, and about as often outside
-    of the band as in it.
-    docs/over-time.md section 5 has how often the band covers.
-
-    Args:
-        series: raw estimates.
-        errors: of the attribute; None for independent errors. All that devices keep for life counts as common
-            to all epochs, whether they keep their values or not.
-
-    Returns:
-        Smoothed estimates and their standard errors; NaN for values without any estimate.
-    """
+    """Smooth each value over all epochs of the series, those without an estimate too."""
     levels = None if errors is None else levels_of(series, errors)
     return of_pieces(series, (_smooth(piece, errors, levels) for piece in series.pieces()))
 
@@ -107,14 +92,6 @@ def _mean(numbers: Floats, known: Flags) -> Floats:
 
 @dataclass
 class _Levels:
-    """Of each epoch and value, (T, k).
-
-    Attributes:
-        mean, variance: of the level, from all epochs.
-        expected, doubt: mean and variance of it from all other epochs, as if it did not jump.
-        sides: the square of what the epochs before and those after differ by, over its variance.
-    """
-
     mean: Floats
     variance: Floats
     expected: Floats
@@ -157,13 +134,7 @@ def _smoothed(epochs: Floats, raw: Floats, noise: Floats, known: Flags, whole: F
 
 @dataclass(frozen=True, eq=False)
 class _Level:
-    """What the epochs on one side of an epoch say of its level.
-
-    Attributes:
-        mean, variance: (speeds, k), if it has not jumped since the last estimate.
-        jumped: (k,), the chance that it has.
-        started: bool (k,), whether there is an estimate on that side.
-    """
+    """What the epochs on one side of an epoch say of its level."""
 
     mean: Floats
     variance: Floats
@@ -173,13 +144,7 @@ class _Level:
 
 @dataclass(frozen=True, eq=False)
 class _LevelModel:
-    """How a level moves.
-
-    Attributes:
-        speeds: (speeds, k), variances of its step from one epoch to the next.
-        jump: (k,), variance of a jump.
-        chance: of a jump from one epoch to the next.
-    """
+    """How a level moves."""
 
     speeds: Floats
     jump: Floats
@@ -202,10 +167,7 @@ class _LevelModel:
         )
 
     def seen(self, level: _Level, raw: Floats, noise: Floats, known: Flags) -> tuple[_Level, Floats]:
-        """After the estimate of the epoch, and the logarithm of its likelihood, (speeds, k).
-
-        What is seen first only says where the level starts.
-        """
+        """After the estimate of the epoch, and the logarithm of its likelihood, (speeds, k)."""
         several = [
             (chance, *_updated(level.mean, variance, raw, noise))
             for chance, variance in (
@@ -228,11 +190,7 @@ class _LevelModel:
     def combined(
         self, before: _Level, after: _Level, raw: Floats, noise: Floats, known: Flags
     ) -> tuple[Floats, Floats]:
-        """Mean and variance of the level, (speeds, k), from both sides and the estimate between them.
-
-        It may have jumped before the epoch, after it, or on both sides: an event of this epoch alone, which
-        is as likely as a jump that stays.
-        """
+        """Mean and variance of the level, (speeds, k), from both sides and the estimate between them."""
         first, second = before.jumped, after.jumped
         cases = (
             ((1 - first) * (1 - second), 0.0, 0.0),

@@ -37,13 +37,7 @@ class Combined:
 
 @dataclass(frozen=True, eq=False)
 class _Totals:
-    """What the errors of some values take from all of them.
-
-    Attributes:
-        levels: see :meth:`MemoErrors.levels`, (T, 1).
-        average_levels: of the mean over the epochs, (1,); None where no rate is given.
-        agreement: see :meth:`MemoErrors.agreement`, (1,).
-    """
+    """What the errors of some values take from all of them."""
 
     levels: Floats | None
     average_levels: Floats | None = None
@@ -82,12 +76,7 @@ def _by_pieces(
     errors: MemoErrors | None,
     rate: DrawnAnew | None,
 ) -> Combined:
-    """A sum with weights that depend on where there are estimates.
-
-    Args:
-        series, errors, rate: as for :func:`combined`.
-        weigh: weights of some values, and which of them have no sum.
-    """
+    """A sum with weights that depend on where there are estimates."""
     totals = None
     if errors is not None and len(series.epochs) > 0:
         totals = _Totals.of(series, errors, rate)

@@ -20,12 +20,8 @@ _BIT_REPORTS = 6
 
 @dataclass(frozen=True)
 class BitLosses(OneProtocolLosses):
-    """One-hot vectors of independent bits, memoised, then perhaps redrawn for each report (L-UE, dBitFlipPM).
-
-    Attributes:
-        rounds: of a bit; the instantaneous one is None where the memoised bits are sent.
-        bits: bits in which two inputs differ, 2, or 1 where a single bit is asked for.
-    """
+    """One-hot vectors of independent bits, memoised, then perhaps redrawn for each report (L-UE,
+    dBitFlipPM)."""
 
     rounds: Rounds[BitChannel]
     bits: int = 2
@@ -49,13 +45,7 @@ class BitLosses(OneProtocolLosses):
         return max(ratios) / min(ratios)
 
     def any_changes(self, reports: int) -> float | None:
-        """Bit by bit: given the inputs, a report's bits are independent, and so are their histories.
-
-        The worst reports are therefore found for each bit alone, and a bit that is neither sequence's own
-        weighs as often as there are such bits: the loss grows with the number of values. Up to 6 reports.
-        Without a second round, two equal reports and two different ones tell for certain that the input
-        stayed or changed: no finite bound.
-        """
+        """Bit by bit: given the inputs, a report's bits are independent, and so are their histories."""
         require_reports(reports)
         if reports == 1:
             return self.constant(1)
@@ -75,13 +65,7 @@ class BitLosses(OneProtocolLosses):
 
 @lru_cache(256)
 def _any_bits(losses: BitLosses, reports: int) -> float:
-    """The largest loss over all pairs of sequences, up to the names of inputs and the order of reports.
-
-    A sequence matters only through its groups of reports made under the same input, and a pair of them only
-    through how many reports two groups share: a matrix. What is left to choose is which groups of the two
-    sequences have the same input: a matching. Floats choose, a loss is then exact; choices that differ by
-    less than a relative 1e-13 count as equal.
-    """
+    """The largest loss over all pairs of sequences, up to the names of inputs and the order of reports."""
     histories = _Histories(losses, reports)
     best, factors = -1.0, dict[_Factor, int]()
     # No more groups than reports: all larger numbers of inputs have the same matrices.
@@ -183,10 +167,7 @@ class _Histories:
 
 @lru_cache(1024)
 def _patterns(shared: _Shared) -> tuple[tuple[_Shared, list[int], list[int]], ...]:
-    """Which of the shared reports can be ones, and how many of each group of either sequence that are.
-
-    Only those numbers matter, so one pattern stands for all with the same.
-    """
+    """Which of the shared reports can be ones, and how many of each group of either sequence that are."""
     width = len(shared[0])
     by_sums = dict[tuple[tuple[int, ...], tuple[int, ...]], _Shared]()
     for flat in product(*(range(size + 1) for row in shared for size in row)):

@@ -11,29 +11,7 @@ from ldpbeam.privacy.guarantee import Guarantee
 
 
 def bounded_sum_epsilon(first: float) -> float:
-    """ε'' = ε' + e^ε' − 1: loss of one bit about each of any number of counters with Σ x_i <= m.
-
-    Each bit is ``one_bit_mean`` over 0..m, or a first report of ``one_bit_rrpm``, all at the level ``first``
-    (ε', as :attr:`Guarantee.first_report` gives it). The number of counters does not enter: a
-    device that holds x_i gains at most the factor 1 + (x_i/m)(e^ε'−1) on bit i over one that holds 0, and the
-    product of those is at most e^(e^ε'−1); one counter at m, whose bit is 0, adds ε'. Without a bound on the
-    sum each counter costs ε', which is less for one or two counters.
-
-    It compares one report of each counter with another one. Over many reports of memoised bits it holds at ε∞
-    while no value changes; for values that change, the levels per memoised input of the counters add up.
-
-    The Microsoft paper prints ε'' = 1.672 from its ε' = 0.686. The deployment (ε = 1, γ = 0.2) has ε' = 0.569
-    (docs/maths.md correction 6), hence ε'' = 1.337.
-
-    Args:
-        first: level of one counter's bit, positive.
-
-    Returns:
-        The bound, rounded up.
-
-    Raises:
-        ValueError: the level is not positive.
-    """
+    """ε'' = ε' + e^ε' − 1: loss of one bit about each of any number of counters with Σ x_i <= m."""
     if not first > 0:
         raise ValueError(f"a level is positive, not {first}")
     # expm1 and the sum are each off by an ulp at most.
@@ -47,16 +25,7 @@ def bounded_sum_ratio(single: Fraction) -> Fraction:
 
 @dataclass(frozen=True, kw_only=True)
 class CountersGuarantee(Guarantee):
-    """What reports about several counters spend when the counters of a device have a bounded sum.
-
-    ``first_ratio`` is the lesser of Theorem 5 and of what the counters add up to without the bound, so it
-    only rests on the bound where that is worth something. The memoised levels never rest on it.
-
-    Attributes:
-        single: one counter's.
-        counters: how many there are.
-        limit: the most that a device's counters may add up to.
-    """
+    """What reports about several counters spend when the counters of a device have a bounded sum."""
 
     single: Guarantee
     counters: int
@@ -80,11 +49,7 @@ class CountersGuarantee(Guarantee):
 
     @property
     def unchanged_values(self) -> float | None:
-        """All reports of a device whose counters never change, memoised: Theorem 5 at ε∞; rounded up.
-
-        Given its values, a device's memoised bits are independent with the law of ``one_bit_mean`` at ε∞,
-        whatever the rounding, since its α are secret; all that it sends is drawn from them.
-        """
+        """All reports of a device whose counters never change, memoised: Theorem 5 at ε∞; rounded up."""
         ratio, most = self.single.memoised_ratio, self.per_memoised_input
         return None if ratio is None or most is None else min(most, log_above(bounded_sum_ratio(ratio)))
 
@@ -109,13 +74,7 @@ class CountersGuarantee(Guarantee):
 
 
 def counters_guarantee(single: Guarantee, counters: int, limit: int) -> CountersGuarantee:
-    """The guarantee of ``counters`` equal bits about counters that add up to at most ``limit``.
-
-    Args:
-        single: guarantee of one bit.
-        counters: how many.
-        limit: largest sum of the counters.
-    """
+    """The guarantee of ``counters`` equal bits about counters that add up to at most ``limit``."""
     # Both are bounds, so a float may choose.
     if counters * single.first_report <= bounded_sum_epsilon(single.first_report):
         first = single.first_ratio**counters

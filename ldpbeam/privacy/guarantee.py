@@ -39,16 +39,7 @@ class MemoisedInputs(Enum):
 
 @dataclass(frozen=True)
 class Guarantee:
-    """Worst-case likelihood ratios, exact; the properties give their logarithms, rounded up.
-
-    Attributes:
-        first_ratio: worst ratio of one report.
-        inputs: what answers are memoised for: what the cap is about.
-        memoised_ratio: worst ratio of all reports about one memoised input; None for one-round protocols.
-        memoised_inputs: how many inputs can be memoised in a lifetime (k, g, ...); None likewise.
-        cap: lifetime cap of several attributes, whose inputs do not all have the level above; else None.
-        reports: how many reports a device makes in its life at most; None without a limit.
-    """
+    """Worst-case likelihood ratios, exact; the properties give their logarithms, rounded up."""
 
     first_ratio: Fraction
     inputs: MemoisedInputs
@@ -105,11 +96,7 @@ class Guarantee:
         return inf if cap is None else cap
 
     def as_record(self) -> dict[str, object]:
-        """The figures for run.json and the page.
-
-        ``cap_over_values`` is the cap where inputs are the values of one attribute, else null: elsewhere
-        nothing caps what reports tell about values.
-        """
+        """The figures for run.json and the page."""
         cap = self.cap_over_inputs
         about_values = self.inputs is MemoisedInputs.VALUES and self.cap is None
         return {

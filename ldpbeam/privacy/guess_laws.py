@@ -22,16 +22,7 @@ NOTHING = -45.0
 
 
 def highest(own: Floats, other: Floats, k: int) -> float:
-    """P(the own score is the highest of k, ties drawn), the k − 1 others independent, where scores rise.
-
-    Σ over c of own(c)·(F(c)^k − F(c−1)^k)/(k·other(c)), F the others' distribution function: the last factor
-    is the mean of F(c)^(k−1), the ties spread evenly. Written so that nothing cancels.
-
-    Args:
-        own: probability of each score 0, 1, … of the device's value.
-        other: of every other value's.
-        k: values.
-    """
+    """P(the own score is the highest of k, ties drawn), the k − 1 others independent, where scores rise."""
     below, above = np.cumsum(other), np.cumsum(other[::-1])[::-1] - other
     with np.errstate(divide="ignore", invalid="ignore"):
         level = np.where(above < 0.5, np.log1p(-np.minimum(above, 0.5)), np.log(below))
@@ -41,21 +32,7 @@ def highest(own: Floats, other: Floats, k: int) -> float:
 
 
 def largest(own: float, each: float, rivals: int, free: int, reports: int) -> float:
-    """P(the own cell's count is the largest, ties drawn) in a multinomial of ``reports`` draws.
-
-    Counts are independent Poisson numbers, given that their sum is t. So the probability is the mean over θ
-    of e^(−iθt)·E e^(iθ·sum), where E takes in only the counts that win, divided by P(sum = t). Where the own
-    count is c, the r rivals have ∫ (Σ over j < c of P(X = j)·e^(iθj) + s·P(X = c)·e^(iθc))^r ds, s from 0 to
-    1, in it: i ties then count ∫ s^i ds = 1/(i + 1). More equidistant θ than the sum can be away from t leave
-    no error but that of floats.
-
-    Args:
-        own: probability of the own cell.
-        each: of every other cell.
-        rivals: cells that the own one is compared with.
-        free: further cells.
-        reports: draws, t.
-    """
+    """P(the own cell's count is the largest, ties drawn) in a multinomial of ``reports`` draws."""
     t = reports
     if rivals == 0:
         return 1.0
@@ -90,16 +67,7 @@ def largest(own: float, each: float, rivals: int, free: int, reports: int) -> fl
 
 
 def symbols(rounds: Rounds[SymbolChannel], reached: int, reports: int) -> float:
-    """Σ over reports y of the largest likelihood among ``reached`` of the symbols: of the one sent most.
-
-    A memoised answer that is another of these symbols is right as often as each of the others is sent most;
-    one that is none of them favours no symbol.
-
-    Args:
-        rounds: of the protocol; the permanent one may be missing.
-        reached: symbols that some value has.
-        reports: of a device, 1 or more.
-    """
+    """Σ over reports y of the largest likelihood among ``reached`` of the symbols: of the one sent most."""
     last = rounds.last
     free = last.size - reached
     right = largest(float(last.own), float(last.other), reached - 1, free, reports)
@@ -110,12 +78,7 @@ def symbols(rounds: Rounds[SymbolChannel], reached: int, reports: int) -> float:
 
 
 class _Rival:
-    """A Poisson number X, and E e^(iθX) − 1 term by term; less 1, since a large power of it is taken.
-
-    Attributes:
-        theta: equidistant, from 0 to π.
-        weights: with which a sum over θ is the mean over −π .. π.
-    """
+    """A Poisson number X, and E e^(iθX) − 1 term by term; less 1, since a large power of it is taken."""
 
     def __init__(self, rate: float, steps: int) -> None:
         self.theta = np.linspace(0.0, pi, steps + 1)
@@ -163,13 +126,7 @@ def sum_of(first: Floats, second: Floats) -> Floats:
 
 
 def steps(reports: int, sampled: Fraction, one: Fraction) -> Floats:
-    """The law of ones less zeros over the reports, from −t to t, of a bucket that each samples or not.
-
-    Args:
-        reports: of a device.
-        sampled: P(a report has the bucket).
-        one: P(the bit is 1), if it has.
-    """
+    """The law of ones less zeros over the reports, from −t to t, of a bucket that each samples or not."""
     law = np.array([float(sampled * (1 - one)), float(1 - sampled), float(sampled * one)])
     return np.maximum(np.fft.irfft(np.fft.rfft(law, 2 * reports + 1) ** reports, 2 * reports + 1), 0.0)
 
@@ -203,11 +160,7 @@ def _factorial_table(size: int) -> Floats:
 
 @lru_cache(64)
 def quadrature(degree: int) -> tuple[Floats, Floats]:
-    """Gauss–Legendre nodes and weights on [0, 1] for x^i·(1 − x)^j, i + j up to ``degree``.
-
-    Exact where these are few; else 4.5 root of the degree of them, as such a polynomial has the Chebyshev
-    coefficients of a bell of that width. By Newton steps: numpy's own nodes take a second at 300.
-    """
+    """Gauss–Legendre nodes and weights on [0, 1] for x^i·(1 − x)^j, i + j up to ``degree``."""
     count = min(degree // 2 + 1, ceil(4.5 * sqrt(degree)) + 8)
     x = np.cos(pi * (np.arange(count) + 0.75) / (count + 0.5))
     slope = np.ones(count)
@@ -225,17 +178,7 @@ _DEVICES, _DEVICES_AT_ONCE = 1 << 12, 1 << 8
 
 
 def from_cuts(bounds: Ints, own: float, other: float, reports: int) -> float:
-    """P(the best guess of a value is right), from reports that each have a function that cuts the domain.
-
-    The mean of the largest posterior over 4,096 simulated devices, whose values are spread evenly. The
-    likelihood of a value is own/other to the power of the number of reports whose stretch holds it: a report
-    adds 1 where its stretch begins and takes it away where the stretch ends.
-
-    Args:
-        bounds: int64 (functions, g + 1), the ends of the stretches.
-        own, other: P(the stretch of the value) and P(each other stretch) of a report.
-        reports: of each device.
-    """
+    """P(the best guess of a value is right), from reports that each have a function that cuts the domain."""
     functions, g = bounds.shape[0], bounds.shape[1] - 1
     size = int(bounds[0, -1])
     places, ends = np.unique(bounds, return_inverse=True)

@@ -17,10 +17,7 @@ from ldpbeam.privacy.guarantee import Guarantee
 
 
 def total_cap(guarantees: Iterable[Guarantee]) -> float:
-    """The most that a device can spend over several collections, their versions or attributes, rounded up.
-
-    A new version of a collection has a memo of its own, so its spending adds up too.
-    """
+    """The most that a device can spend over several collections, their versions or attributes, rounded up."""
     caps = [guarantee.lifetime_cap for guarantee in guarantees]
     # fsum is off by half an ulp at most, and exact for a single value.
     return caps[0] if len(caps) == 1 else nextafter(fsum(caps), inf) if any(caps) else 0.0
@@ -28,13 +25,7 @@ def total_cap(guarantees: Iterable[Guarantee]) -> float:
 
 @dataclass(frozen=True)
 class FleetLedger:
-    """The ledgers of many devices, summed up.
-
-    Attributes:
-        mean: mean ε̌ of all devices, LOLOHA Eq. 8.
-        maximum: largest ε̌ of a device.
-        histogram: number of devices by number of memoised inputs, ascending.
-    """
+    """The ledgers of many devices, summed up."""
 
     mean: float
     maximum: float
@@ -42,11 +33,7 @@ class FleetLedger:
 
 
 def fleet_ledger(inputs_per_device: Iterable[int], guarantee: Guarantee) -> FleetLedger:
-    """Sum up how many inputs each device has memoised, all at the level ε∞ of ``guarantee``.
-
-    Raises:
-        ValueError: no devices, or a count that no device can have.
-    """
+    """Sum up how many inputs each device has memoised, all at the level ε∞ of ``guarantee``."""
     histogram = dict(sorted(Counter(inputs_per_device).items()))
     if not histogram:
         raise ValueError("a fleet without devices has no mean loss")

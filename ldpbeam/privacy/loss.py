@@ -114,31 +114,19 @@ def _best_split(losses: OneProtocolLosses, reports: int) -> float:
 
 @dataclass(frozen=True)
 class SymbolLosses(OneProtocolLosses):
-    """Randomised response over symbols, memoised, then again for every report (L-GRR, LOLOHA).
-
-    Attributes:
-        rounds: over the symbols; both the permanent and the instantaneous one exist.
-    """
+    """Randomised response over symbols, memoised, then again for every report (L-GRR, LOLOHA)."""
 
     rounds: Rounds[SymbolChannel]
 
     def constant_ratio(self, reports: int) -> Fraction:
-        """[(e^{ε∞+t·ε_IRR}+m−1)/(e^{ε∞}+e^{t·ε_IRR}+m−2)], where the input's symbol was sent t times.
-
-        The source is docs/maths.md correction 5.
-        """
+        """[(e^{ε∞+t·ε_IRR}+m−1)/(e^{ε∞}+e^{t·ε_IRR}+m−2)], where the input's symbol was sent t times."""
         require_reports(reports)
         others = self.rounds.first.size - 1
         first, power = self.rounds.first.ratio, self.rounds.last.ratio**reports
         return (first * power + others) / (first + power + others - 1)
 
     def any_changes(self, reports: int) -> float | None:
-        """By enumeration in integers, over how often each symbol was sent and under which input.
-
-        The epochs' order does not matter, since any sequence may be compared with any other. Up to 10
-        reports that is possible for 2 or 3 inputs and symbols (64 reports for 2, 13 for 3), and for any
-        number of them up to 6 reports.
-        """
+        """By enumeration in integers, over how often each symbol was sent and under which input."""
         require_reports(reports)
         ratio = _any_ratio(self, reports)
         return None if ratio is None else log_above(ratio)
@@ -158,11 +146,7 @@ def _any_ratio(losses: SymbolLosses, reports: int) -> Fraction | None:
 
 
 def _sent(losses: SymbolLosses, reports: int) -> Iterator[tuple[tuple[int, ...], tuple[int | None, ...]]]:
-    """How often each symbol was sent, up to renaming, and the inputs that can matter.
-
-    An input is given as the position of its own symbol, None where that was never sent. There may be
-    fewer inputs than symbols: then some symbols are nobody's own.
-    """
+    """How often each symbol was sent, up to renaming, and the inputs that can matter."""
     symbols = losses.rounds.first.size
     inputs = min(losses.inputs, symbols)
     for own_total in range(reports + 1):
@@ -174,13 +158,7 @@ def _sent(losses: SymbolLosses, reports: int) -> Iterator[tuple[tuple[int, ...],
 
 
 def partitions(total: int, parts: int, largest: int | None = None) -> Iterator[tuple[int, ...]]:
-    """Decreasing positive numbers, at most ``parts`` of them, with that sum.
-
-    Args:
-        total: the sum.
-        parts: how many numbers at most.
-        largest: of the numbers; None for no limit.
-    """
+    """Decreasing positive numbers, at most ``parts`` of them, with that sum."""
     if total == 0:
         yield ()
     elif parts:
@@ -195,10 +173,7 @@ def _steps(counts: tuple[int, ...], inputs: int) -> int:
 
 
 def _extremes(losses: SymbolLosses, counts: tuple[int, ...], inputs: Sequence[int | None]) -> Fraction:
-    """The largest likelihood of reports with these counts over the smallest, over all sequences of inputs.
-
-    All likelihoods are integers over the same denominator.
-    """
+    """The largest likelihood of reports with these counts over the smallest, over all sequences of inputs."""
     first, last = losses.rounds.first, losses.rounds.last
     keep1, each1, symbols = first.keep, first.each, first.size
     total = sum(counts)
@@ -238,13 +213,7 @@ def _extremes(losses: SymbolLosses, counts: tuple[int, ...], inputs: Sequence[in
 
 @dataclass(frozen=True)
 class SeveralLosses(Losses):
-    """Several attributes of one device.
-
-    Attributes:
-        parts: the attributes' losses.
-        together: whether a device reports all of them, with independent noise, so that the losses add up;
-            else it reports one for life, and which one tells nothing.
-    """
+    """Several attributes of one device."""
 
     parts: tuple[Losses, ...]
     together: bool
@@ -290,12 +259,7 @@ def _curves(losses: Losses) -> tuple[tuple[float, ...], tuple[float, ...], int |
 
 
 def loss_record(losses: Losses | None) -> dict[str, Curve | float | None]:
-    """What run.json and the page say of several reports; null where nothing is known or memoised.
-
-    ``loss_same_changes`` and ``loss_any_changes`` are curves, lists of [t, loss]; either ends where its
-    enumeration would become too long, or where the loss is infinite. ``loss_two_reports`` is that of any
-    two sequences, and ``loss_unbounded_from`` the t from which it is infinite.
-    """
+    """What run.json and the page say of several reports; null where nothing is known or memoised."""
     if losses is None:
         names = ("same_changes", "any_changes", "two_reports", "unbounded_from")
         return {f"loss_{name}": None for name in names}

@@ -25,17 +25,7 @@ POINT_REPORTS = 6
 
 @dataclass(frozen=True)
 class PointLosses(OneProtocolLosses):
-    """Immutable and hashable: what is computed is remembered.
-
-    ``same_changes`` takes every point for one of the two ends: from three points on it is a bound.
-
-    Attributes:
-        inputs: how many points there are.
-        ones: weights of a memoised 1 over 2**64, rising with the points: of all of them, or of the first and
-            the last :data:`POINT_REPORTS`. A likelihood is linear in each weight, so that the worst sequences
-            are about points at either end.
-        flip: weight of flipping the bit in a report; 0 sends it as it is.
-    """
+    """Immutable and hashable: what is computed is remembered."""
 
     ones: tuple[int, ...]
     flip: int
@@ -52,11 +42,7 @@ class PointLosses(OneProtocolLosses):
         return max(ratios)
 
     def any_changes(self, reports: int) -> float | None:
-        """Between any two sequences of points, rounded up, exact; up to :data:`POINT_REPORTS` reports.
-
-        The epochs' order does not matter, so that reports are so many ones and so many zeros, shared out
-        among the points. Infinite where two different reports prove that the point changed.
-        """
+        """Between any two sequences of points, rounded up, exact; up to :data:`POINT_REPORTS` reports."""
         require_reports(reports)
         if reports > 1 and not self.flip:
             return inf

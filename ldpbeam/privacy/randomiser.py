@@ -21,15 +21,7 @@ from ldpbeam.channels.exact import log_above
 
 @dataclass(frozen=True)
 class Chances:
-    """A randomiser in floats, each rounded to the side on which less is promised.
-
-    Attributes:
-        p: the worst ratio.
-        alpha: the lesser chance of the device's report to be of one of the two kinds that tell; α.
-        rest: the chance of its report to tell neither; γ = 1 − (p + 1)·α.
-        each: the least chance of another device's report to be of one given kind of the two.
-        neither: the least chance of another device's report to be like the device's third kind.
-    """
+    """A randomiser in floats, each rounded to the side on which less is promised."""
 
     p: float
     alpha: float
@@ -55,16 +47,7 @@ class Chances:
 
 @dataclass(frozen=True)
 class Randomiser:
-    """What the accounting has to know of a randomiser.
-
-    Attributes:
-        ratio: p, the worst ratio of the probabilities of two values of the device.
-        distance: β, the largest total variation distance of two values of the device.
-        functions: devices are told apart by that many functions; only those with the same one are a crowd.
-        others: the least chances of another device's report to be of one given kind of the two that tell
-            the values apart, and of the third kind; None where the others draw as the device does, all of
-            it afresh.
-    """
+    """What the accounting has to know of a randomiser."""
 
     ratio: Fraction
     distance: Fraction
@@ -89,8 +72,5 @@ class Randomiser:
 
 
 def other_symbols(instant: SymbolChannel) -> tuple[Fraction, Fraction]:
-    """Whatever symbol another device memoised, its report names each symbol with at least this chance.
-
-    The third kind is any symbol but two, and evenly so for the device as in this least part.
-    """
+    """Whatever symbol another device memoised, its report names each symbol with at least this chance."""
     return instant.other, (instant.size - 2) * instant.other

@@ -68,14 +68,7 @@ def _pack_set(indices: Sequence[int]) -> int:
 
 @dataclass(frozen=True)
 class BitFlipDevice(BitVectorDevice[BucketBits]):
-    """d of b buckets, and a randomised bit of the one-hot vector for each.
-
-    Attributes:
-        domain_size: b.
-        d: buckets that a report speaks about; with d = b nothing is sampled.
-        rounds: of a bit; exactly one of them exists.
-        bits: their law.
-    """
+    """d of b buckets, and a randomised bit of the one-hot vector for each."""
 
     ENCODING = "bit_flip"
 
@@ -121,11 +114,7 @@ class BitFlipDevice(BitVectorDevice[BucketBits]):
         return tuple(sorted(drawn))
 
     def sampled_set(self, seed: int | None) -> tuple[int, ...]:
-        """The buckets behind a memo's seed; all of them where nothing is sampled.
-
-        Raises:
-            ValueError: there is no seed, and buckets are sampled.
-        """
+        """The buckets behind a memo's seed; all of them where nothing is sampled."""
         if self.everyone:
             return tuple(range(self.domain_size))
         if seed is None:
@@ -168,7 +157,6 @@ class BitFlipDevice(BitVectorDevice[BucketBits]):
         )
 
     def decode(self, payload: bytes) -> BucketBits:
-        """The buckets and bits in the payload."""
         if self.everyone:
             return BucketBits(self.sampled_set(None), self._vector(payload))
         self._require_length(payload)
@@ -189,12 +177,7 @@ class BitFlipDevice(BitVectorDevice[BucketBits]):
 
 @dataclass(frozen=True)
 class BitFlipCounter(RandomisedBitsCounter):
-    """Support C of every bucket, then N, the reports that sampled it; C alone when all do.
-
-    Attributes:
-        bits: the law of a report's bits.
-        width: bytes of an entry 2·index + bit.
-    """
+    """Support C of every bucket, then N, the reports that sampled it; C alone when all do."""
 
     bits: RandomisedBits
     width: int
@@ -253,11 +236,7 @@ class BitFlipCounter(RandomisedBitsCounter):
         return reports if self.bits.everyone else counts[self.bits.domain_size :]
 
     def seed_cells(self, counts: Ints, signs: Ints) -> tuple[Ints, float] | None:
-        """N: each bucket is equally likely, but a report samples d different ones.
-
-        Var N_j = n (d/b)(1 − d/b), which in place of the expected n d/b of a multinomial with b cells, whose
-        variance is n d/b·(1 − 1/b), gives the factor (b − d)/(b − 1).
-        """
+        """N: each bucket is equally likely, but a report samples d different ones."""
         if self.bits.everyone:
             return None
         b, d = self.bits.domain_size, self.bits.asked_about
@@ -279,11 +258,7 @@ class BitFlipEstimator(FrequencyEstimator):
         return IndependentBits(weights, own, other, float(self.support.sampled), self.recurrence.apart)
 
     def consistent(self, method: str, estimates: Estimates) -> Floats:
-        """As for every protocol; NaN throughout while some bucket was sampled by nobody.
-
-        No method can tell how much of the whole that bucket holds, and a histogram that sums to 1 without
-        it would be wrong everywhere.
-        """
+        """As for every protocol; NaN throughout while some bucket was sampled by nobody."""
         import numpy as np
 
         if not estimates.n.all():
@@ -541,10 +516,7 @@ class BitFlip(FrequencyProtocol[BucketBits], ABC):
         )
 
     def _recurrence(self) -> Recurrence:
-        """All values that a device did not sample share one answer.
-
-        Of the devices that sampled v, (b−d)(b−d−1)/((b−1)(b−2)) sampled neither of two other values.
-        """
+        """All values that a device did not sample share one answer."""
         b, d = self.domain_size, self.d
         if not self.rounds.memoised or b < 3:
             return Recurrence()
@@ -591,10 +563,7 @@ class DBitFlip(BitFlip):
 
 
 class DBitFlipPM(BitFlip):
-    """dBitFlip with permanent memoization: d buckets for life, memoised bits sent as they are.
-
-    No second round: whoever sees two different reports of a device knows that its value changed.
-    """
+    """dBitFlip with permanent memoization: d buckets for life, memoised bits sent as they are."""
 
     ID = 13
     NAME = "dbitflip_pm"

@@ -105,13 +105,7 @@ class BitVectorCounter(Counter, ABC):
 
 @dataclass(frozen=True)
 class RandomisedBits(Vectors):
-    """What follows for reports of bits that are independent given the value.
-
-    Attributes:
-        domain_size: k.
-        asked_about: values that a report has a bit for; of fewer than k, a set drawn without the value.
-        support: (own, other) of a bit, and the share of the reports that ask about a value.
-    """
+    """What follows for reports of bits that are independent given the value."""
 
     asked_about: int
     support: SupportProbabilities

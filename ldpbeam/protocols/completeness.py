@@ -7,15 +7,7 @@ from inspect import getattr_static
 
 
 def require_complete(kind: type, constants: tuple[str, ...] = ()) -> None:
-    """Refuse a class that lacks a member, unless it names ABC among its bases and leaves it to subclasses.
-
-    Args:
-        kind: the class, with all its members in place.
-        constants: names of class constants that it must have besides its abstract methods.
-
-    Raises:
-        TypeError: a member is missing; one sentence names the class and each missing member.
-    """
+    """Refuse a class that lacks a member, unless it names ABC among its bases and leaves it to subclasses."""
     if ABC in kind.__bases__:
         return
     missing = [

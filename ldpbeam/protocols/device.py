@@ -17,13 +17,7 @@ Response = TypeVar("Response")
 
 @dataclass(frozen=True)
 class Memo:
-    """A device keeps it for life: its hash seed, if any, and the permanent answer of each input so far.
-
-    Attributes:
-        seed: the hash function's seed; None where there is no hash or the seed is drawn per report.
-        answers: permanent answer by memoised input (the value, or its hash).
-        parts: memos of the attributes, for a device that reports several.
-    """
+    """A device keeps it for life: its hash seed, if any, and the permanent answer of each input so far."""
 
     seed: int | None = None
     answers: Mapping[int, int] = field(default_factory=dict)
@@ -144,11 +138,7 @@ class ProtocolDevice(ABC, Generic[Response]):
 
     @staticmethod
     def _memoised(memo: Memo, key: int, drawn: int) -> tuple[int, Memo]:
-        """The permanent answer of an input: the one in the memo, or else ``drawn``.
-
-        The device draws in either case, so that a report always takes as many words, and as long: an observer
-        of the device does not learn from the time whether it has held the value before.
-        """
+        """The permanent answer of an input: the one in the memo, or else ``drawn``."""
         answer = memo.answers.get(key)
         return (drawn, memo.with_answer(key, drawn)) if answer is None else (answer, memo)
 
@@ -158,15 +148,7 @@ class ProtocolDevice(ABC, Generic[Response]):
 
 
 def plain_integer(number: Any, what: str) -> int:
-    """The plain int behind any integer type; ``what`` names it in errors, and no error holds the number.
-
-    Integers of a fixed width wrap where Python's grow: ``1 << np.int64(63)`` is negative, and a device that
-    computed with it would send a report that no certificate covers. Floats that equal integers are refused: a
-    device that keeps its symbol would fail to encode the float, and a device that lies would not.
-
-    Raises:
-        TypeError: it is no integer, or a bool.
-    """
+    """The plain int behind any integer type; ``what`` names it in errors, and no error holds the number."""
     if isinstance(number, bool):
         raise TypeError(f"{what} must be an integer, not a bool")
     try:

@@ -171,7 +171,6 @@ class DirectLaw(FrequencyLaw[int]):
         return for_life(PairModel(pair, placed, (stratum_of((0, 1), self.rounds.rows(2)),)))
 
     def best_guess(self, reports: int) -> float:
-        """The value that most reports name."""
         from ldpbeam.privacy.guess_laws import symbols
 
         return symbols(self.rounds, self.domain_size, reports) / self.domain_size

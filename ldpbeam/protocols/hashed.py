@@ -382,15 +382,7 @@ def optimal_g(
     hash_family: str = "affine",
     epsilon_longitudinal: float | None = None,
 ) -> int:
-    """The best g for local hashing whose first report spends ε1: of least V*, or of most information.
-
-    Args:
-        domain_size: k; does not matter to the affine family.
-        epsilon_first: ε1 (ε for one-round protocols).
-        hash_family: ``linear`` searches primes; ``affine`` rounds e^{ε1} + 1 to the nearest integer;
-            ``interval`` takes the g of :func:`ldpbeam.hashing.interval.optimal_stretches`.
-        epsilon_longitudinal: ε∞ when the *published* calibration of LOLOHA is used: LOLOHA Eq. (6).
-    """
+    """The best g for local hashing whose first report spends ε1: of least V*, or of most information."""
     if epsilon_longitudinal is not None:
         a, b = exp(epsilon_longitudinal), exp(epsilon_first)
         root = sqrt(a**4 - 14 * a**2 + 12 * a * b * (1 - a * b) + 12 * a**3 * b + 1)
@@ -411,13 +403,7 @@ FamilyAndRounds = tuple[HashFamily, Rounds[SymbolChannel]]
 
 
 def one_round(domain_size: int, parameters: Parameters, g: int | None = None) -> FamilyAndRounds:
-    """GRR(ε) over g symbols: as many as the protocol says, or the collection, or the best number.
-
-    Args:
-        domain_size: k.
-        parameters: of the collection.
-        g: the number of symbols that the protocol has; None where it leaves that open.
-    """
+    """GRR(ε) over g symbols: as many as the protocol says, or the collection, or the best number."""
     epsilon = parameters.level("epsilon")
     g = g or parameters.g or optimal_g(domain_size, epsilon, parameters.hash_family)
     family = _hash_family(parameters.hash_family, g, domain_size)

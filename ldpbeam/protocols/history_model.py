@@ -28,18 +28,7 @@ Pattern = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Stratum:
-    """Devices, or reports, that speak about the pair in the same way.
-
-    Attributes:
-        name: for people.
-        probability: share of the devices; exact, and the same for every value.
-        answers: for either value, P(permanent answer); where nothing is memoised, P(symbol).
-        instant: for each answer, P(symbol); None where the answer is the symbol.
-        one_input: whether both values are the same memoised input.
-        memoised: whether the answer is drawn once per input, else for every report.
-        groups: symbols by what is drawn for every report without looking at the value; a bound is
-            conditional on its group.
-    """
+    """Devices, or reports, that speak about the pair in the same way."""
 
     name: str
     probability: Fraction
@@ -122,15 +111,7 @@ class Model(ABC):
 
 @dataclass(frozen=True)
 class PairModel(Model):
-    """One attribute.
-
-    Attributes:
-        pair: the two values.
-        placed: (stratum, symbol) of a response.
-        kinds: the strata.
-        shown: what is drawn for life, of a response; None where nothing is.
-        same: P(two devices draw the same for life).
-    """
+    """One attribute."""
 
     pair: tuple[Any, Any]
     placed: Callable[[Any], tuple[int, int]]
@@ -177,11 +158,7 @@ def single_stratum(model: PairModel) -> PairModel:
 
 @dataclass(frozen=True)
 class ProductStratum:
-    """Strata of several attributes that are reported together, with independent noise.
-
-    Attributes:
-        parts: one of each attribute.
-    """
+    """Strata of several attributes that are reported together, with independent noise."""
 
     parts: tuple[Stratum, ...]
 
@@ -230,14 +207,7 @@ class ProductStratum:
 
 @dataclass(frozen=True)
 class ProductModel(Model):
-    """Attributes of which every report tells: those that are audited together.
-
-    Attributes:
-        pair: the two values of the whole device.
-        positions: which attributes.
-        models: of those.
-        by_attribute: the response of each attribute in a response.
-    """
+    """Attributes of which every report tells: those that are audited together."""
 
     pair: tuple[Any, Any]
     positions: tuple[int, ...]
@@ -262,7 +232,6 @@ class ProductModel(Model):
 
     @property
     def same_for_life(self) -> Fraction:
-        """Of the audited attributes, all at once."""
         return prod((model.same for model in self.models), start=Fraction(1))
 
     def for_life(self, response: Any) -> Hashable:
@@ -276,14 +245,7 @@ class ProductModel(Model):
 
 @dataclass(frozen=True)
 class SampledModel(Model):
-    """Attributes of which a device reports one for life.
-
-    Attributes:
-        pair: the two values of the whole device.
-        models: of the attributes, in order; those left out share the last stratum, of one symbol.
-        parts: how many attributes there are.
-        by_attribute: the response of each attribute in a response.
-    """
+    """Attributes of which a device reports one for life."""
 
     pair: tuple[Any, Any]
     models: tuple[PairModel, ...]
@@ -348,17 +310,7 @@ def stratum_of(
     *,
     one_input: bool = False,
 ) -> Stratum:
-    """The stratum of a protocol of one or two rounds.
-
-    Args:
-        inputs: the numbers of the two values' inputs, lines of the first round.
-        rounds: P(answer | input) of what is memoised, and P(symbol | answer) of what is drawn for every
-            report. Without the first, the second is P(symbol | input); without the second, the answer is
-            the symbol.
-        name: for people.
-        probability: share of the devices, or of the reports where nothing is memoised.
-        one_input: whether both values are the same memoised input.
-    """
+    """The stratum of a protocol of one or two rounds."""
     permanent, instant = rounds
     first = permanent or instant
     assert first is not None  # noqa: S101 - every protocol has a round

@@ -28,14 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class IntervalEstimator(DistributionEstimator):
-    """From reports by function and stretch to the distribution.
-
-    Attributes:
-        size: k.
-        family: of the functions; ``family.cells(counts)`` are the reports, ``family.bounds()`` the stretches.
-        symbol: (own, other) over stretches, both rounds composed.
-        memoised: likewise of the permanent round alone; None where devices keep nothing for life.
-    """
+    """From reports by function and stretch to the distribution."""
 
     size: int
     family: IntervalFamily
@@ -60,11 +53,7 @@ class IntervalEstimator(DistributionEstimator):
         return Estimates(n, self.family.support_counts(counts), nothing, distribution)
 
     def posterior(self, atoms: tuple[int, ...] = ()) -> WalkPosterior:
-        """What makes a distribution of counts, and says before any how far off it will be.
-
-        Args:
-            atoms: values that many devices may share.
-        """
+        """What makes a distribution of counts, and says before any how far off it will be."""
         own, other = self.symbol
         return _posterior(self.family, float(own), float(other), atoms)
 
@@ -98,10 +87,7 @@ class IntervalHashLaw(HashedLaw):
     """Of functions that tell distant values apart more often than near ones."""
 
     def guess_from_functions(self, reports: int) -> float:
-        """The mean largest posterior of a value over 4,096 simulated devices, always the same ones.
-
-        Their values are spread evenly over the domain. The standard error is at most 1/128.
-        """
+        """The mean largest posterior of a value over 4,096 simulated devices, always the same ones."""
         from ldpbeam.privacy.guess_laws import from_cuts
 
         family, (own, other) = self.family, self.rounds.composed

@@ -90,13 +90,7 @@ class LaplaceDevice(ProtocolDevice[int]):
 
 @dataclass(frozen=True)
 class LaplaceCounter(Counter):
-    """One cell: the sum of the reports. Signs are reports with more noise than devices draw, to either side.
-
-    Attributes:
-        maximum: m.
-        margin: B.
-        noise: what devices add.
-    """
+    """One cell: the sum of the reports."""
 
     maximum: int
     margin: int
@@ -122,10 +116,7 @@ class LaplaceCounter(Counter):
 
     @cached_property
     def rare_noise(self) -> tuple[int, int] | None:
-        """The least u and d for which noise of u or more, or −d or less, is no likelier than :data:`RARE`.
-
-        None where reports are clamped before they could show so much noise.
-        """
+        """The least u and d for which noise of u or more, or −d or less, is no likelier than :data:`RARE`."""
         up = self._least(self.noise.above)
         down = self._least(lambda noise: self.noise.below(-noise))
         return None if up is None or down is None else (up, down)
@@ -138,10 +129,7 @@ class LaplaceCounter(Counter):
 
     @property
     def extremes(self) -> tuple[float, float] | None:
-        """P(a report is at least m + u) of a device with value m, and P(it is at most −d) of one with 0.
-
-        Every other value has a smaller chance of either, since its report needs more noise for it.
-        """
+        """P(a report is at least m + u) of a device with value m, and P(it is at most −d) of one with 0."""
         if self.rare_noise is None:
             return None
         up, down = self.rare_noise
@@ -168,12 +156,7 @@ class LaplaceCounter(Counter):
 
 @dataclass(frozen=True)
 class LaplaceEstimator(MeanEstimator):
-    """The mean of the reports.
-
-    Attributes:
-        maximum: m.
-        variance: of the noise of a report.
-    """
+    """The mean of the reports."""
 
     maximum: int
     variance: float
@@ -183,13 +166,7 @@ class LaplaceEstimator(MeanEstimator):
     def estimate(
         self, counts: Ints, reports: int, ties: Floats | None = None, share: Fraction = EVERYONE
     ) -> Estimates:
-        """The mean of the reports. For a fixed population only the noise is random, and its law is known.
-
-        The interval is normal: the noise of even a hundred reports is within 1 % of it. Where a random share
-        s of the devices report, drawing them adds (1 − s)·(variance of the values)/n. That variance is not
-        known; at the mean μ it is at most μ(m − μ), reached where all values are 0 or m. The error takes that
-        bound at the estimate, the interval at each μ that it tests.
-        """
+        """The mean of the reports."""
         import numpy as np
 
         from ldpbeam.estimates import CONFIDENCE, Estimates
@@ -238,14 +215,6 @@ class LaplaceSimulation(Simulation):
 
 @dataclass(frozen=True)
 class LaplaceLaw(Law[int]):
-    """The value plus noise, clamped.
-
-    Attributes:
-        domain_size: m + 1.
-        margin: B.
-        noise: what devices add.
-    """
-
     domain_size: int
     margin: int
     noise: LaplaceNoise
@@ -297,11 +266,7 @@ class LaplaceLaw(Law[int]):
         return None, max(max(ratio, 1 / ratio) for ratio in ratios)
 
     def best_guess(self, reports: int) -> float:
-        """The median report, the lower one of two, moved into 0 .. m: it is right where its noise is 0.
-
-        P(the j-th of t noises is 0) is the integral of a beta density, a polynomial, over the part of [0, 1]
-        that a noise of 0 takes. Where the guess is 0 or m, noise beyond it is right as well.
-        """
+        """The median report, the lower one of two, moved into 0 .. m: it is right where its noise is 0."""
         import numpy as np
 
         from ldpbeam.privacy.guess_laws import quadrature
@@ -317,17 +282,7 @@ class LaplaceLaw(Law[int]):
 
 @dataclass(frozen=True)
 class LaplaceMean(MeanProtocol[int]):
-    """The baseline of Microsoft: the value plus Laplace noise of scale m/ε, on the integers.
-
-    A report is clamped to −B .. m+B, which is post-processing. B is chosen so that clamping moves the mean
-    by less than 2**-40·m.
-
-    Attributes:
-        domain_size: m + 1.
-        epsilon: nominal level.
-        margin: B.
-        instant: the noise, from integer weights.
-    """
+    """The baseline of Microsoft: the value plus Laplace noise of scale m/ε, on the integers."""
 
     ID = 22
     NAME = "laplace_mean"

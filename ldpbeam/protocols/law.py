@@ -29,17 +29,7 @@ Kinds = tuple[tuple[float, float], ...]
 
 @dataclass(frozen=True)
 class ShownAnswer:
-    """A random answer that the reports of a device show, symbol by symbol.
-
-    Attributes:
-        name: of the answer, for people.
-        chances: P(answer), by answer.
-        rates: for each answer, P(symbol of a report).
-        memoised: whether all reports of a device show one answer; else each report has its own.
-        symbol: of a response, an index into a row of ``rates``; None where the response shows none.
-        input: the input of the answer, from a response. Only answers to equal inputs can be shared.
-        held: whether the answer is about the value that the device holds.
-    """
+    """A random answer that the reports of a device show, symbol by symbol."""
 
     name: str
     chances: tuple[float, ...]
@@ -161,14 +151,7 @@ def evenly_chosen(size: int, most: int) -> list[int]:
 def bit_answer(
     about: int, held: int, rounds: Rounds[BitChannel], bit: Callable[[Any], int | None]
 ) -> ShownAnswer:
-    """The answer about one value where a device draws a bit for each.
-
-    Args:
-        about: the value of the bit.
-        held: the value that the device holds.
-        rounds: of a bit.
-        bit: of a response; None where the response has none about the value.
-    """
+    """The answer about one value where a device draws a bit for each."""
     first = rounds.first
     one = float(first.own if about == held else first.other)
     rates: tuple[tuple[float, ...], ...] = ((0.0, 1.0), (1.0, 0.0))

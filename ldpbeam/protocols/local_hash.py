@@ -24,13 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LocalHashEstimator(FrequencyEstimator):
-    """A report supports all values with its symbol.
-
-    Attributes:
-        family: of the hash functions.
-        composed: P(each symbol that is not the value's own), of both rounds.
-        memoised: likewise of the permanent round.
-    """
+    """A report supports all values with its symbol."""
 
     family: UniversalFamily = field(kw_only=True)
     composed: Fraction = field(kw_only=True)
@@ -49,11 +43,7 @@ class LocalHashEstimator(FrequencyEstimator):
 
 @dataclass(frozen=True)
 class LocalHashLaw(HashedLaw):
-    """Of functions that tell any two values apart as often as any others.
-
-    Attributes:
-        support: (own, other) over values.
-    """
+    """Of functions that tell any two values apart as often as any others."""
 
     support: SupportProbabilities
 
@@ -112,11 +102,7 @@ class LocalHash(HashedProtocol, FrequencyProtocol[Hashed], ABC):
         return 1 / float(self.estimator.support.floor)
 
     def _recurrence(self, p: float, q: float) -> Recurrence:
-        """Two values with one hash have one answer.
-
-        That is c·p(1−p) where v is involved, else c·q(1−q) − c²(p−q)² + t·(p−q)(1−2q); p and q are of the
-        permanent round, c and t the chances that two and three values collide (docs/over-time.md).
-        """
+        """Two values with one hash have one answer."""
         c = float(self.family.collision)
 
         def apart(three: float) -> float:
@@ -183,10 +169,7 @@ class OLH(LocalHash):
 
 
 class LOLOHA(LocalHash):
-    """Two rounds over the hash of the value; the memo holds at most g answers for life.
-
-    BiLOLOHA is g = 2, OLOLOHA is g: optimal.
-    """
+    """Two rounds over the hash of the value; the memo holds at most g answers for life."""
 
     ID = 11
     NAME = "loloha"

@@ -141,14 +141,7 @@ class FreshBitDevice(OneBitDevice):
 
 @dataclass(frozen=True)
 class PointBitDevice(OneBitDevice):
-    """A memoised bit for each point that values are rounded to, flipped with a small chance in a report.
-
-    Attributes:
-        domain_size: m + 1.
-        bit: the bit memoised for a point.
-        segment: s, the distance of the points.
-        instant: the flip; None where there is none.
-    """
+    """A memoised bit for each point that values are rounded to, flipped with a small chance in a report."""
 
     ENCODING = "one_bit_rrpm"
 
@@ -211,13 +204,7 @@ class OneBitCounter(Counter):
 
 @dataclass(frozen=True)
 class OneBitEstimator(MeanEstimator):
-    """A mean by the share of ones.
-
-    Attributes:
-        maximum: m.
-        ends: P(the report is 1) at x = m and at x = 0.
-        lasting_ends: of the memoised bit, before it is flipped.
-    """
+    """A mean by the share of ones."""
 
     maximum: int
     ends: SupportProbabilities
@@ -226,14 +213,8 @@ class OneBitEstimator(MeanEstimator):
     def estimate(
         self, counts: Ints, reports: int, ties: Floats | None = None, share: Fraction = EVERYONE
     ) -> Estimates:
-        """m times the share of m in a population that holds only 0 and m: the same estimator, by linearity.
-
-        Error and interval take every bit as a coin of the mean probability p̄, variance
-        m² p̄(1−p̄)/(n (own−other)²). That is exact where all values are equal, and too large by (the values'
-        population variance)/n otherwise: at most by a factor cosh²(ε/2), where half of the values are 0
-        and half m. It also is enough where the devices are a random share of the population: drawn at random,
-        a device's bit is a coin of probability p̄, and drawing without repeats only lowers the variance.
-        """
+        """m times the share of m in a population that holds only 0 and m: the same estimator, by
+        linearity."""
         from ldpbeam.estimates import estimate
 
         return estimate(counts, reports, self.ends, ties).scaled(self.maximum)
@@ -291,14 +272,7 @@ class PointBitSimulation(Simulation):
 
 @dataclass(frozen=True)
 class OneBitLaw(Law[int]):
-    """One bit, 1 with a chance that is linear in the value, perhaps flipped.
-
-    Attributes:
-        domain_size: m + 1.
-        bit: of the value.
-        flip: weight of flipping it, over 2**64.
-        memoised: whether the bit before the flip is kept for life.
-    """
+    """One bit, 1 with a chance that is linear in the value, perhaps flipped."""
 
     domain_size: int
     bit: LinearBit
@@ -328,11 +302,7 @@ class OneBitLaw(Law[int]):
         return PairModel(pair, lambda response: (0, response), (stratum_of((0, 1), rounds, one_input=same),))
 
     def best_guess(self, reports: int) -> float:
-        """The value whose chance of a 1 is nearest to the share of ones, on either side of it.
-
-        Of a memoised bit 0 or m, by the bit that most reports show: as α is secret, P(y | value) is linear in
-        the value.
-        """
+        """The value whose chance of a 1 is nearest to the share of ones, on either side of it."""
         import numpy as np
 
         from ldpbeam.privacy.guess_laws import choices, majority
@@ -431,18 +401,7 @@ class OneBitMean(OneBit):
 
 @dataclass(frozen=True)
 class OneBitRRPM(OneBit):
-    """1BitRRPM: α-point rounding, one memoised bit per point, and output perturbation.
-
-    A device draws α in 0..s−1 once, the memo's seed. A value x in [L, L+s) becomes the point L when
-    x + α < L + s, else L + s: on average over α that is x, so the first report's bit has exactly the
-    probability of 1BitMean, and each epoch's estimate the same law.
-
-    Attributes:
-        domain_size: m + 1.
-        bit: the bit memoised for a point.
-        segment: s, the distance of the points; divides m.
-        flip: weight of flipping the memoised bit in a report, over 2**64; 0 sends it as it is.
-    """
+    """1BitRRPM: α-point rounding, one memoised bit per point, and output perturbation."""
 
     ID = 21
     NAME = "one_bit_rrpm"
@@ -492,11 +451,7 @@ class OneBitRRPM(OneBit):
 
     @property
     def guarantee(self) -> Guarantee:
-        """ε' of the flipped bit for a report; ε∞ per point, m/s + 1 points.
-
-        e^ε' = ((1−2γ)p + γ)/((1−2γ)(1−p) + γ). At ε∞ = 1, γ = 0.2 that is 0.569, not the 0.686 that Microsoft
-        prints (docs/maths.md correction 6).
-        """
+        """ε' of the flipped bit for a report; ε∞ per point, m/s + 1 points."""
         points = self.bit.maximum // self.segment + 1
         return Guarantee(self.ends.own / self.ends.other, MemoisedInputs.POINTS, self.bit.ratio, points)
 
@@ -534,7 +489,6 @@ class OneBitRRPM(OneBit):
 
     @cached_property
     def law(self) -> OneBitLaw:
-        """Of its bit and its flip."""
         return OneBitLaw(self.domain_size, self.bit, self.flip, memoised=True)
 
 

@@ -32,22 +32,7 @@ class ParameterKind(Enum):
 
 @dataclass(frozen=True)
 class ParameterKey:
-    """One key of a collection file about the protocol, a field of :class:`Parameters` with its name.
-
-    Attributes:
-        name: in the file, in :class:`Parameters` and in the protobuf messages.
-        kind: how its value is written.
-        field: number in the protobuf message ``Collection``.
-        default: of a collection that leaves the key out; None where a protocol needs it, or works it out.
-        example: how it is written.
-        least, most: limits of an integer.
-        choices: values of a choice.
-        convert: makes the value in :class:`Parameters` of the text of a choice.
-        word: a word that stands for the default.
-        resolved: whether the message has what the protocol makes of the value
-            (``LocalProtocol.resolved_parameters``), not what the file says.
-        harmless: whether the key has no effect for protocols that do not take it; others refuse it.
-    """
+    """One key of a collection file about the protocol, a field of :class:`Parameters` with its name."""
 
     name: str
     kind: ParameterKind

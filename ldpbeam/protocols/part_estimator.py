@@ -17,14 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PartEstimator:
-    """The server's estimates of one attribute that a share of the devices reports.
-
-    Attributes:
-        protocol: of the attribute.
-        share: of the population, drawn at random for life, that reports the attribute.
-        present: share of the population, drawn at random for each epoch, that reports at all.
-        atoms: places of values that many devices may share; a distribution takes note of them.
-    """
+    """The server's estimates of one attribute that a share of the devices reports."""
 
     protocol: LocalProtocol[Any]
     share: Fraction = EVERYONE
@@ -39,23 +32,14 @@ class PartEstimator:
 
     @property
     def lasting(self) -> SupportProbabilities | None:
-        """As in the protocol, with the attribute that a device draws for life.
-
-        Where other devices report in another epoch, a smaller part of an error repeats itself.
-        """
+        """As in the protocol, with the attribute that a device draws for life."""
         alone = self.protocol.estimator.lasting
         if self.support is None or self.share == EVERYONE:
             return alone
         return (alone or SupportProbabilities(Fraction(1), Fraction(0))).among(self.share)
 
     def estimate(self, counts: Ints, reports: int, ties: Floats | None = None) -> Estimates:
-        """As :meth:`ldpbeam.protocols.estimator.Estimator.estimate`; NaN without a report.
-
-        Args:
-            counts: int64 (counts_length,) of the attribute.
-            reports: number of reports in it.
-            ties: (size,), see :func:`ldpbeam.estimates.interval`.
-        """
+        """As :meth:`ldpbeam.protocols.estimator.Estimator.estimate`; NaN without a report."""
         from ldpbeam.estimates import Estimates
 
         estimator, share = self.protocol.estimator, self.share * self.present
@@ -66,11 +50,7 @@ class PartEstimator:
         return estimator.estimate(counts, reports, ties, share)
 
     def lasting_part_of_mean(self, cumulative: Floats) -> float:
-        """As :meth:`ldpbeam.protocols.estimator.DistributionEstimator.lasting_part_of_mean`.
-
-        Args:
-            cumulative: float64 (size,), the shares up to each value.
-        """
+        """As :meth:`ldpbeam.protocols.estimator.DistributionEstimator.lasting_part_of_mean`."""
         estimator = self.protocol.estimator
         assert isinstance(estimator, DistributionEstimator)  # noqa: S101 - other means have MemoErrors
         return estimator.lasting_part_of_mean(cumulative, self.share * self.present)

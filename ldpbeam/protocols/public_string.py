@@ -42,13 +42,7 @@ class Acceptance(NamedTuple):
 
 @dataclass(frozen=True)
 class PublicStringDevice(ProtocolDevice[Acceptance]):
-    """A fresh string, and randomised response on its bit at the value.
-
-    Attributes:
-        domain_size: b.
-        instant: randomised response on the string's bit.
-        threshold: T; bit v is 1 where the upper half-word of a·v + c lies below T.
-    """
+    """A fresh string, and randomised response on its bit at the value."""
 
     ENCODING = "public_string"
 
@@ -137,20 +131,12 @@ class PublicStringCounter(Counter):
 
 @dataclass(frozen=True)
 class PublicStringEstimator(FrequencyEstimator):
-    """An accepted string supports every value whose bit is 1; a refused one supports none.
-
-    Attributes:
-        device: the rounds behind (own, other).
-    """
+    """An accepted string supports every value whose bit is 1; a refused one supports none."""
 
     device: PublicStringDevice = field(kw_only=True)
 
     def sum_law(self, weights: Floats, *, lasting: bool = False) -> SumLaw:
-        """What the ones of a string weigh, where the device accepts it.
-
-        Bits of a string are pairwise independent; three are not, so the squares are the mean over the spread
-        functions of the hash.
-        """
+        """What the ones of a string weigh, where the device accepts it."""
         import numpy as np
 
         from ldpbeam.hashing.collisions import SPREAD, class_squares, half_words
@@ -235,11 +221,7 @@ class PublicStringLaw(FrequencyLaw[Acceptance]):
         return single_stratum(PairModel(pair, placed, tuple(kinds)))
 
     def best_guess(self, reports: int) -> float:
-        """The value with whose bits most verdicts agree, given how many strings were accepted.
-
-        Where those numbers have a standard deviation of 4 or more they are summed over in steps of half of
-        it: a sum of the shape of a bell does not change by that.
-        """
+        """The value with whose bits most verdicts agree, given how many strings were accepted."""
         import numpy as np
 
         from ldpbeam.privacy.guess_laws import NOTHING, binomial, highest, sum_of
@@ -263,23 +245,7 @@ class PublicStringLaw(FrequencyLaw[Acceptance]):
 
 @dataclass(frozen=True)
 class BinFlipPlus(FrequencyProtocol[Acceptance]):
-    """Bassily and Smith's generic one-bit protocol applied to BinFlip.
-
-    A public string y has independent bits, 1 with probability Q ≈ q = 1/(e^{ε/2}+1): what BinFlip sends
-    about a value that nobody holds. The generic protocol accepts y, with one bit, with probability
-    ½·P(y | v)/P(y | nobody) = ½·e^{±ε/2} as y_v is 1 or 0. That exceeds 1 from ε = 2 ln 2 on, and what the
-    *refusal* tells exceeds ε at every ε. Here the two probabilities are P1 = e^ε/(e^ε+1) and P0 = 1 − P1: the
-    ratio of the acceptances is kept at e^ε, the refusals get the same one, and the two agree with ½·e^{±ε/2}
-    to first order in ε. It is randomised response on y_v, so a report spends exactly ε at every ε.
-
-    Strings come from a 128-bit affine hash (:class:`ldpbeam.hashing.AffineFamily`): pairwise independent
-    bits, which is all that the estimator and its variance need. Privacy needs nothing of them.
-
-    Attributes:
-        domain_size: b.
-        instant: randomised response on the string's bit.
-        threshold: T; bit v is 1 where the upper half-word of a·v + c lies below T, so Q = T/2**32 exactly.
-    """
+    """Bassily and Smith's generic one-bit protocol applied to BinFlip."""
 
     ID = 15
     NAME = "binflip_plus"

@@ -19,15 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WordSpec:
-    """How many random words a step takes, and the limit each lies below.
-
-    Attributes:
-        count: words.
-        limit: of the first word.
-        bits: whether each word draws one bit of a packed row: a fleet may ask for the bits, and the words
-            need not exist.
-        rising: whether each limit is one above the limit before, for draws without repeats.
-    """
+    """How many random words a step takes, and the limit each lies below."""
 
     count: int
     limit: int = FULL
@@ -41,14 +33,7 @@ class WordSpec:
 
 
 class WordPlan(NamedTuple):
-    """The random words that a device draws, in the order seed, permanent, instant.
-
-    Attributes:
-        instant: of the round drawn for every report; a count of 0 where the memoised answer is sent.
-        permanent: of one permanent answer; None for one-round protocols.
-        seed: of draws without a look at the value, such as a hash function; None where there are none.
-        seed_per_report: whether the seed is drawn for every report instead of once for life.
-    """
+    """The random words that a device draws, in the order seed, permanent, instant."""
 
     instant: WordSpec
     permanent: WordSpec | None = None
@@ -155,18 +140,8 @@ def draw_symbols(
     words: FleetWords,
     memo: FleetAnswers,
 ) -> Ints:
-    """The symbols of reports, int64 (n,), from the inputs of devices: one word for each round of each device.
-
-    The memo key is device · (symbols of the permanent round) + input.
-
-    Args:
-        rounds: of the protocol.
-        plan: of the protocol; the words of both rounds.
-        devices: int64 (n,), distinct.
-        inputs: int64 (n,), symbols.
-        words: random words of the devices.
-        memo: permanent answers of the fleet.
-    """
+    """The symbols of reports, int64 (n,), from the inputs of devices: one word for each round of each
+    device."""
     permanent, once, answers = rounds.permanent, plan.permanent, inputs
     if permanent is not None and once is not None:
 
@@ -186,16 +161,7 @@ def draw_bits(
     words: FleetWords,
     memo: FleetAnswers,
 ) -> Bytes:
-    """The packed bits of reports, uint8 (n, bytes): a word for each bit and round of each device.
-
-    Args:
-        rounds: of a bit.
-        plan: of the protocol; one word per bit in each round that there is.
-        keys: int64 (n,), distinct; of the memoised answers.
-        inputs: int64 (n,), the place of the only bit that is 1; beyond the last place there is none.
-        words: random words of the devices.
-        memo: permanent answers of the fleet.
-    """
+    """The packed bits of reports, uint8 (n, bytes): a word for each bit and round of each device."""
     from ldpbeam.kernels import bits
 
     permanent, once, instant = rounds.permanent, plan.permanent, rounds.instant

@@ -32,12 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Subsets(Vectors):
-    """Bit vectors with w ones.
-
-    Attributes:
-        domain_size: k.
-        w: values in a report, 1 .. k − 1.
-    """
+    """Bit vectors with w ones."""
 
     w: int
 
@@ -49,15 +44,7 @@ class Subsets(Vectors):
 
 @dataclass(frozen=True)
 class SubsetDevice(VectorDevice):
-    """The value with probability ``keep``/2**64, and others without repeats until there are w.
-
-    A response is the integer Σ 2^v over the values v of the set.
-
-    Attributes:
-        domain_size: k.
-        bits: the vectors with w ones.
-        keep: weight of a set that holds the device's value.
-    """
+    """The value with probability ``keep``/2**64, and others without repeats until there are w."""
 
     ENCODING = "subset"
 
@@ -75,11 +62,8 @@ class SubsetDevice(VectorDevice):
         return {"w": self.bits.w, "permanent": None, "instant": {"keep": str(self.keep)}}
 
     def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[int, Memo]:
-        """w words for places among the k − 1 others, and one for the value; the same steps for every value.
-
-        Floyd's way to draw w of n without repeats: step i draws one of the first n − w + i + 1, and takes the
-        last of these instead where that one is taken. Without the first step it draws w − 1 of the n.
-        """
+        """w words for places among the k − 1 others, and one for the value; the same steps for every
+        value."""
         k, w = self.domain_size, self.bits.w
         places = [randomness.word(k - w + i) for i in range(w)]
         own = int(randomness.word() < self.keep)
@@ -101,19 +85,12 @@ class SubsetCounter(BitVectorCounter):
 
 @dataclass(frozen=True)
 class SubsetEstimator(FrequencyEstimator):
-    """A report supports the values of its set.
-
-    Attributes:
-        w: values in a report.
-    """
+    """A report supports the values of its set."""
 
     w: int = 1
 
     def sum_law(self, weights: Floats, *, lasting: bool = False) -> SumLaw:
-        """The weight of the set: of m of the n = k − 1 others, without repeats, and maybe the own value.
-
-        The m weights have a sum with the variance m·σ²·(n − m)/(n − 1); σ² is the variance of all n.
-        """
+        """The weight of the set: of m of the n = k − 1 others, without repeats, and maybe the own value."""
         import numpy as np
 
         from ldpbeam.protocols.sum_laws import FreshReports
@@ -161,13 +138,7 @@ class SubsetSimulation(Simulation):
 
 @dataclass(frozen=True)
 class SubsetLaw(FrequencyLaw[int]):
-    """Two probabilities: of a set with the value, and of one without it.
-
-    Attributes:
-        domain_size: k.
-        w: values in a report.
-        support: (own, other).
-    """
+    """Two probabilities: of a set with the value, and of one without it."""
 
     domain_size: int
     w: int
@@ -208,11 +179,7 @@ class SubsetLaw(FrequencyLaw[int]):
         return PairModel(pair, placed, (stratum_of((0, 1), (None, rows)),))
 
     def best_guess(self, reports: int) -> float:
-        """The guess is one of the set's values; after several reports the value that most of them hold.
-
-        For two or more reports of sets of two or more it is an approximation that takes the support of
-        different values as independent: 1.00 to 1.05 times the truth for few values and 2 or 3 reports.
-        """
+        """The guess is one of the set's values; after several reports the value that most of them hold."""
         from ldpbeam.privacy.guess_laws import binomial, highest, largest
 
         if reports == 1 or self.w == 1:
@@ -224,7 +191,6 @@ class SubsetLaw(FrequencyLaw[int]):
         return highest(own, other, self.domain_size)
 
     def guess_is_exact(self, reports: int) -> bool:
-        """Of one report, and of sets of one value."""
         return reports == 1 or self.w == 1
 
     def equal_responses(self, value: Any) -> Kinds:
@@ -240,16 +206,7 @@ class SubsetLaw(FrequencyLaw[int]):
 
 @dataclass(frozen=True)
 class Subset(FrequencyProtocol[int]):
-    """A set of w values that holds the device's own one more often than any other.
-
-    P(v in the set) is own = ``keep``/2**64 for the device's value v. The set is uniform among those with v,
-    or among those without it. With w = 1 it is GRR.
-
-    Attributes:
-        domain_size: k.
-        w: values in a report, 1 .. k − 1.
-        keep: weight of a set that holds the value.
-    """
+    """A set of w values that holds the device's own one more often than any other."""
 
     ID = 17
     NAME = "subset"

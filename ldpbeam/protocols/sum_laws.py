@@ -119,12 +119,7 @@ class OneSymbol(SumLaw):
 
 @dataclass(frozen=True, eq=False)
 class IndependentBits(SumLaw):
-    """Bits that are independent given the value, each asked of the share ``sampled`` of the devices.
-
-    Attributes:
-        shared: covariance of the bits of a value that a device sampled, where it held two others in between
-            that it did not sample, times the chance of that; 0 where each value has an answer of its own.
-    """
+    """Bits that are independent given the value, each asked of the share ``sampled`` of the devices."""
 
     weights: Floats
     own: float
@@ -168,12 +163,7 @@ class IndependentBits(SumLaw):
 
 @dataclass(frozen=True, eq=False)
 class HashedSymbol(SumLaw):
-    """Local hashing: X is what the values with the reported symbol weigh.
-
-    Attributes:
-        lie: probability of each symbol that is not the value's own.
-        family: of the hash functions.
-    """
+    """Local hashing: X is what the values with the reported symbol weigh."""
 
     weights: Floats
     own: float
@@ -260,11 +250,7 @@ class HashedSymbol(SumLaw):
 
 @dataclass(frozen=True, eq=False)
 class FreshReports(SumLaw):
-    """Any report of which nothing is memoised, by the variances that its encoding works out.
-
-    Attributes:
-        given: Var(X | value), float64 (sums, k).
-    """
+    """Any report of which nothing is memoised, by the variances that its encoding works out."""
 
     weights: Floats
     own: float

@@ -187,12 +187,7 @@ class UnaryLaw(FrequencyLaw[int]):
         return None if self.rounds.memoised else self.one_epoch(renamed=renamed, alone=False)
 
     def _others(self) -> tuple[Fraction, Fraction]:
-        """The least chances of another device's report of k bits, whatever bits it memoised.
-
-        A report tells two values apart by their two bits: 10 and 01 are the two kinds, 11 and 00 the third.
-        The other k − 2 bits of the device are 1 with the composed chance. Those of another device follow from
-        bits that the server may know; each agrees with such a bit with at least ``alike``.
-        """
+        """The least chances of another device's report of k bits, whatever bits it memoised."""
         own, other = self.rounds.composed
         one, zero = self.rounds.last.own, self.rounds.last.other
         alike = min(zero / other, (1 - one) / (1 - other))
@@ -372,10 +367,7 @@ class LSOUE(TwoRounds):
 
 
 class RAPPOR(Unary):
-    """SUE then a given second round: RAPPOR as it was deployed, p2 = 0.75 and q2 = 0.25.
-
-    ε1 is not asked for but follows from ε∞, p2 and q2; ``guarantee`` says what it is.
-    """
+    """SUE then a given second round: RAPPOR as it was deployed, p2 = 0.75 and q2 = 0.25."""
 
     ID = 16
     NAME = "rappor"

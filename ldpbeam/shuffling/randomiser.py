@@ -21,28 +21,12 @@ ASSUMPTION = (
 def one_epoch(
     protocol: LocalProtocol[Any], *, renamed: bool = False, alone: bool = False
 ) -> Randomiser | None:
-    """One report of a device, from its value on; None for protocols of which nothing is known.
-
-    The device's report has both rounds in it. Of the others only the second round counts, since the server
-    may know their permanent answers from other epochs. With one bit per value a permanent answer of many
-    bits tells its device, so that nothing is stated there.
-
-    Args:
-        protocol: of the collection.
-        renamed: whether the shuffler renames the symbols of every report (docs/privacy.md).
-        alone: whether every device sends one report in its life. Then no permanent answer is seen twice,
-            and the protocol is a one-round one at ε1.
-    """
+    """One report of a device, from its value on; None for protocols of which nothing is known."""
     return protocol.law.one_epoch(renamed=renamed, alone=alone)
 
 
 def many_epochs(protocol: LocalProtocol[Any], *, renamed: bool = False) -> Randomiser | None:
-    """One of many reports of a device, whatever its values are in each epoch.
-
-    Given what devices memoised, every epoch is a fresh second round, of the device as of the others, and
-    this is what a report tells about the memoised answer. None where nothing useful is known: with one
-    memoised bit per value the answers of two values differ in too many bits.
-    """
+    """One of many reports of a device, whatever its values are in each epoch."""
     return protocol.law.many_epochs(renamed=renamed)
 
 

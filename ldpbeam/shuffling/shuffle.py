@@ -51,42 +51,17 @@ _STEPS = 48
 
 
 def crowd(randomiser: Randomiser, devices: int, delta: float = DELTA) -> int:
-    """Devices with the same function, one of them included: all, where there is one function.
-
-    Functions are drawn independently, so that a given one is shared by at least this many, but with a
-    probability of ``delta``/200.
-
-    Args:
-        randomiser: of one report.
-        devices: that report.
-        delta: of the guarantee.
-    """
+    """Devices with the same function, one of them included: all, where there is one function."""
     return 1 + _at_least(devices - 1, 1 / randomiser.functions, delta / 200)
 
 
 def hiding(randomiser: Randomiser, devices: int, failing: float) -> int:
-    """Of a crowd, how many others surely are of one of the three kinds, but with so small a probability.
-
-    Args:
-        randomiser: of one report.
-        devices: of the crowd.
-        failing: probability.
-    """
+    """Of a crowd, how many others surely are of one of the three kinds, but with so small a probability."""
     return _at_least(devices - 1, randomiser.chances.hiding, failing)
 
 
 def central_epsilon(randomiser: Randomiser, devices: int, epochs: int = 1, delta: float = DELTA) -> float:
-    """The ε towards a server behind a shuffler, at ``delta``, after reports in so many epochs.
-
-    Args:
-        randomiser: ``one_epoch`` of its module for one, ``many_epochs`` for several with any change pattern.
-        devices: honest ones that report in each of the epochs, the one looked at among them.
-        epochs: in which the device reports; its values may be any.
-        delta: failure probability over all of them.
-
-    Raises:
-        ValueError: no device, no epoch, or a delta that is none.
-    """
+    """The ε towards a server behind a shuffler, at ``delta``, after reports in so many epochs."""
     if devices < 1 or epochs < 1 or not 0 < delta < 1:
         raise ValueError("needs at least one device and one epoch, and a delta between 0 and 1")
     return _central(randomiser, crowd(randomiser, devices, delta), epochs, delta)
@@ -126,12 +101,7 @@ def _at_least(n: int, q: float, failing: float) -> int:
 
 
 def hockey_stick(randomiser: Randomiser, others: int) -> Callable[[float], float]:
-    """δ as a function of ε, |ε| at most the local one: the largest Σ max(0, P − e^ε·Q), from above.
-
-    Args:
-        randomiser: of the device that is looked at.
-        others: devices whose reports are surely of one of the three kinds.
-    """
+    """δ as a function of ε, |ε| at most the local one: the largest Σ max(0, P − e^ε·Q), from above."""
     from scipy.special import betainc, gammaln
 
     chances = randomiser.chances

@@ -50,14 +50,7 @@ _WINDOW = 14.0
 
 @lru_cache(1024)
 def planned_epsilon(randomiser: Randomiser, devices: int, epochs: int = 1, delta: float = DELTA) -> float:
-    """:func:`ldpbeam.shuffling.shuffle.central_epsilon`, at most a twenty-fifth above it.
-
-    Args:
-        randomiser: see there.
-        devices: honest ones that report in each of the epochs, the one looked at among them; at least one.
-        epochs: in which the device reports.
-        delta: failure probability over all of them.
-    """
+    """:func:`ldpbeam.shuffling.shuffle.central_epsilon`, at most a twenty-fifth above it."""
     local = epochs * randomiser.local
     among = 1 + _surely(devices - 1, 1 / randomiser.functions, delta / 200)
     chances = randomiser.chances

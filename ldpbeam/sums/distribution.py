@@ -39,15 +39,7 @@ if TYPE_CHECKING:
 
 
 def curve_quantile(shares: Floats, low: Floats, high: Floats, part: float) -> tuple[int, int, int]:
-    """The first value at or below which a part of the devices lies, and its limits, as places.
-
-    A value is left out where the share up to it is surely too small, or the one below it surely too large.
-
-    Args:
-        shares: float64 (k,), up to each value; the last is 1.
-        low, high: float64 (k,), their limits, which hold them.
-        part: between 0 and 1.
-    """
+    """The first value at or below which a part of the devices lies, and its limits, as places."""
     place = min(int(np.searchsorted(shares, part)), shares.size - 1)
     below = np.concatenate([[0.0], low[:-1]])
     left = np.flatnonzero((high >= part) & (below <= part))
@@ -55,20 +47,7 @@ def curve_quantile(shares: Floats, low: Floats, high: Floats, part: float) -> tu
 
 
 def mean_curve(shares: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats, Floats]:
-    """The mean of the curves of some epochs, each with the same weight, and its limits.
-
-    The standard deviation of a mean is at most the mean of the standard deviations, whatever the errors have
-    in common (Minkowski). So the mean limits hold as often as those of an epoch, if errors are normal. A
-    published limit ends at 0 or 1. There the distance of the other limit is taken, or a mean of some limits
-    that are cut and some that are not would be too narrow.
-
-    Args:
-        shares: float64 (epochs, k), up to each value.
-        low, high: float64 (epochs, k), their limits.
-
-    Returns:
-        Shares and limits, float64 (k,) each.
-    """
+    """The mean of the curves of some epochs, each with the same weight, and its limits."""
     uncut_low = np.where(low <= 0.0, np.minimum(low, 2 * shares - high), low)
     uncut_high = np.where(high >= 1.0, np.maximum(high, 2 * shares - low), high)
     return (
@@ -80,12 +59,7 @@ def mean_curve(shares: Floats, low: Floats, high: Floats) -> tuple[Floats, Float
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """The cumulative shares of one attribute in one epoch, with 95 % limits; NaN where there are none.
-
-    Attributes:
-        rows: of the attribute and the epoch, in the order of values.
-        shares, low, high: float64 (k,).
-    """
+    """The cumulative shares of one attribute in one epoch, with 95 % limits; NaN where there are none."""
 
     rows: pa.Table
     shares: Floats
@@ -94,11 +68,7 @@ class Curve:
 
     @classmethod
     def of(cls, rows: pa.Table) -> Curve:
-        """From rows of estimates.
-
-        Raises:
-            UsageError: they lack the columns of a distribution.
-        """
+        """From rows of estimates."""
         if not set(CUMULATIVE) <= set(rows.column_names):
             raise UsageError(
                 "E-USAGE-RESULTS",
@@ -110,11 +80,7 @@ class Curve:
 
     @classmethod
     def mean(cls, curves: Sequence[Curve]) -> Curve:
-        """The mean of the curves of some epochs, see :func:`mean_curve`.
-
-        Args:
-            curves: at least one; the rows are those of the last.
-        """
+        """The mean of the curves of some epochs, see :func:`mean_curve`."""
         columns = (np.array([getattr(one, name) for one in curves]) for name in ("shares", "low", "high"))
         return cls(curves[-1].rows, *mean_curve(*columns))
 
@@ -140,12 +106,7 @@ class Curve:
 
 @dataclass(frozen=True, eq=False)
 class _Period:
-    """Some epochs that are answered for together, or a single one.
-
-    Attributes:
-        curves: of all epochs, in their order; at least one.
-        single: whether it is one epoch by itself.
-    """
+    """Some epochs that are answered for together, or a single one."""
 
     curves: list[Curve]
     single: bool
@@ -175,18 +136,7 @@ def answers_of_distribution(
     summaries: pa.Table | None,
     place: Place | None = None,
 ) -> Iterator[pa.Table]:
-    """A question answered for each epoch or period, in the columns of :func:`ldpbeam.sums.answers`.
-
-    Args:
-        collection: one whose result is a distribution.
-        epochs: the rows of an attribute, epoch by epoch in their order.
-        question: what is asked.
-        summaries: of the same results, for their means; None where there is no folder with them.
-        place: which epochs make a period; None for single epochs.
-
-    Raises:
-        UsageError: groups of values, which a distribution does not tell; or means without summaries.
-    """
+    """A question answered for each epoch or period, in the columns of :func:`ldpbeam.sums.answers`."""
     for _, some in groupby(map(Curve.of, epochs), lambda curve: curve.period(place)):
         period = _Period(list(some), place is None)
         domain = dict(collection.histograms)[period.curves[0].rows["attribute"][0].as_py()]
@@ -247,10 +197,7 @@ def read_summaries(folder: Path) -> pa.Table:
 
 
 def _without_summaries(folder: Path, names: set[str]) -> Path | None:
-    """The first file that ought to be there and is not.
-
-    A stream writes summaries before the table in ``latest/``, and takes them away after it.
-    """
+    """The first file that ought to be there and is not."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -374,13 +321,7 @@ def _row_of_mean(curve: Curve, summaries: pa.Table) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class MeanOfEpochs:
-    """The mean of the means of some epochs, each with the same weight; in the units of the domain.
-
-    Attributes:
-        mean: NaN where values are labels.
-        fresh: its standard deviation by noise that no other epoch has.
-        lasting: its standard deviation by what devices keep for life, at most.
-    """
+    """The mean of the means of some epochs, each with the same weight; in the units of the domain."""
 
     mean: float
     fresh: float
@@ -388,16 +329,7 @@ class MeanOfEpochs:
 
     @classmethod
     def of(cls, means: Floats, variances: Floats, parts: Floats) -> MeanOfEpochs:
-        """From the means of the epochs, whatever devices do.
-
-        Errors of two epochs go together by what devices keep for life: of each at most the part that repeats
-        where nobody changes (Cauchy and Schwarz).
-
-        Args:
-            means: float64 (epochs,).
-            variances: float64 (epochs,), of the means.
-            parts: float64 (epochs,), of the variances, that repeat while devices keep their values.
-        """
+        """From the means of the epochs, whatever devices do."""
         lasting = variances * parts
         fresh = float(np.sqrt((variances - lasting).sum()))
         return cls(float(means.mean()), fresh / means.size, float(np.sqrt(lasting).mean()))
@@ -409,13 +341,7 @@ class MeanOfEpochs:
 
 
 def mean_of_epochs(collection: Collection, curves: Sequence[Curve], summaries: pa.Table) -> MeanOfEpochs:
-    """The mean of the means of some epochs of an attribute.
-
-    Args:
-        collection: one whose result is a distribution.
-        curves: of the epochs, at least one; all have a result.
-        summaries: of the same results.
-    """
+    """The mean of the means of some epochs of an attribute."""
     rows = [_row_of_mean(curve, summaries) for curve in curves]
     place = [name for name, _ in collection.histograms].index(rows[0]["attribute"])
     estimator = collection.estimators[place]

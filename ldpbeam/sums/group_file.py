@@ -17,16 +17,7 @@ _HEAD = ["group", "value"]
 
 
 def read_groups(path: Path, domain: Domain) -> dict[str, list[int]]:
-    """Values by the name of their group, in the order of the file.
-
-    A CSV file has the columns ``group,value`` and a line for each value of a group; a YAML file maps names of
-    groups to lists of values. A value is a label, where the domain has labels; else an index or a whole
-    number, or several such as ``0..59``; in a range of buckets a part of it such as ``0..60``, from one
-    bucket's edge to another's. Values may be in several groups, or in none.
-
-    Raises:
-        UsageError: the file cannot be read, or has something else; the text names the line.
-    """
+    """Values by the name of their group, in the order of the file."""
     try:
         text = path.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -62,11 +53,7 @@ def shared_values(groups: Mapping[str, list[int]]) -> tuple[str, str] | None:
 
 
 def values_of(domain: Domain, text: str) -> list[int]:
-    """The values that a text of a group file stands for.
-
-    Raises:
-        ValueError: none; the text says why.
-    """
+    """The values that a text of a group file stands for."""
     if domain.labels is not None:
         place = domain.place_of(text)
         if place is None:

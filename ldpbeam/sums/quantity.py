@@ -17,18 +17,7 @@ MOST_STEPS = 1 << 12
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """Weighted sums of the frequencies of all values, one after the other.
-
-    The frequencies add up to 1, so Σ w·f = c + Σ (w − c)·f for every c. Estimates do not add up to 1; with c
-    the mean of the weights their sum drops out. So a group and the rest add up to 1, a cumulative curve ends
-    at 1, and a mean moves with the zero of its scale; variances are those of the weights w − c, mostly far
-    smaller (docs/groups.md).
-
-    Attributes:
-        names: of the sums, for people.
-        weights: float64 (sums, k), w.
-        values: how many values each sum takes in.
-    """
+    """Weighted sums of the frequencies of all values, one after the other."""
 
     names: tuple[str, ...]
     weights: Floats
@@ -50,11 +39,7 @@ class Sums:
 
 
 def of_groups(domain: Domain, groups: Mapping[str, Sequence[int]]) -> Sums:
-    """The share of the devices in each group of values; groups may overlap, and need not cover the domain.
-
-    Raises:
-        ValueError: no group, an empty one, or values outside the domain.
-    """
+    """The share of the devices in each group of values; groups may overlap, and need not cover the domain."""
     if not groups:
         raise ValueError("there is no group")
     weights = np.zeros((len(groups), domain.size))
@@ -69,11 +54,7 @@ def of_groups(domain: Domain, groups: Mapping[str, Sequence[int]]) -> Sums:
 
 
 def cumulative(domain: Domain) -> Sums:
-    """The share of the devices at each value or below it.
-
-    Raises:
-        UsageError: the domain has no order, or too many values.
-    """
+    """The share of the devices at each value or below it."""
     if not domain.has_order:
         raise _unordered("cumulative shares and quantiles need")
     if domain.size > MOST_STEPS:
@@ -88,11 +69,7 @@ def cumulative(domain: Domain) -> Sums:
 
 
 def of_mean(domain: Domain) -> Sums:
-    """The mean of the values: of numbers themselves, of buckets by their middles.
-
-    Raises:
-        UsageError: values that have names and no sizes.
-    """
+    """The mean of the values: of numbers themselves, of buckets by their middles."""
     if domain.labels is not None:
         raise UsageError(
             "E-USAGE-SUMS",

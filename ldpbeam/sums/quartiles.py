@@ -34,13 +34,7 @@ eighth of the domain, and past half of that an atom no longer widens them."""
 
 @dataclass(frozen=True)
 class ShareChange:
-    """How much the share up to a value rose.
-
-    Attributes:
-        place: of the value.
-        change: of the share, in [-1, 1].
-        low, high: limits of ``change``.
-    """
+    """How much the share up to a value rose."""
 
     place: int
     change: float
@@ -61,15 +55,7 @@ class ShareChange:
 
 @dataclass(frozen=True)
 class QuartileChange:
-    """One quartile before and after.
-
-    Attributes:
-        share: of the devices at or below the quartile.
-        before, after: the quartile with its 95 % limits, as places of values.
-        tested: the shares that were compared, in the order of their places: the one up to the first epoch's
-            quartile, or those before and after an atom. The limits of all shares of all quartiles hold at
-            once, together with the other verdicts of the comparison, at 95 %.
-    """
+    """One quartile before and after."""
 
     share: float
     before: tuple[int, int, int]
@@ -89,12 +75,7 @@ class QuartileChange:
 
 @dataclass(frozen=True)
 class MeanChange:
-    """The mean before and after, in the units of the domain.
-
-    Attributes:
-        before, after: of each side.
-        half_width: of the limits of ``change``, which hold together with the other verdicts at 95 %.
-    """
+    """The mean before and after, in the units of the domain."""
 
     before: MeanOfEpochs
     after: MeanOfEpochs
@@ -112,13 +93,7 @@ class MeanChange:
 
 
 def compare_means(before: MeanOfEpochs, after: MeanOfEpochs, verdicts: int, *, one_memo: bool) -> MeanChange:
-    """The means of two sides.
-
-    Args:
-        before, after: both known.
-        verdicts: how many share the error rate of 5 %, this one among them.
-        one_memo: whether devices may have kept something from one side to the other.
-    """
+    """The means of two sides."""
     fresh = hypot(before.fresh, after.fresh)
     lasting = before.lasting + after.lasting if one_memo else hypot(before.lasting, after.lasting)
     reach = normal_limit(1 - (1 - CONFIDENCE) / verdicts)
@@ -128,13 +103,7 @@ def compare_means(before: MeanOfEpochs, after: MeanOfEpochs, verdicts: int, *, o
 def compare_quartiles(
     before: Curve, after: Curve, atoms: Sequence[int], verdicts: int
 ) -> list[QuartileChange]:
-    """The quartiles of two epochs with the same values; both have a result.
-
-    Args:
-        before, after: the curves.
-        atoms: the declared ones, ascending.
-        verdicts: how many share the error rate of 5 %, those about the quartiles among them.
-    """
+    """The quartiles of two epochs with the same values; both have a result."""
     changes = []
     for share in QUARTILES:
         quartile = before.quantile(share)
@@ -146,16 +115,7 @@ def compare_quartiles(
 
 
 def compared_places(quartile: int, atoms: Sequence[int], size: int) -> tuple[int, ...]:
-    """Where shares are compared: at the quartile, or before and after the atom near which it lies.
-
-    A place clear of an atom is the middle of the gap to the next atom, the ends being atoms too, or
-    1/:data:`CLEAR` of the domain away where that is nearer. An atom at an end has one such place.
-
-    Args:
-        quartile: its place.
-        atoms: the declared ones, ascending.
-        size: k, of the domain.
-    """
+    """Where shares are compared: at the quartile, or before and after the atom near which it lies."""
     reach, known = max(size // CLEAR, 1), sorted({0, *atoms, size - 1})
     for atom in atoms:
         at = known.index(atom)

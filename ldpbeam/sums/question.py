@@ -27,11 +27,7 @@ class Question(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Groups(Question):
-    """Which share of the devices holds a value of each group.
-
-    Attributes:
-        members: values by the name of their group, as indices or as labels of the domain.
-    """
+    """Which share of the devices holds a value of each group."""
 
     members: Mapping[str, Iterable[int | str | Index]]
 
@@ -64,11 +60,7 @@ class Cumulative(Question):
 
 @dataclass(frozen=True)
 class Quantiles(Question):
-    """The values below which these shares of the devices lie.
-
-    Attributes:
-        shares: between 0 and 1.
-    """
+    """The values below which these shares of the devices lie."""
 
     shares: tuple[float, ...]
 

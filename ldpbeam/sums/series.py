@@ -31,16 +31,7 @@ def require_frequencies(collection: Collection) -> None:
 
 
 def errors_of_sums(collection: Collection, attribute: str, sums: Sums) -> SumErrors:
-    """How the errors of sums of an attribute go together.
-
-    Args:
-        collection: that has the attribute.
-        attribute: its name; empty for a collection of one.
-        sums: of its values.
-
-    Raises:
-        ValueError: no such attribute.
-    """
+    """How the errors of sums of an attribute go together."""
     names = [name for name, _ in collection.histograms]
     estimator = collection.estimators[names.index(attribute)]
     life = collection.participation
@@ -50,18 +41,7 @@ def errors_of_sums(collection: Collection, attribute: str, sums: Sums) -> SumErr
 def summed(
     collection: Collection, history: History, question: Question
 ) -> tuple[Sums, History, SumErrors | None]:
-    """The sums that a question asks of an attribute, as a history, and how their errors go together.
-
-    The errors are None where those of different epochs are independent.
-
-    Args:
-        collection: that the history is of.
-        history: of all values of an attribute.
-        question: what to add up.
-
-    Raises:
-        UsageError, ValueError: the question cannot be asked of the attribute.
-    """
+    """The sums that a question asks of an attribute, as a history, and how their errors go together."""
     require_frequencies(collection)
     sums = question.sums(dict(collection.histograms)[history.key.attribute])
     errors = errors_of_sums(collection, history.key.attribute, sums)
@@ -70,16 +50,7 @@ def summed(
 
 
 def history_of_sums(history: History, sums: Sums, errors: SumErrors) -> History:
-    """A history with a column per sum in the place of one per value.
-
-    An epoch has an estimate of a sum where it has one of every value. ``n`` is the number of reports that
-    speak about the attribute.
-
-    Args:
-        history: of k values.
-        sums: weights of each sum, (sums, k).
-        errors: of the sums.
-    """
+    """A history with a column per sum in the place of one per value."""
     made = [_rows_of_sums(block, sums, errors) for block in history.series.blocks()]
     n, estimate, std_error = (np.concatenate(column) for column in zip(*made, strict=True))
     series = Series(history.series.epochs, n, estimate, std_error, history.series)

@@ -23,15 +23,7 @@ from ldpbeam.protocols.sum_laws import KnownValue, SumLaw
 
 @dataclass(frozen=True, eq=False)
 class DrawingError:
-    """What drawing devices, and the values that each speaks about, adds to the variance of sums.
-
-    Per report it is ``alone``·Σ w²·f(1−f) + ``together``·Var(w), Var(w) being that of the weight of a device.
-
-    Attributes:
-        weights: float64 (sums, k).
-        alone: 1/σ − ρ, σ the chance of speaking about a value and ρ·σ² that of speaking about two.
-        together: ρ less the share of the population that reports.
-    """
+    """What drawing devices, and the values that each speaks about, adds to the variance of sums."""
 
     weights: Floats
     alone: float
@@ -63,11 +55,7 @@ class DrawingError:
         return np.clip(self._mean(frequency), *self._ends)
 
     def opposed(self, frequency: Floats, average: Floats) -> Floats:
-        """Factors whose products bound from below what drawing adds to a covariance, (parts, ..., sums).
-
-        The covariance of the weights of a device then and later is not below −σσ', nor, with weights of at
-        least ``low``, below −(mean − low)(mean' − low), nor the same from above.
-        """
+        """Factors whose products bound from below what drawing adds to a covariance, (parts, ..., sums)."""
         low, high = self._ends
         deviation = np.sqrt(self.of_weights(frequency))
         causes = [np.sqrt(abs(self.together)) * deviation]
@@ -97,17 +85,7 @@ class DrawingError:
 
 @dataclass(frozen=True, eq=False)
 class SumErrors(MemoErrors):
-    """Of weighted sums of the frequencies of one attribute, that every device may report in every epoch.
-
-    Where :class:`MemoErrors` has a row of estimates per epoch, these take the raw frequencies of all values.
-
-    Attributes:
-        protocol: of the attribute.
-        weights: float64 (sums, k).
-        share: of the population, drawn for life, that reports the attribute.
-        present: of the population, drawn for each epoch, that reports at all.
-        again: the chance that a device of one epoch reports in another: 1 unless it takes part in few.
-    """
+    """Of weighted sums of the frequencies of one attribute, that every device may report in every epoch."""
 
     protocol: FrequencyProtocol[Any]
     weights: Floats
@@ -127,12 +105,7 @@ class SumErrors(MemoErrors):
         return DrawingError(self.weights, 1 / asked - both, both - self.share * self.present)
 
     def variance(self, frequency: Floats, n: Ints) -> Floats:
-        """Of estimates of the sums, float64 (T, sums).
-
-        Args:
-            frequency: (T, k), raw estimates.
-            n: int64 (T, k), reports that speak about each value, at least 1.
-        """
+        """Of estimates of the sums, float64 (T, sums)."""
         reports, scale = self.reports(n), None
         asked = float(self.protocol.estimator.asked[0])
         if asked < 1:
@@ -191,7 +164,6 @@ class SumErrors(MemoErrors):
         return scale * least, scale * most
 
     def place(self, estimate: Floats) -> Floats:
-        """As of one value: the mean weight of a device."""
         return self._floor_laws[1].place(estimate)
 
     def opposed(self, estimate: Floats, average: Floats) -> Floats:
@@ -209,13 +181,7 @@ class SumErrors(MemoErrors):
 def sum_errors(
     estimator: PartEstimator, weights: Floats, participation: tuple[int, int] | None = None
 ) -> SumErrors:
-    """Of an attribute; ``participation`` is m and T where a device reports in m of T epochs only.
-
-    Args:
-        estimator: of the attribute.
-        weights: float64 (sums, k).
-        participation: m and T where a device reports in m of T epochs only; None for all.
-    """
+    """Of an attribute; ``participation`` is m and T where a device reports in m of T epochs only."""
     protocol = estimator.protocol
     assert isinstance(protocol, FrequencyProtocol)  # noqa: S101 - a mean has no values to add up
     again = 1.0

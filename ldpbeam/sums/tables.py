@@ -31,21 +31,7 @@ def answers(
     place: Place | None = None,
     rate: DrawnAnew | None = None,
 ) -> pa.Table:
-    """A question answered for an attribute, epoch by epoch or for whole periods.
-
-    Args:
-        collection: whose attribute it is.
-        history: of the attribute.
-        question: what is asked of it.
-        place: which epochs make a period; None for single epochs.
-        rate: how often devices change their values, as for :func:`ldpbeam.over_time.combined`.
-
-    Returns:
-        A row per period and sum or quantile; docs/groups.md explains the columns.
-
-    Raises:
-        UsageError, ValueError: the question cannot be asked of the attribute.
-    """
+    """A question answered for an attribute, epoch by epoch or for whole periods."""
     import pyarrow as pa
 
     sums, summed_history, errors = summed(collection, history, question)
@@ -65,15 +51,7 @@ def changes(
     sides: tuple[set[int], set[int]],
     rate: DrawnAnew | None,
 ) -> pa.Table:
-    """The means of the second side's epochs less those of the first side's, a row per group.
-
-    Args:
-        collection: that the history is of.
-        history: of all values of an attribute.
-        question: the groups.
-        sides: the epochs of either side.
-        rate: as of :func:`ldpbeam.over_time.combined`.
-    """
+    """The means of the second side's epochs less those of the first side's, a row per group."""
     import pyarrow as pa
 
     sums, history_of_groups, errors = summed(collection, history, question)

@@ -65,13 +65,7 @@ SINKS: dict[str, Sink] = {
 
 @dataclass(frozen=True)
 class Outputs:
-    """Where the results of a run go.
-
-    Attributes:
-        output: output directory, local or of any file system that Beam knows.
-        job: name of an unbounded job; empty over files, whose epochs have one result each, revision 0.
-        targets: of optional sinks, by name; a sink with an empty target is left out.
-    """
+    """Where the results of a run go."""
 
     output: str
     job: str = ""
@@ -79,11 +73,7 @@ class Outputs:
 
 
 def check_sinks(targets: Mapping[str, str]) -> None:
-    """Check the targets of optional sinks before anything is started.
-
-    Raises:
-        UsageError: a target is not named as it must be, or a library that its sink needs is not installed.
-    """
+    """Check the targets of optional sinks before anything is started."""
     for name, target in targets.items():
         if target:
             SINKS[name].load().check(target)

@@ -43,13 +43,7 @@ def epoch_stem(collection: Collection, epoch: int) -> str:
 
 
 def named_stem(name: str, digest: str, epoch: int) -> str:
-    """The same, of a collection of which only the name and the digest are known.
-
-    Args:
-        name: of the collection.
-        digest: of the collection, 16 hexadecimal digits.
-        epoch: number of the epoch.
-    """
+    """The same, of a collection of which only the name and the digest are known."""
     return f"{name}-{digest}-epoch-{epoch:06d}"
 
 
@@ -58,18 +52,7 @@ def named_stem(name: str, digest: str, epoch: int) -> str:
 
 @dataclass(frozen=True)
 class Revision:
-    """One result of an epoch, as the epoch's accounting names it.
-
-    Attributes:
-        number: 0 for the first result of an epoch, one more for each that follows.
-        pane: ``early``, ``on_time``, ``late`` or ``replay``.
-        reports: reports counted.
-        withheld: why there are no estimates; empty where there are some.
-        content: :func:`content_digest` of the result.
-        job: the unbounded job that published it; empty over files.
-        indicators: signs of forged reports, see :meth:`ldpbeam.indicators.Indicator.as_record`.
-        table: the file of its estimates; None where they are withheld.
-    """
+    """One result of an epoch, as the epoch's accounting names it."""
 
     number: int
     pane: str
@@ -106,19 +89,7 @@ class Revision:
 
 @dataclass(frozen=True)
 class EpochAccounting:
-    """What ``accounting/NAME-DIGEST-epoch-000012.json`` holds: an epoch's account and its revisions.
-
-    Attributes:
-        collection, version, digest: of the collection; the digest as 16 hexadecimal digits.
-        epoch: index.
-        epoch_start, epoch_end: first instant of the epoch, and the first after it, ISO 8601 in UTC.
-        closes: instant from which on the epoch takes no more reports.
-        closed: whether it has closed.
-        account: what became of the epoch's records.
-        revisions: every result that is published, in the order of numbers.
-        summaries: the file of the newest revision's mean and quantiles; None where there is none.
-        position: how far into its input an engine with state of its own was; None where there is none.
-    """
+    """What ``accounting/NAME-DIGEST-epoch-000012.json`` holds: an epoch's account and its revisions."""
 
     collection: str
     version: int
@@ -144,14 +115,7 @@ class EpochAccounting:
         revisions: tuple[Revision, ...],
         summaries: FileRecord | None = None,
     ) -> EpochAccounting:
-        """The accounting of an epoch whose newest result is given.
-
-        Args:
-            collection: of the histogram.
-            histogram: newest result.
-            revisions: all that were published, in their order.
-            summaries: file of the newest one's mean and quantiles.
-        """
+        """The accounting of an epoch whose newest result is given."""
         epoch, epochs = histogram.epoch, collection.epochs
         times = map(instant, (epochs.start(epoch), epochs.end(epoch), collection.closes(epoch)))
         of = (collection.name, collection.version, collection.digest_hex, epoch, *times, histogram.closed)
@@ -244,11 +208,7 @@ def accounting_content(accounting: EpochAccounting | UnattributedAccounting) -> 
 
 
 def read_accounting(path: str) -> EpochAccounting | UnattributedAccounting:
-    """What one file of ``accounting/`` holds.
-
-    Raises:
-        LdpError: it is damaged.
-    """
+    """What one file of ``accounting/`` holds."""
     with FileSystems.open(path) as handle, whole_accounting(path):
         record = parse_document(handle.read())
         if record["schema"] == UnattributedAccounting.SCHEMA:
@@ -258,11 +218,7 @@ def read_accounting(path: str) -> EpochAccounting | UnattributedAccounting:
 
 @contextmanager
 def whole_accounting(path: str) -> Iterator[None]:
-    """Around what parses a file below ``accounting/``.
-
-    Raises:
-        LdpError: the file is cut short, or its content is not what was written.
-    """
+    """Around what parses a file below ``accounting/``."""
     try:
         yield
     except (ValueError, LookupError, TypeError, AttributeError, DamageError) as error:
@@ -288,13 +244,7 @@ def accounting_file_name(collection: Collection, epoch: int) -> str:
 
 
 def read_epoch_accounting(output: str, collection: Collection, epoch: int) -> EpochAccounting | None:
-    """What is published about an epoch so far; None when nothing is.
-
-    Args:
-        output: directory.
-        collection: of the epoch.
-        epoch: number of the epoch.
-    """
+    """What is published about an epoch so far; None when nothing is."""
     path = FileSystems.join(output, *accounting_file_name(collection, epoch).split("/"))
     accounting = read_accounting(path) if FileSystems.exists(path) else None
     return accounting if isinstance(accounting, EpochAccounting) else None
@@ -318,11 +268,7 @@ def numbers_file_name(collection: Collection, epoch: int) -> str:
 
 
 def content_digest(collection: Collection, histogram: EpochHistogram) -> str:
-    """16 hexadecimal digits of all that a sink gets of a result, except its number.
-
-    Everything else in a table or a message follows from these: the collection, the counts, and what kind of
-    result it is.
-    """
+    """16 hexadecimal digits of all that a sink gets of a result, except its number."""
     account = histogram.account or Account()
     repeats = [account.duplicate, account.rejected[Reason.CONFLICTING_ID.value]]
     head = [histogram.pane, histogram.closed, histogram.withheld, histogram.reports, repeats]
@@ -339,16 +285,7 @@ def _record(collection: Collection) -> str:
 
 
 def number_after(newest: Numbered | None, content: str, job: str) -> Numbered:
-    """The number of a result: the newest one, if it stands for just this, else the next.
-
-    An older number is never given again, though it may stand for the same: the result that a job set back
-    makes in between is newer than that, and would be what readers take.
-
-    Args:
-        newest: number that was given; None for none.
-        content: digest of the result.
-        job: that gives the number.
-    """
+    """The number of a result: the newest one, if it stands for just this, else the next."""
     if newest is None:
         return Numbered(0, content, job)
     if (newest.content, newest.job) == (content, job):
@@ -357,13 +294,7 @@ def number_after(newest: Numbered | None, content: str, job: str) -> Numbered:
 
 
 def newest_number(output: str, collection: Collection, epoch: int) -> Numbered | None:
-    """The newest number that was given, whether it is published or not; None when none was.
-
-    Args:
-        output: directory.
-        collection: of the epoch.
-        epoch: number of the epoch.
-    """
+    """The newest number that was given, whether it is published or not; None when none was."""
     path = FileSystems.join(output, *numbers_file_name(collection, epoch).split("/"))
     if FileSystems.exists(path):
         with FileSystems.open(path) as handle, whole_accounting(path):
@@ -375,11 +306,7 @@ def newest_number(output: str, collection: Collection, epoch: int) -> Numbered |
 
 
 class RevisionNumbers:
-    """Numbers the results of one collection in an unbounded job: before all sinks, and once.
-
-    Numbers of an epoch must be given one after the other. Writing the number down is what makes it given: a
-    result that is made once more finds it.
-    """
+    """Numbers the results of one collection in an unbounded job: before all sinks, and once."""
 
     def __init__(self, collection: Collection, output: str, job: str) -> None:
         """Number epochs of this collection on this output; ``job`` names who does."""

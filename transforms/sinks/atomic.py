@@ -56,26 +56,12 @@ _GATE = _Gate()
 
 
 def refuse_writing(patience: float) -> None:
-    """Finish the files that are being written and begin no other, for the rest of this process's life.
-
-    Threads that want to write wait for ever, so this is only for a process that is about to end. It waits for
-    unfinished files ``patience`` seconds at most.
-    """
+    """Finish the files that are being written and begin no other, for the rest of this process's life."""
     _GATE.close(patience)
 
 
 def publish(output: str, name: str, content: bytes, rows: int = 0) -> FileRecord:
-    """Put a whole file in place: temporary file, fsync, rename, fsync of the folder.
-
-    Args:
-        output: output directory, local or of any file system that Beam knows.
-        name: path below it.
-        content: bytes.
-        rows: for the record.
-
-    Raises:
-        LdpError: the disk is full, or may not be written to. Nothing half-written stays behind.
-    """
+    """Put a whole file in place: temporary file, fsync, rename, fsync of the folder."""
     path = FileSystems.join(output, *name.split("/"))
     if "://" in output:
         # Object stores make an object visible only when it is closed; there is nothing to sync.
@@ -93,20 +79,7 @@ def _put(path: str, content: bytes) -> None:
 
 
 def link(output: str, name: str, target: str, content: bytes, *, sync: bool = True) -> None:
-    """Let a further name stand for a file that was published, in place of what it stood for before.
-
-    Whoever opens the name finds the one file or the other, each whole. On a local disk both names share the
-    bytes; where that is not possible, and in object stores, the content is written once more.
-
-    Without ``sync`` the name need not be on disk when this returns; :func:`sync_folder` is for later.
-
-    Args:
-        output: directory.
-        name: further name, below ``output``.
-        target: name of the published file, below ``output``.
-        content: of the published file.
-        sync: whether the name is on disk when this returns.
-    """
+    """Let a further name stand for a file that was published, in place of what it stood for before."""
     if "://" in output:
         publish(output, name, content)
         return
@@ -133,12 +106,7 @@ def link(output: str, name: str, target: str, content: bytes, *, sync: bool = Tr
 
 
 def listed(output: str, folder: str) -> list[FileMetadata]:
-    """The files in a folder of an output, whatever the path of the output; none where there is no folder.
-
-    Args:
-        output: output directory, local or of any file system that Beam knows.
-        folder: path below it.
-    """
+    """The files in a folder of an output, whatever the path of the output; none where there is no folder."""
     if "://" in output:
         inside = FileSystems.join(output, folder, "*").removesuffix("*")
         matches = FileSystems.match([f"{at_least(inside)}*"])[0].metadata_list

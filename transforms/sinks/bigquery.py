@@ -78,11 +78,7 @@ _STOPPED = "stopped"
 
 
 def require_table(name: str) -> tuple[str, str, str]:
-    """Project, dataset and table of ``project:dataset.table`` or ``project.dataset.table``.
-
-    Raises:
-        UsageError: it is neither.
-    """
+    """Project, dataset and table of ``project:dataset.table`` or ``project.dataset.table``."""
     match = _TABLE.fullmatch(name)
     if match is None:
         raise UsageError(
@@ -121,11 +117,7 @@ def insert_id(row: Mapping[str, Any]) -> str:
 
 
 def bigquery_client(project: str) -> Any:
-    """A client with the credentials of this machine; without any for a stand-in (:data:`EMULATOR`).
-
-    Raises:
-        UsageError: google-cloud-bigquery is not installed, or there are no credentials.
-    """
+    """A client with the credentials of this machine; without any for a stand-in (:data:`EMULATOR`)."""
     bigquery = optional_module("google.cloud.bigquery")
     from google.auth.exceptions import GoogleAuthError
 
@@ -143,22 +135,10 @@ def bigquery_client(project: str) -> Any:
 
 
 class WriteEstimatesToBigQuery(ConfirmedSink):
-    """:class:`EpochHistogram` to rows. Histograms with nothing but accounting have no rows.
-
-    BigQuery drops most of what is inserted again, and the view in pipelines/deploy/bigquery/latest.sql the
-    rest.
-    """
+    """:class:`EpochHistogram` to rows."""
 
     def __init__(self, collection: Collection, table: str) -> None:
-        """Insert epochs of this collection.
-
-        Args:
-            collection: whose epochs they are.
-            table: ``project:dataset.table`` or ``project.dataset.table``; must exist.
-
-        Raises:
-            UsageError: that is no name of a table.
-        """
+        """Insert epochs of this collection."""
         super().__init__(collection)
         self._table = require_table(table)
         self._client: Any = None

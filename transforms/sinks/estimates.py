@@ -32,13 +32,7 @@ from .file_record import FileRecord
 
 
 def epoch_file_name(collection: Collection, epoch: int, revision: int) -> str:
-    """``estimates/NAME-DIGEST-epoch-000012-r000.parquet``.
-
-    Args:
-        collection: of the table.
-        epoch: number of the epoch.
-        revision: number of the result.
-    """
+    """``estimates/NAME-DIGEST-epoch-000012-r000.parquet``."""
     return f"estimates/{epoch_stem(collection, epoch)}-r{revision:03d}.parquet"
 
 
@@ -66,13 +60,8 @@ Published = FileRecord | PublishedIndicators | Entry
 
 
 class EpochFiles:
-    """Files of one collection's epochs: a table of estimates for each revision, and the epoch's accounting.
-
-    In an unbounded job an epoch is written again and again; its accounting keeps every revision.
-    ``latest/`` has the newest one of each epoch: it changes from one whole table to the next, just before the
-    accounting names it, so that it is never behind; an epoch whose newest result is withheld has none. So has
-    ``summaries/`` the mean and the quantiles, where the collection gives a distribution.
-    """
+    """Files of one collection's epochs: a table of estimates for each revision, and the epoch's
+    accounting."""
 
     def __init__(self, collection: Collection, output: str, job: str = "") -> None:
         """Write epochs of this collection below ``output``; ``job`` names an unbounded job, else empty."""
@@ -84,12 +73,7 @@ class EpochFiles:
         self._summaries = collection.is_distribution
 
     def write(self, histogram: EpochHistogram) -> list[Published]:
-        """Write a table, unless only the accounting has changed, then the accounting.
-
-        Returns:
-            The files, indicators of forged reports if there are any, and the ``counted`` entry: what is
-            accounted as counted is what the accumulator behind the published numbers has counted.
-        """
+        """Write a table, unless only the accounting has changed, then the accounting."""
         done: list[Published] = []
         key = (self._collection.digest_hex, histogram.epoch)
         known = read_epoch_accounting(self._output, self._collection, histogram.epoch) if self._job else None
@@ -108,15 +92,7 @@ class EpochFiles:
     def write_tables(
         self, histogram: EpochHistogram, known: EpochAccounting | None
     ) -> tuple[list[FileRecord], EpochAccounting]:
-        """Write a table and the epoch's summaries, unless only the accounting has changed.
-
-        Args:
-            histogram: the result.
-            known: what is published about the epoch so far.
-
-        Returns:
-            The files, if there are any, and the accounting that is to name them.
-        """
+        """Write a table and the epoch's summaries, unless only the accounting has changed."""
         published = {revision.number: revision for revision in known.revisions} if known else {}
         summaries = known.summaries if known else None
         made: list[FileRecord] = []

@@ -17,13 +17,8 @@ _TIME_AND_WINDOW = frozenset({"when", "window"})
 
 
 class OfEach(beam.DoFn):
-    """Gives every element to the step of its collection: ``(digest, element)`` in, ``(digest, result)`` out.
-
-    The last of several such steps gives results without the digest.
-
-    A step is set up when it has its first element in a worker, and its bundle begins with the first element
-    of the bundle that is its own.
-    """
+    """Gives every element to the step of its collection: ``(digest, element)`` in, ``(digest, result)``
+    out."""
 
     def __init__(self, steps: Mapping[str, beam.DoFn], *, last: bool = False) -> None:
         """Steps by the digest of their collection, 16 hexadecimal digits."""

@@ -23,7 +23,6 @@ class NumberRevisions(beam.DoFn):
         self._numbers = RevisionNumbers(collection, outputs.output, outputs.job)
 
     def process(self, histogram: EpochHistogram) -> list[EpochHistogram]:
-        """One histogram."""
         return [self._numbers.number(histogram)]
 
 
@@ -33,16 +32,7 @@ def write_histograms(
     collections: Sequence[Collection],
     outputs: Outputs,
 ) -> beam.PCollection[Published]:
-    """Histograms to files, once every optional sink that was asked for has them under their number.
-
-    They come by the digest of their collection; all collections share the steps. So the accounting, which
-    comes last, names nothing that a sink lacks, and what a crash keeps from it is published once more.
-
-    Args:
-        histograms: by the digest of their collection.
-        collections: that they are of.
-        outputs: where they go.
-    """
+    """Histograms to files, once every optional sink that was asked for has them under their number."""
     if outputs.job:
         number = {c.digest_hex: NumberRevisions(c, outputs) for c in collections}
         histograms = histograms | "Number" >> beam.ParDo(OfEach(number))

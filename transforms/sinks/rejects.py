@@ -26,23 +26,14 @@ def rejects_table(rejections: Iterable[Rejection]) -> Any:
 
 
 def write_rejects(output: str, name: str, rejections: Iterable[Rejection]) -> FileRecord:
-    """One Parquet file ``rejects/NAME.parquet``.
-
-    Args:
-        output: directory.
-        name: of the file, without its ending.
-        rejections: rows.
-    """
+    """One Parquet file ``rejects/NAME.parquet``."""
     table = rejects_table(rejections)
     return publish(output, f"rejects/{name}.parquet", as_parquet(table), table.num_rows)
 
 
 @composite
 def rejects_by_source(rejected: beam.PCollection[RejectedRow], output: str) -> beam.PCollection[FileRecord]:
-    """Rejections to one Parquet file per source, of each reason as many rows as :func:`capped` leaves.
-
-    They are capped as early as possible: what is held of a source stays short.
-    """
+    """Rejections to one Parquet file per source, of each reason as many rows as :func:`capped` leaves."""
     return (
         rejected
         | "BySource" >> beam.Map(_by_source).with_output_types(tuple[str, Rejection])

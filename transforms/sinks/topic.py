@@ -42,13 +42,7 @@ _PAUSE = 5.0
 
 @dataclass(frozen=True)
 class EstimateMessage:
-    """A message about one revision of one epoch.
-
-    Attributes:
-        data: JSON, see docs/sinks.md.
-        attributes: what a subscription may filter by; ``id`` is the same whenever the same part is sent.
-        ordering_key: digest and epoch.
-    """
+    """A message about one revision of one epoch."""
 
     data: bytes
     attributes: dict[str, str]
@@ -58,20 +52,8 @@ class EstimateMessage:
 def estimate_messages(
     collection: Collection, histogram: EpochHistogram, fixed: dict[str, Any], limit: int
 ) -> list[EstimateMessage]:
-    """A revision as messages: one where its JSON fits into ``limit`` bytes, else parts with consecutive rows.
-
-    A histogram without attributes that is not withheld gives none. ``fixed`` are the
-    :func:`~ldpbeam.tables.fixed_columns` of the collection.
-
-    Args:
-        collection: of the histogram.
-        histogram: the revision.
-        fixed: the :func:`~ldpbeam.tables.fixed_columns` of the collection.
-        limit: bytes of a message.
-
-    Raises:
-        LdpError: a single row is larger.
-    """
+    """A revision as messages: one where its JSON fits into ``limit`` bytes, else parts with consecutive
+    rows."""
     if not histogram.attributes and not histogram.withheld:
         return []
     revision = histogram.revision
@@ -157,12 +139,7 @@ class PublishEstimates(ConfirmedSink):
     """:class:`EpochHistogram` to messages. Consumers key by the attribute ``id``: it has one content only."""
 
     def __init__(self, collection: Collection, topic: str) -> None:
-        """Publish epochs of this collection.
-
-        Args:
-            collection: whose epochs they are.
-            topic: ``projects/P/topics/T``; must exist. PUBSUB_EMULATOR_HOST is honoured.
-        """
+        """Publish epochs of this collection."""
         super().__init__(collection)
         self._topic = topic
         self._publisher: Any = None
@@ -183,14 +160,7 @@ class PublishEstimates(ConfirmedSink):
             self.connect()
 
     def send(self, histogram: EpochHistogram) -> int:
-        """Send the messages of a histogram; wait for older ones if too much is on its way.
-
-        Returns:
-            How many of the oldest histograms have arrived meanwhile.
-
-        Raises:
-            LdpError: the topic takes no messages.
-        """
+        """Send the messages of a histogram; wait for older ones if too much is on its way."""
         sent, confirmed = _Sent(), 0
         self._sent.append(sent)
         for message in estimate_messages(self.collection, histogram, self.fixed, MESSAGE_BYTES):
@@ -251,11 +221,7 @@ class PublishEstimates(ConfirmedSink):
         )
 
     def connect(self) -> None:
-        """Make a client.
-
-        Raises:
-            LdpError: there is no client, as without credentials.
-        """
+        """Make a client."""
         pubsub = library()
         self._sent.clear()
         self._given_up = Event()
@@ -287,10 +253,7 @@ class _Sent:
 
 
 def _publisher(pubsub: Any, given_up: Event) -> Any:
-    """A client with ordering, which stops trying once ``given_up`` is set.
-
-    With ordering the library tries for ever, whatever timeout it is given; but what to try again is ours.
-    """
+    """A client with ordering, which stops trying once ``given_up`` is set."""
     from google.api_core import exceptions
     from google.api_core.retry import Retry, if_exception_type
 

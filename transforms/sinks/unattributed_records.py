@@ -27,11 +27,7 @@ _FORGET_AFTER = 31 * 86400
 def rejects_by_minute(
     rejected: beam.PCollection[RejectedRow], outputs: Outputs
 ) -> beam.PCollection[FileRecord]:
-    """Rejections to one file per minute of arrival, and further ones for what comes after the watermark.
-
-    The accounting has the exact counts of rejections; these files say where and why. The name of the job
-    keeps the files of several jobs apart.
-    """
+    """Rejections to one file per minute of arrival, and further ones for what comes after the watermark."""
     minutes = beam.WindowInto(
         FixedWindows(_MINUTE),
         trigger=AfterWatermark(late=AfterCount(1)),
@@ -66,16 +62,7 @@ def _write_minute(
 def write_unattributed(
     entries: beam.PCollection[Entry], outputs: Outputs, every: int
 ) -> beam.PCollection[FileRecord]:
-    """Entries that belong to no epoch: of unknown collections, and of epochs that are not collected.
-
-    One file per digest and job, ``accounting/other-DIGEST-JOB.json`` (``other-unknown-…`` without a digest),
-    rewritten at most once in ``every`` seconds of arrival time.
-
-    Args:
-        entries: of the accounting.
-        outputs: where they go.
-        every: seconds of arrival time between two writings.
-    """
+    """Entries that belong to no epoch: of unknown collections, and of epochs that are not collected."""
     return entries | "Sum" >> sum_unattributed(every) | "Write" >> beam.Map(_write, outputs)
 
 

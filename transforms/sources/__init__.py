@@ -40,24 +40,11 @@ class Broker:
     module: str  # module in this folder, with the function ``read``
 
     def read(self, given: Mapping[str, str], runner: str, *, portable: bool) -> Any:
-        """Make the transform that reads messages; needs Beam.
-
-        Args:
-            given: values of options, by the names of :attr:`SourceOption.name`.
-            runner: name of Beam's runner.
-            portable: whether the runner executes transforms of other languages through expansion services.
-
-        Raises:
-            UsageError: this runner cannot read from the broker in that way.
-        """
+        """Make the transform that reads messages; needs Beam."""
         return import_module(f"{__name__}.{self.module}").read(given, runner, portable=portable)
 
     def check(self, given: Mapping[str, str]) -> bool:
-        """Whether this source is chosen.
-
-        Raises:
-            UsageError: only a part of what it needs is given.
-        """
+        """Whether this source is chosen."""
         if not given.get(self.target.name):
             for option in self.more:
                 if given.get(option.name):
@@ -123,16 +110,11 @@ SOURCES: dict[str, Broker] = {
 
 
 def source_options() -> list[SourceOption]:
-    """The options of all sources."""
     return [option for source in SOURCES.values() for option in (source.target, *source.more)]
 
 
 def chosen_source(given: Mapping[str, str]) -> Broker | None:
-    """The source that the options choose; None for files.
-
-    Raises:
-        UsageError: they choose several, or say only a part of what one needs.
-    """
+    """The source that the options choose; None for files."""
     chosen = [source for source in SOURCES.values() if source.check(given)]
     if len(chosen) > 1:
         names = " and ".join(source.target.option for source in chosen)

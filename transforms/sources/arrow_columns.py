@@ -42,14 +42,7 @@ def _buffer(column: Any, kind: Any) -> Any:
 
 
 def words(column: Any) -> tuple[Any, Any]:
-    """64 random bits each, uint64 (n,), and which values are whole numbers of 64 bits, bool (n,).
-
-    Numbers with a sign stand for the same bits: not every writer has unsigned types. Both are arbitrary where
-    the column is null.
-
-    Raises:
-        TypeError: it is no column of numbers or text.
-    """
+    """64 random bits each, uint64 (n,), and which values are whole numbers of 64 bits, bool (n,)."""
     return _whole(column, unsigned=True)
 
 
@@ -124,11 +117,7 @@ def _of_decimals(column: Any, *, unsigned: bool) -> tuple[Any, Any]:
 
 
 def _taken(column: Any, *parts: Any) -> tuple[Any, ...]:
-    """Of columns about a dictionary, the row for each index; zeros where there is none.
-
-    Raises:
-        ValueError: an index is not in the dictionary.
-    """
+    """Of columns about a dictionary, the row for each index; zeros where there is none."""
     index = _buffer(column.indices, np.dtype(str(column.indices.type))).astype(np.int64)
     if column.null_count:
         index = np.where(np.asarray(column.is_valid()), index, 0)
@@ -162,11 +151,7 @@ def even_payloads(column: Any) -> Any:
 
 
 def payloads(column: Any) -> tuple[Any, Any, Any]:
-    """Where the bytes of a column lie: buffer, begin of each row, length of each row; nothing is copied.
-
-    Raises:
-        pyarrow.ArrowException, TypeError: they are no bytes.
-    """
+    """Where the bytes of a column lie: buffer, begin of each row, length of each row; nothing is copied."""
     kind = column.type
     if pa.types.is_dictionary(kind):
         buffer, at, length = payloads(column.dictionary)

@@ -20,14 +20,7 @@ FREE_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class ReadLimits:
-    """How much of a file is read.
-
-    Attributes:
-        expansion: bytes of reports that a stored byte may stand for, above :data:`FREE_BYTES`.
-        attempts: how often a file is tried that cannot be read, at least once.
-        not_after: seconds since 1970 by which the files had been written; None for what the file system
-            says about each.
-    """
+    """How much of a file is read."""
 
     expansion: int = 100
     attempts: int = 3
@@ -45,19 +38,7 @@ class Piece:
 
 @dataclass(frozen=True, eq=False)
 class Chunk(Piece):
-    """Whole protobuf records from one file.
-
-    Attributes:
-        source: file.
-        base: position of the buffer in the (decompressed) file.
-        frames: the records.
-        arrivals: int64, when each record arrived, microseconds since 1970; None where nobody knows, as in
-            a file.
-        names: what each record is called in its source, instead of its position; empty for one that has no
-            name there; none for a file.
-        written_by: when the records had been written; None where nobody knows.
-        file: what can be read again, at ``base``, to have the buffer's bytes; None where nothing can.
-    """
+    """Whole protobuf records from one file."""
 
     source: str
     base: int
@@ -94,12 +75,7 @@ class ReportTable(Piece):
 
 @dataclass(frozen=True)
 class BadSource(Piece):
-    """A place where a file is not readable, and how many records that concerns.
-
-    Attributes:
-        source, reason, place, count, missing: as in :class:`ldpbeam.admission.Rejection`.
-        detail: a sentence that says more than the reason's own; empty for none.
-    """
+    """A place where a file is not readable, and how many records that concerns."""
 
     source: str
     reason: Reason

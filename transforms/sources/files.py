@@ -57,12 +57,7 @@ class _TruncationError(Exception):
 
 
 class ReadFiles(beam.DoFn):
-    """Paths to :class:`Chunk`, :class:`ReportTable` and :class:`BadSource`.
-
-    Formats are told apart by their first bytes, not by names: Parquet, gzip, zstd, those that are known and
-    not read, else length-delimited messages. A path is text, the bytes of a name that no text can hold, or
-    what Beam's ``MatchFiles`` says of a file.
-    """
+    """Paths to :class:`Chunk`, :class:`ReportTable` and :class:`BadSource`."""
 
     def __init__(self, limits: ReadLimits | None = None) -> None:
         self._limits = limits or ReadLimits()
@@ -125,11 +120,7 @@ class _StoredBytes:
         self.file = stored.version
 
     def after(self, rest: Bytes) -> Bytes:
-        """``rest`` and about a chunk of what follows; ``rest`` itself at the end.
-
-        Raises:
-            OSError: the file cannot be read.
-        """
+        """``rest`` and about a chunk of what follows; ``rest`` itself at the end."""
         # No more than there is: reports keep the memory that they were read into.
         data = np.empty(rest.size + min(_CHUNK, self._stored.size - self._stored.tell()), np.uint8)
         data[: rest.size] = rest
@@ -149,14 +140,6 @@ class _DecompressedBytes:
         self._begun = False
 
     def after(self, rest: Bytes) -> Bytes:
-        """As of stored bytes.
-
-        Raises:
-            _Truncated: the compressed stream ends early.
-            _TooMuch: it stands for more bytes than it may.
-            _Unread: what it stands for has a format that is not read.
-            OSError, zlib.error, zstandard.ZstdError: it is not what its first bytes say.
-        """
         size = next(self._pieces, b"")
         if not self._begun and (detail := unread_inside(size[:SAMPLE], self._compression)):
             raise _Unread(detail)

@@ -64,13 +64,7 @@ def _behind_skippable(head: bytes) -> int:
 
 
 def unread_format(head: bytes, tail: bytes = b"", what: str = "file") -> str | None:
-    """One sentence about a format that is not read: its name and what to do; None for any other bytes.
-
-    Args:
-        head: the first :data:`SAMPLE` bytes of the file, or all.
-        tail: its last :data:`TAIL` bytes; empty where nobody knows them.
-        what: a word for the bytes.
-    """
+    """One sentence about a format that is not read: its name and what to do; None for any other bytes."""
     guess = _by_beginning(head) or next(_by_more(head, tail), None) or _as_text(head)
     if guess is None:
         return None
@@ -79,12 +73,7 @@ def unread_format(head: bytes, tail: bytes = b"", what: str = "file") -> str | N
 
 
 def unread_inside(head: bytes, outer: str) -> str | None:
-    """The sentence about the first bytes out of a compressed file, in which only messages are read.
-
-    Args:
-        head: as for :func:`unread_format`, decompressed.
-        outer: what the file was compressed by.
-    """
+    """The sentence about the first bytes out of a compressed file, in which only messages are read."""
     if head[:4] == PARQUET:
         return f"The file is Parquet inside {outer}, which is not read; {_DECOMPRESS}."
     if head[:2] == GZIP or is_zstd(head):
@@ -135,10 +124,7 @@ def _masked_crc32c(data: bytes) -> int:
 
 
 def _as_old_text(head: bytes) -> tuple[str, str] | None:
-    """Text of an encoding older than Unicode, as spreadsheets write it: nearly all of it is ASCII.
-
-    Of the eight bytes of a digest or an id a third are letters and signs of ASCII.
-    """
+    """Text of an encoding older than Unicode, as spreadsheets write it: nearly all of it is ASCII."""
     plain = sum(32 <= byte < 127 or byte in b"\t\r\n" for byte in head)
     control = sum((byte < 32 and byte not in b"\t\r\n") or byte == 127 for byte in head)
     if len(head) < 16 or control or plain < 0.8 * len(head) or b"\n" not in head:

@@ -13,11 +13,7 @@ URN = "beam:transform:org.apache.beam:kafka_read_without_metadata:v1"
 
 
 class _Configuration(typing.NamedTuple):
-    """Fields of the Java side's configuration.
-
-    Beam's own ReadFromKafka sends every field its release knows, and an expansion service of an earlier
-    release refuses one that it does not know. These are in every release since 2.60.
-    """
+    """Fields of the Java side's configuration."""
 
     consumer_config: typing.Mapping[str, str]
     topics: list[str]
@@ -35,22 +31,7 @@ def read_kafka(
     expansion_service: str,
     settings: Mapping[str, str] | None = None,
 ) -> beam.PCollection[bytes]:
-    """Each record's value as bytes, in event time.
-
-    The timestamp is the one that the producer gave the record (CreateTime), and the watermark follows the
-    slowest partition; once nothing is left to read it leaps to the wall clock. Where reading stands is in
-    the job's checkpoints, not in Kafka: a job that recovers goes on from its checkpoint, whatever
-    the consumer group has committed.
-
-    `expansion_service` is host:port; `settings` are the consumer's, over what is set here.
-
-    Args:
-        pipeline: to read in.
-        servers: bootstrap servers, host:port, separated by commas.
-        topics: to read.
-        expansion_service: host:port.
-        settings: of the consumer, over what is set here.
-    """
+    """Each record's value as bytes, in event time."""
     configuration = _Configuration(
         consumer_config={"bootstrap.servers": servers, "auto.offset.reset": "earliest", **(settings or {})},
         topics=list(topics),

@@ -37,14 +37,7 @@ _NAMES_SHOWN = 200
 def gather_messages(
     messages: beam.PCollection[Any], source: str, *, field: str = "", arrival: bool = True
 ) -> beam.PCollection[Piece]:
-    """:class:`GatherMessages` behind any windows and triggers: neither plays a part in what follows.
-
-    Args:
-        messages: of the source.
-        source: its name, for rejects.
-        field: that holds the message of a row; empty where an element is one.
-        arrival: whether timestamps say when messages arrived.
-    """
+    """:class:`GatherMessages` behind any windows and triggers: neither plays a part in what follows."""
     if not messages.windowing.is_default():
         messages = messages | "Unwindowed" >> beam.WindowInto(GlobalWindows())
     gather = GatherMessages(source, field=field, arrival=arrival)
@@ -67,25 +60,15 @@ class _WaitingMessages:
 
 @dataclass(frozen=True)
 class _MessageFault:
-    """Why an element holds no message.
-
-    Attributes:
-        kind: what elements have in common that are counted together.
-        explanation: a sentence about one of them; names fields and types, and no value.
-    """
+    """Why an element holds no message."""
 
     kind: str
     explanation: str
 
 
 class GatherMessages(beam.DoFn):
-    """Messages of the global window to :class:`Chunk`; an element's timestamp is the arrival of its message.
-
-    Takes ``bytes``, ``(key, bytes)`` pairs as Kafka has them, Beam's ``PubsubMessage``, or rows and
-    dictionaries of which ``field`` holds the message; pieces of sources pass as they are. An element that
-    nobody gave a time (of ``Create``, a file, a table) has Beam's earliest one: its arrival is unknown.
-    Elements that hold no message are one :class:`BadSource` for each kind of fault, with their count.
-    """
+    """Messages of the global window to :class:`Chunk`; an element's timestamp is the arrival of its
+    message."""
 
     def __init__(self, source: str, *, field: str = "", arrival: bool = True) -> None:
         """``source`` is named in rejects; without ``arrival`` no timestamp says when a message arrived."""

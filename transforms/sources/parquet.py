@@ -68,11 +68,7 @@ class _Progress:
     lost: bool = False  # whether any row was missing
 
     def use(self, size: int) -> None:
-        """Read a column of so many bytes.
-
-        Raises:
-            ValueError: columns have more bytes than the file, so some lie over one another.
-        """
+        """Read a column of so many bytes."""
         self.unused -= size
         if self.unused < 0:
             raise ValueError("columns lie over one another")
@@ -90,23 +86,7 @@ class _Progress:
 def read_tables(
     source: str, stored: StoredFile, allowed: int, written_by: Written | None, folders: Mapping[str, str]
 ) -> Iterator[ReportTable | BadSource]:
-    """Rows of a file with the columns digest, epoch, report_id and payload.
-
-    What is missing is rejected as ``corrupt_file``: of a row group, what most of its counts of rows say, less
-    what was delivered; of the file, what the footer says beyond its row groups. No more than one row for
-    every eight stored bytes is rejected so, whatever is claimed. A file that contradicts itself although no
-    row is missing is rejected as one record more.
-
-    Args:
-        source: name for rejects.
-        stored: the file.
-        allowed: bytes of reports that it may stand for.
-        written_by: as in :class:`Chunk`.
-        folders: numbers in the names of the folders around it, see :func:`in_folders`.
-
-    Raises:
-        OSError: the file cannot be read.
-    """
+    """Rows of a file with the columns digest, epoch, report_id and payload."""
     reading = _Progress(source, allowed, written_by, max(stored.size // _STORED_ROW, 1), stored.size)
     try:
         readers = _Readers(stored)
@@ -157,10 +137,7 @@ def _read_groups(
 
 
 class _Readers:
-    """pyarrow's readers of one file, each made when it is needed, from one footer.
-
-    They read a little at a time, whatever a row group holds.
-    """
+    """pyarrow's readers of one file, each made when it is needed, from one footer."""
 
     def __init__(self, stored: StoredFile) -> None:
         """Read the footer; raises TooLarge where it is not of a bearable size, and what pyarrow raises."""
@@ -274,11 +251,7 @@ def _batches(readers: _Readers, group: int, layout: Layout, pages: dict[str, Pag
 
 
 def _number_columns(batch: Any, layout: Layout) -> tuple[Any, Any, Any, Any]:
-    """digest, epoch and report_id of a record batch, (n,) each, and in which rows all are there and whole.
-
-    Raises:
-        WrongColumns: numbers have lost digits.
-    """
+    """digest, epoch and report_id of a record batch, (n,) each, and in which rows all are there and whole."""
     n = batch.num_rows
     columns: dict[str, Any] = {}
     sound = np.ones(n, bool)

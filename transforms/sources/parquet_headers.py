@@ -171,11 +171,7 @@ def footer(stored: StoredFile) -> bytes:
 
 
 def row_groups(data: bytes) -> Iterator[RowGroup]:
-    """What the footer says of each row group, one after the other; a footer may list very many.
-
-    Raises:
-        ValueError, IndexError: the footer is not sound.
-    """
+    """What the footer says of each row group, one after the other; a footer may list very many."""
     number = at = 0
     while data[at]:
         number, kind, at = _field(data, at, number)
@@ -239,11 +235,7 @@ class Pages:
 
 
 def pages_lie(stored: StoredFile, column: dict[int, int]) -> tuple[int, int]:
-    """Where a column's pages begin and end in a file, as the footer says.
-
-    Raises:
-        ValueError: they would lie outside of it.
-    """
+    """Where a column's pages begin and end in a file, as the footer says."""
     offsets = [column.get(which, 0) for which in (DATA_OFFSET, DICTIONARY_OFFSET)]
     at = min((offset for offset in offsets if offset > 0), default=0)
     end = at + column.get(COMPRESSED, -1)
@@ -253,17 +245,7 @@ def pages_lie(stored: StoredFile, column: dict[int, int]) -> tuple[int, int]:
 
 
 def pages_of(stored: StoredFile, at: int, end: int, allowed: int) -> Pages:
-    """What the headers of a column's pages in one row group say.
-
-    Args:
-        stored: the file.
-        at, end: where the pages lie in it.
-        allowed: bytes that they may stand for.
-
-    Raises:
-        TooLarge: a page, or all of them, stand for too much.
-        ValueError: they are no headers, or too many for so few bytes.
-    """
+    """What the headers of a column's pages in one row group say."""
     pages = Pages()
     left = 1024 + (end - at) // 256
     for kind, plain, compressed, values, encoding in page_headers(stored, at, end):
@@ -288,19 +270,7 @@ def pages_of(stored: StoredFile, at: int, end: int, allowed: int) -> Pages:
 def page_headers(
     stored: StoredFile, at: int, end: int, longest: int = _HEADER
 ) -> Iterator[tuple[int, int, int, int, int]]:
-    """Kind, size, compressed size, values and encoding of each page that lies between two positions.
-
-    A page without a size is the last one; one that would end behind ``end`` has no compressed size. A header
-    has ``longest`` bytes at most.
-
-    Args:
-        stored: the file.
-        at, end: positions, bytes.
-        longest: header, bytes.
-
-    Raises:
-        ValueError: what follows is no header.
-    """
+    """Kind, size, compressed size, values and encoding of each page that lies between two positions."""
     begin, data = at, b""
     while at < end:
         header = _page_header(data, at - begin)

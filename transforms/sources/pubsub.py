@@ -16,18 +16,7 @@ URN = "beam:transform:org.apache.beam:pubsub_read:v1"
 def read_pubsub(
     pipeline: beam.Pipeline, subscription: str, expansion_service: str, timestamp_attribute: str = ""
 ) -> beam.PCollection[bytes]:
-    """The data of each message, in event time, through the expansion service at host:port.
-
-    The timestamp is that of publication, or what a collector wrote into an attribute. A message is
-    acknowledged once a checkpoint holds it, so a job that recovers has it in its state or gets it again.
-    Where these overlap, a message comes twice; its reports then count once, by their ids, and as duplicates.
-
-    Args:
-        pipeline: to read in.
-        subscription: its whole name.
-        expansion_service: host:port.
-        timestamp_attribute: attribute with the arrival; empty for the time of publication.
-    """
+    """The data of each message, in event time, through the expansion service at host:port."""
     configuration: dict[str, object] = {"subscription": subscription, "with_attributes": False}
     if timestamp_attribute:
         configuration["timestamp_attribute"] = timestamp_attribute

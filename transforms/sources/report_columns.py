@@ -31,13 +31,7 @@ _LONGEST = 40  # characters of a name or type that are quoted
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the columns of reports are.
-
-    Attributes:
-        leaves: which leaf of the schema each column in the file is, by name.
-        shared: numbers that all rows have, of columns that the name of a folder holds.
-        lengths: columns whose values have a length each, among those in the file.
-    """
+    """Where the columns of reports are."""
 
     leaves: Mapping[str, int]
     shared: Mapping[str, int]
@@ -59,16 +53,7 @@ def in_folders(path: str) -> dict[str, str]:
 
 
 def layout_of(schema: Any, arrow_schema: Any, folders: Mapping[str, str]) -> Layout:
-    """Where the columns of reports are.
-
-    Args:
-        schema: the file's schema as Parquet has it, leaf by leaf.
-        arrow_schema: the same as Arrow has it.
-        folders: as :func:`in_folders` gives them.
-
-    Raises:
-        WrongColumns: they are not there, or of another type.
-    """
+    """Where the columns of reports are."""
     leaves: dict[str, int] = {}
     shared: dict[str, int] = {}
     faults: list[str] = []

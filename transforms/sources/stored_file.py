@@ -25,25 +25,10 @@ def printable(path: str) -> str:
 
 
 class StoredFile(io.RawIOBase):
-    """The bytes of a regular file.
-
-    A read that fails is repeated on the file opened anew, ``attempts`` times in all. ``unreadable`` then says
-    that an error is the storage's and not the content's.
-
-    Attributes:
-        size: bytes.
-        modified: seconds since 1970 when it was written; None where its store does not say.
-        version: which version of which file of this machine it is, unless somebody has written to it in the
-            last few seconds, and so may go on.
-        unreadable: whether it could not be read.
-    """
+    """The bytes of a regular file."""
 
     def __init__(self, path: str, attempts: int) -> None:
-        """Open it.
-
-        Raises:
-            OSError: it is no regular file, or cannot be opened.
-        """
+        """Open it."""
         super().__init__()
         self._path = path
         self._attempts = max(attempts, 1)
@@ -68,11 +53,7 @@ class StoredFile(io.RawIOBase):
         return self._at
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        """Move; nothing is read.
-
-        Raises:
-            ValueError: before the beginning, which is the content's fault and not the storage's.
-        """
+        """Move; nothing is read."""
         at = offset + (0, self._at, self.size)[whence]
         if at < 0:
             raise ValueError("a position before the beginning")
@@ -80,11 +61,7 @@ class StoredFile(io.RawIOBase):
         return at
 
     def read(self, size: int = -1) -> bytes:
-        """At most ``size`` bytes.
-
-        Raises:
-            OSError: the file cannot be read.
-        """
+        """At most ``size`` bytes."""
         return bytes(self._again(lambda: self._read(size)))
 
     def readinto(self, buffer: Any) -> int:

@@ -41,16 +41,7 @@ Shard = tuple[EpochKey, int]
 
 @dataclass(frozen=True, eq=False)
 class ColumnsOnDisk(Place):
-    """Where columns of one collection and epoch are.
-
-    Attributes:
-        files: the files that they are in.
-        digest, epoch: of the columns.
-        width: bytes of a payload.
-        table: int64 (m, 6): for each part its file, as a position in ``files``, the offset of its report ids,
-            that of its payloads, both in bytes, its number of reports, and the CRC-32 of either, which is 0
-            in files of the input.
-    """
+    """Where columns of one collection and epoch are."""
 
     files: tuple[StoredFile, ...]
     digest: int
@@ -89,13 +80,7 @@ class _Pieces(NamedTuple):
 
 
 class ShardWithSpill(beam.DoFn):
-    """:data:`EpochParts` to ``((key, shard), waiting columns)``.
-
-    An instance keeps ``spill.above`` bytes in memory. What comes after them stays where it was read, if it
-    lies there as it is and is not to be split, and else goes to a file of the instance's own. One element per
-    shard says where, at the end of the bundle: elements are few, since each costs the runner as much time as
-    hundreds of reports cost here.
-    """
+    """:data:`EpochParts` to ``((key, shard), waiting columns)``."""
 
     def __init__(self, bits: int, spill: Spill) -> None:
         self._bits, self._spill = bits, spill
@@ -113,11 +98,7 @@ class ShardWithSpill(beam.DoFn):
         timestamp: Any = beam.DoFn.TimestampParam,
         window: Any = beam.DoFn.WindowParam,
     ) -> Iterator[tuple[Shard, WaitingColumns]]:
-        """Split by report id.
-
-        Raises:
-            LdpError: the disk is full, or may not be written to.
-        """
+        """Split by report id."""
         key, parts = pair
         for columns in parts:
             self._in_memory += columns.report_ids.nbytes + columns.payloads.nbytes
@@ -176,12 +157,7 @@ def _checksums(columns: ReportColumns) -> tuple[int, int]:
 
 
 class _ReportBlock(NamedTuple):
-    """Reports that are read together.
-
-    Attributes:
-        begin, end: which of the shard they are.
-        held: the columns, or in which file they are and which parts of it.
-    """
+    """Reports that are read together."""
 
     begin: int
     end: int
@@ -196,31 +172,19 @@ class _ColumnsReader:
         self.close = self._reader.close
 
     def ids(self, place: ColumnsOnDisk, parts: slice) -> Uints:
-        """uint64 (n,), report ids of parts, end to end.
-
-        Raises:
-            LdpError: a file of the input has changed, or one that a step has written.
-        """
+        """uint64 (n,), report ids of parts, end to end."""
         ids = np.empty(int(place.table[parts, 3].sum()), np.uint64)
         self._read(place, parts, 1, 8, ids.view(np.uint8).data)
         return ids
 
     def payloads(self, place: ColumnsOnDisk, parts: slice) -> Bytes:
-        """uint8 (n, width), payloads of parts, likewise.
-
-        Raises:
-            LdpError: as :meth:`ids`.
-        """
+        """uint8 (n, width), payloads of parts, likewise."""
         payloads = np.empty((int(place.table[parts, 3].sum()), place.width), np.uint8)
         self._read(place, parts, 2, place.width, payloads.reshape(-1).data)
         return read_only(payloads)
 
     def _read(self, place: ColumnsOnDisk, parts: slice, column: int, width: int, into: memoryview) -> None:
-        """Fill ``into`` with bytes of parts, whose offsets are in one column of the table, end to end.
-
-        The reader checks payloads before it returns them: kernels trust judged payloads and, given others,
-        would write outside of their arrays.
-        """
+        """Fill ``into`` with bytes of parts, whose offsets are in one column of the table, end to end."""
         for row in place.table[parts].tolist():
             size = row[3] * width
             self._reader.read(place.files[row[0]], row[column], into[:size], row[column + 3])
@@ -228,10 +192,7 @@ class _ColumnsReader:
 
 
 class GatheredColumns:
-    """The columns of one shard: those in memory, then those on disk in the order of their places.
-
-    A context, which closes the files that it has opened.
-    """
+    """The columns of one shard: those in memory, then those on disk in the order of their places."""
 
     def __init__(self, waiting: Iterable[WaitingColumns]) -> None:
         in_memory: list[ReportColumns] = []
@@ -269,11 +230,8 @@ class GatheredColumns:
         return self._size
 
     def keep_one_per_id(self, key: int) -> tuple[int, int]:
-        """Leave out what :func:`ldpbeam.dedup.keep_one_per_id` leaves out: duplicates, conflicting reports.
-
-        Raises:
-            LdpError: a file of the input has changed.
-        """
+        """Leave out what :func:`ldpbeam.dedup.keep_one_per_id` leaves out: duplicates, conflicting
+        reports."""
         duplicate = conflicting = 0
         for repeats in repeated_by_ranges(self._ids, self._size, self._payloads_of, key, _IDS):
             duplicate, conflicting = duplicate + repeats.duplicate, conflicting + repeats.conflicting
@@ -286,11 +244,7 @@ class GatheredColumns:
         return duplicate, conflicting
 
     def columns(self) -> Iterator[ReportColumns]:
-        """All columns but what has been left out, block by block.
-
-        Raises:
-            LdpError: a file of the input has changed.
-        """
+        """All columns but what has been left out, block by block."""
         for block in self._blocks:
             rows = self._left_out_of(block)
             if rows.size < block.end - block.begin:

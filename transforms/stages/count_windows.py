@@ -25,13 +25,7 @@ from .waiting import Spill
 
 @dataclass(frozen=True)
 class WindowOptions:
-    """How bounded input is counted.
-
-    Attributes:
-        shard_bits: 2**bits shards per epoch; None where repeats count.
-        max_epochs: epochs of a collection at most; those with the fewest records are left out.
-        spill: where columns and counts wait on disk, for runners whose steps share one; None for nowhere.
-    """
+    """How bounded input is counted."""
 
     shard_bits: int | None
     max_epochs: int
@@ -39,13 +33,7 @@ class WindowOptions:
 
 
 class CountedWindows(NamedTuple):
-    """What :func:`count_windows` gives.
-
-    Attributes:
-        counted: :class:`CountedEpoch` by the digest of its collection.
-        rejected: rows of the records of epochs that were left out.
-        entries: of the accounting, of all records that are not in ``counted``.
-    """
+    """What :func:`count_windows` gives."""
 
     counted: beam.PCollection
     rejected: beam.PCollection
@@ -56,13 +44,7 @@ class CountedWindows(NamedTuple):
 def count_windows(
     inputs: tuple[beam.PCollection, beam.PCollection], collections: Sequence[Collection], how: WindowOptions
 ) -> CountedWindows:
-    """Columns and entries of all collections to counted epochs, each once.
-
-    Args:
-        inputs: columns of reports, EpochParts; entries of the accounting, Entry.
-        collections: all whose reports may come.
-        how: whether repeats count, how many epochs there may be, and where things wait.
-    """
+    """Columns and entries of all collections to counted epochs, each once."""
     columns, entries = inputs
     epochs = {c.digest_hex: c.epochs for c in collections}
     epoch_limit = EpochLimit(collections, largest_epochs(entries, how.max_epochs))

@@ -35,14 +35,7 @@ _IN_MEMORY = 1 << 27
 
 @dataclass(frozen=True)
 class CountsOnDisk(Place):
-    """Where an accumulator is: a file that is never changed.
-
-    Attributes:
-        file: which holds the encoded accumulator and nothing else; whoever runs the pipeline removes it.
-        size: bytes of it.
-        checksum: CRC-32 of it.
-        reports: number of reports counted, or waiting to be.
-    """
+    """Where an accumulator is: a file that is never changed."""
 
     file: SpillFile
     size: int
@@ -50,32 +43,19 @@ class CountsOnDisk(Place):
     reports: int
 
     def read(self) -> Support | UncountedReports:
-        """The accumulator, in fresh memory.
-
-        Raises:
-            LdpError: the file is gone, or is not what was written.
-        """
+        """The accumulator, in fresh memory."""
         encoded = bytearray(self.size)
         with closing(FileReader()) as reader:
             reader.read(self.file, 0, memoryview(encoded), self.checksum)
         return _CODER.accumulated(memoryview(encoded).toreadonly())
 
     def counted(self, protocol: SupportCounter) -> Support:
-        """The support that it is.
-
-        Raises:
-            LdpError: as :meth:`read`.
-        """
         value = self.read()
         return value if isinstance(value, Support) else value.counted(protocol)
 
 
 class WaitingCount(WaitingValue[Accumulated | CountsOnDisk | None]):
-    """The accumulator of one key: in memory, or on disk, or nothing yet.
-
-    Attributes:
-        own: whether nobody else knows of the file that it is in.
-    """
+    """The accumulator of one key: in memory, or on disk, or nothing yet."""
 
     __slots__ = ("own",)
 
@@ -84,11 +64,7 @@ class WaitingCount(WaitingValue[Accumulated | CountsOnDisk | None]):
         self.own = False
 
     def read(self) -> Accumulated | None:
-        """The accumulator, from wherever it is.
-
-        Raises:
-            LdpError: as :meth:`CountsOnDisk.read`.
-        """
+        """The accumulator, from wherever it is."""
         return self.held.read() if isinstance(self.held, CountsOnDisk) else self.held
 
 
@@ -101,11 +77,7 @@ class WaitingCountCoder(WaitingCoder):
 @beam.typehints.with_input_types(Parts)
 @beam.typehints.with_output_types(Any)  # as of CountSupportOfEach
 class CountWithSpill(beam.CombineFn):
-    """:class:`CountSupportOfEach` with accumulators that wait on disk where they are large.
-
-    While reports are added, a step keeps the accumulators in memory that it has used last. What leaves it is
-    on disk.
-    """
+    """:class:`CountSupportOfEach` with accumulators that wait on disk where they are large."""
 
     def __init__(self, count: CountSupportOfEach, folder: str) -> None:
         """``folder`` is local, made when it is needed; whoever runs the pipeline removes it."""
@@ -118,11 +90,7 @@ class CountWithSpill(beam.CombineFn):
         return WaitingCount(self._count.create_accumulator())
 
     def add_input(self, waiting: WaitingCount, parts: Parts, *_: object) -> WaitingCount:
-        """Count batches; the accumulator that was used longest ago goes to disk where there are too many.
-
-        Raises:
-            LdpError: the disk is full, or may not be written to; a file is not as it was written.
-        """
+        """Count batches; the accumulator that was used longest ago goes to disk where there are too many."""
         self._let_go(waiting)
         before, accumulator = waiting.held, waiting.read()
         waiting.held = self._count.add_input(accumulator, parts)
@@ -139,21 +107,12 @@ class CountWithSpill(beam.CombineFn):
         return waiting
 
     def compact(self, waiting: WaitingCount, *_: object) -> WaitingCount:
-        """The same on disk, unless it is small.
-
-        Raises:
-            LdpError: the disk is full, or may not be written to.
-        """
         self._to_disk(waiting)
         waiting.own = False
         return waiting
 
     def merge_accumulators(self, accumulators: Iterable[WaitingCount], *_: object) -> WaitingCount:
-        """The sum, in a fresh accumulator, on disk unless it is small; one that is alone is its own sum.
-
-        Raises:
-            LdpError: the disk is full, or may not be written to; a file is not as it was written.
-        """
+        """The sum, in a fresh accumulator, on disk unless it is small; one that is alone is its own sum."""
         some = [each for each in accumulators if each.held is not None]
         if len(some) == 1 and isinstance(some[0].held, CountsOnDisk):
             return WaitingCount(some[0].held)
@@ -161,11 +120,7 @@ class CountWithSpill(beam.CombineFn):
         return self.compact(WaitingCount(self._count.merge_accumulators(each.read() for each in some)))
 
     def extract_output(self, waiting: WaitingCount, *_: object) -> Accumulated | CountsOnDisk | None:
-        """The accumulator, or where it is; the next stage turns it into support per value.
-
-        Raises:
-            LdpError: the disk is full, or may not be written to.
-        """
+        """The accumulator, or where it is; the next stage turns it into support per value."""
         counts = self.compact(waiting).held
         return counts if isinstance(counts, CountsOnDisk) else self._count.extract_output(counts)
 

@@ -44,12 +44,7 @@ def _of_no_epoch(entry: Entry) -> bool:
 def sum_by_epoch(
     inputs: tuple[beam.PCollection, beam.PCollection],
 ) -> beam.PCollection[tuple[str, CountedEpoch]]:
-    """Counts and entries of a bounded input, brought together once per epoch.
-
-    Takes ((digest, epoch), Support) and ((digest, epoch), (what, n)), both in the windows of their epochs;
-    gives counted epochs by the digest of their collection, which need no windows any more. An epoch of which
-    nothing was admitted has no support, and an account all the same.
-    """
+    """Counts and entries of a bounded input, brought together once per epoch."""
     # The type says how keys are encoded: by the same coder on both sides of the grouping, in any language.
     both = beam.Flatten().with_output_types(tuple[EpochKey, Any])
     together = inputs | "Both" >> both
@@ -77,15 +72,6 @@ def join_accounting(
     entries: beam.PCollection[Entry],
     epochs: Mapping[str, Epochs],
 ) -> beam.PCollection[tuple[str, CountedEpoch]]:
-    """Counts of epochs, with the entries of these epochs out of all there are.
-
-    Args:
-        support: by epoch, each in the window of its epoch.
-        entries: of all records, in the global window.
-        epochs: of each collection, by digest.
-
-    Returns:
-        Counted epochs by the digest of their collection.
-    """
+    """Counts of epochs, with the entries of these epochs out of all there are."""
     own = entries | "Entries" >> entries_by_epoch() | "EntriesByEpoch" >> window_by_epoch(epochs, EpochEntry)
     return (support, own) | "Accounts" >> sum_by_epoch()

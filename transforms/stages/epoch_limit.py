@@ -38,10 +38,7 @@ _LEFT_OUT = f"rejected.{Reason.TOO_MANY_EPOCHS.value}"
 
 
 def largest_epochs(entries: beam.PCollection[Entry], limit: int) -> beam.PCollection[_Keyed]:
-    """Which epochs a run has: of each collection those with the most records, of equal ones the earliest.
-
-    One element, or none where no record names an epoch; :class:`EpochLimit` takes it.
-    """
+    """Which epochs a run has: of each collection those with the most records, of equal ones the earliest."""
     read = entries | "EpochsRead" >> beam.FlatMap(_by_epoch).with_output_types(_Read)
     return read | "LargestEpochs" >> beam.CombinePerKey(_Largest(limit))
 
@@ -83,14 +80,7 @@ class _Largest(beam.CombineFn):
 
 
 class LimitEpochs(beam.DoFn):
-    """Columns, or counted epochs by the digest of their collection, of the epochs that a run has.
-
-    Outputs: the same; entries under :data:`ACCOUNTING`, and rejections of one source, which stands for all
-    that is left out, under :data:`REJECTED`. Columns that are left out have their entries where they leave. A
-    counted epoch gives what is in its account, but for what was counted, whose entry comes where it is
-    published: so a result that gets lost in between is noticed. The account of an epoch that is left out
-    becomes a part of its collection's.
-    """
+    """Columns, or counted epochs by the digest of their collection, of the epochs that a run has."""
 
     def __init__(self, collections: Sequence[Collection]) -> None:
         self._sources = {c.digest_hex: f"epochs of {c.name}" for c in collections}
@@ -131,12 +121,7 @@ def _entries(key: Key, entries: Mapping[str, int]) -> Iterator[beam.pvalue.Tagge
 
 
 class EpochLimit:
-    """Leaves epochs of some collections out, at several places of the graph, and gathers what that yields.
-
-    Attributes:
-        entries: of the accounting, one collection of them for each place.
-        rejections: likewise.
-    """
+    """Leaves epochs of some collections out, at several places of the graph, and gathers what that yields."""
 
     def __init__(self, collections: Sequence[Collection], largest: beam.PCollection[_Keyed]) -> None:
         """``largest`` is of :func:`largest_epochs`."""
@@ -148,14 +133,7 @@ class EpochLimit:
     def without(
         self, elements: beam.PCollection, kind: Any, of: str, *, windowed: bool = False
     ) -> beam.PCollection:
-        """Leave out what belongs to epochs that the run does not have.
-
-        Args:
-            elements: columns by epoch, or counted epochs by digest.
-            kind: type of the elements.
-            of: names the place in the labels of the graph.
-            windowed: whether the elements are in windows, and stay there; entries and rejections never do.
-        """
+        """Leave out what belongs to epochs that the run does not have."""
         leave_out = beam.ParDo(LimitEpochs(self._collections), self._largest)
         typed = leave_out.with_output_types(kind, **{ACCOUNTING: Entry, REJECTED: RejectedRow})
         chosen = elements | f"Kept{of}" >> typed.with_outputs(ACCOUNTING, REJECTED, main="within")

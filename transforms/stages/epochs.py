@@ -28,10 +28,7 @@ _Waiting = tuple[Shard, WaitingColumns]
 
 
 def common_windows(epochs: Iterable[Epochs]) -> FixedWindows:
-    """The longest fixed windows such that each epoch, of any of the calendars, ends where a window ends.
-
-    With one calendar the windows are the epochs.
-    """
+    """The longest fixed windows such that each epoch, of any of the calendars, ends where a window ends."""
     first, *others = epochs
     length = gcd(
         first.length, *(each.length for each in others), *(each.origin - first.origin for each in others)
@@ -43,16 +40,7 @@ def common_windows(epochs: Iterable[Epochs]) -> FixedWindows:
 def window_by_epoch(
     columns: beam.PCollection[Any], /, epochs: Mapping[str, Epochs], kind: Any = EpochParts, **into: Any
 ) -> beam.PCollection[Any]:
-    """Give everything that is keyed by epoch the last one of :func:`common_windows` that is in the epoch.
-
-    So what belongs to an epoch is in one window, which ends with it. Timestamps are at the end.
-
-    Args:
-        columns: elements by (digest, epoch).
-        epochs: of each collection, by digest.
-        kind: type of the elements.
-        into: further arguments of WindowInto.
-    """
+    """Give everything that is keyed by epoch the last one of :func:`common_windows` that is in the epoch."""
 
     def stamp(pair: tuple[EpochKey, Any]) -> TimestampedValue:
         digest, epoch = pair[0]
@@ -106,19 +94,7 @@ def _left_out(key: EpochKey, duplicate: int, conflicting: int) -> Iterator[beam.
 def once_per_report_id(
     columns: beam.PCollection[EpochParts], bits: int, spill: Spill | None = None
 ) -> beam.pvalue.DoOutputsTuple:
-    """One report per report id within an epoch, however often and in whatever order copies arrive.
-
-    Columns are sharded by id, grouped, and repeats dropped by a compiled loop: no state cell per id.
-
-    Args:
-        columns: by epoch, each in the window of its epoch.
-        bits: an epoch has 2**bits shards.
-        spill: where columns wait on disk from a size on, for runners whose steps share one; None to keep them
-            in memory.
-
-    Returns:
-        The columns as main output, and entries for copies and conflicts under :data:`ACCOUNTING`.
-    """
+    """One report per report id within an epoch, however often and in whatever order copies arrive."""
     if spill is None:
         shard: beam.ParDo = beam.FlatMap(_shards, bits).with_output_types(_Sharded)
         step = beam.ParDo(_KeepOne())

@@ -24,11 +24,7 @@ _PANES = {PaneInfoTiming.EARLY: EARLY, PaneInfoTiming.LATE: LATE}
 
 
 class EstimateEpochs(beam.DoFn):
-    """:class:`CountedEpoch` to :class:`EpochHistogram`, each by the digest of its collection.
-
-    Unbiased estimates, standard errors and intervals, and beside them what the collection's consistency
-    method makes of them; everything is integer up to here.
-    """
+    """:class:`CountedEpoch` to :class:`EpochHistogram`, each by the digest of its collection."""
 
     def __init__(self, collections: Sequence[Collection], max_error_fraction: float = 1.0) -> None:
         """Estimate for these collections, unless a larger part of an epoch's records was rejected."""
@@ -36,7 +32,6 @@ class EstimateEpochs(beam.DoFn):
         self._max_error_fraction = max_error_fraction
 
     def process(self, pair: tuple[str, CountedEpoch]) -> Iterator[tuple[str, EpochHistogram]]:
-        """One epoch."""
         digest, counted = pair
         collection = self._of[digest]
         estimated = estimate_counted(collection, counted, self._max_error_fraction)
@@ -60,7 +55,6 @@ class TablesOfEpochs(beam.DoFn):
         self._fixed: dict[str, dict[str, Any]] = {}
 
     def process(self, pair: tuple[str, EpochHistogram]) -> Iterator[Any]:
-        """One epoch."""
         digest, histogram = pair
         if histogram.attributes:
             collection = self._collections[digest]
@@ -73,10 +67,7 @@ class TablesOfEpochs(beam.DoFn):
 def counted_pane(
     pair: tuple[EpochKey, Support | Uncounted], pane: Any = beam.DoFn.PaneInfoParam
 ) -> tuple[str, CountedEpoch]:
-    """What one pane of somebody's own windows has counted: revision and pane are those of Beam.
-
-    Only what was admitted and counted is known of the epoch's records.
-    """
+    """What one pane of somebody's own windows has counted: revision and pane are those of Beam."""
     (digest, epoch), support = pair
     account = Account(read=support.reports, counted=support.reports)
     name, closed = _PANES.get(pane.timing, ON_TIME), bool(pane.is_last)

@@ -47,12 +47,7 @@ MANY_LATE = 100
 
 
 class AdmitPieces(beam.DoFn):
-    """Decode and admit; never raises, whatever the bytes.
-
-    Outputs: :data:`COLUMNS` with :data:`EpochParts`, one element for each epoch in a piece of a source;
-    :data:`REJECTED` with :class:`~ldpbeam.transforms.rows.RejectedRow`; :data:`ACCOUNTING` with accounting
-    entries of all but what was admitted.
-    """
+    """Decode and admit; never raises, whatever the bytes."""
 
     def __init__(self, collections: Mapping[int, Collection]) -> None:
         """Keep the collections by digest."""

@@ -17,16 +17,7 @@ from ..coders import OptionalSupportCoder
 @beam.typehints.with_input_types(Parts)
 @beam.typehints.with_output_types(Any)  # else Beam infers that from the code of its own step
 class CountSupportOfEach(beam.CombineFn):
-    """The support counts of batches, for several collections; all reports of a key are of one of them.
-
-    ``add_input`` takes all parts of an element, since Beam's way to it costs as much as thousands of reports.
-    An accumulator is None as long as nothing is in it. Reports wait where counts would be larger
-    (:class:`ldpbeam.support.UncountedReports`), maybe to the end: a step has the accumulators of many epochs
-    at once.
-
-    ``add_input`` changes its accumulator in place, ``merge_accumulators`` none of those it is given. Nothing
-    changes the payloads of a report that waits, so two accumulators may share them.
-    """
+    """The support counts of batches, for several collections; all reports of a key are of one of them."""
 
     def __init__(self, collections: Sequence[Collection]) -> None:
         """Count for each of some collections."""

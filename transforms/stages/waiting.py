@@ -30,12 +30,7 @@ Held = TypeVar("Held")
 
 @dataclass(frozen=True)
 class Spill:
-    """When and where values wait on disk.
-
-    Attributes:
-        folder: local, made when it is needed; whoever runs the pipeline removes it.
-        above: bytes of columns that one step keeps in memory.
-    """
+    """When and where values wait on disk."""
 
     folder: str
     above: int
@@ -46,11 +41,7 @@ class Place:
 
 
 class WaitingValue(Generic[Held]):
-    """A value in memory, or its :class:`Place`.
-
-    Attributes:
-        held: one or the other.
-    """
+    """A value in memory, or its :class:`Place`."""
 
     __slots__ = ("held",)
 
@@ -74,7 +65,6 @@ class WaitingCoder(coders.Coder):
         return _VALUE + encoded
 
     def decode(self, encoded: bytes) -> Any:
-        """The value in memory, or its place."""
         rest = encoded[1:]
         if encoded.startswith(_PLACE):
             return self.waiting(pickle.loads(rest))  # noqa: S301 - a step of the same run has written it
@@ -111,12 +101,7 @@ StoredFile: TypeAlias = SpillFile | FileVersion
 
 
 class FileWriter:
-    """Appends to a file of its own, which only this user may read; it is made by the first write.
-
-    Attributes:
-        file: the file.
-        size: bytes that it has written.
-    """
+    """Appends to a file of its own, which only this user may read; it is made by the first write."""
 
     def __init__(self, folder: str, contents: Contents) -> None:
         self.file, self.size = SpillFile(f"{folder}/{secrets.token_hex(8)}", contents), 0
@@ -124,11 +109,7 @@ class FileWriter:
         self._descriptor: int | None = None
 
     def write(self, content: memoryview) -> int:
-        """Append bytes; give their offset in the file.
-
-        Raises:
-            LdpError: the disk is full, or may not be written to.
-        """
+        """Append bytes; give their offset in the file."""
         begin = self.size
         with disk_errors(default=self.file.path):
             if self._descriptor is None:
@@ -155,17 +136,7 @@ class FileReader:
         self._opened: io.FileIO | None = None
 
     def read(self, file: StoredFile, offset: int, into: memoryview, checksum: int) -> None:
-        """Fill ``into`` with the bytes that begin at an offset.
-
-        Args:
-            file: of a step, or of the input.
-            offset: in bytes.
-            into: bytes that are written over, all of them.
-            checksum: CRC-32 of the bytes; ignored for a file of the input, whose version is compared.
-
-        Raises:
-            LdpError: a file of the input has changed, or one that a step has written.
-        """
+        """Fill ``into`` with the bytes that begin at an offset."""
         opened = self._open(file)
         opened.seek(offset)
         left = into

@@ -18,11 +18,7 @@ from .state import Schedules, counters
 
 
 class CountBeforeShuffle(beam.DoFn):
-    """Columns to counts, one per epoch and bundle, as a part of the only shard there is then.
-
-    Runners that execute Python over their own protocol do not combine before a shuffle in streaming jobs, so
-    it is done here.
-    """
+    """Columns to counts, one per epoch and bundle, as a part of the only shard there is then."""
 
     def __init__(self, schedules: Schedules) -> None:
         self._counters = counters(schedules)

@@ -25,18 +25,7 @@ def count_epochs(
     shard_bits: int,
     deduplicate: bool,
 ) -> beam.PCollection[tuple[str, CountedEpoch]]:
-    """Columns and entries of all collections to results, revision by revision: two steps with state.
-
-    Args:
-        inputs: columns of reports, EpochParts; entries of the accounting, Entry.
-        schedules: of each collection, by its digest: when its epochs have results.
-        shard_bits: there are 2**shard_bits shards per epoch.
-        deduplicate: whether one report per report id counts. If not, an epoch has one shard, which holds
-            nothing but counts.
-
-    Returns:
-        :class:`CountedEpoch` by the digest of its collection.
-    """
+    """Columns and entries of all collections to results, revision by revision: two steps with state."""
     columns, records = inputs
     if deduplicate:
         bits, kind = shard_bits, f"Of{1 << shard_bits}"

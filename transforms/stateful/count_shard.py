@@ -50,7 +50,6 @@ class ShardState:
 
     @property
     def sample(self) -> DistinctSample:
-        """Of the report ids."""
         return DistinctSample(self.sampled_bits, self.sampled)
 
     def with_part(self, part: bytes, deduplicate: bool) -> ShardState:
@@ -83,13 +82,7 @@ class ShardState:
 
 
 class CountShard(beam.DoFn):
-    """One shard of an epoch: keeps the reports while they can still matter, gives their counts when due.
-
-    A shard with new reports gives a count at the next due time; every shard gives one at the end of the
-    epoch and one at its close. Each count holds everything: the last one is all that the sum needs. The last
-    one is kept, since most epochs have no reports between their end and their close, and is then given again:
-    nothing is read or counted for it.
-    """
+    """One shard of an epoch: keeps the reports while they can still matter, gives their counts when due."""
 
     REPORTS = BagStateSpec("reports", BytesCoder())
     STATE = ReadModifyWriteStateSpec("state", BytesCoder())
@@ -118,11 +111,7 @@ class CountShard(beam.DoFn):
         due: Any = beam.DoFn.TimerParam(DUE),
         watch: Any = beam.DoFn.TimerParam(WATCH),
     ) -> list[Update]:
-        """Keep a part; nothing is read but the shard's own small state.
-
-        Raises:
-            LdpError: the state was written by another version of the code.
-        """
+        """Keep a part; nothing is read but the shard's own small state."""
         (digest, epoch, _), part = element
         schedule = self._schedules.get(digest)
         if schedule is None:
@@ -158,11 +147,7 @@ class CountShard(beam.DoFn):
         due: Any = beam.DoFn.TimerParam(DUE),
         watch: Any = beam.DoFn.TimerParam(WATCH),
     ) -> list[Update]:
-        """Give the count that is due, and think of the next time.
-
-        Raises:
-            LdpError: the state was written by another version of the code.
-        """
+        """Give the count that is due, and think of the next time."""
         digest, epoch, shard = key
         known, schedule = read_state(state, ShardState), self._schedules.get(digest)
         if schedule is None or known.due is None:
@@ -249,15 +234,7 @@ class CountShard(beam.DoFn):
 
 
 def _due_after(schedule: Schedule, epoch: int, known: ShardState, arrival: int | None) -> int:
-    """The next time for which a shard has something to say.
-
-    Args:
-        schedule: of its collection.
-        epoch: index.
-        known: its state.
-        arrival: microseconds, of reports that were added; None when there are none. Their count is never due
-            before the reports themselves: a timer's output bears its time, and must not go back.
-    """
+    """The next time for which a shard has something to say."""
     if arrival is not None:
         return schedule.due(epoch, max(known.counted_at, arrival))
     end, close = schedule.end(epoch), schedule.close(epoch)

@@ -23,12 +23,7 @@ _ODD = np.uint64(0xD1342543DE82EF95)  # not that of shards: these ids must not b
 
 @dataclass(frozen=True)
 class DistinctSample:
-    """Ids that were sampled.
-
-    Attributes:
-        bits: one in 2**bits ids is sampled, on the average.
-        names: their mixed forms, ascending.
-    """
+    """Ids that were sampled."""
 
     bits: int = 0
     names: list[int] = field(default_factory=list)
@@ -39,12 +34,7 @@ class DistinctSample:
         return len(self.names) << self.bits
 
     def including(self, ids: Uints, reports: int) -> DistinctSample:
-        """Further ids were taken.
-
-        Args:
-            ids: uint64 (n,).
-            reports: how many there are now with all those before, copies too.
-        """
+        """Further ids were taken."""
         bits = max(self.bits, (reports // SIZE).bit_length())
         largest = (1 << (64 - bits)) - 1
         names = {name for name in self.names if name <= largest}

@@ -15,11 +15,7 @@ from .state import ShardKey
 
 
 class SplitByShard(beam.DoFn):
-    """Columns of an epoch to its shards, encoded once.
-
-    Every shard hears of every batch, if only by an empty part: so each has its timers, and sets again those
-    that a runner has lost, and the sum knows that all of them close.
-    """
+    """Columns of an epoch to its shards, encoded once."""
 
     def __init__(self, bits: int) -> None:
         """2**bits shards per epoch."""

@@ -46,11 +46,7 @@ class ShardCount:
 
     @classmethod
     def unpack(cls, packed: bytes) -> ShardCount:
-        """Read it again.
-
-        Raises:
-            LdpError: another version of the code has written it.
-        """
+        """Read it again."""
         if packed[0] != _VERSION:
             raise _another_version("the count of a shard", packed[0], _VERSION)
         _, shard, due, repeats, conflicting = _HEAD.unpack_from(packed)
@@ -74,11 +70,7 @@ _State = TypeVar("_State")
 
 
 def read_state(cell: Any, kind: type[_State]) -> _State:
-    """The state of a key; the defaults of ``kind`` for a key that was never seen.
-
-    Raises:
-        LdpError: it was written in another format.
-    """
+    """The state of a key; the defaults of ``kind`` for a key that was never seen."""
     stored = cell.read()
     if stored is None:
         return kind()
@@ -103,15 +95,7 @@ def write_state(cell: Any, state: Any) -> None:
 
 
 def wake_up(schedule: Schedule, at: int, due: Any, watch: Any) -> None:
-    """Set the timer of a key, and one interval later the timer that stands in should a runner lose the first.
-
-    Called with every element and every firing, so that whatever was lost is set again. Both timers do the
-    same, and nothing when there is nothing to do.
-
-    Args:
-        schedule: of the collection; its interval for late results is the distance of the two.
-        at: microseconds of event time.
-        due, watch: timers.
-    """
+    """Set the timer of a key, and one interval later the timer that stands in should a runner lose the
+    first."""
     due.set(Timestamp(micros=at))
     watch.set(Timestamp(micros=at + schedule.late_every * 1_000_000))

@@ -72,42 +72,16 @@ class SummedEpoch:
         return max(self.result_at, close) if self.closed else self.result_at
 
     def count_due(self, schedule: Schedule, epoch: int, due: int) -> int:
-        """When a shard's count is published: at the time it was made for, or else at the next due time.
-
-        Args:
-            schedule: of the collection.
-            epoch: number of the epoch.
-            due: time that the count was made for, microseconds since 1970.
-
-        Returns:
-            Microseconds since 1970.
-        """
+        """When a shard's count is published: at the time it was made for, or else at the next due time."""
         reached = self.reached(schedule.close(epoch))
         return due if due > reached else schedule.due(epoch, reached)
 
     def entry_due(self, schedule: Schedule, epoch: int, came: int) -> int:
-        """When an entry of the accounting is published: at the next due time.
-
-        Args:
-            schedule: of the collection.
-            epoch: number of the epoch.
-            came: when the entry came, microseconds since 1970.
-
-        Returns:
-            Microseconds since 1970.
-        """
+        """When an entry of the accounting is published: at the next due time."""
         return schedule.due(epoch, max(self.reached(schedule.close(epoch)), came))
 
     def is_complete(self, shards: int, close: int, now: int) -> bool:
-        """Whether all that is ever counted has been: every shard has given its count at the close.
-
-        An epoch of which nothing was admitted has no shards, and closes by itself.
-
-        Args:
-            shards: how many an epoch has.
-            close: when the epoch takes no more reports, microseconds since 1970.
-            now: up to which time everything is to be published, microseconds since 1970.
-        """
+        """Whether all that is ever counted has been: every shard has given its count at the close."""
         if not self.counts:
             return not self.admitted and (self.closed or now >= close)
         return self.served(shards) >= close
@@ -115,20 +89,7 @@ class SummedEpoch:
     def with_result(
         self, total: Support, repeats: int, conflicting: int, now: int, pane: str
     ) -> tuple[SummedEpoch, Support | None]:
-        """The state with a result, once all shards were added up.
-
-        At its end an epoch has a result even if a provisional one has had the same counts.
-
-        Args:
-            total: support of all shards.
-            repeats: copies of reports that were not counted.
-            conflicting: reports that were not counted since their ids came with another payload.
-            now: due time of the result, microseconds since 1970.
-            pane: of the result.
-
-        Returns:
-            The following state, and the support; this state and None where there is nothing new to publish.
-        """
+        """The state with a result, once all shards were added up."""
         counted = b"%d/%d/" % (repeats, conflicting) + SupportCoder().encode(total)
         content = hashlib.sha256(counted).hexdigest()[:16]
         if content == self.content and pane != ON_TIME:
@@ -156,13 +117,7 @@ class SummedEpoch:
 
 
 class SumShards(beam.DoFn):
-    """All shards of an epoch together: results with revisions, and the accounting.
-
-    What came is published at the next due time of the schedule, by this step's own clock: whether other
-    shards have counted for that time too does not matter. A result adds up what each shard gave last, so it
-    only ever grows more complete, and the counts that shards give at the close are the last result, whatever
-    happened before.
-    """
+    """All shards of an epoch together: results with revisions, and the accounting."""
 
     COUNTS = BagStateSpec("counts", BytesCoder())
     STATE = ReadModifyWriteStateSpec("state", BytesCoder())
@@ -184,11 +139,7 @@ class SumShards(beam.DoFn):
         due: Any = beam.DoFn.TimerParam(DUE),
         watch: Any = beam.DoFn.TimerParam(WATCH),
     ) -> None:
-        """Take note, and wake up when it is to be published.
-
-        Raises:
-            LdpError: the state was written by another version of the code.
-        """
+        """Take note, and wake up when it is to be published."""
         (digest, epoch), item = element
         schedule = self._schedules.get(digest)
         if schedule is None:
@@ -219,11 +170,7 @@ class SumShards(beam.DoFn):
         due: Any = beam.DoFn.TimerParam(DUE),
         watch: Any = beam.DoFn.TimerParam(WATCH),
     ) -> Iterator[tuple[str, CountedEpoch]]:
-        """Publish what has changed.
-
-        Raises:
-            LdpError: the state was written by another version of the code.
-        """
+        """Publish what has changed."""
         digest, epoch = key
         known, schedule = read_state(state, SummedEpoch), self._schedules.get(digest)
         if schedule is None:

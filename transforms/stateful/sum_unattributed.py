@@ -19,13 +19,7 @@ from ..composite import composite
 
 
 class UnattributedRecords(NamedTuple):
-    """What is known of records without an epoch at one moment.
-
-    Attributes:
-        digest: of their collection; empty where it is unknown.
-        account: what became of them.
-        sequence: 0 at first, one more for each time that follows.
-    """
+    """What is known of records without an epoch at one moment."""
 
     digest: str
     account: Account
@@ -35,8 +29,7 @@ class UnattributedRecords(NamedTuple):
 @composite
 def sum_unattributed(entries: beam.PCollection[Entry], every: int) -> beam.PCollection[UnattributedRecords]:
     """Entries without an epoch, summed by digest; at most one account in ``every`` seconds of arrival
-    time.
-    """
+    time."""
     return (
         entries
         | "ByDigest" >> beam.FlatMap(_unattributed).with_output_types(tuple[str, tuple[str, int]])

@@ -28,18 +28,7 @@ ALLOCATIONS: dict[str, type[AttributeProtocol[Any]]] = {
 def allocate(
     allocation: str, protocol_name: str | None, sizes: Sequence[int], parameters: Parameters
 ) -> AttributeProtocol[Any]:
-    """The protocol of a collection with several attributes.
-
-    Args:
-        allocation: key of :data:`ALLOCATIONS`.
-        protocol_name: of every attribute; None for ``allomfree``, which chooses.
-        sizes: domain size of each attribute, at least two.
-        parameters: nominal, of the device as a whole.
-
-    Raises:
-        CollectionError: no such allocation, a protocol or sizes that do not go with it, parameters it cannot
-            work with, or fewer than 2 or more than 65,536 attributes.
-    """
+    """The protocol of a collection with several attributes."""
     if allocation not in ALLOCATIONS:
         raise CollectionError(
             "E-COLLECTION-ALLOCATION",

@@ -117,12 +117,7 @@ class AttributesCounter(Counter, ABC):
 
 @dataclass(frozen=True)
 class AttributesEstimator(Estimator):
-    """The attributes' estimates, one after the other; simultaneous intervals hold within an attribute.
-
-    Attributes:
-        counter: of all attributes.
-        parts: one of each attribute; the estimates know which share of the devices reports it.
-    """
+    """The attributes' estimates, one after the other; simultaneous intervals hold within an attribute."""
 
     support = None
     lasting = None

@@ -28,12 +28,7 @@ _MOST_TOGETHER = 32.0
 
 @dataclass(frozen=True)
 class BoundedCountersDevice(SplitDevice):
-    """One bit about every counter, for values that add up to a limit at most.
-
-    Attributes:
-        devices: one of each counter.
-        bits: how many, and the ones that devices send.
-    """
+    """One bit about every counter, for values that add up to a limit at most."""
 
     ENCODING = "together"
 
@@ -80,25 +75,14 @@ class BoundedCountersDevice(SplitDevice):
 
 @dataclass(frozen=True)
 class CounterBits:
-    """The bits of a report about counters of a bounded sum.
-
-    Attributes:
-        count: t, how many.
-        ends: P(a bit is 1) at x = m and at x = 0.
-    """
+    """The bits of a report about counters of a bounded sum."""
 
     count: int
     ends: SupportProbabilities
 
     @cached_property
     def ones(self) -> tuple[int, int]:
-        """Bounds on the ones that a device ever sends, see :mod:`ldpbeam.channels.degenerate`.
-
-        Bit i is 1 with probability other + (x_i/m)(own − other), independently, so the number of ones has a
-        mean between t·other, where all counters are 0, and t·other + own − other, since Σ x_i <= m. Among
-        independent bits with a given mean those of equal probability have the heaviest tails, from one above
-        the mean on (Hoeffding 1956, Theorem 4).
-        """
+        """Bounds on the ones that a device ever sends, see :mod:`ldpbeam.channels.degenerate`."""
         t, ends = self.count, self.ends
         average = ends.other + ends.gap / t
         zeros = tail_from(t, None, 1 - ends.other, BOUND / 2)
@@ -107,12 +91,7 @@ class CounterBits:
 
 @dataclass(frozen=True)
 class BoundedCountersCounter(AttributesCounter):
-    """One cell per counter: its ones. Bits have no signs.
-
-    Attributes:
-        counters: one of each counter.
-        bits: how many, and the ones that devices send.
-    """
+    """One cell per counter: its ones."""
 
     counters: tuple[Counter, ...]
     bits: CounterBits
@@ -136,12 +115,7 @@ class BoundedCountersCounter(AttributesCounter):
 
 @dataclass(frozen=True)
 class BoundedCountersSimulation(SplitSimulation):
-    """One counter after the other, packed.
-
-    Attributes:
-        simulations: one of each counter.
-        sum_limit: the most that the counters of a device may add up to.
-    """
+    """One counter after the other, packed."""
 
     simulations: tuple[Simulation, ...]
     sum_limit: int
@@ -157,10 +131,7 @@ class BoundedCountersSimulation(SplitSimulation):
 
 @dataclass(frozen=True)
 class BoundedCounters(Split):
-    """One bit about every counter, each at the full level, for counters with Σ x_i <= m.
-
-    The guarantee rests on that bound: a device refuses values that add up to more.
-    """
+    """One bit about every counter, each at the full level, for counters with Σ x_i <= m."""
 
     ID = 33
     NAME = "together"
@@ -194,14 +165,7 @@ class BoundedCounters(Split):
 
 
 def bounded_counters(parts: tuple[LocalProtocol[Any], ...]) -> BoundedCounters:
-    """The protocol of several counters that are reported together.
-
-    Args:
-        parts: the protocol of each attribute.
-
-    Raises:
-        CollectionError: they are not one bit each, not of one range, or would spend too much together.
-    """
+    """The protocol of several counters that are reported together."""
     bits = tuple(part for part in parts if isinstance(part, OneBit))
     if len(bits) < len(parts):
         able = [name for name, kind in PROTOCOLS.items() if issubclass(kind, OneBit)]

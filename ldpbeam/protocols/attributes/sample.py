@@ -105,13 +105,7 @@ class SampleDevice(AttributesDevice[AttributeResponse]):
 
 @dataclass(frozen=True)
 class SampleCounter(AttributesCounter):
-    """One cell per attribute, its number of reports; then the attributes' cells.
-
-    Attributes:
-        counters: one of each attribute.
-        sizes: bytes of each attribute's payloads.
-        index_bytes: of the attribute's index, in front of them.
-    """
+    """One cell per attribute, its number of reports; then the attributes' cells."""
 
     counters: tuple[Counter, ...]
     sizes: tuple[int, ...]
@@ -173,12 +167,7 @@ class SampleCounter(AttributesCounter):
 
 @dataclass(frozen=True)
 class SampleSimulation(Simulation):
-    """Devices that drew the same attribute go together.
-
-    Attributes:
-        device: of all attributes.
-        simulations: one of each attribute.
-    """
+    """Devices that drew the same attribute go together."""
 
     device: SampleDevice
     simulations: tuple[Simulation, ...]

@@ -81,12 +81,7 @@ class SplitDevice(AttributesDevice[tuple[Any, ...]]):
 
 @dataclass(frozen=True)
 class SplitCounter(AttributesCounter):
-    """The attributes' cells.
-
-    Attributes:
-        counters: one of each attribute.
-        columns: where each attribute's bytes lie in a payload.
-    """
+    """The attributes' cells."""
 
     counters: tuple[Counter, ...]
     columns: tuple[slice, ...]
