@@ -8,7 +8,7 @@ three intervals: without the rate that values are drawn anew at, with it, and as
 Covered is what was true of the fleet. Then: how often `compare` finds a change where no frequency changed,
 what smoothing gains, how often its band covers where a frequency changes for one epoch, or for good, and how
 often intervals of means cover where devices come back to their values.
-docs/decisions/0048-errors-of-several-epochs.md has the tables. Exit code 0: all bands hold; 1: one does not.
+Exit code 0: all bands hold; 1: one does not.
 """
 
 from __future__ import annotations

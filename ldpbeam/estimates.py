@@ -178,8 +178,8 @@ def interval(
     interval ends at 0 and 1, or at the estimate where that lies beyond; so it always holds the estimate, a
     frequency of 0 is missed from below only, and one of 1 from above only. For frequencies
     between them the exact coverage at level 0.95 is 0.949 to 0.951 wherever counts on both sides of the mean
-    have a chance of 0.025, and more elsewhere; where a share of the population reports it is 0.944 at least
-    (docs/decisions/0004). No interval has width 0.
+    have a chance of 0.025, and more elsewhere; where a share of the population reports it is 0.944 at least.
+    No interval has width 0.
 
     Args:
         support: int64 (k,).

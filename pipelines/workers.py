@@ -4,7 +4,7 @@ Beam's own processes go on for as long as they compute when their parent is kill
 These are told by the kernel (Linux), or look themselves once a second.
 
 Beam's own threads send output once a second from a thread of its own, which clears what is written meanwhile
-(docs/decisions/0021-no-output-flushed-by-a-clock.md). These send it when a buffer is full or a bundle ends.
+(decision 21). These send it when a buffer is full or a bundle ends.
 
     python -m ldpbeam.pipelines.workers PARENT      is what Beam's command line for a worker is replaced by
 """

@@ -1,6 +1,6 @@
 """Beam metrics of the transforms, in the namespace ``ldpbeam``: for dashboards and alarms.
 
-A bundle that is tried again counts again; the accounts have the exact numbers (docs/decisions/0005).
+A bundle that is tried again counts again; the accounts have the exact numbers.
 """
 
 from __future__ import annotations

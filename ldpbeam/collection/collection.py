@@ -172,7 +172,7 @@ class Collection:
         return several
 
     def _default_consistency(self) -> str:
-        """The method with the least error, by what docs/consistency.md found (docs/decisions/0023, 0049)."""
+        """The method with the least error (docs/consistency.md)."""
         if self.is_distribution:
             return "ordered"
         domains = [domain for _, domain in self.histograms]

@@ -3,7 +3,7 @@
 SQLite keeps a rollback journal while rows change (``journal_mode=DELETE``), and forces the journal, the file
 and their folder to disk (``synchronous=EXTRA``). It never keeps a write-ahead log: one flipped bit there
 takes back every change behind it, and nobody hears of it. What is removed is overwritten with zeros
-(``secure_delete``). docs/decisions/0044 has the measurements.
+(``secure_delete``).
 
 SQLite checks nothing that it reads. So each row has a SHA-256 over its table, key and content. One more row,
 the root, holds how often the store has changed, and for each table how many rows it has and the sum (xor) of

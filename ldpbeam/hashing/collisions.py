@@ -9,7 +9,7 @@ as a pair does, with c. So only pairs of values on one line through x are counte
 
 *affine*: exact for two symbols, whose triples collide with probability 1/4. With more, triples near a line of
 small ratios collide more often; the mean is then taken over a fixed set of functions spread evenly over the
-family (:func:`spread_functions`), see docs/decisions/0035-sums-of-hashed-supports.md.
+family (:func:`spread_functions`).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A pure function of its arguments: four words for every 256-bit counter and 128-bit key (Salmon, Moraes, Dror,
 Shaw: Parallel random numbers: as easy as 1, 2, 3; SC 2011). Nothing is remembered between calls, so a word
-depends on nothing but its address (docs/decisions/0025).
+depends on nothing but its address.
 
 The counter's words are, low to high, a place, a number that is counted up where a place needs more words, and
 two that name a stream. A ``stream`` is uint64 (4,): these two, then the key.

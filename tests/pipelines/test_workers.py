@@ -21,7 +21,7 @@ THREADS = ("--direct_num_workers=1", "--direct_running_mode=multi_threading")
 
 
 def test_beams_clock_loses_what_is_written_while_it_sends() -> None:
-    """If this fails, Beam has mended it, and decision 0021 can go."""
+    """If this fails, Beam has mended it, and decision 21 can go."""
     sent: list[bytes] = []
 
     def send(data: bytes) -> None:

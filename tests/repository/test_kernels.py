@@ -1,4 +1,4 @@
-"""Kernels are plain loops (docs/decisions/0042)."""
+"""Kernels are plain loops."""
 
 from __future__ import annotations
 

@@ -21,10 +21,10 @@ LINKED = ("transforms", "pipelines", "simulators")
 # source of private noise.
 CLIENT_MAY_IMPORT = (sys.stdlib_module_names | {"google", "ldpbeam"}) - {"random"}
 MAY_SET = {
-    "pipelines/workers.py sets worker_handlers.DATA_BUFFER_TIME_LIMIT_MS",  # docs/decisions/0021
-    "ldpbeam/kernels/jit.py sets config.CACHE_DIR",  # while one kernel is made: docs/decisions/0014
+    "pipelines/workers.py sets worker_handlers.DATA_BUFFER_TIME_LIMIT_MS",
+    "ldpbeam/kernels/jit.py sets config.CACHE_DIR",  # while one kernel is made
 }
-"""Names of other libraries that ours sets, none of them for speed (docs/decisions/0041)."""
+"""Names of other libraries that ours sets, none of them for speed."""
 SERVER_ONLY = {"numpy", "numba", "scipy", "apache_beam", "pyarrow"}
 
 

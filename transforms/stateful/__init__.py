@@ -6,5 +6,5 @@ epoch closes, and counts them whenever a result is due; only counts travel on. A
 
 Both live in the global window, where no runner drops anything: whether a report is late was decided when it
 was admitted, from its arrival time, and what little the watermark closes too early is counted as late here.
-The runner's watermark only decides when a result is published (docs/decisions/0016).
+The runner's watermark only decides when a result is published.
 """

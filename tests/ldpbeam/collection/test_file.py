@@ -647,7 +647,7 @@ def test_any_value_for_any_key_never_raises_anything_else(key: str, value: str) 
 def test_the_method_follows_from_the_number_of_values_unless_it_is_given(
     domains: str, protocol: str, method: str
 ) -> None:
-    """docs/decisions/0023 and 0049; the digest is the same whatever it is, and what is given stays."""
+    """The digest is the same whatever it is, and what is given stays."""
     text = f"name: a\n{domains}\nprotocol: {protocol}\nepsilon: 1.0\nepoch: {{length: 1d}}\n"
     found = parse_collection(text)
     assert found.consistency == found.as_record()["consistency"] == method

@@ -150,6 +150,5 @@ def test_the_keys_of_a_protocol_are_those_that_it_takes(name: str) -> None:
 
 
 def test_the_default_consistency_is_described_as_it_is_chosen() -> None:
-    """docs/decisions/0023 and 0049."""
     described = collection_schema()["properties"]["consistency"]["description"]
     assert described.count(f"{MANY_VALUES} values") == described.count(f"{MANY_IN_ORDER} values") == 1
