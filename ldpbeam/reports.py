@@ -69,7 +69,7 @@ def columns_by_epoch(
     for columns in _given_columns(given):
         if columns.digest != collection.digest:
             raise UsageError(
-                "E-ESTIMATE-COLLECTION",
+                "E-ESTIMATE-REPORTS",
                 f"reports with digest {digest_hex(columns.digest)} do not belong to collection "
                 f"{collection.name!r}, whose digest is {collection.digest_hex}",
                 remedy="Give the collection that the devices had; of an admission of several collections, "
@@ -80,7 +80,7 @@ def columns_by_epoch(
             when = collection.retired
             retired = "" if when is None else f", and was retired on {instant(when)}"
             raise UsageError(
-                "E-ESTIMATE-EPOCH",
+                "E-ESTIMATE-REPORTS",
                 f"a run would reject reports of epoch {columns.epoch} ({fault.value}): {collection.name!r} "
                 f"has {collection.epochs.count:,} epochs, counted from 0{retired}",
                 remedy="Leave them out, or correct epoch.count or retired in the collection's file.",

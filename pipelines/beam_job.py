@@ -111,7 +111,7 @@ def beam_options(config: RunConfig) -> PipelineOptions:
         )
     if parsed.view_as(DebugOptions).lookup_experiment(_LOSES_OUTPUT):
         raise UsageError(
-            "E-USAGE-BEAM",
+            "E-USAGE-OPTION",
             f"with the experiment {_LOSES_OUTPUT} Beam's workers send output by a clock, and lose some of it",
             remedy="Leave it out.",
         )
@@ -130,7 +130,7 @@ def make_pipeline(config: RunConfig) -> beam.Pipeline:
 def _refuse(message: str) -> NoReturn:
     # Beam writes a headline and then one line per complaint.
     complaint = " ".join(message.removeprefix("Pipeline has validations errors:").split()).rstrip(".")
-    raise UsageError("E-USAGE-BEAM", f"Beam refuses an option: {complaint}", remedy=_BEAM_HELP)
+    raise UsageError("E-USAGE-OPTION", f"Beam refuses an option: {complaint}", remedy=_BEAM_HELP)
 
 
 def run_to_end(pipeline: beam.Pipeline, runner: str = "FnApiRunner") -> None:

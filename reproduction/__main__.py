@@ -97,7 +97,7 @@ def _chosen(asked: tuple[str, ...], known: Mapping[str, Experiment]) -> list[str
                 names = [known[text].name]
             except KeyError:
                 raise UsageError(
-                    "E-USAGE-EXPERIMENT",
+                    "E-USAGE-OPTION",
                     f"there is no experiment {text!r}",
                     remedy="make reproduce OPTIONS=--list names them all.",
                 ) from None

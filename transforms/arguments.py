@@ -68,12 +68,12 @@ def seconds(name: str, given: Any, *, least: int = 0) -> int:
         number = parse_duration(given) if isinstance(given, str) else given
     except ValueError as error:
         raise UsageError(
-            "E-USAGE-DURATION", f"{name}: {error}", remedy=f'Write for example {name}="10m".'
+            "E-USAGE-TRANSFORM", f"{name}: {error}", remedy=f'Write for example {name}="10m".'
         ) from None
     whole = isinstance(number, int | float) and not isinstance(number, bool) and float(number).is_integer()
     if not whole or number < least:
         raise UsageError(
-            "E-USAGE-DURATION",
+            "E-USAGE-TRANSFORM",
             f"{name} is a whole number of seconds, at least {least}, not {given!r}",
             remedy=f'Write for example {name}="10m".',
         )

@@ -24,7 +24,7 @@ def require_path(kind: Kind, path: str) -> str:
     remedy = f"Write projects/PROJECT/{kind}s/NAME; a name has 3 to 255 letters, digits and -._~%+."
     if kind == "subscription" and "/topics/" in path:
         remedy = f"This is a topic: make a subscription to it. {remedy}"
-    raise UsageError("E-PUBSUB-NAME", f"{path!r} is not the path of a Pub/Sub {kind}", remedy=remedy)
+    raise UsageError("E-PUBSUB-MISSING", f"{path!r} is not the path of a Pub/Sub {kind}", remedy=remedy)
 
 
 def library() -> Any:
@@ -40,17 +40,17 @@ def explain(error: BaseException | None, kind: Kind, path: str) -> LdpError:
     if isinstance(error, LdpError):
         return error
     why = " ".join(str(error or "no reason given").split())[:200].rstrip(".")
-    code, message = "E-RUN-PUBSUB", f"the connection to Pub/Sub ended ({why})"
+    code, message = "E-RUN-SERVICE", f"the connection to Pub/Sub ended ({why})"
     remedy = "Start the run again: what was not acknowledged is delivered again."
     if isinstance(error, exceptions.NotFound):
         code, message = "E-PUBSUB-MISSING", f"there is no such {kind}"
         remedy = f"Check the path, or make it with: gcloud pubsub {kind}s create."
     elif isinstance(error, exceptions.Forbidden) or "PERMISSION_DENIED" in why:
-        code, message = "E-PUBSUB-PERMISSION", f"these credentials may not use the {kind}"
+        code, message = "E-USAGE-CREDENTIALS", f"these credentials may not use the {kind}"
         role = "subscriber" if kind == "subscription" else "publisher"
         remedy = f"Grant them the role roles/pubsub.{role}."
     elif isinstance(error, GoogleAuthError | exceptions.Unauthorized) or _STALE in why:
-        code, message = "E-PUBSUB-CREDENTIALS", f"Google's libraries find no valid credentials ({why})"
+        code, message = "E-USAGE-CREDENTIALS", f"Google's libraries find no valid credentials ({why})"
         remedy = "Run gcloud auth application-default login, or set GOOGLE_APPLICATION_CREDENTIALS."
     elif isinstance(error, exceptions.ServerError | exceptions.RetryError | Expired):
         code, message = "E-PUBSUB-UNREACHABLE", f"Pub/Sub does not answer ({why})"
@@ -58,4 +58,4 @@ def explain(error: BaseException | None, kind: Kind, path: str) -> LdpError:
     elif isinstance(error, exceptions.ClientError):
         code, message = "E-PUBSUB-REFUSED", f"Pub/Sub refuses this use of the {kind} ({why})"
         remedy = "A subscription must deliver by pull, not push or export; a message takes at most 10 MB."
-    return (LdpError if code == "E-RUN-PUBSUB" else UsageError)(code, message, where=path, remedy=remedy)
+    return (LdpError if code == "E-RUN-SERVICE" else UsageError)(code, message, where=path, remedy=remedy)

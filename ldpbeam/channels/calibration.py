@@ -88,7 +88,7 @@ def _keeps(first: BitChannel, second: BitChannel, target: Fraction) -> bool:
 
 def _not_below(epsilon_first: float) -> CollectionError:
     return CollectionError(
-        "E-COLLECTION-EPSILON",
+        "E-COLLECTION-VALUE",
         f"epsilon_first = {epsilon_first} is not below epsilon_longitudinal, so the first report would "
         "spend all that is kept for a lifetime",
         key="epsilon_first",

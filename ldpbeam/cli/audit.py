@@ -149,4 +149,4 @@ def _violation(outcomes: list[AuditOutcome]) -> PrivacyViolation:
 
 
 def _usage(what: str, remedy: str) -> UsageError:
-    return UsageError("E-USAGE-AUDIT", what, remedy=remedy)
+    return UsageError("E-USAGE-OPTION", what, remedy=remedy)

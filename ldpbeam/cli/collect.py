@@ -114,10 +114,10 @@ def collect(  # noqa: PLR0913 - the options
     from ldpbeam.collector.store import FileStore
     from ldpbeam.host.http import parse_address
 
-    address = parse_address(listen, "--listen", "E-USAGE-LISTEN", "127.0.0.1:8080")
+    address = parse_address(listen, "--listen", "127.0.0.1:8080")
     if (output is None) == (topic is None):
         raise UsageError(
-            "E-COLLECT-TARGET",
+            "E-USAGE-OPTION",
             "reports go to a folder or to a topic, and "
             + ("none" if topic is None else "both")
             + " was given",

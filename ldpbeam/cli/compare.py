@@ -118,7 +118,7 @@ def compare(a: Path, b: Path | None, collection_files: tuple[Path, ...], **asked
             "--false-discoveries is for all values together, --value for those that it names",
             "Leave one of them out.",
         )
-    require_suffix(output, "E-USAGE-COMPARE")
+    require_suffix(output)
     # Only what is compared is read: of a large domain an epoch takes much memory.
     folder, histories = read_histories(a, collection_files, _chosen(which, alone=b is None))
     first = Side(folder, _one(histories, which, which.attribute, which.epochs, a), which.epochs, a)
@@ -253,7 +253,7 @@ def _shown(history: History, place: int) -> str:
 
 
 def _usage(what: str, remedy: str, where: Path | None = None) -> UsageError:
-    return UsageError("E-USAGE-COMPARE", what, where="" if where is None else str(where), remedy=remedy)
+    return UsageError("E-USAGE-OPTION", what, where="" if where is None else str(where), remedy=remedy)
 
 
 def _one(
@@ -264,7 +264,7 @@ def _one(
     where: Path,
 ) -> ReadHistory:
     """The attribute that was asked for; of several versions the newest that has results of these epochs."""
-    left = chosen(histories, which.name, attribute, where, "E-USAGE-COMPARE")
+    left = chosen(histories, which.name, attribute, where)
     if len({(one.history.key.collection, one.history.key.attribute) for one in left}) > 1:
         raise _usage("there are several collections or attributes", "Name one: --name, --attribute.", where)
     taken = max(left, key=lambda one: (_has(one, epochs), one.history.key.version))

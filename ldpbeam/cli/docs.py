@@ -61,7 +61,7 @@ def _open(name: str) -> None:
     address = (folder / f"{name}.html").as_uri()
     if not webbrowser.open(address):
         raise UsageError(
-            "E-USAGE-DOCS", "no browser can be started", remedy=f"Open {address}, or leave --browser out."
+            "E-USAGE-OPTION", "no browser can be started", remedy=f"Open {address}, or leave --browser out."
         )
     say(f"{name} in {address}")
     deliver({"page": name, "address": address})

@@ -127,7 +127,7 @@ def follow_row(collection: Collection, epoch: int, value: str, results: Path, *,
     )
     if recomputed.differs:
         raise LdpError(
-            "E-EXPLAIN-DIFFERS",
+            "E-RUN-DAMAGED",
             f"the stored {', '.join(recomputed.differs)} of this row is not what its counts give",
             where=str(results),
             remedy="The table was changed after it was written, or by another version: run again.",
@@ -275,4 +275,4 @@ def _table(collection: Collection, epoch: int, results: Path) -> list[dict[str, 
 
 
 def _unknown(message: str, remedy: str) -> UsageError:
-    return UsageError("E-USAGE-EXPLAIN", message, remedy=remedy)
+    return UsageError("E-USAGE-OPTION", message, remedy=remedy)

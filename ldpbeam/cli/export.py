@@ -116,7 +116,7 @@ def export(results: Path, collection_files: tuple[Path, ...], **asked: Any) -> N
 
     which = _ExportOptions(**asked)
     question = which.question
-    require_suffix(which.output, "E-USAGE-EXPORT")
+    require_suffix(which.output)
     which.require_together(summed=question is not None)
     if question is not None:
         tables = _answers(results, collection_files, question, which)
@@ -131,7 +131,7 @@ def export(results: Path, collection_files: tuple[Path, ...], **asked: Any) -> N
 
 
 def _usage(what: str, remedy: str) -> UsageError:
-    return UsageError("E-USAGE-EXPORT", what, remedy=remedy)
+    return UsageError("E-USAGE-OPTION", what, remedy=remedy)
 
 
 def _place(every: int | None, by: str | None) -> Place:
@@ -190,7 +190,7 @@ def _with_question(
     if isinstance(question, Path):
         if len({(one.history.key.collection, one.history.key.attribute) for one in histories}) > 1:
             raise UsageError(
-                "E-USAGE-EXPORT",
+                "E-USAGE-OPTION",
                 "there are several collections or attributes, and --group is for one",
                 where=str(results),
                 remedy="Name it: --name, --attribute.",

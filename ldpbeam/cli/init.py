@@ -114,7 +114,7 @@ def init(  # noqa: PLR0913 - an argument for each option
     if file.exists() or file.is_symlink():
         raise _exists(file)
     if values and domain:
-        raise UsageError("E-USAGE-PLAN", "--values and --domain both say it", remedy="Leave one out.")
+        raise UsageError("E-USAGE-OPTION", "--values and --domain both say it", remedy="Leave one out.")
     if domain:
         named, result = read_domain(domain)
         about = _Answer(named, mean=result is Result.MEAN)
@@ -133,7 +133,7 @@ def init(  # noqa: PLR0913 - an argument for each option
     row = made.recommended
     if row is None:
         raise UsageError(
-            "E-USAGE-PLAN", "no protocol keeps this level", remedy="Give a larger --epsilon-longitudinal."
+            "E-USAGE-OPTION", "no protocol keeps this level", remedy="Give a larger --epsilon-longitudinal."
         )
     began = next_midnight() if start is None else start
     particulars = Particulars(name or file.stem, about.domain, duration(epoch), began)
@@ -158,7 +158,7 @@ def init(  # noqa: PLR0913 - an argument for each option
 
 def _exists(file: Path) -> UsageError:
     return UsageError(
-        "E-USAGE-OVERWRITE", f"{file} exists", remedy="Give another file; init overwrites nothing."
+        "E-USAGE-OUTPUT", f"{file} exists", remedy="Give another file; init overwrites nothing."
     )
 
 
@@ -172,7 +172,7 @@ def _ask(option: str, question: str, kind: click.ParamType[Any], default: Any = 
         return click.prompt(question, type=kind, default=default, prompt_suffix=" ", err=True)
     if default is None:
         raise UsageError(
-            "E-USAGE-PLAN",
+            "E-USAGE-OPTION",
             f"{option} is missing, and there is no terminal to ask in",
             remedy=f"Give {option}; ldpbeam init --help has an example.",
         )

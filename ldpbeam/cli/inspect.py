@@ -37,7 +37,7 @@ def inspect(file: Path, collection_files: tuple[Path, ...], limit: int) -> None:
     from ldpbeam.records.file_views import View, view_of
 
     if not file.exists():
-        raise UsageError("E-USAGE-INSPECT", f"{file} does not exist", remedy="Check the path.")
+        raise UsageError("E-USAGE-INPUT", f"{file} does not exist", remedy="Check the path.")
     view = view_of(file, limit)
     if view is None:
         lines = []
@@ -103,7 +103,7 @@ def _rejects(paths: list[Path], limit: int) -> Iterator[str]:
             tables.append(published_table(path).read())
         except (OSError, ValueError) as error:
             raise UsageError(
-                "E-USAGE-INSPECT",
+                "E-USAGE-INPUT",
                 f"{path} is cut short or damaged, or no table at all ({type(error).__name__})",
                 remedy="Fetch it again, or run again.",
             ) from None

@@ -518,4 +518,4 @@ def _with_atoms(who: _Who) -> _Who:
 
 
 def _incomplete(message: str, remedy: str) -> UsageError:
-    return UsageError("E-USAGE-PLAN", message, remedy=remedy)
+    return UsageError("E-USAGE-OPTION", message, remedy=remedy)

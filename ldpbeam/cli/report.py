@@ -23,7 +23,7 @@ def report(output: Path, page: Path | None, truth: Path | None, group_file: Path
 
     if not (output / RUN_RECORD).is_file():
         raise UsageError(
-            "E-USAGE-REPORT",
+            "E-USAGE-RESULTS",
             f"{output} holds no run.json, so no run has finished there",
             remedy="Give the directory that was --output of a run.",
         )
@@ -32,7 +32,7 @@ def report(output: Path, page: Path | None, truth: Path | None, group_file: Path
     problems: list[str] = []
     written = write_page(output, page or output / "index.html", truth, group_file, problems.append)
     for problem in problems:
-        complain(f"{output}: {problem} The page shows the rest. [W-REPORT-DAMAGED]")
+        complain(f"{output}: {problem} The page shows the rest. [W-RUN-DAMAGED]")
     say(f"open {written}")
     deliver({"page": str(written), "problems": problems})
 
@@ -53,7 +53,7 @@ def _require_truth(path: Path) -> None:
                 return
             why = f"has no column {min(missing)}"
     raise UsageError(
-        "E-USAGE-REPORT",
+        "E-USAGE-RESULTS",
         f"{path} is not the truth of a simulation: it {why}",
         remedy="Give the truth.parquet that ldpbeam simulate --truth has written, or leave out --truth.",
     )

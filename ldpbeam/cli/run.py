@@ -70,7 +70,7 @@ def _require_one_source(patterns: tuple[str, ...], typed: Mapping[str, Any]) -> 
     source = chosen_source({option.name: typed[option.name] or "" for option in source_options()})
     if bool(patterns) + bool(source) != 1:
         raise UsageError(
-            "E-USAGE-SOURCE",
+            "E-USAGE-OPTION",
             "reports come from files, a folder that grows, a subscription or a topic, and "
             + ("more than one of them was given" if patterns else "none was given"),
             remedy="Give --input GLOB, --watch DIR, --subscription projects/P/subscriptions/S, "
@@ -182,19 +182,19 @@ def _require_supported(config: RunConfig) -> None:
     reads = config.input.subscription or config.input.watch
     if config.job.local and source is not None and not reads:
         raise UsageError(
-            "E-USAGE-SOURCE",
+            "E-USAGE-OPTION",
             f"the runner of this machine does not read from {source.target.option}",
             remedy="Run on a cluster (--runner FlinkRunner), or use --subscription, --watch or --input.",
         )
     if config.job.local and config.input.given.get("pubsub_expansion"):
         raise UsageError(
-            "E-USAGE-SOURCE",
+            "E-USAGE-OPTION",
             "the runner of this machine reads Pub/Sub by itself",
             remedy="Leave --pubsub-expansion out, or run on a cluster (--runner FlinkRunner).",
         )
     if config.input.watch and config.input.timestamp_attribute:
         raise UsageError(
-            "E-USAGE-SOURCE",
+            "E-USAGE-OPTION",
             "files have no attributes; those of a collector hold the arrival themselves",
             remedy="Leave --timestamp-attribute out with --watch.",
         )

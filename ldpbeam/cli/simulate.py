@@ -112,7 +112,7 @@ def simulate_reports(asked: SimulateOptions) -> None:
         _require_publishable(asked.topic, asked.compression)
     elif asked.out is None:
         raise UsageError(
-            "E-SIMULATE-TARGET", "the reports have nowhere to go", remedy="Add --output or --topic."
+            "E-USAGE-OPTION", "the reports have nowhere to go", remedy="Add --output or --topic."
         )
     collection = load(asked.collection_file)
     drawn: dict[str, Any] = {"devices": asked.devices, "epochs": asked.epochs}
@@ -172,7 +172,7 @@ def _require_publishable(topic: str, compression: str) -> None:
     library()
     if compression != "none":
         raise UsageError(
-            "E-SIMULATE-FORMAT", "messages are not compressed", remedy="Leave out --compression, or --topic."
+            "E-USAGE-OPTION", "messages are not compressed", remedy="Leave out --compression, or --topic."
         )
 
 

@@ -126,7 +126,7 @@ class Collection:
             )
         if self.participation is not None and self.participation.of != self.epochs.count:
             raise CollectionError(
-                "E-COLLECTION-PARTICIPATION",
+                "E-COLLECTION-VALUE",
                 f"participation.of is {self.participation.of} and the collection has {self.epochs.count} "
                 "epochs: a device draws its reports from all of them, and ends with them",
                 key="participation",
@@ -144,7 +144,7 @@ class Collection:
         if self.domain is not None:
             if self.attributes or self.allocation:
                 raise CollectionError(
-                    "E-COLLECTION-ATTRIBUTES",
+                    "E-COLLECTION-VALUE",
                     "attributes and allocation exclude domain",
                     key="attributes",
                     remedy="Give the one domain an attribute of its own, or leave attributes out.",
@@ -159,7 +159,7 @@ class Collection:
         repeated = sorted(name for name, times in Counter(names).items() if times > 1)
         if repeated:
             raise CollectionError(
-                "E-COLLECTION-ATTRIBUTES",
+                "E-COLLECTION-VALUE",
                 f"attributes has {repeated[0]!r} more than once",
                 key="attributes",
                 remedy="Make every name unique.",
@@ -186,7 +186,7 @@ class Collection:
         """Raises CollectionError for another method: a distribution is consistent as it is."""
         if self.consistency != "ordered":
             raise CollectionError(
-                "E-COLLECTION-CONSISTENCY",
+                "E-COLLECTION-VALUE",
                 f"hash_family interval estimates a whole distribution, not values for {self.consistency}",
                 key="consistency",
                 remedy="Remove consistency, or write consistency: ordered.",
@@ -196,7 +196,7 @@ class Collection:
         """Raises CollectionError where neighbours mean nothing: of a mean, or of values in no order."""
         if self.protocol.estimator.result is not Result.FREQUENCIES:
             raise CollectionError(
-                "E-COLLECTION-CONSISTENCY",
+                "E-COLLECTION-VALUE",
                 "consistency ordered is for frequencies, and a mean is one number",
                 key="consistency",
                 remedy="Remove consistency.",
@@ -205,7 +205,7 @@ class Collection:
             if not domain.has_order:
                 of = f"of attribute {name} " if name else ""
                 raise CollectionError(
-                    "E-COLLECTION-CONSISTENCY",
+                    "E-COLLECTION-VALUE",
                     f"consistency ordered takes neighbours for alike, and the values {of}are in no order",
                     key="consistency",
                     remedy="Write ordered: true into the domain if its values are in an order, or choose "
@@ -423,7 +423,7 @@ def _floor_record(support: SupportProbabilities | None) -> float | None:
 def _require_numbers(built: LocalProtocol[Any], domain: Domain, key: str) -> None:
     if built.estimator.result is Result.MEAN and not domain.numeric:
         raise CollectionError(
-            "E-COLLECTION-DOMAIN",
+            "E-COLLECTION-VALUE",
             f"protocol {built.NAME} takes the mean of numbers, which labels and buckets are not",
             key=key,
             remedy="Write domain: {range: {max: 86400}} or {size: 360}, or choose another protocol.",
@@ -433,7 +433,7 @@ def _require_numbers(built: LocalProtocol[Any], domain: Domain, key: str) -> Non
 def _require_order(built: LocalProtocol[Any], domain: Domain, about: str = "") -> None:
     if built.estimator.result is Result.DISTRIBUTION and not domain.has_order:
         raise CollectionError(
-            "E-COLLECTION-DOMAIN",
+            "E-COLLECTION-VALUE",
             f"hash_family interval cuts values into stretches of neighbours, and those{about} have no order",
             key="hash_family",
             remedy="Write ordered: true into the domain if its order means something, or remove hash_family.",
@@ -444,7 +444,7 @@ def _require_name(name: str, rule: str, example: str, key: str) -> None:
     allowed = set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.")
     if not name or len(name) > 100 or set(name) - allowed or name[0] in "_-.":
         raise CollectionError(
-            "E-COLLECTION-NAME",
+            "E-COLLECTION-VALUE",
             f"{rule} 1 to 100 letters, digits, '_', '-' or '.', starting with a letter or digit",
             key=key,
             remedy=f"Choose a name such as {example}.",

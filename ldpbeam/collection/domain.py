@@ -35,7 +35,7 @@ def require_printable(text: str, what: str, key: str) -> None:
     match = _UNPRINTABLE.search(text)
     if match:
         raise CollectionError(
-            "E-COLLECTION-TEXT",
+            "E-COLLECTION-VALUE",
             f"{what} holds U+{ord(match[0]):04X}, a control sign, a line break or half of a character",
             key=key,
             remedy="Write it without that sign.",
@@ -70,7 +70,7 @@ class Domain:
         """Raises CollectionError for too few or many values, repeated labels, or no positive range."""
         if not 2 <= self.size <= MAX_DOMAIN:
             raise CollectionError(
-                "E-COLLECTION-DOMAIN",
+                "E-COLLECTION-VALUE",
                 f"a domain has 2 to {MAX_DOMAIN} values, not {self.size}",
                 key="domain",
                 remedy="List at least two values, or merge rare ones.",
@@ -78,7 +78,7 @@ class Domain:
         if self.labels is not None:
             if len(self.labels) != self.size:
                 raise CollectionError(
-                    "E-COLLECTION-DOMAIN",
+                    "E-COLLECTION-VALUE",
                     f"{len(self.labels)} labels for a domain of size {self.size}",
                     key="domain",
                     remedy="Give one label per value.",
@@ -86,7 +86,7 @@ class Domain:
             repeated = sorted(label for label, times in Counter(self.labels).items() if times > 1)
             if repeated:
                 raise CollectionError(
-                    "E-COLLECTION-DOMAIN",
+                    "E-COLLECTION-VALUE",
                     f"label {repeated[0]!r} appears more than once",
                     key="domain",
                     remedy="Make every label unique.",
@@ -95,7 +95,7 @@ class Domain:
                 require_printable(label, f"label {label[:40]!r}", "domain")
         if self.maximum is not None and not (isfinite(self.maximum) and self.maximum > 0):
             raise CollectionError(
-                "E-COLLECTION-DOMAIN",
+                "E-COLLECTION-VALUE",
                 f"the range must end above 0, not at {self.maximum}",
                 key="domain",
                 remedy="Set range.max to the largest value a device can hold.",
@@ -103,7 +103,7 @@ class Domain:
         names = self.labels or ()
         if self.other is not None and not 0 <= self.other < len(names):
             raise CollectionError(
-                "E-COLLECTION-DOMAIN",
+                "E-COLLECTION-VALUE",
                 "other is none of the labels, and stands for all that are not listed",
                 key="domain",
                 remedy="Add a label for it, such as none of these.",
@@ -116,7 +116,7 @@ class Domain:
         """Refuse atoms without an order, outside the domain, twice, or not ascending."""
         if not self.has_order:
             raise CollectionError(
-                "E-COLLECTION-DOMAIN",
+                "E-COLLECTION-VALUE",
                 "atoms are for values in order, and these have none",
                 key="domain",
                 remedy="Write ordered: true if the order of the values means something, or remove atoms.",
@@ -124,7 +124,7 @@ class Domain:
         repeated = [first for first, second in pairwise(self.atoms) if first == second]
         if repeated:
             raise CollectionError(
-                "E-COLLECTION-DOMAIN",
+                "E-COLLECTION-VALUE",
                 f"atoms name the value {self.label(repeated[0])} more than once",
                 key="domain",
                 remedy="Name each atom once; numbers of a range are one value if one bucket holds them.",
@@ -132,7 +132,7 @@ class Domain:
         ascending = list(self.atoms) == sorted(self.atoms)
         if not ascending or not 0 <= self.atoms[0] <= self.atoms[-1] < self.size:
             raise CollectionError(
-                "E-COLLECTION-DOMAIN",
+                "E-COLLECTION-VALUE",
                 f"atoms must be ascending values of the domain, 0 .. {self.size - 1}",
                 key="domain",
                 remedy="Write for example atoms: [0].",

@@ -39,7 +39,7 @@ class Epochs:
         """Raises CollectionError for a length or count below 1, or times beyond the year 9999."""
         if self.length < 1 or self.count < 1:
             raise CollectionError(
-                "E-COLLECTION-EPOCH",
+                "E-COLLECTION-VALUE",
                 "an epoch lasts at least 1 s and there is at least one",
                 key="epoch",
                 remedy="Set epoch.length, for example 6h, and epoch.count above 0.",
@@ -47,7 +47,7 @@ class Epochs:
         # The last representable second; window timestamps must stay inside the engine's range as well.
         if not 0 <= self.origin <= LAST_SECOND:
             raise CollectionError(
-                "E-COLLECTION-EPOCH",
+                "E-COLLECTION-VALUE",
                 "the origin must lie between the years 1970 and 9999",
                 key="epoch",
                 remedy="Set epoch.origin to when the first epoch starts, for example 2026-01-01T00:00:00Z.",
@@ -55,7 +55,7 @@ class Epochs:
         latest = LAST_SECOND - self.origin
         if self.length > latest:
             raise CollectionError(
-                "E-COLLECTION-EPOCH",
+                "E-COLLECTION-VALUE",
                 "the first epoch would end after the year 9999",
                 key="epoch",
                 remedy="Set epoch.length, for example 6h, and epoch.origin to a time that is near.",

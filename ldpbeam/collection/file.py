@@ -57,8 +57,8 @@ class _Entry:
     node: yaml.Node
     where: str
 
-    def fail(self, rule: str, remedy: str, code: str = "E-COLLECTION-VALUE") -> CollectionError:
-        return CollectionError(code, f"{self.key} {rule}", where=self.where, remedy=remedy)
+    def fail(self, rule: str, remedy: str) -> CollectionError:
+        return CollectionError("E-COLLECTION-VALUE", f"{self.key} {rule}", where=self.where, remedy=remedy)
 
     def wrong(self, rule: str, example: str, *, whole: bool) -> CollectionError:
         """The error about a value that is no number, or no integer: how it was read, and how to write it."""
@@ -99,7 +99,6 @@ class _Entry:
             raise self.fail(
                 f"must be true or false, not {syntax.shown(self.node)}",
                 f"Write {self.key}: true.",
-                "E-COLLECTION-DOMAIN",
             )
         return flag
 
@@ -184,14 +183,14 @@ def parse_collection(text: str, where: str = "<collection>") -> Collection:
     except syntax.NotYamlError as fault:
         place = "at that line" if fault.line else "of the file"
         raise CollectionError(
-            "E-COLLECTION-YAML",
+            "E-COLLECTION-FILE",
             f"the file is not YAML: {fault.why}",
             where=f"{where}:{fault.line}" if fault.line else where,
             remedy=f"Correct the indentation or quoting {place}, and write every value out.",
         ) from None
     if root is None:
         raise CollectionError(
-            "E-COLLECTION-YAML",
+            "E-COLLECTION-FILE",
             "the file is empty",
             where=where,
             remedy="Write one with ldpbeam init.",
@@ -241,7 +240,7 @@ def _mapping(node: yaml.Node, keys: tuple[str, ...], where: str, what: str) -> d
 def _required(entries: dict[str, _Entry], key: str, where: str, example: str) -> _Entry:
     if key not in entries:
         raise CollectionError(
-            "E-COLLECTION-MISSING",
+            "E-COLLECTION-KEY",
             f"key {key!r} is missing",
             where=where,
             remedy=f"Add it, for example {example}.",
@@ -318,9 +317,7 @@ def _parameters(
         if name not in (*kind.PARAMETERS, *kind.OPTIONAL):
             if not key.harmless:
                 takes = " and ".join(kind.PARAMETERS)
-                raise entries[name].fail(
-                    f"does not apply to {called}", f"It takes {takes}; remove {name}.", key.misplaced_code
-                )
+                raise entries[name].fail(f"does not apply to {called}", f"It takes {takes}; remove {name}.")
             ignored.append(name)
         parameters[name] = _parameter(entries[name], key)
     return Parameters(**parameters), tuple(ignored)
@@ -347,14 +344,12 @@ def _allocation(entries: dict[str, _Entry], where: str) -> str:
             raise entries["allocation"].fail(
                 "is for several attributes, and there are none",
                 "Remove it, or give attributes instead of domain.",
-                "E-COLLECTION-ALLOCATION",
             )
         return ""
     if "domain" in entries:
         raise entries["domain"].fail(
             "excludes attributes: a collection has one or the other",
             "Remove domain, or make it one of the attributes.",
-            "E-COLLECTION-ATTRIBUTES",
         )
     entry = _required(entries, "allocation", where, "allocation: sample")
     return entry.choice(tuple(ALLOCATIONS))
@@ -363,7 +358,7 @@ def _allocation(entries: dict[str, _Entry], where: str) -> str:
 def _attributes(entry: _Entry, where: str, *, mean: bool) -> tuple[Attribute, ...]:
     example = "attributes: [{name: age, domain: {size: 8}}, {name: sex, domain: {labels: [f, m]}}]"
     if not syntax.is_list(entry.node) or not all(map(syntax.is_mapping, entry.node.value)):
-        raise entry.fail("must be a list of mappings", f"Write {example}.", "E-COLLECTION-ATTRIBUTES")
+        raise entry.fail("must be a list of mappings", f"Write {example}.")
     attributes = []
     for node in entry.node.value:
         keys = _mapping(node, ("name", "domain"), where, "an attribute")
@@ -378,7 +373,6 @@ def _attributes(entry: _Entry, where: str, *, mean: bool) -> tuple[Attribute, ..
         raise entry.fail(
             f"must list at least two, not {len(attributes)}",
             f"Use domain for a single one, or write {example}.",
-            "E-COLLECTION-ATTRIBUTES",
         )
     return tuple(attributes)
 
@@ -390,21 +384,20 @@ def _domain(entry: _Entry, where: str, *, mean: bool = False) -> Domain:
     other, atoms = keys.pop("other", None), keys.pop("atoms", None)
     ordered = _ordered(keys.pop("ordered", None), mean=mean)
     if atoms and mean:
-        raise atoms.fail("are for distributions", "Remove atoms.", "E-COLLECTION-DOMAIN")
+        raise atoms.fail("are for distributions", "Remove atoms.")
     if len(keys) != 1:
         raise entry.fail(
             "must have exactly one of size, labels, range",
             "Write domain: {size: 360}, {labels: [a, b]} or {range: {max: 86400, buckets: 32}}.",
-            "E-COLLECTION-DOMAIN",
         )
     if other and "labels" not in keys:
-        raise other.fail("is for labels", "Remove it, or list labels.", "E-COLLECTION-DOMAIN")
+        raise other.fail("is for labels", "Remove it, or list labels.")
     if "size" in keys:
         return _with_atoms(Domain(keys["size"].integer(2, MAX_DOMAIN), ordered=ordered), atoms)
     if "labels" in keys:
         labels = keys["labels"].labels()
         if other and other.label() not in labels:
-            raise other.fail("is none of the labels", "Add it to labels.", "E-COLLECTION-DOMAIN")
+            raise other.fail("is none of the labels", "Add it to labels.")
         at = labels.index(other.label()) if other else None
         return _with_atoms(Domain(len(labels), tuple(labels), other=at, ordered=ordered), atoms)
     bounds = _mapping(keys["range"].mapping(), ("max", "buckets"), where, "domain.range")
@@ -414,7 +407,6 @@ def _domain(entry: _Entry, where: str, *, mean: bool = False) -> Domain:
             raise bounds["buckets"].fail(
                 "does not apply to a mean, which takes the numbers themselves",
                 "Remove buckets.",
-                "E-COLLECTION-DOMAIN",
             )
         last = bounds["max"].integer(1, MAX_DOMAIN - 1)
         return Domain(last + 1, None, float(last))
@@ -428,15 +420,15 @@ def _with_atoms(domain: Domain, entry: _Entry | None) -> Domain:
         return domain
     example = "Write for example atoms: [60, 120], numbers of the range, or labels where the domain has them."
     if not syntax.is_list(entry.node) or not entry.node.value:
-        raise entry.fail("must be a list of values", example, "E-COLLECTION-DOMAIN")
+        raise entry.fail("must be a list of values", example)
     places = []
     for node in entry.node.value:
         if not isinstance(node.value, str):
-            raise entry.fail("must be a list of values", example, "E-COLLECTION-DOMAIN")
+            raise entry.fail("must be a list of values", example)
         try:
             places.append(domain.index_of_atom(node.value))
         except ValueError as error:
-            raise entry.fail(f"has {syntax.shown(node)}, {error}", example, "E-COLLECTION-DOMAIN") from None
+            raise entry.fail(f"has {syntax.shown(node)}, {error}", example) from None
     try:
         return replace(domain, atoms=tuple(sorted(places)))
     except CollectionError as error:
@@ -448,7 +440,7 @@ def _ordered(entry: _Entry | None, *, mean: bool) -> bool:
         return False
     flag = entry.flag()
     if mean:
-        raise entry.fail("is for frequencies", "Remove it.", "E-COLLECTION-DOMAIN")
+        raise entry.fail("is for frequencies", "Remove it.")
     return flag
 
 

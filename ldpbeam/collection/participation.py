@@ -70,7 +70,7 @@ def _whole(number: Any) -> bool:
 
 def _unsound(message: str) -> CollectionError:
     return CollectionError(
-        "E-COLLECTION-PARTICIPATION",
+        "E-COLLECTION-VALUE",
         message,
         key="participation",
         remedy="Write participation: {reports: 1, of: 30} for one report in 30 epochs.",

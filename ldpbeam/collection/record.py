@@ -144,7 +144,7 @@ def _domain(record: Mapping[str, Any]) -> Domain:
 
 def _damaged(why: str) -> CollectionError:
     return CollectionError(
-        "E-COLLECTION-DEFINITION",
+        "E-COLLECTION-FILE",
         f"a collection cannot be made again of its definition ({why})",
         remedy="Give its file with --collection.",
     )

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ldpbeam.durable.errors import DamageError, HeldError, VersionError
 from ldpbeam.durable.file import PRIVATE
 from ldpbeam.durable.folder import file_size, open_file, sync_folder
-from ldpbeam.errors import LdpError
+from ldpbeam.errors import UsageError
 
 if TYPE_CHECKING:
     import sqlite3
@@ -77,7 +77,7 @@ class RowStore:
         tables: names of the tables.
 
     Raises:
-        LdpError: this Python has no ``sqlite3``.
+        UsageError: this Python has no ``sqlite3``.
     """
 
     def __init__(self, path: Path, kind: str, version: int, tables: Sequence[str]) -> None:
@@ -367,8 +367,8 @@ def _sqlite3() -> Any:
     try:
         import sqlite3
     except ImportError:
-        raise LdpError(
-            "E-DISK-SQLITE",
+        raise UsageError(
+            "E-USAGE-EXTRA",
             "this Python was built without sqlite3, and what has to outlast the process is kept with it",
             remedy="Use a Python with SQLite, as those of python.org and of most systems are.",
         ) from None

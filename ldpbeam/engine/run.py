@@ -52,7 +52,9 @@ def run_local(
     """
     keep_what_is_loaded()
     idle = config.engine.stop_when_idle
-    address = parse_address(config.engine.metrics) if config.engine.metrics else None
+    address = (
+        parse_address(config.engine.metrics, "--metrics", "127.0.0.1:9100") if config.engine.metrics else None
+    )
     _require_own(config.outputs.output)
     # Before anything is pulled: what a second engine gives back would have been delivered once more.
     # Nothing that was acknowledged is lost by a disk that takes no more.

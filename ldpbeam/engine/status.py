@@ -75,5 +75,5 @@ def serve_metrics(address: tuple[str, int], status: Callable[[], Status]) -> Ite
             else:
                 self.send(404, b"see /metrics\n", {"Content-Type": "text/plain; charset=utf-8"})
 
-    with listening(address, Handler, "--metrics", "E-USAGE-METRICS") as port:
+    with listening(address, Handler, "--metrics") as port:
         yield port

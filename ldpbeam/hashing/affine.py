@@ -46,7 +46,7 @@ class AffineFamily(UniversalFamily):
         """Raises CollectionError for g outside 2 .. 65536."""
         if not 2 <= self.g <= 1 << 16:
             raise CollectionError(
-                "E-COLLECTION-G",
+                "E-COLLECTION-VALUE",
                 f"g = {self.g} is not in 2 .. 65536, what the affine family offers",
                 key="g",
                 remedy="Use g: optimal, or g: 2 for the smallest lifetime cap.",

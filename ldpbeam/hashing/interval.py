@@ -45,7 +45,7 @@ class IntervalFamily(HashFamily):
         most = min(self.domain_size, _MOST_STRETCHES)
         if not 2 <= self.g <= most:
             raise CollectionError(
-                "E-COLLECTION-G",
+                "E-COLLECTION-VALUE",
                 f"g = {self.g} is not in 2 .. {most}, the numbers of stretches that the interval family cuts "
                 f"{self.domain_size} values into",
                 key="g",

@@ -42,14 +42,14 @@ class LinearFamily(UniversalFamily):
         """Raises CollectionError where g is not a prime, or too large a prime."""
         if not is_prime(self.g):
             raise CollectionError(
-                "E-COLLECTION-G",
+                "E-COLLECTION-VALUE",
                 f"g = {self.g} is not a prime, and the linear family needs one",
                 key="g",
                 remedy=f"Use g: {next_prime(max(self.g, 2))}, g: optimal, or hash_family: affine.",
             )
         if (self.points - 1) * self.g > _MAX_CELLS:
             raise CollectionError(
-                "E-COLLECTION-G",
+                "E-COLLECTION-VALUE",
                 f"g = {self.g} needs a table of {(self.points - 1) * self.g} cells for a domain of "
                 f"{self.domain_size}; the linear family stops at 2**28",
                 key="g",

@@ -13,14 +13,12 @@ from typing import Any
 from ldpbeam.errors import UsageError
 
 
-def parse_address(
-    typed: str, option: str = "--metrics", code: str = "E-USAGE-METRICS", example: str = "127.0.0.1:9100"
-) -> tuple[str, int]:
+def parse_address(typed: str, option: str, example: str) -> tuple[str, int]:
     """``HOST:PORT``, ``:PORT`` or ``PORT``; without a host, this machine alone.
 
     Args:
         typed: value of the option.
-        option, code, example: for the error.
+        option, example: for the error.
 
     Raises:
         UsageError: it is none of these.
@@ -29,7 +27,7 @@ def parse_address(
     host = host.removeprefix("[").removesuffix("]")
     if not port.isdecimal() or int(port) > 65535 or (":" in host and not _is_address(host)):
         raise UsageError(
-            code,
+            "E-USAGE-LISTEN",
             f"{typed!r} is no address to listen on",
             remedy=f"Write {option} PORT, or HOST:PORT, such as {example}.",
         )
@@ -70,16 +68,13 @@ class QuietHandler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def listening(
-    address: tuple[str, int], handler: type[BaseHTTPRequestHandler], option: str, code: str
-) -> Iterator[int]:
+def listening(address: tuple[str, int], handler: type[BaseHTTPRequestHandler], option: str) -> Iterator[int]:
     """Answer requests for the duration of a block, in threads; gives the port.
 
     Args:
         address: host and port; port 0 for a free one.
         handler: of one connection.
         option: of the command line, which chose the address.
-        code: of the error.
 
     Raises:
         UsageError: nobody can listen there.
@@ -93,7 +88,7 @@ def listening(
         server = Server(address, handler)
     except OSError as error:
         raise UsageError(
-            code,
+            "E-USAGE-LISTEN",
             f"cannot listen on {address[0]}:{address[1]}: {error.strerror or error}",
             remedy=f"Choose another {option} HOST:PORT.",
         ) from None

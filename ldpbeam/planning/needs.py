@@ -217,4 +217,4 @@ def _within(what: str, number: float | None, least: float, most: float) -> None:
 
 
 def _unfit(message: str) -> UsageError:
-    return UsageError("E-USAGE-PLAN", message, remedy="Correct that option; ldpbeam plan --help has all.")
+    return UsageError("E-USAGE-OPTION", message, remedy="Correct that option; ldpbeam plan --help has all.")

@@ -69,7 +69,7 @@ def protocol(name: str, domain_size: int, parameters: Parameters) -> LocalProtoc
     kind = PROTOCOLS.get(name)
     if kind is None:
         raise CollectionError(
-            "E-COLLECTION-PROTOCOL",
+            "E-COLLECTION-VALUE",
             f"protocol {name!r} does not exist",
             key="protocol",
             remedy=f"Use one of: {', '.join(PROTOCOLS)}.",

@@ -543,7 +543,7 @@ class BitFlip(FrequencyProtocol[BucketBits], ABC):
 def _buckets(parameters: Parameters) -> int:
     if parameters.d is None:
         raise CollectionError(
-            "E-COLLECTION-MISSING", "key 'd' is missing", key="d", remedy="Add it, for example d: 1."
+            "E-COLLECTION-KEY", "key 'd' is missing", key="d", remedy="Add it, for example d: 1."
         )
     return parameters.d
 

@@ -368,7 +368,7 @@ class HashedProtocol(LocalProtocol[Hashed], ABC):
 def _hash_family(name: str, g: int, domain_size: int) -> HashFamily:
     if name not in FAMILIES:
         raise CollectionError(
-            "E-COLLECTION-HASH",
+            "E-COLLECTION-VALUE",
             f"hash_family {name!r} does not exist",
             key="hash_family",
             remedy=f"Use one of: {', '.join(FAMILIES)}.",

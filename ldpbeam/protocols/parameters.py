@@ -47,11 +47,6 @@ class ParameterKey:
     resolved: bool = False
     harmless: bool = False
 
-    @property
-    def misplaced_code(self) -> str:
-        """Code of the error where a protocol does not take the key."""
-        return "E-COLLECTION-EPSILON" if self.kind is ParameterKind.LEVEL else "E-COLLECTION-VALUE"
-
 
 PARAMETER_KEYS: dict[str, ParameterKey] = {
     key.name: key
@@ -136,7 +131,7 @@ class Parameters:
         if not number or not 1e-6 <= value <= 32:
             text = "missing" if value is None else f"{value!r}"
             raise CollectionError(
-                "E-COLLECTION-EPSILON",
+                "E-COLLECTION-VALUE",
                 f"{name} must be a number in 0.000001 .. 32, not {text}",
                 key=name,
                 remedy=f"Set {name}, for example {name}: {PARAMETER_KEYS[name].example}.",

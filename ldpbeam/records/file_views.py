@@ -60,7 +60,7 @@ def view_of(path: Path, limit: int) -> View | None:
 def unknown(path: Path, why: str) -> UsageError:
     """The error about a file that is nothing to inspect, and why it is not."""
     return UsageError(
-        "E-USAGE-INSPECT",
+        "E-USAGE-INPUT",
         f"{path} {why}",
         remedy="Give reports, rejects, estimates, the output of run or simulate, or a collection (.yaml).",
     )

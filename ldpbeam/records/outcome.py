@@ -83,7 +83,7 @@ def read_outcome(output: str) -> RunOutcome:
             record = parse_document(handle.read())
         except (ValueError, DamageError):
             raise LdpError(
-                "E-ACCOUNTING-DAMAGED",
+                "E-RUN-DAMAGED",
                 "the accounting of the run is not what its pipeline wrote",
                 where=path,
                 remedy="Run again.",

@@ -62,7 +62,7 @@ def find_rejects(rejects: Path, collections: tuple[Collection, ...] = ()) -> Rej
     tables = sorted(folder.glob("*.parquet")) if rejects.is_dir() else [rejects]
     if not (output / RUN_RECORD).is_file() or not all(table.is_file() for table in tables):
         raise UsageError(
-            "E-USAGE-REPLAY",
+            "E-USAGE-RESULTS",
             f"{rejects} is not the rejects of a finished run",
             remedy="Give OUTPUT/rejects, or a table in it, where OUTPUT/run.json exists.",
         )
@@ -77,7 +77,7 @@ def _with_those_of(record: RunRecord, collections: tuple[Collection, ...]) -> tu
     unknown = [f"{one.name} version {one.version}" for one in missing if one.definition is None]
     if unknown:
         raise UsageError(
-            "E-USAGE-REPLAY",
+            "E-USAGE-COLLECTION",
             f"the record of the run does not hold {', '.join(unknown)}, which it counted",
             remedy="Add its file with --collection.",
         )

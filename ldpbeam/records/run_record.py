@@ -246,7 +246,7 @@ class RunRecord:
 def damaged(name: str, why: str) -> UsageError:
     """The error about a file that is not the record of a run."""
     return UsageError(
-        "E-USAGE-RECORD",
+        "E-USAGE-RESULTS",
         f"{name} is not the record of a run, or is damaged ({why})",
         remedy="Fetch it again, or run again.",
     )

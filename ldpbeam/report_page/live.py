@@ -75,7 +75,7 @@ def served_at(typed: str) -> tuple[str, int]:
     Raises:
         UsageError: it is none.
     """
-    return parse_address(typed, "--serve", "E-USAGE-SERVE", "127.0.0.1:9200")
+    return parse_address(typed, "--serve", "127.0.0.1:9200")
 
 
 def _is_own(host: str, bound: str) -> bool:
@@ -132,5 +132,5 @@ def serve_page(address: tuple[str, int], output: Path) -> Iterator[int]:
             headers = {"Content-Type": f"{kind}; charset=utf-8", **_HEADERS, **(more or {})}
             self.send(code, content, headers, body=body)
 
-    with listening(address, Handler, "--serve", "E-USAGE-SERVE") as port:
+    with listening(address, Handler, "--serve") as port:
         yield port

@@ -153,7 +153,7 @@ def answers_of_distribution(
 def no_single_values(collection: Collection) -> UsageError:
     """The error about a question that takes estimates of single values, of a collection that has none."""
     return UsageError(
-        "E-USAGE-DISTRIBUTION",
+        "E-USAGE-SUMS",
         f"{collection.name} has hash_family interval, whose result is the distribution of each epoch: it has "
         "no estimates of single values to add up, to smooth or to take means of",
         remedy="Ask for --cumulative, --quantile or --mean; add --every or --by for periods of epochs.",
@@ -164,7 +164,7 @@ def require_no_rate(rate: DrawnAnew | None) -> None:
     """Raise UsageError for a rate of values drawn anew, which says nothing about a distribution."""
     if rate is not None:
         raise UsageError(
-            "E-USAGE-DISTRIBUTION",
+            "E-USAGE-SUMS",
             "a rate of values drawn anew is for frequencies; the limits of distributions over several epochs "
             "hold whatever devices do",
             remedy="Leave out --drawn-anew.",
@@ -283,7 +283,7 @@ def _mean(period: _Period, collection: Collection, domain: Domain, summaries: pa
 
     if summaries is None:
         raise UsageError(
-            "E-USAGE-DISTRIBUTION",
+            "E-USAGE-SUMS",
             "the mean of a distribution follows from an epoch's counts, which estimates do not have",
             remedy="Take it from summaries/ in the output of a run: ldpbeam.read_summaries(DIR).",
         )

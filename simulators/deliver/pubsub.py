@@ -96,11 +96,11 @@ def publish_epochs(  # noqa: PLR0913 - the options of a command, by name
 
     if format not in ("batch", "report"):
         raise UsageError(
-            "E-SIMULATE-FORMAT", f"a Pub/Sub message cannot hold {format!r}", remedy="Choose batch or report."
+            "E-USAGE-OPTION", f"a Pub/Sub message cannot hold {format!r}", remedy="Choose batch or report."
         )
     if truth and out is None:
         raise UsageError(
-            "E-SIMULATE-TARGET",
+            "E-USAGE-OPTION",
             "there is nowhere to write the truth",
             remedy="Add an output directory (--output).",
         )

@@ -128,7 +128,7 @@ def simulate(  # noqa: PLR0913 - the options of a command, by name
     try:
         report_file(reports, first_epoch, format, compression)
     except ValueError as error:
-        raise UsageError("E-SIMULATE-FORMAT", str(error), remedy="Choose one of these.") from None
+        raise UsageError("E-USAGE-OPTION", str(error), remedy="Choose one of these.") from None
     refuse_existing(reports)
     reports.mkdir(parents=True, exist_ok=True)
 
@@ -208,7 +208,7 @@ def refuse_existing(reports: Path) -> None:
     """Raise UsageError where reports lie already."""
     if reports.exists() and (not reports.is_dir() or any(reports.iterdir())):
         raise UsageError(
-            "E-SIMULATE-EXISTS",
+            "E-USAGE-OUTPUT",
             "there are reports already, and new ones would be counted together with them",
             where=str(reports),
             remedy="Choose another output directory, or remove this one.",
@@ -228,7 +228,7 @@ def _require(collection: Collection, population: Population | Joint, first_epoch
     if drawn != sizes:
         there, wanted = " and ".join(map(str, drawn)), " and ".join(map(str, sizes))
         raise UsageError(
-            "E-SIMULATE-DOMAIN",
+            "E-USAGE-POPULATION",
             f"the population has {there} values and the collection "
             f"{collection.name!r} has {wanted}, so its values mean nothing to the devices",
             remedy="Make the population from the collection's domain.",
@@ -236,7 +236,7 @@ def _require(collection: Collection, population: Population | Joint, first_epoch
     last = first_epoch + population.epochs - 1
     if not (collection.epochs.contains(first_epoch) and collection.epochs.contains(last)):
         raise UsageError(
-            "E-SIMULATE-EPOCHS",
+            "E-USAGE-POPULATION",
             f"epochs {first_epoch} to {last} are not all among the epochs 0 to "
             f"{collection.epochs.count - 1} of the collection {collection.name!r}, and a pipeline "
             "rejects reports of others",

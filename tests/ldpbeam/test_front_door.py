@@ -148,4 +148,4 @@ def test_reports_of_another_collection_are_refused(agreed: Collection) -> None:
     foreign = ReportColumns(1, 0, np.zeros(1, np.uint64), np.zeros((1, 1), np.uint8))
     with pytest.raises(ldpbeam.LdpError, match="do not belong to collection 'first_choice'") as error:
         ldpbeam.estimate(agreed, foreign)
-    assert error.value.code == "E-ESTIMATE-COLLECTION"
+    assert error.value.code == "E-ESTIMATE-REPORTS"

@@ -47,7 +47,7 @@ class Refuse(beam.DoFn):
 
     def process(self, element: int) -> Iterator[int]:
         if self._ours is not None:
-            raise self._ours("E-RUN-TOPIC", "the topic is gone", remedy="Make it.")
+            raise self._ours("E-RUN-SINK", "the topic is gone", remedy="Make it.")
         if element:
             raise ValueError("no such thing as a flat map")
         yield element
@@ -82,7 +82,7 @@ def test_an_error_of_ours_keeps_its_code_across_the_job_server(kind: type[LdpErr
     """And its class, hence the exit code of the command."""
     with pytest.raises(LdpError, match=r"the topic is gone\. Make it") as caught:
         jobs.run_to_end(failing(kind), "PortableRunner")
-    assert (type(caught.value), caught.value.code) == (kind, "E-RUN-TOPIC")
+    assert (type(caught.value), caught.value.code) == (kind, "E-RUN-SINK")
     assert caught.value.exit_code == exit_code
 
 
@@ -290,6 +290,6 @@ def test_options_of_another_source_are_refused(words: tuple[str, ...], said: str
     command = ["run", "--collection", str(agreed), "--output", str(tmp_path / "out"), *words]
     done = CliRunner().invoke(cli, command)
     assert isinstance(done.exception, UsageError)
-    assert done.exception.code == "E-USAGE-SOURCE"
+    assert done.exception.code == "E-USAGE-OPTION"
     assert said in str(done.exception)
     assert not (tmp_path / "out").exists()

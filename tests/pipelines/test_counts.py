@@ -256,7 +256,7 @@ def test_a_file_that_changes_while_it_waits_ends_the_run(
     monkeypatch.setattr(columns_on_disk.GatheredColumns, "keep_one_per_id", and_then)
     with pytest.raises(LdpError) as caught:
         execute(few[0], reports, output, shard_bits=0, spill_above=0)
-    assert caught.value.code == "E-RUN-INPUT"
+    assert caught.value.code == "E-RUN-FILES"
     assert str(caught.value).startswith(f"{reports}/")
     assert not list(output.rglob("*.parquet"))
     assert not list(tmp_path.rglob("*spilled*"))

@@ -66,4 +66,4 @@ def test_the_clock_is_not_brought_back(limit: str, tmp_path: Path) -> None:
     )
     with pytest.raises(UsageError, match="lose some of it") as caught:
         beam_options(config)
-    assert caught.value.code == "E-USAGE-BEAM"
+    assert caught.value.code == "E-USAGE-OPTION"

@@ -105,5 +105,5 @@ def test_a_topic_that_does_not_exist_is_said(channel: Channel) -> None:
     with pytest.raises(LdpError, match="NotFound") as refused:
         list(sink.process(histogram, Timestamp(0), GlobalWindow()))
         list(sink.finish_bundle())
-    assert refused.value.code == "E-RUN-TOPIC"
+    assert refused.value.code == "E-RUN-SINK"
     sink.teardown()

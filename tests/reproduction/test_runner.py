@@ -191,7 +191,7 @@ def test_the_command_lists_runs_and_refuses(tmp_path: Path) -> None:
         "allomfree-table2.parquet",
     ]
     refused = CliRunner().invoke(reproduce, ["loloha:fig9"])
-    assert "E-USAGE-EXPERIMENT" in str(refused.exception)
+    assert "E-USAGE-OPTION" in str(refused.exception)
 
 
 def test_a_claim_from_a_file_cannot_become_markup(tmp_path: Path) -> None:

@@ -373,7 +373,7 @@ def test_estimate_refuses_an_epoch_that_a_run_rejects(epoch: int, retired: str, 
     columns = ReportColumns(collection.digest, epoch, ids, np.zeros((3, 1), np.uint8))
     with pytest.raises(UsageError, match=rf"reject reports of epoch {epoch} \({reason}\)") as error:
         ldpbeam.estimate(collection, [columns])
-    assert error.value.code == "E-ESTIMATE-EPOCH"
+    assert error.value.code == "E-ESTIMATE-REPORTS"
     sound = ReportColumns(collection.digest, 2, ids, np.zeros((3, 1), np.uint8))
     assert ldpbeam.estimate(collection, sound).num_rows == 4
     message = report_pb2.Report(digest=collection.digest, epoch=epoch, report_id=1, payload=b"\0")

@@ -69,7 +69,7 @@ def test_a_path_is_taken_as_it_is(path: str) -> None:
 def test_another_path_is_refused_with_a_remedy(path: str) -> None:
     with pytest.raises(UsageError) as caught:
         Subscriber(path)
-    assert (caught.value.code, caught.value.exit_code) == ("E-PUBSUB-NAME", 2)
+    assert (caught.value.code, caught.value.exit_code) == ("E-PUBSUB-MISSING", 2)
     assert "projects/PROJECT/subscriptions/NAME" in caught.value.remedy
     assert ("is a topic" in caught.value.remedy) == ("/topics/" in path)
     assert "\n" not in str(caught.value)
@@ -187,16 +187,16 @@ def test_the_publish_time_stands_in_and_the_message_says_so(
     ("error", "code", "exit_code"),
     [
         (google.NotFound("x"), "E-PUBSUB-MISSING", 2),
-        (google.PermissionDenied("x"), "E-PUBSUB-PERMISSION", 2),
-        (google.Unauthenticated("x"), "E-PUBSUB-CREDENTIALS", 2),
-        (DefaultCredentialsError("x"), "E-PUBSUB-CREDENTIALS", 2),
-        (google.ServiceUnavailable("Getting metadata from plugin failed: x"), "E-PUBSUB-CREDENTIALS", 2),
+        (google.PermissionDenied("x"), "E-USAGE-CREDENTIALS", 2),
+        (google.Unauthenticated("x"), "E-USAGE-CREDENTIALS", 2),
+        (DefaultCredentialsError("x"), "E-USAGE-CREDENTIALS", 2),
+        (google.ServiceUnavailable("Getting metadata from plugin failed: x"), "E-USAGE-CREDENTIALS", 2),
         (google.ServiceUnavailable("x"), "E-PUBSUB-UNREACHABLE", 2),
         (google.RetryError("x", google.ServiceUnavailable("y")), "E-PUBSUB-UNREACHABLE", 2),
         (google.FailedPrecondition("x"), "E-PUBSUB-REFUSED", 2),
         (google.InvalidArgument("x\ny"), "E-PUBSUB-REFUSED", 2),
-        (ValueError("x\ny"), "E-RUN-PUBSUB", 6),
-        (None, "E-RUN-PUBSUB", 6),
+        (ValueError("x\ny"), "E-RUN-SERVICE", 6),
+        (None, "E-RUN-SERVICE", 6),
     ],
 )
 def test_failures_of_the_library_become_one_line(error: Exception | None, code: str, exit_code: int) -> None:
@@ -210,7 +210,7 @@ def test_failures_of_the_library_become_one_line(error: Exception | None, code: 
 def test_a_refused_acknowledgement_is_a_matter_of_permission() -> None:
     kinds = library().subscriber.exceptions
     denied = kinds.AcknowledgeError(kinds.AcknowledgeStatus.PERMISSION_DENIED, None)
-    assert explain(denied, "subscription", PATH).code == "E-PUBSUB-PERMISSION"
+    assert explain(denied, "subscription", PATH).code == "E-USAGE-CREDENTIALS"
 
 
 def test_our_own_errors_stay() -> None:
@@ -228,12 +228,12 @@ def test_without_the_library_the_remedy_is_the_extra(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
-        ([], "E-SIMULATE-TARGET"),
-        (["--topic", "reports"], "E-PUBSUB-NAME"),
-        (["--topic", "projects/some-project/topics/reports", "--compression", "gzip"], "E-SIMULATE-FORMAT"),
-        (["--topic", "projects/some-project/topics/reports", "--format", "parquet"], "E-SIMULATE-FORMAT"),
-        (["--topic", "projects/some-project/topics/reports", "--truth"], "E-SIMULATE-TARGET"),
-        (["--topic", "projects/some-project/topics/reports", "--out", "HERE"], "E-SIMULATE-EXISTS"),
+        ([], "E-USAGE-OPTION"),
+        (["--topic", "reports"], "E-PUBSUB-MISSING"),
+        (["--topic", "projects/some-project/topics/reports", "--compression", "gzip"], "E-USAGE-OPTION"),
+        (["--topic", "projects/some-project/topics/reports", "--format", "parquet"], "E-USAGE-OPTION"),
+        (["--topic", "projects/some-project/topics/reports", "--truth"], "E-USAGE-OPTION"),
+        (["--topic", "projects/some-project/topics/reports", "--out", "HERE"], "E-USAGE-OUTPUT"),
     ],
 )
 def test_what_simulate_cannot_do_is_refused_at_once(

@@ -224,7 +224,7 @@ def whole_accounting(path: str) -> Iterator[None]:
     except (ValueError, LookupError, TypeError, AttributeError, DamageError) as error:
         why = str(error) if isinstance(error, DamageError) else type(error).__name__
         raise LdpError(
-            "E-ACCOUNTING-DAMAGED",
+            "E-RUN-DAMAGED",
             f"the accounting is not what was written ({why})",
             where=path,
             remedy="Restore the file from a backup: it says what is published of its epochs.",

@@ -82,7 +82,7 @@ def require_table(name: str) -> tuple[str, str, str]:
     match = _TABLE.fullmatch(name)
     if match is None:
         raise UsageError(
-            "E-USAGE-TABLE",
+            "E-USAGE-OPTION",
             f"{name!r} is not the name of a BigQuery table",
             remedy="Write PROJECT:DATASET.TABLE or PROJECT.DATASET.TABLE.",
         )
@@ -128,7 +128,7 @@ def bigquery_client(project: str) -> Any:
         return bigquery.Client(project=project, **credentials)
     except GoogleAuthError:
         raise UsageError(
-            "E-USAGE-BIGQUERY",
+            "E-USAGE-CREDENTIALS",
             "Google's libraries find no valid credentials",
             remedy="Run gcloud auth application-default login, or set GOOGLE_APPLICATION_CREDENTIALS.",
         ) from None
@@ -238,7 +238,7 @@ class WriteEstimatesToBigQuery(ConfirmedSink):
     def _failure(self, what: str) -> LdpError:
         project, dataset, table = self._table
         return LdpError(
-            "E-BIGQUERY-REFUSED",
+            "E-RUN-SINK",
             f"BigQuery {what}",
             where=f"{project}:{dataset}.{table}",
             remedy="Check that the table exists with the columns of "

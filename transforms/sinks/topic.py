@@ -123,7 +123,7 @@ def _bodies(head: dict[str, Any], columns: dict[str, list[Any]], rows: int, limi
             return bodies
         if parts >= rows:
             raise LdpError(
-                "E-RUN-TOPIC",
+                "E-RUN-SINK",
                 f"a single row of the estimates takes {largest:,} bytes, a message takes {limit:,}",
                 where=f"collection {head['collection']}",
                 remedy="Shorten the labels of its values.",
@@ -213,7 +213,7 @@ class PublishEstimates(ConfirmedSink):
         self.disconnect()
         why = " ".join(f"{type(error).__name__} {error}".split())[:200].rstrip(". ")
         return LdpError(
-            "E-RUN-TOPIC",
+            "E-RUN-SINK",
             f"estimates could not be published ({why})",
             where=self._topic,
             remedy="Check that the topic exists and that the worker may publish to it "

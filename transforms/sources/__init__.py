@@ -61,7 +61,7 @@ class Broker:
 
 
 def _incomplete(message: str, needed: Iterator[str]) -> UsageError:
-    return UsageError("E-USAGE-SOURCE", message, remedy=f"Give {' '.join(needed)}, or leave it out.")
+    return UsageError("E-USAGE-OPTION", message, remedy=f"Give {' '.join(needed)}, or leave it out.")
 
 
 SOURCES: dict[str, Broker] = {
@@ -119,7 +119,7 @@ def chosen_source(given: Mapping[str, str]) -> Broker | None:
     if len(chosen) > 1:
         names = " and ".join(source.target.option for source in chosen)
         raise UsageError(
-            "E-USAGE-SOURCE",
+            "E-USAGE-OPTION",
             f"{names} were given, but a run reads from one source",
             remedy="Give one of them.",
         )

@@ -40,7 +40,7 @@ def read(given: Mapping[str, str], runner: str, *, portable: bool) -> beam.PTran
         return read_pubsub(subscription, service, attribute)
     if portable:
         raise UsageError(
-            "E-USAGE-SOURCE",
+            "E-USAGE-OPTION",
             f"{runner} reads Pub/Sub through Beam's Java connector; no expansion service was given",
             remedy="Give --pubsub-expansion HOST:PORT; ldpbeam docs flink says how to start one.",
         )

@@ -17,7 +17,7 @@ def read(given: Mapping[str, str], runner: str, *, portable: bool) -> beam.PTran
         UsageError: always. :class:`ldpbeam.engine.sources.watched_folder.WatchedFolder` reads it.
     """
     raise UsageError(
-        "E-USAGE-SOURCE",
+        "E-USAGE-OPTION",
         f"{runner} does not watch a folder",
         remedy="Leave --runner out, or let ldpbeam collect publish to a --topic and read a --subscription.",
     )

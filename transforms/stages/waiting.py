@@ -180,7 +180,7 @@ def _changed(file: StoredFile) -> LdpError:
             remedy="Keep others away from the output, and run again; earlier results are as they were.",
         )
     return LdpError(
-        "E-RUN-INPUT",
+        "E-RUN-FILES",
         "a file of reports was changed or taken away while the run was reading it",
         where=printable(file.path),
         remedy="Run again when nobody writes to it any more; earlier results are as they were.",

@@ -226,4 +226,4 @@ def _share(one: ShareChange | None, domain: Domain, prefix: str) -> dict[str, An
 
 
 def _usage(what: str, remedy: str, where: Path) -> UsageError:
-    return UsageError("E-USAGE-COMPARE", what, where=str(where), remedy=remedy)
+    return UsageError("E-USAGE-OPTION", what, where=str(where), remedy=remedy)

@@ -30,7 +30,7 @@ def read_domain(path: Path) -> tuple[Domain, Result]:
         collection = load_collection(path)
         if collection.domain is None:
             raise UsageError(
-                "E-USAGE-PLAN",
+                "E-USAGE-OPTION",
                 f"{path} asks for several attributes",
                 remedy="Take one attribute at a time: --values says which values it has.",
             )
@@ -39,13 +39,13 @@ def read_domain(path: Path) -> tuple[Domain, Result]:
         labels = path.read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(
-            "E-USAGE-PLAN",
+            "E-USAGE-OPTION",
             f"{path} is not a readable text ({type(error).__name__})",
             remedy="Check the path.",
         ) from None
     if path.suffix.lower() == ".csv" and labels and "," in labels[0]:
         raise UsageError(
-            "E-USAGE-PLAN",
+            "E-USAGE-OPTION",
             f"{path} is a table, and a domain is a text with a label per line",
             remedy=f"Take a column of it: --population csv:{path}:COLUMN.",
         )

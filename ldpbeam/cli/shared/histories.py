@@ -125,7 +125,7 @@ def remark_missing(results: Path, record: RunRecord | None = None) -> None:
     if missing:
         first = f"{missing[0]}.parquet"
         text = f"{place}: {len(missing)} of its tables are missing, the first is {first}"
-        complain(f"{text}; their epochs are left out. [W-RESULTS-MISSING]")
+        complain(f"{text}; their epochs are left out. [W-RUN-DAMAGED]")
 
 
 def _epoch_of(stem: str) -> tuple[str, int]:
@@ -139,7 +139,7 @@ def _read(known: dict[str, Collection], history: History, results: Path) -> Read
     collection = known.get(key.digest)
     if collection is None:
         raise UsageError(
-            "E-USAGE-UNDESCRIBED",
+            "E-USAGE-COLLECTION",
             f"nothing says how {key.collection} (digest {key.digest}) was collected: run.json is missing, or "
             "an earlier version wrote it",
             where=str(results),
@@ -156,11 +156,11 @@ def _read(known: dict[str, Collection], history: History, results: Path) -> Read
     return ReadHistory(history, collection, errors_of(collection)[names.index(key.attribute)])
 
 
-def require_suffix(output: Path | None, code: str) -> None:
+def require_suffix(output: Path | None) -> None:
     """Raise UsageError for an output that is neither CSV nor Parquet."""
     if output is not None and output.suffix not in SUFFIXES:
         raise UsageError(
-            code,
+            "E-USAGE-OPTION",
             f"{output} names no format",
             remedy=f"End its name with {' or '.join(SUFFIXES)}.",
         )

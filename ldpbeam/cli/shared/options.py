@@ -206,10 +206,10 @@ def _seconds(option: str, text: str, least: int = 1) -> int:
         seconds = parse_duration(text)
     except ValueError as error:
         raise UsageError(
-            "E-USAGE-DURATION", f"{option}: {error}", remedy="Write for example 90s or 10m."
+            "E-USAGE-OPTION", f"{option}: {error}", remedy="Write for example 90s or 10m."
         ) from None
     if seconds < least:
         raise UsageError(
-            "E-USAGE-DURATION", f"{option} must be at least 1s", remedy="Write for example 90s or 10m."
+            "E-USAGE-OPTION", f"{option} must be at least 1s", remedy="Write for example 90s or 10m."
         )
     return seconds

@@ -78,7 +78,7 @@ def page(name: str) -> Page:
     near = get_close_matches(wanted.lower(), known, 3)
     hint = f"Did you mean {' or '.join(near)}? " if near else ""
     raise UsageError(
-        "E-USAGE-DOCS", f"there is no page {name!r}", remedy=f"{hint}ldpbeam docs lists all pages."
+        "E-USAGE-OPTION", f"there is no page {name!r}", remedy=f"{hint}ldpbeam docs lists all pages."
     )
 
 

@@ -110,7 +110,6 @@ def chosen(
     name: str | None,
     attribute: str | None,
     results: Path,
-    code: str = "E-USAGE-EXPORT",
 ) -> list[ReadHistory]:
     """The attributes that were named.
 
@@ -119,7 +118,6 @@ def chosen(
         name: of the collection; None for any.
         attribute: its name; None for any.
         results: the output of the run, for the error.
-        code: of the error.
 
     Raises:
         UsageError: there is none.
@@ -133,5 +131,5 @@ def chosen(
         there = {"/".join(filter(None, (one.history.key[0], one.history.key[3]))) for one in histories}
         listed = ", ".join(sorted(there))
         what = "no such collection or attribute is there"
-        raise UsageError(code, what, where=str(results), remedy=f"There are: {listed}.")
+        raise UsageError("E-USAGE-OPTION", what, where=str(results), remedy=f"There are: {listed}.")
     return left

@@ -31,14 +31,14 @@ def allocate(
     """The protocol of a collection with several attributes."""
     if allocation not in ALLOCATIONS:
         raise CollectionError(
-            "E-COLLECTION-ALLOCATION",
+            "E-COLLECTION-VALUE",
             f"allocation {allocation!r} does not exist",
             key="allocation",
             remedy=f"Use one of: {', '.join(ALLOCATIONS)}.",
         )
     if not 2 <= len(sizes) <= 1 << 16:
         raise CollectionError(
-            "E-COLLECTION-ATTRIBUTES",
+            "E-COLLECTION-VALUE",
             f"allocation is for 2 to 65536 attributes, not {len(sizes)}",
             key="attributes",
             remedy="Use domain for a single attribute.",
@@ -46,7 +46,7 @@ def allocate(
     if allocation == Allomfree.NAME:
         if protocol_name:
             raise CollectionError(
-                "E-COLLECTION-ALLOCATION",
+                "E-COLLECTION-VALUE",
                 "allomfree chooses the protocol of each attribute itself",
                 key="protocol",
                 remedy="Remove protocol, or use allocation: sample.",
@@ -55,7 +55,7 @@ def allocate(
         return Allomfree(tuple(better[size] for size in sizes))
     if not protocol_name:
         raise CollectionError(
-            "E-COLLECTION-MISSING",
+            "E-COLLECTION-KEY",
             f"allocation {allocation} needs a protocol",
             key="allocation",
             remedy="Add it, for example protocol: loloha.",
@@ -88,7 +88,7 @@ def _share(parameters: Parameters, attributes: int) -> Parameters:
         shares[name] = share
         if share < 1e-6:
             raise CollectionError(
-                "E-COLLECTION-EPSILON",
+                "E-COLLECTION-VALUE",
                 f"{name} = {whole:g} leaves {share:.3g} for each of {attributes} attributes, below 0.000001",
                 key=name,
                 remedy=f"Raise {name}, or use allocation: sample.",

@@ -170,14 +170,14 @@ def bounded_counters(parts: tuple[LocalProtocol[Any], ...]) -> BoundedCounters:
     if len(bits) < len(parts):
         able = [name for name, kind in PROTOCOLS.items() if issubclass(kind, OneBit)]
         raise CollectionError(
-            "E-COLLECTION-ALLOCATION",
+            "E-COLLECTION-VALUE",
             f"together is for one bit per counter, which {parts[0].NAME} does not send",
             key="allocation",
             remedy=f"Use one of: {', '.join(able)}; or allocation: sample.",
         )
     if len({part.domain_size for part in parts}) > 1:
         raise CollectionError(
-            "E-COLLECTION-ALLOCATION",
+            "E-COLLECTION-VALUE",
             "together needs the same max for all attributes: it is the bound of their sum",
             key="allocation",
             remedy="Give every attribute the largest max, or use allocation: sample.",
@@ -188,7 +188,7 @@ def bounded_counters(parts: tuple[LocalProtocol[Any], ...]) -> BoundedCounters:
     if spent > _MOST_TOGETHER:
         level = next(name for name in bits[0].PARAMETERS if name in LEVELS)
         raise CollectionError(
-            "E-COLLECTION-EPSILON",
+            "E-COLLECTION-VALUE",
             f"a report about all {counters} counters together would spend {spent:.4g}, more than "
             f"{_MOST_TOGETHER:g}",
             key=level,

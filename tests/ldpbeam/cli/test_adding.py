@@ -120,7 +120,7 @@ def test_an_option_of_run_is_one_field() -> None:
     assert parsed([], Over.FILES).counting.nap == 90  # type: ignore[attr-defined]
     with pytest.raises(UsageError, match=r"--nap is for messages and has no effect on files.*E-USAGE-OPTION"):
         parsed(["--nap", "2m"], Over.FILES)
-    with pytest.raises(UsageError, match=r"--nap must be at least 1s.*E-USAGE-DURATION"):
+    with pytest.raises(UsageError, match=r"--nap must be at least 1s.*E-USAGE-OPTION"):
         parsed(["--nap", "0s"], Over.MESSAGES)
     with pytest.raises(UsageError, match="Did you mean --nap"):
         beam_job.beam_options(parsed([]).changed(beam_args=("--napp=1m",)))

@@ -77,12 +77,12 @@ def test_a_violation_is_no_secret_when_nothing_else_is_printed(file: Path) -> No
 @pytest.mark.parametrize(
     ("arguments", "code", "exit_code"),
     [
-        (["--epsilon", "1"], "E-USAGE-AUDIT", 2),
-        (["--client", "x"], "E-USAGE-AUDIT", 2),
-        (["x.yaml", "--protocol", "grr"], "E-USAGE-AUDIT", 2),
+        (["--epsilon", "1"], "E-USAGE-OPTION", 2),
+        (["--client", "x"], "E-USAGE-OPTION", 2),
+        (["x.yaml", "--protocol", "grr"], "E-USAGE-OPTION", 2),
         (["--protocol", "grr", "--client", "no-such-program", "--epsilon", "1"], "E-AUDIT-CLIENT", 2),
-        (["--protocol", "grr"], "E-COLLECTION-EPSILON", 3),
-        (["--protocol", "grrr"], "E-COLLECTION-PROTOCOL", 3),
+        (["--protocol", "grr"], "E-COLLECTION-VALUE", 3),
+        (["--protocol", "grrr"], "E-COLLECTION-VALUE", 3),
     ],
 )
 def test_what_cannot_be_audited(arguments: list[str], code: str, exit_code: int) -> None:

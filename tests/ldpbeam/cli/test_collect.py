@@ -130,15 +130,15 @@ def test_results_are_those_of_the_same_reports_in_files(tmp_path: Path) -> None:
 
 
 REFUSED = {
-    "nowhere to": (["--listen", "0"], "E-COLLECT-TARGET"),
+    "nowhere to": (["--listen", "0"], "E-USAGE-OPTION"),
     "two places": (
         ["--listen", "0", "--output", "x", "--topic", "projects/my-project/topics/reports"],
-        "E-COLLECT-TARGET",
+        "E-USAGE-OPTION",
     ),
-    "topic": (["--listen", "0", "--topic", "reports"], "E-PUBSUB-NAME"),
+    "topic": (["--listen", "0", "--topic", "reports"], "E-PUBSUB-MISSING"),
     "address": (["--listen", "nowhere:x", "--output", "x"], "E-USAGE-LISTEN"),
     "folder": (["--listen", "0", "--output", "/proc/none"], "E-USAGE-OUTPUT"),
-    "duration": (["--listen", "0", "--output", "x", "--file-every", "soon"], "E-USAGE-DURATION"),
+    "duration": (["--listen", "0", "--output", "x", "--file-every", "soon"], "E-USAGE-OPTION"),
 }
 
 

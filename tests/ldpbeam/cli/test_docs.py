@@ -81,7 +81,7 @@ def test_another_name_is_refused_with_near_ones(name: str, said: str) -> None:
     done = call("docs", name)
     text = str(done.exception)
     assert text.startswith(f"there is no page '{name}'. {'' if said == '.' else said}")
-    assert text.endswith("ldpbeam docs lists all pages. [E-USAGE-DOCS]")
+    assert text.endswith("ldpbeam docs lists all pages. [E-USAGE-OPTION]")
 
 
 def test_a_link_that_git_wrote_as_a_file_is_refused(tmp_path: Path) -> None:

@@ -137,7 +137,7 @@ def test_a_row_that_was_changed_is_noticed(column: str, tmp_path: Path) -> None:
     results = write(collection, tmp_path / "results", changed=column)
     with pytest.raises(LdpError) as caught:
         call(path, "--row", 2, "green", results)
-    assert (caught.value.code, caught.value.exit_code) == ("E-EXPLAIN-DIFFERS", 6)
+    assert (caught.value.code, caught.value.exit_code) == ("E-RUN-DAMAGED", 6)
     if column in {"estimate", "std_error", "consistent", "std_error_floor"}:
         assert column in str(caught.value)
         # The other rows are what they were, and say that one is not.
@@ -173,7 +173,7 @@ def test_what_cannot_be_followed_is_refused(
     write(collection, tmp_path / "results", reports=600)
     with pytest.raises(LdpError) as caught:
         call(path, "--row", *row, *more)
-    assert (caught.value.code, caught.value.exit_code) == ("E-USAGE-EXPLAIN", 2)
+    assert (caught.value.code, caught.value.exit_code) == ("E-USAGE-OPTION", 2)
     assert text in str(caught.value)
 
 

@@ -150,7 +150,7 @@ def test_compare_of_values_chosen_beforehand(results: Path) -> None:
     ]
     assert "no change is clear" in call("compare", results, "--collection", FILE, "--value", "blue").stdout
     refused = call(*asked, "--value", "bleu")
-    assert "there is no value 'bleu' to compare. Did you mean blue? [E-USAGE-COMPARE]" in str(
+    assert "there is no value 'bleu' to compare. Did you mean blue? [E-USAGE-OPTION]" in str(
         refused.exception
     )
     refused = call(*asked, "--value", "blue", "--false-discoveries", "0.1")
@@ -242,25 +242,25 @@ def test_compare_two_runs(results: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("asked", "code", "why"),
     [
-        (("export", "--every", 2, "--by", "week"), "E-USAGE-EXPORT", "exclude each other"),
-        (("export", "--smooth", "--by", "week"), "E-USAGE-EXPORT", "single epochs"),
-        (("export", "--drawn-anew", "0.1"), "E-USAGE-EXPORT", "no effect"),
-        (("export", "--output", "x.txt"), "E-USAGE-EXPORT", "no format"),
-        (("export", "--every", 2), "E-USAGE-UNDESCRIBED", "nothing says how first_choice"),
-        (("compare",), "E-USAGE-UNDESCRIBED", "nothing says how first_choice"),
-        (("compare", "--collection", FILE, "--epochs", 1), "E-USAGE-COMPARE", "belong together"),
+        (("export", "--every", 2, "--by", "week"), "E-USAGE-OPTION", "exclude each other"),
+        (("export", "--smooth", "--by", "week"), "E-USAGE-OPTION", "single epochs"),
+        (("export", "--drawn-anew", "0.1"), "E-USAGE-OPTION", "no effect"),
+        (("export", "--output", "x.txt"), "E-USAGE-OPTION", "no format"),
+        (("export", "--every", 2), "E-USAGE-COLLECTION", "nothing says how first_choice"),
+        (("compare",), "E-USAGE-COLLECTION", "nothing says how first_choice"),
+        (("compare", "--collection", FILE, "--epochs", 1), "E-USAGE-OPTION", "belong together"),
         (
             ("compare", "--collection", FILE, "--epochs", 1, "--against", "0..3"),
-            "E-USAGE-COMPARE",
+            "E-USAGE-OPTION",
             "with itself",
         ),
         (
             ("compare", "--collection", FILE, "--epochs", 1, "--against", 99),
-            "E-USAGE-COMPARE",
+            "E-USAGE-OPTION",
             "no result of epochs 99",
         ),
-        (("compare", "--collection", FILE, "--name", "x"), "E-USAGE-COMPARE", "no such collection"),
-        (("compare", "--collection", FILE, "--output", "x"), "E-USAGE-COMPARE", "no format"),
+        (("compare", "--collection", FILE, "--name", "x"), "E-USAGE-OPTION", "no such collection"),
+        (("compare", "--collection", FILE, "--output", "x"), "E-USAGE-OPTION", "no format"),
     ],
 )
 def test_what_cannot_work_is_refused(results: Path, asked: tuple[object, ...], code: str, why: str) -> None:

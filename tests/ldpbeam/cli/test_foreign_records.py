@@ -193,6 +193,6 @@ def test_a_page_of_damaged_files_says_so_on_the_terminal_too(run: Path, tmp_path
         assert done.exit_code == 0
         lines = done.stderr.splitlines()
         assert any(line.startswith(f"ldpbeam: {run}: {named} could not be read") for line in lines), lines
-        assert all(line.endswith("[W-REPORT-DAMAGED]") for line in lines)
+        assert all(line.endswith("[W-RUN-DAMAGED]") for line in lines)
     done = CliRunner().invoke(cli, ["report", str(run), "--page", str(tmp_path / "page.html")])
     assert done.stderr == ""

@@ -97,7 +97,7 @@ def test_without_a_terminal_what_is_missing_is_named(tmp_path: Path, missing: st
     del given[missing]
     said = refusal(tmp_path / "x.yaml", *next(iter(given.items())))
     assert said.startswith(f"{missing} is missing, and there is no terminal to ask in.")
-    assert said.endswith("[E-USAGE-PLAN]")
+    assert said.endswith("[E-USAGE-OPTION]")
 
 
 def test_values_are_said_once(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_a_file_that_appears_while_it_asks_stays(tmp_path: Path, monkeypatch: py
 
 def test_a_collection_that_would_not_be_sound_is_not_written(tmp_path: Path) -> None:
     path = tmp_path / "x.yaml"
-    assert "E-COLLECTION-NAME" in refusal(path, "--values", 4, "--devices", 900, "--name", "a b")
+    assert "E-COLLECTION-VALUE" in refusal(path, "--values", 4, "--devices", 900, "--name", "a b")
     assert not path.exists()
 
 

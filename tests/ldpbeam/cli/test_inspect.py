@@ -197,7 +197,7 @@ def test_what_is_of_no_kind_is_refused(tmp_path: Path, name: str, content: bytes
     (tmp_path / name).write_bytes(content)
     with pytest.raises(UsageError, match=name) as caught:
         view_of(tmp_path / name, 2)
-    assert caught.value.code == "E-USAGE-INSPECT"
+    assert caught.value.code == "E-USAGE-INPUT"
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ def test_a_file_of_another_format_is_refused_by_name(tmp_path: Path, content: by
     assert view_of(tmp_path / "in" / "notes", 2) is None
     with pytest.raises(UsageError, match=named) as caught:
         list(inspect_lines(tmp_path / "in" / "notes", [], 2))
-    assert caught.value.code == "E-USAGE-INSPECT"
+    assert caught.value.code == "E-USAGE-INPUT"
     (tmp_path / "in" / "more").write_bytes(content)
     lines = list(inspect_lines(tmp_path / "in", [], 5))
     assert len(lines) == 2

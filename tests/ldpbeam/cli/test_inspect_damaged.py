@@ -36,7 +36,7 @@ def done(finished: Path, tmp_path: Path) -> Path:
 def test_a_cut_table_of_rejects(done: Path, cut: int) -> None:
     (table,) = (done / "rejects").iterdir()
     table.write_bytes(table.read_bytes()[:-cut])
-    with pytest.raises(UsageError, match=r"\[E-USAGE-INSPECT\]"):
+    with pytest.raises(UsageError, match=r"\[E-USAGE-INPUT\]"):
         list(inspect_lines(done / "rejects", (), 5))
 
 
@@ -44,14 +44,14 @@ def test_a_cut_table_of_rejects(done: Path, cut: int) -> None:
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b"\xff", b'{"schema": "another"}'])
 def test_a_damaged_record(done: Path, content: bytes) -> None:
     (done / "run.json").write_bytes(content)
-    with pytest.raises(UsageError, match=r"is not the record of a run, or is damaged.*\[E-USAGE-RECORD\]"):
+    with pytest.raises(UsageError, match=r"is not the record of a run, or is damaged.*\[E-USAGE-RESULTS\]"):
         read_record(done / "run.json")
 
 
 def test_an_accounting_that_was_changed(done: Path) -> None:
     path = next((done / "accounting").iterdir())
     path.write_text(path.read_text().replace('"closed": true', '"closed": false'))
-    with pytest.raises(UsageError, match=r"not what was written.*\[E-USAGE-INSPECT\]"):
+    with pytest.raises(UsageError, match=r"not what was written.*\[E-USAGE-INPUT\]"):
         view_of(path, 5)
 
 

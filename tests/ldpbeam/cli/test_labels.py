@@ -237,6 +237,6 @@ def test_control_signs_are_refused_with_their_line(tmp_path: Path, label: str, k
     (tmp_path / "c.json").write_text(json.dumps(content, indent=1), "utf-8")
     with pytest.raises(CollectionError) as caught:
         ldpbeam.load_collection(tmp_path / "c.json")
-    assert caught.value.code == "E-COLLECTION-TEXT"
+    assert caught.value.code == "E-COLLECTION-VALUE"
     assert caught.value.where == f"{tmp_path / 'c.json'}:{4 if key == 'labels' else 3}"
     assert not any(unicodedata.category(sign) in ("Cc", "Cs", "Zl", "Zp") for sign in str(caught.value))

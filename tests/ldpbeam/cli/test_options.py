@@ -316,15 +316,18 @@ EFFECTS: dict[str, dict[str, Effect]] = {
             5,
             "run --collection {s}/two.yaml --input {s}/sim/reports --output {t}/out",
         ),
-        "--runner": Effect("--runner NoSuchRunner", error, "E-USAGE-BEAM"),
+        "--runner": Effect("--runner NoSuchRunner", error, "E-USAGE-OPTION"),
         "--subscription": Effect(
-            "--subscription projects/p", error, "E-PUBSUB-NAME", RUN.replace(" --input {s}/sim/reports", "")
+            "--subscription projects/p",
+            error,
+            "E-PUBSUB-MISSING",
+            RUN.replace(" --input {s}/sim/reports", ""),
         ),
-        "--kafka-topic": Effect("--kafka-topic t", error, "E-USAGE-SOURCE"),
+        "--kafka-topic": Effect("--kafka-topic t", error, "E-USAGE-OPTION"),
     },
     "export": {
         "--collection": Effect("--collection {s}/minutes.yaml", error, "", "export {s}/minutes --every 3"),
-        "--latest": Effect("--latest", error, "E-USAGE-EXPORT", EACH),
+        "--latest": Effect("--latest", error, "E-USAGE-OPTION", EACH),
         "--every": Effect("--every 4", column("first_epoch"), ["0", "4", "8"]),
         "--by": Effect("--by week", column("epochs"), ["4", "5"]),
         "--group": Effect("--group {s}/groups.csv", column("group"), ["short", "long"]),
@@ -1018,10 +1021,10 @@ def test_an_option_of_the_collector_has_its_effect(site: Path, option: str) -> N
 def test_where_a_collector_listens_and_writes(site: Path, tmp_path: Path) -> None:
     assert ended(COLLECT.replace("--listen 127.0.0.1:PORT", ""), site, tmp_path).error == "usage"
     here = COLLECT.replace("PORT", "0")
-    assert ended(here.replace("--output {t}/reports", ""), site, tmp_path).error == "E-COLLECT-TARGET"
+    assert ended(here.replace("--output {t}/reports", ""), site, tmp_path).error == "E-USAGE-OPTION"
     topic = "--topic reports"
-    assert ended(here.replace("--output {t}/reports", topic), site, tmp_path).error == "E-PUBSUB-NAME"
-    assert ended(f"{here} {topic}", site, tmp_path).error == "E-COLLECT-TARGET"
+    assert ended(here.replace("--output {t}/reports", topic), site, tmp_path).error == "E-PUBSUB-MISSING"
+    assert ended(f"{here} {topic}", site, tmp_path).error == "E-USAGE-OPTION"
 
 
 # --- all of them

@@ -222,19 +222,23 @@ def test_an_error_without_a_number_is_refused_as_before() -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
-        (("--devices", 10), "E-USAGE-PLAN", "how many values"),
-        (("--values", 10), "E-USAGE-PLAN", "--devices N"),
-        (("--values", 10, "--domain", "x", "--devices", 1), "E-USAGE-PLAN", "both say it"),
-        (("--values", 10, "--mean", 60, "--devices", 1), "E-USAGE-PLAN", "both say it"),
-        (("--mean", 60, "--devices", 1, "--target-error", 60), "E-USAGE-PLAN", "units of the counter"),
-        ((*SMALL, "--target-error", "1%"), "E-USAGE-PLAN", "percentage points"),
-        (("--domain", "nowhere.txt", "--devices", 1), "E-USAGE-PLAN", "not a readable text"),
-        (("--population", "syn", "--devices", 9), "E-USAGE-PLAN", "--values N"),
+        (("--devices", 10), "E-USAGE-OPTION", "how many values"),
+        (("--values", 10), "E-USAGE-OPTION", "--devices N"),
+        (("--values", 10, "--domain", "x", "--devices", 1), "E-USAGE-OPTION", "both say it"),
+        (("--values", 10, "--mean", 60, "--devices", 1), "E-USAGE-OPTION", "both say it"),
+        (("--mean", 60, "--devices", 1, "--target-error", 60), "E-USAGE-OPTION", "units of the counter"),
+        ((*SMALL, "--target-error", "1%"), "E-USAGE-OPTION", "percentage points"),
+        (("--domain", "nowhere.txt", "--devices", 1), "E-USAGE-OPTION", "not a readable text"),
+        (("--population", "syn", "--devices", 9), "E-USAGE-OPTION", "--values N"),
         (("--population", "csv:nowhere.csv:a"), "E-USAGE-POPULATION", "nowhere"),
-        ((*SMALL, "--epsilon-first", 3), "E-USAGE-PLAN", "not below"),
-        ((*SMALL, "--output", "x.yaml", "--row", 999), "E-USAGE-PLAN", "--row 999"),
-        ((*SMALL, "--output", "x.yaml", "--epoch", "1M"), "E-USAGE-DURATION", "months"),
-        (("--values", 400, "--devices", 9, "--bits", 1, "--output", "x.yaml"), "E-USAGE-PLAN", "no setting"),
+        ((*SMALL, "--epsilon-first", 3), "E-USAGE-OPTION", "not below"),
+        ((*SMALL, "--output", "x.yaml", "--row", 999), "E-USAGE-OPTION", "--row 999"),
+        ((*SMALL, "--output", "x.yaml", "--epoch", "1M"), "E-USAGE-OPTION", "months"),
+        (
+            ("--values", 400, "--devices", 9, "--bits", 1, "--output", "x.yaml"),
+            "E-USAGE-OPTION",
+            "no setting",
+        ),
     ],
 )
 def test_what_cannot_be_planned_is_refused(
@@ -252,7 +256,7 @@ def test_a_table_is_no_list_of_labels(tmp_path: Path) -> None:
     """Thousands of rows would be as many labels."""
     table = tmp_path / "people.csv"
     table.write_text("device,minutes\n1,20\n2,30\n")
-    with pytest.raises(LdpError, match="E-USAGE-PLAN") as caught:
+    with pytest.raises(LdpError, match="E-USAGE-OPTION") as caught:
         call("--domain", table, "--devices", 9)
     assert f"--population csv:{table}:COLUMN" in str(caught.value)
     table.write_text("red\ngreen, or so\n")

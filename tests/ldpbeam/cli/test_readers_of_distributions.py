@@ -694,7 +694,7 @@ def test_a_distribution_has_no_other_consistency_method() -> None:
     assert ldpbeam.parse_collection(YAML + "consistency: ordered\n").consistency == "ordered"
     with pytest.raises(ldpbeam.CollectionError, match="whole distribution") as error:
         ldpbeam.parse_collection(YAML + "consistency: norm_sub\n")
-    assert error.value.code == "E-COLLECTION-CONSISTENCY" and ":9: " in str(error.value)
+    assert error.value.code == "E-COLLECTION-VALUE" and ":9: " in str(error.value)
 
 
 def test_what_the_collection_says_reaches_the_estimator() -> None:

@@ -125,7 +125,7 @@ def test_a_mended_file_gives_a_further_revision(tmp_path: Path) -> None:
 def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
     """No run.json around it: one line that says what to give."""
     (tmp_path / "rejects").mkdir()
-    with pytest.raises(UsageError, match="E-USAGE-REPLAY"):
+    with pytest.raises(UsageError, match="E-USAGE-RESULTS"):
         replay(tmp_path / "rejects", (ONE,))
 
 
@@ -165,7 +165,7 @@ def test_a_record_without_collections_asks_for_them(tmp_path: Path) -> None:
     record = json.loads((tmp_path / "out" / "run.json").read_text())
     del record["collections"][0]["definition"]
     (tmp_path / "out" / "run.json").write_bytes(document(record))
-    with pytest.raises(UsageError, match=r"does not hold one version 1.*E-USAGE-REPLAY"):
+    with pytest.raises(UsageError, match=r"does not hold one version 1.*E-USAGE-RESULTS"):
         replay(tmp_path / "out" / "rejects", (TWO,))
     assert replay(tmp_path / "out" / "rejects", (ONE,)).revised == ()
 

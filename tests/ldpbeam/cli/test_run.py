@@ -163,9 +163,9 @@ def test_the_default_runner_is_named_explicitly() -> None:
             "E-USAGE-OPTION",
             "--watermark-delay is for the engine that reads",
         ),
-        (["--direct_num_workers=two"], "E-USAGE-BEAM", "invalid int value"),
-        (["--direct_running_mode=fast"], "E-USAGE-BEAM", "invalid choice"),
-        (["--runner", "NoRunner"], "E-USAGE-BEAM", "Unexpected pipeline runner"),
+        (["--direct_num_workers=two"], "E-USAGE-OPTION", "invalid int value"),
+        (["--direct_running_mode=fast"], "E-USAGE-OPTION", "invalid choice"),
+        (["--runner", "NoRunner"], "E-USAGE-OPTION", "Unexpected pipeline runner"),
     ],
 )
 def test_wrong_options_end_with_2(
@@ -685,7 +685,7 @@ def test_a_truth_that_is_none_is_refused(
         pq.write_table(pa.table({"epoch": [1]}), truth)
     code, _, err = call("report", output, "--page", tmp_path / "page.html", "--truth", truth)
     assert code == 2
-    one_line(err, "E-USAGE-REPORT")
+    one_line(err, "E-USAGE-RESULTS")
     assert not (tmp_path / "page.html").exists()
 
 

@@ -180,10 +180,10 @@ def test_one_of_several_attributes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "code", "why"),
     [
-        (("--group", "g", "--mean"), "E-USAGE-EXPORT", "exclude each other"),
-        (("--cumulative", "--smooth"), "E-USAGE-EXPORT", "--smooth is for single values"),
-        (("--mean", "--drawn-anew", "0.1"), "E-USAGE-EXPORT", "no effect on single epochs"),
-        (("--name", "minutes"), "E-USAGE-EXPORT", "say of what a sum is"),
+        (("--group", "g", "--mean"), "E-USAGE-OPTION", "exclude each other"),
+        (("--cumulative", "--smooth"), "E-USAGE-OPTION", "--smooth is for single values"),
+        (("--mean", "--drawn-anew", "0.1"), "E-USAGE-OPTION", "no effect on single epochs"),
+        (("--name", "minutes"), "E-USAGE-OPTION", "say of what a sum is"),
         (("--group", "none.csv"), "E-USAGE-GROUPS", "cannot be read"),
     ],
 )

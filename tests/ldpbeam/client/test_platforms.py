@@ -178,6 +178,6 @@ def test_a_python_without_sqlite_ends_in_one_sentence(tmp_path: Path) -> None:
     """And keeps nothing; a device in memory works."""
     said = ran(NO_SQLITE, str(tmp_path))
     assert said.startswith("this Python was built without sqlite3, and what has to outlast the process")
-    assert said.endswith("[E-DISK-SQLITE]\n")
+    assert said.endswith("[E-USAGE-EXTRA]\n")
     assert said.count("\n") == 1
     assert list(tmp_path.iterdir()) == []

@@ -87,7 +87,7 @@ def test_what_is_no_atom_or_has_no_order_is_refused(domain: str, line: int, why:
     said = str(caught.value)
     assert said.startswith(f"c.yaml:{line}: ")
     assert "\n" not in said
-    assert said.endswith("[E-COLLECTION-DOMAIN]")
+    assert said.endswith("[E-COLLECTION-VALUE]")
 
 
 def test_a_mean_has_no_atoms() -> None:

@@ -32,7 +32,7 @@ def test_unsound_domains_are_refused_with_a_remedy(arguments: Any, said: str) ->
     with pytest.raises(CollectionError) as caught:
         Domain(*arguments)
     assert said in str(caught.value)
-    assert caught.value.code == "E-COLLECTION-DOMAIN"
+    assert caught.value.code == "E-COLLECTION-VALUE"
     assert caught.value.remedy.endswith(".")
 
 

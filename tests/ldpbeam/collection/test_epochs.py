@@ -32,7 +32,7 @@ def test_unsound_epochs_are_refused(arguments: Any, said: str) -> None:
     with pytest.raises(CollectionError) as caught:
         Epochs(*arguments)
     assert said in str(caught.value)
-    assert caught.value.code == "E-COLLECTION-EPOCH"
+    assert caught.value.code == "E-COLLECTION-VALUE"
     assert caught.value.remedy
 
 

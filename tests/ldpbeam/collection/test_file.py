@@ -149,21 +149,21 @@ def test_the_same_collection_written_differently_has_the_same_digest() -> None:
 
 # Every rule: (key, new line, code, what the text says, what the remedy says)
 RULES = [
-    ("name", "", "E-COLLECTION-MISSING", "key 'name' is missing", "name: minutes_in_app"),
-    ("domain", "", "E-COLLECTION-MISSING", "key 'domain' is missing", "domain: {size: 360}"),
-    ("protocol", "", "E-COLLECTION-MISSING", "key 'protocol' is missing", "protocol: loloha"),
-    ("epoch", "", "E-COLLECTION-MISSING", "key 'epoch' is missing", "epoch: {length: 6h}"),
+    ("name", "", "E-COLLECTION-KEY", "key 'name' is missing", "name: minutes_in_app"),
+    ("domain", "", "E-COLLECTION-KEY", "key 'domain' is missing", "domain: {size: 360}"),
+    ("protocol", "", "E-COLLECTION-KEY", "key 'protocol' is missing", "protocol: loloha"),
+    ("epoch", "", "E-COLLECTION-KEY", "key 'epoch' is missing", "epoch: {length: 6h}"),
     (
         "epsilon_first",
         "",
-        "E-COLLECTION-MISSING",
+        "E-COLLECTION-KEY",
         "key 'epsilon_first' is missing",
         "epsilon_first: 1.0",
     ),
     (
         "epsilon_longitudinal",
         "",
-        "E-COLLECTION-MISSING",
+        "E-COLLECTION-KEY",
         "'epsilon_longitudinal' is missing",
         "1.0",
     ),
@@ -178,15 +178,15 @@ RULES = [
         "first stands at f.yaml:2",
     ),
     ("owner", "owner: 5", "E-COLLECTION-VALUE", "owner must be text", "owner: '...'"),
-    ("owner", 'owner: "\\ud800"', "E-COLLECTION-TEXT", "owner holds U+D800", "without"),
-    ("owner", 'owner: "\\ude00\\ud83d"', "E-COLLECTION-TEXT", "owner holds U+DE00", "without"),
-    ("owner", 'owner: "a\\nb"', "E-COLLECTION-TEXT", "owner holds U+000A", "without"),
+    ("owner", 'owner: "\\ud800"', "E-COLLECTION-VALUE", "owner holds U+D800", "without"),
+    ("owner", 'owner: "\\ude00\\ud83d"', "E-COLLECTION-VALUE", "owner holds U+DE00", "without"),
+    ("owner", 'owner: "a\\nb"', "E-COLLECTION-VALUE", "owner holds U+000A", "without"),
     ("name", "name: 5", "E-COLLECTION-VALUE", "name must be text", "name: '...'"),
-    ("name", "name: a/b", "E-COLLECTION-NAME", "1 to 100 letters", "minutes_in_app"),
-    ("name", "name: ''", "E-COLLECTION-NAME", "1 to 100 letters", "minutes_in_app"),
-    ("name", "name: ..", "E-COLLECTION-NAME", "1 to 100 letters", "minutes_in_app"),
-    ("name", "name: -a", "E-COLLECTION-NAME", "1 to 100 letters", "minutes_in_app"),
-    ("name", "name: " + "a" * 101, "E-COLLECTION-NAME", "1 to 100 letters", "minutes_in_app"),
+    ("name", "name: a/b", "E-COLLECTION-VALUE", "1 to 100 letters", "minutes_in_app"),
+    ("name", "name: ''", "E-COLLECTION-VALUE", "1 to 100 letters", "minutes_in_app"),
+    ("name", "name: ..", "E-COLLECTION-VALUE", "1 to 100 letters", "minutes_in_app"),
+    ("name", "name: -a", "E-COLLECTION-VALUE", "1 to 100 letters", "minutes_in_app"),
+    ("name", "name: " + "a" * 101, "E-COLLECTION-VALUE", "1 to 100 letters", "minutes_in_app"),
     ("version", "version: 0", "E-COLLECTION-VALUE", "version must lie in 1 ..", "range"),
     ("version", "version: 4294967296", "E-COLLECTION-VALUE", "4294967295", "range"),
     (
@@ -234,37 +234,37 @@ RULES = [
     (
         "epsilon_first",
         "epsilon_first: 0",
-        "E-COLLECTION-EPSILON",
+        "E-COLLECTION-VALUE",
         "0.000001 .. 32",
         "epsilon_first",
     ),
     (
         "epsilon_first",
         "epsilon_first: -1",
-        "E-COLLECTION-EPSILON",
+        "E-COLLECTION-VALUE",
         "0.000001 .. 32",
         "epsilon_first",
     ),
-    ("epsilon_first", "epsilon_first: 1.0e-9", "E-COLLECTION-EPSILON", "0.000001", "epsilon_first"),
+    ("epsilon_first", "epsilon_first: 1.0e-9", "E-COLLECTION-VALUE", "0.000001", "epsilon_first"),
     (
         "epsilon_first",
         "epsilon_first: 33",
-        "E-COLLECTION-EPSILON",
+        "E-COLLECTION-VALUE",
         "0.000001 .. 32",
         "epsilon_first",
     ),
     (
         "epsilon_first",
         "epsilon_first: 2.0",
-        "E-COLLECTION-EPSILON",
+        "E-COLLECTION-VALUE",
         "not below",
         "Lower epsilon_first",
     ),
     ("g", "g: best", "E-COLLECTION-VALUE", "must be 'optimal' or an integer", "g: 2"),
     ("g", "g: 1", "E-COLLECTION-VALUE", "g must lie in 2 .. 65536", "range"),
     ("g", "g: 2.5", "E-COLLECTION-VALUE", "g must be an integer", "g: 2"),
-    ("g", "g: 4", "E-COLLECTION-G", "g = 4 is not a prime", "Use g: 5"),
-    ("g", "g: 65521", "E-COLLECTION-G", "stops at 2**28", "smaller prime g"),
+    ("g", "g: 4", "E-COLLECTION-VALUE", "g = 4 is not a prime", "Use g: 5"),
+    ("g", "g: 65521", "E-COLLECTION-VALUE", "stops at 2**28", "smaller prime g"),
     ("calibration", "calibration: exakt", "E-COLLECTION-VALUE", "no such choice", "mean exact?"),
     ("hash_family", "hash_family: md5", "E-COLLECTION-VALUE", "no such choice", "linear, affine, interval"),
     ("consistency", "consistency: normsub", "E-COLLECTION-VALUE", "no such choice", "norm_sub"),
@@ -272,12 +272,12 @@ RULES = [
     (
         "epoch",
         "epoch: {origin: 2026-01-01T00:00:00Z}",
-        "E-COLLECTION-MISSING",
+        "E-COLLECTION-KEY",
         "'length'",
         "length: 6h",
     ),
     ("epoch", "epoch: {length: 6}", "E-COLLECTION-VALUE", "length cannot be read", "Correct"),
-    ("epoch", "epoch: {length: 0}", "E-COLLECTION-EPOCH", "at least 1 s", "epoch.length"),
+    ("epoch", "epoch: {length: 0}", "E-COLLECTION-VALUE", "at least 1 s", "epoch.length"),
     (
         "epoch",
         "epoch: {length: 6h, origin: 2026-01-01}",
@@ -299,7 +299,7 @@ RULES = [
         "unknown key 'size' in epoch",
         "length",
     ),
-    ("epoch", "epoch: {length: 99999999999w}", "E-COLLECTION-EPOCH", "year 9999", "epoch.length"),
+    ("epoch", "epoch: {length: 99999999999w}", "E-COLLECTION-VALUE", "year 9999", "epoch.length"),
     ("allowed_lateness", "allowed_lateness: 5", "E-COLLECTION-VALUE", "without a unit", "Correct"),
     ("allowed_lateness", "allowed_lateness: 9999999w", "E-COLLECTION-VALUE", "must lie in", "24h"),
     ("min_reports", "min_reports: 0", "E-COLLECTION-VALUE", "min_reports must lie in 1", "range"),
@@ -314,14 +314,14 @@ RULES = [
     (
         "domain",
         "domain: {}",
-        "E-COLLECTION-DOMAIN",
+        "E-COLLECTION-VALUE",
         "exactly one of size, labels, range",
         "{size: 360}",
     ),
     (
         "domain",
         "domain: {size: 3, labels: [a, b, c]}",
-        "E-COLLECTION-DOMAIN",
+        "E-COLLECTION-VALUE",
         "exactly one",
         "labels",
     ),
@@ -329,11 +329,11 @@ RULES = [
     ("domain", "domain: {size: 16777217}", "E-COLLECTION-VALUE", "must lie in 2 .. 16777216", "range"),
     ("domain", "domain: {size: 0}", "E-COLLECTION-VALUE", "must lie in 2 .. 16777216", "range"),
     ("epoch", "epoch: {length: 1M}", "E-COLLECTION-VALUE", "minutes or months", "Correct"),
-    ("domain", "domain: {labels: [a]}", "E-COLLECTION-DOMAIN", "not 1", "at least two values"),
+    ("domain", "domain: {labels: [a]}", "E-COLLECTION-VALUE", "not 1", "at least two values"),
     (
         "domain",
         "domain: {labels: [a, a]}",
-        "E-COLLECTION-DOMAIN",
+        "E-COLLECTION-VALUE",
         "'a' appears more than once",
         "unique",
     ),
@@ -354,20 +354,20 @@ RULES = [
     (
         "domain",
         "domain: {labels: [a, b], other: c}",
-        "E-COLLECTION-DOMAIN",
+        "E-COLLECTION-VALUE",
         "other is none of the labels",
         "Add it",
     ),
-    ("domain", "domain: {size: 3, other: a}", "E-COLLECTION-DOMAIN", "other is for labels", "list labels"),
-    ("domain", "domain: {labels: [a, b], other: 1}", "E-COLLECTION-DOMAIN", "none of the labels", "Add it"),
+    ("domain", "domain: {size: 3, other: a}", "E-COLLECTION-VALUE", "other is for labels", "list labels"),
+    ("domain", "domain: {labels: [a, b], other: 1}", "E-COLLECTION-VALUE", "none of the labels", "Add it"),
     ("domain", "domain: {labels: [a, b], other: [a]}", "E-COLLECTION-VALUE", "must be text, not a list", "."),
-    ("domain", 'domain: {labels: [a, "\\ud800"]}', "E-COLLECTION-TEXT", "holds U+D800", "without"),
+    ("domain", 'domain: {labels: [a, "\\ud800"]}', "E-COLLECTION-VALUE", "holds U+D800", "without"),
     ("domain", "domain: {range: 5}", "E-COLLECTION-VALUE", "range must be a mapping", "{...}"),
-    ("domain", "domain: {range: {max: 5}}", "E-COLLECTION-MISSING", "'buckets' is missing", "32"),
+    ("domain", "domain: {range: {max: 5}}", "E-COLLECTION-KEY", "'buckets' is missing", "32"),
     (
         "domain",
         "domain: {range: {max: 0, buckets: 3}}",
-        "E-COLLECTION-DOMAIN",
+        "E-COLLECTION-VALUE",
         "above 0",
         "range.max",
     ),
@@ -457,15 +457,15 @@ def test_levels_that_do_not_apply_are_refused(name: str) -> None:
     for level in LEVELS:
         if level in PROTOCOLS[name].PARAMETERS:
             text = re.sub(rf"^{level}:.*\n", "", minimal(name), flags=re.MULTILINE)
-            code = "E-COLLECTION-MISSING"
+            code = "E-COLLECTION-KEY"
         else:
             text = minimal(name) + f"{level}: 0.5\n"
-            code = "E-COLLECTION-EPSILON"
+            code = "E-COLLECTION-VALUE"
         with pytest.raises(CollectionError) as caught:
             parse_collection(text, "f.yaml")
         assert caught.value.code == code
         assert level in caught.value.message
-        if code == "E-COLLECTION-EPSILON":
+        if code == "E-COLLECTION-VALUE":
             assert f"does not apply to protocol {name}" in caught.value.message
             assert caught.value.where == f"f.yaml:{len(text.splitlines())}"
 
@@ -678,7 +678,7 @@ def test_ordered_is_refused_where_values_have_no_order(domains: str, protocol: s
     )
     with pytest.raises(CollectionError, match=why) as caught:
         parse_collection(text, "c.yaml")
-    assert caught.value.code == "E-COLLECTION-CONSISTENCY"
+    assert caught.value.code == "E-COLLECTION-VALUE"
     assert str(caught.value).startswith("c.yaml:1: ")
     assert "\n" not in str(caught.value)
 
@@ -705,4 +705,4 @@ def test_tags_are_refused_with_their_line(value: str) -> None:
     text = f"name: a\nprotocol: grr\nepsilon: {value}\ndomain: {{size: 3}}\nepoch: {{length: 1h}}\n"
     with pytest.raises(CollectionError, match=r"c\.yaml:3: .*a tag") as caught:
         parse_collection(text, "c.yaml")
-    assert caught.value.code == "E-COLLECTION-YAML"
+    assert caught.value.code == "E-COLLECTION-FILE"

@@ -86,12 +86,12 @@ def test_devices_that_do_not_know_it_refuse_its_definition() -> None:
 @pytest.mark.parametrize(
     ("given", "code", "said"),
     [
-        ("{reports: 3, of: 2}", "PARTICIPATION", "participation.reports must be an integer in 1 .. 2, not 3"),
-        ("{reports: 1, of: 70000}", "PARTICIPATION", "participation.of must be an integer in 1 .. 65536"),
+        ("{reports: 3, of: 2}", "VALUE", "participation.reports must be an integer in 1 .. 2, not 3"),
+        ("{reports: 1, of: 70000}", "VALUE", "participation.of must be an integer in 1 .. 65536"),
         ("{reports: 0, of: 2}", "VALUE", "reports must lie in 1 .."),
         ("{reports: yes, of: 3}", "VALUE", "reports must be an integer"),
-        ("{reports: 1}", "MISSING", "key 'of' is missing"),
-        ("{of: 3}", "MISSING", "key 'reports' is missing"),
+        ("{reports: 1}", "KEY", "key 'of' is missing"),
+        ("{of: 3}", "KEY", "key 'reports' is missing"),
         ("{reports: 1, out_of: 3}", "KEY", "unknown key 'out_of' in participation"),
         ("5", "VALUE", "participation must be a mapping"),
     ],

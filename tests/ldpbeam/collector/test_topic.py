@@ -53,7 +53,7 @@ def test_what_is_committed_is_in_the_topic_with_its_arrival(topic: FakeTopic, st
     ("code", "named", "said"),
     [
         (grpc.StatusCode.NOT_FOUND, "E-PUBSUB-MISSING", "there is no such topic"),
-        (grpc.StatusCode.PERMISSION_DENIED, "E-PUBSUB-PERMISSION", "may not use the topic"),
+        (grpc.StatusCode.PERMISSION_DENIED, "E-USAGE-CREDENTIALS", "may not use the topic"),
         (grpc.StatusCode.UNAVAILABLE, "E-PUBSUB-UNREACHABLE", "Pub/Sub"),
     ],
 )
@@ -82,5 +82,5 @@ def test_without_credentials_it_does_not_open(monkeypatch: pytest.MonkeyPatch, t
     store = TopicStore(TOPIC)
     with pytest.raises(LdpError, match="no valid credentials") as caught:
         store.open()
-    assert caught.value.code == "E-PUBSUB-CREDENTIALS"
+    assert caught.value.code == "E-USAGE-CREDENTIALS"
     store.close()

@@ -112,7 +112,7 @@ def test_what_a_sink_refuses_is_not_named_and_comes_again_under_its_number(
 ) -> None:
     config, state, due = landed(tmp_path, bigquery_table=TABLE)
     table.before.append((403, "accessDenied"))
-    with pytest.raises(LdpError, match="E-BIGQUERY-REFUSED"):
+    with pytest.raises(LdpError, match="E-RUN-SINK"):
         publish_due(config, state, due)
     assert not list(tmp_path.glob("accounting/*.json"))
     assert not list(tmp_path.glob("estimates/*"))

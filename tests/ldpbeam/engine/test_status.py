@@ -108,7 +108,7 @@ def test_metrics_over_http() -> None:
             assert read(answer.read().decode())["ldpbeam_reports_read"] == 5
         with pytest.raises(HTTPError, match="404"):
             urlopen(f"http://127.0.0.1:{port}/etc/passwd", timeout=PATIENCE)
-        with pytest.raises(UsageError, match="E-USAGE-METRICS"), serve_metrics(("127.0.0.1", port), Status):
+        with pytest.raises(UsageError, match="E-USAGE-LISTEN"), serve_metrics(("127.0.0.1", port), Status):
             pass
     with socket.socket() as nobody:
         assert nobody.connect_ex(("127.0.0.1", port)) != 0
@@ -125,13 +125,13 @@ def test_metrics_over_http() -> None:
     ],
 )
 def test_addresses(text: str, address: tuple[str, int]) -> None:
-    assert parse_address(text) == address
+    assert parse_address(text, "--metrics", "9100") == address
 
 
 @pytest.mark.parametrize("text", ["", "x", "host:", "host:x", "1:2:3", "127.0.0.1:65536", "-1"])
 def test_no_addresses(text: str) -> None:
-    with pytest.raises(UsageError, match="E-USAGE-METRICS"):
-        parse_address(text)
+    with pytest.raises(UsageError, match="E-USAGE-LISTEN"):
+        parse_address(text, "--metrics", "9100")
 
 
 # --- run_local, with a broker in memory in the place of Pub/Sub

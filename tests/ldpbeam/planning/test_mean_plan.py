@@ -322,4 +322,4 @@ def test_texts_have_no_gap(plan: Plan) -> None:
 def test_a_target_beyond_the_range_is_refused_with_its_unit(target: float) -> None:
     with pytest.raises(UsageError, match="units of the counter and must lie between 0 and 1,000") as caught:
         MeanNeeds(1_001, 10, target=target)
-    assert caught.value.code == "E-USAGE-PLAN"
+    assert caught.value.code == "E-USAGE-OPTION"

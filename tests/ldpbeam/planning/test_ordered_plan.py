@@ -298,7 +298,7 @@ def test_what_goes_together_with_no_order_is_refused(
     error = refused.exception
     assert isinstance(error, UsageError)
     assert why in str(error)
-    assert error.code == "E-USAGE-PLAN"
+    assert error.code == "E-USAGE-OPTION"
     assert "\n" not in str(error)
 
 

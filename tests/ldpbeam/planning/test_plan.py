@@ -491,7 +491,7 @@ def test_what_proves_changes_is_taken_only_where_nothing_changes() -> None:
 def test_needs_that_cannot_be_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(UsageError) as caught:
         FrequencyNeeds(**{"values": 10, "devices": 10, **wrong})  # type: ignore[arg-type]
-    assert caught.value.code == "E-USAGE-PLAN"
+    assert caught.value.code == "E-USAGE-OPTION"
 
 
 def test_texts_have_no_gap(plan: Plan) -> None:

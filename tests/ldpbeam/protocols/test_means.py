@@ -663,7 +663,7 @@ def test_a_collection_of_a_mean() -> None:
         ("0.2", "0.5", "VALUE", "gamma = 0.5 does not lie in 0 .. 0.5"),
         ("0.2", "-0.1", "VALUE", "gamma = -0.1"),
         ("0.2", "often", "VALUE", "gamma must be a number"),
-        ("max: 86400", "max: 86400, buckets: 32", "DOMAIN", "buckets does not apply to a mean"),
+        ("max: 86400", "max: 86400, buckets: 32", "VALUE", "buckets does not apply to a mean"),
         ("max: 86400", "max: 86400.0", "VALUE", "max must be an integer"),
         ("max: 86400", "max: 16777216", "VALUE", "max must lie in 1 .. 16777215"),
         (
@@ -679,7 +679,7 @@ def test_a_collection_of_a_mean() -> None:
             "VALUE",
             "gamma does not apply to protocol oue",
         ),
-        ("epsilon_longitudinal: 1.0\n", "", "MISSING", "'epsilon_longitudinal' is missing"),
+        ("epsilon_longitudinal: 1.0\n", "", "KEY", "'epsilon_longitudinal' is missing"),
     ],
 )
 def test_unsound_collections_are_refused(old: str, new: str, code: str, said: str) -> None:

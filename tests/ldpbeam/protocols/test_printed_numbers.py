@@ -159,7 +159,7 @@ def test_a_first_level_not_below_the_longitudinal_one_is_refused(
     for family in ("linear", "affine"):
         with pytest.raises(CollectionError) as caught:
             two(name, 8, 2.0, first, calibration=calibration, hash_family=family)
-        assert caught.value.code == "E-COLLECTION-EPSILON"
+        assert caught.value.code == "E-COLLECTION-VALUE"
         assert "not below epsilon_longitudinal" in caught.value.message
 
 

@@ -120,7 +120,7 @@ def test_a_file_that_is_cut_anywhere_is_noticed_or_harmless(part: str, step: int
     assert found["harmless"] <= 1  # the end of the last line
 
 
-COMPLAINTS = ("W-REPORT-DAMAGED", "W-RESULTS-MISSING", "holds no run.json")
+COMPLAINTS = ("W-RUN-DAMAGED", "W-RUN-DAMAGED", "holds no run.json")
 COMMANDS = {
     "report": ["report"],
     "export": ["export"],

@@ -127,7 +127,7 @@ def test_what_is_booked_later_does_not_change_a_record() -> None:
 def test_a_damaged_part_is_refused(tmp_path: Path, part: str, value: Any) -> None:
     path = tmp_path / "run.json"
     path.write_bytes(document({**everything().as_record(), part: value}))
-    with pytest.raises(UsageError, match=r"is not the record of a run, or is damaged.*E-USAGE-RECORD"):
+    with pytest.raises(UsageError, match=r"is not the record of a run, or is damaged.*E-USAGE-RESULTS"):
         read_record(path)
 
 

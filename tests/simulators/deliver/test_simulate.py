@@ -203,7 +203,7 @@ def test_reports_are_never_mixed(tmp_path: Path) -> None:
     before = tree(tmp_path)
     with pytest.raises(UsageError) as caught:
         simulate(collection(), Given(VALUES), tmp_path, seed=2)
-    assert caught.value.code == "E-SIMULATE-EXISTS"
+    assert caught.value.code == "E-USAGE-OUTPUT"
     assert str(tmp_path / "reports") in str(caught.value)
     assert tree(tmp_path) == before
 
@@ -217,11 +217,11 @@ def test_an_empty_directory_may_be_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "code"),
     [
-        ({"population": Given(VALUES, domain_size=4)}, "E-SIMULATE-DOMAIN"),
-        ({"first_epoch": 998}, "E-SIMULATE-EPOCHS"),
-        ({"first_epoch": -1}, "E-SIMULATE-EPOCHS"),
-        ({"format": "csv"}, "E-SIMULATE-FORMAT"),
-        ({"compression": "brotli"}, "E-SIMULATE-FORMAT"),
+        ({"population": Given(VALUES, domain_size=4)}, "E-USAGE-POPULATION"),
+        ({"first_epoch": 998}, "E-USAGE-POPULATION"),
+        ({"first_epoch": -1}, "E-USAGE-POPULATION"),
+        ({"format": "csv"}, "E-USAGE-OPTION"),
+        ({"compression": "brotli"}, "E-USAGE-OPTION"),
     ],
 )
 def test_what_cannot_work_is_refused_before_anything_is_written(

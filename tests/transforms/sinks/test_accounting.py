@@ -173,7 +173,7 @@ def test_a_file_that_lacks_a_key_is_named(key: str, tmp_path: Path) -> None:
     path.write_bytes(document(record))
     with pytest.raises(LdpError, match="the accounting is not what was written") as caught:
         read_accounting(str(path))
-    assert (caught.value.code, caught.value.where) == ("E-ACCOUNTING-DAMAGED", str(path))
+    assert (caught.value.code, caught.value.where) == ("E-RUN-DAMAGED", str(path))
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_a_damaged_number_is_named_and_no_other_is_given(content: str, tmp_path:
     path = tmp_path / numbers_file_name(AGREED, 12)
     path.parent.mkdir()
     path.write_text(content)
-    with pytest.raises(LdpError, match=r"epoch-000012\.revision.*E-ACCOUNTING-DAMAGED"):
+    with pytest.raises(LdpError, match=r"epoch-000012\.revision.*E-RUN-DAMAGED"):
         newest_number(str(tmp_path), AGREED, 12)
 
 

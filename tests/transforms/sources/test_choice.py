@@ -38,7 +38,7 @@ def test_the_option_of_a_target_chooses_the_source(given: dict[str, str], name: 
 def test_half_a_source_and_two_of_them_are_refused(given: dict[str, str], said: str) -> None:
     with pytest.raises(UsageError, match=said) as caught:
         chosen_source(given)
-    assert caught.value.code == "E-USAGE-SOURCE"
+    assert caught.value.code == "E-USAGE-OPTION"
     assert "--kafka-topic TOPIC" in caught.value.remedy or "subscription" in said
 
 

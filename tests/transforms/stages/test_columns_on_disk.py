@@ -310,7 +310,7 @@ def test_a_file_that_has_changed_is_not_read_once_more(
     opened = descriptors()
     # What is open is the file that was read, whatever has its name by now; its bytes may be others.
     with (
-        nullcontext() if kept else pytest.raises(LdpError, match="E-RUN-INPUT"),
+        nullcontext() if kept else pytest.raises(LdpError, match="E-RUN-FILES"),
         GatheredColumns([waiting]) as reports,
     ):
         assert reports.keep_one_per_id(secret_key()) == (0, 0)
@@ -318,7 +318,7 @@ def test_a_file_that_has_changed_is_not_read_once_more(
         assert same(put_together(list(reports.columns())), put_together(batches)) or not kept
     with pytest.raises(LdpError) as caught, GatheredColumns([waiting]) as reports:
         reports.keep_one_per_id(secret_key())
-    assert (caught.value.code, caught.value.where) == ("E-RUN-INPUT", str(path))
+    assert (caught.value.code, caught.value.where) == ("E-RUN-FILES", str(path))
     assert descriptors() <= opened
 
 

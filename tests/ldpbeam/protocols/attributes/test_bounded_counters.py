@@ -429,18 +429,18 @@ def test_a_collection_of_counters() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "code", "line", "said"),
     [
-        (RRPM, LAPLACE, "ALLOCATION", 6, "one bit per counter, which laplace_mean does not send"),
-        (RRPM, "protocol: grr\nepsilon: 1.0\n", "MISSING", 3, "buckets"),
-        ("web, domain: {range: {max: 60}}", "web, domain: {range: {max: 90}}", "ALLOCATION", 6, "same max"),
+        (RRPM, LAPLACE, "VALUE", 6, "one bit per counter, which laplace_mean does not send"),
+        (RRPM, "protocol: grr\nepsilon: 1.0\n", "KEY", 3, "buckets"),
+        ("web, domain: {range: {max: 60}}", "web, domain: {range: {max: 90}}", "VALUE", 6, "same max"),
         (
             "web, domain: {range: {max: 60}}",
             "web, domain: {range: {max: 60, buckets: 9}}",
-            "DOMAIN",
+            "VALUE",
             4,
             "mean",
         ),
         ("web, domain: {range: {max: 60}}", "web, domain: {range: {max: 6.5}}", "VALUE", 4, "integer"),
-        (RRPM, "protocol: one_bit_mean\nepsilon: 20.0\n", "EPSILON", None, "would spend 60, more than 32"),
+        (RRPM, "protocol: one_bit_mean\nepsilon: 20.0\n", "VALUE", None, "would spend 60, more than 32"),
         ("segment: 30", "segment: 7", "VALUE", 10, "does not divide"),
         ("together", "togther", "VALUE", 6, "Did you mean together?"),
     ],
@@ -462,7 +462,7 @@ def test_labels_have_no_mean() -> None:
                 .replace(RRPM, "protocol: one_bit_mean\nepsilon: 1.0\n")
                 .replace("web, domain: {range: {max: 60}}", f"web, domain: {domain}")
             )
-        assert caught.value.code == "E-COLLECTION-DOMAIN"
+        assert caught.value.code == "E-COLLECTION-VALUE"
 
 
 # --- populations and a run
