@@ -34,7 +34,7 @@ from tests.ldpbeam.collector.serving import TYPE, folder, names, records, report
 from tests.pipelines.running import check_books
 from tests.waiting import PATIENCE, poll
 
-POINTS = int(os.environ.get("COLLECTOR_POINTS", "8"))
+POINTS = 60
 YAML = """
 name: one
 version: 1

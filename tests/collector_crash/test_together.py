@@ -25,7 +25,7 @@ from tests.collector_crash.test_kill import counted
 from tests.ldpbeam.collector.serving import records
 from tests.waiting import PATIENCE, poll
 
-KILLS = int(os.environ.get("TOGETHER_KILLS", "45"))
+KILLS = 45
 DEVICES, EPOCHS = 20, 12
 YAML = """
 name: together

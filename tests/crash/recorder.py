@@ -234,7 +234,7 @@ def library() -> Path:
     compiler = next((found for name in ("cc", "gcc", "clang") if (found := shutil.which(name))), None)
     assert compiler, (
         "the recorder of power losses needs a C compiler; install one (Debian: sudo apt-get install gcc "
-        "libc6-dev), or run make crash-devices as root"
+        "libc6-dev), or run make crash as root"
     )
     made = Path(tempfile.mkdtemp(prefix="recorder-")) / "recorder.so"
     command = [compiler, "-shared", "-fPIC", "-O1", "-o", str(made), str(SOURCE), "-ldl"]

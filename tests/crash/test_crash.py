@@ -1,6 +1,6 @@
 """``ldpbeam run`` is killed and run again: no reader is misled, and the result is as if nothing happened.
 
-The default tests kill at one point per label; ``make crash`` at 240 (``CRASH_POINTS``) in three scenes: an
+The default tests kill at one point per label; ``make nightly`` at 240 in three scenes: an
 empty output directory, one with an older run's results, one with leftovers of a killed run.
 """
 
@@ -49,7 +49,7 @@ from tests.crash.harness import (
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc and forks")
 
-POINTS = int(os.environ.get("CRASH_POINTS", "240"))
+POINTS = 240
 SHARES = {EMPTY: 0.6, OVER: 0.25, LEFT: 0.15}
 LABELS = labels("run")
 

@@ -1,9 +1,8 @@
 """A device is stopped anywhere: it never shows two responses for a value, nor two reports for an epoch.
 
 Once by SIGKILL at random moments; once by recording every call that changes the disk, and enumerating what
-may be left of the disk when the machine loses power there. ``make crash-devices`` kills 300 devices 1,200
-times; the test that loses power twice tries POWER_LOSSES losses in each life, and another one their square in
-the first.
+may be left of the disk when the machine loses power there. ``make nightly`` kills 300 devices 1,200
+times.
 """
 
 from __future__ import annotations
@@ -43,8 +42,8 @@ from tests.crash.recorder import Entries, Kind, Log, Recorder, entries, restore
 memos = pytest.mark.parametrize("memo", ["derived", "stored"])
 recorded = pytest.mark.skipif(sys.platform != "linux", reason="the recorder is loaded as Linux does it")
 DESIGNS = ("in place", "emit first", "no fsync")
-LOSSES = int(os.environ.get("POWER_LOSSES", "60"))
-"""Losses of power that are tried in each of two lives, and the root of how many in one; .ci/run sets 25."""
+LOSSES = 25
+"""Losses of power that are tried in each of two lives, and the root of how many in one."""
 
 # --- killed at random moments
 
@@ -217,7 +216,7 @@ def test_nor_when_the_power_is_lost_again_after_that(memo: str, recorder: Record
             again = second._replace(said=(*loss.said, *second.said))
             complaints.update(complaints_after(again, home, memo))
     assert complaints == {}
-    assert disks > min(LOSSES, 60) ** 2 / 2
+    assert disks > LOSSES**2 / 2
 
 
 @recorded

@@ -49,7 +49,7 @@ def test_files_and_targets_exist() -> None:
         for word in words:
             assert not word.startswith("examples/") or (REPOSITORY / word).is_file(), word
     (target,) = (words[1] for words in COMMANDS if words[0] == "make")
-    assert re.search(rf"^{target}:", (REPOSITORY / "js.mk").read_text("utf-8"), re.MULTILINE)
+    assert re.search(rf"^{target}:", (REPOSITORY / "Makefile").read_text("utf-8"), re.MULTILINE)
     files = re.findall(r"^\| `([\w.]+)` \|", PAGE, re.MULTILINE)
     assert {"index.html", *files} == {path.name for path in (REPOSITORY / "examples" / "web").iterdir()}
 

@@ -42,7 +42,7 @@ LINES = {"1.19": "1.19.3", "1.20": "1.20.5"}
 """Flink lines that the suite runs on, and the release of each."""
 
 FLINK_MINOR = os.environ.get("LDPBEAM_FLINK") or "1.19"
-"""The line of this run; LDPBEAM_FLINK chooses it (`make flink FLINK=1.20`)."""
+"""The line of this run; LDPBEAM_FLINK chooses it."""
 
 KAFKA = "3.9.1"
 

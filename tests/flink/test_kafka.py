@@ -1,6 +1,5 @@
 """The graph counts what a Kafka topic holds, once."""
 
-import os
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -24,9 +23,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
-RUNS = int(os.environ.get("LDPBEAM_FLINK_RUNS") or 1)
-"""How often each of the two is run; `make flink-kafka RUNS=20` sets it."""
-
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
@@ -38,8 +34,9 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 @pytest.mark.timeout(4 * PATIENCE)
-@pytest.mark.parametrize("killed", [False, True], ids=["undisturbed", "killed"])
-@pytest.mark.parametrize("run", range(RUNS))
+@pytest.mark.parametrize(
+    "killed", [pytest.param(False, marks=pytest.mark.slow), True], ids=["undisturbed", "killed"]
+)
 def test_topic_is_counted_once(
     cluster: Cluster,
     job_endpoint: str,
@@ -48,14 +45,13 @@ def test_topic_is_counted_once(
     expansion: ExpansionService,
     tmp_path: Path,
     killed: bool,
-    run: int,
 ) -> None:
     # Records have the time at which they are sent: once a topic is read up, its watermark is the wall clock.
     origin = int(time.time()) - 10
     config = Config(str(tmp_path / "out"), blocks=600, epochs=6, length=5, origin=origin)
     published, wanted = Published(config), expected(config)
     per_epoch = config.blocks // config.epochs
-    name = f"kafka-{'killed' if killed else 'undisturbed'}-{run}-"
+    name = f"kafka-{'killed' if killed else 'undisturbed'}-"
     topic = f"{name}{origin}"
     millis = config.length * 1000 // per_epoch
 

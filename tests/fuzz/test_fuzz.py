@@ -1,12 +1,11 @@
 """Mutated messages against the protobuf library, mutated files of every format, and bombs.
 
-`make fuzz` runs the same with millions. A part of a test has its own seed, so that what is found can be found
+`make nightly` has millions of messages. A part of a test has its own seed, so that what is found can be found
 again: the seed is the parameter in the test's name.
 """
 
 from __future__ import annotations
 
-import os
 import random
 import subprocess
 import sys
@@ -27,16 +26,14 @@ from tests.ldpbeam.wire.test_codec import mutated as mutated_message
 from tests.transforms.sources.test_files import AGREED, KINDS, WIDTH, check, mutated, valid
 from tests.waiting import slowness
 
-PART = 20_000
-MESSAGES = int(os.environ.get("FUZZ_MESSAGES", "20000"))
-FILES = int(os.environ.get("FUZZ_FILES", "600"))
-FILES_PART = 1000
+MESSAGES, FILES = 20_000, 600
+"""For each seed."""
 
 
-def parts(total: int, size: int) -> list[object]:
-    """Seeds, from the second on marked as slow."""
-    count = max(-(-total // size), 1)
-    return [pytest.param(seed, marks=[pytest.mark.slow] if seed else []) for seed in range(count)]
+def seeds(count: int) -> pytest.MarkDecorator:
+    """From the second on they are slow."""
+    slow = [pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, count)]
+    return pytest.mark.parametrize("seed", [0, *slow])
 
 
 LINEAR = frozenset(
@@ -54,12 +51,12 @@ LINEAR = frozenset(
 """Bombs by what reading a byte of them used to cost; the others stand for too much and are cut."""
 
 
-@pytest.mark.parametrize("seed", parts(MESSAGES, PART))
+@seeds(50)
 @pytest.mark.thorough
 def test_messages_are_read_as_the_library_reads_them(seed: int) -> None:
     """Kind and every field of each message."""
     draw = random.Random(f"messages {seed}")
-    messages = [mutated_message(draw) for _ in range(min(PART, MESSAGES))]
+    messages = [mutated_message(draw) for _ in range(MESSAGES)]
     wrong = [
         (message.hex(), read)
         for message, read in zip(messages, read_all(messages), strict=True)
@@ -80,7 +77,7 @@ def test_groups_are_nested_as_deep_as_the_library_takes_them(depth: int) -> None
         assert read_all([message]) == [by_library(message)]
 
 
-@pytest.mark.parametrize("seed", parts(FILES, FILES_PART))
+@seeds(50)
 def test_mutated_files_balance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """Every format in turn, with columns of other types too: no exception, and the books balance.
 
@@ -89,7 +86,7 @@ def test_mutated_files_balance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(StoredFile, "_drop", _never)
     draw = random.Random(f"files {seed}")
     sound = {kind: valid(kind) for kind in KINDS} | typed_tables()
-    for i in range(min(FILES, FILES_PART)):
+    for i in range(FILES):
         kind = list(sound)[i % len(sound)]
         check(tmp_path / "in", mutated(sound[kind], draw))
 
@@ -128,9 +125,7 @@ def _as_column(values: Any) -> Any:
     return values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values)
 
 
-@pytest.mark.parametrize(
-    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 1 + 40 * (FILES > 600)))]
-)
+@seeds(40)
 @pytest.mark.thorough
 def test_no_row_of_a_table_is_lost_in_silence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int

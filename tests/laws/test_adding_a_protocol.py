@@ -320,7 +320,7 @@ def test_there_are_laws() -> None:
     assert len(found) >= 20
 
 
-@pytest.mark.thorough(but=60)
+@pytest.mark.cases(60)
 @each
 @pytest.mark.parametrize(("law", "size"), list(laws_with_sizes()))
 def test_the_law_holds(law: Callable[[Setting], None], size: int, name: str) -> None:

@@ -55,7 +55,7 @@ class Ideal:
 
 @small
 @pytest.mark.parametrize("pair", [(0, 0), (0, 1), (1, 0)])
-@pytest.mark.thorough(but=20)
+@pytest.mark.cases(20)
 def test_two_reports_have_the_law_of_a_device_that_keeps_a_memo(
     setting: Setting, pair: tuple[int, ...]
 ) -> None:
@@ -83,7 +83,7 @@ def test_two_reports_have_the_law_of_a_device_that_keeps_a_memo(
 
 
 @small
-@pytest.mark.thorough(but=20)
+@pytest.mark.cases(20)
 def test_noise_has_the_law_of_a_uniform_value_whatever_the_device_holds(setting: Setting) -> None:
     """The mean over the values of what a first report says."""
     built, asked = setting.build(), collection(setting)

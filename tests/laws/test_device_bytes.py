@@ -127,7 +127,7 @@ devices = pytest.mark.parametrize(
 
 @devices
 @pytest.mark.parametrize("setting", settings((11,)), ids=str)
-@pytest.mark.thorough(but=15)
+@pytest.mark.cases(15)
 def test_every_byte_of_a_report_is_known(
     system: OperatingSystem, setting: Setting, number: int, epochs: int
 ) -> None:
@@ -146,7 +146,7 @@ def test_every_byte_about_several_attributes_is_known(
 ONCE_EACH = {s.name: s for s in reversed(settings((320,)))}
 
 
-@pytest.mark.thorough(but=4)
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("name", sorted(ONCE_EACH))
 def test_every_value_is_reported_and_remembered(system: OperatingSystem, name: str) -> None:
     """Each of 320 values twice: a single one that were treated differently would be seen."""

@@ -77,7 +77,7 @@ def plain(memo: Memo) -> bool:
     return all(type(number) is int for number in numbers) and all(map(plain, memo.parts))
 
 
-@pytest.mark.thorough(but=75)  # of 740: each type with several protocols
+@pytest.mark.cases(75)  # of 740: each type with several protocols
 @single
 @pytest.mark.parametrize("convert", [*WIDTHS, np.array, Named], ids=lambda kind: kind.__name__)
 def test_every_integer_type_is_the_integer_it_says(setting: Setting, convert: Callable[[int], Any]) -> None:

@@ -196,7 +196,7 @@ TIMES = (2, 3)
 
 
 @pytest.mark.parametrize("setting", SMALL, ids=str)
-@pytest.mark.thorough(but=12)
+@pytest.mark.cases(12)
 def test_renamed_inputs_lose_no_more_than_is_stated(setting: Setting) -> None:
     """Given all constants, α among them; so also without it, as a mixture is told apart no better."""
     built = setting.build()
@@ -216,7 +216,7 @@ def test_renamed_values_lose_just_what_is_stated_where_values_are_memoised(setti
 
 
 @pytest.mark.parametrize("setting", SMALL, ids=str)
-@pytest.mark.thorough(but=12)
+@pytest.mark.cases(12)
 def test_any_values_lose_no_more_than_is_stated_for_any_changes(setting: Setting) -> None:
     built = setting.build()
     for t in TIMES:

@@ -10,7 +10,7 @@ import random
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from functools import cache
 from itertools import compress, product
@@ -58,26 +58,20 @@ from tests.reference.settings import (
 )
 
 
-def law(some: Sequence[Setting], *thorough: int) -> Callable[[Any], Any]:
-    """A law about settings, of which those of ``thorough`` values say it once more in `make check`."""
-
-    def decorated(test: Any) -> Any:
-        return pytest.mark.thorough(sizes=thorough)(pytest.mark.parametrize("setting", some, ids=str)(test))
-
-    return decorated
+def law(some: Sequence[Setting]) -> pytest.MarkDecorator:
+    """A law about settings."""
+    return pytest.mark.parametrize("setting", some, ids=str)
 
 
-# Two values, full bytes and one value more; of 5, exact laws of two unary rounds are in make check.
-SIZES, AGAIN = (2, 5, 8, 9), 5
-every = law(settings(SIZES), AGAIN)
+SIZES = (2, 8, 9)
+"""Two values, full bytes and one value more."""
+every = law(settings(SIZES))
 # Laws about own and other, and about rounds that are symbols or bits of values; means have theirs in
 # tests/ldpbeam/protocols/test_means.py.
-frequency = law(frequency_settings(SIZES), AGAIN)
+frequency = law(frequency_settings(SIZES))
 # Of protocols that estimate a distribution, not each value.
-distributed = law(
-    [s for s in supporting_settings(SIZES) if not isinstance(s.build(), FrequencyProtocol)], AGAIN
-)
-listed = law([s for s in frequency_settings(SIZES) if enumerable(s.build())], AGAIN)
+distributed = law([s for s in supporting_settings(SIZES) if not isinstance(s.build(), FrequencyProtocol)])
+listed = law([s for s in frequency_settings(SIZES) if enumerable(s.build())])
 # Trees of words grow as 25^k for two unary rounds.
 small = pytest.mark.parametrize(
     "setting",
@@ -99,7 +93,7 @@ MOST_RUNS = 1100
 
 EXACT = [
     s
-    for s in settings((2, AGAIN, 9))
+    for s in settings((2, 5, 9))
     # Reports that are numbers have theirs in tests/ldpbeam/protocols/test_means.py. Of the interval family's
     # 64 functions one calibration is enough: another one has other weights, and the same code.
     if (tried := s.build()).forgery.added_noise is None
@@ -171,7 +165,8 @@ def test_worst_ratio_of_a_first_report_is_the_guarantee_and_below_nominal(settin
     assert built.guarantee.first_ratio <= exp_below(setting.nominal_first)
 
 
-@law([s for s in EXACT if two_rounds(s.build())], AGAIN)
+@law([s for s in EXACT if two_rounds(s.build())])
+@pytest.mark.cases(40)
 def test_permanent_round_stays_below_the_longitudinal_level(setting: Setting) -> None:
     """What is memoised about one input never spends more than ε∞, by the device's own code."""
     built = setting.build()
@@ -184,7 +179,7 @@ def test_permanent_round_stays_below_the_longitudinal_level(setting: Setting) ->
 
 
 @pytest.mark.parametrize("setting", EXACT, ids=str)
-@pytest.mark.thorough(but=36)
+@pytest.mark.cases(36)
 def test_the_device_code_has_exactly_the_stated_distribution(setting: Setting) -> None:
     """``privatize``, run over every word it could draw, sends each response with its
     ``likelihood``, given the seed that it carries; and draws the seed without looking at the value.
@@ -437,7 +432,7 @@ def test_payloads_round_trip(setting: Setting) -> None:
         assert built.device.decode(built.device.encode(response)) == response
 
 
-@pytest.mark.thorough(but=61)
+@pytest.mark.cases(61)
 @pytest.mark.parametrize("setting", settings((2, 3, 8, 9, 300)), ids=str)
 def test_decode_and_check_agree_on_every_payload(setting: Setting) -> None:
     """Device-side and array validation refuse the same payloads for the same reason.
@@ -646,7 +641,7 @@ class Remembering(FleetAnswers):
         raise NotImplementedError("one attribute only")
 
 
-@pytest.mark.thorough(but=55)
+@pytest.mark.cases(55)
 @pytest.mark.parametrize("setting", settings((2, 9, 70)), ids=str)
 def test_a_simulated_fleet_is_many_devices(setting: Setting) -> None:
     """``privatize_fleet`` sends, bit for bit, what each device would with the same words, over

@@ -56,7 +56,7 @@ def variation(seed: int) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("block", range(8))
-@pytest.mark.thorough(but=1)
+@pytest.mark.cases(1)
 def test_drawn_files_are_read_as_the_grammar_has_them(block: int) -> None:
     faults = 0
     for seed in range(25 * block, 25 * block + 25):

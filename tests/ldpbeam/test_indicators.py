@@ -80,7 +80,7 @@ def alarms(kind: Any, support: Support) -> set[str]:
 
 
 @pytest.mark.parametrize(("name", "more"), CASES, ids=str)
-@pytest.mark.thorough(but=10)
+@pytest.mark.cases(10)
 def test_honest_fleets_raise_no_alarm_and_p_values_are_not_too_small(name: str, more: dict[str, Any]) -> None:
     """20 fleets: each p-value is below 0.02 too seldom for chance; 8 of 20 would happen once in 10⁹."""
     kind = built(name, **more)
@@ -265,7 +265,7 @@ def test_noise_that_is_clamped_away_is_no_sign() -> None:
 
 @pytest.mark.parametrize("n", [1, 1_000, 300_000])
 @pytest.mark.parametrize("chances", [(2.0**-15, 2.0**-16), (9.9e-7, 8.7e-7), (0.02, 1e-3)])
-@pytest.mark.thorough(but=4)
+@pytest.mark.cases(4)
 def test_rare_reports_cause_alarms_no_more_often_than_stated(n: int, chances: tuple[float, float]) -> None:
     """P(p < α) <= α, summed over both counts, for α down to an alarm's; and near it where counts allow."""
     most = int(n * max(chances) + 12 * (n * max(chances)) ** 0.5 + 30)
@@ -307,7 +307,7 @@ def test_the_law_of_ones_is_that_of_every_value(name: str) -> None:
         assert found == pytest.approx(wanted, abs=1e-12)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(("name", "k", "n"), [("oue", 100, 300), ("sue", 7, 2_000), ("dbitflip", 20, 900)])
 def test_the_sum_of_supports_has_its_exact_tails(name: str, k: int, n: int) -> None:
     """The law of the sum by convolution: P(p < α) <= α, and above α/2 (an attainable one) at every level."""

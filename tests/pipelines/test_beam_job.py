@@ -181,7 +181,7 @@ def test_a_job_is_left_once_the_cluster_has_it(flink: str) -> None:
     assert Overview.asked == 3
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.cases(1)
 def test_a_job_that_the_cluster_never_takes_is_an_error(flink: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "_TAKEN_SECONDS", 0.1)
     monkeypatch.setattr(Overview, "asked", -1_000_000)

@@ -54,7 +54,7 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> Everything:
     return agreed, base / "reports", execute(agreed, base / "reports", base / "output")
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("index", range(len(COLLECTIONS)), ids=[c.name for c in COLLECTIONS])
 def test_counts_are_those_of_a_slow_reading(everything: Everything, index: int) -> None:
     """Bit-identical support for every protocol and hash family, duplicates removed by the rule."""
@@ -177,7 +177,7 @@ def test_repeated_and_parallel_bundles_change_nothing(
     same(execute(agreed, reports, tmp_path, beam_args=options, shard_bits=2), wanted)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     ("bits", "options"), [(0, ()), (3, ("--direct_runner_bundle_repeat=2",))], ids=["whole", "sharded"]
 )

@@ -34,7 +34,7 @@ def single(epoch: int, payload: bytes = bytes(WIDTH)) -> bytes:
     )
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("dedup", [True, False])
 def test_epochs_beyond_the_cap_are_left_out(tmp_path: Path, dedup: bool) -> None:
     """Those with the fewest records go, whatever file they come from; each report of theirs is rejected."""

@@ -90,7 +90,7 @@ def far_apart(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> float:
         ("loloha", {"hash_family": "affine", "g": 3, "calibration": Calibration.PUBLISHED}),
     ],
 )
-@pytest.mark.thorough(but=1)
+@pytest.mark.cases(1)
 def test_two_rounds_have_the_law_of_the_devices(name: str, more: dict[str, Any]) -> None:
     one = made(name, **more)
     rng = generator(5)

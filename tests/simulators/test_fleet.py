@@ -411,7 +411,7 @@ def excess(collection: Collection, fleets: int, memo: bool) -> float:
     return float(sums.mean() / sums.std(ddof=1) * np.sqrt(sums.size))
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("name", MEMOISING)
 def test_errors_of_two_epochs_go_together_as_theory_says(name: str) -> None:
     """And those of devices without a memo, as ``simulate`` for each epoch had them, do not."""

@@ -140,7 +140,7 @@ def history(sizes: Sequence[int], devices: int, epochs: int) -> NDArray[np.int32
 
 @pytest.mark.parametrize(("allocation", "name"), ALL)
 @pytest.mark.parametrize("sizes", [(2, 3), (9, 4, 30)])
-@pytest.mark.thorough(but=30)
+@pytest.mark.cases(30)
 def test_a_fleet_sends_what_its_devices_send(
     allocation: str, name: str | None, sizes: tuple[int, ...]
 ) -> None:

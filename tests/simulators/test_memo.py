@@ -61,7 +61,7 @@ def test_it_is_what_a_protocol_asks_for() -> None:
     assert memo.recall(keys_of([]), Drawn(SYMBOL)).dtype == np.int64
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("width", [SYMBOL, 1, 3, 8, 177])
 @given(calls=CALLS)
 def test_answers_are_those_of_a_dictionary(width: int | None, calls: list[list[int]]) -> None:

@@ -101,7 +101,7 @@ class Devices:
 
 
 @pytest.mark.parametrize("setting", SETTINGS + WIDE, ids=str)
-@pytest.mark.thorough(but=40)
+@pytest.mark.cases(40)
 def test_a_fleet_sends_what_its_devices_send(setting: Setting) -> None:
     kind, random_words, devices = setting.build(), RandomWords(7), 9
     fleet = ProtocolFleet(kind, devices, random_words, rows_per_batch=4)
@@ -118,7 +118,7 @@ def test_a_fleet_sends_what_its_devices_send(setting: Setting) -> None:
     assert (sum(memoised) > 0) == (kind.simulation.word_plan.permanent is not None)
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("name", sorted(PROTOCOLS))
 @given(rows=st.integers(1, 40), seed=st.integers(0, 3))
 def test_batching_changes_no_report(name: str, rows: int, seed: int) -> None:
@@ -247,7 +247,7 @@ def z_scores(
         ("loloha", {"hash_family": "affine", "g": 2}),
     ],
 )
-@pytest.mark.thorough(but=10)
+@pytest.mark.cases(10)
 def test_support_counts_are_unbiased(name: str, choices: dict[str, Any]) -> None:
     # In every epoch the devices' reports are independent, whether their answers are new or
     # remembered. k values are tested in each of 3 epochs, so each has FALSE_ALARM / (3 k).

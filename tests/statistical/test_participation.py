@@ -74,7 +74,7 @@ def strays(z: NDArray[np.float64]) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize(("name", "epsilon", "f"), [("grr", 1.0, 0.2), ("oue", 2.0, 0.5), ("grr", 4.0, 0.5)])
-@pytest.mark.thorough(but=1)
+@pytest.mark.cases(1)
 def test_no_bias_and_the_stated_variance(name: str, epsilon: float, f: float) -> None:
     stated, alone = standardised(name, epsilon, f)
     # A finite fleet of 100: the stated form is below the exact one by the factor 99/100 in what drawing adds.

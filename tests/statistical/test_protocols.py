@@ -78,7 +78,7 @@ def promised(setting: Setting) -> SupportProbabilities:
     return protocol.estimator.support
 
 
-@pytest.mark.thorough(but=20)
+@pytest.mark.cases(20)
 @pytest.mark.parametrize("frequency", FREQUENCIES)
 @pytest.mark.parametrize("setting", SETTINGS, ids=str)
 def test_no_bias_and_the_stated_variance(setting: Setting, frequency: float) -> None:

@@ -23,28 +23,8 @@ RIGHT = sorted(HERE.glob("*.txt"))
 WRONG = sorted(HERE.glob("wrong/*.txt"))
 
 
-AGAIN = {
-    "shards_0",
-    "shards_3",
-    "clock_behind",
-    "late_every",
-    "outage_from_the_start",
-    "two_epochs",
-    "on_time",
-    "nothing",
-    "empty_epochs",
-    "errors_later",
-    "watermark_stall",
-}
-"""What others hold too: shards_1 in other parts; of other moments clock_skew, late_within, outage and leap;
-with less in them duplicates, malformed and too_many_errors."""
-
-
-@pytest.mark.parametrize(
-    "path",
-    [pytest.param(p, id=p.stem, marks=[pytest.mark.thorough] if p.stem in AGAIN else []) for p in RIGHT],
-)
-@pytest.mark.thorough(but=1)
+@pytest.mark.parametrize("path", RIGHT, ids=[p.stem for p in RIGHT])
+@pytest.mark.cases(1)
 def test_a_job_does_what_its_transcript_says(path: Path, tmp_path: Path) -> None:
     """Results, books, files and support counts."""
     transcript = read_transcript(path)
@@ -68,7 +48,7 @@ def play_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Transcript]
 
 
 @pytest.mark.parametrize("path", WRONG, ids=[p.stem for p in WRONG])
-@pytest.mark.thorough(but=4)
+@pytest.mark.cases(4)
 def test_a_wrong_transcript_is_found_wrong_for_its_reason(
     path: Path, play_once: Callable[[Transcript], Played]
 ) -> None:

@@ -249,7 +249,7 @@ def test_an_epoch_with_too_many_errors_has_an_account_and_no_rows(
 
 
 @pytest.mark.parametrize(("many", "warns"), [(100, True), (99, False)])
-@pytest.mark.thorough(but=1)
+@pytest.mark.cases(1)
 def test_many_records_that_are_all_late_are_warned_of(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, many: int, warns: bool
 ) -> None:

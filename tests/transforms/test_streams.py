@@ -72,7 +72,7 @@ def run(source: TestStream, output: Path, then: Callable[[Any], dict[str, Any]])
 
 
 @pytest.mark.parametrize("windows", [False, True])
-@pytest.mark.thorough(but=1)
+@pytest.mark.cases(1)
 def test_a_stream_restates_its_epochs_and_its_account_balances(windows: bool, tmp_path: Path) -> None:
     """In time, late, too late, overtaken by the watermark, of the future, again, junk, and of no known
     time.

@@ -38,7 +38,7 @@ def test_choices_follow_from_their_words() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(BY_NAME))
-@pytest.mark.thorough(but=1)
+@pytest.mark.cases(1)
 def test_a_device_with_the_secret_sends_these_and_is_silent_else(name: str, tmp_path: Path) -> None:
     asked, vector = BY_NAME[name], json.loads((DIRECTORY / f"{name}.json").read_text("ascii"))
     few = asked.participation

@@ -81,7 +81,7 @@ def test_tails_are_exact() -> None:
 @pytest.mark.parametrize(
     "common", [Fraction(27, 100), Fraction(1, 2), Fraction(1, 5_000), Fraction(4_999, 5_000)]
 )
-@pytest.mark.thorough(but=4)
+@pytest.mark.cases(4)
 def test_a_tail_of_many_bits_is_that_of_the_whole_sum(special: Fraction | None, common: Fraction) -> None:
     """Counts of ones that nobody draws are left out of the sum; the count it ends at is the same."""
     for bits, bound in ((30_000, Fraction(1, 1 << 51)), (9_000, Fraction(1, 1 << 14))):
@@ -165,7 +165,7 @@ def refusals(kind: Any, payloads: list[bytes]) -> list[Reason | None]:
 
 @pytest.mark.parametrize("name", VECTORS)
 @pytest.mark.parametrize("k", [30, 64, 100, 361, 3000])
-@pytest.mark.thorough(but=16)
+@pytest.mark.cases(16)
 def test_fast_and_slow_agree_around_the_edges(name: str, k: int) -> None:
     kind = built(name, k)
     least, most = kind.counter.bits.ones

@@ -73,7 +73,7 @@ def test_a_violation_is_no_secret_when_nothing_else_is_printed(file: Path) -> No
     assert "E-AUDIT-VIOLATION" in done.stderr
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     ("arguments", "code", "exit_code"),
     [

@@ -150,7 +150,7 @@ def refused(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ended]:
 
 
 @pytest.mark.parametrize("name", REFUSED)
-@pytest.mark.thorough(but=1)
+@pytest.mark.cases(1)
 def test_what_cannot_work_is_refused(refused: dict[str, Ended], name: str) -> None:
     ended = refused[name]
     assert ended.code == 2, ended.err

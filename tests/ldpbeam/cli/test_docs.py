@@ -165,7 +165,7 @@ def test_a_page_is_html_of_its_markdown() -> None:
 
 
 @pytest.mark.parametrize(("name", "opened"), [("planning", "planning.html"), (None, "index.html")])
-@pytest.mark.thorough(but=1)
+@pytest.mark.cases(1)
 def test_a_browser_is_given_a_page_with_its_links(name: str | None, opened: str, tmp_path: Path) -> None:
     arguments = ["docs", *([name] if name else []), "--browser"]
     with (

@@ -312,7 +312,7 @@ def test_a_comparison_with_earlier_epochs_says_so(results: Path) -> None:
     ("rate", "warned"),
     [("0.5..0.774", True), ("0", False), ("0..0.774", False), ("0.774", True), ("1", True)],
 )
-@pytest.mark.thorough(but=1)
+@pytest.mark.cases(1)
 def test_a_rate_that_rests_on_devices_that_never_come_back_is_warned_of(
     results: Path, rate: str, warned: bool
 ) -> None:

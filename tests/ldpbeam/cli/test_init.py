@@ -176,7 +176,7 @@ def test_a_trial_of_many_devices_has_fewer(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["init", "plan"])
-@pytest.mark.thorough(but=1)
+@pytest.mark.cases(1)
 def test_epochs_begin_at_the_next_midnight_or_where_one_says(tmp_path: Path, command: str) -> None:
     def begin(name: str, *more: object) -> int:
         path = tmp_path / name

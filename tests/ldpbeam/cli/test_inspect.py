@@ -162,7 +162,7 @@ def yaml_of_every_kind() -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("name", "text"), list(yaml_of_every_kind()), ids=lambda item: item[:30])
-@pytest.mark.thorough(but=10)
+@pytest.mark.cases(10)
 def test_a_collection_of_every_kind(tmp_path: Path, name: str, text: str) -> None:
     """What it is called, its digest, its levels, and whether results are frequencies or a mean."""
     file = tmp_path / "c.yaml"

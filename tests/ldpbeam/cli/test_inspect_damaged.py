@@ -40,7 +40,7 @@ def test_a_cut_table_of_rejects(done: Path, cut: int) -> None:
         list(inspect_lines(done / "rejects", (), 5))
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b"\xff", b'{"schema": "another"}'])
 def test_a_damaged_record(done: Path, content: bytes) -> None:
     (done / "run.json").write_bytes(content)

@@ -135,7 +135,7 @@ def test_a_file_may_escape_them_or_hold_them_as_they_are(tmp_path: Path, ascii_o
     assert (read.domain.other, read.owner) == (len(LABELS) - 1, LABELS[0])
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.cases(1)
 def test_they_are_counted_under_their_own_names(run: Path) -> None:
     """The truth, the estimates and both exports have the labels as they are; nothing is cleaned away."""
     truth = pq.read_table(run / "s" / "truth.parquet").to_pylist()

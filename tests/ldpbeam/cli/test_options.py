@@ -546,7 +546,7 @@ EVERYWHERE = {
         for option in some
     ],
 )
-@pytest.mark.thorough(but=4)
+@pytest.mark.cases(4)
 def test_an_option_has_its_effect(site: Path, tmp_path: Path, command: str, option: str) -> None:
     effect = EFFECTS[command][option]
     base = effect.base or BASES[command]
@@ -1009,7 +1009,7 @@ COLLECTED: dict[str, tuple[str, Callable[[int, Path], Any], Any, Any]] = {
 }
 
 
-@pytest.mark.thorough(but=3)
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("option", COLLECTED)
 def test_an_option_of_the_collector_has_its_effect(site: Path, option: str) -> None:
     added, look, without, wanted = COLLECTED[option]

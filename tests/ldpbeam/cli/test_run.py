@@ -433,7 +433,7 @@ def test_a_simulations_output_is_its_reports(
     assert ("truth of a simulation: left out" in err) == (what == "expanded")
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     ("content", "given", "text"),
     [
@@ -671,7 +671,7 @@ def test_quiet_and_json(call: Call, site: Path, arguments: list[object], tmp_pat
 
 
 @pytest.mark.parametrize("content", [None, b"", b"PAR1 torn", "rejects"])
-@pytest.mark.thorough(but=1)
+@pytest.mark.cases(1)
 def test_a_truth_that_is_none_is_refused(
     call: Call, output: Path, tmp_path: Path, content: bytes | str | None
 ) -> None:

@@ -47,7 +47,7 @@ def value_of(asked: Collection, number: int) -> Any:
     return [number % 3 for _ in asked.histograms]
 
 
-@pytest.mark.thorough(but=44)
+@pytest.mark.cases(44)
 @memos
 @pytest.mark.parametrize("asked", every_kind(), ids=label)
 def test_every_report_is_admitted_and_the_same_when_asked_again(
@@ -346,7 +346,7 @@ def test_options_that_mean_nothing_are_refused(wrong: dict[str, Any], tmp_path: 
 
 
 @pytest.mark.parametrize("asked", every_kind(), ids=label)
-@pytest.mark.thorough(but=20)
+@pytest.mark.cases(20)
 def test_as_much_is_derived_for_every_value_and_every_memo(
     asked: Collection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -144,7 +144,7 @@ def ran(code: str, *arguments: str) -> str:
 
 
 @pytest.mark.parametrize("memo", ["derived", "stored"])
-@pytest.mark.thorough(but=1)
+@pytest.mark.cases(1)
 def test_a_device_lives_without_what_only_posix_systems_have(memo: str, tmp_path: Path) -> None:
     """The same life, and the same files, as on this system."""
     expected = "\n".join(

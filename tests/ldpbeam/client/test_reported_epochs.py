@@ -27,7 +27,7 @@ def in_memory(asked: Any, clock: Any, max_jump: float) -> Device:
 
 
 @pytest.mark.parametrize("seed", range(6))
-@pytest.mark.thorough(but=2)
+@pytest.mark.cases(2)
 def test_no_epoch_has_two_reports_whatever_clock_and_program_do(seed: int) -> None:
     """The rule itself, without its code: an epoch has the bytes of its first report, or an error.
 

@@ -49,7 +49,7 @@ def memo_inputs(asked: Collection, memo: Memo, value: Any) -> set[tuple[int, int
 
 
 @pytest.mark.parametrize("asked", every_kind(), ids=label)
-@pytest.mark.thorough(but=20)
+@pytest.mark.cases(20)
 def test_the_ledger_is_what_brute_force_says(asked: Collection, tmp_path: Path) -> None:
     """Random values: distinct memoised inputs times ε∞, or reports times ε, exactly."""
     device = Device.open(asked, tmp_path, outbox=0)
@@ -181,7 +181,7 @@ def test_a_server_that_raises_the_version_spends_no_more_than_the_budget(tmp_pat
 NOISY = [asked for asked in every_kind() if asked.protocol.guarantee.memoised_ratio is not None]
 
 
-@pytest.mark.thorough(but=26)
+@pytest.mark.cases(26)
 @memos
 @pytest.mark.parametrize("asked", NOISY, ids=label)
 def test_noise_at_the_cap_depends_on_no_value(asked: Collection, memo: Any, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 @memos
-@pytest.mark.thorough(but=1)
+@pytest.mark.cases(1)
 def test_nothing_is_left_but_that_there_was_a_device(
     memo: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

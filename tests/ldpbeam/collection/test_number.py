@@ -116,7 +116,7 @@ several = pytest.mark.parametrize("numbers", [2, pytest.param(8, marks=pytest.ma
 
 @several
 @pytest.mark.parametrize("field", INTEGERS)
-@pytest.mark.thorough(but=4)
+@pytest.mark.cases(4)
 def test_an_integer_is_what_every_version_reads_or_it_is_refused(field: str, numbers: int) -> None:
     """28 to 40 spellings of each of several numbers, for each key."""
     make, get, low, high = INTEGERS[field]
@@ -146,7 +146,7 @@ def test_an_integer_is_what_every_version_reads_or_it_is_refused(field: str, num
 
 @several
 @pytest.mark.parametrize("field", NUMBERS)
-@pytest.mark.thorough(but=3)
+@pytest.mark.cases(3)
 def test_a_number_is_what_every_version_reads_or_it_is_refused(field: str, numbers: int) -> None:
     """Of those that are read, the float nearest to what YAML 1.2 says; JSON's numbers are all read."""
     make, get, low, high = NUMBERS[field]
@@ -173,7 +173,7 @@ def test_a_number_is_what_every_version_reads_or_it_is_refused(field: str, numbe
     assert refused >= 7 * numbers
 
 
-@pytest.mark.thorough(but=6)
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("seed", range(25))
 def test_what_a_json_library_writes_is_read_as_it_is(seed: int) -> None:
     """Eight ways to print each; labels of every plane, levels down to 1e-6."""

@@ -93,7 +93,7 @@ def batch(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, int], Rev
 
 
 @pytest.mark.parametrize(("order", "size", "landed"), [(1, 50, 5), (2, 7, 1000), (3, 90, 1)])
-@pytest.mark.thorough(but=1)
+@pytest.mark.cases(1)
 def test_a_stream_publishes_the_distributions_of_a_run_over_files(
     order: int, size: int, landed: int, batch: dict[tuple[str, int], Revision], tmp_path: Path
 ) -> None:

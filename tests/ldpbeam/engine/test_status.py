@@ -215,7 +215,7 @@ FAILURES: dict[str, tuple[int, str]] = {
 
 @pytest.mark.parametrize("failure", FAILURES)
 @pytest.mark.parametrize("where", ["landing/", "estimates/", "accounting/", "run.json", "rejects/"])
-@pytest.mark.thorough(but=5)
+@pytest.mark.cases(5)
 def test_a_disk_that_takes_no_more(tmp_path: Path, service: Service, failure: str, where: str) -> None:
     """A clear error; nothing that was acknowledged is lost, and the next engine goes on."""
     number, code = FAILURES[failure]

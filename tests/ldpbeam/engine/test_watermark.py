@@ -182,7 +182,7 @@ SPOILT: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("spoilt", SPOILT)
 @pytest.mark.parametrize("rate", [500, 2_500])
 def test_what_senders_do_wrong(tmp_path: Path, rate: int, spoilt: str) -> None:
@@ -331,7 +331,7 @@ def test_a_machine_that_slept(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ahead", [DAY, -DAY, 0.0])
 @pytest.mark.parametrize("same", [True, False])
-@pytest.mark.thorough(but=2)
+@pytest.mark.cases(2)
 def test_a_restart_with_another_clock(tmp_path: Path, ahead: float, same: bool) -> None:
     """The last engine's time, the steady clock of this boot and messages are asked, not the clock alone."""
     world = World()

@@ -116,7 +116,7 @@ def settings(number: int, seed: int) -> Iterator[Case]:
         yield name, size, levels, n, min(max(float(draw.choice(choices)), 0.0), 1.0)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("part", range(10))
 def test_intervals_cover_95_percent_in_hundreds_of_settings(part: int) -> None:
     """More than 500 of them have both bounds."""
@@ -126,7 +126,7 @@ def test_intervals_cover_95_percent_in_hundreds_of_settings(part: int) -> None:
     assert sum(law.bounded for law in laws) >= 50
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("part", range(10))
 def test_intervals_cover_95_percent_of_a_population_of_which_some_report(part: int) -> None:
     """The number of holders among the reporting devices is hypergeometric, which the law stands for."""

@@ -260,7 +260,7 @@ def test_the_part_of_a_mean_that_lasts_is_what_two_reports_have_in_common(g: int
         (few_at_none, 10_000, 1.0, 4, ()),
     ],
 )
-@pytest.mark.thorough(but=2)
+@pytest.mark.cases(2)
 def test_limits_hold_the_share_below_each_value(
     shape: object, n: int, epsilon: float, g: int, atoms: tuple[int, ...]
 ) -> None:

@@ -91,7 +91,7 @@ def test_the_law_of_drawn_devices_has_the_moments_of_the_hypergeometric_one(
 
 
 @pytest.mark.parametrize("part", range(4))
-@pytest.mark.thorough(but=1)
+@pytest.mark.cases(1)
 def test_limits_are_those_of_a_search_from_the_first_node(part: int) -> None:
     for chances, n, count, tie in list(settings(80))[part::4]:
         step = distance(n, chances)

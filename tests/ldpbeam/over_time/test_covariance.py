@@ -135,7 +135,7 @@ CASES: list[tuple[str, int, Parameters, Any]] = [
 ]
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     ("name", "k", "parameters", "joint"),
     CASES,
@@ -190,7 +190,7 @@ def test_a_population_that_draws_its_values_anew() -> None:
 
 
 @pytest.mark.parametrize("g", [2, 3, 4, 7])
-@pytest.mark.thorough(but=1)
+@pytest.mark.cases(1)
 def test_three_values_collide_on_a_line(g: int) -> None:
     """The series against a count over a fine grid of the circle, and the hash function itself."""
     grid = (np.arange(1200) + 0.5) / 1200

@@ -75,7 +75,7 @@ QUESTIONS: dict[str, Callable[[AnySeries, MemoErrors | None, DrawnAnew | None], 
 }
 
 
-@pytest.mark.thorough(but=3)
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("name", list(COLLECTIONS))
 @pytest.mark.parametrize("question", list(QUESTIONS))
 def test_sums_over_epochs_are_the_same_in_pieces(

@@ -214,7 +214,7 @@ def test_tables_say_what_of_an_error_repeats_itself(collection: str, repeats: bo
         ("l_osue", ONCE, (0.90, 1.0)),
     ],
 )
-@pytest.mark.thorough(but=1)
+@pytest.mark.cases(1)
 def test_intervals_of_simulated_fleets_cover(name: str, rate: float, band: tuple[float, float]) -> None:
     """A small part of benchmarks/over_time.py; the naive interval of a mean fails in all of them."""
     built = protocol(name, 8, TWO)

@@ -140,7 +140,7 @@ def test_with_participation_fewer_devices_report_in_both_of_two_epochs(name: str
 
 @pytest.mark.parametrize("rate", [None, DrawnAnew(0, 0), DrawnAnew(0.2, 0.2)])
 @pytest.mark.parametrize("what", Ordered)
-@pytest.mark.thorough(but=3)
+@pytest.mark.cases(3)
 def test_means_of_epochs_lie_between_what_repeats_and_what_does_not(
     what: Ordered, rate: DrawnAnew | None
 ) -> None:
@@ -380,7 +380,7 @@ def test_values_that_much_of_a_population_holds_become_atoms_of_the_collection(t
         ("{size: 40, ordered: true, atoms: [7]}", (7,)),
     ],
 )
-@pytest.mark.thorough(but=1)
+@pytest.mark.cases(1)
 def test_atoms_are_written_as_a_file_names_them(domain: str, atoms: tuple[int, ...], tmp_path: Path) -> None:
     given, written = tmp_path / "given.yaml", tmp_path / "written.yaml"
     family = "protocol: olh\nepsilon: 2\nhash_family: interval\nepoch: {length: 1d}\n"

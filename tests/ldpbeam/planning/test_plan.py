@@ -291,7 +291,7 @@ def test_a_cap_says_what_few_reports_would_promise() -> None:
 
 
 @pytest.mark.parametrize(("limit", "figure", "less"), [("bits", "bits", 1), ("target", "half_width", 1e-6)])
-@pytest.mark.thorough(but=1)
+@pytest.mark.cases(1)
 def test_a_limit_may_be_met_exactly_and_not_by_less(limit: str, figure: str, less: float) -> None:
     """Some rows' own figures as the limit: they meet it; with a bit, or a millionth, less they miss it."""
     asked = FrequencyNeeds(values=24, devices=20_000, epochs=30, longitudinal=2.0, first=1.0)
@@ -315,7 +315,7 @@ def test_a_target_that_is_met_exactly_needs_no_more_devices_and_no_fewer_epochs(
     assert present(devices_needed(less)) > plan.needs.devices
 
 
-@pytest.mark.thorough(but=3)
+@pytest.mark.cases(3)
 def test_what_misses_nothing_keeps_every_limit(plan: Plan) -> None:
     """Looked up in the guarantee of the collection that would be written, not in the figures."""
     for row in plan.rows:
@@ -359,7 +359,7 @@ def test_the_recommendation_is_the_best_there_is(plan: Plan) -> None:
     assert best(plan.rows, plan.needs, allowed=set(row.missed)) is row
 
 
-@pytest.mark.thorough(but=3)
+@pytest.mark.cases(3)
 def test_every_setting_becomes_a_collection(plan: Plan) -> None:
     """The file says what was planned: the same integers, the planned epochs, the whole domain."""
     place = replace(WHERE, domain=Domain(plan.needs.values))

@@ -69,7 +69,7 @@ def people(values: int, devices: int, *, even: bool) -> Ints:
     return np.random.default_rng(1).permutation(held)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(("values", "devices", "epochs", "limits", "even"), NEEDS)
 def test_planned_half_widths_are_those_that_are_published(
     values: int, devices: int, epochs: int, limits: dict[str, float], even: bool

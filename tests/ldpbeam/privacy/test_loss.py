@@ -142,7 +142,7 @@ SYMBOL_CASES = [
 ]
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(("name", "size", "inputs", "reports", "more"), SYMBOL_CASES)
 def test_symbol_losses_are_those_of_all_memos_sequences_and_reports(
     name: str, size: int, inputs: int, reports: int, more: dict[str, object]
@@ -160,7 +160,7 @@ def test_symbol_losses_are_those_of_all_memos_sequences_and_reports(
 
 
 @pytest.mark.parametrize("name", ["l_sue", "l_osue", "l_oue", "l_soue", "rappor"])
-@pytest.mark.thorough(but=2)
+@pytest.mark.cases(2)
 def test_unary_losses_are_those_of_all_memos_sequences_and_reports(name: str) -> None:
     """Two values and two bits, and three values that never change."""
     for size, reports, check_same in ((2, 2, True), (3, 1, True), (3, 2, False)):
@@ -216,7 +216,7 @@ def worst_of_all_bit_reports(losses: BitLosses, size: int, reports: int) -> Frac
     return found
 
 
-@pytest.mark.thorough(but=6)
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("name", ["l_sue", "l_osue", "l_oue", "l_soue", "rappor"])
 @pytest.mark.parametrize(("size", "reports"), [(2, 2), (2, 3), (2, 4), (3, 2), (3, 3), (4, 2)])
 def test_any_change_losses_of_unary_protocols_are_those_of_all_reports(
@@ -345,7 +345,7 @@ MEMO = [
 
 
 @pytest.mark.parametrize("losses", MEMO, ids=lambda x: f"{type(x).__name__}-{x.inputs}")
-@pytest.mark.thorough(but=4)
+@pytest.mark.cases(4)
 def test_losses_grow_from_the_first_report_towards_the_cap(losses: SymbolLosses | BitLosses) -> None:
     times = range(1, 13)
     same = [losses.same_changes(t) for t in times]
@@ -394,7 +394,7 @@ def test_the_first_report_of_every_protocol_with_a_memo() -> None:
         ("l_grr", 5000, {}, 6),
     ],
 )
-@pytest.mark.thorough(but=2)
+@pytest.mark.cases(2)
 def test_how_far_the_enumeration_goes(name: str, size: int, more: dict[str, object], longest: int) -> None:
     losses = symbols(name, size, **more)
     assert losses.any_changes(longest) is not None

@@ -101,7 +101,7 @@ def enumerated(built: Any, reports: int) -> float | None:
 SMALL = [s for s in settings((2, 3, 4, 5)) if "affine" not in str(s)]
 
 
-@pytest.mark.thorough(but=12)
+@pytest.mark.cases(12)
 @pytest.mark.parametrize("setting", SMALL, ids=str)
 def test_the_best_guess_is_right_as_often_as_enumerated(setting: Setting) -> None:
     built = setting.build()
@@ -321,7 +321,7 @@ WIDE = settings((2, 60))
 
 
 @pytest.mark.parametrize("setting", WIDE, ids=str)
-@pytest.mark.thorough(but=16)
+@pytest.mark.cases(16)
 def test_more_reports_never_guess_worse(setting: Setting) -> None:
     built = setting.build()
     found = [best_guess(built, t) for t in (1, 2, 3, 4, 5, 8, 30, 100, 365, 5000)]

@@ -46,7 +46,7 @@ def kinds(name: str, family: str) -> Any:
     return built(name, hash_family=family) if family else built(name)
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     "setting", [s for s in frequency_settings((2, 5, 11), epsilon=1.0) if "affine" not in str(s)], ids=str
 )

@@ -58,7 +58,7 @@ def test_every_protocol_is_looked_at() -> None:
     assert {row.setting.name for needs in NEEDS for row in rows(needs)} == set(PROTOCOLS)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("needs", NEEDS, ids=lambda needs: f"{needs.RESULT.value}-{needs.epochs}")
 def test_plan_check_explain_page_and_run_json_say_the_same(needs: Needs) -> None:
     for row in rows(needs):

@@ -346,7 +346,7 @@ CHECKED = [
 ]
 
 
-@pytest.mark.thorough(but=12)
+@pytest.mark.cases(12)
 @pytest.mark.parametrize("b,d,epsilon", CHECKED)
 def test_one_wrong_report_is_found_wherever_it_stands(b: int, d: int, epsilon: float) -> None:
     """In the first and the last report of every piece that is checked at once, and beside them.
@@ -386,7 +386,7 @@ def test_one_wrong_report_is_found_wherever_it_stands(b: int, d: int, epsilon: f
     assert set(seen) == expected
 
 
-@pytest.mark.thorough(but=12)
+@pytest.mark.cases(12)
 @pytest.mark.parametrize("b,d,epsilon", CHECKED)
 def test_many_wrong_reports_have_the_codes_of_the_decoder(b: int, d: int, epsilon: float) -> None:
     """Reports of every fault at random places, beginnings of the whole, and none at all."""
@@ -557,7 +557,7 @@ def test_the_share_that_was_not_asked_adds_to_the_variance() -> None:
     assert ratio > chi2.isf(FALSE_ALARM, RUNS - 1)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("name,b,epsilon,d", CASES)
 @pytest.mark.parametrize("factor", [0.9, 1.1])
 def test_a_ten_percent_wrong_level_is_rejected(

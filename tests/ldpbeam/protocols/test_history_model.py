@@ -135,7 +135,7 @@ def test_the_best_cell_of_unchanged_values_is_the_loss_curve(name: str) -> None:
         assert log(max(ratios)) <= constant_limit(protocol, reports)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("name", ["l_grr", "l_osue", "bilo", "rappor", "sample", "split"])
 def test_no_cell_of_any_two_patterns_exceeds_what_the_pages_promise(name: str) -> None:
     protocol = COLLECTIONS[name].protocol

@@ -341,7 +341,7 @@ def test_noise_just_below_a_threshold_is_beyond_it() -> None:
         assert z == (-1 - magnitude if word < noise.negative else magnitude)
 
 
-@pytest.mark.thorough(but=8)
+@pytest.mark.cases(8)
 @pytest.mark.parametrize(
     ("maximum", "epsilon"),
     [*product((1, 2, 5, 12), (0.3, 1.0, 2.7, 8.0, 32.0)), (60, 4.0), (1, 0.01), (1, 27.5)],
@@ -557,7 +557,7 @@ def counted(built: Any, values: np.ndarray, epochs: int = 1) -> list[int]:
         (laplace(1001), laplace(911)),
     ],
 )
-@pytest.mark.thorough(but=2)
+@pytest.mark.cases(2)
 def test_means_are_unbiased(built: Any, wrong: Any) -> None:
     """z of two epochs against the exact variance; a parameter that is 10 % off is told apart.
 
@@ -726,7 +726,7 @@ def test_whole_numbers_are_exact() -> None:
 # --- end to end
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     ("name", "chosen"),
     [

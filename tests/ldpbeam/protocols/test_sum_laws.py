@@ -202,7 +202,7 @@ def on_a_circle(k: int, g: int, row: Any) -> Any:
     return found
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(("g", "k"), [(3, 12), (2, 12), (4, 16), (8, 16)])
 def test_affine_functions_by_those_that_stand_for_them(g: int, k: int) -> None:
     """Within 3 % for a single value, and 1 % on average: half of that in a standard error."""

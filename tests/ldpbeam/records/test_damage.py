@@ -5,7 +5,6 @@ Harmless means that a reader gets what was written. docs/outputs.md lists the fi
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -27,8 +26,8 @@ from tests.pipelines.running import frame
 
 STEP = 97
 """Bits from one that is flipped to the next, and bytes from one length to the next, in `make test`."""
-EVERY = int(os.environ.get("FLIP_STEP", "11"))
-"""The same in `make check`; with FLIP_STEP=1 every bit and every length."""
+EVERY = 11
+"""The same in `make nightly`."""
 PARTS = ("run.json", "accounting", "estimates", "latest", "summaries", "rejects")
 DISTRIBUTION = """\
 name: minutes
@@ -102,7 +101,7 @@ def flipped(content: bytes, step: int) -> Iterator[bytes]:
 
 @pytest.mark.parametrize("step", [STEP, pytest.param(EVERY, marks=pytest.mark.thorough, id="more bits")])
 @pytest.mark.parametrize("part", PARTS)
-@pytest.mark.thorough(but=3)
+@pytest.mark.cases(3)
 def test_flipped_bits_of_every_file_are_noticed_or_harmless(part: str, step: int, done: Path) -> None:
     path = one_of(done, part)
     found = outcomes(path, reader(part), flipped(path.read_bytes(), step))

@@ -85,7 +85,7 @@ def test_a_collection_more_is_no_other(done: Path, tmp_path: Path) -> None:
         execute(ONE, tmp_path / "in", done)
 
 
-@pytest.mark.thorough(but=3)
+@pytest.mark.cases(3)
 @pytest.mark.parametrize(
     "name",
     [

@@ -40,7 +40,7 @@ def test_all_sections_stand_in_order_and_the_page_is_self_contained(usual: Reade
     assert "True against estimated" in usual.text
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     ("non_negative", "sums_to_one", "words"),
     [

@@ -35,7 +35,7 @@ HOSTILE = (
 )
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("k", [10, 100])
 def test_labels_are_text_and_nothing_else(tmp_path: Path, k: int) -> None:
     labels = [HOSTILE[i] if i < len(HOSTILE) else f"label {i}" for i in range(max(k, len(HOSTILE)))]

@@ -252,7 +252,7 @@ TABLES: dict[str, Callable[[Page, Table], None]] = {
 }
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.cases(1)
 def test_every_table_is_what_was_stored(shown: Page) -> None:
     named = {
         title.removeprefix("Table: ").removesuffix(", then the truth"): table
@@ -303,7 +303,7 @@ def test_the_panels_over_epochs_say_estimate_interval_and_truth(shown: Page) -> 
     assert seen == 3 * 6
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.cases(1)
 def test_the_bars_of_the_last_epoch_say_the_same_as_the_table(shown: Page) -> None:
     columns, seen = shown.stored[shown.last], 0
     order = r"raw .*, 95 % interval .* to .*, consistent [^,]*" + (", truth .*" if shown.truth else "$")

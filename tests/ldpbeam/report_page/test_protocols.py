@@ -336,7 +336,7 @@ def below(dates: Dates, epochs: int, first: int = 0) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("epochs", [1, 2, 3, 40, 1000])
-@pytest.mark.thorough(but=2)
+@pytest.mark.cases(2)
 def test_without_dates_epochs_have_whole_numbers_below_the_axis_each_once(epochs: int) -> None:
     """Two epochs are 0 and 1, one epoch is 0: no number twice, none beside the epochs."""
     for *ticks, title in below(Dates(), epochs):

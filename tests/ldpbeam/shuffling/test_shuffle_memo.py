@@ -176,7 +176,7 @@ def refuted(worlds: Worlds, found: Randomiser, wrong: Randomiser, fleets: list[i
 
 @pytest.mark.parametrize("levels", LEVELS[:2])
 @pytest.mark.parametrize(("name", "size"), SYMBOLS + BITS[:2])
-@pytest.mark.thorough(but=5)
+@pytest.mark.cases(5)
 def test_one_report_tells_no_more_than_stated(name: str, size: int, levels: tuple[float, float]) -> None:
     """Whatever the others memoised. Both rounds of the others drawn afresh would state too little."""
     kind = built(name, size, levels)

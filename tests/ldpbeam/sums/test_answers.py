@@ -314,7 +314,7 @@ def test_changes_of_groups_from_python() -> None:
 
 
 @pytest.mark.parametrize("allocation", ["sample", "split"])
-@pytest.mark.thorough(but=1)
+@pytest.mark.cases(1)
 def test_attributes_and_few_reports_in_a_life(allocation: str) -> None:
     text = f"""
 name: several

@@ -164,7 +164,7 @@ def bounds(fleets: int, tests: int) -> tuple[float, float]:
     return low, high
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(("name", "levels"), FAMILIES, ids=IDS)
 def test_coverage_of_one_epoch(name: str, levels: Parameters) -> None:
     """Fixed fleets of 600 devices; also the mean square of error over standard error, which is 1."""
@@ -184,7 +184,7 @@ def test_coverage_of_one_epoch(name: str, levels: Parameters) -> None:
 OVER_TIME = [one for one in FAMILIES if one[0] in ("l_grr", "l_osue", "loloha", "dbitflip_pm", "grr")]
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("changing", [0.0, 0.3, 1.0])
 @pytest.mark.parametrize(
     ("name", "levels"), OVER_TIME, ids=[f"{n}-{p.hash_family}-{p.g or ''}" for n, p in OVER_TIME]

@@ -15,7 +15,7 @@ from tests.narrow import of_kind
 K, DEVICES, EPOCHS, FLEETS = 24, 1_000, 5, 60
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("anew", [0.0, 0.3, 1.0])
 @pytest.mark.parametrize("first", [1.0, 1.8], ids=["2/1", "2/1.8"])
 def test_limits_of_a_period_hold_whatever_devices_do(first: float, anew: float) -> None:

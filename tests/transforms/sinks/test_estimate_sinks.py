@@ -194,7 +194,7 @@ def typed(rows: list[Row], columns: list[str]) -> list[Row]:
 
 
 @pytest.mark.parametrize("case", [people, buckets], ids=lambda case: case.__name__)
-@pytest.mark.thorough(but=1)
+@pytest.mark.cases(1)
 def test_a_message_holds_the_rows_of_the_file(case: Any, topic: FakeTopic, tmp_path: Path) -> None:
     agreed, histogram = case()
     assert deliver(PublishEstimates(agreed, TOPIC), histogram) == [histogram]

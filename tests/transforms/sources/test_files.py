@@ -134,7 +134,7 @@ def test_valid_files_are_read_whole(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.thorough(but=1)
+@pytest.mark.cases(1)
 def test_mutated_files_never_raise(tmp_path: Path, kind: str) -> None:
     """Hundreds of damaged files in each format: no exception, balanced books, mostly something to say."""
     draw, data = random.Random(kind), valid(kind)

@@ -103,7 +103,7 @@ def stored(folder: Path, data: bytes) -> StoredFile:
 
 
 @pytest.mark.parametrize("name", FILES)
-@pytest.mark.thorough(but=2)
+@pytest.mark.cases(2)
 def test_footers_and_headers_are_those_of_the_reference(tmp_path: Path, name: str) -> None:
     """Of a sound file, and of hundreds whose footer, or the bytes of whose pages, were changed."""
     data, draw = written(**FILES[name]), random.Random(name)

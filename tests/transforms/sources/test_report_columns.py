@@ -131,7 +131,7 @@ def drawn(draw: Draw, rows: int) -> tuple[dict[str, Any], dict[str, list[Any]]]:
 
 
 @pytest.mark.parametrize("seed", range(VARIATIONS))
-@pytest.mark.thorough(but=60)
+@pytest.mark.cases(60)
 def test_rows_are_those_of_the_reference(tmp_path: Path, seed: int) -> None:
     """Any types together, with nulls and numbers that are none, as any writer might lay them out."""
     draw = Draw(f"columns {seed}")

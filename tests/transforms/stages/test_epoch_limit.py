@@ -114,7 +114,7 @@ def test_columns_are_passed_on_or_booked(epoch: int) -> None:
         assert [(row.source, row.count, row.epoch) for row in rejections] == [("epochs of one", 7, 3)]
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("limit", [1, 2, 9])
 def test_a_run_without_records_keeps_what_comes(limit: int) -> None:
     """No record names an epoch, so nothing says which are the largest."""

@@ -29,7 +29,7 @@ from ldpbeam.transforms.stages.waiting import Spill
         Epochs(604_800, 253_402_300_799 - 10 * 604_800, 10),
     ],
 )
-@pytest.mark.thorough(but=1)
+@pytest.mark.cases(1)
 def test_windows_are_the_epochs(epochs: Epochs) -> None:
     """First and last planned epoch fall into windows of their own start and length, also far away."""
 
@@ -66,7 +66,7 @@ class _Rows(beam.DoFn):
                 yield epoch, int(window.start.micros), name, bytes(payload)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("bits", [0, 2])
 @pytest.mark.parametrize("above", [None, 0, 60, 1 << 20])
 def test_one_report_per_id_and_what_was_left_out_is_booked(

@@ -137,7 +137,7 @@ def test_final_counts_and_books_are_those_of_the_rules(
     agree(job, sent, deduplicate)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("bits", [0, 3])
 def test_final_counts_are_those_of_a_run_over_files(bits: int, tmp_path: Path) -> None:
     """The same reports as files, once through the bounded pipeline."""
@@ -159,7 +159,7 @@ def test_final_counts_are_those_of_a_run_over_files(bits: int, tmp_path: Path) -
 
 @pytest.mark.parametrize("times", [2, 10, 1000])
 @pytest.mark.parametrize("bits", [0, 2])
-@pytest.mark.thorough(but=1)
+@pytest.mark.cases(1)
 def test_copies_change_nothing_but_the_books(times: int, bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every report many times over: the same counts, exact books, and no more state than once over."""
     monkeypatch.setattr(count_shard, "_COMPACT_FROM", 256)
@@ -844,7 +844,7 @@ def published(output: Path) -> dict[tuple[str, int], tuple[int, list[int], dict[
 
 
 @pytest.mark.parametrize("runner", ["FnApiRunner", "BundleBasedDirectRunner"])
-@pytest.mark.thorough(but=1)
+@pytest.mark.cases(1)
 def test_a_runner_publishes_what_the_rules_say(runner: str, tmp_path: Path) -> None:
     """Two collections, bounded input on one runner and a stream on the other: the same graph."""
     config = RunConfig.parsed(BOTH, output=str(tmp_path), shard_bits=1, job="job")

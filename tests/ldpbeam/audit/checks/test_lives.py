@@ -162,7 +162,7 @@ def test_a_planted_bug_is_found(
         assert any(text in violation for _, violation in outcome.violations), outcome.violations
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize("collection", [GRR, LGRR], ids=["grr", "l_grr"])
 def test_the_small_client_passes(collection: Collection, tmp_path: Path) -> None:
     """As it stands it is honest: what the bugs fail by is their own line."""
@@ -171,7 +171,7 @@ def test_the_small_client_passes(collection: Collection, tmp_path: Path) -> None
     assert Check.PARTICIPATION in {one.check for one in outcome.checks}
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.cases(2)
 @pytest.mark.parametrize(
     "collection",
     [

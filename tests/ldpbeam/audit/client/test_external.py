@@ -79,7 +79,7 @@ def test_a_client_that_forgets_when_it_is_opened_again_is_found(file: Path) -> N
     assert Check.REOPEN in audited(file, "forgets").failed
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     ("broken", "said"),
     [

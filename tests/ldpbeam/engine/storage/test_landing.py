@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import sqlite3
 from collections import Counter
@@ -154,7 +153,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("first", REFUSED)
 @pytest.mark.parametrize("second", REFUSED)
-@pytest.mark.thorough(but=20)
+@pytest.mark.cases(20)
 def test_refused_messages_are_kept_as_they_came(output: Path, first: str, second: str) -> None:
     """Beside a sound one, before and after it, and empty ones, which all have a place of their own."""
     sent = [b"", message(ONE, 0, range(3)), REFUSED[first][0], b"", REFUSED[second][0], b""]
@@ -505,10 +504,8 @@ def outcome(folder: Path, whole: Any) -> str:
 
 
 def steps(some: int, *, thorough: int) -> pytest.MarkDecorator:
-    """One of so many places is tried; in `make check` one of 11 times ``thorough``; FLIP_STEP=1: all."""
-    marks = [pytest.mark.thorough, pytest.mark.timeout(7200)]
-    every = thorough * int(os.environ.get("FLIP_STEP", "11"))
-    return pytest.mark.parametrize("step", [some, pytest.param(every, marks=marks)])
+    """One of so many places is tried; in `make nightly` one of 11 times ``thorough``."""
+    return pytest.mark.parametrize("step", [some, pytest.param(11 * thorough, marks=pytest.mark.thorough)])
 
 
 def changed(path: Path, step: int) -> Iterator[bytes]:
@@ -520,7 +517,7 @@ def changed(path: Path, step: int) -> Iterator[bytes]:
 
 @steps(293, thorough=1)
 @pytest.mark.parametrize("name", ["engine.sqlite", "sentinel"])
-@pytest.mark.thorough(but=1)
+@pytest.mark.cases(1)
 def test_every_flipped_bit_is_noticed_or_harmless(small: Path, tmp_path: Path, name: str, step: int) -> None:
     whole, left = said(small), tmp_path / "left"
     tally: Counter[str] = Counter()

@@ -158,7 +158,7 @@ def test_shares_never_add_up_to_more(whole: float, attributes: int) -> None:
     assert log(total) > whole * (1 - 1e-9)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     ("calibration", "switches"),
     [
@@ -222,7 +222,7 @@ def _floor(p1: float, q1: float, p2: float, q2: float) -> float:
     return other * (1 - other) / ((p1 - q1) * (p2 - q2)) ** 2
 
 
-@pytest.mark.thorough(but=4)
+@pytest.mark.cases(4)
 @pytest.mark.parametrize("allocation", ["sample", "split"])
 @pytest.mark.parametrize("name", COUNTING)
 def test_check_agrees_with_decode(allocation: str, name: str) -> None:

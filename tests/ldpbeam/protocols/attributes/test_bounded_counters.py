@@ -90,7 +90,7 @@ def remembered_chances() -> Iterator[None]:
 # --- Theorem 5
 
 
-@pytest.mark.thorough(but=4)
+@pytest.mark.cases(4)
 @pytest.mark.parametrize(
     ("name", "more"), [("one_bit_mean", {}), ("one_bit_rrpm", {}), ("one_bit_rrpm", {"gamma": 0.2})]
 )
@@ -315,7 +315,7 @@ def error_of(kind: AttributeProtocol[Any], values: np.ndarray) -> np.ndarray:
     return np.sqrt(found)
 
 
-@pytest.mark.thorough(but=4)
+@pytest.mark.cases(4)
 @pytest.mark.parametrize(("allocation", "name"), ALL)
 def test_means_are_unbiased(allocation: str, name: str) -> None:
     """z of three means against the exact variance; the stated error is never too small; 10 % off is seen."""
@@ -335,7 +335,7 @@ def test_means_are_unbiased(allocation: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MEANS)
-@pytest.mark.thorough(but=1)
+@pytest.mark.cases(1)
 def test_the_error_holds_what_drawing_devices_adds(name: str) -> None:
     """Over many fleets at a high level, where drawing decides: squares of errors over what is stated.
 
