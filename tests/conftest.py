@@ -32,7 +32,7 @@ settings.load_profile("ci")
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Of a test marked cases(n) all but n are thorough; of more than :data:`MOST` the others go."""
     marked: dict[str, list[pytest.Item]] = {}
     for item in items:
@@ -45,6 +45,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in set(cases).difference(few):
             item.add_marker("thorough")
         gone |= set(cases).difference(few, evenly(cases, MOST - len(few)))
+    config.hook.pytest_deselected(items=list(gone))
     items[:] = [item for item in items if item not in gone]
 
 
