@@ -25,7 +25,6 @@ _PAPERS = (
     "microsoft_privacy",
     "corrections",
     "corrections_over_time",
-    "through_pipeline",
 )
 """Modules with a tuple EXPERIMENTS."""
 
