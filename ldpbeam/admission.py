@@ -13,7 +13,6 @@ from ldpbeam.accounting import Entry, Key
 from ldpbeam.arrays import Bytes, Ints, Uints, read_only
 from ldpbeam.collection.collection import Collection, digest_hex
 from ldpbeam.errors import Reason
-from ldpbeam.file_version import FileVersion
 
 LISTED = 100
 """Rejections of one kind in one source that are listed one by one; the rest share one.
@@ -54,23 +53,6 @@ class Written:
         return by < collection.opens(epoch) * MICROS
 
 
-@dataclass(frozen=True)
-class FilePart:
-    """Where in a file some bytes begin, which have been read from there."""
-
-    file: FileVersion
-    at: int
-
-
-@dataclass(frozen=True)
-class StoredColumns:
-    """Where in a file columns lie as they are: their report ids, and their payloads, each end to end."""
-
-    file: FileVersion
-    ids_at: int
-    payloads_at: int
-
-
 @dataclass(frozen=True, eq=False)
 class ReportColumns:
     """Admitted reports of one collection and one epoch.
@@ -80,14 +62,12 @@ class ReportColumns:
         epoch: index.
         report_ids: uint64 (n,).
         payloads: uint8 (n, payload_size), read-only.
-        stored: where the same bytes can be read once more; None where nobody knows.
     """
 
     digest: int
     epoch: int
     report_ids: Uints
     payloads: Bytes
-    stored: StoredColumns | None = None
 
     def __len__(self) -> int:
         return len(self.payloads)
@@ -244,7 +224,6 @@ class Admission:
             are among the rejected ones; only the error fraction passes over them.
         written_by: when all of the records had been written, where it is known: none of them can be of an
             epoch that had not begun by then. It says nothing about lateness.
-        part: of which file the records' buffer is a part, where it is one.
     """
 
     admitted: list[ReportColumns] = field(default_factory=list)
@@ -253,7 +232,6 @@ class Admission:
     rejected: Counter[tuple[Key, Reason]] = field(default_factory=Counter)
     repeated: Counter[Key] = field(default_factory=Counter)
     written_by: Written | None = None
-    part: FilePart | None = None
     _rejected: list[Rejected] = field(default_factory=list)
 
     @property

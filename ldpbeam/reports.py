@@ -22,10 +22,8 @@ from ldpbeam.admission import (
     MICROS,
     UNATTRIBUTED,
     Admission,
-    FilePart,
     Rejected,
     ReportColumns,
-    StoredColumns,
     Written,
 )
 from ldpbeam.arrays import Flags, Ints, Uints, read_only
@@ -172,18 +170,8 @@ def admit_batches(
             shares.append(group[small])
         for share in shares:
             ids, payloads = batches.ids_together(share), batches.payloads_together(share)
-            stored = _stored(batches, share, admission.part)
-            columns = ReportColumns(collection.digest, epoch, ids, payloads.reshape(ids.size, -1), stored)
+            columns = ReportColumns(collection.digest, epoch, ids, payloads.reshape(ids.size, -1))
             _admit_columns(collection, columns, batches, share, n[share], source, admission)
-
-
-def _stored(batches: Batches, which: Ints, part: FilePart | None) -> StoredColumns | None:
-    """Where the columns of one batch lie in the file of which the batches' buffer is a part."""
-    if part is None or which.size != 1 or batches.in_parts[which[0]]:
-        return None
-    (one,) = which.tolist()
-    ids_at, payloads_at = int(batches.ids_at[one]), int(batches.payloads_at[one])
-    return StoredColumns(part.file, part.at + ids_at, part.at + payloads_at)
 
 
 def admit_rows(rows: Rows, collections: Mapping[int, Collection], source: str, admission: Admission) -> None:
@@ -355,8 +343,7 @@ def _admit_columns(
             admission.late[key] += int(late.sum())
             ids, payloads = ids[~late], read_only(payloads[~late])
     if ids.size:
-        stored = columns.stored if ids.size == len(columns) else None
-        admission.admitted.append(ReportColumns(collection.digest, columns.epoch, ids, payloads, stored))
+        admission.admitted.append(ReportColumns(collection.digest, columns.epoch, ids, payloads))
 
 
 def _owners(which: Ints, sizes: Ints | None, rows: Ints) -> tuple[Ints, Ints | None]:

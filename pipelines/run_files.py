@@ -9,10 +9,10 @@ from ldpbeam.job.inputs import waits_on_disk
 from ldpbeam.transforms import ReadReports
 from ldpbeam.transforms.composite import composite
 from ldpbeam.transforms.sources.chunks import Piece
-from ldpbeam.transforms.stages.waiting import Spill
+from ldpbeam.transforms.stages.columns_on_disk import Spill
 
 SPILLED = "spilled"
-"""Folder below the output for columns and counts that wait on disk; whoever runs the pipeline removes it."""
+"""Folder below the output for columns that wait on disk; whoever runs the pipeline removes it."""
 
 
 @composite
@@ -28,7 +28,7 @@ def read_inputs(pipeline: beam.Pipeline, config: RunConfig) -> beam.PCollection[
 
 
 def spill(config: RunConfig) -> Spill | None:
-    """Where columns and counts wait on disk; nowhere but where steps share one."""
+    """Where columns wait on disk; nowhere but where steps share one."""
     if not waits_on_disk(config.job.runner, config.outputs.output):
         return None
     return Spill(f"{config.outputs.output}/{SPILLED}", config.counting.spill_above << 20)

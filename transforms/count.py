@@ -21,10 +21,10 @@ from .arguments import (
     shard_bits,
 )
 from .rows import RejectedRow
+from .stages.columns_on_disk import Spill
 from .stages.count_windows import WindowOptions, count_windows
 from .stages.entries import entries_without_epoch
 from .stages.support import CountSupportOfEach
-from .stages.waiting import Spill
 from .stateful.count_epochs import count_epochs
 
 
@@ -125,7 +125,7 @@ class CountSupport(OfCollections):
 
 
 class CountSupportOnDisk(CountSupport):
-    """Counts like :class:`CountSupport`; columns and counts wait on a disk that all steps share."""
+    """Counts like :class:`CountSupport`; columns wait on a disk that all steps share."""
 
     def __init__(self, spill: Spill | None, collections: Collections, **options: Any) -> None:
         """``spill`` names the folder, None for memory; other parameters as of :class:`CountSupport`."""

@@ -313,11 +313,6 @@ COMPUTING = (
     Hook("dedup", "ldpbeam.dedup:_repeats", "repeats"),
     Hook("dedup", "ldpbeam.dedup:_flags", "keep_one"),
     Hook("count", "ldpbeam.transforms.stages.support:CountSupportOfEach.add_input", "add_input"),
-    Hook(
-        "count",
-        "ldpbeam.transforms.stages.counts_on_disk:CountWithSpill.merge_accumulators",
-        "merge_accumulators",
-    ),
     Hook("estimate", "ldpbeam.transforms.stages.estimate:estimate_counted", "estimate"),
     Hook("estimate", "ldpbeam.transforms.stages.estimate:make_consistent", "make_consistent"),
     Hook("encode", "pyarrow.parquet:write_table", "write_table"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import LdpError
 from ldpbeam.simulators.deliver.files import Compression, Format
 from ldpbeam.support import Support, UncountedReports
-from ldpbeam.transforms.stages import columns_on_disk, count_windows
+from ldpbeam.transforms.stages import count_windows
 from ldpbeam.transforms.stages.columns_on_disk import ShardWithSpill
 from ldpbeam.transforms.stages.support import CountSupportOfEach
 from tests.pipelines.running import (
@@ -202,64 +201,6 @@ def test_reports_that_wait_on_disk_change_nothing(
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
         path.name for path in wanted.output.iterdir()
     )
-
-
-def quiet_files(few: tuple[list[Collection], list[list[ReportColumns]]], folder: Path) -> None:
-    """Two files for each collection, a batch for each epoch, that nobody has written to for a minute."""
-    from ldpbeam.simulators.deliver.files import batch_record
-
-    folder.mkdir()
-    for i, (one, batches) in enumerate(zip(*few, strict=True)):
-        for half in range(2):
-            path, records = folder / f"{i}-{half}.pb", []
-            for epoch in range(EPOCHS):
-                mine = [b for b in batches if b.epoch == epoch][half::2]
-                ids = np.concatenate([b.report_ids for b in mine])
-                payloads = np.concatenate([b.payloads for b in mine])
-                records.append(batch_record(ReportColumns(one.digest, epoch, ids, payloads)))
-            path.write_bytes(b"".join(records))
-            written = path.stat().st_mtime - 60
-            os.utime(path, (written, written))
-
-
-@pytest.mark.parametrize("at_once", [1 << 25, 100])
-@pytest.mark.thorough
-def test_reports_that_wait_where_they_were_read_change_nothing(
-    few: tuple[list[Collection], list[list[ReportColumns]]],
-    plain: Everything,
-    tmp_path: Path,
-    at_once: int,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Not one of them is written anywhere, whether ids are looked at together or in ranges."""
-    quiet_files(few, tmp_path / "reports")
-    monkeypatch.setattr(ShardWithSpill, "_write", lambda *_: pytest.fail("written"))
-    monkeypatch.setattr(columns_on_disk, "_IDS", at_once)
-    same(execute(few[0], tmp_path / "reports", tmp_path / "output", shard_bits=0, spill_above=0), plain[2])
-
-
-@pytest.mark.thorough
-def test_a_file_that_changes_while_it_waits_ends_the_run(
-    few: tuple[list[Collection], list[list[ReportColumns]]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A message that names it, and no result; what was read first was judged, what is there now was not."""
-    reports, output = tmp_path / "reports", tmp_path / "output"
-    quiet_files(few, reports)
-    keep = columns_on_disk.GatheredColumns.keep_one_per_id
-
-    def and_then(gathered: columns_on_disk.GatheredColumns, key: int) -> tuple[int, int]:
-        found = keep(gathered, key)
-        for path in reports.iterdir():
-            path.write_bytes(b"\xff" * path.stat().st_size)
-        return found
-
-    monkeypatch.setattr(columns_on_disk.GatheredColumns, "keep_one_per_id", and_then)
-    with pytest.raises(LdpError) as caught:
-        execute(few[0], reports, output, shard_bits=0, spill_above=0)
-    assert caught.value.code == "E-RUN-FILES"
-    assert str(caught.value).startswith(f"{reports}/")
-    assert not list(output.rglob("*.parquet"))
-    assert not list(tmp_path.rglob("*spilled*"))
 
 
 @pytest.mark.thorough

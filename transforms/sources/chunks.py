@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from ldpbeam.admission import Written
 from ldpbeam.errors import Reason
-from ldpbeam.file_version import FileVersion
 from ldpbeam.wire.codec import EvenRows, Frames, Rows
 
 if TYPE_CHECKING:
@@ -46,7 +45,6 @@ class Chunk(Piece):
     arrivals: NDArray[np.int64] | None = None
     names: tuple[str, ...] = ()
     written_by: Written | None = None
-    file: FileVersion | None = None
 
     @property
     def nbytes(self) -> int:

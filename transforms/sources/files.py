@@ -117,7 +117,6 @@ class _StoredBytes:
 
     def __init__(self, stored: StoredFile) -> None:
         self._stored = stored
-        self.file = stored.version
 
     def after(self, rest: Bytes) -> Bytes:
         """``rest`` and about a chunk of what follows; ``rest`` itself at the end."""
@@ -131,8 +130,6 @@ class _StoredBytes:
 
 class _DecompressedBytes:
     """The bytes that a compressed file stands for."""
-
-    file = None  # none holds them as they are
 
     def __init__(self, pieces: Iterator[bytes], compression: str) -> None:
         self._pieces = _gathered(pieces)
@@ -269,7 +266,7 @@ def _read_records(
         while True:
             frames_here = frames(data, at)
             if frames_here.offsets.size:
-                yield Chunk(path, base, frames_here, written_by=written_by, file=stream.file)
+                yield Chunk(path, base, frames_here, written_by=written_by)
             at = frames_here.end
             if frames_here.status == framing.BAD_LENGTH:
                 # Without a length nothing says where the next record begins.

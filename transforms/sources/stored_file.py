@@ -12,10 +12,6 @@ from typing import Any
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
-from ldpbeam.file_version import FileVersion
-
-_UNCHANGED = 10 * 10**9
-"""Nanoseconds without a change after which nobody is believed to be still writing a file."""
 _FIRST_PAUSE = 0.1  # seconds before the second attempt, five times as long before each further one
 
 
@@ -37,7 +33,6 @@ class StoredFile(io.RawIOBase):
         self.unreadable = False
         self.size = 0
         self.modified: int | None = None
-        self.version: FileVersion | None = None
         self._again(self._open)
 
     def readable(self) -> bool:
@@ -102,8 +97,6 @@ class StoredFile(io.RawIOBase):
                 # A pipe or a device would be waited for, or never end.
                 raise OSError(f"not a regular file: {printable(self._path)}")
             self.modified = int(status.st_mtime)
-            if status.st_mtime_ns < time.time_ns() - _UNCHANGED:
-                self.version = FileVersion.of(self._path, status)
         elif self.modified is None:
             self.modified = _modified(self._path)
         self._handle = FileSystems.open(self._path, compression_type=CompressionTypes.UNCOMPRESSED)

@@ -3,13 +3,16 @@
 A run in one process keeps what a GroupByKey gathers in memory. Report ids and payloads are all of the input,
 so memory would grow with it; a place in a file is a few bytes. Only for runners whose steps share a disk.
 
-Columns that lie in a file of the input as they are stay there, and are read from it once more; others are
-written to a file of our own. Of what comes back, report ids come first, a bounded number of them at once.
-Payloads follow in blocks, each straight into the memory that it is counted from.
+Of what comes back, report ids come first, a bounded number of them at once. Payloads follow in blocks, each
+straight into the memory that it is counted from.
 """
 
 from __future__ import annotations
 
+import io
+import os
+import pickle
+import secrets
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -24,10 +27,11 @@ from apache_beam.utils.windowed_value import WindowedValue
 from ldpbeam.admission import ReportColumns
 from ldpbeam.arrays import Bytes, Ints, Uints, read_only
 from ldpbeam.dedup import by_shard, occupied, repeated_by_ranges, rows_between, without
+from ldpbeam.errors import LdpError, disk_errors
 
 from ..coders import ReportColumnsCoder
+from ..sources.stored_file import printable
 from .reports import EpochKey, EpochParts
-from .waiting import Contents, FileReader, FileWriter, Place, Spill, StoredFile, WaitingCoder, WaitingValue
 
 _BLOCK = 1 << 16
 """Reports whose payloads are read together, at least, where there are so many."""
@@ -35,31 +39,133 @@ _BLOCK = 1 << 16
 _IDS = 1 << 25
 """Report ids that are looked at together, about, and at most 16 bytes in memory for each of them."""
 
+_COLUMNS, _PLACE = b"v", b"p"
+
 Shard = tuple[EpochKey, int]
 """What is gathered: the reports of an epoch whose ids have the same top bits once they are mixed."""
 
 
-@dataclass(frozen=True, eq=False)
-class ColumnsOnDisk(Place):
-    """Where columns of one collection and epoch are."""
+@dataclass(frozen=True)
+class Spill:
+    """The folder where columns wait on disk, and the bytes above which they do."""
 
-    files: tuple[StoredFile, ...]
+    folder: str
+    above: int
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnsOnDisk:
+    """Where columns of one collection and epoch are.
+
+    A row of ``table``, int64 (parts, 5): offset of ids, offset of payloads, reports, CRC-32 of both.
+    """
+
+    path: str
     digest: int
     epoch: int
     width: int
     table: Ints
 
 
-class WaitingColumns(WaitingValue[ReportColumns | ColumnsOnDisk]):
+class WaitingColumns:
     """Columns in memory, or where they are."""
 
-    __slots__ = ()
+    __slots__ = ("held",)
+
+    def __init__(self, held: ReportColumns | ColumnsOnDisk) -> None:
+        self.held = held
 
 
-class WaitingColumnsCoder(WaitingCoder):
-    """:class:`WaitingColumns` between steps, the columns in memory as raw arrays."""
+class WaitingColumnsCoder(coders.Coder):
+    """A mark, then columns as raw arrays, or their pickled place; no file is read."""
 
-    values, waiting = ReportColumnsCoder(), WaitingColumns
+    _columns = ReportColumnsCoder()
+
+    def encode(self, value: WaitingColumns) -> bytes:
+        if isinstance(value.held, ColumnsOnDisk):
+            return _PLACE + pickle.dumps(value.held, pickle.HIGHEST_PROTOCOL)
+        return _COLUMNS + bytes(self._columns.encode(value.held))
+
+    def decode(self, encoded: bytes) -> WaitingColumns:
+        rest = encoded[1:]
+        if encoded.startswith(_PLACE):
+            return WaitingColumns(pickle.loads(rest))  # noqa: S301 - a step of the same run has written it
+        return WaitingColumns(self._columns.decode(rest))
+
+    def estimate_size(self, value: WaitingColumns) -> int:
+        """Number of bytes; columns are not encoded to find it."""
+        if isinstance(value.held, ColumnsOnDisk):
+            return len(self.encode(value))
+        return 1 + int(self._columns.estimate_size(value.held))
+
+
+class _FileWriter:
+    """Appends to a file of its own, which only this user may read; it is made by the first write."""
+
+    def __init__(self, folder: str) -> None:
+        self.path, self.size = f"{folder}/{secrets.token_hex(8)}", 0
+        self._folder = folder
+        self._descriptor: int | None = None
+
+    def write(self, content: memoryview) -> int:
+        """Append bytes; give their offset in the file."""
+        begin = self.size
+        with disk_errors(default=self.path):
+            if self._descriptor is None:
+                os.makedirs(self._folder, mode=0o700, exist_ok=True)  # noqa: PTH103 - Beam paths are text
+                self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            while content:
+                written = os.write(self._descriptor, content)
+                self.size += written
+                content = content[written:]
+        return begin
+
+    def close(self) -> None:
+        """Nothing more is written; the file is read by its name."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+class _FileReader:
+    """Reads stretches of files, one file open at a time, and checks each before anybody sees it."""
+
+    def __init__(self) -> None:
+        self._path = ""
+        self._opened: io.FileIO | None = None
+
+    def read(self, path: str, offset: int, into: memoryview, checksum: int) -> None:
+        """Fill ``into`` with the bytes that begin at an offset."""
+        if self._opened is None or path != self._path:
+            self.close()
+            try:
+                self._path, self._opened = path, io.FileIO(path)
+            except FileNotFoundError:
+                raise _changed(path) from None
+        self._opened.seek(offset)
+        left = into
+        while left:
+            count = self._opened.readinto(left)
+            if not count:
+                break
+            left = left[count:]
+        if left or zlib.crc32(into) != checksum:
+            raise _changed(path)
+
+    def close(self) -> None:
+        """Close the open file."""
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
+
+
+def _changed(path: str) -> LdpError:
+    return LdpError(
+        "E-RUN-FILES",
+        "a file of reports was changed or taken away before they were counted",
+        where=printable(path),
+        remedy="Keep others away from the output, and run again; earlier results are as they were.",
+    )
 
 
 def register_waiting_columns() -> None:
@@ -73,8 +179,7 @@ class _Pieces(NamedTuple):
     digest: int
     epoch: int
     width: int
-    files: dict[StoredFile, int]
-    parts: list[tuple[int, int, int, int, int, int]]
+    parts: list[tuple[int, int, int, int, int]]
     timestamp: Any
     window: Any
 
@@ -85,7 +190,7 @@ class ShardWithSpill(beam.DoFn):
     def __init__(self, bits: int, spill: Spill) -> None:
         self._bits, self._spill = bits, spill
         self._in_memory = 0
-        self._file = FileWriter(spill.folder, Contents.COLUMNS)
+        self._file = _FileWriter(spill.folder)
         self._pieces: dict[Shard, _Pieces] = {}
 
     def start_bundle(self) -> None:
@@ -110,29 +215,21 @@ class ShardWithSpill(beam.DoFn):
                 self._leave(key, columns, timestamp, window)
 
     def _leave(self, key: EpochKey, columns: ReportColumns, timestamp: Any, window: Any) -> None:
-        """Leave columns on disk, and remember where they are."""
+        """Write columns to disk, and remember where they are."""
         width = columns.payloads.shape[1]
-        file: StoredFile
-        stored, ordered = columns.stored, None
-        if stored is not None and not self._bits:
-            file, ids_at, payloads_at, ends = stored.file, stored.ids_at, stored.payloads_at, [len(columns)]
-        else:
-            ordered, ends = by_shard(columns, self._bits)
-            file = self._file.file
-            ids_at, payloads_at = self._write(ordered)
+        ordered, ends = by_shard(columns, self._bits)
+        ids_at, payloads_at = self._write(ordered)
         for shard, begin, end in occupied(ends):
-            first = _Pieces(columns.digest, columns.epoch, width, {}, [], timestamp, window)
+            first = _Pieces(columns.digest, columns.epoch, width, [], timestamp, window)
             pieces = self._pieces.setdefault((key, shard), first)
-            which = pieces.files.setdefault(file, len(pieces.files))
-            sums = (0, 0) if ordered is None else _checksums(rows_between(ordered, begin, end))
             place = ids_at + 8 * begin, payloads_at + width * begin
-            pieces.parts.append((which, *place, end - begin, *sums))
+            pieces.parts.append((*place, end - begin, *_checksums(rows_between(ordered, begin, end))))
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
         """Say where the columns are that are on disk."""
         for shard, pieces in self._pieces.items():
             table = np.array(pieces.parts, np.int64)
-            place = ColumnsOnDisk(tuple(pieces.files), pieces.digest, pieces.epoch, pieces.width, table)
+            place = ColumnsOnDisk(self._file.path, pieces.digest, pieces.epoch, pieces.width, table)
             yield WindowedValue((shard, WaitingColumns(place)), pieces.timestamp, (pieces.window,))
 
     def _write(self, columns: ReportColumns) -> tuple[int, int]:
@@ -168,26 +265,26 @@ class _ColumnsReader:
     """Reads report ids and payloads where they are."""
 
     def __init__(self) -> None:
-        self._reader = FileReader()
+        self._reader = _FileReader()
         self.close = self._reader.close
 
     def ids(self, place: ColumnsOnDisk, parts: slice) -> Uints:
         """uint64 (n,), report ids of parts, end to end."""
-        ids = np.empty(int(place.table[parts, 3].sum()), np.uint64)
-        self._read(place, parts, 1, 8, ids.view(np.uint8).data)
+        ids = np.empty(int(place.table[parts, 2].sum()), np.uint64)
+        self._read(place, parts, 0, 8, ids.view(np.uint8).data)
         return ids
 
     def payloads(self, place: ColumnsOnDisk, parts: slice) -> Bytes:
         """uint8 (n, width), payloads of parts, likewise."""
-        payloads = np.empty((int(place.table[parts, 3].sum()), place.width), np.uint8)
-        self._read(place, parts, 2, place.width, payloads.reshape(-1).data)
+        payloads = np.empty((int(place.table[parts, 2].sum()), place.width), np.uint8)
+        self._read(place, parts, 1, place.width, payloads.reshape(-1).data)
         return read_only(payloads)
 
     def _read(self, place: ColumnsOnDisk, parts: slice, column: int, width: int, into: memoryview) -> None:
         """Fill ``into`` with bytes of parts, whose offsets are in one column of the table, end to end."""
         for row in place.table[parts].tolist():
-            size = row[3] * width
-            self._reader.read(place.files[row[0]], row[column], into[:size], row[column + 3])
+            size = row[2] * width
+            self._reader.read(place.path, row[column], into[:size], row[column + 3])
             into = into[size:]
 
 
@@ -211,8 +308,8 @@ class GatheredColumns:
             begin, end = end, end + len(columns)
             self._blocks.append(_ReportBlock(begin, end, columns))
         for place in on_disk:
-            for parts in _together(place.table[:, 3]):
-                begin, end = end, end + int(place.table[parts, 3].sum())
+            for parts in _together(place.table[:, 2]):
+                begin, end = end, end + int(place.table[parts, 2].sum())
                 self._blocks.append(_ReportBlock(begin, end, (place, parts)))
         self._size = end
 
@@ -285,7 +382,7 @@ class GatheredColumns:
 
 def _first(place: ColumnsOnDisk) -> tuple[str, int]:
     """Where columns begin, for an order in which files are read from their beginning to their end."""
-    return place.files[int(place.table[0, 0])].path, int(place.table[0, 1])
+    return place.path, int(place.table[0, 0])
 
 
 def _together(reports: Ints) -> Iterator[slice]:

@@ -14,13 +14,12 @@ from ldpbeam.collection.collection import Collection
 
 from ..composite import composite
 from ..rows import RejectedRow
-from .counts_on_disk import CountWithSpill
+from .columns_on_disk import Spill
 from .entries import entries_without_epoch, join_accounting
 from .epoch_limit import EpochLimit, largest_epochs
 from .epochs import once_per_report_id, window_by_epoch
 from .reports import ACCOUNTING, EpochParts
 from .support import CountSupportOfEach
-from .waiting import Spill
 
 
 @dataclass(frozen=True)
@@ -56,15 +55,9 @@ def count_windows(
         # Columns have waited for all epochs to be known anyway; not even a table of counts is made of more.
         columns = epoch_limit.without(single.columns, EpochParts, "Columns", windowed=True)
         entries = (entries, repeats) | "AllEntries" >> beam.Flatten().with_output_types(Entry)
-    support = columns | "Support" >> beam.CombinePerKey(counter(collections, how.spill))
+    support = columns | "Support" >> beam.CombinePerKey(CountSupportOfEach(collections))
     counted = join_accounting(support, entries, epochs)
     counted = epoch_limit.without(counted, tuple[str, CountedEpoch], "Epochs")
     rejected = epoch_limit.rejections | "LeftOut" >> beam.Flatten().with_output_types(RejectedRow)
     uncounted = (of_no_epoch, *epoch_limit.entries) | "Uncounted" >> beam.Flatten().with_output_types(Entry)
     return CountedWindows(counted, rejected, uncounted)
-
-
-def counter(collections: Sequence[Collection], spill: Spill | None) -> beam.CombineFn:
-    """What counts; on disk where steps share one."""
-    count = CountSupportOfEach(collections)
-    return CountWithSpill(count, spill.folder) if spill else count

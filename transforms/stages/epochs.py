@@ -19,9 +19,15 @@ from ldpbeam.collection.epochs import Epochs
 from ldpbeam.dedup import secret_key, shard_columns, unrepeated
 
 from ..composite import composite
-from .columns_on_disk import GatheredColumns, Shard, ShardWithSpill, WaitingColumns, register_waiting_columns
+from .columns_on_disk import (
+    GatheredColumns,
+    Shard,
+    ShardWithSpill,
+    Spill,
+    WaitingColumns,
+    register_waiting_columns,
+)
 from .reports import ACCOUNTING, EpochKey, EpochParts
-from .waiting import Spill
 
 _Sharded = tuple[Shard, ReportColumns]
 _Waiting = tuple[Shard, WaitingColumns]

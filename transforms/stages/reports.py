@@ -11,7 +11,7 @@ import apache_beam as beam
 import numpy as np
 
 from ldpbeam.accounting import Entry
-from ldpbeam.admission import Admission, FilePart, Parts, Rejection, by_epoch
+from ldpbeam.admission import Admission, Parts, Rejection, by_epoch
 from ldpbeam.collection.collection import Collection, digest_hex
 from ldpbeam.reports import admit_even_rows, admit_frames, admit_rows
 from ldpbeam.wire.codec import EvenRows
@@ -66,7 +66,7 @@ class AdmitPieces(beam.DoFn):
     def process(self, element: Chunk | ReportTable | BadSource) -> Iterator[beam.pvalue.TaggedOutput]:
         """Judge everything in one element."""
         written_by = getattr(element, "written_by", None)
-        done = Admission(written_by=written_by, part=_part_of(element))
+        done = Admission(written_by=written_by)
         if isinstance(element, BadSource):
             where = element.source, element.place, element.count
             done.reject_source(element.reason, *where, element.missing, element.detail)
@@ -110,13 +110,6 @@ class AdmitPieces(beam.DoFn):
         self._late += sum(done.late.values())
         for entry in entries:
             yield beam.pvalue.TaggedOutput(ACCOUNTING, entry)
-
-
-def _part_of(element: Chunk | ReportTable | BadSource) -> FilePart | None:
-    """What of a file a chunk's buffer is, where its bytes are those of a file."""
-    if not isinstance(element, Chunk) or element.file is None:
-        return None
-    return FilePart(element.file, element.base)
 
 
 def _named(rejection: Rejection, chunk: Chunk) -> Rejection:

@@ -6,9 +6,7 @@ import errno
 import io
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import nullcontext
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +18,10 @@ from apache_beam.utils.timestamp import Timestamp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ldpbeam.admission import Parts, ReportColumns, StoredColumns, put_together
+from ldpbeam.admission import Parts, ReportColumns, put_together
 from ldpbeam.arrays import read_only
 from ldpbeam.dedup import keep_one_per_id, secret_key, shard_columns
 from ldpbeam.errors import LdpError
-from ldpbeam.file_version import FileVersion
 from ldpbeam.transforms.coders import ReportColumnsCoder
 from ldpbeam.transforms.stages import columns_on_disk
 from ldpbeam.transforms.stages.columns_on_disk import (
@@ -32,10 +29,10 @@ from ldpbeam.transforms.stages.columns_on_disk import (
     GatheredColumns,
     Shard,
     ShardWithSpill,
+    Spill,
     WaitingColumns,
     WaitingColumnsCoder,
 )
-from ldpbeam.transforms.stages.waiting import Contents, Spill, SpillFile
 
 WHEN, WINDOW = Timestamp(7), IntervalWindow(0, 8)
 
@@ -80,22 +77,6 @@ def gathered(waiting: Sequence[WaitingColumns]) -> list[ReportColumns]:
     return found
 
 
-def in_a_file(path: Path, batches: Sequence[ReportColumns]) -> list[ReportColumns]:
-    """The same columns, which lie in a file as well: payloads before ids, with something in between."""
-    written = [(b.payloads.tobytes() + b"..", b.report_ids.astype("<u8").tobytes() + b"...") for b in batches]
-    path.write_bytes(b"".join(map(b"".join, written)))
-    version = FileVersion.of(str(path), path.stat())
-    found, at = [], 0
-    for batch, (payloads, ids) in zip(batches, written, strict=True):
-        found.append(replace(batch, stored=StoredColumns(version, at + len(payloads), at)))
-        at += len(payloads) + len(ids)
-    return found
-
-
-def files_below(folder: Path) -> list[Path]:
-    return [path for path in folder.rglob("*") if path.is_file()]
-
-
 @given(st.integers(0, 40), st.integers(-(2**63), 2**63 - 1), st.integers(0, 3), st.integers(0, 2**64 - 1))
 def test_columns_travel_as_they_are(reports: int, epoch: int, width: int, digest: int) -> None:
     asked = ReportColumns(
@@ -107,38 +88,6 @@ def test_columns_travel_as_they_are(reports: int, epoch: int, width: int, digest
     assert same(found.held, asked)
 
 
-@given(
-    st.binary(min_size=1, max_size=9),
-    st.integers(0, 2**64 - 1),
-    st.integers(-(2**63), 2**63 - 1),
-    st.integers(0, 300),
-    st.lists(st.tuples(*[st.integers(0, 2**62)] * 6), max_size=4),
-    st.lists(st.tuples(*[st.integers(0, 2**64 - 1)] * 3, st.integers(-(2**63), 2**63 - 1)), max_size=3),
-)
-def test_places_travel_as_they_are(
-    path: bytes,
-    digest: int,
-    epoch: int,
-    width: int,
-    parts: list[tuple[int, ...]],
-    versions: list[tuple[int, int, int, int]],
-) -> None:
-    table = np.array(parts, np.int64).reshape(-1, 6)
-    name = os.fsdecode(b"/x/" + path.replace(b"\0", b""))
-    files: tuple[SpillFile | FileVersion, ...] = (
-        *(FileVersion(name * (i + 1), *each) for i, each in enumerate(versions)),
-        SpillFile(name, Contents.COLUMNS),
-    )
-    asked = ColumnsOnDisk(files, digest, epoch, width, table)
-    coder = WaitingColumnsCoder()
-    found = coder.decode(coder.encode(WaitingColumns(asked)))
-    back = found.held
-    assert isinstance(back, ColumnsOnDisk)
-    assert (back.files, back.digest, back.epoch, back.width) == (files, digest, epoch, width)
-    assert list(map(type, back.files)) == list(map(type, files))
-    assert np.array_equal(back.table, table)
-
-
 def test_nothing_is_encoded_for_the_sake_of_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beam asks for sizes of elements now and then; it would encode them to find out."""
     coder = coders.TupleCoder((coders.StrUtf8Coder(), WaitingColumnsCoder()))
@@ -147,9 +96,9 @@ def test_nothing_is_encoded_for_the_sake_of_its_size(monkeypatch: pytest.MonkeyP
     for kind in (WaitingColumnsCoder, ReportColumnsCoder):
         monkeypatch.setattr(kind, "encode", lambda *_: pytest.fail("encoded"))
     assert abs(coder.estimate_size(("a", asked)) - exactly) < 100
-    files = (SpillFile("/x", Contents.COLUMNS),)
-    places = WaitingColumns(ColumnsOnDisk(files, 1, 2, 3, np.zeros((500, 6), np.int64)))
-    assert 24_000 < coder.estimate_size(("a", places)) < 24_600
+    places = WaitingColumns(ColumnsOnDisk("/x", 1, 2, 3, np.zeros((500, 5), np.int64)))
+    monkeypatch.undo()
+    assert 20_000 < coder.estimate_size(("a", places)) < 20_600
 
 
 @pytest.mark.parametrize("bits", [0, 2])
@@ -212,12 +161,11 @@ def test_payloads_are_read_in_blocks(limit: int, tmp_path: Path, monkeypatch: py
     st.integers(1, 12),
     st.integers(0, 2**63 - 1).map(lambda x: 2 * x + 1),
     st.integers(1, 20),
-    st.booleans(),
 )
 def test_one_report_per_id_of_what_waits_as_of_columns(
-    parts: list[list[tuple[int, int]]], bits: int, above: int, block: int, key: int, at_once: int, stay: bool
+    parts: list[list[tuple[int, int]]], bits: int, above: int, block: int, key: int, at_once: int
 ) -> None:
-    """The same reports stay, in memory, in their own file or in another, as of columns; so do the numbers."""
+    """The same reports stay, in memory or on disk, as of columns; so do the numbers."""
     batches = [
         ReportColumns(
             7,
@@ -231,8 +179,6 @@ def test_one_report_per_id_of_what_waits_as_of_columns(
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
         patch.setattr(columns_on_disk, "_BLOCK", block)
         patch.setattr(columns_on_disk, "_IDS", at_once)
-        if stay:  # every other batch, so that a shard has both
-            batches[::2] = in_a_file(Path(folder, "read"), batches[::2])
         groups = by_shard(bundle(ShardWithSpill(bits, Spill(f"{folder}/spilled", above)), batches))
         stayed: list[tuple[int, bytes]] = []
         duplicate = conflicting = 0
@@ -246,85 +192,6 @@ def test_one_report_per_id_of_what_waits_as_of_columns(
     pairs = zip(wanted.columns.report_ids.tolist(), map(bytes, wanted.columns.payloads), strict=True)
     assert sorted(stayed) == sorted(pairs)
     assert (duplicate, conflicting) == wanted[1:]
-
-
-@pytest.mark.parametrize("bits", [0, 2])
-def test_what_lies_in_a_file_is_read_from_it_once_more(bits: int, tmp_path: Path) -> None:
-    """Nothing is written where columns stay together; what is split needs a file of its own."""
-    batches = in_a_file(tmp_path / "read", [columns(n) for n in (70, 80, 90)])
-    step = ShardWithSpill(bits, Spill(str(tmp_path / "spilled"), 70 * 13))
-    given = bundle(step, batches)
-    step.teardown()
-    assert len(files_below(tmp_path)) == (2 if bits else 1)
-    groups = by_shard(given)
-    for shard in range(1 << bits):
-        parts = [part for batch in batches for at, part in shard_columns(batch, bits) if at == shard]
-        assert same(put_together(gathered(groups[("a", 3), shard])), put_together(parts))
-
-
-def test_many_files_are_one_element_and_are_open_one_by_one(tmp_path: Path) -> None:
-    """A folder of thousands of files costs a runner no thousands of elements, nor descriptors."""
-    batches = [in_a_file(tmp_path / str(i), [columns(i + 1)])[0] for i in range(20)]
-    step = ShardWithSpill(0, Spill(str(tmp_path), 0))
-    ((_, waiting),) = bundle(step, batches)
-    opened = descriptors()
-    with GatheredColumns([waiting]) as reports:
-        most = 0
-        for _ in reports._ids():
-            most = max(most, len(descriptors() - opened))
-        assert reports.keep_one_per_id(secret_key()) == (0, 0)
-        assert same(put_together(list(reports.columns())), put_together(batches))
-    assert most <= 1
-    assert descriptors() <= opened
-
-
-def _longer(path: Path) -> None:
-    with path.open("ab") as file:
-        file.write(b"more")
-
-
-def _other_bytes(path: Path) -> None:
-    path.write_bytes(bytes(path.stat().st_size))
-
-
-def _another_file(path: Path) -> None:
-    before, other = path.stat(), path.with_name("other")
-    other.write_bytes(path.read_bytes())
-    os.utime(other, ns=(before.st_atime_ns, before.st_mtime_ns))
-    other.replace(path)
-
-
-@pytest.mark.parametrize(
-    ("change", "kept"), [(_longer, False), (_other_bytes, False), (_another_file, True), (Path.unlink, True)]
-)
-def test_a_file_that_has_changed_is_not_read_once_more(
-    change: Callable[[Path], None], kept: bool, tmp_path: Path
-) -> None:
-    """Whatever it holds then: what was read of it is judged already, and something else would be counted."""
-    path = tmp_path / "reports.pb"
-    batches = in_a_file(path, [columns(70), columns(80)])
-    os.utime(path, ns=(0, 10**18))
-    batches = [_at(batch, FileVersion.of(str(path), path.stat())) for batch in batches]
-    ((_, waiting),) = bundle(ShardWithSpill(0, Spill(str(tmp_path), 0)), batches)
-    assert len(gathered([waiting])) == 1
-    opened = descriptors()
-    # What is open is the file that was read, whatever has its name by now; its bytes may be others.
-    with (
-        nullcontext() if kept else pytest.raises(LdpError, match="E-RUN-FILES"),
-        GatheredColumns([waiting]) as reports,
-    ):
-        assert reports.keep_one_per_id(secret_key()) == (0, 0)
-        change(path)
-        assert same(put_together(list(reports.columns())), put_together(batches)) or not kept
-    with pytest.raises(LdpError) as caught, GatheredColumns([waiting]) as reports:
-        reports.keep_one_per_id(secret_key())
-    assert (caught.value.code, caught.value.where) == ("E-RUN-FILES", str(path))
-    assert descriptors() <= opened
-
-
-def _at(columns: ReportColumns, version: FileVersion) -> ReportColumns:
-    assert columns.stored is not None
-    return replace(columns, stored=replace(columns.stored, file=version))
 
 
 def test_two_files_are_read_in_the_order_of_their_places(tmp_path: Path) -> None:

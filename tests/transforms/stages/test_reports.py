@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import gzip
-import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
-from ldpbeam.admission import Parts, ReportColumns
+from ldpbeam.admission import Parts
 from ldpbeam.collection.epochs import Epochs
-from ldpbeam.transforms.sources import files
 from ldpbeam.transforms.sources.chunks import Chunk
 from ldpbeam.transforms.stages.reports import ACCOUNTING, COLUMNS, REJECTED, AdmitPieces
 from ldpbeam.wire import codec
 from ldpbeam.wire.report_pb2 import ReportBatch
-from tests.pipelines.running import collection, frame
+from tests.pipelines.running import collection
 
 AGREED = {c.digest: c for c in (collection("grr", 11, n, epochs=Epochs(3600, 0, 9)) for n in ("one", "two"))}
 ONE, TWO = AGREED
@@ -99,56 +94,6 @@ def _batch(n: int, *, wrong: int = 0, parts: int = 1, digest: int = ONE) -> byte
     first = ReportBatch(digest=digest, epoch=0, count=n, payloads=payloads.tobytes())
     each = [ReportBatch(report_ids=some.tolist()) for some in np.array_split(np.array(ids, np.uint64), parts)]
     return b"".join(message.SerializeToString() for message in (first, *each))
-
-
-def _columns_of(path: Path) -> list[ReportColumns]:
-    admit = AdmitPieces(AGREED)
-    outputs = [output for piece in files.ReadFiles().process(str(path)) for output in admit.process(piece)]
-    return [part for o in outputs if o.tag == COLUMNS for part in o.value[1]]
-
-
-@pytest.mark.parametrize("piece", [3_000, 20_000, 4 << 20])
-def test_columns_say_where_in_a_file_they_lie(
-    piece: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whatever lies around them, and whichever piece of the file they came in: the very bytes are there."""
-    monkeypatch.setattr(files, "_CHUNK", piece)
-    path = tmp_path / "reports.pb"
-    messages = [_batch(1100), _batch(1200, digest=TWO), _batch(2000), b"\xff junk", _batch(1300)]
-    path.write_bytes(b"".join(map(frame, messages)))
-    os.utime(path, (0, 10**9))
-    data, found = path.read_bytes(), _columns_of(path)
-    assert sorted(map(len, found)) == [1100, 1200, 1300, 2000]
-    for columns in found:
-        assert columns.stored is not None
-        assert columns.stored.file.path == str(path)
-        for at, array in (
-            (columns.stored.ids_at, columns.report_ids),
-            (columns.stored.payloads_at, columns.payloads),
-        ):
-            assert data[at : at + array.nbytes] == array.tobytes()
-
-
-def test_columns_that_lie_nowhere_as_they_are_say_so(tmp_path: Path) -> None:
-    """Reports that were refused are among them in the file; ids in parts, small batches, are put together."""
-    path = tmp_path / "reports.pb"
-
-    def stored(*messages: bytes, compress: bool = False, seconds: int = 60) -> list[tuple[int, bool]]:
-        data = b"".join(map(frame, messages))
-        path.write_bytes(gzip.compress(data) if compress else data)
-        written = path.stat().st_mtime - seconds
-        os.utime(path, (written, written))
-        return [(len(columns), columns.stored is not None) for columns in _columns_of(path)]
-
-    assert stored(_batch(1100)) == [(1100, True)]
-    assert stored(_batch(1100, wrong=1)) == [(1099, False)]
-    assert stored(_batch(1100, parts=2)) == [(1100, False)]
-    assert stored(_batch(100), _batch(101)) == [(201, False)]
-    assert stored(_batch(100), _batch(1100)) == [(1100, True), (100, True)]
-    assert stored(_batch(1100), compress=True) == [(1100, False)]
-    # Who has written to it just now may write on: then it would be another file before it is read once more.
-    assert stored(_batch(1100), seconds=5) == [(1100, False)]
-    assert stored(_batch(1100), seconds=-5) == [(1100, False)]
 
 
 def test_a_rejected_message_is_known_by_its_name_or_else_by_its_place() -> None:
