@@ -16,9 +16,9 @@ from ldpbeam.admission import Parts, ReportColumns
 from ldpbeam.arrays import read_only
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.transforms.coders import register_coders
+from ldpbeam.transforms.stages.columns_on_disk import Spill
 from ldpbeam.transforms.stages.epochs import once_per_report_id, window_by_epoch
 from ldpbeam.transforms.stages.reports import ACCOUNTING
-from ldpbeam.transforms.stages.waiting import Spill
 
 
 @pytest.mark.parametrize(
