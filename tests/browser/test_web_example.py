@@ -252,6 +252,8 @@ STATE = """(async () => {
   await new Promise((done) => deleting.onsuccess = done);
   found.deleted = await code(() => four[3].report({ index: 0 }, 6));
   found.lost = await code(open);
+  await four[3].withdraw();
+  found.withdrawn = await code(open);
   return found;
 })()"""
 
@@ -272,4 +274,5 @@ def test_a_state_in_the_browser_keeps_the_rules(tmp_path: Path) -> None:
     assert found["damaged"] == ["E-DEVICE-STATE-DAMAGED"] * 2
     assert found["dropped"] == [0, {"full": 0, "damaged": 1}, found["reports"][0]]
     assert found["older"] == ["E-DEVICE-STATE-OLDER"] * 2
-    assert (found["deleted"], found["lost"]) == ("E-DEVICE-STORE", "E-DEVICE-STATE-LOST")
+    assert (found["deleted"], found["lost"]) == ("E-DEVICE-STATE-LOST", "E-DEVICE-STATE-LOST")
+    assert found["withdrawn"] == "E-DEVICE-WITHDRAWN"

@@ -5,6 +5,7 @@ export class DeviceError extends Error {
 
   constructor(code: string, message: string, remedy = "") {
     super(`${message}.${remedy && " "}${remedy} [${code}]`);
+    Object.setPrototypeOf(this, DeviceError.prototype); // a build for ES5 forgets it
     this.name = "DeviceError";
     this.code = code;
   }

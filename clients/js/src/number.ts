@@ -20,9 +20,9 @@ export function exactNumber(given: unknown): Exact | null {
   const [, sign, before, after = "", power = "0"] = found;
   if (before === "" && after === "") return null;
   const digits = BigInt(before + after) * (sign === "-" ? -1n : 1n);
-  const exponent = BigInt(power) - BigInt(after.length);
-  const scale = 10n ** (exponent < 0n ? -exponent : exponent);
-  return exponent < 0n ? { numerator: digits, denominator: scale } : { numerator: digits * scale, denominator: 1n };
+  const exponent = Number(power) - after.length;
+  const scale = BigInt(`1${"0".repeat(Math.abs(exponent))}`); // no `**`, as in sha256.ts
+  return exponent < 0 ? { numerator: digits, denominator: scale } : { numerator: digits * scale, denominator: 1n };
 }
 
 /** The integer nearest to n / d, the even one of two, of numbers that are not negative. */

@@ -29,7 +29,8 @@ function root(number: number, degree: bigint): bigint {
   let high = 1n << 40n;
   while (high - low > 1n) {
     const middle = (low + high) >> 1n;
-    if (middle ** degree <= target) low = middle;
+    // No `**`: builds for old syntax make Math.pow of it, which takes no bigint.
+    if (middle * middle * (degree === 2n ? 1n : middle) <= target) low = middle;
     else high = middle;
   }
   return low;

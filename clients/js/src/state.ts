@@ -100,7 +100,7 @@ export function packState(state: State, changes: number, version = VERSION): Uin
     JSON.stringify({
       ...rest,
       secret: toHex(state.secret),
-      entries: [...state.entries].map(([fullDigest, { spans, doubted }]) => ({
+      entries: Array.from(state.entries, ([fullDigest, { spans, doubted }]) => ({
         fullDigest,
         spans: spans.map((one) => ({ ...one, report: one.report && toHex(one.report) })),
         doubted,

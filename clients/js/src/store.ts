@@ -61,16 +61,18 @@ const OBJECTS = "state";
 
 /** A state in IndexedDB. Tabs and workers of a site share it, and take turns by its transactions. */
 export class IndexedDbStore implements Store {
-  readonly #database: IDBDatabase;
+  readonly #name: string;
   readonly #sentinel: Sentinel | null;
   readonly #timeout: number;
+  /** The browser may close it: in the background, for want of room, or for another tab. */
+  #connection: Promise<IDBDatabase> | null = null;
+  #closed = false;
   #guarded = false;
 
-  private constructor(database: IDBDatabase, sentinel: Sentinel | null, timeout: number) {
-    this.#database = database;
+  private constructor(name: string, sentinel: Sentinel | null, timeout: number) {
+    this.#name = name;
     this.#sentinel = sentinel;
     this.#timeout = timeout;
-    database.onversionchange = () => database.close();
   }
 
   /**
@@ -84,35 +86,13 @@ export class IndexedDbStore implements Store {
     sentinel: Sentinel | null = localSentinel(name),
     { timeout = 30 }: IndexedDbOptions = {},
   ): Promise<IndexedDbStore> {
-    return new Promise((resolve, reject) => {
-      let waits = true;
-      const end = (act: () => void): void => {
-        waits = false;
-        clearTimeout(timer);
-        act();
-      };
-      const fail = (error: unknown): void => end(() => reject(refused(error)));
-      const timer = setTimeout(() => fail(silent(timeout)), milliseconds(timeout));
-      try {
-        const request = globalThis.indexedDB.open(name, 1);
-        request.onupgradeneeded = () => {
-          try {
-            request.result.createObjectStore(OBJECTS);
-          } catch (error) {
-            fail(error);
-            request.transaction?.abort();
-          }
-        };
-        request.onsuccess = () => {
-          if (!waits) return request.result.close(); // too late: nobody would close it
-          end(() => resolve(new IndexedDbStore(request.result, sentinel, timeout)));
-        };
-        request.onerror = () => fail(request.error);
-        request.onblocked = () => fail("another version of the program holds it");
-      } catch (error) {
-        fail(error); // no IndexedDB, or not for this page
-      }
-    });
+    const store = new IndexedDbStore(name, sentinel, timeout);
+    try {
+      await store.#connected();
+    } catch (error) {
+      throw refused(error);
+    }
+    return store;
   }
 
   /**
@@ -135,55 +115,114 @@ export class IndexedDbStore implements Store {
     return this.#transaction(withdrawn);
   }
 
-  #transaction<Result>(act: (content: Uint8Array | null, known: Known) => Turn<Result>): Promise<Result> {
-    return new Promise((resolve, reject) => {
-      let transaction: IDBTransaction | undefined;
-      const end = (act: () => void): void => {
-        clearTimeout(timer);
-        act();
-      };
-      // Once a promise is settled, settling it again does nothing: the first one to end it counts.
-      const fail = (error: unknown): void => {
-        end(() => reject(error));
-        try {
-          transaction?.abort();
-        } catch {
-          // It has ended, or is being kept: then the device answers with the same bytes when it is asked again.
-        }
-      };
-      const timer = setTimeout(() => fail(refused(silent(this.#timeout))), milliseconds(this.#timeout));
-      try {
-        transaction = this.#database.transaction(OBJECTS, "readwrite", { durability: "strict" });
+  close(): void {
+    this.#closed = true;
+    this.#connection?.then((database) => database.close(), () => undefined);
+  }
+
+  #connected(): Promise<IDBDatabase> {
+    return (this.#connection ??= connect(this.#name, this.#timeout));
+  }
+
+  async #transaction<Result>(act: Act<Result>): Promise<Result> {
+    let outcome: () => Result;
+    try {
+      outcome = await this.#attempt(act);
+    } catch (error) {
+      if (error instanceof DeviceError) throw error;
+      // Once more, on a new connection: a transaction that the browser refuses or gives up has changed nothing.
+      outcome = await this.#attempt(act).catch((reason: unknown) => Promise.reject(refused(reason)));
+    }
+    return outcome();
+  }
+
+  /** What `act` returned or threw; only what the browser does rejects. */
+  async #attempt<Result>(act: Act<Result>): Promise<() => Result> {
+    if (this.#closed) throw refused("the program has closed the store", "Open it again.");
+    const database = await this.#connected().catch((error: unknown) => {
+      this.#connection = null;
+      if (error instanceof DeviceError) throw error;
+      throw refused(`the browser has closed the connection, and opens no other: ${textOf(error)}`, RELOAD);
+    });
+    let abort = (): void => undefined;
+    try {
+      return await answered<() => Result>(this.#timeout, (done, fail) => {
+        const transaction = database.transaction(OBJECTS, "readwrite", { durability: "strict" });
+        abort = () => transaction.abort();
+        transaction.onabort = () => fail(transaction.error);
         const objects = transaction.objectStore(OBJECTS);
         const reading = objects.get(OBJECTS);
-        let turn: Turn<Result>;
-        transaction.onabort = () => fail(refused(transaction?.error));
-        transaction.oncomplete = () => {
-          // Only now: a browser that stops before has lost nothing, and must not say that it had.
-          this.#guarded = turn.changes > 0 && guard(this.#sentinel, turn.changes);
-          end(() => resolve(turn.result));
-        };
         reading.onsuccess = () => {
+          let turn: Turn<Result>;
           try {
             turn = act(bytesOf(reading.result), this.#sentinel && known(this.#sentinel));
           } catch (error) {
-            return fail(error);
+            return done(() => {
+              throw error;
+            });
           }
           try {
             if (turn.keep) objects.put(turn.keep, OBJECTS);
           } catch (error) {
-            fail(refused(error));
+            return fail(error);
           }
+          transaction.oncomplete = () => {
+            // Only now: a browser that stops before has lost nothing, and must not say that it had.
+            this.#guarded = turn.changes > 0 && guard(this.#sentinel, turn.changes);
+            done(() => turn.result);
+          };
         };
-      } catch (error) {
-        fail(refused(error)); // the database was closed or deleted, or is another program's
+      });
+    } catch (error) {
+      this.#connection = null;
+      database.close();
+      try {
+        abort();
+      } catch {
+        // It has ended, or is being kept: then the device answers with the same bytes when it is asked again.
       }
-    });
+      throw error;
+    }
   }
+}
 
-  close(): void {
-    this.#database.close();
-  }
+type Act<Result> = (content: Uint8Array | null, known: Known) => Turn<Result>;
+
+function connect(name: string, timeout: number): Promise<IDBDatabase> {
+  let late = false;
+  const opening = answered<IDBDatabase>(timeout, (done, fail) => {
+    const request = globalThis.indexedDB.open(name, 1);
+    request.onupgradeneeded = () => {
+      try {
+        request.result.createObjectStore(OBJECTS);
+      } catch (error) {
+        fail(error);
+        request.transaction?.abort();
+      }
+    };
+    request.onsuccess = () => {
+      const database = request.result;
+      if (late) return database.close(); // nobody else would
+      database.onversionchange = () => database.close();
+      done(database);
+    };
+    request.onerror = () => fail(request.error);
+    request.onblocked = () => fail("another version of the program holds it");
+  });
+  opening.catch(() => (late = true));
+  return opening;
+}
+
+/** A promise that `done` or `fail` settles, or an error after so many seconds. */
+function answered<Answer>(
+  seconds: number,
+  ask: (done: (answer: Answer) => void, fail: (error: unknown) => void) => void,
+): Promise<Answer> {
+  let timer: ReturnType<typeof setTimeout>;
+  return new Promise<Answer>((done, fail) => {
+    timer = setTimeout(() => fail(refused(`the browser has not answered for ${seconds} s`, RELOAD)), milliseconds(seconds));
+    ask(done, fail);
+  }).finally(() => clearTimeout(timer));
 }
 
 /** What was kept; null where nothing is. Whatever is not bytes is no state. */
@@ -264,18 +303,15 @@ export function milliseconds(seconds: number): number {
   return Math.min(seconds * 1000, 2 ** 31 - 1);
 }
 
-function silent(seconds: number): string {
-  return `the browser has not answered for ${seconds} s`;
-}
+const RELOAD = "Reload the page, and ask again: each epoch has one report.";
 
 /** The state cannot be kept. */
-export function refused(why: unknown): DeviceError {
+export function refused(
+  why: unknown,
+  remedy = "Make room, or correct permissions, and ask again: each epoch has one report.",
+): DeviceError {
   if (why instanceof DeviceError) return why;
-  return new DeviceError(
-    "E-DEVICE-STORE",
-    `the device's state cannot be kept (${textOf(why)})`,
-    "Make room, or correct permissions, and ask again: each epoch has one report.",
-  );
+  return new DeviceError("E-DEVICE-STORE", `the device's state cannot be kept (${textOf(why)})`, remedy);
 }
 
 /** What an error says, whatever was thrown. */

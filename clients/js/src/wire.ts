@@ -11,12 +11,12 @@ export interface Report {
 /** The bytes of a report; fields that are zero are absent, as in every proto3 message. */
 export function encodeReport({ digest, epoch, reportId, payload }: Report): Uint8Array {
   const bytes: number[] = [];
-  if (digest.some((byte) => byte !== 0)) bytes.push(0x09, ...digest);
+  if (digest.some((byte) => byte !== 0)) bytes.push(0x09, ...Array.from(digest));
   if (epoch !== 0) bytes.push(0x10, ...varint(2 * epoch));
   if (reportId !== 0n) {
     const id = new Uint8Array(8);
     new DataView(id.buffer).setBigUint64(0, reportId, true);
-    bytes.push(0x19, ...id);
+    bytes.push(0x19, ...Array.from(id));
   }
   if (payload.length === 0) return Uint8Array.from(bytes);
   bytes.push(0x22, ...varint(payload.length));

@@ -5,9 +5,10 @@
 
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
-import { IDBDatabase, IDBFactory, IDBObjectStore } from "fake-indexeddb";
+import { forceCloseDatabase, IDBDatabase, IDBFactory, IDBObjectStore } from "fake-indexeddb";
 import { Device } from "../src/device.js";
 import { DeviceError } from "../src/errors.js";
+import { Sender } from "../src/outbox.js";
 import { IndexedDbStore, type Sentinel } from "../src/store.js";
 import { definitionOf } from "./devices.js";
 
@@ -93,7 +94,7 @@ test("with localStorage a state is guarded: a deleted database is noticed", asyn
   assert.deepEqual([...storage.kept.keys()], ["device"]);
   assert.deepEqual(await report(store), first);
   await deleted(factory, "device"); // the open database is closed by that
-  await assert.rejects(settled(report(store)), has("E-DEVICE-STORE"));
+  await assert.rejects(settled(report(store)), has("E-DEVICE-STATE-LOST"));
   await assert.rejects(settled(IndexedDbStore.open("device").then(report)), has("E-DEVICE-STATE-LOST"));
   storage.kept.clear();
   assert.equal((await settled(IndexedDbStore.open("device").then(report))).length, first.length);
@@ -379,7 +380,72 @@ test("a transaction that is never answered, or aborted, or whose database is ano
   await new Promise((done) => (newer.onsuccess = done));
   await assert.rejects(settled(IndexedDbStore.open("newer", null)), has("E-DEVICE-STORE"));
   store.close();
-  await assert.rejects(settled(report(store)), has("E-DEVICE-STORE"));
+  await assert.rejects(settled(report(store)), has("E-DEVICE-STORE", "the program has closed the store"));
+});
+
+/** Closes the newest connection, as a browser does; and counts the connections. */
+function closing(t: TestContext): { close: (with_: (database: any) => void) => void; count: () => number } {
+  const opened: any[] = [];
+  const factory = browser(t);
+  const open = factory.open.bind(factory);
+  factory.open = (...asked) => {
+    const request = open(...asked);
+    request.addEventListener("success", () => opened.push(request.result));
+    return request;
+  };
+  return { close: (how) => how(opened.at(-1)), count: () => opened.length };
+}
+
+for (const [how, close] of [["closes", forceCloseDatabase], ["closes without an event", (one: IDBDatabase) => one.close()]] as const) {
+  test(`a connection that the browser ${how} is opened anew, once for each call`, async (t) => {
+    const connections = closing(t);
+    give(t, "fetch", () => async () => new Response(null, { status: 204 }));
+    const device = await Device.open(definitionOf("grr"), await IndexedDbStore.open("device", null));
+    const sender = new Sender(device.outbox, "https://example.com");
+    const calls = [
+      () => device.report(3, 1),
+      () => device.report(3, 2),
+      () => device.outbox.dropped(),
+      async () => assert.equal(await sender.sendDue(), 2),
+      () => device.withdraw(),
+    ];
+    for (const [number, call] of calls.entries()) {
+      connections.close(close);
+      await settled(call() as Promise<unknown>);
+      assert.equal(connections.count(), number + 2);
+    }
+    await assert.rejects(device.report(3, 3), has("E-DEVICE-WITHDRAWN"));
+  });
+}
+
+test("two calls at once open one connection; what a browser gives up is tried once more", async (t) => {
+  const connections = closing(t);
+  const device = await Device.open(definitionOf("grr"), await IndexedDbStore.open("device", null));
+  connections.close(forceCloseDatabase);
+  await settled(Promise.all([device.report(3, 1), device.outbox.waiting()]));
+  assert.equal(connections.count(), 2);
+  const { get } = IDBObjectStore.prototype;
+  t.mock.method(IDBObjectStore.prototype, "get", function (this: IDBObjectStore, key: string) {
+    t.mock.restoreAll();
+    const request = get.call(this, key);
+    request.addEventListener("success", () => this.transaction.abort());
+    return request;
+  });
+  await settled(device.report(3, 2));
+  assert.deepEqual([connections.count(), (await device.outbox.waiting()).length], [3, 2]);
+});
+
+test("where no other connection opens, the message says so", async (t) => {
+  const connections = closing(t);
+  const device = await Device.open(definitionOf("grr"), await IndexedDbStore.open("device", null));
+  connections.close(forceCloseDatabase);
+  const { indexedDB } = globalThis;
+  give(t, "indexedDB", blocked);
+  for (const call of [() => device.report(3, 1), () => device.withdraw()]) {
+    await assert.rejects(settled(call() as Promise<unknown>), has("E-DEVICE-STORE", "opens no other: The operation is insecure.). Reload the page"));
+  }
+  give(t, "indexedDB", () => indexedDB);
+  await settled(device.report(3, 1));
 });
 
 test("what is kept and is no state, or cannot be kept", async (t) => {
@@ -403,7 +469,7 @@ test("a newer version of the program takes the database, and this one says so", 
   await report(store);
   const request = factory.open("device", 2);
   await new Promise((done) => (request.onsuccess = done)); // blocked for ever unless the store lets go
-  await assert.rejects(settled(report(store, 2)), has("E-DEVICE-STORE"));
+  await assert.rejects(settled(report(store, 2)), has("E-DEVICE-STORE", "opens no other"));
 });
 
 test("a browser that gives a transaction up, such as for want of room", async (t) => {
@@ -419,7 +485,7 @@ test("a browser that gives a transaction up, such as for want of room", async (t
     return found;
   });
   await assert.rejects(settled(report(store, 2)), has("E-DEVICE-STORE"));
-  assert.deepEqual(options, [{ durability: "strict" }]);
+  assert.deepEqual(options, [{ durability: "strict" }, { durability: "strict" }]);
   t.mock.restoreAll();
   assert.deepEqual(await report(store), first);
 });
