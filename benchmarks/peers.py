@@ -1,4 +1,4 @@
-"""Speed beside what others publish, in one run: multi-freq-ldpy and pure-ldp (`make bench-peers`).
+"""Speed beside what others publish, in one run: multi-freq-ldpy and pure-ldp (`python benchmarks/peers.py --write`).
 
     python benchmarks/peers.py [--quick] [--repeats 5] [--write]
 
@@ -47,7 +47,7 @@ _LEAST = 0.02
 _HERE = Path(__file__).parent
 _HISTORY = _HERE / "peers.jsonl"
 _PAGE = _HERE.parent / "docs" / "performance.md"
-_BEGIN, _END = "<!-- peers: written by make bench-peers -->", "<!-- end of peers -->"
+_BEGIN, _END = "<!-- peers: written by benchmarks/peers.py -->", "<!-- end of peers -->"
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ FALSE_ALARM_SUITE = 1e-6
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
-MOST = 60
-"""Cases of one test, at most, where it says how many are enough."""
+MOST = 20
+"""Cases of one test, at most, where it says how many are enough, and no other number."""
 
 # Nobody's terminal and language.
 os.environ.update(COLUMNS="80", LINES="24", LANGUAGE="C")
@@ -33,7 +33,7 @@ settings.load_profile("ci")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of a test marked cases(n) all but n are thorough; of more than :data:`MOST` the others go."""
+    """Of a test marked cases(n, most) all but n are thorough; of more than ``most`` the others go."""
     marked: dict[str, list[pytest.Item]] = {}
     for item in items:
         if item.get_closest_marker("cases"):
@@ -41,10 +41,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     gone: set[pytest.Item] = set()
     for cases in marked.values():
         mark = cases[0].get_closest_marker("cases")
-        few = evenly(cases, mark.args[0] if mark else 1)
+        enough, most = (*mark.args, MOST)[:2] if mark else (1, MOST)
+        few = evenly(cases, enough)
         for item in set(cases).difference(few):
             item.add_marker("thorough")
-        gone |= set(cases).difference(few, evenly(cases, MOST - len(few)))
+        gone |= set(cases).difference(few, evenly(cases, most - len(few)))
     config.hook.pytest_deselected(items=list(gone))
     items[:] = [item for item in items if item not in gone]
 

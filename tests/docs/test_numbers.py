@@ -56,7 +56,7 @@ def named(page: str, first: str) -> list[str]:
 # --- numbers
 
 
-@pytest.mark.cases(4)
+@pytest.mark.cases(4, 100)
 @pytest.mark.parametrize(
     ("page", "block"), [(page, block) for page, blocks in BLOCKS.items() for block in blocks]
 )

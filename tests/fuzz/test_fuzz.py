@@ -51,7 +51,7 @@ LINEAR = frozenset(
 """Bombs by what reading a byte of them used to cost; the others stand for too much and are cut."""
 
 
-@seeds(50)
+@seeds(20)
 @pytest.mark.thorough
 def test_messages_are_read_as_the_library_reads_them(seed: int) -> None:
     """Kind and every field of each message."""
@@ -77,7 +77,7 @@ def test_groups_are_nested_as_deep_as_the_library_takes_them(depth: int) -> None
         assert read_all([message]) == [by_library(message)]
 
 
-@seeds(50)
+@seeds(20)
 def test_mutated_files_balance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """Every format in turn, with columns of other types too: no exception, and the books balance.
 
@@ -125,7 +125,7 @@ def _as_column(values: Any) -> Any:
     return values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values)
 
 
-@seeds(40)
+@seeds(20)
 @pytest.mark.thorough
 def test_no_row_of_a_table_is_lost_in_silence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int

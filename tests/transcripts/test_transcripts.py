@@ -24,7 +24,7 @@ WRONG = sorted(HERE.glob("wrong/*.txt"))
 
 
 @pytest.mark.parametrize("path", RIGHT, ids=[p.stem for p in RIGHT])
-@pytest.mark.cases(1)
+@pytest.mark.cases(1, 28)
 def test_a_job_does_what_its_transcript_says(path: Path, tmp_path: Path) -> None:
     """Results, books, files and support counts."""
     transcript = read_transcript(path)

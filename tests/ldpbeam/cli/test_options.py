@@ -546,7 +546,7 @@ EVERYWHERE = {
         for option in some
     ],
 )
-@pytest.mark.cases(4)
+@pytest.mark.cases(4, 100)
 def test_an_option_has_its_effect(site: Path, tmp_path: Path, command: str, option: str) -> None:
     effect = EFFECTS[command][option]
     base = effect.base or BASES[command]
