@@ -1,4 +1,4 @@
-"""Speed beside what others publish, in one run: multi-freq-ldpy and pure-ldp (`python benchmarks/peers.py --write`).
+"""Speed beside what others publish, in one run: multi-freq-ldpy and pure-ldp.
 
     python benchmarks/peers.py [--quick] [--repeats 5] [--write]
 

@@ -98,6 +98,7 @@ def test_files_on_flink_give_what_the_local_runner_gives(folder: Path) -> None:
     assert "read 1,800 = counted 1,800" in done.stdout
 
 
+@pytest.mark.slow
 def test_detached_job_goes_on_when_the_command_has_ended(
     folder: Path, cluster: Cluster, worker: Worker
 ) -> None:
@@ -117,6 +118,7 @@ def test_detached_job_goes_on_when_the_command_has_ended(
     assert results(output) == results(folder / "local")
 
 
+@pytest.mark.slow
 def test_failed_job_is_one_line(folder: Path) -> None:
     """Nobody is where the workers should be."""
     pool = ["--environment_type=EXTERNAL", f"--environment_config=127.0.0.1:{free_port()}"]

@@ -57,6 +57,7 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Counts:
     return outcome(config)
 
 
+@pytest.mark.slow
 def test_embedded_cluster_counts_the_same(reference: Counts, tmp_path: Path) -> None:
     config = bounded(tmp_path)
     jar = job_server().jar
@@ -66,6 +67,7 @@ def test_embedded_cluster_counts_the_same(reference: Counts, tmp_path: Path) -> 
     assert outcome(config) == reference
 
 
+@pytest.mark.slow
 def test_standalone_cluster_counts_the_same(
     reference: Counts, cluster: Cluster, job_endpoint: str, worker: Worker, tmp_path: Path
 ) -> None:

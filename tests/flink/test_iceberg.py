@@ -18,7 +18,7 @@ from tests.flink.cluster import JAVA, Process, free_port
 from tests.flink.fetch import iceberg
 from tests.waiting import PATIENCE
 
-pytestmark = [pytest.mark.flink, pytest.mark.timeout(PATIENCE)]
+pytestmark = [pytest.mark.flink, pytest.mark.slow, pytest.mark.timeout(PATIENCE)]
 
 SERVICE = "org.apache.beam.sdk.expansion.service.ExpansionService"
 

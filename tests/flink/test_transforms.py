@@ -51,6 +51,7 @@ def keep_all(found: Any, folder: Path) -> None:
 
 
 @pytest.mark.timeout(PATIENCE)
+@pytest.mark.slow
 def test_a_batch_gives_the_rows_of_the_driver(
     cluster: Cluster, job_endpoint: str, worker: Worker, tmp_path: Path
 ) -> None:
@@ -131,6 +132,7 @@ def live_counts(cluster: Cluster, job: str, names: set[str]) -> bool:
 
 
 @pytest.mark.timeout(4 * PATIENCE)
+@pytest.mark.slow
 def test_a_stream_goes_on_when_a_task_manager_is_killed(
     cluster: Cluster, job_endpoint: str, worker: Worker, tmp_path: Path
 ) -> None:

@@ -309,6 +309,7 @@ def _require_kept(out: Path, bad: dict[str, list[bytes]]) -> None:
     assert found == Counter((reason, message) for reason, sent in bad.items() for message in sent)
 
 
+@pytest.mark.slow
 @side_by_side(restarts=False)
 def test_leases_that_run_out(stage: Stage) -> None:
     """An engine that stands still for longer than a lease: what it acknowledges too late comes again."""
@@ -335,6 +336,7 @@ def test_leases_that_run_out(stage: Stage) -> None:
     assert held or total["duplicate"] > 0
 
 
+@pytest.mark.slow
 @side_by_side(restarts=False)
 def test_a_simulated_fleet_by_its_own_clock(stage: Stage) -> None:
     """By the attribute all is counted as over files; by publish time epochs long past take nothing."""
@@ -563,6 +565,7 @@ def _await(engine: Engine, moment: str, draw: random.Random) -> None:
         time.sleep(draw.uniform(0, 2))
 
 
+@pytest.mark.slow
 @side_by_side(restarts=True)
 def test_a_collection_is_retired(stage: Stage) -> None:
     """From one start to the next: no new epochs of the old one, another is known; replay makes it good."""
