@@ -17,7 +17,7 @@ An entry of ESTIMATORS answers a fleet's reports with one or several histograms,
 
 Three errors: Wasserstein (W1, the mean difference of the cumulative shares, as a share of the domain),
 Kolmogorov (KS, the largest one), and the mean squared error of single values. Prints, as Markdown, geometric
-means of the errors relative to those of `bayes`, by k and number of devices and by histogram, and the cells
+means of the errors relative to those of `bayes`, by k and by histogram, and the share of cells
 in which `ordered` has more error than the better one of `norm_sub` and `bayes`, and `interval` (`olh` whose
 functions cut the domain into stretches) 1.3 times that of the best of all three.
 
@@ -66,6 +66,7 @@ ROUNDS = 2
 FULL_ROUNDS = 8
 METHODS = ("none", "norm_sub", "bayes", "ordered")
 ERRORS = ("W1", "KS", "MSE")
+SHOWN = ("W1", "MSE")
 BASE = "bayes"
 OTHERS = {"ordered": ("norm_sub", "bayes"), "interval": ("norm_sub", "bayes", "ordered")}
 """What else a collection would have: the best of these is what a method is compared to."""
@@ -221,36 +222,30 @@ def cells(data: Path, seed: int, *, full: bool) -> Iterator[Cell]:
 def table(found: list[Cell], heads: tuple[str, ...], group: Callable[[Cell], tuple[str, ...]]) -> list[str]:
     """Geometric means of the errors relative to BASE, one row for a group of cells."""
     names = list(dict.fromkeys(name for name, _ in found[0].error))
-    shown = [name for name in names if name != BASE]
-    columns = [f"{kind} `{name}`" for kind in ERRORS for name in shown]
+    shown = [(name, kind) for kind in SHOWN for name in names if name not in (BASE, "none")]
+    columns = [f"{kind} `{name}`" for name, kind in shown]
     lines = [f"| {' | '.join([*heads, 'cells', *columns])} |"]
     lines.append("| --- " * (len(heads) + 1 + len(columns)) + "|")
     groups: dict[tuple[str, ...], list[Cell]] = defaultdict(list)
     for cell in found:
         groups[group(cell)].append(cell)
     for key, some in groups.items():
-        means = [geometric([cell.ratio(name, kind) for cell in some]) for kind in ERRORS for name in shown]
+        means = [geometric([cell.ratio(name, kind) for cell in some]) for name, kind in shown]
         row = [*key, str(len(some)), *(f"{mean:.2f}" for mean in means)]
         lines.append(f"| {' | '.join(row)} |")
     return lines
 
 
 def losses(found: list[Cell], method: str) -> list[str]:
-    """By k and number of devices: in how many cells a method loses by each error, and the worst ratio."""
-    heads = [f"{kind}: cells lost | worst" for kind in ERRORS]
-    lines = [f"| k | devices | cells | {' | '.join(heads)} |", "| --- " * (3 + 2 * len(ERRORS)) + "|"]
-    groups: dict[tuple[str, int], list[Cell]] = defaultdict(list)
-    for cell in found:
-        groups[size_of(cell), cell.devices].append(cell)
-    for (size, devices), some in groups.items():
-        row = [size, f"{devices:,}", str(len(some))]
-        for kind in ERRORS:
-            ratios = [cell.ratio(method, kind, OTHERS[method]) for cell in some]
-            worst = int(np.argmax(ratios))
-            lost = sum(ratio > MUCH[method] for ratio in ratios)
-            where = f"{ratios[worst]:.2f}: {some[worst].shape}, ε = {some[worst].level:g}"
-            row += [str(lost), where if lost else "–"]
-        lines.append(f"| {' | '.join(row)} |")
+    """By each error: the share of cells in which a method loses, and the worst ratio."""
+    lines = [f"| `{method}`: error | cells lost | worst |", "| --- | --- | --- |"]
+    for kind in ERRORS:
+        ratios = [cell.ratio(method, kind, OTHERS[method]) for cell in found]
+        lost = sum(ratio > MUCH[method] for ratio in ratios)
+        worst = max(range(len(found)), key=ratios.__getitem__)
+        cell = found[worst]
+        where = f"{ratios[worst]:.2f}: {cell.shape}, k = {cell.k}, ε = {cell.level:g}, {cell.devices:,}"
+        lines.append(f"| {kind} | {100 * lost / len(found):.0f} % | {where if lost else '–'} |")
     return lines
 
 
@@ -261,19 +256,10 @@ def size_of(cell: Cell) -> str:
 
 def report(found: list[Cell]) -> list[str]:
     """All tables."""
-    lines = [
-        *table(found, ("k", "devices"), lambda cell: (size_of(cell), f"{cell.devices:,}")),
-        "",
-        *table(found, ("ε",), lambda cell: (f"{cell.level:g}",)),
-        "",
-        *table(found, ("histogram",), lambda cell: (cell.shape,)),
-    ]
-    for method, much in MUCH.items():
-        lost = [sum(cell.ratio(method, kind, OTHERS[method]) > much for cell in found) for kind in ERRORS]
-        shares = ", ".join(
-            f"{kind} in {100 * some / len(found):.0f} %" for kind, some in zip(ERRORS, lost, strict=True)
-        )
-        lines += ["", f"Of {len(found):,} cells `{method}` loses by {shares}.", "", *losses(found, method)]
+    lines = table(found, ("k",), lambda cell: (size_of(cell),))
+    lines += ["", *table(found, ("histogram",), lambda cell: (cell.shape,))]
+    for method in MUCH:
+        lines += ["", *losses(found, method)]
     return lines
 
 

@@ -10,11 +10,11 @@ For the shapes of three published data sets (n, k) and every protocol that a lib
   later epoch costs what the first does.
 
 Processor seconds of this process, everything compiled before. In each repetition every side runs once, the
-fastest library counts, and the table has the median ratio of the repetitions and their least and greatest.
+fastest library counts, and the table has the least and the greatest median ratio of the three shapes.
 Local hashing is counted on a tenth of the devices: theirs takes seconds, and grows with their number. All
 devices are simulated.
 
-``--write`` adds the run to benchmarks/peers.jsonl and puts the tables into docs/performance.md.
+``--write`` adds the run to benchmarks/peers.jsonl and puts the table into docs/performance.md.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import json
 import platform
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -211,28 +211,22 @@ def _figure(number: float) -> str:
     return f"{number:,.0f}" if number >= 20 else f"{number:.1f}"
 
 
-def tables(rows: list[dict[str, Any]]) -> Iterator[str]:
-    """The tables as lines of Markdown."""
-    for heading, number, sides in (
-        ("Counting", "n", (("count", "count"), ("intervals", "with intervals"))),
-        ("Simulating", "devices", (("first", "first epoch"), ("later", "later epoch"))),
-    ):
-        head = [
-            f"| {heading}: times the fastest library | n, k | library, s |",
-            *(f" {title}, s | ratio (least – greatest) |" for _, title in sides),
-        ]
-        yield "".join(head)
-        yield "| --- | --- | --- |" + " --- | --- |" * len(sides)
-        for row in rows:
-            theirs = row[sides[0][0]]
-            line = f"| {row['data']} {row['protocol']} | {row[number]:,}, {row['k']} | {theirs['library']} "
-            line += f"{theirs['theirs']:.3g} |"
-            for side, _ in sides:
-                one = row[side]
-                spread = f"{_figure(one['least'])} – {_figure(one['greatest'])}"
-                line += f" {one['seconds']:.2g} | **{_figure(one['ratio'])}** ({spread}) |"
-            yield line
-        yield ""
+def tables(rows: list[dict[str, Any]]) -> list[str]:
+    """A row of Markdown for each protocol: the least and the greatest ratio of the data sets."""
+    sides = {
+        "count": "counting",
+        "intervals": "with intervals",
+        "first": "first epoch",
+        "later": "later epoch",
+    }
+    lines = [f"| protocol | {' | '.join(sides.values())} |", "| --- " * (1 + len(sides)) + "|"]
+    for name in dict.fromkeys(row["protocol"] for row in rows):
+        cells = []
+        for side in sides:
+            ratios = [row[side]["ratio"] for row in rows if row["protocol"] == name]
+            cells.append(f"{_figure(min(ratios))} – {_figure(max(ratios))}")
+        lines.append(f"| `{name}` | {' | '.join(cells)} |")
+    return lines
 
 
 def write(record: dict[str, Any], lines: list[str]) -> None:
@@ -251,14 +245,14 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="a twentieth of the devices")
     parser.add_argument("--only", nargs="*", default=_PROTOCOLS, help="these protocols")
-    parser.add_argument("--write", action="store_true", help="keep the figures and write the page's tables")
+    parser.add_argument("--write", action="store_true", help="keep the figures and write the page's table")
     arguments = parser.parse_args()
     rows = []
     for data in _SHAPES:
         for name in arguments.only:
             print(f"{data} {name} …", file=sys.stderr, flush=True)
             rows.append(measured(name, data, arguments.repeats, arguments.quick))
-    lines = list(tables(rows))
+    lines = tables(rows)
     print("\n".join(lines))
     if arguments.write:
         packages = ("ldpbeam", "multi-freq-ldpy", "pure-ldp", "xxhash", "numpy", "numba")

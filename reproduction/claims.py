@@ -1,4 +1,4 @@
-"""The comparisons of a folder of results as Markdown: what docs/reproduction.md shows."""
+"""The comparisons of a folder of results as Markdown."""
 
 from __future__ import annotations
 

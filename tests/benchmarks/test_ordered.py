@@ -55,10 +55,10 @@ def test_a_loss_is_against_the_better_one_of_the_others() -> None:
         for kind in benchmark.ERRORS
     }
     lines = benchmark.losses([benchmark.Cell(64, "saw", 1.0, 1000, error)], "ordered")
-    assert lines[-1].split(" | ")[3:5] == ["1", "1.50: saw, ε = 1"]
+    assert lines[-1] == "| MSE | 100 % | 1.50: saw, k = 64, ε = 1, 1,000 |"
     error |= {("ordered", kind): 1.05 for kind in benchmark.ERRORS}
     lines = benchmark.losses([benchmark.Cell(64, "saw", 1.0, 1000, error)], "ordered")
-    assert lines[-1].split(" | ")[3:5] == ["0", "–"]
+    assert lines[-1] == "| MSE | 0 % | – |"
 
 
 def test_data_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

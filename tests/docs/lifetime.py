@@ -27,7 +27,7 @@ def few_reports() -> str:
     lines = ["| " + " | ".join(head) + " |", "| " + " | ".join(["---"] * len(head)) + " |"]
     for epsilon in (2.0, 4.0):
         memo = _error("loloha", epsilon_longitudinal=epsilon / 2, epsilon_first=epsilon / 4, g=2)
-        for of in (8, 32, 365):
+        for of in (32, 365):
             few = [_error("oue", epsilon=epsilon / m) * of / m for m in (1, 2, of)]
             cells = [f"{epsilon:g}", str(of), *map(_shown, [*few, memo])]
             lines.append("| " + " | ".join(cells) + " |")
@@ -38,7 +38,6 @@ def shuffled() -> str:
     """Central ε at 1e-9 for fleets of several sizes."""
     rows = (
         ("`grr`, k = 10", "grr", 10, {"epsilon": 1.0}),
-        ("`oue`", "oue", 360, {"epsilon": 1.0}),
         ("`olh`, g = 3", "olh", 360, {"epsilon": 1.0, "g": 3}),
         ("`l_grr`, k = 10", "l_grr", 10, _BOTH),
         ("`l_osue`, k = 3", "l_osue", 3, _BOTH),
