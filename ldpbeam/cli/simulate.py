@@ -119,6 +119,8 @@ def simulate_reports(asked: SimulateOptions) -> None:
     drawn["random_words"] = RandomWords(asked.seed)
     notes: list[str] = []
     drawn["note"] = notes.append
+    unlisted: dict[str, dict[str, int]] = {}
+    drawn["unlisted"] = unlisted
     people: Population | Joint
     try:
         if collection.domain is None:
@@ -141,6 +143,7 @@ def simulate_reports(asked: SimulateOptions) -> None:
             "seed": asked.seed,
             "spec": asked.population,
             "notes": notes,
+            "unlisted": unlisted,
             "format": asked.report_format,
             "truth": asked.truth,
             "first_epoch": people.first_epoch if isinstance(people, Panel) else 0,

@@ -12,6 +12,7 @@ from ldpbeam.collection.number import exact_number
 from ldpbeam.collection.syntax import NotYamlError, compose, is_list, is_mapping
 from ldpbeam.csv_rows import CsvError, CsvRows
 from ldpbeam.errors import UsageError
+from ldpbeam.text import meant
 
 _HEAD = ["group", "value"]
 
@@ -57,7 +58,8 @@ def values_of(domain: Domain, text: str) -> list[int]:
     if domain.labels is not None:
         place = domain.place_of(text)
         if place is None:
-            raise ValueError("is not one of the labels")
+            name = meant(text, domain.labels)
+            raise ValueError("is not one of the labels" + (f"; perhaps {name!r} was meant" if name else ""))
         return [place]
     first, dots, last = text.partition("..")
     if domain.maximum is not None and not domain.whole:

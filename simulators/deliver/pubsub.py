@@ -8,7 +8,7 @@ its reports belong to.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,6 +64,7 @@ def publish_epochs(  # noqa: PLR0913 - the options of a command, by name
     out: Path | None = None,
     spec: str = "",
     notes: Sequence[str] = (),
+    unlisted: Mapping[str, Mapping[str, int]] | None = None,
     format: Format = "batch",  # noqa: A002 - as the command line calls it
     truth: bool = False,
     first_epoch: int = 0,
@@ -77,7 +78,7 @@ def publish_epochs(  # noqa: PLR0913 - the options of a command, by name
     to deliver them in another. An epoch begins when all messages of the one before are confirmed.
 
     Args:
-        collection, population, seed, spec, notes, first_epoch, on_epoch: as there.
+        collection, population, seed, spec, notes, unlisted, first_epoch, on_epoch: as there.
         topic: ``projects/P/topics/T``; must exist.
         out: directory for ``simulation.json``, which holds the returned record, and ``truth.parquet``; made
             when missing.
@@ -136,7 +137,7 @@ def publish_epochs(  # noqa: PLR0913 - the options of a command, by name
         publisher.stop()
         publisher.transport.close()
     record = PublishRecord(
-        **simulation.facts(spec, notes),
+        **simulation.facts(spec, notes, unlisted),
         reports=total,
         format=format,
         compression="none",

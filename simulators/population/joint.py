@@ -22,6 +22,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,11 +87,13 @@ def joint_population(
     random_words: RandomWords,
     limit: int | None = None,
     note: Note = unnoted,
+    unlisted: dict[str, dict[str, int]] | None = None,
 ) -> Joint:
     """The population a SPEC describes (forms: module docstring).
 
     Args:
-        spec, devices, epochs, random_words: as for :func:`ldpbeam.simulators.population.specs.population`.
+        spec, devices, epochs, random_words, unlisted: as for
+            :func:`ldpbeam.simulators.population.specs.population`.
         attributes: name and domain of each.
         limit: the most that the values of one device may add up to; None for anything.
         note: takes lines about what a file holds: rows without values, values that are not listed.
@@ -102,8 +105,9 @@ def joint_population(
         if number is not None and number < 1:
             raise ValueError(f"population {spec!r} cannot have {number} {name}; ask for at least 1")
     kind, _, rest = spec.partition(":")
+    found: dict[str, Any] = {} if unlisted is None else {"unlisted": unlisted}
     requests = [
-        Request(spec, rest, domain, devices, epochs, random_words, f"population.{index}", note=note)
+        Request(spec, rest, domain, devices, epochs, random_words, f"population.{index}", note=note, **found)
         for index, (_, domain) in enumerate(attributes)
     ]
     names = [name for name, _ in attributes]

@@ -88,7 +88,12 @@ def panel(request: Request) -> Population:
     rows = _last_rows(request, path, epoch, value, cell) if request.keep_last else np.arange(cell.size)
     if not request.keep_last:
         note_absent(request, path, [value])
-        _require_one(path, device, epoch, value, cell)
+        copies = _require_one(path, device, epoch, value, cell)
+        if copies:
+            request.note(
+                f"{path}: {counted(copies, 'row')} with the device, epoch and value of an earlier row: "
+                "passed over"
+            )
     table = np.full((len(rank), len(device.texts)), ABSENT, dtype=np.int32)
     table[epoch_of[rows], device.codes[rows]] = encoded[0][rows]
     epochs = request.at_most("epochs", request.epochs, there[-1] - there[0] + 1)
@@ -105,8 +110,11 @@ def panel(request: Request) -> Population:
 
 def _require_one(
     path: Path, device: TextColumn, epoch: TextColumn, value: TextColumn, cell: NDArray[np.int64]
-) -> None:
-    """Raise ValueError where a device has two values in an epoch; rows of the same ``cell`` are of both."""
+) -> int:
+    """How many rows repeat an earlier one; raises ValueError where a device has two values in an epoch.
+
+    Rows of the same ``cell`` are of one device and epoch.
+    """
     _, first, place = np.unique(cell, return_index=True, return_inverse=True)
     clashes = np.flatnonzero(value.codes[first[place]] != value.codes)
     if clashes.size:
@@ -117,6 +125,7 @@ def _require_one(
             f"a device holds one value per epoch; keep one of them, or take the last one with --keep-last "
             f"({counted(clashes.size, 'such row')})"
         )
+    return int(cell.size - first.size)
 
 
 def _last_rows(

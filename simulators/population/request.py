@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -74,7 +74,8 @@ class Request:
 
     ``purpose`` names the stream of the draws; attributes of the same devices have one each. ``note`` takes
     lines about what a file holds that its reader should know: empty cells, values that are not listed.
-    ``keep_last`` is whether the last of several rows of a device in an epoch counts.
+    ``keep_last`` is whether the last of several rows of a device in an epoch counts. ``unlisted`` gets, for
+    each column, the labels that are not listed with how often each stands there.
     """
 
     spec: str
@@ -87,6 +88,7 @@ class Request:
     calendar: Epochs | None = None
     note: Note = unnoted
     keep_last: bool = False
+    unlisted: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def bad(self, why: str, remedy: str) -> ValueError:
         """An error about the SPEC."""

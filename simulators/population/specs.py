@@ -40,7 +40,7 @@ __all__ = ["ABSENT", "SPECS", "Panel", "Population", "population"]
 _KINDS: dict[str, Callable[[Request], Population]] = {"syn": syn, "zipf": zipf, "csv": csv, "panel": panel}
 
 
-def population(
+def population(  # noqa: PLR0913 - the options of a command, by name
     spec: str,
     *,
     domain: Domain,
@@ -50,6 +50,7 @@ def population(
     calendar: Epochs | None = None,
     note: Note = unnoted,
     keep_last: bool = False,
+    unlisted: dict[str, dict[str, int]] | None = None,
 ) -> Population:
     """The population a SPEC describes (forms: module docstring).
 
@@ -72,6 +73,7 @@ def population(
         keep_last: of several rows of a device in an epoch of a panel, take the last one that has a value;
             without it they are refused. The last is the latest instant, and of equal ones, and of dates and
             indices, the one further down in the file.
+        unlisted: gets, for each column, labels that the domain does not list with their numbers of cells.
 
     Returns:
         The population; files have been read by then.
@@ -90,4 +92,5 @@ def population(
     if keep_last and kind != "panel":
         raise ValueError(f"population {spec!r} has one row per device; leave --keep-last out")
     request = Request(spec, rest, domain, devices, epochs, random_words, calendar=calendar)
-    return build(replace(request, note=note, keep_last=keep_last))
+    found = {} if unlisted is None else unlisted
+    return build(replace(request, note=note, keep_last=keep_last, unlisted=found))

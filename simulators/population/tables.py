@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from array import array
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,11 +20,18 @@ from numpy.typing import NDArray
 
 from ldpbeam.collection.domain import Domain
 from ldpbeam.csv_rows import COMMA, CsvError, CsvRows
+from ldpbeam.text import meant
 
 from .request import ABSENT, INDEX, Request
 
 _SHOWN = 20
 """Most column names an error lists."""
+_FREQUENT = 5
+"""Most labels that nobody listed in a note."""
+_RECORDED = 1000
+"""Most of them in the record of a simulation."""
+_LONGEST = 40
+"""Characters of a label in a note."""
 
 
 @dataclass(frozen=True)
@@ -151,15 +158,32 @@ def encode(
                 if text != "" and text not in value_of:
                     value_of[text] = _looked_up(domain, path, column, text)
     if domain.labels is not None and domain.other is not None:
-        unlisted = texts.difference(domain.labels)
-        cells = sum(column.times(unlisted) for column in columns)
-        if cells:
-            request.note(
-                f"{path}: column {named!r}: {counted(cells, 'cell')} with {counted(len(unlisted), 'value')} "
-                f"that the domain does not list: taken for {domain.labels[domain.other]!r}"
-            )
+        _note_unlisted(request, path, columns, domain.labels[domain.other])
     value_of[""] = ABSENT
     return [recoded(column, (value_of[text] for text in column.texts)) for column in columns], labels
+
+
+def _note_unlisted(request: Request, path: Path, columns: Sequence[TextColumn], other: str) -> None:
+    """Say which labels that nobody listed are the most frequent; count up to ``_RECORDED`` of them."""
+    cells = Counter[str]()
+    for column in columns:
+        times = np.bincount(column.codes, minlength=len(column.texts)).tolist()
+        for text, number in zip(column.texts, times, strict=True):
+            if text and request.domain.place_of(text) is None:
+                cells[text] += number
+    if not cells:
+        return
+    request.unlisted[_span(columns)] = dict(cells.most_common(_RECORDED))
+    shown = []
+    for text, number in cells.most_common(_FREQUENT):
+        name = meant(text, request.domain.labels or ())
+        shown.append(f"{text[:_LONGEST]!r} {number:,}" + (f" (perhaps {name!r} was meant)" if name else ""))
+    more = f" and {len(cells) - _FREQUENT:,} more" if len(cells) > _FREQUENT else ""
+    request.note(
+        f"{path}: column {_span(columns)!r}: {counted(cells.total(), 'cell')} with "
+        f"{counted(len(cells), 'value')} that the domain does not list: taken for {other!r}: "
+        f"{', '.join(shown)}{more}"
+    )
 
 
 def note_absent(request: Request, path: Path, columns: Sequence[TextColumn]) -> None:
@@ -204,9 +228,11 @@ def _looked_up(domain: Domain, path: Path, column: TextColumn, text: str) -> int
     try:
         return domain.index_of_text(text)
     except ValueError as error:
+        name = meant(text, domain.labels or ())
+        hint = f"perhaps {name!r} was meant; " if name else ""
         raise ValueError(
             f"{path}:{column.line_of(text)}: column {column.name!r}: {text!r} is no value of the domain "
-            f"({error}); correct the file or the collection's domain"
+            f"({error}); {hint}correct the file or the collection's domain"
         ) from None
 
 
