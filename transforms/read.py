@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import apache_beam as beam
@@ -14,22 +15,31 @@ from .sources.files import read_files
 class ReadReports(beam.PTransform):
     """Reads files of reports, in every format that ``ldpbeam run`` reads, for the other transforms.
 
-    At the root of a pipeline it takes a pattern. Behind paths, or behind ``fileio.MatchFiles``, it takes no
-    pattern. No content of a file raises an error: a record that is no report becomes a rejected row. The
-    file system says when a file was written; a report of an epoch that had not begun by then is rejected.
+    At the root of a pipeline it takes a pattern or a path, or a list of them. Behind paths, or behind
+    ``fileio.MatchFiles``, it takes none. No content of a file raises an error: a record that is no report
+    becomes a rejected row. The file system says when a file was written; a report of an epoch that had not
+    begun by then is rejected.
     """
 
     def __init__(
         self,
-        pattern: str | None = None,
+        pattern: str | Sequence[str] | None = None,
         *,
         max_expansion: int = 100,
         attempts: int = 3,
         not_after: Any = None,
     ) -> None:
-        """Say what to read, and how much of it."""
+        """Say what to read, and how much of it.
+
+        Raises:
+            TypeError: the patterns are no texts, or there are none in the list.
+        """
         super().__init__()
-        self._pattern = pattern
+        self._patterns = None if pattern is None else [pattern] if isinstance(pattern, str) else list(pattern)
+        if self._patterns is not None and not (
+            self._patterns and all(isinstance(one, str) for one in self._patterns)
+        ):
+            raise TypeError("ReadReports takes a pattern or a list of them, each a text, and at least one")
         self._limits = ReadLimits(
             at_least_one("max_expansion", max_expansion),
             at_least_one("attempts", attempts),
@@ -43,14 +53,14 @@ class ReadReports(beam.PTransform):
             TypeError: there are a pattern and paths, or neither.
         """
         behind = isinstance(paths, beam.PCollection)
-        if behind == (self._pattern is not None):
+        if behind == (self._patterns is not None):
             raise TypeError(
-                "ReadReports takes a pattern, at the root of a pipeline, or a collection of paths, not both"
+                "ReadReports takes patterns, at the root of a pipeline, or a collection of paths, not both"
             )
-        if self._pattern is not None:
-            from apache_beam.io.fileio import EmptyMatchTreatment, MatchFiles  # a run does without it
+        if self._patterns is not None:
+            from apache_beam.io.fileio import EmptyMatchTreatment, MatchAll  # a run does without it
 
-            match = MatchFiles(self._pattern, EmptyMatchTreatment.DISALLOW)
+            match = MatchAll(EmptyMatchTreatment.DISALLOW)
             # Files are handed out to all workers, not to the one that listed them.
-            paths = paths | "Match" >> match | "Spread" >> beam.Reshuffle()
+            paths = paths | beam.Create(self._patterns) | "Match" >> match | "Spread" >> beam.Reshuffle()
         return paths | "Read" >> read_files(self._limits)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import inf
@@ -23,6 +24,9 @@ from ldpbeam.planning.shuffler import of_collection, shuffled_words
 from ldpbeam.planning.spread import WIDE, Spread, Widths, mean_error
 from ldpbeam.privacy.ledger import total_cap
 from ldpbeam.promise.statements import NO_TURN, bits, epsilon, statements
+
+_FEW = 5
+"""Most labels or attributes that are named of each change."""
 
 
 @dataclass(frozen=True)
@@ -232,13 +236,13 @@ class Change:
 
 def change(old: Collection, new: Collection) -> Change:
     """What a device must know lies in the digest; what only the pipeline needs does not."""
-    before, after = _fields(old), _fields(new)
+    before, after = _fields(old.to_message()), _fields(new.to_message())
     devices: list[str] = []
     server: list[str] = []
-    for key in [*before, *(key for key in after if key not in before)]:
+    for key in before | after:
         was, now = before.get(key), after.get(key)
         if was != now:
-            (server if key in SERVER_FIELDS else devices).append(f"{key}: {_written(was)} → {_written(now)}")
+            (server if key in SERVER_FIELDS else devices).append(f"{key}: {_difference(was, now)}")
     for key, about in _IN_NO_MESSAGE.items():
         was, now = (
             {name: " ".join(filter(None, (name, about(domain)))) for name, domain in one.histograms}
@@ -257,9 +261,60 @@ _IN_NO_MESSAGE: dict[str, Callable[[Domain], str]] = {
 """What the file says about the values of an attribute, by its key, that devices are not told."""
 
 
-def _fields(collection: Collection) -> dict[str, Any]:
-    """The fields of the message that are set, by name: what the digest is made of, and what it leaves out."""
-    return {field.name: value for field, value in collection.to_message().ListFields()}
+def _fields(message: Message) -> dict[str, Any]:
+    """The fields of a message that are set, by name; ``other`` of a domain as its label."""
+    fields = {field.name: value for field, value in message.ListFields()}
+    if "labels" in fields and "other" in fields:
+        fields["other"] = fields["labels"][fields["other"]]
+    return fields
+
+
+def _difference(was: Any, now: Any) -> str:
+    """From what to what; of parts and lists of names those that differ."""
+    if isinstance(was, Message) and isinstance(now, Message):
+        return _of_parts(_fields(was), _fields(now))
+    if was is None or now is None or isinstance(was, Message | str | int | float):
+        return f"{_written(was)} → {_written(now)}"
+    before, after = ({getattr(one, "name", one): one for one in some} for some in (was, now))
+    changes = {
+        "added": [name for name in after if name not in before],
+        "removed": [name for name in before if name not in after],
+        "moved": _moved(before, after),
+    }
+    words = [f"{what} {_few(names)}" for what, names in changes.items() if names]
+    kept = _of_parts(before, {name: after.get(name, one) for name, one in before.items()})
+    return ", ".join(filter(None, [*words, kept]))
+
+
+def _of_parts(before: dict[str, Any], after: dict[str, Any]) -> str:
+    return ", ".join(
+        f"{name}: {_difference(before.get(name), after.get(name))}"
+        for name in before | after
+        if before.get(name) != after.get(name)
+    )
+
+
+def _few(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _FEW:,} more" if len(names) > _FEW else ""
+    return ", ".join(map(repr, names[:_FEW])) + more
+
+
+def _moved(before: Iterable[str], after: Iterable[str]) -> list[str]:
+    """The fewest names of both whose move makes one order the other."""
+    places = {name: place for place, name in enumerate(after)}
+    common = [name for name in before if name in places]
+    least: list[int] = []  # the least place that ends an ascending run of each length
+    ends: list[str] = []
+    previous: dict[str, str | None] = {}
+    for name in common:
+        length = bisect_left(least, places[name])
+        previous[name] = ends[length - 1] if length else None
+        least[length : length + 1], ends[length : length + 1] = [places[name]], [name]
+    stay, last = set(), ends[-1] if ends else None
+    while last is not None:
+        stay.add(last)
+        last = previous[last]
+    return [name for name in common if name not in stay]
 
 
 def _written(value: Any) -> str:

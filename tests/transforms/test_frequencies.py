@@ -91,6 +91,7 @@ INPUTS: dict[str, tuple[Callable[[Any, Path], Any], dict[str, Any]]] = {
     "named": (_create([Payload("d", message) for message in MESSAGES]), {"field": "payload"}),
     "dictionaries": (_create([{"payload": message} for message in MESSAGES]), {"field": "payload"}),
     "pattern": (lambda pipeline, folder: pipeline | ReadReports(f"{folder}/*.pb"), {}),
+    "list": (lambda pipeline, folder: pipeline | ReadReports(sorted(map(str, folder.iterdir()))), {}),
     "matched": (
         lambda pipeline, folder: pipeline | fileio.MatchFiles(f"{folder}/*.pb") | ReadReports(),
         {},
@@ -484,10 +485,13 @@ def test_other_mistakes_are_refused() -> None:
         FrequenciesPerEpoch(HOURS).with_outputs(main="frequencies")
     with pytest.raises(TypeError, match=r"^AdmitReports takes bytes"):
         _ = pipeline | "Numbers" >> beam.Create([1]) | "AdmitNumbers" >> AdmitReports(HOURS)
-    with pytest.raises(TypeError, match="a pattern, at the root of a pipeline"):
+    with pytest.raises(TypeError, match="patterns, at the root of a pipeline"):
         _ = pipeline | "None" >> ReadReports()
-    with pytest.raises(TypeError, match="a pattern, at the root of a pipeline"):
+    with pytest.raises(TypeError, match="patterns, at the root of a pipeline"):
         _ = pipeline | "Paths" >> beam.Create(["a"]) | "Two" >> ReadReports("b")
+    for wrong in ([], [1]):
+        with pytest.raises(TypeError, match="a pattern or a list of them"):
+            ReadReports(wrong)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="form is 'rows' or 'tables', not 'row'"):
         EstimateFrequencies(HOURS, form="row")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="not_after"):

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 from ldpbeam.cli.main import cli
 from ldpbeam.collection.advice import warnings_about
+from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import parse_duration
 from ldpbeam.collection.file import load_collection, parse_collection
 from ldpbeam.collection.schema import collection_schema
@@ -180,6 +181,30 @@ def test_a_change_that_devices_must_know_needs_a_version(tmp_path: Path) -> None
     assert "nothing changed" in call("check", old, "--against", old)[0]
 
 
+def test_a_changed_list_says_what_was_added_removed_and_moved() -> None:
+    text = "name: a\nprotocol: oue\nepsilon: 1.0\nepoch: {length: 1d}\n"
+    labels = [f"v{i}" for i in range(40)]
+
+    def of(labels: list[str], other: str) -> Collection:
+        return parse_collection(f"{text}domain: {{labels: {labels}, other: {other}}}\n")
+
+    moved = [*labels[2:7], "new", *labels[8:], "v0", "v1"]
+    assert change(of(labels, "v3"), of(moved, "v3")).devices == (
+        "domain: labels: added 'new', removed 'v7', moved 'v0', 'v1'",
+    )
+    more = change(of(labels, "v3"), of(labels + [f"w{i}" for i in range(7)], "w0")).devices
+    assert more == (
+        "domain: size: 40 → 47, labels: added 'w0', 'w1', 'w2', 'w3', 'w4' and 2 more, other: v3 → w0",
+    )
+
+    def several(*names: str, size: int = 3) -> Collection:
+        attributes = ", ".join(f"{{name: {name}, domain: {{size: {size}}}}}" for name in names)
+        return parse_collection(f"{text}attributes: [{attributes}]\nallocation: sample\n")
+
+    assert change(several("x", "y"), several("y", "x", "z")).devices == ("attributes: added 'z', moved 'x'",)
+    assert "x: domain: size: 3 → 4" in change(several("x", "y"), several("x", "y", size=4)).devices[0]
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [
@@ -247,7 +272,7 @@ def test_a_life_with_few_reports_has_one_bound_for_all_of_them(tmp_path: Path) -
     assert both["cap_over_inputs"] == pytest.approx(3 + 8)
     assert both["without_cap"] == []
     changed = change(parse_collection(text), parse_collection(text.replace("reports: 2", "reports: 3")))
-    assert changed.devices == ("participation: reports: 2 of: 30 → reports: 3 of: 30",)
+    assert changed.devices == ("participation: reports: 2 → 3",)
     memoised = MINUTES.replace("6h,", "6h, count: 9,") + "participation: {reports: 9, of: 9}\n"
     file.write_text(memoised, "utf-8")
     assert "in 9 of its 9 epochs, drawn for life: all its reports tell at most ε = " in call("check", file)[0]
