@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ldpbeam.over_time.covariance import DrawnAnew
 from ldpbeam.planning.error_sentences import RANKED, interval
 from ldpbeam.planning.needs import FrequencyNeeds, Needs, Ordered, OrderedNeeds
-from ldpbeam.planning.plan import ALIKE, Plan, Row, devices_needed, epochs_possible, loss_order
+from ldpbeam.planning.plan import (
+    ALIKE,
+    PREFERENCE,
+    Plan,
+    Row,
+    devices_needed,
+    epochs_possible,
+    heavy,
+    preference,
+)
 from ldpbeam.planning.quantity import quantity
 from ldpbeam.planning.settings import total_budget
 from ldpbeam.planning.shuffler import behind_shuffler
@@ -51,8 +60,10 @@ def recommendation(plan: Plan) -> Iterator[str]:
         yield from _weaker(plan)
         return
     head = "Take" if plan.meets else "Nothing meets all of it. The nearest is"
-    yield f"{head} {described(row)}: {interval_words(row, needs)}."
+    yield f"{head} {described(row)}, {bits(row.figures.bits)} per report: {interval_words(row, needs)}."
     yield from _why(plan, row)
+    if row.identified:
+        yield "Each device has its own hash function: all its reports can be told to be of one device."
     yield from _worth(plan, row)
     yield from _promise(row)
     yield behind_shuffler(row.shuffled)
@@ -96,16 +107,31 @@ def described(row: Row) -> str:
 
 
 def _why(plan: Plan, row: Row) -> Iterator[str]:
+    """Of the rows that keep the same limits every one of less error is left out for a reason that is said."""
     fit = [other for other in plan.rows if other.missed.keys() <= row.missed.keys()]
-    least = min(fit, key=lambda other: other.figures.std_error)
-    if least is row:
+    better = [other for other in fit if other.figures.std_error < row.figures.std_error]
+    if not better:
         yield f"Why: of all that keep the same limits, {_error(plan.needs)} is the least."
-    else:
-        lost = 100 * (row.figures.std_error / least.figures.std_error - 1)
-        yield (
-            f"Why: {_error(plan.needs)} is within {lost:.1f} % of the least ({least.setting.label}; up to "
-            f"{100 * (ALIKE - 1):.0f} % counts as equal), and it {_advantage(row, least, plan.needs)}."
-        )
+        return
+    least = min(better, key=lambda other: other.figures.std_error)
+    lost = 100 * (row.figures.std_error / least.figures.std_error - 1)
+    equal = f"; up to {100 * (ALIKE - 1):.0f} % counts as equal" if lost <= 100 * (ALIKE - 1) else ""
+    yield f"Why: {_error(plan.needs)} is within {lost:.1f} % of the least ({least.setting.label}{equal})."
+    reasons: dict[int, list[Row]] = {}
+    for other in better:
+        reasons.setdefault(_place(row, other, plan.needs, fit), []).append(other)
+    for place, others in reasons.items():
+        labels = _some([other.setting.label for other in others])
+        yield f"Left out: {labels}, since {_reason(row, others, plan.needs, place)}."
+
+
+def _some(labels: Sequence[str]) -> str:
+    more = f" and {len(labels) - _NAMED} more" if len(labels) > _NAMED else ""
+    return ", ".join(labels[:_NAMED]) + more
+
+
+_NAMED = 3
+"""Settings that a sentence names, at most."""
 
 
 def _error(needs: Needs) -> str:
@@ -114,31 +140,33 @@ def _error(needs: Needs) -> str:
     return "its root mean square error over all values" if frequencies else "its error"
 
 
-def _advantage(row: Row, other: Row, needs: Needs) -> str:
-    """What the taken row has over one of a little less error: the first that differs, in order of weight."""
-    mine, theirs = row.figures, other.figures
-    losses = zip(_loss_names(needs), loss_order(row, needs), loss_order(other, needs), strict=True)
-    reasons = (
-        (
-            other.setting.published,
-            "spends the levels that it is given, which the published calibration does not",
-        ),
-        (
-            other.identified > row.identified,
-            "shares hash functions among devices, which are identifiers otherwise",
-        ),
-        *((less < more, _loses(about, less, more)) for about, less, more in losses),
-        (mine.bits < theirs.bits, f"sends {bits(mine.bits)}, not {theirs.bits}"),
-        (True, "shares hash functions among more devices"),
-    )
-    return next(reason for holds, reason in reasons if holds)
+def _place(row: Row, other: Row, needs: Needs, fit: Sequence[Row]) -> int:
+    """By which of its numbers a row of less error is not taken; -1 for the size of its report."""
+    if heavy(other, fit):
+        return -1
+    pairs = zip(preference(row, needs), preference(other, needs), strict=True)
+    return next(place for place, (mine, theirs) in enumerate(pairs) if mine < theirs)
 
 
-def _loses(about: str, less: float, more: float) -> str:
-    mine, theirs = epsilon(less), epsilon(more)
-    if mine == theirs:
-        return f"loses at most ε = {mine} {about}, which is less only in digits that are not shown"
-    return f"loses at most ε = {mine} {about}, not {theirs}"
+def _reason(row: Row, others: Sequence[Row], needs: Needs, place: int) -> str:
+    if place < 0:
+        least = min(other.figures.bits for other in others)
+        return f"a report has {bits(least)}, and less than a tenth of that has an error not much larger"
+    kind = PREFERENCE[place]
+    if kind != "loss":
+        return _REASONS[kind]
+    mine = preference(row, needs)[place]
+    theirs = min(preference(other, needs)[place] for other in others)
+    about = _loss_names(needs)[place - PREFERENCE.index("loss")]
+    return f"a device may lose ε = {epsilon(theirs)} {about}, not {epsilon(mine)}"
+
+
+_REASONS = {
+    "published": "the published calibration spends less than the levels that it is given",
+    "identified": "each device would have its own hash function, and be known by it",
+    "sharing": "fewer devices would share a hash function",
+    "bits": "a report has more bits",
+}
 
 
 def _worth(plan: Plan, row: Row) -> Iterator[str]:

@@ -146,13 +146,10 @@ def _inputs(promise: Promise) -> Statement:
     held = "it held" if promise.inputs is MemoisedInputs.VALUES else "its values had"
     text = (
         f"{_these(promise)} tell at most ε = {loss} about which {noun}s{of} {held}, to somebody who knows "
-        f"when each {noun} changed and came back."
+        "when each changed and came back."
     )
     if promise.inputs is not MemoisedInputs.VALUES:
-        text += (
-            f" That is no limit for what they tell about its values: values that change at the same epochs "
-            f"can have {noun}s that change at different epochs."
-        )
+        text += " That is no limit for what they tell about its values."
     return Statement("inputs", f"Which {noun}s, times known", promise.inputs_loss, text)
 
 

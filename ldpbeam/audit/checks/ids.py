@@ -37,15 +37,17 @@ def coins_of(held: Sequence[tuple[Any, Sequence[int]]], consecutive: Sequence[tu
     counts = np.array([_heads(numbers) for _, numbers in held], np.int64).reshape(len(held), -1)
     trials = np.array([len(numbers) for _, numbers in held], np.int64)
     coins = [
-        Coins(Check.IDS, f"of report ids about value {value}", _name, counts[row], int(trials[row]))
+        Coins(Check.IDS, f"report ids about value {value} is 1", _name, counts[row], int(trials[row]))
         for row, (value, _) in enumerate(held)
     ]
     for what, marks in _marks([value for value, _ in held]):
         heads = np.where(marks[:, None], counts, trials[:, None] - counts).sum(0)
-        coins.append(Coins(Check.IDS, f"of report ids against {what}", _name, heads, int(trials.sum())))
+        coins.append(Coins(Check.IDS, f"report ids is {what}", _name, heads, int(trials.sum())))
     differences = [before ^ after for before, after in consecutive]
     heads = np.array(_heads(differences), np.int64)
-    coins.append(Coins(Check.IDS, "against the same device's id before", _name, heads, len(differences)))
+    coins.append(
+        Coins(Check.IDS, "report ids is not that of the device's id before", _name, heads, len(differences))
+    )
     rules = [_spanning(f"report ids about value {value}", numbers, _BITS) for value, numbers in held]
     pairs = [before << _BITS | after for before, after in consecutive]
     rules.append(_spanning("consecutive report ids of a device", pairs, 2 * _BITS))
@@ -87,7 +89,7 @@ def _marks(values: Sequence[Any]) -> list[tuple[str, Ints]]:
         if columns.shape[1] > 1:
             limits = limits[np.unique(np.linspace(0, len(limits) - 1, _THRESHOLDS).round().astype(int))]
         candidates += [
-            (f"whether the value{where} is below {limit}", column < limit) for limit in limits.tolist()
+            (f"1 just where the value{where} is below {limit}", column < limit) for limit in limits.tolist()
         ]
     return [(what, marks.astype(bool)) for what, marks in candidates if marks.any() and not marks.all()]
 
@@ -98,9 +100,8 @@ def _spanning(what: str, numbers: Sequence[int], dimensions: int) -> Rule | None
     if len(numbers) < needed:
         return None
     missing = dimensions - affine_rank(numbers[:needed])
-    return Rule(
-        Check.IDS, f"no exclusive or of bits is always the same, of {what}", missing, 1, 2.0**-_BEYOND
-    )
+    text = f"no exclusive or of bits of {what} is always the same"
+    return Rule(Check.IDS, text, int(missing > 0), 1, 2.0**-_BEYOND)
 
 
 def affine_rank(numbers: Sequence[int]) -> int:

@@ -131,7 +131,7 @@ class Coins:
 
     Attributes:
         check: that they belong to.
-        what: which coins, for people.
+        what: whose bits, and what makes one heads, for people.
         names: of each coin.
         counts: int64 (coins,), heads.
         trials: of every coin.
@@ -293,7 +293,7 @@ def judge(evidence: Evidence, false_alarm: float) -> tuple[tuple[CheckResult, ..
     for rule in evidence.rules:
         of(rule.check).tests += 1
         if rule.broken:
-            of(rule.check).violations.append(f"{rule.what}: not in {rule.broken:,} of {rule.cases:,} cases")
+            of(rule.check).violations.append(f"{rule.what}: {_broken(rule)}")
     half = max(0.0, false_alarm - sum(rule.wrong for rule in evidence.rules)) / 2
     levels = [_level(one, half / len(evidence.bounds)) for one in evidence.bounds]
     for level in levels:
@@ -314,6 +314,10 @@ def judge(evidence: Evidence, false_alarm: float) -> tuple[tuple[CheckResult, ..
         of(some.check).tests += len(some.counts)
         of(some.check).violations.extend(_unfair(some, share))
     return tuple(by_check[check] for check in Check if check in by_check), tuple(levels)
+
+
+def _broken(rule: Rule) -> str:
+    return "it does not hold" if rule.cases == 1 else f"not in {rule.broken:,} of {rule.cases:,} cases"
 
 
 _IDS = 1 / 4
@@ -368,5 +372,5 @@ def _unfair(coins: Coins, share: float) -> list[str]:
         return []
     worst = int(away.argmax())
     more = f", and {wrong.sum() - 1:,} others" if wrong.sum() > 1 else ""
-    seen = f"{int(coins.counts[worst]):,} of {coins.trials:,} times"
-    return [f"{coins.names(worst)} {coins.what}: 1 {seen} (p = {float(p[-1]):.1e}){more}"]
+    seen = f"in {int(coins.counts[worst]):,} of {coins.trials:,} cases, expected {coins.trials / 2:,.1f}"
+    return [f"{coins.names(worst)} of {coins.what} {seen} (p = {float(p[-1]):.1e}){more}"]

@@ -42,7 +42,7 @@ def test_promise_digest_and_errors_are_stated() -> None:
     assert "sound, first_choice version 1, digest 31f8771ca4dd8ba8" in out
     assert "A first report tells at most ε = 1.\n" in out
     assert "Two reports tell at most ε = 2.728, whatever changed between them." in out
-    assert "ε = 8 about which values it held, to somebody who knows when each value changed" in out
+    assert "ε = 8 about which values it held, to somebody who knows when each changed" in out
     assert err == ""
     (found,) = document(EXAMPLES / "first_choice.yaml", "--devices", 10_000)["collections"]
     # L-SUE is SUE(ε1) in one report: p = e^½/(e^½+1), V(f) at f = 1/4.

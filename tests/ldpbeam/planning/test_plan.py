@@ -37,6 +37,7 @@ from ldpbeam.planning.sentences import asked, recommendation
 from ldpbeam.planning.settings import Setting
 from ldpbeam.planning.spread import WIDE, Widths
 from ldpbeam.planning.table import table
+from ldpbeam.promise.statements import epsilon
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Parameters, protocol
 from ldpbeam.protocols.estimator import Result
 from ldpbeam.protocols.part_estimator import PartEstimator
@@ -357,6 +358,35 @@ def test_the_recommendation_is_the_best_there_is(plan: Plan) -> None:
         assert loss_order(row, plan.needs)[0] == min(loss_order(other, plan.needs)[0] for other in shared)
         assert row in shared
     assert best(plan.rows, plan.needs, allowed=set(row.missed)) is row
+
+
+def test_no_heavy_report_is_taken_and_what_is_left_out_is_named_with_its_reason() -> None:
+    """The reason that is given for a row of less error is the one by which the choice was made."""
+    plan = make_plan(FrequencyNeeds(20_000, 2_000, longitudinal=2.0, first=1.0))
+    row = plan.recommended
+    assert row is not None
+    assert (row.setting.label, row.figures.bits) == ("loloha g=3", 18)
+    rows = {one.setting.label: one for one in plan.rows}
+    light = rows["loloha g=4 affine"].figures
+    assert rows["l_osue"].figures.bits == 20_000 > 10 * light.bits
+    said = list(recommendation(plan))
+    assert "18 bits per report: ±" in said[0]
+    assert (
+        "Left out: l_osue, since a report has 20,000 bits, and less than a tenth of that has an error not "
+        "much larger." in said
+    )
+    losses = (
+        f"ε = {epsilon(light.promise.any_loss)} whatever changes, not {epsilon(row.figures.promise.any_loss)}"
+    )
+    assert f"Left out: loloha g=4 affine, since a device may lose {losses}." in said
+    assert any("Each device has its own hash function" in one for one in said)
+    # With more devices hash functions are shared, which decides before the loss; few bits are no reason then.
+    shared = list(recommendation(make_plan(FrequencyNeeds(1000, 100_000, longitudinal=2.0, first=1.0))))
+    assert "Left out: l_osue, since a device may lose" in " ".join(shared)
+    assert (
+        "Left out: loloha g=4 affine, since each device would have its own hash function, and be known by it."
+        in shared
+    )
 
 
 @pytest.mark.cases(3)

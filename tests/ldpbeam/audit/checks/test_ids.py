@@ -44,10 +44,10 @@ def test_counts_against_bits_and_limits_of_the_value_are_sums_over_values() -> N
     told: dict[str, Callable[[int], int]] = {
         "bit 1 of the value": lambda value: value >> 1 & 1,
         "the parity of the value": lambda value: value.bit_count() & 1,
-        "whether the value is below 4": lambda value: value < 4,
+        "1 just where the value is below 4": lambda value: value < 4,
     }
     for what, mark in told.items():
-        coins = found[f"of report ids against {what}"]
+        coins = found[f"report ids is {what}"]
         heads = sum((one & 1) == mark(value) for value, ids in held for one in ids)
         assert coins.counts[0] == heads
         assert coins.trials == sum(len(ids) for _, ids in held)
@@ -70,7 +70,7 @@ def test_any_constant_exclusive_or_is_found(mask: int) -> None:
     ids = [number ^ ((number & mask).bit_count() & 1) for number in drawn(140, 3)]
     (broken,) = [rule for rule in coins_of([(0, ids), (1, drawn(140, 4))], []).rules if rule.broken]
     assert broken.check is Check.IDS
-    assert broken.wrong == 2.0**-64
+    assert (broken.broken, broken.cases, broken.wrong) == (1, 1, 2.0**-64)
 
 
 def test_too_few_ids_have_no_rule() -> None:
@@ -86,9 +86,8 @@ def test_one_unfair_coin_of_many_is_found_and_named_and_fair_ones_are_not() -> N
     wrong = [one & ~(1 << 9) | (one >> 33 & 1) << 9 for one in held[3][1]]
     unfair = coins_of([*held[:3], (3, wrong), *held[4:]], [])
     ((found,), _) = judge(unfair, 1e-9)
-    assert any(
-        "bit 9 ^ bit 33 of report ids about value 3: 1 0 of 200 times" in one for one in found.violations
-    )
+    said = "bit 9 ^ bit 33 of report ids about value 3 is 1 in 0 of 200 cases, expected 100.0"
+    assert any(said in one for one in found.violations)
     # The limit is the exact one: the same count, but for one id, is refused or not by its p-value.
     least = two_sided(np.arange(101), np.full(101, 200), [1 / 2] * 101)  # type: ignore[list-item]
     assert least[0] < 1e-9 / 2 < least[100]
