@@ -27,17 +27,7 @@ FALSE_ALARM = 1e-6
 def audit(
     client: Client, collection: Collection, plan: DrawPlan, false_alarm: float = FALSE_ALARM
 ) -> AuditOutcome:
-    """Audit a client.
-
-    Args:
-        client: of that collection.
-        collection: whose promises are tested.
-        plan: how much is drawn.
-        false_alarm: this audit's share.
-
-    Raises:
-        NotImplementedError: the protocol's encoding has no model.
-    """
+    """Audit a client."""
     read = ReportLog(collection)
     model = model_of(collection.protocol)
     subject, life = Subject(client, collection, model, plan, read), collection.participation

@@ -23,14 +23,7 @@ _LESS = 6
 
 @dataclass(frozen=True)
 class Task:
-    """One audit.
-
-    Attributes:
-        collection: whose promises are tested.
-        draws: reports about each of two values.
-        client: a command, or ``stored`` or ``derived`` for this project's own client.
-        external: whether it is a command.
-    """
+    """One audit."""
 
     collection: Collection
     draws: int
@@ -49,13 +42,7 @@ class Task:
 
 
 def tasks_for(collections: Sequence[Collection], draws: int, command: str | None) -> list[Task]:
-    """Of a command one audit per collection; of this project's client two, one for either kind of memo.
-
-    Args:
-        collections: whose promises are tested.
-        draws: single reports about each of two values; derived memos are slow and get fewer.
-        command: that runs another client; None for this project's own.
-    """
+    """Of a command one audit per collection; of this project's client two, one for either kind of memo."""
     if command is not None:
         return [Task(collection, draws, command, external=True) for collection in collections]
     return [

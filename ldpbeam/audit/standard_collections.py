@@ -36,16 +36,7 @@ _MORE_LEVELS = ((1.0, 0.5), (2.0, 1.0), (4.0, 2.0))
 
 
 def one_collection(protocol: str, size: int, **parameters: Any) -> Collection:
-    """A collection of one attribute of whole numbers.
-
-    Args:
-        protocol: its name in a collection file.
-        size: k, how many values there are: 0 .. k − 1.
-        parameters: fields of :class:`~ldpbeam.protocols.parameters.Parameters`, such as levels of ε.
-
-    Raises:
-        CollectionError: no such protocol, or parameters that it cannot work with.
-    """
+    """A collection of one attribute of whole numbers."""
     domain = Domain(size, maximum=float(size - 1))
     return Collection("audited", 1, domain, protocol, Parameters(**parameters), _DAY)
 

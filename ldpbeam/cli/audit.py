@@ -58,10 +58,7 @@ def audit(
     client: str | None,
     **parameters: Any,
 ) -> None:
-    """Draw reports from a client, and test whether it keeps what collections promise.
-
-    Without a collection every protocol is audited, at a few settings. Exit code 7: a violation was found.
-    """
+    """Draw reports from a client, and test whether it keeps what collections promise."""
     from ldpbeam.audit.audit import FALSE_ALARM
     from ldpbeam.audit.checks.faults import unseen, warning
     from ldpbeam.audit.parallel import audit_all, tasks_for

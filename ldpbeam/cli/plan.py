@@ -140,36 +140,9 @@ _ERROR = TextOption("error", _error)
     type=START,
     help="Start of its first epoch; a date is midnight UTC. Default: the next one.",
 )
-@click.option(
-    "--chart",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Draw error against ε (.svg; needs the extra page).",
-)
 def plan(**asked: Any) -> None:
-    """Find protocol and levels for a need: errors, losses, bits and a recommendation, before any device.
-
-    Give the values and the devices, and any limits. "2 million devices, 360 values, daily for a year, error
-    under 1 point, total ε at most 2" is
-
-    \b
-      ldpbeam plan --values 360 --devices 2000000 --epochs 365 --target-error 1 --lifetime-epsilon 2
-
-    "The mean of seconds in use per day, within a minute, for a month" is
-
-    \b
-      ldpbeam plan --mean 86400 --devices 2000000 --epochs 30 --target-error 60 --lifetime-epsilon 2
-
-    "The median of minutes per day, of 360, within 10 minutes" is
-
-    \b
-      ldpbeam plan --values 360 --ordered --target-quantile-error 10 --devices 100000 --epochs 30
-
-    ldpbeam docs planning says how to read the answer.
-    """
+    """Find protocol and levels for a need: errors, losses, bits and a recommendation, before any device."""
     given = PlanOptions(**asked)
-    if given.chart is not None:  # first of all: without the extra nothing must be printed or written
-        from ldpbeam.report_page.plan_chart import draw
     from ldpbeam.collection.epochs import duration
     from ldpbeam.planning.collection_text import Particulars, collection_text
     from ldpbeam.planning.needs import OrderedNeeds
@@ -202,10 +175,6 @@ def plan(**asked: Any) -> None:
         given.output.write_text(collection_text(chosen, made.needs, particulars), "utf-8")
         written["collection"] = str(given.output)
         say(f"{chosen.setting.label} in {given.output}")
-    if given.chart is not None:
-        given.chart.write_text(draw(made), "utf-8")
-        written["chart"] = str(given.chart)
-        say(f"chart in {given.chart}")
     deliver(_document(made) | {"written": written})
 
 
@@ -244,7 +213,6 @@ class PlanOptions:
     name: str
     epoch: int  # seconds
     start: int | None
-    chart: Path | None
 
 
 @dataclass(frozen=True)
@@ -283,11 +251,7 @@ def _needs(given: PlanOptions, who: _Who, devices: int) -> Needs:
 
 
 def _ordered(given: PlanOptions, who: _Who) -> tuple[Ordered, tuple[float, bool] | None] | None:
-    """What is asked of values in an order, with its target; None where single values or a mean are planned.
-
-    Raises:
-        UsageError: several targets, or values in no order, or with labels where a unit is needed.
-    """
+    """What is asked of values in an order, with its target; None for single values or a mean."""
     from ldpbeam.planning.needs import Ordered
 
     targets = {
@@ -448,11 +412,7 @@ def _stated(given: PlanOptions) -> _Who | None:
 
 
 def _of_population(given: PlanOptions, spec: str, stated: _Who | None) -> _Who:
-    """Values, devices and frequencies of a population; of a file all of its devices and epochs.
-
-    Of the share that changed its value in the second epoch nobody knows how much will come back, so that
-    values are drawn anew at a rate from 0 to this share.
-    """
+    """Values, devices and frequencies of a population; of a file all of its devices and epochs."""
     import numpy as np
 
     from ldpbeam.collection.domain import Domain

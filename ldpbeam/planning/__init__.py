@@ -15,33 +15,21 @@ if TYPE_CHECKING:
     from ldpbeam.planning.sentences import described, recommendation
 
 _HOMES = {
-    "FrequencyNeeds": "needs",
-    "MeanNeeds": "needs",
-    "Ordered": "needs",
-    "OrderedNeeds": "needs",
-    "Plan": "plan",
-    "described": "sentences",
-    "devices_needed": "plan",
-    "make_plan": "plan",
-    "recommendation": "sentences",
+    "needs": ("FrequencyNeeds", "MeanNeeds", "Ordered", "OrderedNeeds"),
+    "plan": ("Plan", "devices_needed", "make_plan"),
+    "sentences": ("described", "recommendation"),
 }
-"""Public names, and the modules that define them: a page of results takes a part of this, not all."""
+"""Public names by the modules that define them: a page of results takes a part of this, not all."""
 
 __all__ = [
-    "FrequencyNeeds",
-    "MeanNeeds",
-    "Ordered",
-    "OrderedNeeds",
-    "Plan",
-    "described",
-    "devices_needed",
-    "make_plan",
-    "recommendation",
-]
+    "FrequencyNeeds", "MeanNeeds", "Ordered", "OrderedNeeds", "Plan", "described", "devices_needed",
+    "make_plan", "recommendation",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
     """Look a public name up where it is defined."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f"{__name__}.{home}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -18,8 +18,8 @@ from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import duration, instant
 from ldpbeam.collection.message import SERVER_FIELDS, taken
 from ldpbeam.errors import CollectionError
-from ldpbeam.planning.error_sentences import RANKED, interval, points
 from ldpbeam.planning.needs import zipf
+from ldpbeam.planning.quantity import RANKED, interval, points
 from ldpbeam.planning.shuffler import of_collection, shuffled_words
 from ldpbeam.planning.spread import WIDE, Spread, Widths, mean_error
 from ldpbeam.privacy.ledger import total_cap
@@ -31,16 +31,7 @@ _FEW = 5
 
 @dataclass(frozen=True)
 class HistogramErrors:
-    """Errors of one histogram of an epoch.
-
-    Attributes:
-        attribute: its name; empty where there is only one.
-        values: how many there are.
-        half_width: of the widest 95 % interval, a frequency; of a mean, in its units.
-        widest: the frequency of the value with that interval; None for a mean.
-        even: half-width for a value of frequency 1/k; None for a mean.
-        least: smallest frequency told apart from zero; None for a mean.
-    """
+    """Errors of one histogram of an epoch."""
 
     attribute: str
     values: int
@@ -63,10 +54,7 @@ def errors(expected: HistogramErrors) -> str:
 
 
 def expected(collection: Collection, devices: int) -> tuple[HistogramErrors, ...]:
-    """The errors of an epoch in which so many devices report, one for each histogram.
-
-    Frequencies are taken to fall like 1/rank.
-    """
+    """The errors of an epoch in which so many devices report, one for each histogram."""
     widths_of = []
     histograms = zip(collection.histograms, collection.estimators, strict=True)
     for (name, domain), estimator in histograms:
@@ -83,16 +71,7 @@ def expected(collection: Collection, devices: int) -> tuple[HistogramErrors, ...
 
 @dataclass(frozen=True)
 class CheckedCollection:
-    """One sound collection.
-
-    Attributes:
-        where: its file.
-        collection: itself.
-        devices: how many are expected to report.
-        spread: seconds from which they draw a sending time, as ``Device.open`` takes it.
-        expected: the errors of an epoch.
-        advice: warnings.
-    """
+    """One sound collection."""
 
     where: str
     collection: Collection
@@ -103,14 +82,7 @@ class CheckedCollection:
 
     @classmethod
     def of(cls, where: str, collection: Collection, devices: int, spread: int = 0) -> CheckedCollection:
-        """Work out the errors of an epoch, and what to warn of.
-
-        Args:
-            where: the collection's file, as lines and records name it.
-            collection: read from the file.
-            devices: how many are expected to report in an epoch; positive.
-            spread: seconds from which devices draw a sending time (``Device.open``); 0 sends at once.
-        """
+        """Work out the errors of an epoch, and what to warn of."""
         advice = (*warnings_about(collection), *lateness_advice(collection, spread))
         return cls(where, collection, devices, spread, expected(collection, devices), advice)
 
@@ -176,10 +148,7 @@ def _lateness(collection: Collection, spread: int) -> str:
 
 
 def lateness_advice(collection: Collection, spread: int) -> tuple[Advice, ...]:
-    """Where reports of ordinary devices come too late to count: what that costs, and what to do.
-
-    It is about reports that are sent, so ``check`` has it, and no command that reads files.
-    """
+    """Where reports of ordinary devices come too late to count: what that costs, and what to do."""
     allowed, length = collection.allowed_lateness, collection.epochs.length
     if allowed and (allowed >= length or not spread):
         return ()
@@ -218,12 +187,7 @@ def promised(collection: Collection) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Change:
-    """What is different, and whether devices must know.
-
-    Attributes:
-        devices: keys that are part of the digest.
-        server: keys that are not.
-    """
+    """What is different, and whether devices must know."""
 
     devices: tuple[str, ...]
     server: tuple[str, ...]
@@ -327,11 +291,7 @@ def _written(value: Any) -> str:
 
 
 def require_new_version(old: Collection, new: Collection) -> None:
-    """Refuse a change that devices must know about under the same name and version.
-
-    Raises:
-        CollectionError: both have one name and version, and not one digest.
-    """
+    """Refuse a change that devices must know about under the same name and version."""
     if (old.name, old.version) == (new.name, new.version) and old.digest != new.digest:
         raise CollectionError(
             "E-COLLECTION-VERSION",
@@ -367,11 +327,7 @@ def change_lines(old: Collection, new: Collection) -> Iterator[str]:
 
 
 def together(collections: Sequence[Collection]) -> dict[str, Any]:
-    """What one device that reports for all of them can lose, and who looks after them until when.
-
-    Raises:
-        CollectionError: two have the same name and version.
-    """
+    """What one device that reports for all of them can lose, and who looks after them until when."""
     for one, other in combinations(collections, 2):
         if (one.name, one.version) == (other.name, other.version):
             raise CollectionError(

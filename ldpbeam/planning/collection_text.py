@@ -23,14 +23,7 @@ _WHY = {
 
 @dataclass(frozen=True)
 class Particulars:
-    """What a plan does not decide.
-
-    Attributes:
-        name: of the collection.
-        domain: the values.
-        epoch: its length as it is written, such as 1d.
-        start: seconds since 1970, of the first epoch.
-    """
+    """What a plan does not decide."""
 
     name: str
     domain: Domain
@@ -39,13 +32,7 @@ class Particulars:
 
 
 def collection_text(row: Row, needs: Needs, particulars: Particulars) -> str:
-    """YAML that :func:`ldpbeam.collection.file.parse_collection` reads, with the row's protocol in it.
-
-    Args:
-        row: the setting with its figures, from which ``min_reports`` follows.
-        needs: what the setting was planned for.
-        particulars: what a plan does not decide.
-    """
+    """YAML that :func:`ldpbeam.collection.file.parse_collection` reads, with the row's protocol in it."""
     setting = row.setting
     atoms = particulars.domain.atoms if setting.parameters.hash_family == "interval" else ()
     lines = [

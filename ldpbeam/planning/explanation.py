@@ -2,81 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from fractions import Fraction
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ldpbeam.collection.collection import Collection
-from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import instant
-from ldpbeam.consistency import METHODS, UNBIASED
+from ldpbeam.consistency import METHODS
 from ldpbeam.planning.collection_check import errors, expected, promised
 from ldpbeam.planning.shuffler import shuffled_words
-from ldpbeam.planning.spread import Spread
 from ldpbeam.promise.poisoning import leverage
 from ldpbeam.promise.statements import OTHER_COLLECTIONS, bits
 from ldpbeam.protocols import LocalProtocol
 from ldpbeam.protocols.estimator import FrequencyEstimator, Result
 from ldpbeam.protocols.interval_hash import IntervalHash
 from ldpbeam.protocols.part_estimator import PartEstimator, part_estimators
-from ldpbeam.randomness import FULL
 
-_CUTS = 8  # values that are listed at most
 _SHOWN = 60  # characters of an integer or list that is longer
 
 
-@dataclass(frozen=True)
-class ExplanationPart:
-    """One part of the explanation.
-
-    Attributes:
-        title: in a few words.
-        lines: sentences, with the collection's own numbers in them.
-    """
-
-    title: str
-    lines: tuple[str, ...]
-
-
-def explained(collection: Collection, devices: int) -> tuple[ExplanationPart, ...]:
+def explained(collection: Collection, devices: int) -> dict[str, list[str]]:
     """The five stages, and what is promised about them; errors are those of so many devices."""
     parts = list(zip(collection.histograms, collection.estimators, strict=True))
-    protocols = collection.protocol.parts
-    stages = [
-        ExplanationPart("1 report: what a device does", tuple(_reports(collection))),
-        ExplanationPart("2 epoch: which reports count together", tuple(_epochs(collection))),
-    ]
     support, estimate = [], []
-    for ((name, domain), estimator), protocol in zip(parts, protocols, strict=True):
+    for ((name, _), estimator), protocol in zip(parts, collection.protocol.parts, strict=True):
         about = f"{name}: " if name else ""
-        support += [about + line for line in _support(protocol, estimator, domain)]
-        estimate += [about + line for line in _estimate(protocol, estimator, domain.size, devices)]
+        support += [about + line for line in _support(protocol, estimator)]
+        estimate += [about + line for line in _estimate(protocol, estimator)]
     estimate += [f"with {devices:,} devices: {errors(one)}" for one in expected(collection, devices)]
-    stages += [
-        ExplanationPart("3 support: what is counted", tuple(support)),
-        ExplanationPart("4 estimate: what the counts say", tuple(estimate)),
-        ExplanationPart("5 histogram: what is published beside it", tuple(_histogram(collection))),
-        ExplanationPart(
-            "what is promised to a device", (*promised(collection), shuffled_words(collection, devices))
-        ),
-        ExplanationPart("what is not", (*collection.protocol.not_hidden, OTHER_COLLECTIONS)),
-        ExplanationPart("what a forger can do", tuple(_forged(collection))),
-    ]
-    return tuple(stages)
+    return {
+        "1 report: what a device does": list(_reports(collection)),
+        "2 epoch: which reports count together": list(_epochs(collection)),
+        "3 support: what is counted": support,
+        "4 estimate: what the counts say": estimate,
+        "5 histogram: what is published beside it": list(_histogram(collection)),
+        "what is promised to a device": [*promised(collection), shuffled_words(collection, devices)],
+        "what is not": [*collection.protocol.not_hidden, OTHER_COLLECTIONS],
+        "what a forger can do": list(_forged(collection)),
+    }
 
 
 def _reports(collection: Collection) -> Iterator[str]:
     for (name, domain), part in zip(collection.histograms, collection.protocol.parts, strict=True):
         about = f"{name}: " if name else ""
         yield f"{about}{part.NAME} on {domain.size:,} values ({part.SOURCE})"
-        definition = part.device.definition()
-        for key, value in definition.items():
+        for key, value in part.device.definition().items():
             if value is not None:
                 yield f"{about}{_ROUNDS.get(key, key)}: {_integers(value)}"
-        for key in ("permanent", "instant"):
-            if definition.get(key) is not None:
-                yield from (f"{about}{line}" for line in _probabilities(key, definition[key]))
         if part.guarantee.memoised_ratio is None:
             yield f"{about}nothing is kept: every report is drawn afresh"
     payload = bits(collection.protocol.device.payload_bits)
@@ -95,21 +66,6 @@ def _integers(value: Any) -> str:
         return ", ".join(f"{key} = {_integers(one)}" for key, one in value.items())
     text = str(value)
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
-
-
-def _probabilities(name: str, channel: Mapping[str, Any]) -> Iterator[str]:
-    """What the integers of a round mean as probabilities."""
-    which = "1" if name == "permanent" else "2"
-    if {"size", "keep", "each"} <= channel.keys():
-        size, keep, each = (int(channel[key]) for key in ("size", "keep", "each"))
-        total = keep + (size - 1) * each
-        yield (
-            f"p{which} = keep/total = {keep / total:.6f}, q{which} = each/total = {each / total:.6f}, "
-            f"total = keep + {size - 1}·each = {total}"
-        )
-    elif {"one", "zero"} <= channel.keys():
-        p, q = (Fraction(int(channel[key]), FULL) for key in ("one", "zero"))
-        yield f"p{which} = one/2^64 = {float(p):.6f}, q{which} = zero/2^64 = {float(q):.6f}"
 
 
 def _epochs(collection: Collection) -> Iterator[str]:
@@ -131,26 +87,13 @@ def _epochs(collection: Collection) -> Iterator[str]:
     )
 
 
-def _stretches(protocol: IntervalHash, domain: Domain) -> Iterator[str]:
-    yield "C(s, y) = number of reports of the function s that name its stretch y"
-    own, other = map(float, protocol.symbol)
-    yield f"own = P(a report names the stretch of the device's value) = {own:.9f}"
-    yield f"other = P(it names a certain other stretch) = {other:.9f}"
-    reached = protocol.family.bounds()[0, 1:-1].tolist()
-    yield f"function 0 of {protocol.family.functions}: a stretch begins at {_labels(domain, reached)}"
-    if domain.atoms:
-        yield f"atoms, which may be far more frequent than their neighbours: {_labels(domain, domain.atoms)}"
-
-
-def _labels(domain: Domain, values: Sequence[int]) -> str:
-    shown = ", ".join(map(domain.label, values[:_CUTS]))
-    return shown + (f" and {len(values) - _CUTS} more" if len(values) > _CUTS else "")
-
-
-def _support(protocol: LocalProtocol[Any], estimator: PartEstimator, domain: Domain) -> Iterator[str]:
+def _support(protocol: LocalProtocol[Any], estimator: PartEstimator) -> Iterator[str]:
     support = estimator.support
     if isinstance(protocol, IntervalHash):
-        yield from _stretches(protocol, domain)
+        own, other = map(float, protocol.symbol)
+        yield "C(s, y) = number of reports of the function s that name its stretch y"
+        yield f"own = P(a report names the stretch of the device's value) = {own:.9f}"
+        yield f"other = P(it names a certain other stretch) = {other:.9f}"
         return
     if support is None:
         yield "the sum of what the reports say"
@@ -164,9 +107,7 @@ def _support(protocol: LocalProtocol[Any], estimator: PartEstimator, domain: Dom
         yield f"a share of {float(support.sampled):.6g} of the devices is behind a value's reports"
 
 
-def _estimate(
-    protocol: LocalProtocol[Any], estimator: PartEstimator, values: int, devices: int
-) -> Iterator[str]:
+def _estimate(protocol: LocalProtocol[Any], estimator: PartEstimator) -> Iterator[str]:
     support = estimator.support
     if protocol.estimator.result is Result.DISTRIBUTION:
         yield (
@@ -185,38 +126,23 @@ def _estimate(
         f"variance = [f·own(1 − own) + (1 − f)·other(1 − other)]/(n·(own − other)²){drawn} = "
         f"[f·{own * (1 - own):.6g} + (1 − f)·{other * (1 - other):.6g}]/(n·{gap * gap:.6g}){drawn}"
     )
-    lasting = estimator.lasting
-    if lasting is not None:
-        whole, alone = (Spread.of(one, devices).error(1 / values) ** 2 for one in (support, lasting))
-        share = alone / whole
-        yield (
-            f"{100 * min(share, 1.0):.2g} % of the variance of a value of frequency 1/{values:,} comes from "
-            "what devices memoise: no number of epochs averages that away while devices keep their values"
-        )
     yield "intervals hold the frequencies that a two-sided test at 5 % does not reject"
 
 
-_OF_A_MEAN = ("the mean, brought into its range", "the mean as it is, also outside its range")
-
-
 def _histogram(collection: Collection) -> Iterator[str]:
-    if collection.protocol.estimator.result is Result.MEAN:
-        yield f"consistency {collection.consistency}: {_OF_A_MEAN[collection.consistency == 'none']}"
-        return
     least = collection.min_reports
     few = "no report" if least == 1 else f"fewer than {least:,} reports"
-    if collection.is_distribution:
+    if collection.protocol.estimator.result is Result.MEAN:
+        as_it_is = collection.consistency == "none"
+        ranged = "as it is, also outside its range" if as_it_is else "brought into its range"
+        yield f"consistency {collection.consistency}: the mean, {ranged}"
+    elif collection.is_distribution:
         yield "the distribution gives shares of single values: none is negative, and they add up to 1"
         yield f"an epoch with {few} has no distribution"
-        return
-    method = METHODS[collection.consistency]
-    yield f"consistency {method.name}: {method.summary}"
-    texts = {"is never negative": method.non_negative, "adds up to 1": method.sums_to_one}
-    promises = " and ".join(text for text, holds in texts.items() if holds)
-    if promises:
-        biased = "" if method.name in UNBIASED else ", and is biased for that"
-        yield f"what it publishes {promises}{biased}; estimate and interval stay as they are"
-    yield f"an epoch with {few} has no estimates"
+    else:
+        method = METHODS[collection.consistency]
+        yield f"consistency {method.name}: {method.summary}"
+        yield f"an epoch with {few} has no estimates"
 
 
 def _forged(collection: Collection) -> Iterator[str]:

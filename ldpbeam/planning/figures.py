@@ -23,35 +23,7 @@ from ldpbeam.protocols.part_estimator import PartEstimator
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """What is known of a setting.
-
-    Errors are in the unit of the needs: of frequencies a share of 1 (0.01 is one percentage point), of a mean
-    the units of its counter, of values in an order either. Losses are ε.
-
-    Attributes:
-        std_error: of one epoch. Of frequencies the root mean square over all values, which does not depend on
-            their frequencies, except for what drawing the devices adds, taken at its most. Of a mean the
-            largest over all populations. Of values in an order that of equally frequent ones.
-        half_width: of the 95 % interval of one epoch, for the value whose interval is widest.
-        least_change: smallest change of that value from one epoch to the next that differs from none in 95
-            of 100 cases.
-        least_half_change: the same from the mean of the first half of the epochs to the mean of the last
-            half, without the one in the middle; None where there is one epoch.
-        mean_7, mean_30: half-width of the 95 % interval of a mean over so many epochs, or over all there are,
-            for that value.
-        against_nothing: the error over that of what is known without any device: answering 1/k for every
-            value, or the range of a mean. From 1 on an epoch is not worth collecting.
-        bits: payload of a report.
-        promise: what all reports of a device tell.
-        fake_device: what one forged report moves an estimate by, at most.
-        widest_frequency: of frequencies, that of the value with the widest interval.
-        even_half_width: of frequencies, half-width for a value of frequency 1/k.
-        rare_error: of frequencies, standard error of a value that nobody holds.
-        least_frequency: of frequencies, the smallest that differs from zero in 95 of 100 epochs.
-        server_steps: of frequencies and distributions, additions or comparisons that counting an epoch takes.
-        sharing: devices that have the same hash function; None where a function is not kept for life.
-        of_range: of a mean or a quantile, ``half_width`` over the length of the range.
-    """
+    """What is known of a setting."""
 
     std_error: float
     half_width: float
@@ -85,11 +57,7 @@ class Figures:
 
 
 def figures(setting: Setting, needs: Needs) -> Figures:
-    """All figures of one setting.
-
-    Raises:
-        TypeError: the needs are of no kind that there is.
-    """
+    """All figures of one setting."""
     protocol, devices = setting.protocol, needs.devices
     functions = protocol.device.functions_for_life
     own: dict[str, Any]

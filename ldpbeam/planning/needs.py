@@ -124,10 +124,7 @@ class FrequencyNeeds(Needs):
 
     @cached_property
     def uniform_error(self) -> float:
-        """Root mean square error of answering 1/k for every value, without collecting anything.
-
-        Of the frequencies where they are known, else of frequencies that fall like 1/rank (Zipf).
-        """
+        """Root mean square error of answering 1/k for every value, without collecting anything."""
         squares = float((self.shares**2).sum())
         return sqrt(max(squares / self.values - 1 / self.values**2, 0.0))
 

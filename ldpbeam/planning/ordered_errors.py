@@ -24,19 +24,7 @@ from ldpbeam.sums.sum_errors import SumErrors, sum_errors
 
 
 def ordered_error(protocol: LocalProtocol[Any], needs: OrderedNeeds, devices: int, share: Fraction) -> float:
-    """The standard error of one epoch, in the unit of the needs.
-
-    Of a protocol with frequencies that of a sum of raw ones, as ``export`` has it (docs/groups.md).
-
-    Args:
-        protocol: that is planned.
-        needs: what is asked of the distribution.
-        devices: of the whole fleet.
-        share: of them, drawn at random for each epoch, that report.
-
-    Raises:
-        TypeError: the protocol yields neither frequencies nor a distribution.
-    """
+    """The standard error of one epoch, in the unit of the needs."""
     if isinstance(protocol, IntervalHash):
         return _of_stretches(protocol.estimator, needs, devices, share)
     if not isinstance(protocol, FrequencyProtocol):
@@ -47,14 +35,7 @@ def ordered_error(protocol: LocalProtocol[Any], needs: OrderedNeeds, devices: in
 
 
 def moved_by_fake(protocol: LocalProtocol[Any], needs: OrderedNeeds, devices: int, share: Fraction) -> float:
-    """How far one forged report moves what is asked for at most, in the unit of the needs.
-
-    Args:
-        protocol, needs, devices, share: as of :func:`ordered_error`.
-
-    Raises:
-        TypeError: the protocol yields neither frequencies nor a distribution.
-    """
+    """How far one forged report moves what is asked for at most, in the unit of the needs."""
     if isinstance(protocol, IntervalHash):
         errors = _expected(protocol.estimator, devices, share)
         return needs.whole * (errors.mean_moved if needs.asked is Ordered.MEAN else errors.median_moved)
@@ -67,18 +48,7 @@ def moved_by_fake(protocol: LocalProtocol[Any], needs: OrderedNeeds, devices: in
 def leverage_of_sum(
     protocol: FrequencyProtocol[Any], weights: Floats, sampled: Fraction = Fraction(1)
 ) -> float:
-    """What one forged report among n moves a sum Σ w·f of raw frequencies by, at most, in units of 1/n.
-
-    Of weights that add up to 0, as ``export`` takes them (docs/groups.md). A report adds w/(own − other) for
-    each value that it supports. Where it speaks about some values only, it adds w·(1 − other)/(own − other)
-    for those that it supports, and takes w·other/(own − other) for the rest of them. No admitted report does
-    more; of hashes and subsets none may do as much.
-
-    Args:
-        protocol: one of :attr:`LocalProtocol.parts`, as a device runs it.
-        weights: float64 (k,), w.
-        sampled: share of the devices that report the attribute.
-    """
+    """What one forged report among n moves a sum Σ w·f of raw frequencies by, at most, in units of 1/n."""
     support, forgery = protocol.estimator.support, protocol.forgery
     other = float(support.other)
     most = 0.0
@@ -92,13 +62,7 @@ def leverage_of_sum(
 
 
 def lasting_part(protocol: IntervalHash, needs: OrderedNeeds, devices: int, share: Fraction) -> float:
-    """The part of the variance of one epoch that the permanent round causes; 0 where there is none.
-
-    Of as many reports whose second round adds nothing. It repeats while devices keep their stretches.
-
-    Args:
-        protocol, needs, devices, share: as of :func:`ordered_error`.
-    """
+    """The part of the variance of one epoch that the permanent round causes; 0 where there is none."""
     estimator = protocol.estimator
     if estimator.memoised is None:
         return 0.0
@@ -113,15 +77,7 @@ def errors_of_sum(
     asked: Ordered,
     participation: tuple[int, int] | None = None,
 ) -> SumErrors:
-    """Of the sum that is asked for: the share below the middle of the domain, or the mean in places.
-
-    Args:
-        protocol: that would be used.
-        share: of the population, drawn at random, that reports in an epoch.
-        asked: which sum.
-        participation: reports of a device, and the epochs that they are drawn from; None where it reports in
-            every epoch.
-    """
+    """Of the sum that is asked for: the share below the middle of the domain, or the mean in places."""
     return _errors_of_sum(protocol, share, asked is Ordered.MEAN, participation)
 
 

@@ -34,14 +34,7 @@ PREFERENCE = ("published", "identified", "loss", "loss", "loss", "sharing", "bit
 
 @dataclass(frozen=True)
 class Row:
-    """One setting in a plan.
-
-    Attributes:
-        setting: how to collect.
-        figures: what that gives.
-        devices: of the whole fleet.
-        missed: the needs that it does not meet, by name, each with a sentence.
-    """
+    """One setting in a plan."""
 
     setting: Setting
     figures: Figures
@@ -175,10 +168,7 @@ def heavy(row: Row, rows: Sequence[Row]) -> bool:
 
 
 def loss_order(row: Row, needs: Needs) -> tuple[float, ...]:
-    """The losses by which rows are compared, the one that was asked for first.
-
-    That is the loss about memoised inputs for a cap on them, else the loss whatever changes.
-    """
+    """The losses by which rows are compared, the one that was asked for first."""
     promise = row.figures.promise
     rest = (promise.two_reports or 0.0, promise.inputs_loss)
     if needs.inputs_cap is not None:

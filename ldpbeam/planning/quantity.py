@@ -1,33 +1,37 @@
-"""What is estimated, as people read it: frequencies in percentage points, a mean in its counter's units."""
+"""Errors as people read them: frequencies in percentage points, a mean in its counter's units."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ldpbeam.planning.error_sentences import points
 from ldpbeam.planning.needs import FrequencyNeeds, MeanNeeds, Needs, Ordered, OrderedNeeds
+
+
+def points(frequency: float) -> str:
+    """A frequency in percentage points, for people, in three digits."""
+    number = 100 * frequency
+    return f"{number:.3g}" if number < 100 else ">100" if number > 100 else "100"
+
+
+def interval(about: str, widest: float, half_width: float, values: int, even: float) -> str:
+    """The half-widths of the intervals of an epoch's frequencies, for the widest and for an even share."""
+    return (
+        f"±{points(half_width)} points (95 %) for a value of {points(widest)} %, the widest{about}; "
+        f"±{points(even)} for a value of 1/{values:,}"
+    )
+
+
+RANKED = " where frequencies fall like 1/rank"
+"""Where nobody said which frequencies to expect."""
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """How the numbers of one kind of need are written.
-
-    Attributes:
-        subject: what is asked about.
-        unit: of axes and columns.
-        levels: errors that a chart marks, besides the one that is wanted.
-        length: of the range of numbers that it lies in; None of a share, which is written in points.
-    """
+    """How the numbers of one kind of need are written."""
 
     subject: str
     unit: str
-    levels: dict[str, float]
     length: float | None = None
-
-    @property
-    def scale(self) -> float:
-        """Numbers of a table and of an axis per unit of :class:`Needs`."""
-        return 100.0 if self.length is None else 1.0
 
     def number(self, error: float) -> str:
         """An error without its unit, as a table has it: three digits, and all of those before the point."""
@@ -43,19 +47,14 @@ class Quantity:
 
 
 def quantity(needs: Needs) -> Quantity:
-    """Of a need. The levels are those that are known without any device.
-
-    Raises:
-        TypeError: it is a need of another kind.
-    """
+    """Of a need. The levels are those that are known without any device."""
     if isinstance(needs, FrequencyNeeds):
-        return Quantity(f"{needs.values:,} values", "points", {"1/k": 1 / needs.values})
-    half = {"half of the range": needs.whole / 2}
+        return Quantity(f"{needs.values:,} values", "points")
     if isinstance(needs, MeanNeeds):
-        return Quantity(f"the mean of 0 .. {needs.maximum:,}", "units of the counter", half, needs.whole)
+        return Quantity(f"the mean of 0 .. {needs.maximum:,}", "units of the counter", needs.whole)
     if not isinstance(needs, OrderedNeeds):
         raise TypeError(f"{type(needs).__name__} is for no quantity that there is")
     values = f"{needs.values:,} values in order"
     if needs.asked is Ordered.SHARE:
-        return Quantity(f"cumulative shares of {values}", "points", {"half of all": 0.5})
-    return Quantity(f"the {needs.asked.value} of {values}", "units of the values", half, needs.length)
+        return Quantity(f"cumulative shares of {values}", "points")
+    return Quantity(f"the {needs.asked.value} of {values}", "units of the values", needs.length)

@@ -23,16 +23,7 @@ from ldpbeam.protocols.part_estimator import PartEstimator
 
 @dataclass(frozen=True)
 class Repeats:
-    """Covariances of two epochs, as shares of the variance of one (docs/over-time.md).
-
-    Attributes:
-        unchanged: where no device changes its value; at most.
-        unchanged_least: likewise, at least; below 0 where it is other devices that report.
-        anew: where every device draws its value anew, at most; 0 where nobody asks.
-        anew_least: likewise, at least.
-        opposed: how far below 0 it can be, whatever devices do.
-        rate: that values are drawn anew at from one epoch to the next; None where it is not known.
-    """
+    """Covariances of two epochs, as shares of the variance of one (docs/over-time.md)."""
 
     unchanged: float
     unchanged_least: float
@@ -43,13 +34,7 @@ class Repeats:
 
     @classmethod
     def of_frequencies(cls, setting: Setting, needs: FrequencyNeeds, frequency: float) -> Self:
-        """Of a value that has one of the expected frequencies.
-
-        Args:
-            setting: one way to collect frequencies.
-            needs: with the frequencies of all values, from which devices draw anew, and the rate.
-            frequency: of the value; exactly one of ``needs.shares``.
-        """
+        """Of a value that has one of the expected frequencies."""
         protocol = setting.protocol
         assert isinstance(protocol, FrequencyProtocol)  # noqa: S101 - the needs are for frequencies
         middle = np.array([frequency])
@@ -59,24 +44,13 @@ class Repeats:
 
     @classmethod
     def of_mean(cls, setting: Setting, needs: MeanNeeds, whole: float) -> Self:
-        """Of a mean at m/2, where errors are largest.
-
-        Args:
-            setting: one way to collect a mean.
-            needs: with the largest value m, and the rate.
-            whole: variance of an estimate from one report, in squared units of the counter.
-        """
+        """Of a mean at m/2, where errors are largest."""
         middle = np.array([needs.maximum / 2])
         return cls._of(_errors(setting), middle, whole, middle, needs.drawn_anew, 0)
 
     @classmethod
     def of_ordered(cls, setting: Setting, needs: OrderedNeeds) -> Self:
-        """Of a sum of frequencies, or of a distribution, where all values are equally frequent.
-
-        Of stretches nothing is known but the part that repeats where nobody changes: no covariance is farther
-        from 0 (Cauchy and Schwarz). Of a mean curve, and so of its median, limits are no narrower than those
-        of an epoch (:meth:`ldpbeam.sums.distribution.Curve.mean`).
-        """
+        """Of a sum of frequencies, or of a distribution, where all values are equally frequent."""
         protocol = setting.protocol
         if isinstance(protocol, IntervalHash):
             again = Fraction(setting.reports - 1, max(setting.epochs - 1, 1)) if setting.participates else 1
@@ -146,14 +120,7 @@ class Repeats:
         return max(0.0, (1 + 2 * pairs) / epochs)
 
     def difference(self, epochs: int, apart: int) -> float:
-        """Variance at most of the difference of two means over H successive epochs each.
-
-        2·[mean(H) − (1/H²)·Σ (H − |l|)·least(D + l)], l = 1 − H .. H − 1.
-
-        Args:
-            epochs: H.
-            apart: D, from the first epoch of the one to the first epoch of the other; at least H.
-        """
+        """Variance at most of the difference of two means over H successive epochs each."""
         lags = np.arange(1 - epochs, epochs)
         common = float(((epochs - abs(lags)) * self.least(apart + lags)).sum()) / epochs**2
         return 2 * max(0.0, self.mean(epochs) - common)
@@ -163,12 +130,7 @@ class Repeats:
         return WIDE * error * sqrt(self.mean(epochs))
 
     def least_change(self, error: float, epochs: int, apart: int) -> float:
-        """Smallest change between two means that differs from none in 95 of 100 cases.
-
-        Args:
-            error: standard error of one epoch.
-            epochs, apart: see :meth:`difference`.
-        """
+        """Smallest change between two means that differs from none in 95 of 100 cases."""
         return BEYOND * error * sqrt(self.difference(epochs, apart))
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ldpbeam.over_time.covariance import DrawnAnew
-from ldpbeam.planning.error_sentences import RANKED, interval
 from ldpbeam.planning.needs import FrequencyNeeds, Needs, Ordered, OrderedNeeds
 from ldpbeam.planning.plan import (
     ALIKE,
@@ -18,8 +17,7 @@ from ldpbeam.planning.plan import (
     heavy,
     preference,
 )
-from ldpbeam.planning.quantity import quantity
-from ldpbeam.planning.settings import total_budget
+from ldpbeam.planning.quantity import RANKED, interval, quantity
 from ldpbeam.planning.shuffler import behind_shuffler
 from ldpbeam.promise.statements import NO_TURN, bits, epsilon, statements
 
@@ -242,17 +240,6 @@ def _weaker(plan: Plan) -> Iterator[str]:
     yield f"With a weaker promise {described(row)} gives ±{width}:"
     keys = {"inputs", "any_changes"}
     yield from (f"  {one.text}" for one in statements(row.figures.promise) if one.key in keys)
-
-
-def budget_name(needs: Needs) -> tuple[str, float]:
-    """What the chart's axis is: the limit that was given, and its value."""
-    if needs.lifetime is not None:
-        return "lifetime ε, whatever changes", needs.lifetime
-    if needs.inputs_cap is not None:
-        return "all reports about memoised inputs, ε", needs.inputs_cap
-    if needs.longitudinal is not None:
-        return "ε∞", needs.longitudinal
-    return "ε1", needs.first or total_budget(needs)
 
 
 def _loss_names(needs: Needs) -> tuple[str, str, str]:

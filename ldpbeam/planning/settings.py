@@ -40,15 +40,7 @@ _GAMMA_STEPS = 10**6
 
 @dataclass(frozen=True)
 class Setting:
-    """A protocol with its parameters, as one of the ways to collect that a plan compares.
-
-    Attributes:
-        name: of the protocol.
-        parameters: as a collection file has them.
-        protocol: built of them.
-        reports: in how many of its epochs a device reports.
-        epochs: how many epochs there are.
-    """
+    """A protocol with its parameters, as one of the ways to collect that a plan compares."""
 
     name: str
     parameters: Parameters
@@ -227,11 +219,7 @@ def _memoised_inputs(kind: type[LocalProtocol[Any]], options: Parameters, values
 
 
 def _flipped(options: Parameters, level: float, first: float, needs: Needs) -> Iterator[Parameters]:
-    """Memoised bits as they are, or flipped with several γ; none that spends more than the ε1 asked for.
-
-    Bits that are sent as they are spend ε∞ in the first report already. In a single epoch no kept bit is
-    used again, so that it is one_bit_mean.
-    """
+    """Memoised bits as they are, or flipped with several γ; none that spends more than the ε1 asked for."""
     if needs.epochs == 1:
         return
     for gamma in sorted({*_FLIPS, _gamma(level, first)}):
@@ -241,11 +229,7 @@ def _flipped(options: Parameters, level: float, first: float, needs: Needs) -> I
 
 
 def _gamma(level: float, first: float) -> float:
-    """γ with which a first report of a bit at ε∞ spends ε1 at most: (p(ε∞) − p(ε1))/(2p(ε∞) − 1).
-
-    p is e^ε/(e^ε + 1); in terms of t(ε) = 2p − 1 = tanh(ε/2) that is (1 − t(ε1)/t(ε∞))/2. 0 where ε1 is not
-    below ε∞.
-    """
+    """γ with which a first report of a bit at ε∞ spends ε1 at most: (p(ε∞) − p(ε1))/(2p(ε∞) − 1)."""
 
     def gap(epsilon: float) -> float:
         return expm1(epsilon) / (expm1(epsilon) + 2)

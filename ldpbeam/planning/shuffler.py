@@ -16,16 +16,7 @@ from ldpbeam.shuffling.shuffle_plan import planned_epsilon
 
 @dataclass(frozen=True)
 class ShuffledPrivacy:
-    """ε towards a server that sees the reports of each epoch only as a set, but with probability δ.
-
-    Attributes:
-        devices: honest ones that report in each epoch.
-        reports: that a device makes, each in another epoch.
-        functions: hash functions that devices keep; only those with the same one are a crowd.
-        renaming: the same where the shuffler also renames their symbols; None where that changes nothing.
-        one_report: of one of them, towards a server that knows the permanent answers of all other devices.
-        all_reports: of all of them, whatever changes; None where nothing useful is known.
-    """
+    """ε towards a server that sees the reports of each epoch only as a set, but with probability δ."""
 
     devices: int
     reports: int
@@ -44,18 +35,7 @@ class ShuffledPrivacy:
         *,
         renamed: bool = False,
     ) -> ShuffledPrivacy | None:
-        """Of a fleet, a share of which reports in each epoch.
-
-        Args:
-            protocol: that the devices report by.
-            devices: honest ones in the fleet.
-            share: of the devices, in (0, 1], that reports in an epoch.
-            reports: that a device makes in its life, each in another epoch.
-            renamed: whether the shuffler also renames hash symbols.
-
-        Returns:
-            The levels; None where nothing is known, or where less than one device reports in an epoch.
-        """
+        """Of a fleet, a share of which reports in each epoch."""
         # Where each device reports once in its life, no permanent answer is seen twice.
         alone = reports == 1
         once = one_epoch(protocol, renamed=renamed, alone=alone)
@@ -99,10 +79,7 @@ def shuffled_words(collection: Collection, devices: int) -> str:
 
 
 def behind_shuffler(shuffled: ShuffledPrivacy | None) -> str:
-    """What a server learns that sees the reports of an epoch only as a set, and what that assumes.
-
-    ``shuffled`` is None where nothing is known.
-    """
+    """What a server learns that sees the reports of an epoch only as a set, and what that assumes."""
     if shuffled is None:
         return (
             "Behind a shuffler: nothing is known for this collection with so many devices; the promises to "

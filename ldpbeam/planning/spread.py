@@ -43,10 +43,7 @@ class Spread:
 
     @property
     def least_frequency(self) -> float:
-        """The f with f = 1.96·se(0) + 1.645·se(f), at most 1: the larger root of a quadratic.
-
-        An estimate of it is beyond what an absent value has in 95 of 100 epochs.
-        """
+        """The f with f = 1.96·se(0) + 1.645·se(f), at most 1: the larger root of a quadratic."""
         low, square = WIDE * sqrt(self.absent), (BEYOND - WIDE) ** 2
         a, b, c = 1 + square * self.drawn, 2 * low + square * self.slope, low**2 - square * self.absent
         return min(1.0, (b + sqrt(max(b * b - 4 * a * c, 0.0))) / (2 * a))
@@ -54,13 +51,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Widths:
-    """Half-widths of the 95 % intervals that a run publishes for an epoch, on average.
-
-    Attributes:
-        widest: the frequency whose interval is widest, of those that are expected.
-        half_width: of that interval.
-        even: of the interval of a value of frequency 1/k.
-    """
+    """Half-widths of the 95 % intervals that a run publishes for an epoch, on average."""
 
     widest: float
     half_width: float
@@ -68,13 +59,7 @@ class Widths:
 
     @classmethod
     def of(cls, support: SupportProbabilities, devices: int, shares: Floats) -> Widths:
-        """Of a population with expected frequencies.
-
-        Args:
-            support: how probably a report supports a value, and what share of the devices is asked about it.
-            devices: of the population.
-            shares: float64 (k,), the frequencies; they add up to 1.
-        """
+        """Of a population with expected frequencies."""
         spread = Spread.of(support, devices)
         squares = spread.absent + spread.slope * shares - spread.drawn * shares**2
         # Intervals end at 0 and 1, which narrows that of a rare value, whatever its error is.
@@ -95,26 +80,13 @@ def _positive_part(means: Floats, errors: Floats) -> Floats:
 
 
 def published_half_width(support: SupportProbabilities, devices: int, frequency: float) -> float:
-    """The half-width of the 95 % interval of a value, on average over epochs.
-
-    Args:
-        support: as of :meth:`Widths.of`.
-        devices: of the population.
-        frequency: of the value, in [0, 1].
-    """
+    """The half-width of the 95 % interval of a value, on average over epochs."""
     reports = max(1, int(devices * support.sampled))
     return float(expected_half_width(frequency, reports, support))
 
 
 def mean_error(estimator: PartEstimator, devices: int) -> float:
-    """The largest standard error that one epoch's mean can have, in the units of the values.
-
-    Bits are coins of the mean probability, whose variance is at most 1/4; noise is added to values whose
-    population variance is at most m²/4, where only a share of the devices is drawn.
-
-    Raises:
-        TypeError: the protocol yields no mean.
-    """
+    """The largest standard error that one epoch's mean can have, in the units of the values."""
     protocol, share = estimator.protocol, float(estimator.share * estimator.present)
     reports, m = devices * share, protocol.domain_size - 1
     ends, noise = protocol.forgery.ends, protocol.forgery.added_noise

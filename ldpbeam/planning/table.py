@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from ldpbeam.planning.error_sentences import points
 from ldpbeam.planning.needs import FrequencyNeeds, MeanNeeds, Needs, Ordered, OrderedNeeds
 from ldpbeam.planning.plan import Row
-from ldpbeam.planning.quantity import quantity
+from ldpbeam.planning.quantity import points, quantity
 from ldpbeam.promise.statements import epsilon
 
 

@@ -26,18 +26,7 @@ from ldpbeam.protocols.contract import LocalProtocol
 
 
 def best_guess(protocol: LocalProtocol[Any], reports: int) -> float:
-    """The probability that the best guess of a device's value is right.
-
-    With several attributes it is that of the attribute whose value is guessed best: where devices draw one
-    attribute, of a device that drew this one, and where they report all, by the reports on this one alone.
-
-    Args:
-        protocol: of the collection.
-        reports: of one device, all about the same value; 1 or more.
-
-    Raises:
-        ValueError: no reports.
-    """
+    """The probability that the best guess of a device's value is right."""
     require_reports(reports)
     # Sums of thousands of floats can end a little above 1.
     return min(1.0, protocol.law.best_guess(reports))

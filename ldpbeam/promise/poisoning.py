@@ -21,19 +21,7 @@ TARGETS = 10
 
 @dataclass(frozen=True)
 class Leverage:
-    """What one forged report among n moves an estimate by, in units of 1/n (of m/n for a mean of 0 .. m).
-
-    Of a distribution, the mean of the values 0 .. m, from the mean number of the reported stretch. The
-    estimate that weighs the counts of all functions moves by no more where forgers claim all functions alike,
-    and by a few percent more where they claim the worst one (docs/poisoning.md).
-
-    Attributes:
-        one_value: one frequency, or the mean, at most upwards.
-        one_value_down: the same at most downwards; positive.
-        ten_values: sum over :data:`TARGETS` values of the forger's choice (over all, where there are fewer),
-            upwards; None for a mean.
-        values_supported_at_most: by one report; None for a mean.
-    """
+    """What one forged report among n moves an estimate by, in units of 1/n (of m/n for a mean of 0 .. m)."""
 
     one_value: float
     one_value_down: float
@@ -42,18 +30,7 @@ class Leverage:
 
 
 def leverage(protocol: LocalProtocol[Any], sampled: Fraction = Fraction(1)) -> Leverage:
-    """Of a protocol that reports one attribute.
-
-    Where a report speaks about some values only (dBitFlip, a sampled attribute), n are all reports: fewer of
-    them stand behind a value, and each weighs the more.
-
-    Args:
-        protocol: one of :attr:`LocalProtocol.parts`, as a device runs it.
-        sampled: share of the devices that report the attribute.
-
-    Raises:
-        TypeError: a protocol that neither counts support nor takes a mean.
-    """
+    """Of a protocol that reports one attribute."""
     weight, support, noise = 1 / sampled, protocol.estimator.support, protocol.forgery.added_noise
     if support is not None:
         weight /= support.sampled

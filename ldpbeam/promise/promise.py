@@ -30,15 +30,7 @@ EXACT_REPORTS = 4
 
 @dataclass(frozen=True)
 class Guess:
-    """How often the best guess of a value is right, all values being equally likely.
-
-    Of several attributes it is about the one whose value is guessed best.
-
-    Attributes:
-        values: how many there are.
-        from_one: the probability that the best guess from one report is right.
-        from_all: likewise from all reports, the value being the same in all of them.
-    """
+    """How often the best guess of a value is right, all values being equally likely."""
 
     values: int
     from_one: float
@@ -47,24 +39,7 @@ class Guess:
 
 @dataclass(frozen=True)
 class Promise:
-    """Losses are ε, rounded up; infinite where nothing limits them.
-
-    Attributes:
-        reports: how many reports of a device the numbers are about.
-        of: the epochs among which a device draws those of its reports, for life; None where it reports in
-            every epoch.
-        attributes: how many values a device has in an epoch.
-        inputs: what answers are memoised for, and what ``inputs_loss`` and ``cap`` are about.
-        first_report: one report, ε1.
-        two_reports: any two reports, whatever changed between them; None where a device makes only one.
-        unchanged: all reports, however many, while no value changes; None where nothing is memoised.
-        cap: memoised inputs times ε∞; None where nothing is memoised.
-        inputs_loss: these reports, between two sequences of inputs that change, and come back, at the same
-            epochs; where nothing is memoised the same as ``any_loss``.
-        any_loss: these reports, between any two sequences of values.
-        any_exact: whether ``any_loss`` is reached; else it is a bound.
-        protocol: that the numbers are about.
-    """
+    """Losses are ε, rounded up; infinite where nothing limits them."""
 
     reports: int
     of: int | None
@@ -81,16 +56,7 @@ class Promise:
 
     @classmethod
     def of_protocol(cls, protocol: LocalProtocol[Any], reports: int, of: int | None = None) -> Promise:
-        """Of a device that makes so many reports; ``of`` as the attribute.
-
-        Args:
-            protocol: of a collection.
-            reports: of a device in its life.
-            of: epochs of the collection; None where a device reports in all of them.
-
-        Raises:
-            ValueError: fewer than one report.
-        """
+        """Of a device that makes so many reports; ``of`` as the attribute."""
         guarantee = protocol.guarantee if of is None else protocol.guarantee.within(reports)
         loss, exact = any_loss(protocol, reports)
         return cls(
@@ -110,10 +76,7 @@ class Promise:
 
     @cached_property
     def guess(self) -> Guess:
-        """How well a server guesses a device's value.
-
-        It is looked at only where somebody asks, since it takes milliseconds.
-        """
+        """How well a server guesses a device's value."""
         from ldpbeam.promise.best_guess import best_guess  # needs numpy, which a device does not
 
         guesses = [
@@ -128,10 +91,7 @@ class Promise:
         return self.inputs is not MemoisedInputs.NONE
 
     def as_record(self) -> dict[str, object]:
-        """For JSON, which has no infinity: null where nothing limits a loss.
-
-        ``lifetime_reports`` and ``lifetime`` are there where a device reports in some of its epochs only.
-        """
+        """For JSON, which has no infinity: null where nothing limits a loss."""
         life = (
             {} if self.of is None else {"lifetime_reports": self.reports, "lifetime": _finite(self.any_loss)}
         )
@@ -147,11 +107,7 @@ class Promise:
 
 
 def any_loss(protocol: LocalProtocol[Any], reports: int) -> tuple[float, bool]:
-    """(a bound on what so many reports tell, whether it is reached), whatever changed.
-
-    Raises:
-        ValueError: fewer than one report.
-    """
+    """(a bound on what so many reports tell, whether it is reached), whatever changed."""
     if reports < 1:
         raise ValueError(f"losses are those of 1 report or more, not {reports}")
     guarantee, losses = protocol.guarantee, protocol.losses

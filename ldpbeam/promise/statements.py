@@ -33,15 +33,7 @@ LIKELY = 0.5
 
 @dataclass(frozen=True)
 class Statement:
-    """One promise to a device.
-
-    Attributes:
-        key: what it is about, for programs: ``first_report``, ``two_reports``, ``unchanged``, ``inputs``,
-            ``any_changes``, ``best_guess``.
-        title: the same for people, as the head of a line.
-        level: ε; infinite where nothing limits a loss; of ``best_guess`` a probability.
-        text: the sentence.
-    """
+    """One promise to a device."""
 
     key: str
     title: str

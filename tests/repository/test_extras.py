@@ -91,21 +91,6 @@ def test_a_command_says_which_part_it_needs(tmp_path: Path, absent: str) -> None
 
 
 @pytest.mark.thorough
-def test_a_plan_without_the_extra_that_draws_writes_nothing(tmp_path: Path) -> None:
-    """A plan itself needs no page; with a chart the command says what it lacks before anything else."""
-    needs = ["plan", "--values", "4", "--devices", "9000", "--lifetime-epsilon", "2"]
-    drawn = [*needs, "--output", "planned.yaml", "--chart", "chart.svg"]
-    done = without(modules("page"), COMMAND.format(arguments=drawn), tmp_path)
-    assert (done.returncode, done.stdout, list(tmp_path.iterdir())) == (2, "", [])
-    assert re.fullmatch(
-        r"ldpbeam: this needs (altair|vl_convert|jinja2), which is not installed\. "
-        r"Install it with: pip install 'ldpbeam\[page\]'\. \[E-USAGE-EXTRA\]\n",
-        done.stderr,
-    )
-    assert without(modules("page"), COMMAND.format(arguments=needs), tmp_path).returncode == 0
-
-
-@pytest.mark.thorough
 @pytest.mark.parametrize("command", ["demo", "run", "replay", "inspect"])
 def test_beam_says_nothing_of_the_parts_that_it_lacks(command: str, tmp_path: Path) -> None:
     """Google's are an extra that a demonstration does without; Beam would warn of each at its import."""

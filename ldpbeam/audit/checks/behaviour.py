@@ -54,10 +54,7 @@ def manners(subject: Subject) -> Evidence:
 
 
 def reopened(subject: Subject) -> Evidence:
-    """Devices that are opened again after every report: their histories have the law of all others.
-
-    What is drawn for life stays.
-    """
+    """Devices that are opened again after every report: their histories have the law of all others."""
     client, collection, model, plan, read = subject
     still = patterns_of(model, collection.epochs.count)[0]
     seen: Counter[tuple[int, tuple[int, ...]]] = Counter()

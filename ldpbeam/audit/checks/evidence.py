@@ -24,13 +24,7 @@ _ASSUMED = 1e-9
 
 
 def cell_probability(model: Model, pattern: Pattern, cell: Cell) -> Fraction:
-    """P(a device has this stratum and these symbols | the pattern's values).
-
-    Args:
-        model: of a protocol's reports about a pair of values.
-        pattern: which value of the pair each report is about: 0 or 1.
-        cell: (stratum, symbols), as many symbols as the pattern has reports.
-    """
+    """P(a device has this stratum and these symbols | the pattern's values)."""
     stratum = model.strata[cell[0]]
     return stratum.probability * stratum.history(pattern, cell[1])
 
@@ -45,13 +39,7 @@ def equal_probability(model: Model, pattern: Pattern) -> Fraction:
 
 
 def bounds_of(protocol: LocalProtocol[Any], model: Model, counts: HistoryCounts) -> list[Bound]:
-    """Of one report, and of the sequences; each with the best event that theory knows, in both directions.
-
-    Args:
-        protocol: whose levels are promised.
-        model: of its reports about a pair of values.
-        counts: histories of a client that was asked about this pair.
-    """
+    """Of one report, and of the sequences; each with the best event that theory knows, in both directions."""
     return [*_single(protocol, model, counts), *_sequences(protocol, model, counts)]
 
 
@@ -105,10 +93,7 @@ class _Sought(NamedTuple):
 
 
 def _best_cells(model: Model, sought: _Sought, seen: tuple[Counter[Cell], Counter[Cell]]) -> Iterator[Bound]:
-    """One bound per condition that no value changes: stratum, and the group of each report's symbol.
-
-    Theory chooses the event, at the number of reports drawn: the counts do not enter.
-    """
+    """One bound per condition that no value changes: stratum, and the group of each report's symbol."""
     a, b = sought.patterns
     total = max(sum(counter.values()) for counter in seen)
     for number, stratum in enumerate(model.strata):
@@ -215,16 +200,7 @@ def matches_of(model: Model, counts: HistoryCounts) -> list[Match]:
 
 
 def agreements(model: Model, pattern: Pattern, seen: Counter[Cell]) -> Iterator[Match]:
-    """Two reports of a device say the same: where a memo that is not kept shows most.
-
-    Args:
-        model: of a protocol's reports about a pair of values.
-        pattern: which value of the pair each report is about: 0 or 1.
-        seen: how often each cell was seen, among devices that went through the pattern.
-
-    Returns:
-        A test for every two reports of the pattern.
-    """
+    """Two reports of a device say the same: where a memo that is not kept shows most."""
     total = sum(seen.values())
     for i, j in combinations(range(len(pattern)), 2):
         cells = [cell for cell in all_cells(model, len(pattern)) if cell[1][i] == cell[1][j]]
@@ -234,13 +210,7 @@ def agreements(model: Model, pattern: Pattern, seen: Counter[Cell]) -> Iterator[
 
 
 def lasting(changed: int, devices: int, how_long: str = "") -> Rule:
-    """What a device draws for life stays the same.
-
-    Args:
-        changed: devices whose reports show that it did not.
-        devices: that were looked at.
-        how_long: ends the sentence.
-    """
+    """What a device draws for life stays the same."""
     what = f"what a device draws for life (hash function, buckets, attribute) stays the same{how_long}"
     return Rule(Check.LASTING, what, changed, devices)
 

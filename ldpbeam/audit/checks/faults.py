@@ -14,14 +14,7 @@ from ldpbeam.audit.checks.outcome import Check
 
 @dataclass(frozen=True)
 class Fault:
-    """A kind of fault.
-
-    Attributes:
-        name: of the planted client.
-        what: the fault, for people; it begins with a noun.
-        check: the check that sees it; None where none does.
-        draws: the least of :data:`MEASURED` at which it is found; None where it is found at neither.
-    """
+    """A kind of fault."""
 
     name: str
     what: str

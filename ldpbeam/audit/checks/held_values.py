@@ -54,13 +54,7 @@ def held_values(protocol: LocalProtocol[Any]) -> list[Any]:
 
 @dataclass
 class ValueReports:
-    """Reports about one value, each of another device.
-
-    Attributes:
-        value: the value that all of these devices hold.
-        responses: how often each response was seen.
-        ids: of the reports.
-    """
+    """Reports about one value, each of another device."""
 
     value: Any
     responses: Counter[Any] = field(default_factory=Counter)
@@ -91,17 +85,7 @@ def read_held(subject: Subject, values: Sequence[Any]) -> list[ValueReports]:
 def own_events(
     protocol: LocalProtocol[Any], value: Any, response: Any
 ) -> Iterator[tuple[int, bool, Fraction]]:
-    """Whether a response speaks for the value that its device held, attribute by attribute.
-
-    Args:
-        protocol: that the response is of.
-        value: that the device held: an index, or a tuple of them where there are several attributes.
-        response: decoded from a report.
-
-    Yields:
-        (attribute, whether the response speaks for the held value, the probability that one does), of each
-        attribute that the response says something about.
-    """
+    """Whether a response speaks for the value that its device held, attribute by attribute."""
     mine = value if len(protocol.parts) > 1 else (value,)
     for index, about in protocol.device.responses_by_attribute(response).items():
         if index < _PARTS:

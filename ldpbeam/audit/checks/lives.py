@@ -48,17 +48,7 @@ _BATCH = 256
 
 @dataclass
 class Lives:
-    """What whole lives of one client were.
-
-    Attributes:
-        counts: of the first reports of each life, by the values that the device held then.
-        lives: how many.
-        other: lives with another number of reports than m.
-        held: for an epoch and the value held in it, how many devices there were.
-        spoke: how many of them reported.
-        both: for either value, held for life: lives, and those that reported in the first and the last epoch.
-        pairs, alike: neighbouring devices, and those that reported in the same epochs.
-    """
+    """What whole lives of one client were."""
 
     counts: HistoryCounts
     lives: int = 0
@@ -82,25 +72,13 @@ def lives_of(participation: Participation, draws: int) -> int:
 
 
 def turns_of(participation: Participation, draws: int, values: int) -> int:
-    """How many lives there are about each value that is held in turn.
-
-    Args:
-        participation: in how many of how many epochs a device reports.
-        draws: single reports about each of the two values that an audit compares.
-        values: how many values are held in turn.
-    """
+    """How many lives there are about each value that is held in turn."""
     possible = int(_ASKED_ABOUT_VALUES * draws) // (participation.of * values)
     return max(1, min(int(_ABOUT_VALUE * draws), possible))
 
 
 def read_lives(subject: Subject, life: Participation, values: Sequence[Any]) -> Lives:
-    """Lives of new devices: of the pair, and of each value in turn.
-
-    Args:
-        subject: whose collection has participation.
-        life: that participation.
-        values: that are held in turn: indices, or tuples of them where there are several attributes.
-    """
+    """Lives of new devices: of the pair, and of each value in turn."""
     lives = _pair_lives(subject, life)
     _rotating_lives(subject, life, values, lives)
     return lives

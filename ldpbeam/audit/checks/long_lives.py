@@ -110,11 +110,7 @@ def _memo_matches(memos: Sequence[Blocks], bits: Sequence[Sequence[Sequence[bool
 
 
 def every_memo(subject: Subject, held: Sequence[Any]) -> Evidence:
-    """Devices that hold one value, each of ``held`` in turn, for two blocks of reports: its answer is kept.
-
-    Returns:
-        Nothing where the protocol memoises nothing.
-    """
+    """Devices that hold one value, each of ``held`` in turn, for two blocks of reports: its answer stays."""
     client, collection, _, plan, read = subject
     protocol, devices = collection.protocol, plan.remembering
     if not devices or not model_of(protocol).memoised:
@@ -150,14 +146,7 @@ def every_memo(subject: Subject, held: Sequence[Any]) -> Evidence:
 
 
 def changing_lives(subject: Subject, held: Sequence[Any]) -> Evidence:
-    """Devices that go back and forth in the pair, then hold every other value once, and then as at first.
-
-    The last part comes as late as a device may be silent before it: what is forgotten after many values, or
-    after a long time, is found here. ``held`` are the values.
-
-    Returns:
-        Nothing where the protocol memoises nothing, or the collection has too few epochs for such a life.
-    """
+    """Devices that go back and forth in the pair, then hold every other value once, and then as at first."""
     client, collection, model, plan, read = subject
     if not model.memoised or not plan.changing:
         return Evidence()

@@ -40,14 +40,7 @@ class Check(Enum):
 
 @dataclass(frozen=True)
 class Match:
-    """How often an event was seen, and its exact probability: a two-sided test.
-
-    Attributes:
-        check: that it belongs to.
-        what: the event, for people; it names no value of a person, since the audit made all of them up.
-        count, trials: seen, of how many.
-        probability: exact.
-    """
+    """How often an event was seen, and its exact probability: a two-sided test."""
 
     check: Check
     what: str
@@ -58,16 +51,7 @@ class Match:
 
 @dataclass(frozen=True)
 class Bound:
-    """An event counted under two values, or two sequences of them, and the level that it may show at most.
-
-    Attributes:
-        check: that it belongs to.
-        what: the event.
-        count, trials: under the one.
-        other_count, other_trials: under the other.
-        probabilities: exact, under the one and under the other.
-        level: which the bound must not exceed; infinite where nothing is promised.
-    """
+    """An event counted under two values, or two sequences of them, and the level that it may show at most."""
 
     check: Check
     what: str
@@ -87,14 +71,7 @@ class Bound:
 
 @dataclass(frozen=True)
 class Rule:
-    """Something that holds every time.
-
-    Attributes:
-        check: that it belongs to.
-        what: the rule.
-        broken, cases: how often it did not hold, of how many times that it was tried.
-        wrong: probability that an honest client breaks it.
-    """
+    """Something that holds every time."""
 
     check: Check
     what: str
@@ -105,17 +82,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class EventSum:
-    """A number of events in devices whose events depend on each other: a two-sided test by Chernoff's bound.
-
-    Attributes:
-        check: that it belongs to.
-        what: the event, for people.
-        count: events, over all devices.
-        devices: independent ones.
-        trials: of each device.
-        law: of a device: how probable each of its kinds is, and the probability of the event in each trial
-            of a device of that kind. Within a kind the trials are independent.
-    """
+    """A number of events in devices whose events depend on each other: a two-sided test by Chernoff."""
 
     check: Check
     what: str
@@ -127,15 +94,7 @@ class EventSum:
 
 @dataclass(frozen=True)
 class Coins:
-    """Many numbers of heads, of coins that are fair: two-sided tests, kept in arrays since they are so many.
-
-    Attributes:
-        check: that they belong to.
-        what: whose bits, and what makes one heads, for people.
-        names: of each coin.
-        counts: int64 (coins,), heads.
-        trials: of every coin.
-    """
+    """Numbers of heads of fair coins: two-sided tests, in arrays since they are so many."""
 
     check: Check
     what: str
@@ -146,14 +105,7 @@ class Coins:
 
 @dataclass(frozen=True)
 class Evidence:
-    """All that a client is judged by.
-
-    Attributes:
-        bounds: of levels.
-        matches, sums: two-sided tests of single probabilities.
-        coins: two-sided tests of report ids.
-        rules: that hold every time.
-    """
+    """All that a client is judged by."""
 
     bounds: Sequence[Bound] = ()
     matches: Sequence[Match] = ()
@@ -195,13 +147,7 @@ class LevelBound:
 
 @dataclass
 class CheckResult:
-    """One check.
-
-    Attributes:
-        check: which.
-        tests: how many tests and rules it consists of.
-        violations: what is wrong, in sentences; none for a client that passes.
-    """
+    """One check."""
 
     check: Check
     tests: int = 0
@@ -210,18 +156,7 @@ class CheckResult:
 
 @dataclass(frozen=True)
 class AuditOutcome:
-    """The audit of one client for one collection.
-
-    Attributes:
-        name: of the collection.
-        protocol: as people know it.
-        client: which.
-        reports: drawn.
-        false_alarm: probability that an honest client fails any of the tests.
-        checks: in the order of :class:`Check`; those that could not be made are missing.
-        levels: bounds found.
-        left_out: what could not be audited, and why, in sentences.
-    """
+    """The audit of one client for one collection."""
 
     name: str
     protocol: str

@@ -24,13 +24,7 @@ _PARTS = 8
 
 
 class Looked(NamedTuple):
-    """What of a response is compared.
-
-    Attributes:
-        name: for people.
-        key: of a response.
-        kinds: of devices.
-    """
+    """What of a response is compared."""
 
     name: str
     key: Callable[[Any], Hashable]
@@ -38,13 +32,7 @@ class Looked(NamedTuple):
 
 
 def looked_at(protocol: LocalProtocol[Any], model: Model, value: Any) -> Iterator[Looked]:
-    """Whole responses of each attribute where their law is known here, else their symbols in the model.
-
-    Args:
-        protocol: of the collection.
-        model: of it.
-        value: the second of the audited pair, which the device always holds.
-    """
+    """Whole responses of each attribute where their law is known here, else their symbols in the model."""
     parts = protocol.parts[:_PARTS]
     own = value if len(protocol.parts) > 1 else (value,)
     laws = [part.law.equal_responses(one) for part, one in zip(parts, own, strict=False)]
@@ -87,12 +75,7 @@ def _equal_symbols(view: ModelView) -> Kinds:
 
 
 def replays(looked: Looked, keys: Sequence[Sequence[Hashable]]) -> Evidence:
-    """Tests for each report of a life, over devices, and for all reports at once.
-
-    Args:
-        looked: what is compared.
-        keys: for each device, that of each of its reports; all about one value, and equally many.
-    """
+    """Tests for each report of a life, over devices, and for all reports at once."""
     length = len(keys[0]) if keys else 0
     mean = Fraction(min(1.0, sum(p * e for p, e in looked.kinds)))
     matches, sums = [], []

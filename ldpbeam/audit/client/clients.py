@@ -56,10 +56,7 @@ class Client(ABC):
     def for_two(
         self, other: Collection, histories: Sequence[ClientHistory]
     ) -> list[tuple[list[bytes | None], list[bytes | None]]] | None:
-        """Reports of new devices, a history each, that report to this collection and to another one in turn.
-
-        None where the client cannot be asked for two collections.
-        """
+        """Reports of new devices to this collection and to another in turn; None where it cannot be."""
         return None
 
 
@@ -162,11 +159,7 @@ def _asked(device: Reporter, value: Any, epoch: int) -> bytes | None:
 
 
 class Memoised(Maker):
-    """This project's client.
-
-    Args:
-        memo: ``stored`` or ``derived``, as ``Device.open`` has it.
-    """
+    """This project's client."""
 
     def __init__(self, memo: str) -> None:
         """One of the two ways to keep permanent answers."""

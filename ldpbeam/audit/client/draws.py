@@ -32,18 +32,7 @@ Cell = tuple[int, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class DrawPlan:
-    """How much is drawn.
-
-    Attributes:
-        draws: single reports about each of the two values, or a few more.
-        lasting: devices that are opened again between reports.
-        swept: (devices, epochs) of long lives about one value.
-        forked: devices of each forked process.
-        pairs: devices that report to two collections.
-        changing: devices that hold every value once.
-        held: devices of one report about each value, at least.
-        remembering: devices of a life about each value that is long enough to show whether it is memoised.
-    """
+    """How much is drawn."""
 
     draws: int = 100_000
     lasting: int = 2_000
@@ -60,12 +49,7 @@ class DrawPlan:
 
 
 def plan_of(draws: int, *, slow: bool = False) -> DrawPlan:
-    """What goes with that many draws; docs/audit.md says from how many on which fault is seen.
-
-    Args:
-        draws: single reports about each of the two values.
-        slow: whether every device is as slow as a lasting one; less of everything is drawn then.
-    """
+    """What goes with that many draws; docs/audit.md says from how many on which fault is seen."""
     few = draws < _FEW
     if slow:
         return DrawPlan(
@@ -87,12 +71,7 @@ def plan_of(draws: int, *, slow: bool = False) -> DrawPlan:
 
 
 def patterns_of(model: Model, count: int) -> tuple[Pattern, ...]:
-    """Sequences of values that a device is asked about: unchanged, and changed and changed back.
-
-    Args:
-        model: of the collection.
-        count: epochs that the collection has.
-    """
+    """Sequences of values that a device is asked about: unchanged, and changed and changed back."""
     largest = max(stratum.symbols for stratum in model.strata)
     length = min(count, 3 if largest**3 <= _MOST_CELLS else 2)
     if length == 3:
@@ -141,15 +120,7 @@ class ReportLog:
 
 
 class Subject(NamedTuple):
-    """What is audited, and how much is drawn of it.
-
-    Attributes:
-        client: that makes the devices.
-        collection: that they report for.
-        model: of their reports about a pair of values.
-        plan: how many devices there are, and for how many epochs.
-        read: reads their reports.
-    """
+    """What is audited, and how much is drawn of it."""
 
     client: Client
     collection: Collection
@@ -160,20 +131,7 @@ class Subject(NamedTuple):
 
 @dataclass
 class HistoryCounts:
-    """What histories of one client were, by pattern.
-
-    Attributes:
-        patterns: of the values.
-        cells: for each pattern, how often each cell was seen.
-        firsts: for either value, how often each (stratum, symbol) was that of a report about it: of a first
-            report, or of any where nothing is memoised.
-        responses: for either value, how often each response was among the first :data:`MOST_RESPONSES`.
-        pairs, equal: neighbouring devices with the same pattern, and those whose cells are equal.
-        alike: neighbouring devices that drew the same for life.
-        changed: devices whose reports do not all show the same that is drawn for life.
-        first_ids: for either value, report ids of reports about it.
-        next_ids: of consecutive reports of a device.
-    """
+    """What histories of one client were, by pattern."""
 
     patterns: tuple[Pattern, ...]
     cells: dict[Pattern, Counter[Cell]] = field(default_factory=dict)
@@ -191,15 +149,7 @@ class HistoryCounts:
 
 
 def epochs_for(number: int, reports: int, count: int) -> tuple[int, ...]:
-    """Epochs of one device, ascending: devices start in different ones, and leave some out.
-
-    Two neighbours have the same, since noise that devices share may well depend on the epoch.
-
-    Args:
-        number: of the device, counted from 0.
-        reports: how many epochs it is asked in.
-        count: epochs that the collection has; at least ``reports``.
-    """
+    """Epochs of one device, ascending: devices start in different ones, and leave some out."""
     number //= 2
     gap = 1 + number % 3 if count > 4 * reports else 1
     span = count - gap * (reports - 1)
@@ -208,11 +158,7 @@ def epochs_for(number: int, reports: int, count: int) -> tuple[int, ...]:
 
 
 def read_histories(subject: Subject) -> HistoryCounts:
-    """Histories of new devices, until each of the two values was asked about often enough.
-
-    Where nothing is memoised a device goes through a pattern many times: its reports are independent. Else it
-    goes through it once.
-    """
+    """Histories of new devices, until each of the two values was asked about often enough."""
     client, collection, model, plan, read = subject
     patterns = patterns_of(model, collection.epochs.count)
     counts = HistoryCounts(patterns, {pattern: Counter() for pattern in patterns})
@@ -246,15 +192,7 @@ def count_histories(
     read: ReportLog,
     histories: Sequence[tuple[ClientHistory, Sequence[bytes | None]]],
 ) -> None:
-    """Count devices that went through a pattern, or several times through it, next to their neighbours.
-
-    Args:
-        counts: added to.
-        pattern: which value of the model's pair each report is about: 0 or 1.
-        model: of the reports.
-        read: reads the reports.
-        histories: what each device was asked, and its reports; None where it refused.
-    """
+    """Count devices that went through a pattern, or several times through it, next to their neighbours."""
     length = len(pattern)
     before: tuple[list[Cell | None], Hashable] = [], None
     for number, (history, messages) in enumerate(histories):

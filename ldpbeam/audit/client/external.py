@@ -30,16 +30,7 @@ class ExternalClient(Client):
     """A command, started once; a context manager that ends it."""
 
     def __init__(self, command: str, collection: Collection, patience: float = _PATIENCE) -> None:
-        """Start the command.
-
-        Args:
-            command: words as a shell would split them; no shell is started.
-            collection: the one that the command serves.
-            patience: seconds that it may take for an answer.
-
-        Raises:
-            UsageError: it cannot be started.
-        """
+        """Start the command."""
         self.name = command
         self._patience = patience
         domains = [domain for _, domain in collection.histograms]
@@ -86,23 +77,13 @@ class ExternalClient(Client):
         return _LastingProcess(self, self._devices)
 
     def line(self, number: int, value: Any, epoch: int) -> str:
-        """The question for a report; several attributes' values are joined by commas.
-
-        Args:
-            number: of the device, counted from 1.
-            value: an index, or a tuple of them where there are several attributes.
-            epoch: that the report is for.
-        """
+        """The question for a report; several attributes' values are joined by commas."""
         indices = value if isinstance(value, tuple) else (value,)
         text = ",".join(f"{mark}{index}" for mark, index in zip(self._marks, indices, strict=True))
         return f"{number} {text} {epoch}"
 
     def message(self, answer: str) -> bytes | None:
-        """The bytes in an answer; None for a refusal.
-
-        Raises:
-            UsageError: it is neither.
-        """
+        """The bytes in an answer; None for a refusal."""
         if answer.startswith("error"):
             return None
         try:
@@ -112,11 +93,7 @@ class ExternalClient(Client):
             raise _trouble(self.name, "answered with something that is not hexadecimal") from None
 
     def ask(self, lines: Sequence[str]) -> list[str]:
-        """The answers to lines, in their order.
-
-        Raises:
-            UsageError: the command has ended, or does not answer.
-        """
+        """The answers to lines, in their order."""
         answers: list[str] = []
         first = 0
         while first < len(lines):

@@ -30,13 +30,7 @@ _SUBSETS = 4
 
 
 class ModelView(NamedTuple):
-    """One attribute's part of a model, or all of a model that is not several at once.
-
-    Attributes:
-        name: for people.
-        strata: of the devices.
-        place: (stratum, symbol) of a response.
-    """
+    """One attribute's part of a model, or all of a model that is not several at once."""
 
     name: str
     strata: Sequence[Stratum]
@@ -59,13 +53,7 @@ def _within(model: ProductModel, part: PairModel, position: int) -> Callable[[An
 
 @dataclass(frozen=True)
 class Decision:
-    """How a block of reports becomes one bit.
-
-    Attributes:
-        symbols: that are counted in the block.
-        least: how many of them make the bit 1.
-        high: for each permanent answer, its probability and P(the bit is 1).
-    """
+    """How a block of reports becomes one bit."""
 
     symbols: frozenset[int]
     least: int
@@ -129,13 +117,7 @@ def decide(
 
 
 class Blocks:
-    """Rules for one view and one of the two values: of each stratum one.
-
-    Attributes:
-        size: reports of a block.
-        probability: that two blocks agree, if all is well.
-        ones: P(the bit of a block is 1).
-    """
+    """Rules for one view and one of the two values: of each stratum one."""
 
     def __init__(self, view: ModelView, value: int, size: int, *, memoised: bool) -> None:
         """``memoised`` as :func:`decide` has it."""
@@ -182,15 +164,7 @@ def _rule(stratum: Stratum, value: int, size: int, *, memoised: bool) -> Decisio
 
 
 def sized(view: ModelView, values: Sequence[int], devices: int, most: int, *, memoised: bool) -> list[Blocks]:
-    """Blocks about each value, of the shortest size that tells enough.
-
-    Args:
-        view: of the model.
-        values: 0, 1 or both.
-        devices: that are compared.
-        most: reports that a block may have.
-        memoised: as :func:`decide` has it.
-    """
+    """Blocks about each value, of the shortest size that tells enough."""
     fit = [size for size in _SIZES if size <= max(1, most)]
     longest = [Blocks(view, value, fit[-1], memoised=memoised) for value in values]
     wanted = min(_ENOUGH / devices, _MOST_OF_IT * min(one.worth for one in longest))

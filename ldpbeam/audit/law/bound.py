@@ -15,30 +15,14 @@ if TYPE_CHECKING:
 
 
 def lower_limit(count: int, trials: int, alpha: float) -> float:
-    """Clopper–Pearson: the true probability lies below it with probability at most ``alpha``.
-
-    Args:
-        count: events.
-        trials: of which ``count`` were events.
-        alpha: in (0, 1/2).
-
-    Returns:
-        In [0, 1); 0 where no event was seen.
-    """
+    """Clopper–Pearson: the true probability lies below it with probability at most ``alpha``."""
     from ldpbeam.estimation.clopper_pearson import lower_limits
 
     return _one(lower_limits, count, trials, alpha) if count else 0.0
 
 
 def upper_limit(count: int, trials: int, alpha: float) -> float:
-    """Clopper–Pearson: the true probability lies above it with probability at most ``alpha``.
-
-    Args:
-        count, trials, alpha: as of :func:`lower_limit`.
-
-    Returns:
-        In (0, 1]; 1 where every trial was an event.
-    """
+    """Clopper–Pearson: the true probability lies above it with probability at most ``alpha``."""
     from ldpbeam.estimation.clopper_pearson import upper_limits
 
     return _one(upper_limits, count + 1, trials, alpha) if count < trials else 1.0
@@ -51,45 +35,20 @@ def _one(limits: Callable[..., Floats], count: int, trials: int, alpha: float) -
 
 
 def level_bound(count: int, trials: int, other_count: int, other_trials: int, alpha: float) -> float:
-    """A lower bound of ln(p/q), wrong with probability at most ``alpha``.
-
-    Args:
-        count: how often the event was seen under one value, of ``trials``.
-        trials: reports about that value; at least 1.
-        other_count: how often it was seen under the other value, of ``other_trials``.
-        other_trials: reports about the other value; at least 1.
-        alpha: half of it goes to each of the two limits.
-
-    Returns:
-        The bound; minus infinity where the event was never seen.
-    """
+    """A lower bound of ln(p/q), wrong with probability at most ``alpha``."""
     low = lower_limit(count, trials, alpha / 2)
     return log(low / upper_limit(other_count, other_trials, alpha / 2)) if low else -inf
 
 
 def expected_bound(p: float, q: float, trials: float, other_trials: float, alpha: float) -> float:
-    """:func:`level_bound` at the counts that theory expects; it chooses events before anything is drawn.
-
-    Args:
-        p: probability of the event under one value.
-        q: its probability under the other value.
-        trials: reports about the one value; rounded.
-        other_trials: reports about the other value; rounded.
-        alpha: as of :func:`level_bound`.
-    """
+    """:func:`level_bound` at the counts that theory expects; it chooses events before anything is drawn."""
     counts = round(p * trials), round(q * other_trials)
     n = max(round(trials), 1), max(round(other_trials), 1)
     return level_bound(min(counts[0], n[0]), n[0], min(counts[1], n[1]), n[1], alpha)
 
 
 def two_sided(counts: Ints, trials: Ints, probabilities: list[Fraction]) -> Floats:
-    """P-values of exact two-sided binomial tests: twice the lesser tail, at most 1.
-
-    Args:
-        counts: int64 (n,).
-        trials: int64 (n,), 0 where nothing was drawn: that tells nothing, and gives 1.
-        probabilities: exact; what has probability 0 or 1 is refuted by a single count.
-    """
+    """P-values of exact two-sided binomial tests: twice the lesser tail, at most 1."""
     import numpy as np
     from scipy.special import betainc, betaincc  # scipy.stats takes half a second to import
 

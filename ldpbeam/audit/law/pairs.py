@@ -28,10 +28,5 @@ def pair_with(protocol: LocalProtocol[Any], value: Any) -> tuple[Any, Any]:
 
 
 def model_of(protocol: LocalProtocol[Any], pair: tuple[Any, Any] | None = None) -> Model:
-    """The model of a protocol's reports about a pair of values, which differ in every attribute.
-
-    Args:
-        protocol: of a collection.
-        pair: None for the audited one.
-    """
+    """The model of a protocol's reports about a pair of values, which differ in every attribute."""
     return protocol.law.model(pair or audited_pair(protocol))

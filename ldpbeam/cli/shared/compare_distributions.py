@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ldpbeam.cli.shared.console import deliver, say
 from ldpbeam.cli.shared.options import named_span
 from ldpbeam.errors import UsageError
-from ldpbeam.planning.error_sentences import points
+from ldpbeam.planning.quantity import points
 
 if TYPE_CHECKING:
     from ldpbeam.cli.shared.histories import Side

@@ -195,11 +195,6 @@ def test_every_command_goes_on(run: Path, command: tuple[str, ...]) -> None:
     assert turning <= {"U+200C", "U+200D"}, command
 
 
-@pytest.mark.parametrize("label", [label for label in LABELS if len(label) < 100], ids=ascii)
-def test_one_value_can_be_followed_by_its_label(run: Path, label: str) -> None:
-    call("explain", run / "c.yaml", "--row", 1, label, run / "r")
-
-
 def test_groups_take_them(run: Path) -> None:
     """As YAML or as JSON, with emoji as two escapes."""
     for ascii_only in (True, False):

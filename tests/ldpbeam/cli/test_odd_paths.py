@@ -67,7 +67,7 @@ def test_all_commands_take_the_path_as_it_is(
     assert (tmp_path / "out" / f"{name}.csv").is_file()
     command("compare", out, "--output", base / "out" / f"{name}.parquet")
     command("compare", out, out)
-    command("explain", "c.yaml", "--row", 0, "red", out)
+    command("explain", "c.yaml")
     command("replay", out / "rejects")
     # Its reports are of an epoch long ago: they are late, and booked once however often the stream starts.
     watched = ("--watch", sent / "reports", "--output", live, "--stop-when-idle", "1s", "--land-every", "1s")

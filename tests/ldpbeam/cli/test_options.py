@@ -438,8 +438,6 @@ EFFECTS: dict[str, dict[str, Effect]] = {
     },
     "explain": {
         "--devices": Effect("--devices 500", lines("with 500 devices"), 1, "explain {s}/one.yaml"),
-        "--row": Effect("--row 2 3 {s}/out", lines("value 3"), 1, "explain {s}/one.yaml"),
-        "--attribute": Effect("--attribute hours", error, "", "explain {s}/people.yaml --row 1 2 {s}/people"),
     },
     "doctor": {
         "--output": Effect("--output {s}", lambda d: re.findall(r"free at (.*)", d.out), None, "doctor"),
@@ -507,7 +505,6 @@ EFFECTS: dict[str, dict[str, Effect]] = {
         "--start": Effect(
             "--start 2031-01-05", lambda d: "2031-01-05" in (d.folder / "p.yaml").read_text(), True, WRITTEN
         ),
-        "--chart": Effect("--chart {t}/a.svg", there("a.svg"), True),
     },
 }
 BASES = {
@@ -520,7 +517,7 @@ BASES = {
 
 PLANNED = (
     "--values --mean --domain --population --devices --epochs --epsilon-longitudinal --cap --cap-of "
-    "--lifetime-epsilon --target-error --rows --columns --output --row --name --epoch --start --chart "
+    "--lifetime-epsilon --target-error --rows --columns --output --row --name --epoch --start "
     "--ordered --target-quantile-error --target-mean-error"
 )
 """Options of `plan` whose effects cli/test_plan.py asserts, or planning/test_ordered_plan.py."""

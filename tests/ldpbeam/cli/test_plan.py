@@ -136,12 +136,6 @@ def test_a_list_with_none_of_these_has_another(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_a_chart_is_written(tmp_path: Path) -> None:
-    call(*SMALL, "--chart", tmp_path / "chart.svg")
-    assert (tmp_path / "chart.svg").read_text("utf-8").startswith("<svg ")
-
-
-@pytest.mark.thorough
 def test_values_come_from_a_file_of_labels_a_collection_or_a_population(tmp_path: Path) -> None:
     labels, people = tmp_path / "labels.txt", tmp_path / "people.csv"
     labels.write_text("red\ngreen\n\nno\n", "utf-8")
@@ -180,7 +174,7 @@ def test_a_mean_is_a_need_of_its_own(tmp_path: Path) -> None:
     # A collection of a mean asks for the same, and so does its range without 0.
     again = document("--domain", target, *rest, "--target-error", 6)
     assert (again["needs"], again["rows"]) == (found["needs"], found["rows"])
-    lines = call("--mean", 600, *rest, "--columns", "--chart", tmp_path / "mean.svg").splitlines()
+    lines = call("--mean", 600, *rest, "--columns").splitlines()
     assert lines[0].startswith("the mean of 0 .. 600, 20,000 devices in each epoch, 6 epochs")
     assert any(line.startswith("  % range: ") for line in lines)
     people = tmp_path / "people.csv"

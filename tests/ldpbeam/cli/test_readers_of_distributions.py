@@ -529,7 +529,6 @@ def test_inspect_check_and_explain(run: Path) -> None:
     told("check", run / "c.yaml")
     words = told("explain", run / "c.yaml")
     assert "up to each value" in words and "the mean of the reports" not in words
-    assert "distribution" in refused("explain", run / "c.yaml", "--row", 0, 3, run / "out")
 
 
 @pytest.mark.thorough

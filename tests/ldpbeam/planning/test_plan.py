@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import exp, inf, log, sqrt
+from math import exp, inf, sqrt
 from statistics import NormalDist
 
 import numpy as np
@@ -17,7 +17,6 @@ from ldpbeam.errors import UsageError
 from ldpbeam.estimates import variance
 from ldpbeam.over_time import DrawnAnew, Series, difference, mean, memo_errors
 from ldpbeam.over_time.covariance import slotted_errors
-from ldpbeam.planning import chart
 from ldpbeam.planning.collection_check import lateness_advice
 from ldpbeam.planning.collection_text import Particulars, collection_text
 from ldpbeam.planning.figures import figures
@@ -530,21 +529,6 @@ def test_texts_have_no_gap(plan: Plan) -> None:
     for line in lines:
         for word in ("None", "nan", "inf ", "{", "}"):
             assert word not in line, line
-
-
-@pytest.mark.thorough
-def test_the_chart_shows_errors_that_fall_with_epsilon() -> None:
-    plan = make_plan(replace(TWO_MILLION, values=20))
-    drawn = chart.lines(plan)
-    assert {line.weaker for line in drawn} == {False, True}
-    for line in drawn:
-        levels, widths = zip(*line.points, strict=True)
-        assert list(levels) == sorted(levels)
-        assert list(widths) == sorted(widths, reverse=True)
-        slope = log(widths[0] / widths[-1]) / log(levels[-1] / levels[0])
-        assert 0.5 < slope < 2.5, line.name
-    row = next(row for row in plan.rows if row.setting.name == drawn[0].name)
-    assert dict(drawn[0].points)[2.0] == row.figures.half_width
 
 
 @pytest.mark.parametrize(("limit", "first"), [("lifetime", "any_loss"), ("inputs_cap", "inputs_loss")])

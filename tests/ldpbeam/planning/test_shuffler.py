@@ -114,8 +114,7 @@ def test_a_check_states_the_figure_and_run_json_what_it_needs() -> None:
     record = CheckedCollection.of("x", agreed, 20_000).as_record()["behind_shuffler"]
     assert record["one_report"] == found.one_report
     assert (record["delta"], record["devices"], record["assumption"]) == (DELTA, 20_000, ASSUMPTION)
-    promised = next(one for one in explained(agreed, 20_000) if one.title == "what is promised to a device")
-    assert line.strip() in promised.lines
+    assert line.strip() in explained(agreed, 20_000)["what is promised to a device"]
     said = agreed.as_record()["guarantee"]["behind_shuffler"]  # type: ignore[index]
     assert "the number of honest devices" in said
     assert "--devices N" in said

@@ -15,10 +15,10 @@ from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.file import parse_collection
 from ldpbeam.planning.collection_check import CheckedCollection, errors
 from ldpbeam.planning.collection_text import Particulars, collection_text
-from ldpbeam.planning.error_sentences import interval
 from ldpbeam.planning.explanation import explained
 from ldpbeam.planning.needs import FrequencyNeeds, MeanNeeds, Needs
 from ldpbeam.planning.plan import Plan, Row, rows_of
+from ldpbeam.planning.quantity import interval
 from ldpbeam.planning.sentences import interval_words, recommendation
 from ldpbeam.planning.shuffler import shuffled_words
 from ldpbeam.privacy.guarantee import Guarantee, MemoisedInputs
@@ -74,7 +74,7 @@ def say_the_same(row: Row, needs: Needs) -> None:
     # Sentences.
     planned = list(recommendation(Plan(needs, (row,), row, None, chosen_level=False)))
     check = [line.strip() for line in CheckedCollection.of("x", collection, DEVICES).lines()]
-    stages = {stage.title: stage.lines for stage in explained(collection, DEVICES)}
+    stages = explained(collection, DEVICES)
     entry = json.loads(json.dumps(collection_entry(collection)))
     page = privacy(CollectionRecord.from_record(entry), "x").promises
     for lines in (planned, check, stages["what is promised to a device"], [one.meaning for one in page]):
