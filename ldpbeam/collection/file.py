@@ -193,7 +193,7 @@ def parse_collection(text: str, where: str = "<collection>") -> Collection:
             "E-COLLECTION-FILE",
             "the file is empty",
             where=where,
-            remedy="Write one with ldpbeam init.",
+            remedy="Remove it, and write one with ldpbeam init.",
         )
     entries = _mapping(root, KEYS, where, "a collection")
     try:

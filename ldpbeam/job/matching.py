@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from fnmatch import translate
 from typing import Any
 
-from ldpbeam.errors import UsageError
 from ldpbeam.transforms.wildcards import WILD, at_least
 
 _UNFINISHED = re.compile(
@@ -60,9 +59,6 @@ def match_path(pattern: str) -> MatchedFiles:
 
     ``*`` and ``?`` stand for anything without a slash, ``[…]`` for one of some characters, ``**`` between
     slashes for any folders or none, and elsewhere for anything.
-
-    Raises:
-        UsageError: the place is none that can be looked into.
     """
     matches = _Matches()
     if "://" in pattern:
@@ -212,19 +208,11 @@ def _match_remote(pattern: str, matches: _Matches) -> None:
 
     begin = next((sign.start() for sign in WILD.finditer(pattern)), len(pattern))
     folder = pattern.rstrip("/") + "/"
-    try:
-        if FileSystems.exists(pattern):
-            there = FileSystems.match([at_least(pattern)])[0].metadata_list
-        else:
-            # Beam lists all of these for a pattern too.
-            there = FileSystems.match([f"{pattern[:begin]}**"])[0].metadata_list
-    except (ValueError, OSError, ImportError) as error:
-        raise UsageError(
-            "E-USAGE-INPUT",
-            f"{pattern!r} cannot be looked for ({type(error).__name__})",
-            remedy="Check the address and the credentials, and that Beam's file system for it is installed. "
-            "Write a path of this machine without file:// in front of it.",
-        ) from None
+    if FileSystems.exists(pattern):
+        there = FileSystems.match([at_least(pattern)])[0].metadata_list
+    else:
+        # Beam lists all of these for a pattern too.
+        there = FileSystems.match([f"{pattern[:begin]}**"])[0].metadata_list
     objects = {one.path: one.size_in_bytes for one in there}
     if pattern in objects:
         matches.files[pattern] = objects[pattern]

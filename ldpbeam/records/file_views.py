@@ -62,7 +62,8 @@ def unknown(path: Path, why: str) -> UsageError:
     return UsageError(
         "E-USAGE-INPUT",
         f"{path} {why}",
-        remedy="Give reports, rejects, estimates, the output of run or simulate, or a collection (.yaml).",
+        remedy="If it is damaged, fetch it again. To read are reports, rejects, estimates, collections "
+        "(.yaml) and the outputs of run and simulate.",
     )
 
 
@@ -122,10 +123,7 @@ def _columns(path: Path) -> set[str]:
 
 
 def _run(path: Path, limit: int) -> View:
-    try:
-        record = read_record(path)
-    except UsageError:
-        raise unknown(path, "is not the record of a run, or is damaged") from None
+    record = read_record(path)
     total, unattributed = record.accounting.total, record.accounting.unattributed
     lines = [
         f"{path}: {record.status} (exit code {record.exit_code}), {record.runner}, "

@@ -197,7 +197,7 @@ def test_what_is_of_no_kind_is_refused(tmp_path: Path, name: str, content: bytes
     (tmp_path / name).write_bytes(content)
     with pytest.raises(UsageError, match=name) as caught:
         view_of(tmp_path / name, 2)
-    assert caught.value.code == "E-USAGE-INPUT"
+    assert caught.value.code == ("E-USAGE-RESULTS" if name == "run.json" else "E-USAGE-INPUT")
 
 
 @pytest.mark.parametrize(

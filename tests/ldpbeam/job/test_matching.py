@@ -218,7 +218,6 @@ def test_sidecars_are_passed_over_and_said(here: Path) -> None:
         ("empty", "the folder 'empty' is empty"),
         ("nowhere/a.pb", "no file matches"),
         ("", "no file matches"),
-        ("nosuch://bucket/*.pb", "cannot be looked for"),
     ],
 )
 def test_what_names_no_file_is_said(here: Path, pattern: str, why: str) -> None:
