@@ -9,12 +9,16 @@ from __future__ import annotations
 import hmac
 from collections.abc import Sequence
 from enum import IntEnum
+from hashlib import sha256
 from struct import pack, unpack
 
 from ldpbeam.randomness import FULL, Randomness
 
 WHOLE = (1 << 32) - 1
 """In place of an attribute's position: what several draw together, such as which one is sampled."""
+
+VALUE_BYTES = 4
+"""Of the index of a value, wherever values become bytes."""
 
 _BLOCK = 4
 """Words in one output of HMAC-SHA256."""
@@ -77,24 +81,36 @@ class Derivation:
         self._secret = secret
         self._label = label + digest
 
-    def key(self, purpose: int, part: int, number: int) -> bytes:
-        """The key of a stream; ``number`` is an input or an epoch, taken modulo 2**64.
+    def key(self, purpose: int, part: int, number: int, about: bytes = b"") -> bytes:
+        """The key of a stream.
 
         Args:
             purpose: a :class:`Purpose`.
             part: position of the attribute.
             number: an input or an epoch, taken modulo 2**64.
+            about: of fresh words the :func:`hash_of` all values that the report is about.
         """
-        label = self._label + pack("<BIQ", purpose, part, number % FULL)
+        label = self._label + pack("<BIQ", purpose, part, number % FULL) + about
         return hmac.digest(self._secret, label, "sha256")
 
-    def stream(self, purpose: int, part: int, number: int) -> DerivedWords:
+    def stream(self, purpose: int, part: int, number: int, about: bytes = b"") -> DerivedWords:
         """A stream from its first word on.
 
         Args:
-            purpose, part, number: as of :meth:`key`.
+            purpose, part, number, about: as of :meth:`key`.
         """
-        return DerivedWords(self.key(purpose, part, number))
+        return DerivedWords(self.key(purpose, part, number, about))
+
+
+def packed_values(values: int | tuple[int, ...]) -> bytes:
+    """The values of all attributes, or the only one, in as many bytes whatever they are."""
+    several = values if isinstance(values, tuple) else (values,)
+    return b"".join([one.to_bytes(VALUE_BYTES, "little") for one in several])
+
+
+def hash_of(values: int | tuple[int, ...]) -> bytes:
+    """32 bytes that tell reports about different values apart: copies of a device must not share coins."""
+    return sha256(packed_values(values)).digest()
 
 
 class DerivedRandomness(Randomness):
@@ -105,21 +121,25 @@ class DerivedRandomness(Randomness):
         purpose: of all words.
         number: epoch, or 0 for what is drawn once.
         part: position of the attribute; :data:`WHOLE` where there are several.
+        about: as of :meth:`Derivation.key`.
     """
 
-    def __init__(self, derivation: Derivation, purpose: Purpose, number: int, part: int) -> None:
+    def __init__(
+        self, derivation: Derivation, purpose: Purpose, number: int, part: int, about: bytes = b""
+    ) -> None:
         """Keep the stream's name; its key is made with the first word."""
         self._derivation = derivation
         self._purpose = purpose
         self._number = number
         self._part = part
+        self._about = about
         self._stream: DerivedWords | None = None
         self._parts: dict[int, DerivedRandomness] = {}
 
     @property
     def _words(self) -> DerivedWords:
         if self._stream is None:
-            self._stream = self._derivation.stream(self._purpose, self._part, self._number)
+            self._stream = self._derivation.stream(self._purpose, self._part, self._number, self._about)
         return self._stream
 
     def word(self, limit: int = FULL) -> int:
@@ -148,10 +168,15 @@ class ReportRandomness(DerivedRandomness):
     """
 
     def __init__(
-        self, derivation: Derivation, epoch: int, part: int, inputs: list[tuple[int, int]] | None = None
+        self,
+        derivation: Derivation,
+        epoch: int,
+        part: int,
+        about: bytes,
+        inputs: list[tuple[int, int]] | None = None,
     ) -> None:
-        """Use the epoch's stream of fresh words; all attributes append to one list ``inputs``."""
-        super().__init__(derivation, Purpose.FRESH, epoch, part)
+        """Fresh words are of the epoch and the values; all attributes append to one list ``inputs``."""
+        super().__init__(derivation, Purpose.FRESH, epoch, part, about)
         self.inputs: list[tuple[int, int]] = [] if inputs is None else inputs
 
     def permanent(self, key: int) -> Randomness:
@@ -160,4 +185,4 @@ class ReportRandomness(DerivedRandomness):
         return self._derivation.stream(Purpose.PERMANENT, self._part, key)
 
     def _of_part(self, index: int) -> ReportRandomness:
-        return ReportRandomness(self._derivation, self._number, index, self.inputs)
+        return ReportRandomness(self._derivation, self._number, index, self._about, self.inputs)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from ldpbeam.client.derivation import Derivation
+from ldpbeam.client.derivation import VALUE_BYTES, Derivation, packed_values
 from ldpbeam.client.report_draws import DrawnReport, Draws
 from ldpbeam.collection.collection import Collection
 from ldpbeam.wire import device_state_pb2, report_pb2
 
 SHORT = 256
 """Reports up to this length are kept as they are, bytes; of longer ones what they follow from."""
-
-_VALUE_BYTES = 3
 
 
 class LastReport:
@@ -57,7 +54,7 @@ class LastReport:
         if len(message) <= SHORT or self._draws.KEEPS_MEMO:
             span.report = message
         else:
-            span.values = self._padded(_pack(values), span.last_epoch)
+            span.values = self._padded(packed_values(values), span.last_epoch)
 
     def restore(self, span: device_state_pb2.Span, memo: device_state_pb2.DeviceMemo) -> bytes | None:
         """The report of a span's last epoch; None where there was none.
@@ -85,11 +82,6 @@ class LastReport:
         return bytes(a ^ b for a, b in zip(packed, words, strict=False))
 
 
-def _pack(values: Any) -> bytes:
-    several: Sequence[int] = values if isinstance(values, tuple) else (values,)
-    return b"".join(one.to_bytes(_VALUE_BYTES, "little") for one in several)
-
-
 def _unpack(packed: bytes) -> list[int]:
-    starts = range(0, len(packed), _VALUE_BYTES)
-    return [int.from_bytes(packed[start : start + _VALUE_BYTES], "little") for start in starts]
+    starts = range(0, len(packed), VALUE_BYTES)
+    return [int.from_bytes(packed[start : start + VALUE_BYTES], "little") for start in starts]

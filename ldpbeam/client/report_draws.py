@@ -6,7 +6,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
-from ldpbeam.client.derivation import WHOLE, Derivation, DerivedRandomness, Purpose, ReportRandomness
+from ldpbeam.client.derivation import (
+    WHOLE,
+    Derivation,
+    DerivedRandomness,
+    Purpose,
+    ReportRandomness,
+    hash_of,
+)
 from ldpbeam.client.state import memo_message, memo_of
 from ldpbeam.collection.collection import Collection
 from ldpbeam.protocols.contract import LocalProtocol
@@ -101,7 +108,7 @@ class DerivedDraws(Draws):
 
     def report(self, values: Any, epoch: int, memo: device_state_pb2.DeviceMemo) -> DrawnReport:
         """Nothing has to be kept."""
-        words = ReportRandomness(self._derivation, epoch, self._root)
+        words = ReportRandomness(self._derivation, epoch, self._root, hash_of(values))
         response, _ = self._protocol.device.privatize(values, self._memo, words)
         return DrawnReport(self._protocol.device.encode(response), self._report_id(epoch), words.inputs)
 

@@ -44,7 +44,8 @@ class Drawn:
         self.once = _words_once(kind, once)
         self.memo = kind.device.new_memo(ScriptedRandomness(self.once))
         self.input = memo_key(kind, self.memo.seed, VALUE)
-        permanent, fresh = self.stream(derived.PERMANENT, self.input), self.stream(derived.FRESH, EPOCH)
+        permanent = self.stream(derived.PERMANENT, self.input)
+        fresh = self.stream(derived.FRESH, EPOCH, derived.about(VALUE))
         plan = kind.simulation.word_plan
         assert plan.permanent is not None
         self.permanent = [permanent.word(limit) for limit in plan.permanent.limits]
@@ -59,8 +60,8 @@ class Drawn:
             digest=agreed.digest, epoch=EPOCH, report_id=self.report_id, payload=self.payload
         ).SerializeToString()
 
-    def stream(self, purpose: int, number: int) -> derived.Stream:
-        return derived.stream(SECRET, self.digest, purpose, 0, number)
+    def stream(self, purpose: int, number: int, end: bytes = b"") -> derived.Stream:
+        return derived.stream(SECRET, self.digest, purpose, 0, number, end)
 
 
 def _words_once(kind: LocalProtocol[Any], once: derived.Stream) -> list[int]:
@@ -74,7 +75,7 @@ def lines(*pairs: tuple[str, object]) -> str:
 
 def words() -> str:
     digest = minutes().full_digest
-    label = derived.label(digest, derived.FRESH, 0, EPOCH)
+    label = derived.label(digest, derived.FRESH, 0, EPOCH) + derived.about(VALUE)
     key = hmac.digest(SECRET, label, "sha256")
     found = derived.Stream(key)
     return lines(
@@ -82,7 +83,9 @@ def words() -> str:
         ("label", label[:17].hex(" ")),
         ("", label[17:33].hex(" ")),
         ("", label[33:49].hex(" ")),
-        ("", label[49:].hex(" ")),
+        ("", label[49:62].hex(" ")),
+        ("", label[62:78].hex(" ")),
+        ("", label[78:].hex(" ")),
         ("key", key.hex()),
         ("block 0", hmac.digest(key, bytes(8), "sha256").hex()),
         ("words", " ".join(f"{found.word():016x}" for _ in range(2)) + " …"),

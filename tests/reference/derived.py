@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Iterator
+from hashlib import sha256
 from itertools import count
 
 from ldpbeam.randomness import FULL
 
-__all__ = ["FRESH", "ONCE", "PERMANENT", "REPORT_ID", "SENDING_TIME", "Stream", "label", "stream"]
+__all__ = ["FRESH", "ONCE", "PERMANENT", "REPORT_ID", "SENDING_TIME", "Stream", "about", "label", "stream"]
 
 ONCE, PERMANENT, FRESH, REPORT_ID, SENDING_TIME = 1, 2, 3, 4, 6
 
 
 def label(full_digest: bytes, purpose: int, part: int, number: int) -> bytes:
-    """The label of a stream, 62 bytes."""
+    """The label of a stream, 62 bytes; of a fresh one what it begins with."""
     tail = bytes([purpose]) + part.to_bytes(4, "little") + (number % FULL).to_bytes(8, "little")
     return b"ldpbeam device 1\0" + full_digest + tail
 
@@ -37,6 +38,13 @@ class Stream:
         return next(word for word in self._words if word < FULL - FULL % limit) % limit
 
 
-def stream(secret: bytes, full_digest: bytes, purpose: int, part: int, number: int) -> Stream:
-    """The stream of a label."""
-    return Stream(hmac.digest(secret, label(full_digest, purpose, part, number), "sha256"))
+def about(*values: int) -> bytes:
+    """What ends the label of a fresh stream, 32 bytes."""
+    return sha256(b"".join(value.to_bytes(4, "little") for value in values)).digest()
+
+
+def stream(
+    secret: bytes, full_digest: bytes, purpose: int, part: int, number: int, end: bytes = b""
+) -> Stream:
+    """The stream of a label; of a fresh one with its end."""
+    return Stream(hmac.digest(secret, label(full_digest, purpose, part, number) + end, "sha256"))

@@ -15,7 +15,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from ldpbeam.client.derivation import Derivation, Purpose
+from ldpbeam.client.derivation import Derivation, Purpose, hash_of
 from ldpbeam.client.report_draws import DerivedDraws, DrawnReport
 from ldpbeam.collection.collection import Attribute, Collection
 from ldpbeam.collection.domain import Domain
@@ -135,13 +135,15 @@ def streams() -> dict[str, Any]:
     found = []
     for purpose in range(Purpose.ONCE, Purpose.SENDING_TIME + 1):  # participation has vectors of its own
         for part, number in ((0, 0), (0, 5), (3, -1), ((1 << 32) - 1, (1 << 64) - 2)):
-            words = derivation.stream(purpose, part, number)
+            about = hash_of((part % 11, 7)) if purpose == Purpose.FRESH else b""
+            words = derivation.stream(purpose, part, number, about)
             found.append(
                 {
                     "purpose": purpose,
                     "part": part,
                     "input": str(number % FULL),
-                    "key": derivation.key(purpose, part, number).hex(),
+                    "values": about.hex(),
+                    "key": derivation.key(purpose, part, number, about).hex(),
                     "words": [{"limit": str(limit), "word": str(words.word(limit))} for limit in LIMITS],
                     "then": [str(word) for word in words.words(7)],
                 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 import json
 from collections.abc import Iterator
+from hashlib import sha256
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -36,10 +37,10 @@ class Spec:
         self._secret = secret
         self._digest = full_digest
 
-    def stream(self, purpose: int, part: int, number: int) -> Iterator[int]:
+    def stream(self, purpose: int, part: int, number: int, end: bytes = b"") -> Iterator[int]:
         label = b"ldpbeam device 1\0" + self._digest + bytes([purpose])
         label += part.to_bytes(4, "little") + (number % FULL).to_bytes(8, "little")
-        key = hmac.digest(self._secret, label, "sha256")
+        key = hmac.digest(self._secret, label + end, "sha256")
         for block in count():
             drawn = hmac.digest(key, block.to_bytes(8, "little"), "sha256")
             for start in range(0, 32, 8):
@@ -72,7 +73,7 @@ def test_words_are_those_of_the_specification() -> None:
     spec = Spec(bytes.fromhex(vector["secret"]), bytes.fromhex(vector["full_digest"]))
     assert len(vector["streams"]) == 24
     for one in vector["streams"]:
-        words = spec.stream(one["purpose"], one["part"], int(one["input"]))
+        words = spec.stream(one["purpose"], one["part"], int(one["input"]), bytes.fromhex(one["values"]))
         for drawn in one["words"]:
             assert below(int(drawn["limit"]), words) == int(drawn["word"])
         assert [next(words) for _ in one["then"]] == [int(word) for word in one["then"]]
@@ -81,12 +82,14 @@ def test_words_are_those_of_the_specification() -> None:
 def scripted(asked: Collection, spec: Spec, step: dict[str, Any], life: list[int]) -> list[int]:
     """The words of one report, from their streams, in the order in which the protocol draws them."""
     epoch, found = step["epoch"], []
+    held = step["value"] if asked.attributes else [step["value"]]
+    end = sha256(b"".join(value.to_bytes(4, "little") for value in held)).digest()
     parts = asked.protocol.parts
     inputs = {part: int(key) for part, key in step["inputs"]}
     chosen = [life[0]] if isinstance(asked.protocol, Sample) else range(len(parts))
     for index in chosen:
         plan = parts[index].simulation.word_plan
-        fresh = spec.stream(3, index, epoch)
+        fresh = spec.stream(3, index, epoch, end)
         if plan.seed is not None and plan.seed_per_report:
             found += [below(limit, fresh) for limit in plan.seed.limits]
         if plan.permanent is not None:

@@ -7,7 +7,7 @@ import { DeviceError } from "./errors.js";
 import { addEpoch, doubt, epochError, requireOpen } from "./order.js";
 import { hasten, Outbox } from "./outbox.js";
 import { type Protocol, protocolOf } from "./protocols.js";
-import { Derivation, DerivedSource, Purpose, WHOLE } from "./randomness.js";
+import { Derivation, DerivedSource, hashOf, Purpose, WHOLE } from "./randomness.js";
 import { newState, requireNoWithdrawal } from "./state.js";
 import type { Store } from "./store.js";
 import { indexOf, inOrder, type Value, type Values, valueError } from "./values.js";
@@ -167,7 +167,7 @@ export class Device {
   #drawn(derivation: Derivation, values: number[], epoch: number): Uint8Array {
     const root = this.#definition.attributes ? WHOLE : 0;
     const kept = this.#protocol.drawOnce(new DerivedSource(derivation, Purpose.ONCE, 0, root));
-    const fresh = new DerivedSource(derivation, Purpose.FRESH, epoch, root);
+    const fresh = new DerivedSource(derivation, Purpose.FRESH, epoch, root, hashOf(values));
     return encodeReport({
       digest: this.#definition.digest,
       epoch,

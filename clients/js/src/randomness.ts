@@ -1,7 +1,7 @@
 /** Random words: where a device's draws come from (docs/wire.md, "Random words"). */
 
 import { DeviceError } from "./errors.js";
-import { Hmac } from "./sha256.js";
+import { Hmac, sha256 } from "./sha256.js";
 
 /** Number of values of an unlimited word. */
 export const FULL = 1n << 64n;
@@ -26,6 +26,7 @@ export const Purpose = { ONCE: 1, PERMANENT: 2, FRESH: 3, REPORT_ID: 4, SENDING_
 /** In place of an attribute's position: what several attributes draw together. */
 export const WHOLE = 2 ** 32 - 1;
 
+const NOTHING = new Uint8Array(0);
 const LABEL = new TextEncoder().encode("ldpbeam device 1\0");
 
 /**
@@ -87,17 +88,25 @@ export class Derivation {
     this.#digest = fullDigest;
   }
 
-  /** A stream from its first word on; `input` is a memoised input or an epoch. */
-  stream(purpose: number, part: number, input: number | bigint): DerivedWords {
-    const label = new Uint8Array(LABEL.length + 32 + 13);
+  /** A stream from its first word on. `input`: a memoised input or an epoch; `about`: `hashOf` the values, if fresh. */
+  stream(purpose: number, part: number, input: number | bigint, about: Uint8Array = NOTHING): DerivedWords {
+    const label = new Uint8Array(LABEL.length + 32 + 13 + about.length);
     label.set(LABEL);
     label.set(this.#digest, LABEL.length);
     const rest = new DataView(label.buffer, LABEL.length + 32);
     rest.setUint8(0, purpose);
     rest.setUint32(1, part, true);
     rest.setBigUint64(5, BigInt.asUintN(64, BigInt(input)), true);
+    label.set(about, LABEL.length + 32 + 13);
     return new DerivedWords(this.#hmac.tag(label));
   }
+}
+
+/** 32 bytes that tell reports about different values apart: copies of a device must not share coins. */
+export function hashOf(values: readonly number[]): Uint8Array {
+  const packed = new DataView(new ArrayBuffer(4 * values.length));
+  values.forEach((value, i) => packed.setUint32(4 * i, value, true));
+  return sha256(new Uint8Array(packed.buffer));
 }
 
 /** The words of one purpose, a stream for each attribute; permanent answers have streams of their own. */
@@ -106,18 +115,20 @@ export class DerivedSource implements Source {
   readonly #purpose: number;
   readonly #input: number;
   readonly #part: number;
+  readonly #about: Uint8Array | undefined;
   #words: DerivedWords | undefined;
   readonly #parts = new Map<number, DerivedSource>();
 
-  constructor(derivation: Derivation, purpose: number, input: number, part: number) {
+  constructor(derivation: Derivation, purpose: number, input: number, part: number, about?: Uint8Array) {
     this.#derivation = derivation;
     this.#purpose = purpose;
     this.#input = input;
     this.#part = part;
+    this.#about = about;
   }
 
   word(limit?: bigint): bigint {
-    this.#words ??= this.#derivation.stream(this.#purpose, this.#part, this.#input);
+    this.#words ??= this.#derivation.stream(this.#purpose, this.#part, this.#input, this.#about);
     return this.#words.word(limit);
   }
 
@@ -128,7 +139,7 @@ export class DerivedSource implements Source {
   part(index: number): Source {
     let found = this.#parts.get(index);
     if (!found) {
-      found = new DerivedSource(this.#derivation, this.#purpose, this.#input, index);
+      found = new DerivedSource(this.#derivation, this.#purpose, this.#input, index, this.#about);
       this.#parts.set(index, found);
     }
     return found;

@@ -38,8 +38,8 @@ for (const name of names) {
 test("streams", () => {
   const { secret, full_digest, streams } = jsonOf("derived/streams.json");
   const derivation = new Derivation(fromHex(secret), fromHex(full_digest));
-  for (const { purpose, part, input, words, then } of streams) {
-    const stream = derivation.stream(purpose, part, BigInt(input));
+  for (const { purpose, part, input, values, words, then } of streams) {
+    const stream = derivation.stream(purpose, part, BigInt(input), fromHex(values));
     for (const { limit, word } of words) assert.equal(String(stream.word(BigInt(limit))), word);
     for (const word of then) assert.equal(String(stream.word()), word);
   }

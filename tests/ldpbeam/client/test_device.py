@@ -224,7 +224,7 @@ def test_reports_up_to_256_bytes_are_kept_as_they_are(
     assert message is not None
     assert len(message) == length
     (span,) = state_of(device).collections[0].spans
-    assert (span.report, len(span.values)) == ((message, 0) if whole else (b"", 3))
+    assert (span.report, len(span.values)) == ((message, 0) if whole else (b"", 4))
 
 
 # --- several devices and processes

@@ -20,11 +20,13 @@ from ldpbeam.durable.counter import FileCounter
 from ldpbeam.durable.folder import sync_folder
 from ldpbeam.durable.lock import Lock
 from ldpbeam.errors import DeviceError
-from ldpbeam.protocols import Memo
+from ldpbeam.protocols import Memo, Parameters
 from tests.ldpbeam.client.devices import (
+    collection,
     full_disk,
     held_journal,
     loloha,
+    parsed,
     quicken_disk,
     rows_in,
     set_state,
@@ -34,6 +36,7 @@ from tests.ldpbeam.client.devices import (
 )
 from tests.ldpbeam.client.test_device import memos
 from tests.narrow import of_kind, present
+from tests.reference.settings import Setting
 
 # --- loss
 
@@ -135,6 +138,23 @@ def test_an_older_copy_of_the_whole_folder_is_one_that_somebody_means(tmp_path: 
             assert Device.open(loloha(), folder).report(1, 1) == message
 
 
+@memos
+def test_copies_of_a_state_share_no_coin_about_different_values(
+    memo: Literal["derived", "stored"], tmp_path: Path
+) -> None:
+    """With shared ones each pair that differs is the two held values; by chance in less than 10⁻²⁰."""
+    asked = collection(Setting("grr", 5, Parameters(epsilon=1.0)))
+    Device.open(asked, tmp_path / "a", memo=memo, outbox=0)
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    one, other = (Device.open(asked, tmp_path / name, memo=memo, outbox=0) for name in "ab")
+    pairs = [(parsed(one.report(1, e)), parsed(other.report(2, e))) for e in range(60)]
+    symbols = {(a.payload[0], b.payload[0]) for a, b in pairs if a.payload != b.payload}
+    assert symbols - {(1, 2), (2, 1)}
+    assert all((a.report_id == b.report_id) == (memo == "derived") for a, b in pairs)
+    if memo == "derived":
+        assert all(one.report(3, e) == other.report(3, e) for e in range(60, 90))
+
+
 def test_a_copy_of_before_a_collection_was_added_serves_it_as_well(tmp_path: Path) -> None:
     first = Device.open(loloha(), tmp_path)
     copy = (tmp_path / "device.sqlite").read_bytes()
@@ -203,7 +223,7 @@ def test_neither_values_nor_inputs_can_be_read_off_the_state(tmp_path: Path) -> 
         entries.append(state_of(device).collections[0])
     first, second = entries
     assert first.spans[0].values != second.spans[0].values
-    assert len(first.spans[0].values) == 3
+    assert len(first.spans[0].values) == 4
     marks = [{one.inputs[i : i + 8] for i in range(0, 24, 8)} for one in entries]
     assert len(marks[0]) == len(marks[1]) == 3
     assert not marks[0] & marks[1]
