@@ -232,7 +232,8 @@ _EXPLANATIONS = {
     Reason.VALUE_OUT_OF_RANGE: "The payload names a value or symbol that does not exist in the collection.",
     Reason.REPEATED_INDEX: "The payload lists a sampled bucket twice or out of order.",
     Reason.DEGENERATE: "Less than one device in 2^50 draws such a payload: it is forged.",
-    Reason.CONFLICTING_ID: "Another payload came under the same report id and counts instead; one is forged.",
+    Reason.CONFLICTING_ID: "Another payload came under the same report id and counts instead; one is "
+    "forged, or copies of one device sent both.",
     Reason.UNUSED_BITS: "The payload sets bits beyond the domain; the device uses other parameters.",
 }
 

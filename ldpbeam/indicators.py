@@ -34,7 +34,7 @@ EXPLANATIONS = {
     "ones": "more reports have very many or very few ones than devices send",
     "extremes": "more reports lie far outside of the range of values than the noise of devices brings there",
     "range": "an estimate lies further outside of what is possible than noise explains",
-    "conflicts": "different payloads came under one report id",
+    "conflicts": "different payloads came under one report id: forged, or of copies of one device",
 }
 """What an alarm of each indicator says."""
 

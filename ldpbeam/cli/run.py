@@ -281,6 +281,7 @@ def _differences(before: Account, after: Account) -> Iterator[str]:
 def _print_summary(record: RunRecord, output: str) -> None:
     """Print the accounting, each reason for rejection, warnings, and the folder of the estimates."""
     from ldpbeam.records.run_sentences import (
+        copied_devices,
         cut_off_files,
         details_of_reasons,
         missing_epochs,
@@ -299,7 +300,7 @@ def _print_summary(record: RunRecord, output: str) -> None:
         click.echo(clean(f"  future_epoch is judged by {time_of_files(record)}"), err=True)
     if rejected:
         click.echo(clean(f"  where and why: ldpbeam inspect {output.rstrip('/')}/rejects"), err=True)
-    for line in (*cut_off_files(record, output), *missing_epochs(record)):
+    for line in (*cut_off_files(record, output), *missing_epochs(record), *copied_devices(record)):
         complain(line)
     nothing = why_nothing(record, details)
     if nothing is not None:

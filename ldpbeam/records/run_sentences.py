@@ -65,6 +65,23 @@ def missing_epochs(record: RunRecord) -> Iterator[str]:
         )
 
 
+def copied_devices(record: RunRecord) -> Iterator[str]:
+    """A line about each collection with more shared report ids than chance explains."""
+    names = {one.digest: one.name for one in record.collections}
+    found = record.indicators.alarms if record.indicators else ()
+    for digest, group in groupby(
+        (one for one in found if one.indicator == "conflicts"), lambda one: one.digest
+    ):
+        alarms = list(group)
+        count = sum(int(one.observed) for one in alarms)
+        yield (
+            f"{names.get(digest, digest)}: {plural(count, 'report')} in {plural(len(alarms), 'epoch')} (the "
+            f"first is {alarms[0].epoch}) came under the id of another one, with another payload. Look for "
+            "devices that were set up from one image or restored from one backup, or for a forger: ldpbeam "
+            "docs devices. [W-RUN-COPIES]"
+        )
+
+
 def why_nothing(record: RunRecord, details: Mapping[str, str] = MappingProxyType({})) -> str | None:
     """That nothing was counted and what is the likely cause and remedy; None where something was.
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 import time
@@ -16,13 +18,17 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
+from ldpbeam import admit
 from ldpbeam.admission import ReportColumns
 from ldpbeam.cli import main as command
 from ldpbeam.cli.shared import progress
+from ldpbeam.client import Device
 from ldpbeam.collection.epochs import instant
+from ldpbeam.collection.file import load_collection
 from ldpbeam.durable.document import parse_document
 from ldpbeam.job.config import RunConfig, resolve_runner
 from tests.conftest import REPOSITORY
+from tests.narrow import present
 from tests.pipelines.running import collection, execute, fleet, write
 
 YAML = """\
@@ -90,8 +96,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (base / "minutes.yaml").write_text(YAML.format(name="minutes", least=100))
     (base / "other.yaml").write_text(YAML.format(name="other", least=1))
     for name in ("minutes", "other"):
-        from ldpbeam.collection.file import load_collection
-
         agreed = load_collection(base / f"{name}.yaml")
         first, *_, last = fleet(agreed, 300, 2)
         scarce = ReportColumns(last.digest, 1, last.report_ids[:40], last.payloads[:40])
@@ -629,6 +633,22 @@ def test_the_time_of_a_file_is_named(call: Call, tmp_path: Path) -> None:
     assert (found, err) == (0, "")
 
 
+def test_copies_of_a_device_are_noticed(call: Call, site: Path, tmp_path: Path) -> None:
+    """They report other values in 60 epochs; that no payload differs has a chance below 10⁻¹²."""
+    agreed = load_collection(site / "other.yaml")
+    Device.open(agreed, tmp_path / "a")
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    one, other = (Device.open(agreed, tmp_path / name) for name in "ab")
+    sent = [present(each.report(v, e)) for e in range(60) for each, v in ((one, 1), (other, 9))]
+    write(tmp_path / "in", agreed, admit(agreed, sent).admitted)
+    run = ["run", "--collection", site / "other.yaml", "--input", tmp_path / "in"]
+    code, _, err = call(*run, "--output", tmp_path / "o")
+    assert code == 4
+    found = re.search(r"other: (\d+) reports in (\d+) epochs \(the first is \d+\) came .*W-RUN-COPIES", err)
+    assert found is not None
+    assert found[1] == found[2]
+
+
 def test_what_a_population_file_holds_is_said(call: Call, site: Path, tmp_path: Path) -> None:
     """On the terminal and in the record, with the option that takes the last of several rows."""
     file = tmp_path / "p.csv"
@@ -712,8 +732,6 @@ def test_progress_says_nothing_twice(
 @pytest.fixture(scope="session")
 def output(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two collections in one run."""
-    from ldpbeam.collection.file import load_collection
-
     agreed = [load_collection(site / f"{name}.yaml") for name in ("minutes", "other")]
     return execute(agreed, site / "both", tmp_path_factory.mktemp("output")).output
 

@@ -21,6 +21,8 @@ from ldpbeam.engine.storage.landing import TABLES, Landing
 from ldpbeam.engine.storage.segment import judge
 from ldpbeam.errors import LdpError
 from ldpbeam.job.config import RunConfig
+from ldpbeam.records.run_record import RunRecord
+from ldpbeam.records.run_sentences import copied_devices
 from ldpbeam.wire import report_pb2
 from tests.ldpbeam.engine.broker import Broker, Clock, Message, free_landing
 from tests.narrow import present
@@ -137,6 +139,8 @@ def test_an_epoch_from_its_first_report_to_its_last(tmp_path: Path) -> None:
     assert [table["revision"][0].as_py() for table in tables] == [0, 1]
     assert [sum(table["support"].to_pylist()) for table in tables] == [15, 17]
     assert [f["path"] for f in bench.stop()["files"]] == files
+    (warning,) = copied_devices(RunRecord.parse((tmp_path / "run.json").read_bytes(), "run.json"))
+    assert "5 reports in 1 epoch (the first is 0)" in warning
 
 
 def test_an_outage_makes_nothing_late(tmp_path: Path) -> None:
