@@ -1,15 +1,14 @@
 """Hooks of the site (mkdocs.yml): pages that are not Markdown in docs/, and links that leave it.
 
 Pages are written for a reader of the repository. So a link to a page outside docs/ leads to a copy of it in
-the site, a link to any other file of the repository to a copy of the file below ``files/``, and a link to a
-folder is its text. A link to what does not exist stays as it is, and the build ends with a warning about it.
+the site, and a link to any other file or folder of the repository is its text. A link to what does not exist
+stays as it is, and the build ends with a warning about it.
 """
 
 from __future__ import annotations
 
 import html
 import json
-import os
 import posixpath
 import re
 from pathlib import Path
@@ -32,35 +31,18 @@ _PICTURE = re.compile(r'\b(src|srcset)="([^"]+)"')
 _ROLE = re.compile(r":(?:class|func|meth|mod|data|attr|exc):(?=<code>)")
 
 
-def on_config(config: Any) -> Any:
-    """Every decision has a place in the navigation, by its file name."""
-    decisions = sorted(path.name for path in (ROOT / "docs" / "decisions").glob("*.md"))
-    names = ["README.md", *(name for name in decisions if name != "README.md")]
-
-    def filled(entry: Any) -> Any:
-        if isinstance(entry, list):
-            return [filled(one) for one in entry]
-        if isinstance(entry, dict):
-            return {title: filled(inside) for title, inside in entry.items()}
-        return [f"decisions/{name}" for name in names] if entry == "decisions/" else entry
-
-    config["nav"] = filled(config["nav"])
-    return config
-
-
 def on_files(files: Any, config: Any) -> Any:
-    """Pages from outside docs/, notebooks, and the two references that are made of the source."""
+    """Pages from outside docs/, notebooks, and the reference that is made of the source."""
 
     def add(place: str, content: str) -> None:
         files.append(File.generated(config, place, content=content))
 
     for source, place in OUTSIDE.items():
         if not source.startswith("docs/"):
-            add(place, _links((ROOT / source).read_text("utf-8"), source, place, config, files))
+            add(place, _links((ROOT / source).read_text("utf-8"), source, place))
     for notebook in sorted((ROOT / "docs" / "notebooks").glob("*.ipynb")):
         add(f"notebooks/{notebook.stem}.md", _notebook(notebook))
     add("api.md", _api())
-    add("options.md", Path(os.environ["LDPBEAM_OPTIONS"]).read_text("utf-8"))
     return files
 
 
@@ -68,7 +50,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     """Links by their place in the site, and lists as Python's Markdown wants them."""
     place = page.file.src_uri
     if place not in OUTSIDE.values() or place.startswith("decisions/"):
-        markdown = _links(markdown, f"docs/{place}", place, config, files)
+        markdown = _links(markdown, f"docs/{place}", place)
     return _lists(markdown)
 
 
@@ -77,27 +59,21 @@ def on_page_content(content: str, page: Any, config: Any, files: Any) -> str:
     return _ROLE.sub("", content)
 
 
-def _links(markdown: str, source: str, place: str, config: Any, files: Any) -> str:
+def _links(markdown: str, source: str, place: str) -> str:
     """The links of a page, which stands at ``source`` in the repository and at ``place`` in the site."""
 
     def moved(target: str) -> str | None:
-        """The target as the page's place in the site needs it; None for what stays, "" for a folder."""
+        """The target from the page's place; None for what stays, "" for what is not in the site."""
         name, mark, anchor = target.partition("#")
         if not name or ":" in name:
             return None
         path = posixpath.normpath(posixpath.join(posixpath.dirname(source), name))
-        if (ROOT / path).is_dir():
-            return ""
         if path in OUTSIDE:
             there = OUTSIDE[path]
-        elif path.startswith("docs/"):
+        elif path.startswith("docs/") and (ROOT / path).is_file() and not path.endswith(".py"):
             there = path.removeprefix("docs/").replace(".ipynb", ".md")
-        elif (ROOT / path).is_file():
-            there = f"files/{path}"
-            if files.get_file_from_path(there) is None:
-                files.append(File.generated(config, there, content=(ROOT / path).read_bytes()))
         else:
-            return None
+            return "" if (ROOT / path).exists() else None
         return f"{posixpath.relpath(there, posixpath.dirname(place) or '.')}{mark}{anchor}"
 
     def link(match: re.Match[str]) -> str:

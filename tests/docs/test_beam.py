@@ -98,11 +98,6 @@ def test_the_first_example_of_the_readme_runs(tmp_path: Path, monkeypatch: pytes
     assert out.getvalue().splitlines() == [" ".join(str(row[name]) for name in columns) for row in wanted]
 
 
-def test_the_first_block_takes_ten_lines() -> None:
-    first = BLOCK.findall(PAGE.read_text("utf-8"))[0][0]
-    assert sum(bool(line.strip()) for line in first.splitlines()) <= 10
-
-
 def test_names_of_the_page_are_public() -> None:
     """And all public transforms are on it."""
     import ldpbeam.transforms

@@ -13,7 +13,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,14 +83,6 @@ def differs(shown: str, printed: str) -> str | None:
         else:
             return line
     return None
-
-
-def target(name: str) -> str:
-    """The recipe of a target of the Makefile."""
-    text = (REPOSITORY / "Makefile").read_text("utf-8")
-    found = re.search(rf"^{name}:[^\n]*\n((?:\t[^\n]*\n)+)", text, re.MULTILINE)
-    assert found, f"the Makefile has no target {name}"
-    return found[1]
 
 
 def recipe(command: str) -> str:
@@ -212,7 +204,6 @@ def test_the_blocks_of_a_page_do_what_it_says(
             if command == "make test":
                 printed = block.shown or ""  # it must not start itself
             elif command in {"make demo", DEMO}:
-                assert "ldpbeam demo --output $(DEMO_OUT)" in target("demo")
                 folder, printed = demonstration
                 if not (checkout / folder.name).exists():
                     shutil.copytree(folder, checkout / folder.name)
@@ -226,12 +217,6 @@ def test_the_blocks_of_a_page_do_what_it_says(
             assert line is None, f"{block.commands[-1]} does not print {line!r} but:\n{printed}"
     if absent:
         pytest.skip(f"all blocks ran but those on absent public data sets: {', '.join(absent)}")
-
-
-def test_the_readme_shows_the_two_commands() -> None:
-    found = [block.commands for block in blocks((REPOSITORY / "README.md").read_text("utf-8"))]
-    assert ("make demo",) in found
-    assert ("make test",) in found
 
 
 def test_every_command_has_a_block_in_its_page() -> None:
@@ -267,19 +252,6 @@ def test_the_run_record_has_the_keys_of_the_page(demonstration: tuple[Path, str]
     assert {n for n in names if not re.fullmatch(f"{stem}|{rejects}|{books}", n)} == set()
 
 
-@pytest.mark.thorough
-def test_the_figure_of_the_readme_can_be_made_again(
-    demonstration: tuple[Path, str], tmp_path: Path, environment: dict[str, str]
-) -> None:
-    script, made = REPOSITORY / "docs" / "figures" / "make_demo_figure.py", tmp_path / "demo.svg"
-    runs(f"python {script} {demonstration[0]} {made}", environment, tmp_path)
-    titles = [
-        re.findall(r'font-weight="600">(\w+)<', path.read_text("utf-8"))
-        for path in (made, script.with_name("demo.svg"))
-    ]
-    assert titles[0] == titles[1] == ["home", "stories", "search"]
-
-
 # --- the checker can fail
 
 
@@ -309,38 +281,3 @@ def test_blocks_and_their_parts_are_found() -> None:
 )
 def test_shown_output_is_compared(shown: str, same: bool) -> None:
     assert (differs(shown, "a 1 s\nb\nc\n") is None) is same
-
-
-@pytest.mark.parametrize(
-    ("command", "arguments"),
-    [
-        ("ldpbeam", ["ldpbeam"]),
-        ("ldpbeam run \\\n  --input 'a b/*'  # exit code 4", ["ldpbeam", "run", "--input", "a b/*"]),
-        ("ldpbeam plan | head -1", None),
-        ("ldpbeam run --input a/*", None),
-        ("ldpbeam collect > log 2>&1 & echo $! > pid", None),
-        ("ldpbeam schema <<END\nx\nEND", None),
-        ("ldpbeams", None),
-        ("python x.py", None),
-    ],
-)
-def test_what_needs_a_shell_gets_one(command: str, arguments: list[str] | None) -> None:
-    assert words(command) == arguments
-
-
-@pytest.mark.parametrize("does", [runs, answers])
-@pytest.mark.parametrize("command", ["ldpbeam schema no-such", "ldpbeam --version  # exit code 4"])
-def test_another_exit_code_of_ldpbeam_is_seen(
-    does: Callable[[str, dict[str, str], Path], str],
-    command: str,
-    tmp_path: Path,
-    environment: dict[str, str],
-) -> None:
-    with pytest.raises(AssertionError):
-        does(command, environment, tmp_path)
-
-
-@pytest.mark.parametrize("command", ["false", "true  # exit code 4"])
-def test_another_exit_code_is_seen(command: str, tmp_path: Path, environment: dict[str, str]) -> None:
-    with pytest.raises(AssertionError):
-        runs(command, environment, tmp_path)

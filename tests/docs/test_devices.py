@@ -37,12 +37,6 @@ def test_the_page_prints_what_it_says() -> None:
         assert abs(found - TRUTH[label]) < 6 * error, label
 
 
-def test_the_first_program_takes_fifteen_lines_and_a_collection() -> None:
-    source = BLOCK.findall(PAGE.read_text("utf-8"))[0][0]
-    collection = source[source.index('"""') : source.rindex('"""')].count("\n")
-    assert source.count("\n") - collection <= 15
-
-
 def test_what_a_new_draw_costs() -> None:
     """P(majority of n first reports is right), from the protocol's own integers."""
     built = protocol("l_grr", 2, Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0))

@@ -4,7 +4,6 @@ import re
 from math import sqrt
 from pathlib import Path
 from urllib.parse import unquote
-from xml.etree import ElementTree
 
 import pytest
 import yaml
@@ -15,7 +14,7 @@ from ldpbeam.collection.file import load_collection, parse_collection
 from ldpbeam.errors import CollectionError
 from ldpbeam.protocols import PROTOCOLS, Parameters, protocol
 from tests.conftest import REPOSITORY
-from tests.docs.generated import BLOCKS, LEVELS, built, comparison, example, written
+from tests.docs.generated import BLOCKS, LEVELS, built, example, written
 from tests.narrow import frequencies
 
 SOURCES = ("ldpbeam", "transforms", "pipelines", "simulators", "reproduction")
@@ -64,15 +63,6 @@ def test_a_generated_block_is_what_the_library_gives(page: str, block: str) -> N
     found = written(REPOSITORY / page)
     assert set(found) == set(BLOCKS[page])
     assert found[block] == BLOCKS[page][block](), "run: python -m tests.docs.generated"
-
-
-def test_a_wrong_number_is_seen(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    good = comparison()
-    page.write_text(f"x\n\n<!-- generated: a -->\n\n{good.replace('3.630', '3.631')}\n\ny\n")
-    assert written(page)["a"] != good
-    page.write_text(f"x\n\n<!-- generated: a -->\n\n{good}\n\ny\n")
-    assert written(page)["a"] == good
 
 
 def test_numbers_in_sentences() -> None:
@@ -252,11 +242,6 @@ def test_every_example_is_sound_and_the_page_shows_the_first_one() -> None:
 # --- privacy wording
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
-def test_no_page_promises_a_bare_epsilon(page: Path) -> None:
-    assert not re.search(r"ε1 per report|total (loss )?(≤|<=) g", page.read_text("utf-8"))
-
-
 # --- links and pictures
 
 
@@ -287,12 +272,6 @@ def test_relative_links_resolve(page: Path) -> None:
     assert broken_links(page) == []
 
 
-def test_a_broken_link_is_seen(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text("# Here\n[a](other.md) [b](#here) [c](#there) [d](https://example.com)\n")
-    assert broken_links(page) == ["other.md", "#there"]
-
-
 def test_every_page_is_reachable_from_the_readme() -> None:
     seen: set[Path] = set()
     todo = [REPOSITORY / "README.md"]
@@ -303,9 +282,3 @@ def test_every_page_is_reachable_from_the_readme() -> None:
         seen.add(page)
         todo += [page.parent / link.partition("#")[0] for link in LINK.findall(page.read_text("utf-8"))]
     assert [str(page.relative_to(REPOSITORY)) for page in PAGES if page.resolve() not in seen] == []
-
-
-def test_the_figure_is_small_and_well_formed() -> None:
-    figure = REPOSITORY / "docs" / "figures" / "demo.svg"
-    assert figure.stat().st_size < 200_000
-    ElementTree.fromstring(figure.read_text("utf-8"))

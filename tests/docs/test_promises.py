@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
-import json
 import re
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -75,39 +72,6 @@ def test_every_function_is_promised_with_its_arguments() -> None:
 def test_every_public_method_of_a_device_is_promised() -> None:
     methods = {name for name in vars(ldpbeam.Device) if not name.startswith("_")}
     assert methods == set(listed(PAGE)["ldpbeam.Device"])
-
-
-def unpromised(source: str) -> set[str]:
-    """Names of ldpbeam that a program imports, or takes from the package, and the page does not list."""
-    promised = {f"{place}.{name}" for place, names in listed(PAGE).items() for name in names} | set(MODULES)
-    used = set()
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "ldpbeam":
-            used |= {f"{node.module}.{one.name}" for one in node.names}
-        elif isinstance(node, ast.Import):
-            used |= {one.name for one in node.names if one.name.split(".")[0] == "ldpbeam"}
-        elif (
-            isinstance(node, ast.Attribute)
-            and isinstance(node.value, ast.Name)
-            and node.value.id == "ldpbeam"
-        ):
-            used.add(f"ldpbeam.{node.attr}")
-    return used - promised
-
-
-@pytest.mark.parametrize(
-    "notebook", sorted((REPOSITORY / "docs" / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem
-)
-def test_notebooks_use_promised_names_only(notebook: Path) -> None:
-    cells = json.loads(notebook.read_text("utf-8"))["cells"]
-    source = "\n".join("".join(one["source"]) for one in cells if one["cell_type"] == "code")
-    assert "ldpbeam." in source
-    assert unpromised(source) == set()
-
-
-def test_a_name_that_is_no_promise_is_seen() -> None:
-    source = "import ldpbeam\nfrom ldpbeam.planning.plan import make_plan\nldpbeam.support\nldpbeam.read"
-    assert unpromised(source) == {"ldpbeam.planning.plan.make_plan", "ldpbeam.support"}
 
 
 @pytest.mark.parametrize(

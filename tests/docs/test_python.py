@@ -41,11 +41,6 @@ def test_the_page_prints_what_it_says() -> None:
         assert out.getvalue() == printed
 
 
-def test_the_first_block_takes_five_lines() -> None:
-    first = BLOCK.findall(PAGE.read_text("utf-8"))[0][0]
-    assert sum(not line.startswith(("import", "#")) for line in first.splitlines() if line.strip()) <= 5
-
-
 def test_the_docstrings_of_the_front_door_hold() -> None:
     found = doctest.testmod(ldpbeam, extraglobs={"ldpbeam": ldpbeam})
     assert found.attempted > 12

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import struct
 import subprocess
 import sys
 from math import log
@@ -21,13 +20,6 @@ FIGURES = REPOSITORY / "docs" / "figures"
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
-def test_a_reader_knows_after_twenty_lines_for_whom_it_is_and_when_not() -> None:
-    begin = README.partition("\n| instead |")[0]
-    assert len(re.sub(r"```.*?```", "", begin, flags=re.DOTALL).splitlines()) <= 22
-    for head in ("**For whom.**", "**What you get.**", "**When not.**"):
-        assert head in begin
-
-
 def test_what_others_add_is_worked_out() -> None:
     """95 % of Laplace noise of scale 1/ε is within ln 20 / ε; a device changes one count, by one."""
     devices, epochs, epsilon = 300_000, 30, 2
@@ -42,11 +34,6 @@ def test_the_table_has_the_error_of_the_plan() -> None:
     (half_width,) = re.findall(r"ε1 = 1: ±([\d.]+) points", README)
     assert f"| **ldpbeam** | nobody | ±{float(half_width):.2f} points" in README
     assert f"±{float(half_width):.1f} percentage points" in DESCRIPTION
-
-
-def test_six_pages_are_in_order() -> None:
-    path = README.partition("## Read on")[2].partition("\n## ")[0]
-    assert [int(one) for one in re.findall(r"^(\d)\. \[docs/", path, re.MULTILINE)] == [1, 2, 3, 4, 5, 6]
 
 
 @pytest.mark.parametrize(("text", "number"), [(README, 1), (DESCRIPTION, 0)], ids=["README", "DESCRIPTION"])
@@ -77,22 +64,6 @@ def test_the_picture_of_the_parts_can_be_made_again(tmp_path: Path) -> None:
     assert made.read_text("utf-8") == (FIGURES / "architecture.svg").read_text("utf-8")
     ElementTree.fromstring(made.read_text("utf-8"))
     assert "docs/figures/architecture.svg" in README
-
-
-def size(picture: Path) -> tuple[int, ...]:
-    """Width and height of a PNG."""
-    head = picture.read_bytes()[:24]
-    assert head[:8] == b"\x89PNG\r\n\x1a\n"
-    return struct.unpack(">II", head[16:])
-
-
-def test_the_page_is_shown_in_light_and_dark() -> None:
-    light, dark = (FIGURES / f"page-{scheme}.png" for scheme in ("light", "dark"))
-    for picture in (light, dark):
-        assert f"docs/figures/{picture.name}" in README
-        assert picture.stat().st_size < 300_000
-    assert size(light) == size(dark)
-    assert light.read_bytes() != dark.read_bytes()
 
 
 def test_the_description_needs_no_repository() -> None:
