@@ -31,7 +31,7 @@ def test_what_others_add_is_worked_out() -> None:
 
 
 def test_the_table_has_the_error_of_the_plan() -> None:
-    (half_width,) = re.findall(r"ε1 = 1: ±([\d.]+) points", README)
+    (half_width,) = re.findall(r"ε1 = 1, [^:]*: ±([\d.]+) points", README)
     assert f"| **ldpbeam** | nobody | ±{float(half_width):.2f} points" in README
     assert f"±{float(half_width):.1f} percentage points" in DESCRIPTION
 
