@@ -27,7 +27,6 @@ FALSE_ALARM = 1e-6
 def audit(
     client: Client, collection: Collection, plan: DrawPlan, false_alarm: float = FALSE_ALARM
 ) -> AuditOutcome:
-    """Audit a client."""
     read = ReportLog(collection)
     model = model_of(collection.protocol)
     subject, life = Subject(client, collection, model, plan, read), collection.participation

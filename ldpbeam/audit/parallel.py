@@ -23,8 +23,6 @@ _LESS = 6
 
 @dataclass(frozen=True)
 class Task:
-    """One audit."""
-
     collection: Collection
     draws: int
     client: str

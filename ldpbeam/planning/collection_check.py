@@ -31,8 +31,6 @@ _FEW = 5
 
 @dataclass(frozen=True)
 class HistogramErrors:
-    """Errors of one histogram of an epoch."""
-
     attribute: str
     values: int
     half_width: float
@@ -42,7 +40,6 @@ class HistogramErrors:
 
 
 def errors(expected: HistogramErrors) -> str:
-    """What an epoch's estimates are off by."""
     about = f"{expected.attribute}: " if expected.attribute else ""
     if expected.widest is None or expected.even is None or expected.least is None:
         most = f"±{expected.half_width:.4g} at most (95 %)"
@@ -71,8 +68,6 @@ def expected(collection: Collection, devices: int) -> tuple[HistogramErrors, ...
 
 @dataclass(frozen=True)
 class CheckedCollection:
-    """One sound collection."""
-
     where: str
     collection: Collection
     devices: int
@@ -82,7 +77,6 @@ class CheckedCollection:
 
     @classmethod
     def of(cls, where: str, collection: Collection, devices: int, spread: int = 0) -> CheckedCollection:
-        """Work out the errors of an epoch, and what to warn of."""
         advice = (*warnings_about(collection), *lateness_advice(collection, spread))
         return cls(where, collection, devices, spread, expected(collection, devices), advice)
 
@@ -194,7 +188,6 @@ class Change:
 
     @property
     def same(self) -> bool:
-        """Whether nothing is different."""
         return not self.devices and not self.server
 
 
@@ -303,7 +296,6 @@ def require_new_version(old: Collection, new: Collection) -> None:
 
 
 def change_lines(old: Collection, new: Collection) -> Iterator[str]:
-    """What a change means, for people."""
     difference = change(old, new)
     if difference.same:
         yield "nothing changed; the digest is the same"

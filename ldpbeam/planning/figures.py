@@ -57,7 +57,6 @@ class Figures:
 
 
 def figures(setting: Setting, needs: Needs) -> Figures:
-    """All figures of one setting."""
     protocol, devices = setting.protocol, needs.devices
     functions = protocol.device.functions_for_life
     own: dict[str, Any]

@@ -106,7 +106,6 @@ class Needs:
         return not all(one is None for one in (self.longitudinal, self.first, self.inputs_cap, self.lifetime))
 
     def at(self, level: float) -> Self:
-        """The same with ε∞ at a level."""
         return replace(self, longitudinal=level)
 
 

@@ -34,8 +34,6 @@ PREFERENCE = ("published", "identified", "loss", "loss", "loss", "sharing", "bit
 
 @dataclass(frozen=True)
 class Row:
-    """One setting in a plan."""
-
     setting: Setting
     figures: Figures
     devices: int
@@ -263,7 +261,6 @@ def _first(low: int, high: int, holds: Callable[[int], bool]) -> int:
 
 
 def _half_width(row: Row, needs: Needs, devices: int, epochs: int) -> float:
-    """Of the row's setting with other numbers of devices and epochs."""
     setting, share = row.setting, Fraction(row.setting.reports, epochs)
     if isinstance(needs, FrequencyNeeds):
         assert isinstance(setting.protocol, FrequencyProtocol)  # noqa: S101 - the needs are for frequencies

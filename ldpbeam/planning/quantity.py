@@ -47,7 +47,6 @@ class Quantity:
 
 
 def quantity(needs: Needs) -> Quantity:
-    """Of a need. The levels are those that are known without any device."""
     if isinstance(needs, FrequencyNeeds):
         return Quantity(f"{needs.values:,} values", "points")
     if isinstance(needs, MeanNeeds):

@@ -34,7 +34,6 @@ class Repeats:
 
     @classmethod
     def of_frequencies(cls, setting: Setting, needs: FrequencyNeeds, frequency: float) -> Self:
-        """Of a value that has one of the expected frequencies."""
         protocol = setting.protocol
         assert isinstance(protocol, FrequencyProtocol)  # noqa: S101 - the needs are for frequencies
         middle = np.array([frequency])
@@ -44,7 +43,6 @@ class Repeats:
 
     @classmethod
     def of_mean(cls, setting: Setting, needs: MeanNeeds, whole: float) -> Self:
-        """Of a mean at m/2, where errors are largest."""
         middle = np.array([needs.maximum / 2])
         return cls._of(_errors(setting), middle, whole, middle, needs.drawn_anew, 0)
 

@@ -29,7 +29,6 @@ def _percent(rate: DrawnAnew) -> str:
 
 
 def asked(needs: Needs) -> str:
-    """The need in a line."""
     about = quantity(needs)
     limits: list[tuple[float | None, str, Callable[[Any], str]]] = [
         (needs.target, "error at most ±{}", about.error),

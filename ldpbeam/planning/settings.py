@@ -184,7 +184,6 @@ class _Search:
     lifetime: float
 
     def keeps(self, part: float, reports: int) -> bool:
-        """Whether a part of the levels does."""
         try:
             built = self.kind.from_parameters(self.values, _scaled(self.most, part))
         except CollectionError:

@@ -35,7 +35,6 @@ class ShuffledPrivacy:
         *,
         renamed: bool = False,
     ) -> ShuffledPrivacy | None:
-        """Of a fleet, a share of which reports in each epoch."""
         # Where each device reports once in its life, no permanent answer is seen twice.
         alone = reports == 1
         once = one_epoch(protocol, renamed=renamed, alone=alone)

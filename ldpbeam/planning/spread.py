@@ -59,7 +59,6 @@ class Widths:
 
     @classmethod
     def of(cls, support: SupportProbabilities, devices: int, shares: Floats) -> Widths:
-        """Of a population with expected frequencies."""
         spread = Spread.of(support, devices)
         squares = spread.absent + spread.slope * shares - spread.drawn * shares**2
         # Intervals end at 0 and 1, which narrows that of a rare value, whatever its error is.

@@ -20,7 +20,6 @@ class Column(NamedTuple):
 
 
 def columns(needs: Needs) -> tuple[Column, ...]:
-    """All columns of a table for these needs."""
     about, mean = quantity(needs), isinstance(needs, MeanNeeds)
     unit, where = about.unit, _WHERE.get(type(needs), "")
 

@@ -30,7 +30,6 @@ class Leverage:
 
 
 def leverage(protocol: LocalProtocol[Any], sampled: Fraction = Fraction(1)) -> Leverage:
-    """Of a protocol that reports one attribute."""
     weight, support, noise = 1 / sampled, protocol.estimator.support, protocol.forgery.added_noise
     if support is not None:
         weight /= support.sampled

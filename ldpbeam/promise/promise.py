@@ -56,7 +56,6 @@ class Promise:
 
     @classmethod
     def of_protocol(cls, protocol: LocalProtocol[Any], reports: int, of: int | None = None) -> Promise:
-        """Of a device that makes so many reports; ``of`` as the attribute."""
         guarantee = protocol.guarantee if of is None else protocol.guarantee.within(reports)
         loss, exact = any_loss(protocol, reports)
         return cls(

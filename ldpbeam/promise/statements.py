@@ -50,7 +50,6 @@ class Statement:
 
     @property
     def value(self) -> str:
-        """The number for people."""
         return _in_100(self.level) if self.key == "best_guess" else epsilon(self.level)
 
 

@@ -14,8 +14,6 @@ from ldpbeam.audit.checks.outcome import Check
 
 @dataclass(frozen=True)
 class Fault:
-    """A kind of fault."""
-
     name: str
     what: str
     check: Check | None = None
@@ -74,7 +72,6 @@ def unseen(draws: int) -> Iterator[Fault]:
 
 
 def warning(draws: int) -> str:
-    """A sentence about them."""
     if draws < MEASURED[0]:
         return f"{draws:,} draws are too few to be sure of any fault in the table of ldpbeam docs audit"
     faults = "; ".join(fault.what for fault in unseen(draws))

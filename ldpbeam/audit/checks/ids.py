@@ -26,7 +26,6 @@ _THRESHOLDS = 8
 
 
 def coins_of(held: Sequence[tuple[Any, Sequence[int]]], consecutive: Sequence[tuple[int, int]]) -> Evidence:
-    """Tests of report ids."""
     import numpy as np
 
     counts = np.array([_heads(numbers) for _, numbers in held], np.int64).reshape(len(held), -1)

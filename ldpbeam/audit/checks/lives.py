@@ -48,8 +48,6 @@ _BATCH = 256
 
 @dataclass
 class Lives:
-    """What whole lives of one client were."""
-
     counts: HistoryCounts
     lives: int = 0
     other: int = 0
@@ -165,7 +163,6 @@ def few_reports(lives: Lives, life: Participation) -> Rule:
 
 
 def silence(lives: Lives, life: Participation) -> Iterator[Match]:
-    """Tests of which epochs a device reports in."""
     for epoch in watched(life.of):
         for value, name in enumerate(("first", "second")):
             yield Match(

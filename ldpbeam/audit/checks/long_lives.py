@@ -175,8 +175,6 @@ def changing_lives(subject: Subject, held: Sequence[Any]) -> Evidence:
 
 
 class _Changing:
-    """What devices with a changing value were."""
-
     def __init__(
         self,
         protocol: LocalProtocol[Any],
@@ -197,7 +195,6 @@ class _Changing:
         self.changed = self.lived = 0
 
     def add(self, history: ClientHistory, responses: Sequence[Any]) -> None:
-        """One device."""
         if any(response is None for response in responses):
             return
         turns, size, model = self._turns, self._size, self._model
@@ -221,7 +218,6 @@ class _Changing:
                 self._chances[value, index] = p
 
     def matches(self) -> Iterator[Match]:
-        """All tests."""
         for number, blocks in enumerate(self._blocks):
             what = (
                 f"{blocks.view.name}{('first', 'second')[blocks.value]} value, a device shows one permanent "

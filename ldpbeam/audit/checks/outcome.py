@@ -105,8 +105,6 @@ class Coins:
 
 @dataclass(frozen=True)
 class Evidence:
-    """All that a client is judged by."""
-
     bounds: Sequence[Bound] = ()
     matches: Sequence[Match] = ()
     sums: Sequence[EventSum] = ()
@@ -126,8 +124,6 @@ class Evidence:
 
 @dataclass(frozen=True)
 class LevelBound:
-    """The lower bound that an event gave."""
-
     check: Check
     what: str
     bound: float
@@ -141,14 +137,11 @@ class LevelBound:
 
     @property
     def share(self) -> float:
-        """Of the event's exact level."""
         return self.bound / self.exact
 
 
 @dataclass
 class CheckResult:
-    """One check."""
-
     check: Check
     tests: int = 0
     violations: list[str] = field(default_factory=list)
@@ -156,8 +149,6 @@ class CheckResult:
 
 @dataclass(frozen=True)
 class AuditOutcome:
-    """The audit of one client for one collection."""
-
     name: str
     protocol: str
     client: str
@@ -169,7 +160,6 @@ class AuditOutcome:
 
     @property
     def violations(self) -> list[tuple[Check, str]]:
-        """Of all checks."""
         return [(one.check, text) for one in self.checks for text in one.violations]
 
     @property

@@ -59,8 +59,6 @@ def across_collections(subject: Subject) -> Evidence | None:
 
 
 class _Shared:
-    """What devices said to either collection."""
-
     def __init__(
         self, collection: Collection, model: Model, pairs: Sequence[Sequence[Blocks]], size: int
     ) -> None:
@@ -107,7 +105,6 @@ class _Shared:
                 self._count("bits of a bucket that is not held agree", equal, p)
 
     def matches(self) -> Iterator[Match]:
-        """A test for each event."""
         for key in sorted(self._devices):
             what = f"one device, two collections, {key}"
             yield Match(Check.COLLECTIONS, what, self._equal[key], self._devices[key], self._chance[key])

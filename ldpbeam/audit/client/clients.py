@@ -111,7 +111,6 @@ class PythonClient(Client):
         return self._folder / f"{os.getpid()}-{self._made}"
 
     def reports(self, histories: Sequence[ClientHistory]) -> list[list[bytes | None]]:
-        """One device after the other."""
         sent = []
         for values, epochs in histories:
             device = self._maker.fresh(self._collection, self._new_folder())
@@ -119,13 +118,11 @@ class PythonClient(Client):
         return sent
 
     def device(self) -> LastingDevice:
-        """With a state of its own."""
         return _PythonDevice(self._maker, self._collection, self._new_folder())
 
     def for_two(
         self, other: Collection, histories: Sequence[ClientHistory]
     ) -> list[tuple[list[bytes | None], list[bytes | None]]]:
-        """Both from one folder."""
         sent = []
         for values, epochs in histories:
             folder = self._new_folder()
@@ -162,7 +159,6 @@ class Memoised(Maker):
     """This project's client."""
 
     def __init__(self, memo: str) -> None:
-        """One of the two ways to keep permanent answers."""
         self.name = f"ldpbeam.Device, memo {memo}"
         self._memo: Any = memo
 

@@ -34,14 +34,14 @@ Cell = tuple[int, tuple[int, ...]]
 class DrawPlan:
     """How much is drawn."""
 
-    draws: int = 100_000
-    lasting: int = 2_000
-    swept: tuple[int, int] = (128, 1_666)
-    forked: int = 64
-    pairs: int = 2_000
-    changing: int = 96
-    held: int = 160
-    remembering: int = 64
+    draws: int = 100_000  # single reports about each of the two values, or a few more
+    lasting: int = 2_000  # devices that are opened again between reports
+    swept: tuple[int, int] = (128, 1_666)  # (devices, epochs) of long lives about one value
+    forked: int = 64  # devices of each forked process
+    pairs: int = 2_000  # devices that report to two collections
+    changing: int = 96  # devices that hold every value once
+    held: int = 160  # devices of one report about each value, at least
+    remembering: int = 64  # devices of two blocks of reports about each value
 
     def held_each(self, values: int) -> int:
         """Devices of one report about each of so many values."""
@@ -83,7 +83,6 @@ class ReportLog:
     """What the bytes of reports say, and every rule that they break."""
 
     def __init__(self, collection: Collection) -> None:
-        """Nothing read yet."""
         self._collection = collection
         self._protocol = collection.protocol
         self._lengths: dict[int, int] = {}

@@ -30,7 +30,6 @@ class ExternalClient(Client):
     """A command, started once; a context manager that ends it."""
 
     def __init__(self, command: str, collection: Collection, patience: float = _PATIENCE) -> None:
-        """Start the command."""
         self.name = command
         self._patience = patience
         domains = [domain for _, domain in collection.histograms]
@@ -63,7 +62,6 @@ class ExternalClient(Client):
         self._process.stdout.close()
 
     def reports(self, histories: Sequence[ClientHistory]) -> list[list[bytes | None]]:
-        """Every history is a new device's."""
         lines = []
         for values, epochs in histories:
             self._devices += 1
@@ -72,7 +70,6 @@ class ExternalClient(Client):
         return [[self.message(next(answers)) for _ in history.values] for history in histories]
 
     def device(self) -> LastingDevice:
-        """The next number."""
         self._devices += 1
         return _LastingProcess(self, self._devices)
 

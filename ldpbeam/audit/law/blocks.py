@@ -60,7 +60,6 @@ class Decision:
     high: tuple[tuple[float, float], ...]
 
     def __call__(self, symbols: Sequence[int]) -> bool:
-        """The bit of a block."""
         return sum(symbol in self.symbols for symbol in symbols) >= self.least
 
     @cached_property
@@ -139,7 +138,6 @@ class Blocks:
         self.worth = divergence(min(1.0, sum(others)), self.probability)
 
     def bit(self, stratum: int, symbols: Sequence[int]) -> bool:
-        """Of a block of a device of a stratum."""
         return self._rules[stratum](symbols)
 
     def bits(self, responses: Sequence[Any]) -> list[bool] | None:
