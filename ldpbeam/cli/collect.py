@@ -55,14 +55,14 @@ if TYPE_CHECKING:
     type=click.IntRange(1),
     default=64 << 20,
     show_default=True,
-    help="The most bytes of all bodies at once; beyond it the answer is 429.",
+    help="The most bytes of all bodies at once; beyond it the costliest makes way.",
 )
 @click.option(
     "--max-connections",
     type=click.IntRange(1),
     default=1000,
     show_default=True,
-    help="The most connections at once; beyond it the answer is 503.",
+    help="The most connections at once; beyond it the idlest makes way.",
 )
 @click.option(
     "--body-timeout",

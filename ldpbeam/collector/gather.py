@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from time import monotonic
 
@@ -20,10 +20,6 @@ _COMMIT_REQUESTS = 4096
 """What goes into one commit, at most."""
 _PAUSE = 1.0
 """Seconds after a failed commit in which the store is left alone."""
-
-
-class NoRoomError(Exception):
-    """The body does not fit: the bodies being held would exceed ``max_waiting`` bytes."""
 
 
 class NotSafeError(Exception):
@@ -57,16 +53,14 @@ class RequestCounts:
 class Gather:
     """Between the requests and the store; everything but the commits runs in the loop's thread."""
 
-    def __init__(self, store: Store, collections: Mapping[int, Collection], max_waiting: int) -> None:
+    def __init__(self, store: Store, collections: Mapping[int, Collection]) -> None:
         """Gather for a store that is open.
 
         Args:
             store: where reports become safe.
             collections: by digest.
-            max_waiting: bytes of bodies that may be held, whether they are being read or waiting.
         """
         self._store, self._collections = store, collections
-        self._max_waiting = max_waiting
         self._waiting: list[tuple[bytes, asyncio.Future[Verdict]]] = []
         self._came = asyncio.Event()
         self._stopping = False
@@ -74,8 +68,6 @@ class Gather:
         self._commits = ThreadPoolExecutor(1, "commit")
         self.failed = False
         """Whether the last thing that the store was asked to do failed."""
-        self.held = 0
-        """Bytes of bodies that are being read or wait, see :meth:`room`."""
         self.counts = RequestCounts()
 
     @property
@@ -87,21 +79,6 @@ class Gather:
     def refusing(self) -> bool:
         """Whether the store has just failed."""
         return monotonic() < self._refuses_until
-
-    @contextmanager
-    def room(self, size: int) -> Iterator[None]:
-        """Hold a body of so many bytes for a block.
-
-        Raises:
-            NoRoomError: there is no room for it.
-        """
-        if self.held + size > self._max_waiting:
-            raise NoRoomError
-        self.held += size
-        try:
-            yield
-        finally:
-            self.held -= size
 
     async def put(self, body: bytes) -> Verdict:
         """Judge a body and make it safe.

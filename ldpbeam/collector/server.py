@@ -9,12 +9,12 @@ import socket
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 from aiohttp import ClientPayloadError, web
 
 from ldpbeam.collector.checks import REASONS_OF_A_COLLECTION, REASONS_WITHOUT_COLLECTION
-from ldpbeam.collector.gather import Gather, NoRoomError, NotSafeError, RequestCounts
+from ldpbeam.collector.gather import Gather, NotSafeError, RequestCounts
+from ldpbeam.collector.room import Client, NoRoomError, Room
 from ldpbeam.errors import Reason, UsageError
 from ldpbeam.host.prometheus import CONTENT_TYPE, family, single, text
 from ldpbeam.transforms.sources.formats import SAMPLE, TAIL, unread_format
@@ -28,6 +28,8 @@ _LINE, _HEADERS = 4096, 64
 _READ_BYTES = 1 << 14
 """What is read of a body ahead of whoever asks for it."""
 _LINGER = 1.0
+BACKLOG = 1024
+"""Connections that wait to be accepted; so many may be accepted at once before others are closed for them."""
 PUBLISH_SECONDS = 1.0
 """How often the store is asked to publish what is due."""
 _ANSWER_SECONDS = 10.0
@@ -70,7 +72,44 @@ class _RefusedRequest(Exception):  # noqa: N818 - an answer
 
 
 class _Connection(web.RequestHandler):
-    """aiohttp's, with our words for what it refuses by itself, and without its log."""
+    """aiohttp's, within the room, with our words for what it refuses by itself, and without its log."""
+
+    def __init__(self, manager: web.Server, room: Room, counts: RequestCounts, limits: Limits) -> None:
+        super().__init__(
+            manager,
+            loop=asyncio.get_running_loop(),
+            keepalive_timeout=limits.idle_seconds,
+            logger=_SILENT,
+            access_log=_SILENT,
+            max_line_size=_LINE,
+            max_field_size=_LINE,
+            max_headers=_HEADERS,
+            lingering_time=_LINGER,
+            read_bufsize=_READ_BYTES,
+            auto_decompress=False,
+        )
+        self._room, self._counts = room, counts
+        self.client = Client(self._abort)
+
+    def _abort(self) -> None:
+        if self.transport is not None:
+            self.transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take a place, or answer 503 and hang up."""
+        super().connection_made(transport)
+        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - what TCP has
+        try:
+            self._room.enter(self.client)
+        except NoRoomError:
+            self._counts.answers[503] += 1
+            transport.write(_FULL)
+            self.force_close()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Leave the place to others."""
+        super().connection_lost(exc)
+        self._room.leave(self.client)
 
     def handle_error(
         self,
@@ -82,43 +121,8 @@ class _Connection(web.RequestHandler):
         """A request that is not HTTP, or a fault of ours; what was sent is not repeated."""
         answer = _answer(status, "internal" if status >= 500 else "http")
         answer.force_close()
+        self._counts.answers[status] += 1
         return answer
-
-
-class _SurplusConnection(asyncio.Protocol):
-    """A connection beyond those that there may be."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Answer 503, and hang up."""
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - what TCP has
-        transport.write(_FULL)
-        transport.close()
-
-
-class _LimitedServer(web.Server):
-    """aiohttp's, with as many connections as there may be."""
-
-    def __init__(self, handler: Any, limits: Limits, counts: RequestCounts) -> None:
-        super().__init__(handler)
-        self._limits, self._counts = limits, counts
-
-    def __call__(self) -> Any:
-        if len(self._connections) >= self._limits.connections:
-            self._counts.answers[503] += 1
-            return _SurplusConnection()
-        return _Connection(
-            self,
-            loop=asyncio.get_running_loop(),
-            keepalive_timeout=self._limits.idle_seconds,
-            logger=_SILENT,
-            access_log=_SILENT,
-            max_line_size=_LINE,
-            max_field_size=_LINE,
-            max_headers=_HEADERS,
-            lingering_time=_LINGER,
-            read_bufsize=_READ_BYTES,
-            auto_decompress=False,
-        )
 
 
 _SILENT = logging.getLogger(f"{__name__}.silent")
@@ -140,6 +144,7 @@ class Collector:
             names: of collections, by digest in hexadecimal digits.
         """
         self._gather, self._limits, self._names = gather, limits, names
+        self.room = Room(limits.connections, limits.waiting)
         self._stopping = False
         self.counts = gather.counts
         self._routes = {
@@ -163,16 +168,23 @@ class Collector:
             UsageError: nobody can listen there.
         """
         loop = asyncio.get_running_loop()
-        http = _LimitedServer(self._handle, self._limits, self.counts)
+        http = web.Server(self._handle)
         try:
             family_of_host = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-            listener = await loop.create_server(http, *address, backlog=1024, family=family_of_host)
+            listener = await loop.create_server(
+                lambda: _Connection(http, self.room, self.counts, self._limits),
+                *address,
+                backlog=BACKLOG,
+                family=family_of_host,
+            )
         except OSError as error:
             raise UsageError(
                 "E-USAGE-LISTEN",
                 f"cannot listen on {address[0]}:{address[1]}: {error.strerror or error}",
                 remedy="Choose another --listen HOST:PORT.",
             ) from None
+        # Accepted sockets inherit it: who reads no answers has few of them waiting.
+        listener.sockets[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _READ_BYTES)
         commits = asyncio.create_task(self._gather.run())
         publications = asyncio.create_task(self._publish())
         host, port = listener.sockets[0].getsockname()[:2]
@@ -196,7 +208,8 @@ class Collector:
     # --- requests
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        methods = self._routes.get(request.path)
+        # As it was sent: a proxy may compare paths before it decodes them.
+        methods = self._routes.get(request.raw_path.partition("?")[0])
         try:
             if methods is None:
                 raise _RefusedRequest(404, "not_found")
@@ -228,17 +241,21 @@ class Collector:
             encoding != "identity" for encoding in request.headers.getall("Content-Encoding", ())
         ):
             raise _RefusedRequest(415, "content_type")
-        length = request.content_length
-        if length is not None and length > self._limits.body:
+        if (request.content_length or 0) > self._limits.body:
             raise self._oversize()
+        assert isinstance(request.protocol, _Connection)  # noqa: S101 - there are no others
+        client = request.protocol.client
+        self.room.renew(client)
         try:
-            with self._gather.room(self._limits.body if length is None else length):
-                body = await self._body(request)
-                verdict = await self._gather.put(body)
+            body = await self._body(request, client)
+            client.stored = True
+            verdict = await self._gather.put(body)
         except NoRoomError:
             raise _RefusedRequest(429, "behind", _BEHIND_SECONDS) from None
         except NotSafeError:
             raise _RefusedRequest(503, "unavailable", _UNSAFE_SECONDS) from None
+        finally:
+            self.room.renew(client)
         if verdict.reason is not None:
             explanation = verdict.reason.explanation
             if verdict.reason is Reason.MALFORMED:
@@ -250,7 +267,7 @@ class Collector:
         self.counts.refused["", Reason.OVERSIZE.value] += 1
         return _RefusedRequest(413, Reason.OVERSIZE.value)
 
-    async def _body(self, request: web.BaseRequest) -> bytes:
+    async def _body(self, request: web.BaseRequest, client: Client) -> bytes:
         if request.headers.get("Expect", "").lower() == "100-continue":
             await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             request.writer.output_size = 0
@@ -261,6 +278,7 @@ class Collector:
                     size += len(part)
                     if size > self._limits.body:
                         raise self._oversize()
+                    self.room.charge(client, len(part))
                     parts.append(part)
         except TimeoutError:
             raise _RefusedRequest(408, "timeout") from None
@@ -317,7 +335,7 @@ class Collector:
             ("damaged_journals", "Journals that were damaged, cut or deleted.", self._gather.damaged),
         ):
             lines += single(f"ldpbeam_collector_{name}_total", "counter", meaning, value)
-        lines += single("ldpbeam_collector_held_bytes", "gauge", "Bodies read or waiting.", self._gather.held)
+        lines += single("ldpbeam_collector_held_bytes", "gauge", "Bodies read or waiting.", self.room.held)
         return text(lines)
 
     def _refused(self) -> dict[tuple[str, str], int]:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 from collections.abc import Callable, Sequence
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collector.checks import judge
 from ldpbeam.collector.gather import Gather, RequestCounts
-from ldpbeam.collector.server import Collector, Limits
+from ldpbeam.collector.server import BACKLOG, Collector, Limits
 from ldpbeam.collector.store import Store
 from ldpbeam.errors import disk_errors
 from ldpbeam.host.memory import keep_what_is_loaded
 from ldpbeam.host.signals import stopped_by_signals
+
+_FILES = 64
+"""Open files of the collector itself, about."""
 
 
 def serve(
@@ -39,12 +43,25 @@ def serve(
     by_digest = {collection.digest: collection for collection in collections}
     judge([b"\0"], by_digest)  # compiles the reader before anybody waits for it
     keep_what_is_loaded()
+    _raise_file_limit(limits.connections + BACKLOG + _FILES)
     store.open()
     try:
         return asyncio.run(_serve(store, by_digest, address, limits, listening))
     finally:
         with disk_errors():
             store.close()
+
+
+def _raise_file_limit(wanted: int) -> None:
+    """Allow so many open files, or as many as the system lets this process have.
+
+    Without room for those that are accepted while others are being closed, nobody is accepted for a second.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY:
+        wanted = min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 async def _serve(
@@ -55,7 +72,7 @@ async def _serve(
     listening: Callable[[str, int], None],
 ) -> RequestCounts:
     stopped, loop = asyncio.Event(), asyncio.get_running_loop()
-    gather = Gather(store, collections, limits.waiting)
+    gather = Gather(store, collections)
     names = {collection.digest_hex: collection.name for collection in collections.values()}
     collector = Collector(gather, limits, names)
 

@@ -100,7 +100,7 @@ def serving(store: Store, limits: Limits | None = None, host: str = "127.0.0.1")
 
     async def run() -> None:
         served.loop, served.stopped = asyncio.get_running_loop(), asyncio.Event()
-        served.gather = Gather(store, known, chosen.waiting)
+        served.gather = Gather(store, known)
         names = {agreed.digest_hex: agreed.name for agreed in known.values()}
         served.collector = Collector(served.gather, chosen, names)
         await served.collector.serve((host, 0), served.stopped, listening)

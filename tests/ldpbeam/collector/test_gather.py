@@ -29,7 +29,7 @@ def committed(folder: Path, bodies: Sequence[bytes]) -> list[int]:
         real(columns)
 
     async def run() -> None:
-        gather = Gather(store, {ONE.digest: ONE}, 1 << 20)
+        gather = Gather(store, {ONE.digest: ONE})
         putting = [asyncio.ensure_future(gather.put(body)) for body in bodies]
         await asyncio.sleep(0)
         running = asyncio.ensure_future(gather.run())
@@ -61,7 +61,7 @@ def test_who_no_longer_waits_for_an_answer_takes_nobody_elses(tmp_path: Path) ->
     store.open()
 
     async def run() -> list[Verdict]:
-        gather = Gather(store, {ONE.digest: ONE}, 1 << 20)
+        gather = Gather(store, {ONE.digest: ONE})
         putting = [asyncio.ensure_future(gather.put(body)) for body in (report(1), report(2), b"\xff")]
         await asyncio.sleep(0)
         putting[0].cancel()
@@ -85,7 +85,7 @@ def test_a_store_that_cannot_publish_has_failed_until_it_can(tmp_path: Path, lat
     store.open()
 
     async def run() -> tuple[bool, int]:
-        gather = Gather(store, {ONE.digest: ONE}, 1 << 20)
+        gather = Gather(store, {ONE.digest: ONE})
         with mock.patch.object(store, "publish", side_effect=OSError("a bad disk")):
             await gather.publish()
         if later:

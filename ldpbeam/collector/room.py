@@ -1,0 +1,87 @@
+"""What all connections may cost together: where there is no room, the slowest client makes way."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+class NoRoomError(Exception):
+    """All room is taken, and nobody can make way."""
+
+
+@dataclass(eq=False)
+class Client:
+    """What one connection costs.
+
+    Attributes:
+        close: ends it at once.
+        since: steady seconds of its start, its last request, or its last answer.
+        held: bytes of its body that have come.
+        stored: whether its body is whole and waits for the store; then it does not make way.
+    """
+
+    close: Callable[[], None]
+    since: float = 0.0
+    held: int = 0
+    stored: bool = False
+
+
+class Room:
+    """Connections, and bytes of bodies: a body is charged for the bytes that have come."""
+
+    def __init__(self, connections: int, waiting: int, steady: Callable[[], float] = time.monotonic) -> None:
+        """Nobody is there yet.
+
+        Args:
+            connections: at once.
+            waiting: bytes of bodies that are held at once.
+            steady: seconds of a clock that never jumps.
+        """
+        self._connections, self._waiting, self._steady = connections, waiting, steady
+        self._clients: set[Client] = set()
+        self.held = 0
+        """Bytes of bodies that are being read or wait for the store."""
+
+    def enter(self, client: Client) -> None:
+        """A new connection; where there are too many, the one that has been idle or slow longest is closed.
+
+        Raises:
+            NoRoomError: the bodies of all connections wait for the store.
+        """
+        if len(self._clients) >= self._connections:
+            self._evict(min(self._clients, key=lambda one: (one.stored, one.since)))
+        self._clients.add(client)
+        self.renew(client)
+
+    def charge(self, client: Client, size: int) -> None:
+        """Bytes of a client's body have come; the unfinished bodies that have cost most make way.
+
+        Raises:
+            NoRoomError: this body has cost most itself, or all others wait for the store.
+        """
+        while self.held + size > self._waiting:
+            now, others = self._steady(), [one for one in self._clients if not one.stored and one.held]
+            dearest = max(others, key=lambda one: one.held * (now - one.since), default=client)
+            if dearest is client:
+                raise NoRoomError
+            self._evict(dearest)
+        self.held += size
+        client.held += size
+
+    def renew(self, client: Client) -> None:
+        """A request begins, or has its answer: nothing of its body is held."""
+        self.held -= client.held
+        client.held, client.stored, client.since = 0, False, self._steady()
+
+    def leave(self, client: Client) -> None:
+        """The connection is closed; a body that waits for the store is still held."""
+        self._clients.discard(client)
+
+    def _evict(self, client: Client) -> None:
+        if client.stored:
+            raise NoRoomError
+        self.leave(client)
+        self.renew(client)
+        client.close()
