@@ -18,7 +18,7 @@ from ldpbeam.host.memory import keep_what_is_loaded
 from ldpbeam.host.signals import stopped_by_signals
 from ldpbeam.job.config import RunConfig
 from ldpbeam.records.output import unusable
-from ldpbeam.records.run_record import RUN_RECORD, RunRecord
+from ldpbeam.records.run_record import RUN_RECORD, RunRecord, record_before
 
 _OWN = frozenset(
     {"estimates", "latest", "summaries", "rejects", "accounting", "landing", RUN_RECORD, "index.html"}
@@ -130,7 +130,8 @@ def _require_own(output: str) -> None:
     except OSError as error:
         raise unusable(output, error) from None
     foreign = sorted(set(names) - _OWN)
-    if foreign or (names and "landing" not in names):
+    record = record_before(output)
+    if foreign or (names and "landing" not in names and (record is None or record.stream is None)):
         what = foreign[0] if foreign else names[0]
         raise UsageError(
             "E-USAGE-OUTPUT",

@@ -16,6 +16,7 @@ from typing import Any
 from ldpbeam.durable.errors import (
     DamageError,
     HeldError,
+    LostError,
     OlderError,
     SentinelError,
     VersionError,
@@ -26,6 +27,7 @@ from ldpbeam.durable.folder import make_folder, make_lasting_folder
 from ldpbeam.durable.newest import NewestStore
 from ldpbeam.durable.store import Summary, Transaction
 from ldpbeam.errors import disk_errors
+from ldpbeam.records.run_record import RUN_RECORD, record_before
 
 FOLDER = "landing"
 """Folder of the engine's file, below the output directory."""
@@ -255,6 +257,9 @@ class Landing:
         """
         with self._errors():
             if self._newest.never_was():
+                record = record_before(str(self.path.parents[1]))
+                if record is not None and record.stream is not None:
+                    raise LostError(f"it is gone, and {RUN_RECORD} knows of it")
                 self._newest.create()
             with self._newest.transaction() as rows:
                 tables = {}

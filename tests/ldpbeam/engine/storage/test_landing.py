@@ -714,6 +714,17 @@ def test_damage_between_an_acknowledgement_and_the_next_change_is_noticed_or_har
     assert tally["E-LANDING-DAMAGED after an error"], tally
 
 
+@pytest.mark.parametrize("folder_too", [False, True])
+def test_a_streams_own_file_that_is_gone_is_missed(small: Path, folder_too: bool) -> None:
+    config = RunConfig.parsed((ONE, TWO), output=str(small), watch=str(small))
+    shutil.rmtree(small / "landing")
+    if not folder_too:
+        (small / "landing").mkdir()
+    for _ in range(2):
+        with pytest.raises(LdpError, match=r"run\.json knows of it.*Restore the folder.*E-LANDING-DAMAGED"):
+            run_local(config)
+
+
 def test_the_end_of_a_failed_start_lets_others_in(small: Path) -> None:
     path = small / "landing" / "engine.sqlite"
     path.write_bytes(path.read_bytes()[:-1])
