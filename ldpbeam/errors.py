@@ -114,6 +114,13 @@ def disk_error(error: OSError, where: str = "") -> LdpError | None:
             where=place,
             remedy="Move it away, or choose another directory; then run again.",
         )
+    if error.errno == errno.ENOLCK:
+        return LdpError(
+            "E-DISK-LOCKS",
+            f"the file system, perhaps a network folder, has no locks ({error.strerror})",
+            where=place,
+            remedy="Choose a directory on a disk of this machine; then run again.",
+        )
     return None
 
 
@@ -126,7 +133,7 @@ def disk_errors(where: str = "", *, default: str = "") -> Iterator[None]:
         default: the file, where the error names none.
 
     Raises:
-        LdpError: the disk is full, or may not be written to, or a link lies there.
+        LdpError: the disk is full, may not be written to, or has no locks; or a link lies there.
         OSError: any other failure, as it came.
     """
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from collections.abc import Iterator
@@ -34,6 +35,8 @@ except ImportError:  # pragma: no cover - Windows; tests run this in an interpre
         return True
 
 
+_NO_LOCK = {errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS}
+"""How systems besides ENOLCK say that a file system has no locks; of other calls they say other things."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.05
 """Seconds between two attempts."""
 
@@ -76,7 +79,7 @@ class Lock:
         while True:
             descriptor = open_file(self._path, os.O_RDWR | os.O_CREAT, 0o600)
             try:
-                if not _lock(descriptor):
+                if not self._locks(descriptor):
                     return False
                 if self._is_file(descriptor):
                     self._descriptor = descriptor
@@ -84,6 +87,13 @@ class Lock:
             finally:
                 if self._descriptor is None:
                     os.close(descriptor)
+
+    def _locks(self, descriptor: int) -> bool:
+        try:
+            return _lock(descriptor)
+        except OSError as error:
+            number = errno.ENOLCK if error.errno in _NO_LOCK else error.errno
+            raise OSError(number, os.strerror(number or 0), str(self._path)) from None
 
     def _is_file(self, descriptor: int) -> bool:
         """Whether the locked file still has the name: its last holder may have removed it meanwhile."""

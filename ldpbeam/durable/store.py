@@ -39,6 +39,8 @@ _SETTINGS = (
 _WAIT = 5.0
 """Seconds to wait for another program that reads the file, such as one that copies it."""
 
+_NO_LOCK = {"SQLITE_IOERR_LOCK", "SQLITE_IOERR_RDLOCK", "SQLITE_IOERR_CHECKRESERVEDLOCK"}
+
 _HEAD = Struct("<HQ")
 _DIGEST = 32  # bytes of a SHA-256
 _SUMMARY = Struct(f"<Q{_DIGEST}s")
@@ -210,7 +212,8 @@ class RowStore:
                 sqlite.SQLITE_READONLY: errno.EACCES,
                 sqlite.SQLITE_PERM: errno.EACCES,
                 sqlite.SQLITE_CANTOPEN: errno.EACCES,
-                sqlite.SQLITE_IOERR: errno.EIO,
+                sqlite.SQLITE_IOERR: errno.ENOLCK if name in _NO_LOCK else errno.EIO,
+                sqlite.SQLITE_PROTOCOL: errno.ENOLCK,
             }.get(code)
             if number is not None:
                 raise OSError(number, os.strerror(number), str(self.path)) from None

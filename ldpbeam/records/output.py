@@ -75,7 +75,7 @@ def locked(output: str) -> Iterator[None]:
         lock.acquire()
     except OSError as error:
         full = disk_error(error)
-        if full is not None and full.code in ("E-DISK-FULL", "E-DISK-LINK"):
+        if full is not None and full.code in ("E-DISK-FULL", "E-DISK-LINK", "E-DISK-LOCKS"):
             raise full from None
         raise unusable(output, error) from None
     except HeldError:

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from ldpbeam.client.folder import DeviceFolder
+from ldpbeam.collector.store import FileStore
 from ldpbeam.durable import lock as module
 from ldpbeam.durable.errors import HeldError
 from ldpbeam.durable.lock import Lock
+from ldpbeam.durable.store import RowStore
+from ldpbeam.engine.storage.landing import Landing
+from ldpbeam.errors import LdpError, disk_errors
+from ldpbeam.records.output import locked
 
 HOLDER = """
 import sys, time
@@ -96,3 +106,33 @@ def test_a_link_is_refused_and_its_target_is_not_emptied(tmp_path: Path) -> None
     (tmp_path / "lock").hardlink_to(victim)
     with Lock(tmp_path / "lock").held():
         assert victim.read_bytes() == b"somebody's"
+
+
+PROGRAMS: dict[str, Callable[[Path], object]] = {
+    "device": DeviceFolder,
+    "collector": lambda folder: FileStore(folder, 10.0, 1 << 20).open(),
+    "engine": lambda folder: Landing(str(folder)).locked().__enter__(),
+    "run": lambda folder: locked(str(folder)).__enter__(),
+}
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS])
+def test_a_file_system_without_locks_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, number: int
+) -> None:
+    def refuse(descriptor: int) -> bool:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(module, "_lock", refuse)
+    with pytest.raises(LdpError, match=rf"{tmp_path}.*no locks.*disk of this machine.*E-DISK-LOCKS"):
+        PROGRAMS[program](tmp_path / "folder")
+
+
+@pytest.mark.parametrize("name", ["SQLITE_PROTOCOL", "SQLITE_IOERR_LOCK"])
+def test_a_store_without_locks_is_named(tmp_path: Path, name: str) -> None:
+    error = sqlite3.OperationalError("locking protocol")
+    error.sqlite_errorname, error.sqlite_errorcode = name, getattr(sqlite3, name)
+    store = RowStore(tmp_path / "store", "kind", 1, ["one"])
+    with pytest.raises(LdpError, match=r"no locks.*E-DISK-LOCKS"), disk_errors(), store._errors():
+        raise error
