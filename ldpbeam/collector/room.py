@@ -12,7 +12,7 @@ class NoRoomError(Exception):
 
 
 @dataclass(eq=False)
-class Client:
+class Occupant:
     """What one connection costs.
 
     Attributes:
@@ -40,11 +40,11 @@ class Room:
             steady: seconds of a clock that never jumps.
         """
         self._connections, self._waiting, self._steady = connections, waiting, steady
-        self._clients: set[Client] = set()
+        self._clients: set[Occupant] = set()
         self.held = 0
         """Bytes of bodies that are being read or wait for the store."""
 
-    def enter(self, client: Client) -> None:
+    def enter(self, client: Occupant) -> None:
         """A new connection; where there are too many, the one that has been idle or slow longest is closed.
 
         Raises:
@@ -55,7 +55,7 @@ class Room:
         self._clients.add(client)
         self.renew(client)
 
-    def charge(self, client: Client, size: int) -> None:
+    def charge(self, client: Occupant, size: int) -> None:
         """Bytes of a client's body have come; the unfinished bodies that have cost most make way.
 
         Raises:
@@ -70,16 +70,16 @@ class Room:
         self.held += size
         client.held += size
 
-    def renew(self, client: Client) -> None:
+    def renew(self, client: Occupant) -> None:
         """A request begins, or has its answer: nothing of its body is held."""
         self.held -= client.held
         client.held, client.stored, client.since = 0, False, self._steady()
 
-    def leave(self, client: Client) -> None:
+    def leave(self, client: Occupant) -> None:
         """The connection is closed; a body that waits for the store is still held."""
         self._clients.discard(client)
 
-    def _evict(self, client: Client) -> None:
+    def _evict(self, client: Occupant) -> None:
         if client.stored:
             raise NoRoomError
         self.leave(client)

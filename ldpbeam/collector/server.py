@@ -14,7 +14,7 @@ from aiohttp import ClientPayloadError, web
 
 from ldpbeam.collector.checks import REASONS_OF_A_COLLECTION, REASONS_WITHOUT_COLLECTION
 from ldpbeam.collector.gather import Gather, NotSafeError, RequestCounts
-from ldpbeam.collector.room import Client, NoRoomError, Room
+from ldpbeam.collector.room import NoRoomError, Occupant, Room
 from ldpbeam.errors import Reason, UsageError
 from ldpbeam.host.prometheus import CONTENT_TYPE, family, single, text
 from ldpbeam.transforms.sources.formats import SAMPLE, TAIL, unread_format
@@ -89,7 +89,7 @@ class _Connection(web.RequestHandler):
             auto_decompress=False,
         )
         self._room, self._counts = room, counts
-        self.client = Client(self._abort)
+        self.client = Occupant(self._abort)
 
     def _abort(self) -> None:
         if self.transport is not None:
@@ -267,7 +267,7 @@ class Collector:
         self.counts.refused["", Reason.OVERSIZE.value] += 1
         return _RefusedRequest(413, Reason.OVERSIZE.value)
 
-    async def _body(self, request: web.BaseRequest, client: Client) -> bytes:
+    async def _body(self, request: web.BaseRequest, client: Occupant) -> bytes:
         if request.headers.get("Expect", "").lower() == "100-continue":
             await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             request.writer.output_size = 0

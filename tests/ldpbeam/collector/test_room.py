@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ldpbeam.collector.room import Client, NoRoomError, Room
+from ldpbeam.collector.room import NoRoomError, Occupant, Room
 
 
 class Crowd:
@@ -13,7 +13,7 @@ class Crowd:
     def __init__(self) -> None:
         self.now, self.closed = 0.0, list[int]()
         self.room = Room(3, 1000, lambda: self.now)
-        self.clients = [Client(lambda number=number: self.closed.append(number)) for number in range(5)]  # type: ignore[misc]
+        self.clients = [Occupant(lambda number=number: self.closed.append(number)) for number in range(5)]  # type: ignore[misc]
         for number in range(3):
             self.now = number
             self.room.enter(self.clients[number])
@@ -32,13 +32,15 @@ def test_bodies_fill_the_room_to_the_last_byte_and_leave_it_empty() -> None:
 
 def test_the_body_that_has_cost_most_makes_way_and_no_byte_stays_charged() -> None:
     crowd = Crowd()
+    crowd.room.renew(crowd.clients[1])
+    crowd.now = 11.0
     for number, size in ((0, 300), (1, 690), (2, 9)):
         crowd.room.charge(crowd.clients[number], size)
     crowd.room.charge(crowd.clients[2], 2)
-    assert (crowd.closed, crowd.room.held) == ([1], 311)
-    crowd.room.charge(crowd.clients[1], 5)  # what was read before its connection was closed
-    crowd.room.renew(crowd.clients[1])
-    assert crowd.room.held == 311
+    assert (crowd.closed, crowd.room.held) == ([0], 701)
+    crowd.room.charge(crowd.clients[0], 5)  # what was read before its connection was closed
+    crowd.room.renew(crowd.clients[0])
+    assert crowd.room.held == 701
 
 
 def test_a_body_that_has_cost_most_itself_or_finds_only_stored_ones_has_no_room() -> None:
@@ -48,10 +50,10 @@ def test_a_body_that_has_cost_most_itself_or_finds_only_stored_ones_has_no_room(
     with pytest.raises(NoRoomError):
         crowd.room.charge(crowd.clients[0], 51)
     crowd.clients[0].stored = True
-    crowd.room.renew(crowd.clients[1])
+    crowd.room.charge(crowd.clients[2], 100)
+    assert (crowd.closed, crowd.room.held) == ([1], 1000)
     with pytest.raises(NoRoomError):
-        crowd.room.charge(crowd.clients[2], 101)
-    assert (crowd.closed, crowd.room.held) == ([], 900)
+        crowd.room.charge(crowd.clients[2], 1)
 
 
 def test_the_connection_that_has_been_idle_longest_makes_way_unless_its_body_is_stored() -> None:

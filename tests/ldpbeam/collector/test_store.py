@@ -595,3 +595,20 @@ def test_a_journal_that_cannot_be_read_is_reported_though_another_is_finished_in
     monkeypatch.setattr(stores, "write_file", plain)
     store.close()
     assert len(records(tmp_path)) == 10
+
+
+def test_the_reserve_has_room_for_a_journal_that_could_not_be_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stores, "_STEP", 1)
+    store, time = opened(tmp_path)
+    store.commit(columns(range(200)))
+    time.now += 10
+    full = OSError(errno.ENOSPC, "No space left on device")
+    with mock.patch.object(stores, "write_file", side_effect=full), pytest.raises(OSError, match="No space"):
+        store.publish()
+    [journal] = tmp_path.glob(".journal-*")
+    size = journal.stat().st_size
+    store.commit(columns(range(5)))
+    assert (tmp_path / ".reserve").stat().st_size == size
+    store.close()

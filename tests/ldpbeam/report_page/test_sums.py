@@ -59,9 +59,25 @@ def file(folder: Path, text: str) -> Path:
     return path
 
 
-def test_a_curve_of_values_in_order(tmp_path: Path) -> None:
+def test_a_curve_with_a_band_for_all_of_it_and_groups_of_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: dict[str, list[charts.Row]] = {}
+
+    def noted(name: str) -> None:
+        draw = getattr(charts, name)
+
+        def drawing(rows: Sequence[charts.Row], *more: Any) -> Any:
+            drawn[name] = list(rows)
+            return draw(rows, *more)
+
+        monkeypatch.setattr(charts, name, drawing)
+
+    noted("curve")
+    noted("bars")
     output = run(tmp_path)
-    text = page(output).text
+    reader = page(output, file(tmp_path, "group,value\nshort,0..30\n<b>long</b>,30..120\nall,0..120\n"))
+    text = reader.text
     collection = ldpbeam.parse_collection(TEXT.replace("DOMAIN", RANGE))
     table = ldpbeam.read(output)
     (median,) = ldpbeam.quantiles(collection, table, [0.5]).to_pylist()
@@ -69,52 +85,31 @@ def test_a_curve_of_values_in_order(tmp_path: Path) -> None:
     assert f"Half of them are at {median['label']} or below" in text
     assert f"(95 %: {median['label_low']} to {median['label_high']})" in text
     curve = ldpbeam.cumulative_shares(collection, table).to_pylist()
-    reader = page(output)
     labels = [
         a["data-says"] or "" for _, a in reader.elements if (a.get("data-says") or "").startswith("up to")
     ]
     assert len(labels) == len(curve) == 12
-    for said, row in zip(labels, curve, strict=True):
+    wide = norm.ppf(1 - 0.025 / 12)
+    for said, row, point in zip(labels, curve, drawn["curve"], strict=True):
         found = re.fullmatch(r"up to (.*): ([\d.−]+) %( ± ([\d.]+) %)?", said)
         assert found, said
         assert found[1] == row["label"]
         assert float(found[2].replace("−", "-")) == pytest.approx(100 * row["estimate"], abs=0.06)
         assert float(found[4] or 0) == pytest.approx(196 * row["std_error"], abs=0.06)
         assert (found[4] is None) == (row["std_error"] == 0)
+        assert point["high"] - point["estimate"] == pytest.approx(wide * row["std_error"])
+        assert point["estimate"] - point["low"] == pytest.approx(wide * row["std_error"])
 
-
-@pytest.mark.thorough
-def test_the_band_holds_for_all_of_the_curve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn: list[list[charts.Row]] = []
-    curve = charts.curve
-
-    def noted(rows: Sequence[charts.Row], *more: Any) -> Any:
-        drawn.append(list(rows))
-        return curve(rows, *more)
-
-    monkeypatch.setattr(charts, "curve", noted)
-    output = run(tmp_path)
-    page(output)
-    collection = ldpbeam.parse_collection(TEXT.replace("DOMAIN", RANGE))
-    expected = ldpbeam.cumulative_shares(collection, ldpbeam.read(output)).to_pylist()
-    wide = norm.ppf(1 - 0.025 / 12)
-    for row, each in zip(drawn[0], expected, strict=True):
-        assert row["high"] - row["estimate"] == pytest.approx(wide * each["std_error"])
-        assert row["estimate"] - row["low"] == pytest.approx(wide * each["std_error"])
-
-
-@pytest.mark.thorough
-def test_groups_of_a_file(tmp_path: Path) -> None:
-    output = run(tmp_path)
-    groups = file(tmp_path, "group,value\nshort,0..30\n<b>long</b>,30..120\nall,0..120\n")
-    text = page(output, groups).text
-    collection = ldpbeam.parse_collection(TEXT.replace("DOMAIN", RANGE))
     asked = {"short": range(3), "long": range(3, 12)}
-    short, _ = ldpbeam.group_shares(collection, ldpbeam.read(output), asked).to_pylist()
-    said = re.search(r"short 3 ([\d.]+) % ([\d.]+) % ([\d.]+) % ([\d.]+) %", text)
-    assert said
+    short, _ = ldpbeam.group_shares(collection, table, asked).to_pylist()
+    row_of_short = re.search(r"short 3 ([\d.]+) % ([\d.]+) % ([\d.]+) % ([\d.]+) %", text)
+    assert row_of_short
     expected = (short["estimate"], 1.96 * short["std_error"], short["ci_low"], short["ci_high"])
-    assert [float(one) for one in said.groups()] == pytest.approx([100 * one for one in expected], abs=0.06)
+    assert [float(one) for one in row_of_short.groups()] == pytest.approx(
+        [100 * one for one in expected], abs=0.06
+    )
+    bars = [row for row in drawn["bars"] if row["name"] == "short"]
+    assert [(row["low"], row["high"]) for row in bars] == [pytest.approx((short["ci_low"], short["ci_high"]))]
     assert "short and all have values in common" in text
     assert "<b>long</b>" in text  # shown, not an element
 
