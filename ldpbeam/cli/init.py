@@ -66,7 +66,7 @@ _VALUES_OPTION = TextOption("values", _values)
 @click.option(
     "--epsilon-longitudinal",
     "level",
-    type=float,
+    type=click.FloatRange(1e-6, 32),
     help=f"The most that all reports about one value may tell, ε∞.  [default: {_LEVEL:g}]",
 )
 @epoch_option("Length of an epoch, in which a device reports once.")
