@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from ldpbeam.cli.shared.console import Mode, PrintingCommand, complain, deliver,
 from ldpbeam.cli.shared.options import TextOption, collections_option, drawn_anew_option, named_span
 from ldpbeam.cli.shared.sums import chosen, group_option, history_of_groups
 from ldpbeam.errors import UsageError
+from ldpbeam.text import plural
 
 if TYPE_CHECKING:
     from ldpbeam.cli.shared.histories import ReadHistory, Side
@@ -46,6 +47,7 @@ class _CompareOptions:
 
     epochs: Epochs | None
     against: Epochs | None
+    by: str | None
     name: str | None
     attribute: str | None
     group_file: Path | None
@@ -72,6 +74,11 @@ class _CompareOptions:
     metavar="E|E..E",
     help="Epochs of B. Default: all; without B the last one.",
 )
+@click.option(
+    "--by",
+    type=click.Choice(["day", "week", "month"]),
+    help="The last day, week or month (UTC) of A that has results against the one before it.",
+)
 @click.option("--name", help="The collection, where results have several.")
 @click.option("--attribute", help="The attribute, where the collection has several.")
 @group_option
@@ -96,11 +103,14 @@ class _CompareOptions:
 @click.option(
     "--output", type=click.Path(path_type=Path), metavar="FILE", help="All values, as CSV or Parquet."
 )
-def compare(a: Path, b: Path | None, collection_files: tuple[Path, ...], **asked: Any) -> None:
+def compare(  # noqa: PLR0912 - the options of a command
+    a: Path, b: Path | None, collection_files: tuple[Path, ...], **asked: Any
+) -> None:
     """Say which values changed from A to B: epochs of one run, two runs, or two versions of a collection.
 
     With A alone, its last epoch is compared with the one before, or the epochs of --against with those of
-    --epochs. With A and B, means over all epochs are compared, or over those of --epochs and --against. Of
+    --epochs, or with --by its last month, week or day with the one before. With A and B, means over all
+    epochs are compared, or over those of --epochs and --against. Of
     a folder that holds several versions of a collection each side is the newest version that has its epochs.
     The tests take into account that devices repeat what they memoised. With --group, shares of groups are
     compared in place of single values, all at one false-discovery rate. With --value, the answer is about
@@ -118,10 +128,16 @@ def compare(a: Path, b: Path | None, collection_files: tuple[Path, ...], **asked
             "--false-discoveries is for all values together, --value for those that it names",
             "Leave one of them out.",
         )
+    if which.by is not None and (b or which.epochs or which.against):
+        raise _usage("--by says which epochs of A are compared", "Leave out --by, or B and the epochs.", a)
     require_suffix(output)
     # Only what is compared is read: of a large domain an epoch takes much memory.
     folder, histories = read_histories(a, collection_files, _chosen(which, alone=b is None))
-    first = Side(folder, _one(histories, which, which.attribute, which.epochs, a), which.epochs, a)
+    newest = _one(histories, which, which.attribute, which.epochs, a)
+    if which.by is not None:
+        before, after = _last_periods(newest, which.by, a)
+        which = replace(which, epochs=before, against=after)
+    first = Side(folder, newest, which.epochs, a)
     distributions, key = first.read.collection.is_distribution, first.read.history.key
     if distributions:
         _require_quartiles(first.read.collection, which, a)
@@ -290,7 +306,7 @@ def _inside(epochs: Any, span: Epochs) -> Any:
 
 def _chosen(which: _CompareOptions, *, alone: bool) -> Choice:
     """Those epochs of A that are compared."""
-    if not alone:
+    if not alone or which.by is not None:
         return _within_some(which.epochs)
     if which.epochs is None or which.against is None:
         return _last_two
@@ -305,6 +321,32 @@ def _within_some(*spans: Epochs | None) -> Choice:
         return some or parts[-1:]
 
     return choose
+
+
+def _last_periods(read: ReadHistory, by: str, where: Path) -> tuple[Epochs, Epochs]:
+    """The epochs of the last two periods that have results; a line says from when to when they are."""
+    import numpy as np
+
+    from ldpbeam.collection.epochs import instant
+    from ldpbeam.over_time.rollup import PLACES
+
+    history = read.history
+    known = np.concatenate([block.known.any(axis=1) for block in history.series.blocks()])
+    periods: dict[int, list[tuple[int, int]]] = {}
+    for epoch, start, usable in zip(history.series.epochs, history.starts, known, strict=True):
+        if usable or read.collection.is_distribution:
+            periods.setdefault(PLACES[by](int(epoch), int(start)), []).append((int(epoch), int(start)))
+    if len(periods) < 2:
+        raise _usage(f"there are not two {by}s with results", "ldpbeam inspect names the epochs.", where)
+    last = [periods[number] for number in sorted(periods)[-2:]]
+    dates = [
+        f"{instant(one[0][1] // 10**6)[:10]} .. {instant(one[-1][1] // 10**6)[:10]} "
+        f"({plural(len(one), 'epoch')})"
+        for one in last
+    ]
+    say(f"by {by}: {' against '.join(dates)}")
+    before, after = ((one[0][0], one[-1][0]) for one in last)
+    return before, after
 
 
 def _last_two(parts: Sequence[Part]) -> Sequence[Part]:

@@ -300,6 +300,13 @@ def test_epochs_without_a_result_are_named(results: Path, before: str, after: st
     assert sentence in done.stderr
 
 
+def test_the_last_period_is_compared_with_the_one_before(results: Path) -> None:
+    asked = ("compare", results, "--collection", FILE)
+    dates, words, *_ = call(*asked, "--by", "week").stdout.splitlines()
+    assert dates == "by week: 2026-01-01 .. 2026-01-04 (4 epochs) against 2026-01-05 .. 2026-01-09 (5 epochs)"
+    assert words.endswith(": epochs 0..3 against 4..8")
+
+
 def test_a_comparison_with_earlier_epochs_says_so(results: Path) -> None:
     """What rose is higher in the epochs named second, and these come first in time."""
     asked = ("compare", results, "--collection", FILE)
