@@ -2,7 +2,7 @@
 
 Everything lies below `.cache/flink` of the checkout: a folder per set of archives, with the SHA-256 of each.
 A folder is renamed into place when it is complete, so an interrupted download is never used, and its sums
-are checked before every use. `python -m tests.flink.fetch` fetches all and says what it has.
+are checked before every use.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 import zipfile
 from collections.abc import Sequence
@@ -298,23 +297,3 @@ def _check(folder: Path) -> None:
 def _sha256(path: Path) -> str:
     with path.open("rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
-
-
-def main() -> None:
-    """Fetch everything and say so."""
-    server = job_server()
-    sys.stdout.write(f"Flink {release()} in {flink().relative_to(REPOSITORY)}\n")
-    sys.stdout.write(f"job server of Beam {server.beam} in {server.jar.relative_to(REPOSITORY)}\n")
-    if not server.exact:
-        sys.stdout.write(
-            f"note: the Maven repository has no job server of Beam {version('apache-beam')};"
-            f" one was put together from the parts of Beam {server.beam}"
-            f" (its job service is the one of {JOB_SERVICE})\n"
-        )
-
-
-if __name__ == "__main__":
-    try:
-        main()
-    except FetchError as error:
-        sys.exit(f"error: {error}")
