@@ -20,7 +20,6 @@ from ldpbeam import summaries
 from ldpbeam.admission import ReportColumns
 from ldpbeam.audit.checks.faults import FAULTS, MEASURED
 from ldpbeam.channels.calibration import Calibration
-from ldpbeam.channels.channel import SymbolChannel
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import load_collection, parse_collection
 from ldpbeam.collection.values import Index
@@ -70,7 +69,7 @@ def table(head: list[str], rows: list[list[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines).rstrip("\n")
 
 
-# --- docs/data-flow.md: one value from a device to a published frequency
+# --- docs/tour.md: one value from a device to a published frequency
 
 VALUE, EPOCH, OTHERS = 5, 5, 199_999
 SEED_WORD, PERMANENT_WORD, INSTANT_WORD, REPORT_ID = (
@@ -98,24 +97,6 @@ def base(number: int, g: int, digits: int) -> list[int]:
 
 def spaced(numbers: list[int]) -> str:
     return " ".join(map(str, numbers))
-
-
-def flow_collection() -> str:
-    kind, digest = loloha(), example().digest_hex
-    first, second = kind.rounds.permanent, kind.rounds.last
-    assert isinstance(first, SymbolChannel)
-    lines = [f"collection       {example().name}, digest {digest}"]
-    lines.append(f"domain           k = {kind.domain_size} values")
-    m, seeds = kind.family.digits, kind.family.points - 1  # type: ignore[attr-defined]
-    lines.append(f"hash             g = {kind.g} symbols, m = {m} digits, {seeds} functions")
-    for name, channel, index in (("permanent", first, 1), ("second", second, 2)):
-        lines.append(f"{name + ' round':<16} keep {channel.keep}, each {channel.each}, total {channel.total}")
-        own, other = float(channel.own), float(channel.other)
-        lines.append(f"{'':<16} p{index} = {own:.6f}, q{index} = {other:.6f}")
-    lines.append(
-        f"own, other       {float(kind.estimator.support.own):.6f}, {float(kind.estimator.support.other):.6f}"
-    )
-    return "\n".join(lines)
 
 
 def _device() -> tuple[int, int, int, int, bytes]:
@@ -185,34 +166,6 @@ def _fleet() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     (values,) = people.values()
     reports = Fleet(example(), OTHERS, random_words.seed).report(Index(values), EPOCH)
     return values, reports.report_ids, reports.payloads
-
-
-def flow_batch() -> str:
-    _, ids, payloads = _fleet()
-    ids = np.concatenate([np.array([REPORT_ID], np.uint64), ids])
-    payload = np.frombuffer(_device()[4], np.uint8)
-    column = np.concatenate([payload, payloads.reshape(-1)]).tobytes()
-    batch = report_pb2.ReportBatch(
-        digest=example().digest, epoch=EPOCH, count=ids.size, report_ids=ids, payloads=column
-    )
-    raw = batch.SerializeToString()
-    start = raw.index(b"\x32")
-    single = (
-        1
-        + report_pb2.Report(
-            digest=example().digest, epoch=EPOCH, report_id=REPORT_ID, payload=_device()[4]
-        ).ByteSize()
-    )
-    return "\n".join(
-        [
-            f"message          {raw[: start + 5].hex(' ')} …",
-            f"count            {batch.count}",
-            f"report_ids       {len(ids) * 8} bytes, beginning {ids.tobytes()[:8].hex(' ')} …",
-            f"payloads         {len(column)} bytes, beginning {column[:6].hex(' ')} …",
-            f"size             {len(raw)} bytes, {len(raw) / len(ids):.2f} per report "
-            f"(single reports: {single})",
-        ]
-    )
 
 
 @cache
@@ -680,11 +633,9 @@ def audit_faults() -> str:
 
 BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
     "docs/audit.md": {"audit-faults": audit_faults},
-    "docs/data-flow.md": {
-        "collection": flow_collection,
+    "docs/tour.md": {
         "device": flow_device,
         "report": flow_report,
-        "batch": flow_batch,
         "support": flow_support,
         "histogram": flow_histogram,
     },
