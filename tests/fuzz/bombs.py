@@ -17,8 +17,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import zstandard
 
-from tests.reference.parquet_headers import LIST, fields, skip_struct
-
 
 def gz(block: bytes, times: int) -> bytes:
     sink = BytesIO()
@@ -58,21 +56,15 @@ def row_groups_over_the_same_pages(times: int = 4000) -> bytes:
     rows = 1000
     columns = {name: pa.array(np.arange(rows, dtype="i8")) for name in ("digest", "epoch", "report_id")}
     columns["payload"] = pa.array([b"a"] * rows)
-    sink = BytesIO()
+    sink, summary = BytesIO(), BytesIO()
     small = {"data_page_size": 1, "write_batch_size": 1, "use_dictionary": False, "write_statistics": False}
     pq.write_table(pa.table(columns), sink, compression="none", store_schema=False, **small)
+    metadata, once = pq.read_metadata(sink), pq.read_metadata(sink)
+    for _ in range(times - 1):
+        metadata.append_row_groups(once)
+    metadata.write_metadata_file(summary)
     data = sink.getvalue()
-    length = int.from_bytes(data[-8:-4], "little")
-    body, foot = data[: -8 - length], data[-8 - length : -8]
-    (head, begin, end) = next(
-        (where - 1, where, skip_struct(foot, where + 1))
-        for number, kind, where in fields(foot, 0)
-        if (number, kind) == (4, LIST)
-    )
-    group = foot[begin + 1 : end]
-    many = bytes([times & 127 | 128, times >> 7])
-    foot = foot[: head + 1] + b"\xfc" + many + group * times + foot[end:]
-    return body + foot + len(foot).to_bytes(4, "little") + b"PAR1"
+    return data[: -8 - once.serialized_size] + summary.getvalue()[4:]
 
 
 def dictionary(size: int, rows: int = 65_536) -> pa.DictionaryArray:

@@ -1,8 +1,7 @@
 """Parquet files as columns of reports, in pieces whose size does not depend on what a file claims.
 
-A Parquet file says in several places how many rows it has: in its footer, for each row group, for each column
-of one, and for each page. What is missing from what they agree on is rejected, and a disagreement is too. The
-headers of pages (parquet_headers.py) decide how many rows are decoded at a time, and whether any are.
+A Parquet file says in several places how many rows it has: in its footer, for each row group and for each
+column of one. What is missing from what they agree on is rejected, and a disagreement is too.
 """
 
 from __future__ import annotations
@@ -22,23 +21,18 @@ from ldpbeam.wire.codec import EvenRows, Rows
 
 from .arrow_columns import beyond_exact, epochs, even_payloads, payloads, words
 from .chunks import BadSource, ReportTable
-from .parquet_headers import (
-    BYTES_AT_ONCE,
-    ROWS_AT_ONCE,
-    Pages,
-    RowGroup,
-    TooLarge,
-    footer,
-    pages_lie,
-    pages_of,
-    row_groups,
-)
 from .report_columns import Layout, WrongColumns, layout_of
 from .stored_file import StoredFile
 
+ROWS_AT_ONCE = 1 << 16
+BYTES_AT_ONCE = 4 << 20
+"""Rows, and bytes of values, that are decoded together, about."""
+_LONG_AT_ONCE = 256
+"""Rows that are decoded together where each may be far longer than the mean of what is stored."""
 _ROW = 24  # bytes of a row beside its payload
 _STORED_ROW = 8  # a report id is random, so no sound file takes fewer bytes for a row
 _MAX_FOOTER = 2 << 20
+_AROUND_FOOTER = 12  # bytes: PAR1, the footer's length, PAR1
 _READ_AT_ONCE = 1 << 18
 """Bytes of a column that are read together."""
 _UNSOUND = (pa.ArrowException, OSError, ValueError, TypeError, KeyError, IndexError, EOFError, OverflowError)
@@ -54,6 +48,10 @@ _NO_NUMBER = (
 )
 
 
+class TooLarge(Exception):  # noqa: N818 - a signal inside this module
+    """A column stands for more than it may."""
+
+
 @dataclass
 class _Progress:
     """How far the reading of a file is."""
@@ -67,11 +65,13 @@ class _Progress:
     doubts: bool = False  # whether anything contradicted itself without a row being missing
     lost: bool = False  # whether any row was missing
 
-    def use(self, size: int) -> None:
-        """Read a column of so many bytes."""
-        self.unused -= size
-        if self.unused < 0:
-            raise ValueError("columns lie over one another")
+    def use(self, stored: int, plain: int) -> None:
+        """Read a column that has so many bytes, and stands for so many."""
+        self.unused -= stored
+        if min(stored, plain, self.unused) < 0:
+            raise ValueError("a column has no size, or columns lie over one another")
+        if plain > self.left:
+            raise TooLarge
 
     def missing(self, rows: int, reason: Reason = Reason.CORRUPT_FILE, detail: str = "") -> BadSource:
         """Rows that ought to follow what is done, and do not; at least one."""
@@ -99,6 +99,9 @@ def read_tables(
         yield reading.missing(1)
         return
     claimed = int(readers.metadata.num_rows)
+    if claimed and stored.size == readers.metadata.serialized_size + _AROUND_FOOTER:
+        yield reading.missing(1, Reason.UNSUPPORTED_FORMAT, _SUMMARY)
+        return
     try:
         layout = layout_of(readers.schema, readers.arrow_schema, folders)
     except WrongColumns as error:
@@ -111,18 +114,8 @@ def _read_groups(
     readers: _Readers, stored: StoredFile, layout: Layout, claimed: int, reading: _Progress
 ) -> Iterator[ReportTable | BadSource]:
     """The rows of all row groups, and what is missing of the rows that the footer claims."""
-    groups = enumerate(row_groups(footer(stored)))
-    while True:
-        try:
-            g, group = next(groups, (-1, RowGroup()))
-        except (ValueError, IndexError):
-            break  # what is missing then is what the footer says beyond what was delivered
-        if g < 0:
-            break
-        if group.in_other_files:
-            yield reading.missing(1, Reason.UNSUPPORTED_FORMAT, _SUMMARY)
-            return
-        yield from _read_group(readers, stored, g, group, layout, reading)
+    for number in range(readers.metadata.num_row_groups):
+        yield from _read_group(readers, stored, number, layout, reading)
         if reading.left <= 0:
             # What is left was not looked at; the footer says how much there would be.
             if claimed > reading.done:
@@ -147,11 +140,18 @@ class _Readers:
             raise TooLarge
         stored.seek(0)
         self._stored, self._made = stored, dict[frozenset[str], Any]()
-        file = self.reader(frozenset())
+        file = self._reader(frozenset())
         self.metadata, self.schema, self.arrow_schema = file.metadata, file.schema, file.schema_arrow
 
-    def reader(self, dictionaries: frozenset[str]) -> Any:
-        """One that gives some columns as dictionaries: each value once, however many rows have it."""
+    def batches(
+        self, rows: int, group: int, columns: list[str], dictionaries: frozenset[str] = frozenset()
+    ) -> Iterator[Any]:
+        """Record batches of a row group; some columns as dictionaries: each value once."""
+        return self._reader(dictionaries).iter_batches(  # type: ignore[no-any-return]
+            rows, row_groups=[group], columns=columns, use_threads=False
+        )
+
+    def _reader(self, dictionaries: frozenset[str]) -> Any:
         if dictionaries not in self._made:
             self._made[dictionaries] = pq.ParquetFile(
                 _SharedFile(self._stored),
@@ -192,27 +192,20 @@ def believed(claims: list[int]) -> int:
 
 
 def _read_group(
-    readers: _Readers,
-    stored: StoredFile,
-    number: int,
-    group: RowGroup,
-    layout: Layout,
-    reading: _Progress,
+    readers: _Readers, stored: StoredFile, number: int, layout: Layout, reading: _Progress
 ) -> Iterator[ReportTable | BadSource]:
     """The rows of one row group, and what is missing of them."""
     trouble, detail = None, ""
-    claims = group.claims
-    pages, begun = dict[str, Pages](), reading.done
+    claims, begun = list[int](), reading.done
     try:
-        if group.encrypted:
-            locked = ", ".join(sorted(group.encrypted))
-            raise WrongColumns(f"The table is sound, but encrypted: {locked}; decrypt it first.")
-        for name in layout.leaves:
-            at, end = pages_lie(stored, group.columns[name])
-            reading.use(end - at)
-            pages[name] = pages_of(stored, at, end, reading.left)
-            claims.append(pages[name].values)
-        for batch in _batches(readers, number, layout, pages):
+        group = readers.metadata.row_group(number)
+        claims.append(group.num_rows)
+        _refuse_locked(readers, number, layout)
+        columns = {name: group.column(leaf) for name, leaf in layout.leaves.items()}
+        claims += [column.num_values for column in columns.values()]
+        for column in columns.values():
+            reading.use(column.total_compressed_size, column.total_uncompressed_size)
+        for batch in _batches(readers, number, layout, columns):
             yield from _tables(batch, layout, reading)
             if reading.left <= 0:
                 return
@@ -232,22 +225,38 @@ def _read_group(
         reading.doubts = True
 
 
-def _batches(readers: _Readers, group: int, layout: Layout, pages: dict[str, Pages]) -> Iterator[Any]:
+def _refuse_locked(readers: _Readers, group: int, layout: Layout) -> None:
+    """Read a row of each column: pyarrow ends the process when it is asked about one without its key."""
+    locked = []
+    for name in layout.leaves:
+        try:
+            next(readers.batches(1, group, [name]), None)
+        except (pa.ArrowException, OSError) as error:
+            if "decrypt" not in str(error):
+                raise
+            locked.append(name)
+    if locked:
+        names = ", ".join(sorted(locked))
+        raise WrongColumns(f"The table is sound, but encrypted: {names}; decrypt it first.")
+
+
+def _batches(readers: _Readers, group: int, layout: Layout, columns: dict[str, Any]) -> Iterator[Any]:
     """Record batches of a row group, each of a bearable size."""
     rows, dictionaries = ROWS_AT_ONCE, set[str]()
-    for name, leaf in layout.leaves.items():
-        about, of = pages[name], readers.schema.column(leaf)
-        rows = min(rows, about.rows_at_once)
+    for name, about in columns.items():
+        of = readers.schema.column(layout.leaves[name])
         if of.physical_type == "FIXED_LEN_BYTE_ARRAY":
-            rows = min(rows, max(BYTES_AT_ONCE // max(int(of.length), 1), 1))
-        elif name in layout.lengths and about.dictionary >= 0:
-            if pa.types.is_decimal(readers.arrow_schema.field(name).type):
-                # Not read as a dictionary: every row may have its longest value.
-                rows = min(rows, max(BYTES_AT_ONCE // max(about.dictionary, 1), 1))
+            rows = min(rows, BYTES_AT_ONCE // max(int(of.length), 1))
+        elif name in layout.lengths:
+            rows = min(rows, BYTES_AT_ONCE * about.num_values // max(about.total_uncompressed_size, 1))
+            if not about.has_dictionary_page:
+                long = "DELTA_BYTE_ARRAY" in about.encodings
+            elif long := pa.types.is_decimal(readers.arrow_schema.field(name).type):
+                pass  # decimals are not read as dictionaries
             else:
                 dictionaries.add(name)
-    file = readers.reader(frozenset(dictionaries))
-    yield from file.iter_batches(rows, row_groups=[group], columns=list(layout.leaves), use_threads=False)
+            rows = min(rows, _LONG_AT_ONCE) if long else rows
+    yield from readers.batches(max(rows, 1), group, list(columns), frozenset(dictionaries))
 
 
 def _number_columns(batch: Any, layout: Layout) -> tuple[Any, Any, Any, Any]:

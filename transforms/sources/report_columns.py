@@ -13,7 +13,9 @@ import pyarrow as pa
 from ldpbeam.text import clean
 
 from .arrow_columns import is_bytes, is_number, is_text
-from .parquet_headers import COLUMNS
+
+COLUMNS = ("digest", "epoch", "report_id", "payload")
+"""The columns of a report."""
 
 _ID = "an integer, a whole DECIMAL or DOUBLE, or decimal digits as text"
 _WANTED = {

@@ -368,7 +368,7 @@ def test_most_counts_of_rows_are_believed(claims: list[int], wanted: int) -> Non
 
 
 def test_a_footer_and_its_row_group_that_both_lie_lose_no_row_in_silence(tmp_path: Path) -> None:
-    """Two of the counts lowered at once: the columns and the pages still say what there is."""
+    """Two of the counts lowered at once: the columns still say what there is."""
     data = valid("parquet")
     lowered = bytearray(data)
     footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
@@ -378,7 +378,3 @@ def test_a_footer_and_its_row_group_that_both_lie_lose_no_row_in_silence(tmp_pat
         lowered[place + 1] = 0x28  # 40 becomes 20, in zigzag
     admitted, rejected = check(tmp_path / "in", bytes(lowered))
     assert (admitted, rejected) == (20, {"corrupt_file": 20})
-    for place in places:
-        lowered[place + 1] = 0x28
-    admitted, rejected = check(tmp_path / "in", bytes(lowered))
-    assert (admitted, rejected) == (20, {"corrupt_file": 1})  # the pages are outvoted, and not silent

@@ -324,7 +324,7 @@ def test_decimals_may_be_bytes_of_any_length(
     ]
     assert sum(one.count for one in found if isinstance(one, BadSource)) == 40
     # Each row may have the longest value of the dictionary, so few are decoded together.
-    monkeypatch.setattr(parquet, "BYTES_AT_ONCE", 1000)
+    monkeypatch.setattr(parquet, "_LONG_AT_ONCE", 19)
     sizes = [
         len(one.rows.digest)
         for one in ReadFiles().process(str(tmp_path / "in"))
