@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Callable
 from functools import cache
-from math import exp, expm1, inf, log, log1p
+from math import exp, expm1, log, log1p
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +26,6 @@ from ldpbeam.collection.values import Index
 from ldpbeam.errors import Reason
 from ldpbeam.hashing import FAMILIES, LinearFamily
 from ldpbeam.histogram import estimate_epoch, make_consistent
-from ldpbeam.privacy.bit_loss import BitLosses
 from ldpbeam.privacy.counters import CountersGuarantee, bounded_sum_epsilon
 from ldpbeam.privacy.guarantee import Guarantee
 from ldpbeam.privacy.loss import SymbolLosses
@@ -343,29 +342,6 @@ def several_reports() -> str:
     return table(["reports t", *map(str, TIMES)], rows)
 
 
-def ten_reports() -> str:
-    rows = []
-    for label, name, more in (
-        ("`loloha`, g = 2", "loloha", {"g": 2}),
-        ("`loloha`, g = 3", "loloha", {"g": 3}),
-        ("`l_grr`", "l_grr", {}),
-        ("`l_osue`", "l_osue", {}),
-        ("`dbitflip_pm`, d = 4", "dbitflip_pm", {}),
-    ):
-        kind = built(name, 360, **more)
-        losses = kind.losses
-        assert isinstance(losses, SymbolLosses | BitLosses)
-        row = [f"{losses.constant(10):.2f}", f"{losses.same_changes(10):.2f}"]
-        known = [t for t in range(1, 11) if losses.any_changes(t) is not None]
-        found = losses.any_changes(known[-1]) or 0.0
-        last = f"{found:.2f}" + (f" (t = {known[-1]})" if known[-1] < 10 else "")
-        if found == inf:
-            last = "unlimited from 2 reports on"
-        rows.append([label, *row, last, cap(kind.guarantee)])
-    head = ["protocol, k = 360", "one input", "renamed", "any two sequences", "cap over inputs"]
-    return table(head, rows)
-
-
 def any_two_sequences() -> str:
     """Loss of the first few reports, where the levels, the symbols and the values differ."""
     rows = []
@@ -649,7 +625,6 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
     "docs/poisoning.md": {"leverage": leverages, "shares": moved_shares},
     "docs/privacy.md": {
         "loss": several_reports,
-        "ten-reports": ten_reports,
         "any-two": any_two_sequences,
         "recognised": recognised,
         **lifetime.BLOCKS,
