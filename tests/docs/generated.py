@@ -42,9 +42,8 @@ from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.population.specs import population
 from ldpbeam.simulators.random_words import RandomWords
 from ldpbeam.support import Support
-from ldpbeam.tables import CUMULATIVE, estimates_schema
+from ldpbeam.tables import CUMULATIVE, DESCRIPTIONS, estimates_schema
 from ldpbeam.transforms import RejectedRow, arrow_schema
-from ldpbeam.transforms.sinks.bigquery import DESCRIPTIONS
 from ldpbeam.transforms.sinks.estimates import epoch_file_name
 from ldpbeam.wire import report_pb2
 from tests.conftest import REPOSITORY

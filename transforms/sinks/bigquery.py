@@ -20,39 +20,9 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import instant
 from ldpbeam.errors import LdpError, UsageError, optional_module
 from ldpbeam.histogram import EpochHistogram
-from ldpbeam.tables import epoch_table
+from ldpbeam.tables import DESCRIPTIONS, epoch_table
 
 from .confirmed_sink import ConfirmedSink
-
-DESCRIPTIONS = {
-    "collection": "name of the collection",
-    "version": "its version",
-    "digest": "its digest, 16 hexadecimal digits",
-    "epoch": "index, 0 is the epoch that begins at the origin",
-    "epoch_start": "first instant of the epoch, UTC",
-    "epoch_end": "first instant after it, UTC",
-    "revision": "0 for the first result of an epoch, one more for each that follows",
-    "attribute": "name of the attribute; empty where a collection asks for one value",
-    "value": "index of the value, 0 .. k−1",
-    "label": "its label, its bucket's bounds, or its index",
-    "n": "reports counted in the epoch that speak about the value",
-    "support": "how many of them support the value; an exact integer",
-    "estimate": "unbiased frequency; may be negative, sums to about 1",
-    "std_error": "square root of its estimated variance",
-    "std_error_floor": "the part of it that repeats itself while devices keep their values; 0 without a memo",
-    "ci_low": "lower end of the 95 % interval; not below 0 unless the estimate is",
-    "ci_high": "upper end of the 95 % interval; not above 1 (m for a mean) unless the estimate is",
-    "ci_low_all": "lower end of an interval that holds for all values of the epoch at once",
-    "ci_high_all": "its upper end",
-    "consistent": "frequency after the consistency method; not to be added up, its bias adds up too",
-    "method": "that method",
-    "pane": "`early` (provisional), `on_time`, `late` (with reports that came after the end) or `replay`",
-    "status": "`ok`, or `insufficient_reports`: fewer than `min_reports`, estimates are null",
-    "cumulative": "share of the devices at the value or below it; rises to 1",
-    "cumulative_ci_low": "lower end of the 95 % interval of that share",
-    "cumulative_ci_high": "its upper end",
-}
-"""What each column of the estimates means, for whoever describes them."""
 
 EMULATOR = "BIGQUERY_EMULATOR_HOST"
 """Environment variable with the address of a stand-in, honoured by google-cloud-bigquery itself."""
@@ -161,18 +131,18 @@ class WriteEstimatesToBigQuery(ConfirmedSink):
 
     def send(self, histogram: EpochHistogram) -> int:
         """Gather rows of several epochs; insert them when a request is full."""
-        confirmed = 0
+        gathered = 0
         for row in self._rows_of(histogram):
             key = insert_id(row)
             # As the library writes it, and the comma.
             size = len(json.dumps({"json": row, "insertId": key})) + 2
             if self._rows and (len(self._rows) >= _ROWS or self._bytes + size > _BYTES):
                 self._insert()
-                confirmed = len(self.waiting) - 1  # this histogram's rows are not all gathered yet
             self._rows.append(row)
             self._ids.append(key)
             self._bytes += size
-        return confirmed
+            gathered += size
+        return gathered
 
     def confirm(self) -> None:
         """Insert what was gathered."""

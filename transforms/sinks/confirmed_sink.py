@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import deque
-from collections.abc import Iterator
 from typing import Any
 
 import apache_beam as beam
@@ -13,6 +11,9 @@ from apache_beam.utils.windowed_value import WindowedValue
 from ldpbeam.collection.collection import Collection
 from ldpbeam.histogram import EpochHistogram
 from ldpbeam.tables import fixed_columns
+
+OUTSTANDING, OUTSTANDING_BYTES = 100, 64 << 20
+"""What may be on its way and not confirmed."""
 
 
 class ConfirmedSink(beam.DoFn, ABC):
@@ -25,8 +26,8 @@ class ConfirmedSink(beam.DoFn, ABC):
         self.collection = collection
         self.fixed: dict[str, Any] = {}
         """:func:`~ldpbeam.tables.fixed_columns` of the collection, from ``setup`` on."""
-        self.waiting: deque[WindowedValue] = deque()
-        """Histograms that are not confirmed, the oldest first."""
+        self._waiting: list[WindowedValue] = []
+        self._sent = 0
 
     @staticmethod
     @abstractmethod
@@ -43,7 +44,7 @@ class ConfirmedSink(beam.DoFn, ABC):
 
     @abstractmethod
     def send(self, histogram: EpochHistogram) -> int:
-        """Send the histogram, the newest of those that wait; returns how many of the oldest are confirmed."""
+        """Send the histogram; returns how many bytes wait for a confirmation because of it."""
 
     @abstractmethod
     def confirm(self) -> None:
@@ -61,24 +62,25 @@ class ConfirmedSink(beam.DoFn, ABC):
     def start_bundle(self) -> None:
         """Forget what a bundle before this one did not finish."""
         self.begin()
-        self.waiting.clear()
+        self._waiting, self._sent = [], 0
 
     def process(
         self,
         histogram: EpochHistogram,
         when: Any = beam.DoFn.TimestampParam,
         window: Any = beam.DoFn.WindowParam,
-    ) -> Iterator[WindowedValue]:
+    ) -> list[WindowedValue]:
         """Send one histogram, and pass on those that are confirmed."""
-        self.waiting.append(WindowedValue(histogram, when, (window,)))
-        for _ in range(self.send(histogram)):
-            yield self.waiting.popleft()
+        self._waiting.append(WindowedValue(histogram, when, (window,)))
+        self._sent += self.send(histogram)
+        enough = self._sent > OUTSTANDING_BYTES or len(self._waiting) > OUTSTANDING
+        return self.finish_bundle() if enough else []
 
-    def finish_bundle(self) -> Iterator[WindowedValue]:
+    def finish_bundle(self) -> list[WindowedValue]:
         """Pass on the rest: nothing is committed that the service has not confirmed."""
         self.confirm()
-        while self.waiting:
-            yield self.waiting.popleft()
+        confirmed, self._waiting, self._sent = self._waiting, [], 0
+        return confirmed
 
     def teardown(self) -> None:
         """Give the connection back."""

@@ -6,9 +6,8 @@ Goes through google-cloud-pubsub's own publisher, which works on every runner; B
 from __future__ import annotations
 
 import json
-from collections import deque
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from threading import Event
 from typing import Any
@@ -29,10 +28,6 @@ MESSAGE_BYTES = 9_000_000
 
 _SAME = ("collection", "version", "digest", "epoch", "epoch_start", "epoch_end", "revision", "method", "pane")
 """Columns of the table that are the same in all rows of an epoch: a message has them once."""
-
-_OUTSTANDING_BYTES = 64 << 20
-_OUTSTANDING = 100
-"""What may be on its way and not confirmed. Every epoch on its way has a thread of the library's."""
 
 _SECONDS = 300.0
 """How long to wait for the confirmation of a message; the library itself would wait for ever."""
@@ -144,7 +139,7 @@ class PublishEstimates(ConfirmedSink):
         self._topic = topic
         self._publisher: Any = None
         self._given_up: Any = None
-        self._sent: deque[_Sent] = deque()
+        self._futures: list[Any] = []
 
     @staticmethod
     def check(target: str) -> None:
@@ -154,51 +149,31 @@ class PublishEstimates(ConfirmedSink):
 
     def begin(self) -> None:
         """Start with a client that works: one that has failed would refuse the epochs that it failed at."""
-        if self._sent:
+        if self._futures:
             self.disconnect()
         if self._publisher is None:
             self.connect()
 
     def send(self, histogram: EpochHistogram) -> int:
-        """Send the messages of a histogram; wait for older ones if too much is on its way."""
-        sent, confirmed = _Sent(), 0
-        self._sent.append(sent)
-        for message in estimate_messages(self.collection, histogram, self.fixed, MESSAGE_BYTES):
-            while self._bytes_under_way() > _OUTSTANDING_BYTES and len(self._sent) > 1:
-                self._confirm_oldest()
-                confirmed += 1
-            try:
-                future = self._publisher.publish(
-                    self._topic, message.data, ordering_key=message.ordering_key, **message.attributes
-                )
-            except Exception as error:
-                raise self._failure(error) from None
-            sent.futures.append(future)
-            sent.size += len(message.data)
-        while self._bytes_under_way() > _OUTSTANDING_BYTES or self._messages_under_way() > _OUTSTANDING:
-            self._confirm_oldest()
-            confirmed += 1
-        return confirmed
+        """Send the messages of a histogram."""
+        messages = estimate_messages(self.collection, histogram, self.fixed, MESSAGE_BYTES)
+        try:
+            for one in messages:
+                key, attributes = one.ordering_key, one.attributes
+                sent = self._publisher.publish(self._topic, one.data, ordering_key=key, **attributes)
+                self._futures.append(sent)
+        except Exception as error:
+            raise self._failure(error) from None
+        return sum(len(message.data) for message in messages)
 
     def confirm(self) -> None:
         """Wait for all messages."""
-        while self._sent:
-            self._confirm_oldest()
-
-    def _bytes_under_way(self) -> int:
-        return sum(sent.size for sent in self._sent)
-
-    def _messages_under_way(self) -> int:
-        return sum(len(sent.futures) for sent in self._sent)
-
-    def _confirm_oldest(self) -> None:
-        """Wait until the messages of the oldest histogram on its way have arrived."""
         try:
-            for future in self._sent[0].futures:
+            for future in self._futures:
                 self._wait(future)
         except Exception as error:
             raise self._failure(error) from None
-        self._sent.popleft()
+        self._futures.clear()
 
     def _wait(self, future: Any) -> None:
         """Until a message has arrived, or there is a reason why it has not."""
@@ -223,7 +198,7 @@ class PublishEstimates(ConfirmedSink):
     def connect(self) -> None:
         """Make a client."""
         pubsub = library()
-        self._sent.clear()
+        self._futures.clear()
         self._given_up = Event()
         try:
             self._publisher = _publisher(pubsub, self._given_up)
@@ -235,21 +210,13 @@ class PublishEstimates(ConfirmedSink):
         if self._publisher is None:
             return
         self._given_up.set()
-        for future in [future for sent in self._sent for future in sent.futures]:
+        for future in self._futures:
             with suppress(Exception):  # whatever became of it; closing under it would not be reported better
                 future.result(timeout=_PAUSE + 1)
-        self._sent.clear()
+        self._futures.clear()
         self._publisher.stop()
         self._publisher.transport.close()
         self._publisher = None
-
-
-@dataclass
-class _Sent:
-    """What was sent of one histogram: a future for each message, and their bytes."""
-
-    futures: list[Any] = field(default_factory=list)
-    size: int = 0
 
 
 def _publisher(pubsub: Any, given_up: Event) -> Any:

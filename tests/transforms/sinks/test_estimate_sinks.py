@@ -7,7 +7,6 @@ import pickle
 import re
 import sqlite3
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
@@ -28,6 +27,7 @@ from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 import ldpbeam.transforms.sinks.bigquery
+import ldpbeam.transforms.sinks.confirmed_sink
 import ldpbeam.transforms.sinks.topic
 from ldpbeam.accounting import Account
 from ldpbeam.collection.collection import Collection, digest_hex
@@ -277,21 +277,21 @@ def test_a_large_epoch_goes_out_in_parts_that_the_broker_takes(topic: FakeTopic)
     assert [row["estimate"] for row in rows] == frequency.frequency.tolist()
 
 
-def test_what_is_on_its_way_is_bounded(topic: FakeTopic, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("bound", ["OUTSTANDING", "OUTSTANDING_BYTES"])
+def test_what_is_on_its_way_is_bounded(topic: FakeTopic, monkeypatch: pytest.MonkeyPatch, bound: str) -> None:
     """In messages and in bytes; every histogram is passed on once, in order."""
-    monkeypatch.setattr(ldpbeam.transforms.sinks.topic, "_OUTSTANDING", 3)
-    monkeypatch.setattr(ldpbeam.transforms.sinks.topic, "_OUTSTANDING_BYTES", 5000)
+    most = {"OUTSTANDING": 3, "OUTSTANDING_BYTES": 5000}[bound]
+    monkeypatch.setattr(ldpbeam.transforms.sinks.confirmed_sink, bound, most)
     agreed = collection("grr", name="a")
     sink = PublishEstimates(agreed, TOPIC)
     histograms = [plain(agreed, epoch) for epoch in range(20)]
-    assert deliver(sink, *histograms) == histograms
-    assert sorted(int(m.attributes["epoch"]) for m in topic.messages) == list(range(20))
     sink.setup()
     sink.start_bundle()
     early = [held for h in histograms for held in sink.process(h, Timestamp(0), GlobalWindow())]
-    assert len(early) >= 17
-    list(sink.finish_bundle())
+    assert len(early) >= 16
+    assert [held.value for held in [*early, *sink.finish_bundle()]] == histograms
     sink.teardown()
+    assert sorted(int(m.attributes["epoch"]) for m in topic.messages) == list(range(20))
 
 
 def test_a_failure_that_passes_is_tried_again(topic: FakeTopic) -> None:
@@ -397,27 +397,6 @@ def test_several_epochs_share_a_request_and_all_limits_are_kept(
     assert deliver(WriteEstimatesToBigQuery(agreed, TABLE), *histograms) == histograms
     assert max(request.size for request in table.requests[4:]) <= 5000 + len('{"rows": []}')
     assert typed(table.rows, list(wanted[0])) == wanted  # inserted three times, there once
-
-
-def test_a_histogram_is_passed_on_once_all_of_its_rows_are_inserted(
-    table: FakeBigQuery, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Requests of five rows cut histograms of eleven: with each come those before the one that is cut."""
-    monkeypatch.setattr(ldpbeam.transforms.sinks.bigquery, "_ROWS", 5)
-    agreed = collection("grr", name="a")
-    sink = WriteEstimatesToBigQuery(agreed, TABLE)
-    sink.setup()
-    sink.start_bundle()
-    passed: list[int] = []
-    for epoch in range(3):
-        passed += [
-            held.value.epoch for held in sink.process(plain(agreed, epoch), Timestamp(0), GlobalWindow())
-        ]
-        inserted = Counter(row["epoch"] for row in table.rows)
-        assert passed == [epoch for epoch in inserted if inserted[epoch] == 11]
-    assert passed == [0, 1]
-    assert [held.value.epoch for held in sink.finish_bundle()] == [2]
-    sink.teardown()
 
 
 @pytest.mark.thorough
