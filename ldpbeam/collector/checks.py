@@ -23,13 +23,7 @@ from ldpbeam.wire.codec import Batches, Rows
 
 @dataclass(frozen=True)
 class Verdict:
-    """What becomes of one body.
-
-    Attributes:
-        reason: why it is refused; None where it is taken.
-        digest: of its collection; None where that is not known.
-        reports: how many it holds, or claims to.
-    """
+    """What becomes of one body."""
 
     reason: Reason | None
     digest: int | None = None
@@ -38,12 +32,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class JudgedBodies:
-    """Bodies after the checks.
-
-    Attributes:
-        verdicts: one per body, in order.
-        columns: the reports of all that are taken, one element for each collection and epoch.
-    """
+    """Bodies after the checks."""
 
     verdicts: list[Verdict]
     columns: list[ReportColumns]
@@ -66,12 +55,7 @@ _Parts = dict[tuple[int, int], list[tuple[np.ndarray, np.ndarray]]]
 
 
 def judge(bodies: Sequence[bytes], collections: Mapping[int, Collection]) -> JudgedBodies:
-    """Check bodies, each one Report or one ReportBatch; whatever they are, nothing is raised.
-
-    Args:
-        bodies: as they came.
-        collections: by digest.
-    """
+    """Check bodies, each one Report or one ReportBatch; whatever they are, nothing is raised."""
     frames = codec.joined(bodies)
     rows, batches, _ = codec.parse(frames)
     verdicts = [_MALFORMED] * len(bodies)

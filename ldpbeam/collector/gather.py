@@ -28,14 +28,7 @@ class NotSafeError(Exception):
 
 @dataclass
 class RequestCounts:
-    """What has happened since the start; nothing of a device, nor of a payload, is in it.
-
-    Attributes:
-        reports: taken, by digest.
-        refused: by digest (empty for none that is known) and reason.
-        answers: by status.
-        commits, failures: of the store; failed publications count as well.
-    """
+    """What has happened since the start; nothing of a device, nor of a payload, is in it."""
 
     reports: Counter[str] = field(default_factory=Counter)
     refused: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -54,12 +47,7 @@ class Gather:
     """Between the requests and the store; everything but the commits runs in the loop's thread."""
 
     def __init__(self, store: Store, collections: Mapping[int, Collection]) -> None:
-        """Gather for a store that is open.
-
-        Args:
-            store: where reports become safe.
-            collections: by digest.
-        """
+        """Gather for a store that is open."""
         self._store, self._collections = store, collections
         self._waiting: list[tuple[bytes, asyncio.Future[Verdict]]] = []
         self._came = asyncio.Event()
@@ -81,11 +69,7 @@ class Gather:
         return monotonic() < self._refuses_until
 
     async def put(self, body: bytes) -> Verdict:
-        """Judge a body and make it safe.
-
-        Raises:
-            NotSafeError: the collector stops, or the last commit failed, so the body is not on disk.
-        """
+        """Judge a body and make it safe."""
         if self._stopping or self.refusing:
             raise NotSafeError
         answer: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()

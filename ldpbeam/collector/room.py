@@ -13,14 +13,7 @@ class NoRoomError(Exception):
 
 @dataclass(eq=False)
 class Occupant:
-    """What one connection costs.
-
-    Attributes:
-        close: ends it at once.
-        since: steady seconds of its start, its last request, or its last answer.
-        held: bytes of its body that have come.
-        stored: whether its body is whole and waits for the store; then it does not make way.
-    """
+    """What one connection costs."""
 
     close: Callable[[], None]
     since: float = 0.0
@@ -32,35 +25,22 @@ class Room:
     """Connections, and bytes of bodies: a body is charged for the bytes that have come."""
 
     def __init__(self, connections: int, waiting: int, steady: Callable[[], float] = time.monotonic) -> None:
-        """Nobody is there yet.
-
-        Args:
-            connections: at once.
-            waiting: bytes of bodies that are held at once.
-            steady: seconds of a clock that never jumps.
-        """
+        """Nobody is there yet."""
         self._connections, self._waiting, self._steady = connections, waiting, steady
         self._clients: set[Occupant] = set()
         self.held = 0
         """Bytes of bodies that are being read or wait for the store."""
 
     def enter(self, client: Occupant) -> None:
-        """A new connection; where there are too many, the one that has been idle or slow longest is closed.
-
-        Raises:
-            NoRoomError: the bodies of all connections wait for the store.
-        """
+        """A new connection; where there are too many, the one that has been idle or slow longest is
+        closed."""
         if len(self._clients) >= self._connections:
             self._evict(min(self._clients, key=lambda one: (one.stored, one.since)))
         self._clients.add(client)
         self.renew(client)
 
     def charge(self, client: Occupant, size: int) -> None:
-        """Bytes of a client's body have come; the unfinished bodies that have cost most make way.
-
-        Raises:
-            NoRoomError: this body has cost most itself, or all others wait for the store.
-        """
+        """Bytes of a client's body have come; the unfinished bodies that have cost most make way."""
         while self.held + size > self._waiting:
             now, others = self._steady(), [one for one in self._clients if not one.stored and one.held]
             dearest = max(others, key=lambda one: one.held * (now - one.since), default=client)

@@ -47,16 +47,7 @@ _FULL = (
 
 @dataclass(frozen=True)
 class Limits:
-    """What clients may cost.
-
-    Attributes:
-        body: bytes of a body.
-        waiting: bytes of bodies that are held at once.
-        connections: at once.
-        body_seconds: for sending a body.
-        idle_seconds: for which a connection may wait without a whole request, its first one included.
-        origins: web origins whose pages may send reports; ``*`` for any.
-    """
+    """What clients may cost."""
 
     body: int = 1 << 20
     waiting: int = 64 << 20
@@ -136,13 +127,7 @@ class Collector:
     """Answers the requests of devices, and of those who watch the collector."""
 
     def __init__(self, gather: Gather, limits: Limits, names: Mapping[str, str]) -> None:
-        """Serve requests; ``gather``, which already runs, judges and stores the bodies.
-
-        Args:
-            gather: where bodies go.
-            limits: for clients.
-            names: of collections, by digest in hexadecimal digits.
-        """
+        """Serve requests; ``gather``, which already runs, judges and stores the bodies."""
         self._gather, self._limits, self._names = gather, limits, names
         self.room = Room(limits.connections, limits.waiting)
         self._stopping = False
@@ -157,16 +142,7 @@ class Collector:
     async def serve(
         self, address: tuple[str, int], stopped: asyncio.Event, listening: Callable[[str, int], None]
     ) -> None:
-        """Listen until told to stop; then answer whatever has come, and return when all of it is safe.
-
-        Args:
-            address: host and port; port 0 for a free one.
-            stopped: set to stop.
-            listening: called with where it listens.
-
-        Raises:
-            UsageError: nobody can listen there.
-        """
+        """Listen until told to stop; then answer whatever has come, and return when all of it is safe."""
         loop = asyncio.get_running_loop()
         http = web.Server(self._handle)
         try:

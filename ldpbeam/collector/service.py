@@ -26,20 +26,7 @@ def serve(
     limits: Limits,
     listening: Callable[[str, int], None],
 ) -> RequestCounts:
-    """Take reports until SIGTERM or SIGINT; a second signal, a second later, does what it always does.
-
-    Args:
-        store: where they become safe; not open yet.
-        collections: what they may belong to.
-        address: host and port.
-        limits: for clients.
-        listening: called with where it listens.
-
-    Raises:
-        UsageError: nobody can listen there.
-        LdpError: the store cannot be used, or what was answered could not be published; it is safe, and the
-            next collector publishes it.
-    """
+    """Take reports until SIGTERM or SIGINT; a second signal, a second later, does what it always does."""
     by_digest = {collection.digest: collection for collection in collections}
     judge([b"\0"], by_digest)  # compiles the reader before anybody waits for it
     keep_what_is_loaded()
@@ -53,10 +40,7 @@ def serve(
 
 
 def _raise_file_limit(wanted: int) -> None:
-    """Allow so many open files, or as many as the system lets this process have.
-
-    Without room for those that are accepted while others are being closed, nobody is accepted for a second.
-    """
+    """Allow so many open files, or as many as the system lets this process have."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY:
         wanted = min(wanted, hard)

@@ -98,15 +98,7 @@ class FileStore:
         steady: Callable[[], float] = time.monotonic,
         notice: Callable[[LdpError], None] = lambda _: None,
     ) -> None:
-        """Use a folder, which :meth:`open` makes where it is missing.
-
-        Args:
-            folder: for nothing else.
-            every_seconds, every_bytes: age and size at which a journal becomes a file.
-            wall: seconds since 1970; the stamps are its.
-            steady: seconds of a clock that never jumps.
-            notice: called with what an operator should hear of; the collector goes on.
-        """
+        """Use a folder, which :meth:`open` makes where it is missing."""
         self._folder = folder
         self._every_seconds, self._every_bytes = every_seconds, every_bytes
         self._wall, self._steady, self._notice = wall, steady, notice
@@ -125,11 +117,7 @@ class FileStore:
         """Journals since the start that were damaged, cut or deleted."""
 
     def open(self) -> None:
-        """Take the folder, and finish what an earlier collector left in it.
-
-        Raises:
-            LdpError: another collector works here, or the disk refuses.
-        """
+        """Take the folder, and finish what an earlier collector left in it."""
         try:
             make_lasting_folder(self._folder, 0o750)  # else it could go with all that is in it
             self._lock.acquire()
@@ -160,7 +148,6 @@ class FileStore:
             self._notice(refusal)  # devices hear 503 until there is room
 
     def commit(self, columns: Sequence[ReportColumns]) -> None:
-        """As in :class:`Store`. After a failure the next commit begins a new journal."""
         with self._changing:
             second = int(self._wall())
             content = entry(second, columns)
@@ -213,11 +200,7 @@ class FileStore:
                     os.close(descriptor)
 
     def publish(self) -> None:
-        """Make files of all journals that are old or large enough, and of those that were left.
-
-        Raises:
-            OSError: the disk does not take one; the journals stay, and nothing is lost.
-        """
+        """Make files of all journals that are old or large enough, and of those that were left."""
         with self._publishing:
             with self._changing:
                 journal = self._journal
@@ -254,11 +237,7 @@ class FileStore:
             self._finish(path)
 
     def _reserve(self, size: int) -> None:
-        """Hold back room for the file of one journal: journals alone must not fill the disk.
-
-        Raises:
-            OSError: there is no room.
-        """
+        """Hold back room for the file of one journal: journals alone must not fill the disk."""
         if size > self._reserved:
             size = -(-size // _STEP) * _STEP
             reserve = open_file(self._folder / _RESERVE, os.O_WRONLY | os.O_CREAT, PRIVATE)
@@ -300,11 +279,7 @@ class FileStore:
             self._notice(_deleted(path, size))
 
     def close(self) -> None:
-        """Make a file of everything, and let others in.
-
-        Raises:
-            OSError: as :meth:`publish`.
-        """
+        """Make a file of everything, and let others in."""
         try:
             with self._changing:
                 self._seal()

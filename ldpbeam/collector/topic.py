@@ -25,22 +25,14 @@ class TopicStore:
     damaged = 0
 
     def __init__(self, topic: str, wall: Callable[[], float] = time.time) -> None:
-        """Publish to ``projects/P/topics/T``, which must exist.
-
-        Raises:
-            UsageError: the path is malformed, or the library is not installed.
-        """
+        """Publish to ``projects/P/topics/T``, which must exist."""
         self._topic = require_path("topic", topic)
         self._pubsub = library()
         self._wall = wall
         self._publisher: Any = None
 
     def open(self) -> None:
-        """Connect.
-
-        Raises:
-            LdpError: there are no credentials.
-        """
+        """Connect."""
         from google.api_core.retry import Retry
 
         options = self._pubsub.types.PublisherOptions(retry=Retry(timeout=_SECONDS), timeout=_SECONDS)
@@ -54,11 +46,6 @@ class TopicStore:
             raise self._failure(error) from None
 
     def commit(self, columns: Sequence[ReportColumns]) -> None:
-        """As in :class:`ldpbeam.collector.store.Store`.
-
-        Raises:
-            LdpError: the broker has not confirmed all of it. What it has may come once more, and counts once.
-        """
         # To the second: when a report came decides whether it is late, and only whole seconds matter to that.
         received = str(int(self._wall()) * 1000)
         try:

@@ -27,11 +27,7 @@ _SIZE = 40
 
 
 class FileCounter:
-    """The number in a file. Its users hold a lock.
-
-    Args:
-        path: of the file. Its folder is there.
-    """
+    """The number in a file."""
 
     def __init__(self, path: Path) -> None:
         """Nothing is read yet."""
@@ -40,12 +36,7 @@ class FileCounter:
         """The place of the newest number."""
 
     def read(self) -> int | None:
-        """The number; None where there is no file.
-
-        Raises:
-            DamageError: neither place holds a number.
-            OSError: the file cannot be read.
-        """
+        """The number; None where there is no file."""
         try:
             descriptor = open_file(self.path, os.O_RDONLY, PRIVATE)
         except FileNotFoundError:
@@ -59,11 +50,7 @@ class FileCounter:
         return number
 
     def write(self, number: int) -> None:
-        """Put a larger number in, after :meth:`read`; it outlasts a kill, and the file a loss of power.
-
-        Raises:
-            OSError: the disk refuses; the file holds the number before, or the new one.
-        """
+        """Put a larger number in, after :meth:`read`; it outlasts a kill, and the file a loss of power."""
         place, content = 1 - self._newest, _packed(number)
         with suppress(FileNotFoundError):
             descriptor = open_file(self.path, os.O_WRONLY, PRIVATE)

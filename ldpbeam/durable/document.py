@@ -13,26 +13,13 @@ _KEY = "sha256"
 
 
 def document(record: Mapping[str, Any], indent: int | None = 1) -> bytes:
-    """The record as JSON, with a last key ``sha256``: a digest of all other keys.
-
-    The digest depends on the content and not on its layout: it stays valid with another indentation or other
-    ends of lines.
-
-    Args:
-        record: values that JSON can hold; a key ``sha256`` in it is replaced.
-        indent: spaces for each level; None for one line.
-    """
+    """The record as JSON, with a last key ``sha256``: a digest of all other keys."""
     content = {name: value for name, value in record.items() if name != _KEY}
     return (json.dumps({**content, _KEY: _digest(content)}, indent=indent) + "\n").encode()
 
 
 def parse_document(text: str | bytes) -> dict[str, Any]:
-    """The record that :func:`document` wrote, without ``sha256``.
-
-    Raises:
-        ValueError: the text is no JSON.
-        DamageError: the text is no object with a key ``sha256``, or the digest is of another content.
-    """
+    """The record that :func:`document` wrote, without ``sha256``."""
     content = json.loads(text)
     if not isinstance(content, dict) or _KEY not in content:
         raise DamageError("it has no key sha256")

@@ -48,16 +48,7 @@ class Words(NamedTuple):
 
 @contextmanager
 def in_words(words: Mapping[type[StoreError], Words], store: Path, sentinel: Path) -> Iterator[None]:
-    """Errors of this package in a block as errors for people.
-
-    Args:
-        words: of each error, or of a base class.
-        store: path of the store.
-        sentinel: path of the sentinel.
-
-    Raises:
-        LdpError: the error of the table.
-    """
+    """Errors of this package in a block as errors for people."""
     try:
         yield
     except StoreError as error:

@@ -26,20 +26,7 @@ def temporary_name(path: Path | str) -> str:
 
 @contextmanager
 def replacing(path: Path | str, mode: int, *, force: bool = True) -> Iterator[BinaryIO]:
-    """A file that takes the name ``path`` when the block ends, and vanishes when the block fails.
-
-    Until then it has a :func:`temporary_name`. That name is new: a file or link that has it already is never
-    opened.
-
-    Args:
-        path: of the file.
-        mode: :data:`PUBLIC`, :data:`GROUP` or :data:`PRIVATE`.
-        force: whether the content and the name are on disk when the block ends; without it they are whole,
-            and may be lost with the power.
-
-    Raises:
-        OSError: the disk does not take it; what was at ``path`` is there as it was, or the new file is.
-    """
+    """A file that takes the name ``path`` when the block ends, and vanishes when the block fails."""
     temporary = temporary_name(path)
 
     def private(name: str, flags: int) -> int:
@@ -62,16 +49,7 @@ def replacing(path: Path | str, mode: int, *, force: bool = True) -> Iterator[Bi
 
 
 def write_file(path: Path | str, parts: Iterable[Any], mode: int) -> None:
-    """Put a whole file in place; on disk when this returns.
-
-    Args:
-        path: of the file.
-        parts: bytes-like objects, which follow one another in it; only small ones are joined in memory.
-        mode: as for :func:`replacing`.
-
-    Raises:
-        OSError: as :func:`replacing`.
-    """
+    """Put a whole file in place; on disk when this returns."""
     with replacing(path, mode) as handle:
         for part in _gathered(parts):
             handle.write(part)

@@ -18,11 +18,7 @@ _FOLDERS_OPEN = hasattr(os, "O_DIRECTORY")
 
 
 def make_folder(path: Path, mode: int = 0o700) -> None:
-    """Make a folder and those above it; those that this call makes are durable when it returns.
-
-    Raises:
-        OSError: as the operating system has it; FileExistsError where a file lies there.
-    """
+    """Make a folder and those above it; those that this call makes are durable when it returns."""
     if path.is_dir():
         return
     make_folder(path.parent, mode)
@@ -45,14 +41,7 @@ def sync_folder(folder: Path | str) -> None:
 
 
 def make_lasting_folder(path: Path, mode: int = 0o700) -> None:
-    """Make a folder, as :func:`make_folder` does; it and those above it are durable, whoever made them.
-
-    Another process may have made one of them, and ended before it was on disk. So each is forced to disk, up
-    to the root of the file system. A folder that this process may not open was made by somebody else.
-
-    Raises:
-        OSError: as :func:`make_folder`.
-    """
+    """Make a folder, as :func:`make_folder` does; it and those above it are durable, whoever made them."""
     make_folder(path, mode)
     device = path.stat().st_dev
     for above in path.absolute().parents:
@@ -63,17 +52,7 @@ def make_lasting_folder(path: Path, mode: int = 0o700) -> None:
 
 
 def open_file(path: Path | str, flags: int, mode: int) -> int:
-    """A descriptor of the regular file at a path; a link is not followed.
-
-    Args:
-        path: of the file.
-        flags: of ``os.open``.
-        mode: permissions of a new file, from which the process's umask is taken.
-
-    Raises:
-        OSError: ELOOP where a link, a folder or anything else lies there that is no regular file; else as
-            the operating system has it.
-    """
+    """A descriptor of the regular file at a path; a link is not followed."""
     if not _REFUSES_LINKS and os.path.islink(path):  # noqa: PTH114 - Beam paths are text
         raise _no_file(path)
     try:
@@ -89,11 +68,7 @@ def open_file(path: Path | str, flags: int, mode: int) -> int:
 
 
 def file_size(path: Path) -> int | None:
-    """Bytes of the regular file at a path; None where there is nothing.
-
-    Raises:
-        OSError: ELOOP, as :func:`open_file`.
-    """
+    """Bytes of the regular file at a path; None where there is nothing."""
     try:
         there = os.lstat(path)
     except FileNotFoundError:

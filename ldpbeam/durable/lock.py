@@ -42,14 +42,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.05
 
 
 class Lock:
-    """A lock in a file of its own, which holds nothing; a link in its place is refused, never emptied.
-
-    It keeps out other processes, and other objects of this class in the same process. A child that is forked
-    while it is held holds it too, until both have let it go.
-
-    Args:
-        path: of the file. Its folder is there.
-    """
+    """A lock in a file of its own, which holds nothing; a link in its place is refused, never emptied."""
 
     def __init__(self, path: Path) -> None:
         """Nothing is locked yet."""
@@ -57,15 +50,7 @@ class Lock:
         self._descriptor: int | None = None
 
     def acquire(self, wait: float = 0.0) -> None:
-        """Take the lock; nothing happens where this object has it.
-
-        Args:
-            wait: seconds, at most, to wait for somebody else.
-
-        Raises:
-            HeldError: somebody else has it for as long.
-            OSError: the file cannot be made or opened.
-        """
+        """Take the lock; nothing happens where this object has it."""
         end, pause = time.monotonic() + wait, _FIRST_PAUSE
         while self._descriptor is None and not self._attempt():
             left = end - time.monotonic()
@@ -102,11 +87,7 @@ class Lock:
         return False
 
     def release(self, *, remove: bool = False) -> None:
-        """Let others in; nothing happens where the lock is not held.
-
-        Args:
-            remove: whether the file goes. Whoever opened it meanwhile finds that it is no longer the one.
-        """
+        """Let others in; nothing happens where the lock is not held."""
         if self._descriptor is not None:
             if remove:
                 self._path.unlink(missing_ok=True)

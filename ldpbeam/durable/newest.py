@@ -20,13 +20,7 @@ from ldpbeam.durable.store import RowStore, Transaction
 
 
 class NewestStore:
-    """A store, its sentinel, and the lock beside it.
-
-    Args:
-        path: of the store.
-        kind, version, tables: as of :class:`RowStore`.
-        sentinel: path of the sentinel; None for one beside the store.
-    """
+    """A store, its sentinel, and the lock beside it."""
 
     def __init__(
         self, path: Path, kind: str, version: int, tables: Sequence[str], sentinel: Path | None = None
@@ -44,30 +38,14 @@ class NewestStore:
         return self._known() is None and not self.store.exists()
 
     def create(self, fill: Callable[[Transaction], object] = lambda _: None, changes: int = 0) -> None:
-        """Make a store where there is none; on disk when this returns.
-
-        Args:
-            fill: puts in its rows.
-            changes: how often the store had changed before; it counts on from there.
-
-        Raises:
-            OSError: the disk refuses.
-        """
+        """Make a store where there is none; on disk when this returns."""
         with self.store.creation(changes) as rows:
             fill(rows)
             self.commit(rows)
 
     @contextmanager
     def transaction(self, wait: float | None = None) -> Iterator[Transaction]:
-        """The rows, to be changed with :meth:`commit`.
-
-        Args:
-            wait: seconds to wait for the lock, which is held for the block; None where it is held already.
-
-        Raises:
-            StoreError: the store is damaged, lost, older or of another version, or somebody holds it.
-            OSError: the disk refuses.
-        """
+        """The rows, to be changed with :meth:`commit`."""
         with ExitStack() as held:
             try:
                 if wait is not None:
@@ -85,12 +63,7 @@ class NewestStore:
             yield rows
 
     def commit(self, rows: Transaction) -> None:
-        """Make the changes of a transaction for good, and let the sentinel know.
-
-        Raises:
-            DamageError: the store holds rows that nobody wrote.
-            OSError: the disk refuses; the rows are as before, or as changed.
-        """
+        """Make the changes of a transaction for good, and let the sentinel know."""
         rows.commit()
         self.sentinel.write(rows.counter)
 

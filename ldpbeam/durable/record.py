@@ -20,12 +20,7 @@ MOST = 1 << 53
 
 
 def number(raw: Any) -> Any:
-    """A number of a JSON document, as it is.
-
-    Raises:
-        TypeError: it is something else.
-        ValueError: it is not finite, or beyond :data:`MOST`.
-    """
+    """A number of a JSON document, as it is."""
     if isinstance(raw, bool) or not isinstance(raw, int | float):
         raise TypeError(f"a number is needed, not {type(raw).__name__}")
     if not -MOST <= raw <= MOST:
@@ -34,28 +29,14 @@ def number(raw: Any) -> Any:
 
 
 def whole(raw: Any) -> int:
-    """A whole number of a JSON document.
-
-    Raises:
-        TypeError: it is something else.
-        ValueError: it is beyond :data:`MOST`.
-    """
+    """A whole number of a JSON document."""
     if not isinstance(raw, int):
         raise TypeError(f"a whole number is needed, not {type(raw).__name__}")
     return int(number(raw))
 
 
 def read_fields(kind: type[Kind], record: Mapping[str, Any], **given: Any) -> Kind:
-    """The dataclass ``kind`` from a record, which may lack fields that have a default, or hold null there.
-
-    Args:
-        kind: the dataclass.
-        record: a value for each field; further keys are passed over.
-        given: fields that are not read.
-
-    Raises:
-        LookupError, TypeError, ValueError, AttributeError: the record is of something else.
-    """
+    """The dataclass ``kind`` from a record, which may lack fields that have a default, or hold null there."""
     for name, key, hint, needed in _fields(kind):  # type: ignore[arg-type]
         if name not in given and (needed or record.get(key) is not None):
             given[name] = _read(hint, record[key])

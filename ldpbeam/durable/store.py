@@ -55,32 +55,14 @@ change touches few pages."""
 
 
 class TableRows(NamedTuple):
-    """What a table holds.
-
-    Attributes:
-        sound: contents by key, in the order of keys.
-        lost: how many rows were damaged, or are gone. The next commit keeps the sound ones alone.
-    """
+    """What a table holds."""
 
     sound: dict[int, bytes]
     lost: int
 
 
 class RowStore:
-    """Tables of rows in a file; a row has a key, an integer from 0 on and below :data:`KEYS`, and bytes.
-
-    One process at a time uses it: its users hold a lock. A file is opened for each transaction, so no
-    fork shares a connection, and a file that was put in its place is read anew.
-
-    Args:
-        path: of the file; its journal lies beside it while rows change. Both are their owner's alone.
-        kind: name of the format; a file of another kind is taken for a damaged one.
-        version: of the format.
-        tables: names of the tables.
-
-    Raises:
-        UsageError: this Python has no ``sqlite3``.
-    """
+    """Tables of rows in a file; a row has a key, an integer from 0 on and below :data:`KEYS`, and bytes."""
 
     def __init__(self, path: Path, kind: str, version: int, tables: Sequence[str]) -> None:
         """Nothing is opened yet."""
@@ -96,14 +78,7 @@ class RowStore:
 
     @contextmanager
     def creation(self, counter: int = 0) -> Iterator[Transaction]:
-        """Make the store where :meth:`exists` says that there is none, with the rows that are put in.
-
-        Args:
-            counter: how often it has changed before.
-
-        Raises:
-            OSError: the disk refuses; there is no store, or the one that was committed.
-        """
+        """Make the store where :meth:`exists` says that there is none, with the rows that are put in."""
         if file_size(self.path) is None:
             # The journal of a file that is gone may lie here: beside an empty file SQLite removes it.
             os.close(open_file(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE))
@@ -113,12 +88,7 @@ class RowStore:
             yield Transaction(self, connection, counter, {table: Summary() for table in self.tables})
 
     def exists(self) -> bool:
-        """Whether there is a store; what a creation left that was cut off is none.
-
-        Raises:
-            DamageError: the file is none of SQLite.
-            OSError: something else lies there, such as a link; or the disk refuses.
-        """
+        """Whether there is a store; what a creation left that was cut off is none."""
         if not file_size(self.path):
             return False
         if file_size(self._journal) is None:
@@ -127,26 +97,14 @@ class RowStore:
             return bool(connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
 
     def remove(self) -> None:
-        """Remove the file and its journal, whatever they hold; on disk when this returns.
-
-        Raises:
-            OSError: the disk refuses.
-        """
+        """Remove the file and its journal, whatever they hold; on disk when this returns."""
         for path in (self._journal, self.path):
             path.unlink(missing_ok=True)
         sync_folder(self.path.parent)
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
-        """Read rows, and change them all at once; what was not committed when the block ends is undone.
-
-        Raises:
-            DamageError: the store is damaged.
-            VersionError: it is sound, and of another version.
-            HeldError: another program holds the file.
-            FileNotFoundError: there is no store.
-            OSError: the disk refuses; the rows are as before, or all as committed.
-        """
+        """Read rows, and change them all at once; what was not committed when the block ends is undone."""
         if not self.exists():
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self.path))
         with self._connection() as connection:
@@ -172,12 +130,7 @@ class RowStore:
     def sound(
         self, connection: sqlite3.Connection, first: int, last: int
     ) -> Iterator[tuple[int, bytes, bytes]]:
-        """Key, digest and content of the sound rows of the file, from one key to another.
-
-        Args:
-            connection: to the file.
-            first, last: keys, both included.
-        """
+        """Key, digest and content of the sound rows of the file, from one key to another."""
         statement = "SELECT key, digest, content FROM rows WHERE key BETWEEN ? AND ? ORDER BY key"
         for key, digest, content in connection.execute(statement, (first, last)):
             if isinstance(content, bytes) and digest == self.digest(key, content):
@@ -238,11 +191,7 @@ class Summary:
 
 
 class Transaction:
-    """Rows of a store, read and changed together; made by :meth:`RowStore.transaction`.
-
-    Attributes:
-        counter: how often the store has changed; a commit adds 1.
-    """
+    """Rows of a store, read and changed together; made by :meth:`RowStore.transaction`."""
 
     def __init__(
         self,
@@ -257,11 +206,7 @@ class Transaction:
         self.counter = counter
 
     def rows(self, table: str) -> TableRows:
-        """All rows of a table; in memory.
-
-        Raises:
-            DamageError: the table holds rows that were not written last.
-        """
+        """All rows of a table; in memory."""
         first = self._store.first(table)
         sound, there = {}, Summary()
         for key, digest, content in self._store.sound(self._connection, first, first + KEYS - 1):
@@ -284,23 +229,13 @@ class Transaction:
         return next((content for _, _, content in self._store.sound(self._connection, key, key)), None)
 
     def between(self, table: str, keys: range) -> Iterator[tuple[bytes, bytes]]:
-        """Digest and content of the sound rows of a table with keys in a range of step 1, in order.
-
-        The root is not asked, so that large tables need not be read whole: the caller knows what ought to be
-        there, by a :class:`Summary` in a row of another table.
-        """
+        """Digest and content of the sound rows of a table with keys in a range of step 1, in order."""
         first = self._store.first(table)
         rows = self._store.sound(self._connection, first + keys.start, first + keys.stop - 1)
         return ((digest, content) for _, digest, content in rows)
 
     def put(self, table: str, key: int, content: bytes) -> bytes:
-        """Add a row, or replace the one with this key; its digest.
-
-        Args:
-            table: name.
-            key: of the row.
-            content: of the row.
-        """
+        """Add a row, or replace the one with this key; its digest."""
         self.remove(table, key)
         key += self._store.first(table)
         digest = self._store.digest(key, content)
@@ -309,11 +244,7 @@ class Transaction:
         return digest
 
     def remove(self, table: str, key: int) -> bytes | None:
-        """Remove a row, where it is there; the digest that it had.
-
-        Raises:
-            DamageError: its digest is none, but of another type or length.
-        """
+        """Remove a row, where it is there; the digest that it had."""
         self._begin()
         key += self._store.first(table)
         there = self._connection.execute("SELECT digest FROM rows WHERE key = ?", (key,)).fetchone()
@@ -334,11 +265,7 @@ class Transaction:
         self._summaries[table] = Summary()
 
     def commit(self) -> None:
-        """Change the rows; on disk when this returns. What is put in later needs a commit of its own.
-
-        Raises:
-            DamageError: more rows were removed than were ever put in, so damage had added some.
-        """
+        """Change the rows; on disk when this returns."""
         self._begin()
         if any(one.count < 0 for one in self._summaries.values()):
             raise DamageError("it holds rows that nobody wrote")

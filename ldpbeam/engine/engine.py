@@ -48,18 +48,7 @@ class LocalStream(Generic[Message]):
         clock: Callable[[], float] = time.time,
         wait: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Take up what an earlier engine left in the output directory.
-
-        Args:
-            config: with a subscription, or a folder to watch.
-            source: of messages.
-            landing: of the output directory; the caller keeps it locked while the engine works.
-            clock: seconds since 1970.
-            wait: seconds of a clock that never jumps, for how long to gather.
-
-        Raises:
-            LdpError: the engine's file is damaged, gone or older than it was.
-        """
+        """Take up what an earlier engine left in the output directory."""
         self._config = config
         self._source = source
         self._wait = wait
@@ -139,20 +128,13 @@ class LocalStream(Generic[Message]):
         return self._wait() - self._quiet_since
 
     def stop(self) -> None:
-        """Publish everything that is not published yet, as far as it is known, and leave the record.
-
-        Epochs that are still open get a provisional result; the next engine goes on with them.
-        """
+        """Publish everything that is not published yet, as far as it is known, and leave the record."""
         self._publish(everything=True)
         self._record("stopped")
         self.status = self._status()
 
     def _pull(self) -> Pull[Message]:
-        """Messages of one interval.
-
-        What is known of them depends on their ages at the moment of each pull alone. Time spent gathering or
-        landing makes no message look old, and hides none that is still waiting.
-        """
+        """Messages of one interval."""
         config, begin = self._config, self._wait()
         pulled: Pull[Message] = Pull()
         while True:

@@ -14,14 +14,7 @@ _MICROS = 1_000_000
 
 @dataclass(frozen=True)
 class DueResult:
-    """A result that is to be published.
-
-    Attributes:
-        key: (digest, epoch).
-        counts: whether its reports are counted; else only the accounting has changed.
-        account: of the epoch, without what the count itself finds.
-        publication: revision, pane, whether the epoch is closed, position of the engine.
-    """
+    """A result that is to be published."""
 
     key: EpochKey
     counts: bool
@@ -51,10 +44,8 @@ class EpochMoment:
 
     @property
     def next_result(self) -> int:
-        """When what is not published yet is due: at the end of the epoch, or at an interval after a result.
-
-        Microseconds since 1970. Before the end that is only where provisional results are asked for.
-        """
+        """When what is not published yet is due: at the end of the epoch, or at an interval after a
+        result."""
         begin = self.schedule.collection.epochs.start(self.key[1]) * _MICROS
         return self.schedule.due(self.key[1], max(self.state.last_result_watermark, begin))
 
@@ -66,19 +57,11 @@ class EpochMoment:
 
     @property
     def needs_count(self) -> bool:
-        """Whether the reports have to be counted; else the accounting alone has changed.
-
-        At its end an epoch has a result even if a provisional one has already said everything.
-        """
+        """Whether the reports have to be counted; else the accounting alone has changed."""
         return self.state.has_new_reports or (self.has_ended and self.state.landed is not None)
 
     def due(self, segment: int, replaying: bool) -> DueResult:
-        """The result that is to be published now.
-
-        Args:
-            segment: the last one that was landed.
-            replaying: whether the result is made for reports that were rejected, and no longer are.
-        """
+        """The result that is to be published now."""
         state, counts = self.state, self.needs_count
         pane = self.schedule.pane(self.key[1], self.watermark, state.last_result_watermark)
         publication = Publication(

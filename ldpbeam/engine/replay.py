@@ -37,11 +37,7 @@ class _NoMessages(MessageSource[IncomingMessage]):
 
 
 def replay_stream(rejects: Rejects) -> Replayed:
-    """Take up the rejected records of a stream, in its output.
-
-    Raises:
-        LdpError: the stream or another replay is working on the output.
-    """
+    """Take up the rejected records of a stream, in its output."""
     output, collections, record = rejects.output, rejects.collections, rejects.record
     assert record.stream is not None  # noqa: S101 - what is replayed here is a stream
     brokers = {"subscription": record.stream.subscription, "watch": record.stream.watch}

@@ -26,16 +26,8 @@ ENGINE = "local"
 
 
 def publish_due(config: RunConfig, state: StreamState, due: Sequence[DueResult]) -> None:
-    """Make results and publish them: to optional sinks first, so that the accounting names nothing they lack.
-
-    Args:
-        config: of the run, with its collections and outputs.
-        state: of the engine; gets the numbers of the results and the published accounting.
-        due: which results, of any of the collections.
-
-    Raises:
-        LdpError: the engine's file is damaged, or a sink fails.
-    """
+    """Make results and publish them: to optional sinks first, so that the accounting names nothing they
+    lack."""
     columns = state.read(each.key for each in due if each.counts)
     accounts: list[EpochAccounting] = []
     for collection in config.collections:

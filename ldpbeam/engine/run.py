@@ -35,21 +35,7 @@ def run_local(
     progress: Progress | None = None,
     beside: AbstractContextManager[object] | None = None,
 ) -> RunRecord:
-    """Run the local engine until it is told to stop (SIGTERM, SIGINT) or nothing comes any more.
-
-    A stop is a drain: what was pulled is landed or given back, and everything known is published.
-
-    Args:
-        config: with a subscription, or a folder to watch.
-        progress: called when something has happened.
-        beside: a page that is served, or the like; entered before the first message is taken, left after the
-            last.
-
-    Raises:
-        UsageError: the subscription cannot be read, or the output directory is not an engine's.
-        LdpError: what was landed earlier is damaged, or nothing more can be written. Messages that are not
-            on disk were not acknowledged then, and come again.
-    """
+    """Run the local engine until it is told to stop (SIGTERM, SIGINT) or nothing comes any more."""
     keep_what_is_loaded()
     idle = config.engine.stop_when_idle
     address = (

@@ -62,11 +62,7 @@ class Status:
 
 @contextmanager
 def serve_metrics(address: tuple[str, int], status: Callable[[], Status]) -> Iterator[int]:
-    """Answer ``GET /metrics`` for the duration of a block; gives the port.
-
-    Raises:
-        UsageError: nobody can listen there.
-    """
+    """Answer ``GET /metrics`` for the duration of a block; gives the port."""
 
     class Handler(QuietHandler):
         def do_GET(self) -> None:  # noqa: N802 - the library's name

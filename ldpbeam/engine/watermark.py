@@ -64,29 +64,7 @@ class _OldMessages(Enum):
 
 
 class TimeKeeper:
-    """The time of day that the witnesses agree on, in seconds since 1970.
-
-    :meth:`observe_clocks` and :meth:`observe_messages` hear the witnesses, and they alone change what is
-    believed; after that the time goes on with the steady clock.
-
-    The wall clock is followed while it advances like the steady clock. A jump that the steady clock does not
-    confirm is believed when messages agree with it, or when it has lasted for ``patience`` and no message has
-    contradicted it. Messages from the future, or too old by the same age, show after ``delay`` that the clock
-    is wrong; old ones after ``patience`` where messages have been fresh before. Their time is taken then.
-    The first table of docs/operations.md, *Clocks*, has a row for each case.
-
-    An *offset* is what a clock adds to the steady clock's seconds to tell the time.
-
-    Attributes:
-        confirmed: whether anything besides the wall clock has said so.
-        _offset: of the time that is believed.
-        _heard: whether it was messages that confirmed it.
-        _claimed: offset of the wall clock since it jumped; None where it has not.
-        _since: steady seconds when the engine began, or when the wall clock jumped.
-        _refuted: offset of the wall clock that messages contradicted; None where they did not.
-        _slack: seconds by which the wall clock may still drift, and, as ``_slack_at``, when that was true.
-        _suspect: messages that contradict the time that is believed.
-    """
+    """The time of day that the witnesses agree on, in seconds since 1970."""
 
     def __init__(
         self,
@@ -96,15 +74,7 @@ class TimeKeeper:
         patience: float,
         recorded: ClockRecord | None = None,
     ) -> None:
-        """Begin with the wall clock, or where an earlier engine was.
-
-        Args:
-            wall: seconds since 1970, of a clock that may be wrong.
-            steady: seconds of a clock that never jumps.
-            delay: seconds for which a message may be under way.
-            patience: seconds after which a witness is believed that nobody contradicts.
-            recorded: :meth:`record` of an earlier engine.
-        """
+        """Begin with the wall clock, or where an earlier engine was."""
         self._wall, self._steady = wall, steady
         self._delay, self._patience = delay, patience
         begin = steady()
@@ -164,13 +134,7 @@ class TimeKeeper:
             self._believe(claim, heard=False)
 
     def observe_messages(self, age: float) -> bool:
-        """Hold the time against messages that were just pulled; gives whether they are fresh.
-
-        Fresh messages are no older than ``delay`` and not from the future, by the time believed at the end.
-
-        Args:
-            age: :meth:`now` less the broker's time, in seconds: the median of the messages of a pull.
-        """
+        """Hold the time against messages that were just pulled; gives whether they are fresh."""
         steady = self._steady()
         claim = self._wall() - steady
         by_claim = age + claim - self._offset
@@ -211,15 +175,7 @@ class TimeKeeper:
 
 @dataclass
 class Pull(Generic[Message]):
-    """Messages of one interval, and how old each was when it was pulled.
-
-    Attributes:
-        messages: in order.
-        size: bytes of their content.
-        arrival_ages: seconds from arrival to the pull, of each.
-        ages: seconds from publication to the pull, by the broker's clock.
-        until: when the last pull ended, seconds since 1970.
-    """
+    """Messages of one interval, and how old each was when it was pulled."""
 
     messages: list[Message] = field(default_factory=list)
     size: int = 0
@@ -237,14 +193,7 @@ class Pull(Generic[Message]):
 
 
 class Watermark:
-    """Up to when no message is missing, as far as anybody can know.
-
-    It follows the time at a distance of ``delay``, however many messages there are. It stands still while
-    most of what is pulled is older than that: then older messages may be waiting. Single old messages do not
-    hold it. Where the broker's times are fresh and only the publishers' stamps are old, as in a replay, they
-    hold it while they advance; stamps that stand still hold it for ``patience`` at most. The second table of
-    docs/operations.md, *Clocks*, has a row for each case.
-    """
+    """Up to when no message is missing, as far as anybody can know."""
 
     def __init__(self, keeper: TimeKeeper, delay: float, patience: float) -> None:
         self._keeper, self._delay, self._patience = keeper, delay, patience
@@ -260,11 +209,7 @@ class Watermark:
         self.known = True
 
     def judge(self, pulled: Pull[Message], steady: float) -> int | None:
-        """Up to when nothing is missing once a pull is landed; None where it is not known.
-
-        Call it before landing: a watermark beyond what messages say is now is taken back, since it came from
-        a clock that was wrong. What has been published as closed stays so.
-        """
+        """Up to when nothing is missing once a pull is landed; None where it is not known."""
         self.known = True
         fresh = self._keeper.observe_messages(float(np.median(pulled.ages)))
         # What has been learnt about the clock concerns the times of the pulls as well.

@@ -41,17 +41,7 @@ _IDS_PER_REQUEST = 1000
 
 @dataclass(frozen=True)
 class Message:
-    """One message, and what acknowledges it.
-
-    Attributes:
-        data: one serialized Report or ReportBatch.
-        arrival_micros: when it arrived, microseconds since 1970; decides lateness.
-        message_id: Pub/Sub's id, the same when the message is delivered again.
-        stamped: whether the time is the one that was asked for; False when the timestamp attribute was
-            missing or unreadable, and the publish time stands in for it.
-        handle: the library's message.
-        published_micros: when Pub/Sub took it, by its own clock; no publisher can say otherwise.
-    """
+    """One message, and what acknowledges it."""
 
     data: bytes
     arrival_micros: int
@@ -62,25 +52,7 @@ class Message:
 
 
 class Subscriber(MessageSource[Message]):
-    """A streaming pull from one subscription.
-
-    Also a context manager, which closes. Each method is for one thread at a time; :meth:`pull` and
-    :meth:`acknowledge` may have different ones.
-
-    Args:
-        subscription: ``projects/P/subscriptions/S``.
-        timestamp_attribute: attribute that holds the arrival time as milliseconds since 1970 or as RFC 3339;
-            None for the publish time.
-        max_messages: messages held at most: queued here, or pulled and not acknowledged. So a caller that
-            pulls this many without acknowledging gets no more.
-        max_bytes: their size at most; one message may exceed it.
-        lease_seconds: how long messages stay ours without an extension, which the library sends in time;
-            after a crash they come again when it is over. 10 to 600.
-
-    Raises:
-        UsageError: the path is malformed, the library is not installed, there are no credentials, or
-            Pub/Sub cannot be reached. A subscription that does not exist shows in :meth:`pull`.
-    """
+    """A streaming pull from one subscription."""
 
     def __init__(
         self,
@@ -123,25 +95,7 @@ class Subscriber(MessageSource[Message]):
         self._stream.add_done_callback(self._wake)
 
     def pull(self, limit_messages: int, limit_bytes: int, timeout_seconds: float) -> list[Message]:
-        """Messages in the order of delivery, as soon as there is one.
-
-        Does not wait for more than one: while the caller makes a handful safe the next one gathers, so
-        handfuls are large where that matters.
-
-        Args:
-            limit_messages: how many at most; positive.
-            limit_bytes: of their content at most, in bytes; a first message may exceed it.
-            timeout_seconds: how long to wait for a first one.
-
-        Returns:
-            Nothing after the timeout, which is also what an interrupted connection looks like: the library
-            connects again for as long as it takes. :meth:`connected` tells the two apart.
-
-        Raises:
-            UsageError: the subscription does not exist, access is denied, or the like.
-            LdpError: the stream ended for a reason nobody foresaw.
-            ValueError: ``limit_messages`` is not positive.
-        """
+        """Messages in the order of delivery, as soon as there is one."""
         if limit_messages < 1:
             raise ValueError(f"a pull of at most {limit_messages} messages gives none; ask for at least 1")
         with self._changed:
@@ -160,16 +114,7 @@ class Subscriber(MessageSource[Message]):
         return taken
 
     def acknowledge(self, messages: Sequence[Message]) -> None:
-        """Tell Pub/Sub that these need not be delivered again.
-
-        With exactly-once delivery this returns when the service has confirmed; else when the library's
-        sender, which :meth:`close` flushes, has taken them over. An acknowledgement that is lost, because
-        its lease ran out or this process ends, only means that the message comes again.
-
-        Raises:
-            UsageError: permission was withdrawn.
-            LdpError: the stream has ended; what was not acknowledged will come again.
-        """
+        """Tell Pub/Sub that these need not be delivered again."""
         refusals = library().subscriber.exceptions
         if self._stream.done():
             raise self._failure()
@@ -196,11 +141,7 @@ class Subscriber(MessageSource[Message]):
         return True
 
     def close(self) -> None:
-        """Stop pulling, send what was acknowledged, and give back all else at once; may be called again.
-
-        Without this call, as after a crash, messages that were not acknowledged come again when their
-        lease runs out.
-        """
+        """Stop pulling, send what was acknowledged, and give back all else at once; may be called again."""
         with self._changed:
             if self._closing:
                 return
@@ -224,10 +165,7 @@ class Subscriber(MessageSource[Message]):
         self.close()
 
     def _receive(self, raw: Any) -> None:
-        """The library's callback: queue a message, or wait until there is room.
-
-        The library's flow control keeps within the same bounds, but it forgets messages after an hour.
-        """
+        """The library's callback: queue a message, or wait until there is room."""
         message = _message(raw, self._attribute)
         with self._changed:
             self._leased[raw.ack_id] = None
@@ -251,11 +189,7 @@ class Subscriber(MessageSource[Message]):
         return explain(self._stream.exception(timeout=0), "subscription", self.subscription)
 
     def _probe(self, timeout: float = _PROBE_SECONDS) -> None:
-        """Fail now where the library would try for ever: nobody answers, or credentials are stale.
-
-        This is the one call that needs no permission. Its answer says nothing (none for a subscription
-        that does not exist, and emulators do not know the call), only that there was one.
-        """
+        """Fail now where the library would try for ever: nobody answers, or credentials are stale."""
         from google.api_core import exceptions
 
         unanswered = (exceptions.ServiceUnavailable, exceptions.DeadlineExceeded, exceptions.Unauthenticated)
@@ -281,15 +215,7 @@ class Subscriber(MessageSource[Message]):
 
 
 def timestamp_micros(text: str) -> int | None:
-    """The time in a timestamp attribute, microseconds since 1970.
-
-    Args:
-        text: milliseconds since 1970 in decimal digits, or RFC 3339, such as
-            ``2026-01-01T12:00:00.25+01:00``; digits beyond microseconds are cut off.
-
-    Returns:
-        None when it is neither, lies outside the years 1970 to 9999, or names a leap second.
-    """
+    """The time in a timestamp attribute, microseconds since 1970."""
     if _MILLISECONDS.fullmatch(text):
         micros = int(text) * 1000
     elif _RFC_3339.fullmatch(text):

@@ -30,16 +30,7 @@ _POLL_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class FileRecordMessage:
-    """A record of a file, as the engine takes messages.
-
-    Attributes:
-        data: one Report or ReportBatch; empty for a place that cannot be read, which is then malformed.
-        arrival_micros: what the collector wrote, or when the file was written where it says nothing.
-        stamped: whether the collector said.
-        published_micros: when the file appeared, or when the watch began if that was later.
-        name: of the file.
-        end: bytes of it that were taken with this record.
-    """
+    """A record of a file, as the engine takes messages."""
 
     data: bytes
     arrival_micros: int
@@ -69,16 +60,7 @@ class WatchedFolder(MessageSource[FileRecordMessage]):
         steady: Callable[[], float] = time.monotonic,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Watch a folder of this machine.
-
-        Args:
-            folder: it.
-            wall: seconds since 1970.
-            steady, pause: for how long to wait.
-
-        Raises:
-            UsageError: there is no such folder.
-        """
+        """Watch a folder of this machine."""
         self._folder = Path(folder)
         if not self._folder.is_dir():
             raise UsageError(
@@ -128,11 +110,7 @@ class WatchedFolder(MessageSource[FileRecordMessage]):
         return self._readable
 
     def missing_from(self) -> int:
-        """The earliest arrival of all that is waiting.
-
-        A report may be in a journal that a collector has not finished, in a file that is still to be read, or
-        have come after the folder was last looked at.
-        """
+        """The earliest arrival of all that is waiting."""
         return min([self._missing_from, *(self._arrivals_of(name) for name in self._waiting)])
 
     def _arrivals_of(self, name: str) -> int:

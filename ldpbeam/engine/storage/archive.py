@@ -52,13 +52,7 @@ class _SumsBlock:
 
     @classmethod
     def of(cls, key: int, place: _Place, records: Iterable[Mapping[str, Any]]) -> _SumsBlock:
-        """Sums over the epochs of a row.
-
-        Args:
-            key: of the row.
-            place: digest and block.
-            records: of the epochs.
-        """
+        """Sums over the epochs of a row."""
         block = cls(key, *place)
         for record in records:
             block.epochs += 1
@@ -79,12 +73,7 @@ class _ArchivedSum:
 
 
 class Archive:
-    """The archived accounting of a stream.
-
-    Args:
-        landing: the engine's file.
-        rows: content of all rows of the small tables, by table and key.
-    """
+    """The archived accounting of a stream."""
 
     def __init__(self, landing: Landing, rows: Mapping[str, Mapping[int, bytes]]) -> None:
         """Read the heads of the rows; epochs are read at their first use."""
@@ -126,11 +115,7 @@ class Archive:
         return (known is not None and key[1] <= known.through) or self.find(key) is not None
 
     def find(self, key: EpochKey) -> dict[str, Any] | None:
-        """The archived accounting of an epoch, as :meth:`EpochAccounting.as_record` has it, or None.
-
-        Raises:
-            LdpError: its row is damaged.
-        """
+        """The archived accounting of an epoch, as :meth:`EpochAccounting.as_record` has it, or None."""
         place = _place(key)
         if place in self._blocks and place not in self._held:
             with self._landing.reading() as rows:
@@ -138,11 +123,7 @@ class Archive:
         return self._held.get(place, {}).get(key[1])
 
     def records(self) -> Iterable[dict[str, Any]]:
-        """The archived accounting of all epochs, one by one.
-
-        Raises:
-            LdpError: a row is damaged.
-        """
+        """The archived accounting of all epochs, one by one."""
         for place in list(self._blocks):
             with self._landing.reading() as rows:
                 accounts = self._read(rows, place)
@@ -151,19 +132,7 @@ class Archive:
     # --- changing
 
     def add(self, rows: Transaction, records: Iterable[dict[str, Any]], key: int) -> int:
-        """Add accounting of epochs.
-
-        Args:
-            rows: of the change.
-            records: of epochs, as :meth:`EpochAccounting.as_record` has them.
-            key: of the first new row; further new rows have the keys behind it.
-
-        Returns:
-            The first key that is not used.
-
-        Raises:
-            LdpError: a row is damaged.
-        """
+        """Add accounting of epochs."""
         places: dict[_Place, _Records] = {}
         for record in records:
             places.setdefault(_place((record["digest"], record["epoch"])), {})[record["epoch"]] = record
@@ -174,11 +143,7 @@ class Archive:
         return key
 
     def take_out(self, rows: Transaction, key: EpochKey) -> EpochAccounting | None:
-        """Remove an epoch and return its accounting; None where it is not archived, or a part of a sum.
-
-        Raises:
-            LdpError: its row is damaged.
-        """
+        """Remove an epoch and return its accounting; None where it is not archived, or a part of a sum."""
         place = _place(key)
         records = dict(self._read(rows, place))
         record = records.pop(key[1], None)
@@ -191,19 +156,7 @@ class Archive:
         return read_fields(EpochAccounting, record)
 
     def forget(self, rows: Transaction, before: int, key: int) -> int:
-        """Replace rows by sums, where all epochs of a row closed before a time.
-
-        Args:
-            rows: of the change.
-            before: seconds since 1970.
-            key: of the first new row, as in :meth:`add`.
-
-        Returns:
-            The first key that is not used.
-
-        Raises:
-            LdpError: a row is damaged.
-        """
+        """Replace rows by sums, where all epochs of a row closed before a time."""
         for place in [place for place, block in self._blocks.items() if block.closes <= before]:
             digest, _ = place
             known = self._sums.get(digest)

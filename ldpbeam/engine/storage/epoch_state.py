@@ -57,20 +57,7 @@ class UnattributedState:
 
 @dataclass
 class EpochState(UnattributedState):
-    """One epoch of a collection.
-
-    Attributes:
-        landed: its reports in the engine's file; None where there are none.
-        has_new_reports: whether reports were landed since the last result.
-        numbered: number of its newest result, published or not; None before the first, and after a stay in
-            the archive.
-        published: its published accounting; None where there is none. The fields below are parts of it.
-        next_revision: number of the next result.
-        last_result_watermark: the engine's watermark at the last result, microseconds since 1970.
-        closed: whether the epoch takes no more reports.
-        files: its published tables, as run.json lists them.
-        indicators: of the newest result.
-    """
+    """One epoch of a collection."""
 
     landed: Group | None = None
     has_new_reports: bool = False

@@ -58,17 +58,7 @@ AT_ONCE = 64 << 20
 
 @dataclass
 class Group:
-    """Rows of ``content`` that belong together.
-
-    Attributes:
-        number: of the group, never used again.
-        rows: number of rows.
-        reports: number of reports in them; of refused messages 0.
-        size: bytes of the rows.
-        xor: of the digests of the rows.
-        waiting: how many of the last rows wait to become one row.
-        waiting_size: bytes of these.
-    """
+    """Rows of ``content`` that belong together."""
 
     number: int
     rows: int = 0
@@ -92,16 +82,7 @@ class Group:
         return (self.number << _ROWS_BITS) + row
 
     def add(self, rows: Transaction, content: bytes, reports: int = 0) -> None:
-        """Add a row behind the others.
-
-        Args:
-            rows: of the change.
-            content: of the row.
-            reports: number of reports in it.
-
-        Raises:
-            DamageError: the group has no room for another row.
-        """
+        """Add a row behind the others."""
         if self.rows >> _ROWS_BITS:
             raise DamageError(f"group {self.number} has no room for another row")
         self._put(rows, content)
@@ -110,17 +91,7 @@ class Group:
         self.waiting_size += len(content)
 
     def merge(self, rows: Transaction, join: Callable[[list[bytes]], bytes]) -> None:
-        """Make one row of the last ones, where they are many and small.
-
-        Without it a stream of few reports would have a row for every landing. A report is written again once.
-
-        Args:
-            rows: of the change.
-            join: makes one content of the contents of neighbours, in their order.
-
-        Raises:
-            DamageError: a row is damaged.
-        """
+        """Make one row of the last ones, where they are many and small."""
         if self.waiting < _MANY:
             return
         if self.waiting_size <= _LARGE:
@@ -128,26 +99,12 @@ class Group:
         self.waiting = self.waiting_size = 0
 
     def replace(self, rows: Transaction, row: int, content: bytes) -> None:
-        """Replace the content of a row.
-
-        Args:
-            rows: of the change.
-            row: index in the group.
-            content: the new one.
-
-        Raises:
-            DamageError: the row is damaged.
-        """
         before, digest = self._remove(rows, row)
         self._change(0, len(content) - len(before), digest)
         self._change(0, 0, rows.put(_CONTENT, self._key(row), content))
 
     def read(self, rows: Transaction) -> list[bytes]:
-        """The contents of all rows, in order.
-
-        Raises:
-            DamageError: a row is gone, damaged, or not the one that was written last.
-        """
+        """The contents of all rows, in order."""
         contents, there = [], Summary()
         for digest, content in rows.between(_CONTENT, range(self._key(0), self._key(self.rows))):
             there.change(1, digest)
@@ -159,11 +116,7 @@ class Group:
         return contents
 
     def shrink(self, rows: Transaction) -> bool:
-        """Remove the newest rows, of about :data:`AT_ONCE` bytes; whether the group is empty then.
-
-        Raises:
-            DamageError: a row is damaged.
-        """
+        """Remove the newest rows, of about :data:`AT_ONCE` bytes; whether the group is empty then."""
         enough = self.size - AT_ONCE
         self.waiting = self.waiting_size = 0
         while self.rows and self.size > enough:
@@ -235,11 +188,7 @@ class Landing:
 
     @contextmanager
     def locked(self) -> Iterator[Landing]:
-        """Make the folder, and keep other engines away for a block.
-
-        Raises:
-            LdpError: another engine works here.
-        """
+        """Make the folder, and keep other engines away for a block."""
         folder = self.path.parent
         make_folder(folder.parent, 0o777)
         make_lasting_folder(folder)  # else it could go with all that is in it
@@ -250,11 +199,7 @@ class Landing:
             yield self
 
     def open(self) -> dict[str, dict[int, bytes]]:
-        """All rows of the small tables, by table and key; without file and sentinel it makes both.
-
-        Raises:
-            LdpError: the file is damaged, gone, older than it was, or of another version.
-        """
+        """All rows of the small tables, by table and key; without file and sentinel it makes both."""
         with self._errors():
             if self._newest.never_was():
                 record = record_before(str(self.path.parents[1]))
@@ -272,11 +217,7 @@ class Landing:
 
     @contextmanager
     def reading(self) -> Iterator[Transaction]:
-        """The rows, for a block that changes none.
-
-        Raises:
-            LdpError: as :meth:`open`, and where another program has changed the file.
-        """
+        """The rows, for a block that changes none."""
         with self._errors(), self._newest.transaction() as rows:
             if rows.counter != self._changes:
                 raise DamageError("another program has changed it since this one opened it")
@@ -284,11 +225,7 @@ class Landing:
 
     @contextmanager
     def change(self) -> Iterator[Transaction]:
-        """The rows, for a block whose changes are made all at once and are on disk when it ends.
-
-        Raises:
-            LdpError: as :meth:`reading`; the rows are as before, or all as changed.
-        """
+        """The rows, for a block whose changes are made all at once and are on disk when it ends."""
         with self.reading() as rows:
             yield rows
             self._newest.commit(rows)
@@ -296,11 +233,7 @@ class Landing:
 
     @contextmanager
     def parsing(self) -> Iterator[None]:
-        """Around code that parses rows: a row with a sound digest may still be of another format.
-
-        Raises:
-            LdpError: the content of a row cannot be parsed.
-        """
+        """Around code that parses rows: a row with a sound digest may still be of another format."""
         with self._errors():
             try:
                 yield

@@ -52,15 +52,7 @@ class RefusedMessages:
         """In the order of their segments."""
 
     def read(self, rows: Transaction, number: int) -> list[RefusedMessage]:
-        """The refused messages of a segment that no replay has admitted; none for an unknown segment.
-
-        Args:
-            rows: of the engine's file.
-            number: of the segment.
-
-        Raises:
-            DamageError: the block is damaged.
-        """
+        """The refused messages of a segment that no replay has admitted; none for an unknown segment."""
         block = self._find(number)
         return [] if block is None else _unpack(block.group.read(rows)[block.numbers.index(number)])
 
@@ -71,17 +63,7 @@ class RefusedMessages:
         segment: Segment,
         new_key: Callable[[], int],
     ) -> None:
-        """Keep the refused messages of a segment.
-
-        Args:
-            rows: of the change.
-            number: of the segment.
-            segment: with its refused messages.
-            new_key: gives a key for a new block.
-
-        Raises:
-            DamageError: the block has no room for another row.
-        """
+        """Keep the refused messages of a segment."""
         # Not the watermark alone: messages after an outage would be removed as soon as it has passed them.
         time = max(segment.watermark, segment.now)
         if not self._blocks or not self._blocks[-1].has_room(time):
@@ -93,11 +75,7 @@ class RefusedMessages:
         block.put(rows)
 
     def take_up(self, rows: Transaction, replayed: Collection[Place]) -> None:
-        """Remove messages that a replay has admitted.
-
-        Raises:
-            DamageError: a block is damaged.
-        """
+        """Remove messages that a replay has admitted."""
         for number in sorted({number for number, _ in replayed}):
             block = self._find(number)
             if block is not None:
@@ -106,15 +84,7 @@ class RefusedMessages:
                 block.put(rows)
 
     def remove(self, rows: Transaction, horizon: int) -> None:
-        """Remove blocks that ended by a time; if they are large, some now and the others later.
-
-        Args:
-            rows: of the change.
-            horizon: this time, microseconds since 1970.
-
-        Raises:
-            DamageError: a block is damaged.
-        """
+        """Remove blocks that ended by a time; if they are large, some now and the others later."""
         removed = 0
         while self._blocks and self._blocks[0].end <= horizon and removed < AT_ONCE:
             block = self._blocks[0]

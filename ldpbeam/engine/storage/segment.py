@@ -23,14 +23,7 @@ Place = tuple[int, int]
 
 
 class RefusedMessage(NamedTuple):
-    """A message with a report that was not admitted.
-
-    Attributes:
-        place: byte offset in a file of reports with the refused messages of its segment; the table of
-            rejects has the same.
-        reason: why its first such report was not admitted.
-        message: its bytes as they came.
-    """
+    """A message with a report that was not admitted."""
 
     place: int
     reason: Reason
@@ -39,22 +32,7 @@ class RefusedMessage(NamedTuple):
 
 @dataclass(frozen=True)
 class Segment:
-    """Judged messages that are landed together.
-
-    Attributes:
-        watermark: of the engine, microseconds since 1970.
-        now: the time by the engine's clock, microseconds since 1970. The watermark may be far behind it, or
-            0, when messages have waited.
-        messages: number of messages.
-        unstamped: number of messages without a readable timestamp attribute, where one was asked for.
-        entries: of the accounting.
-        admitted: columns, grouped by epoch.
-        refused: messages with a rejection.
-        rejections: with places among the refused messages.
-        taken: of files, by name, how many bytes were read up to these messages; see
-            :class:`ldpbeam.engine.sources.watched_folder.WatchedFolder`.
-        replayed: (segment, place) of earlier refused messages that a replay has admitted.
-    """
+    """Judged messages that are landed together."""
 
     watermark: int
     now: int = 0
@@ -79,17 +57,7 @@ def judge(
     unstamped: int = 0,
     taken: tuple[tuple[str, int], ...] = (),
 ) -> Segment:
-    """Judge messages; no message raises an error.
-
-    Args:
-        messages: each one Report or ReportBatch.
-        arrivals: when each arrived, microseconds since 1970.
-        collections: by digest.
-        watermark: microseconds since 1970; messages count as arrived then, if they arrived earlier.
-        now: for the segment, microseconds since 1970.
-        closed: epochs that were published as closed; they stay closed if ``allowed_lateness`` grows later.
-        unstamped, taken: for the segment.
-    """
+    """Judge messages; no message raises an error."""
     frames = codec.joined(messages)
     when = np.maximum(np.array(arrivals, np.int64), watermark)
     admission = Admission()

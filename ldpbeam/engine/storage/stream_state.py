@@ -44,33 +44,10 @@ _NUMBERS = ("number", "watermark", "messages", "unstamped", "next_key")
 
 
 class StreamState:
-    """The state of the engine on one output directory.
-
-    It is also the set of closed epochs, and need not hold all of them in memory: epochs that closed long ago
-    are in the archive, and come back when a record of them is landed.
-
-    Attributes:
-        number: of the last segment.
-        watermark: the highest of all landings and results, microseconds since 1970.
-        messages, unstamped: numbers of messages landed so far, see :class:`Segment`.
-        clock: record of the last engine's clock; None at first.
-        epochs: states of epochs of the given collections, without archived epochs.
-        unattributed: states by digest; the digest is empty for records that name no collection.
-        landed: groups of reports that are kept, by epoch.
-        taken: bytes of each file that were read, by name.
-    """
+    """The state of the engine on one output directory."""
 
     def __init__(self, landing: Landing, output: str, schedules: Mapping[str, Schedule]) -> None:
-        """Read the engine's file, and write the files of ``accounting/`` again that differ from it.
-
-        Args:
-            landing: of the output directory, locked.
-            output: output directory.
-            schedules: of the given collections, by digest.
-
-        Raises:
-            LdpError: the engine's file is damaged, gone, an older copy or of another version.
-        """
+        """Read the engine's file, and write the files of ``accounting/`` again that differ from it."""
         self._landing, self._output, self._schedules = landing, output, schedules
         self.number = self.watermark = self.messages = self.unstamped = 0
         self._next_key = 1
@@ -147,11 +124,7 @@ class StreamState:
         return sum(group.rows for group in self.landed.values())
 
     def read(self, keys: Iterable[EpochKey]) -> dict[EpochKey, list[ReportColumns]]:
-        """The reports of epochs, in the order in which they were landed.
-
-        Raises:
-            LdpError: the reports are damaged.
-        """
+        """The reports of epochs, in the order in which they were landed."""
         coder = ReportColumnsCoder()
         with self._landing.reading() as rows:
             return {
@@ -161,11 +134,7 @@ class StreamState:
             }
 
     def refused(self, number: int) -> list[RefusedMessage]:
-        """Refused messages of a segment that no replay has admitted; none once they were removed.
-
-        Raises:
-            LdpError: the messages are damaged.
-        """
+        """Refused messages of a segment that no replay has admitted; none once they were removed."""
         with self._landing.reading() as rows:
             return self._refused.read(rows, number)
 
@@ -218,11 +187,7 @@ class StreamState:
     # --- landing
 
     def land(self, segment: Segment) -> None:
-        """Keep a segment with its accounting and positions; on disk when this returns.
-
-        Raises:
-            LdpError: the disk refuses. The segment may be landed or not: use this object no more.
-        """
+        """Keep a segment with its accounting and positions; on disk when this returns."""
         if segment.rejections:
             # Before it is landed: a number whose table is there and which was not landed is given again.
             source = f"{tables.FOLDER}/{self._landing.path.name}#{self.number + 1}"
@@ -315,21 +280,13 @@ class StreamState:
     # --- publishing
 
     def keep_number(self, key: EpochKey, number: Numbered) -> None:
-        """Give a number to a result; on disk when this returns, so that no other result gets it.
-
-        Raises:
-            LdpError: the disk refuses, or the file is damaged.
-        """
+        """Give a number to a result; on disk when this returns, so that no other result gets it."""
         with self._landing.change() as rows:
             self.epochs[key].numbered = number
             self._put(rows, key)
 
     def publish(self, accounts: Iterable[EpochAccounting]) -> None:
-        """Keep the accounting of published results, then write it for readers.
-
-        Raises:
-            LdpError: the disk refuses, or the file is damaged.
-        """
+        """Keep the accounting of published results, then write it for readers."""
         accounts = list(accounts)
         with self._landing.change() as rows:
             for accounting in accounts:
@@ -349,20 +306,7 @@ class StreamState:
         forget_before: int,
         exists: Callable[[str], bool],
     ) -> None:
-        """Keep the clock, publish the accounts of records without an epoch, and keep the file small.
-
-        Args:
-            clock: record of the engine's clock, for the next engine.
-            horizon: microseconds since 1970; epochs that closed before it are not counted again, and their
-                reports are removed.
-            in_memory: finished epochs that stay in memory; only when there are more than twice as many, the
-                older ones move into the archive.
-            forget_before: seconds since 1970; of epochs that closed before it only sums stay.
-            exists: whether a file of reports is still there.
-
-        Raises:
-            LdpError: the disk refuses, or the file is damaged.
-        """
+        """Keep the clock, publish the accounts of records without an epoch, and keep the file small."""
         others = [digest for digest, other in self.unattributed.items() if other.unpublished_entries]
         done = self._done(in_memory)
         for key in done:
