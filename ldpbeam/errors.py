@@ -217,7 +217,7 @@ class Reason(Enum):
 
 
 _EXPLANATIONS = {
-    Reason.EMPTY_FILE: "The file holds no record; check the writer that produced it.",
+    Reason.EMPTY_FILE: "The file is empty, which counts as one record; check the writer that produced it.",
     Reason.TRUNCATED: "The file ends inside a record; the writer was interrupted, send the rest again.",
     Reason.CORRUPT_FILE: "The file, or a part of it, is not sound in its format; fetch it again.",
     Reason.UNSUPPORTED_FORMAT: "The file is sound in a format that is not read; convert or decompress it.",

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from ldpbeam.planning.plan import Plan
 
 _LARGEST_TRIAL = 100_000  # devices that the suggested simulation has
-_VALUES = "labels with commas (red, green, blue); how many values there are (40); or 0..MAX for a counter"
+_VALUES = (
+    "two or more labels with commas (red, green, blue); how many values there are, from 2 on (40); or 0..MAX "
+    "for a counter"
+)
 _DOMAIN = "In place of --values: a text with a label per line, or a collection (.yaml) with the values."
 _LEVEL = 2.0
 

@@ -7,6 +7,7 @@ several commands use is in shared/, and so is code of one command that it loads 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from importlib import import_module
@@ -17,20 +18,10 @@ import click
 
 from ldpbeam import __version__
 from ldpbeam import cli as commands
-from ldpbeam.errors import LdpError
+from ldpbeam.errors import LdpError, UsageError
 from ldpbeam.text import clean
 
 INTERRUPTED = 130
-
-
-class _Commands(click.Group):
-    def invoke(self, ctx: click.Context) -> Any:
-        """A command; Ctrl-C ends it with one line and the exit code that shells expect."""
-        try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt:
-            click.echo("ldpbeam: interrupted. [E-INTERRUPTED]", err=True)
-            sys.exit(INTERRUPTED)
 
 
 def _spelling(name: str) -> str:
@@ -38,9 +29,7 @@ def _spelling(name: str) -> str:
     return "output" if name == "out" else name.replace("_", "-")
 
 
-@click.group(
-    cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "token_normalize_func": _spelling}
-)
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "token_normalize_func": _spelling})
 @click.version_option(__version__, prog_name="ldpbeam")
 def cli() -> None:
     """Statistics from devices under local differential privacy, again and again over time.
@@ -63,13 +52,38 @@ for _command in commands_of(commands):
     cli.add_command(_command)
 
 
+def _usage_error(error: click.UsageError) -> UsageError:
+    """An error of click in the form of all others: place, what, remedy, code."""
+    place, what, remedy = "", error.format_message(), ""
+    if isinstance(error, click.MissingParameter):
+        what = re.sub(r"\..*", " is missing", what.removeprefix("Missing "), flags=re.DOTALL)
+    elif isinstance(error, click.BadParameter) and error.param is not None:
+        place, what = error.param.get_error_hint(error.ctx).replace("'", ""), error.message
+    elif isinstance(error, click.NoSuchOption | click.exceptions.NoSuchCommand):
+        remedy = what.removeprefix(error.message).strip() + " "
+        what = f"there is no {error.message[8:].strip('.')}"
+    path = error.ctx.command_path if error.ctx else "ldpbeam"
+    remedy = f"{remedy}See {path} --help.".strip()
+    return UsageError("E-USAGE-OPTION", what[:1].lower() + what[1:].rstrip("."), where=place, remedy=remedy)
+
+
 def main(command: click.Command = cli) -> None:
     """Run the command line, or a command: errors become one line and an exit code, without a traceback.
 
     LDPBEAM_DEBUG=1 adds the traceback.
     """
     try:
-        command.main(standalone_mode=True)
+        returned = command.main(standalone_mode=False)
+        sys.exit(returned if isinstance(returned, int) else 0)
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except click.Abort:
+        click.echo("ldpbeam: interrupted. [E-INTERRUPTED]", err=True)
+        sys.exit(INTERRUPTED)
+    except click.UsageError as error:
+        click.echo(f"ldpbeam: {_usage_error(error)}", err=True)
+        sys.exit(UsageError.exit_code)
     except LdpError as error:
         click.echo(f"ldpbeam: {error}", err=True)
         sys.exit(error.exit_code)

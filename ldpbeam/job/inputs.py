@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ldpbeam.errors import UsageError
 from ldpbeam.job.matching import MatchedFiles, match_path, some_of
+from ldpbeam.transforms.wildcards import WILD
 
 _BESIDE_REPORTS = frozenset({"simulation.json", "truth.parquet"})
 """What ``ldpbeam simulate`` writes beside ``reports/``: about them, and no reports."""
@@ -77,10 +78,9 @@ def match_inputs(pattern: str) -> MatchedFiles:
     matched = match_path(pattern)
     if matched.files:
         return matched
-    missing, remedy = (
-        f"no file matches {pattern!r}",
-        ("Check --input; quote a pattern so that the shell leaves it alone."),
-    )
+    missing, remedy = f"there is no file or folder {pattern!r}", "Check the path that --input names."
+    if WILD.search(pattern):
+        missing, remedy = f"no file matches {pattern!r}", "Check the pattern that --input gives."
     if matched.passed_over:
         missing = f"{pattern!r} names nothing but {some_of(matched.passed_over)}, which are passed over"
         remedy = "Give the path of a file itself if it is to be read."

@@ -10,7 +10,7 @@ from unittest import mock
 import pytest
 
 import ldpbeam
-from ldpbeam.cli.main import cli
+from ldpbeam.cli.main import cli, main
 from ldpbeam.collection.domain import MAX_DOMAIN
 from ldpbeam.protocols.estimator import Result
 from tests.ldpbeam.cli.calling import call
@@ -28,6 +28,27 @@ def refusal(*arguments: object) -> str:
     done = call("init", *arguments)
     assert done.exit_code != 0
     return done.output if isinstance(done.exception, SystemExit) else str(done.exception)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ("--values 1", "--values: '1' is none of these: two or more labels with commas"),
+        ("--values a", "--values: 'a' is none of these: two or more labels with commas"),
+        ("--nam x", "there is no option '--nam'. Did you mean '--name'?"),
+        ("--devices", "option '--devices' requires an argument"),
+    ],
+)
+def test_an_error_of_click_is_one_line_like_all_others(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: str, line: str
+) -> None:
+    monkeypatch.setattr("sys.argv", ["ldpbeam", "init", *arguments.split()])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    (printed,) = capsys.readouterr().err.splitlines()
+    assert ended.value.code == 2
+    assert printed.startswith(f"ldpbeam: {line}")
+    assert printed.endswith("--help. [E-USAGE-OPTION]")
 
 
 # --- what is written

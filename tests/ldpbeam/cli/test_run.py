@@ -452,7 +452,7 @@ def test_a_simulations_output_is_its_reports(
             "in.pb: The file is text, which is not read; reports are protobuf messages",
         ),
         (b'{"value": 7}\n' * 900, "minutes", "in.pb: The file is JSON text, which is not read"),
-        (b"", "minutes", "rejected as empty_file"),
+        (b"", "minutes", "as empty_file. The file is empty, which counts as one record"),
         (bytes([3, 8, 255, 255]) * 4, "minutes", "rejected as malformed"),
     ],
 )

@@ -13,9 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from ldpbeam.cli.main import cli
+from ldpbeam.cli.main import cli, main
 from ldpbeam.host.signals import _descendants
 from tests.conftest import REPOSITORY
 from tests.pipelines.running import collection, execute, fleet, write
@@ -119,16 +118,20 @@ def seconds_to_end(process: subprocess.Popen[str], number: int) -> float:
     return time.monotonic() - begin
 
 
-def test_ctrl_c_in_any_command_ends_it_with_130(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_in_any_command_ends_it_with_130(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """As shells expect, with one line."""
 
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(cli.commands["schema"], "callback", interrupted)
-    done = CliRunner().invoke(cli, ["schema"])
-    assert done.exit_code == 130
-    assert done.stderr == "ldpbeam: interrupted. [E-INTERRUPTED]\n"
+    monkeypatch.setattr("sys.argv", ["ldpbeam", "schema"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 130
+    assert capsys.readouterr().err.strip() == "ldpbeam: interrupted. [E-INTERRUPTED]"
 
 
 @pytest.mark.thorough

@@ -216,8 +216,8 @@ def test_sidecars_are_passed_over_and_said(here: Path) -> None:
         ("folders", "names no file, only folders: folders/a/"),
         ("folders/*", "names no file, only folders: folders/a/"),
         ("empty", "the folder 'empty' is empty"),
-        ("nowhere/a.pb", "no file matches"),
-        ("", "no file matches"),
+        ("nowhere/a.pb", "there is no file or folder"),
+        ("", "there is no file or folder"),
     ],
 )
 def test_what_names_no_file_is_said(here: Path, pattern: str, why: str) -> None:
