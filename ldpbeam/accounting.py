@@ -37,14 +37,7 @@ Entry = tuple[tuple[Key, str], int]
 
 @dataclass
 class Account:
-    """What became of every record of one epoch, or of those that belong to none.
-
-    Attributes:
-        read, counted, late, duplicate: records.
-        rejected: records by reason.
-        repeated: rejected records that the error fraction passes over, see
-            :class:`ldpbeam.reports.Admission`.
-    """
+    """What became of every record of one epoch, or of those that belong to none."""
 
     read: int = 0
     counted: int = 0
@@ -74,11 +67,7 @@ class Account:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Account:
-        """An account as :meth:`as_record` wrote it; what it does not name is 0.
-
-        Raises:
-            LookupError, TypeError, ValueError, AttributeError: the record is of something else.
-        """
+        """An account as :meth:`as_record` wrote it; what it does not name is 0."""
         account = cls(rejected=Counter({why: whole(n) for why, n in record["rejected"].items()}))
         for what in _NUMBERS:
             account.add(what, whole(record.get(what, 0)))
@@ -108,11 +97,7 @@ class Account:
 
     @property
     def error_fraction(self) -> float:
-        """Rejected records out of all records read; 0 where none was.
-
-        Repeated ones are left out of both, and conflicting repeats of the rejected: of each id one report
-        counts, so no device is missing for them.
-        """
+        """Rejected records out of all records read; 0 where none was."""
         lost = sum(self.rejected.values()) - self.repeated - self.rejected[Reason.CONFLICTING_ID.value]
         return lost / (self.read - self.repeated) if lost else 0.0
 
@@ -155,20 +140,7 @@ class Publication:
 
 @dataclass(frozen=True, eq=False)
 class CountedEpoch:
-    """Everything known about one epoch at one moment: what leaves the counting stages.
-
-    Attributes:
-        epoch: index.
-        support: the counts, or what they are made of; None when no report was admitted, or only
-            the account has changed.
-        account: what became of the epoch's records.
-        revision: 0 for the first result of an epoch, one more for each that follows.
-        pane: :data:`EARLY`, :data:`ON_TIME` or :data:`LATE`.
-        closed: whether the epoch takes no more reports.
-        position: how far into its input an engine with state of its own was; for its next start.
-        sequence: 0 for what is first known about an epoch, one more for each time that follows: a revision is
-            published again when only its account has changed.
-    """
+    """Everything known about one epoch at one moment: what leaves the counting stages."""
 
     epoch: int
     support: Support | Uncounted | None

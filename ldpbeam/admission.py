@@ -30,23 +30,13 @@ MICROS = 1_000_000
 
 @dataclass(frozen=True)
 class Written:
-    """When some records had been written, microseconds since 1970.
-
-    Attributes:
-        by: as their file's own time says, or a person.
-        read: when they were read, hence surely not before they were written; None where ``by`` is what a
-            person says.
-    """
+    """When some records had been written, microseconds since 1970."""
 
     by: int
     read: int | None = None
 
     def before(self, collection: Collection, epoch: int) -> bool:
-        """Whether no report of the epoch can be among them, since they had been written before it began.
-
-        A file's own time from before the collection's first epoch is the time of an archive or of an image,
-        not of a writer: all that is known then is that the file had been written when it was read.
-        """
+        """Whether no report of the epoch can be among them, since they had been written before it began."""
         by = self.by
         if self.read is not None and by < collection.opens(0) * MICROS:
             by = self.read
@@ -55,14 +45,7 @@ class Written:
 
 @dataclass(frozen=True, eq=False)
 class ReportColumns:
-    """Admitted reports of one collection and one epoch.
-
-    Attributes:
-        digest: the collection's.
-        epoch: index.
-        report_ids: uint64 (n,).
-        payloads: uint8 (n, payload_size), read-only.
-    """
+    """Admitted reports of one collection and one epoch."""
 
     digest: int
     epoch: int
@@ -96,21 +79,7 @@ def put_together(parts: Sequence[ReportColumns]) -> ReportColumns:
 
 @dataclass(frozen=True)
 class Rejection:
-    """Records that were not counted, for one reason, in one place.
-
-    Attributes:
-        reason: why.
-        source: file, or where the record came from.
-        place: position in the source: byte offset of the record, or row of a table; -1 for the source
-            itself. The first one when several records are concerned.
-        index: first report concerned inside a batch; -1 when the record as a whole is.
-        count: reports concerned.
-        digest: 16 hexadecimal digits, or empty (also when the records concerned differ).
-        epoch: as the record says, or None (also when the records concerned differ).
-        missing: bytes that a record cut off by the end of its file lacks; None where nobody knows, or nothing
-            is cut off.
-        detail: a sentence that says more than the reason's own, never with a value in it; empty for none.
-    """
+    """Records that were not counted, for one reason, in one place."""
 
     reason: Reason
     source: str
@@ -129,11 +98,7 @@ class Rejection:
 
 
 def capped(rejections: Iterable[Rejection]) -> list[Rejection]:
-    """The first :data:`LISTED` rejections of one reason and source, and one for all that follow.
-
-    The result does not depend on the order, nor on how often parts were capped before: what is capped keeps
-    its own first ones.
-    """
+    """The first :data:`LISTED` rejections of one reason and source, and one for all that follow."""
     ordered = sorted(rejections, key=lambda r: (r.place, r.index, r.count, r.digest, r.epoch or 0))
     listed, rest = ordered[:LISTED], ordered[LISTED:]
     if len(rest) > 1:
@@ -153,13 +118,7 @@ def capped(rejections: Iterable[Rejection]) -> list[Rejection]:
 
 @dataclass(frozen=True, eq=False)
 class Rejected:
-    """Records rejected for one reason, as columns of shape (n,); one that is None has nothing to say.
-
-    Attributes:
-        reason, source: as in :class:`Rejection`.
-        places, indices, counts, digests, epochs, missing: likewise, for each record.
-        detail: as in :class:`Rejection`, of all of them.
-    """
+    """Records rejected for one reason, as columns of shape (n,); one that is None has nothing to say."""
 
     reason: Reason
     source: str
@@ -212,19 +171,7 @@ def _all_equal(column: NDArray[np.generic] | None, which: Ints) -> bool:
 
 @dataclass
 class Admission:
-    """What became of some records.
-
-    Attributes:
-        admitted: columns per collection and epoch.
-        read: records seen, by accounting key, counted before any payload is judged.
-        late: sound reports that arrived when their epoch was closed; neither admitted nor rejected.
-        rejected: everything else, by accounting key and reason.
-        repeated: rejected reports of batches that say nothing new about an epoch's devices, because their
-            report ids stand in the batch before, or because fewer could have been sent in so many bytes. They
-            are among the rejected ones; only the error fraction passes over them.
-        written_by: when all of the records had been written, where it is known: none of them can be of an
-            epoch that had not begun by then. It says nothing about lateness.
-    """
+    """What became of some records."""
 
     admitted: list[ReportColumns] = field(default_factory=list)
     read: Counter[Key] = field(default_factory=Counter)
@@ -259,16 +206,7 @@ class Admission:
         missing: int | None = None,
         detail: str = "",
     ) -> None:
-        """Count something that is no report at all as records read and rejected.
-
-        Args:
-            reason: why.
-            source: file or topic.
-            place: bytes, or rows, before it in its source; -1 where it has none.
-            count: how many records were read.
-            missing: bytes that the record lacks, where its file ends within it; None where nobody knows.
-            detail: of the reason, for people.
-        """
+        """Count something that is no report at all as records read and rejected."""
         self.read[UNATTRIBUTED] += count
         lacking = None if missing is None else np.array([missing])
         rejected = Rejected(
@@ -277,13 +215,7 @@ class Admission:
         self.reject(UNATTRIBUTED, rejected)
 
     def reject_places(self, reason: Reason, source: str, places: Ints) -> None:
-        """Count records that are no report at all, by their places, as read and rejected.
-
-        Args:
-            reason: why, the same for all.
-            source: file or topic.
-            places: int64 (n,), bytes before each in its source.
-        """
+        """Count records that are no report at all, by their places, as read and rejected."""
         if places.size:
             self.read[UNATTRIBUTED] += places.size
             self.reject(UNATTRIBUTED, Rejected(reason, source, places))

@@ -35,11 +35,8 @@ def read_only(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def integers(payloads: NDArray[np.uint8], width: int) -> NDArray[Any]:
-    """The little-endian integers of ``width`` bytes, 1, 2 or 4, that stand in rows: 1-D, in read-only form.
-
-    A copy is made where the processor would have them in another order or place: kernels then see one array
-    type for each width.
-    """
+    """The little-endian integers of ``width`` bytes, 1, 2 or 4, that stand in rows: 1-D, in read-only
+    form."""
     column = payloads.reshape(-1).view(_STORED[width])
     flags = column.flags
     if not (flags.aligned and flags.c_contiguous and column.dtype.isnative):

@@ -32,11 +32,7 @@ class _Refusal(MetaPathFinder):
 
 
 def refuse(part: str) -> NoReturn:
-    """Say that a link to a folder of the repository is a plain file.
-
-    Raises:
-        CheckoutError: always.
-    """
+    """Say that a link to a folder of the repository is a plain file."""
     raise CheckoutError(
         "E-USAGE-CHECKOUT",
         f"ldpbeam/{part} is a link in the repository, and git wrote it as a plain file",

@@ -20,12 +20,7 @@ _SEPARATOR_LINE = re.compile(r'"?sep=([^"\r\n])"?[\r\n]*', re.IGNORECASE)
 
 
 class CsvError(ValueError):
-    """A text that is not well-formed CSV.
-
-    Attributes:
-        line: where, from 1.
-        why: what is wrong there, and what to do. No cell is part of it.
-    """
+    """A text that is not well-formed CSV."""
 
     def __init__(self, line: int, why: str) -> None:
         self.line = line
@@ -34,18 +29,7 @@ class CsvError(ValueError):
 
 
 class CsvRows:
-    """The rows below the header of a CSV text. Blank lines are skipped; every row has the header's length.
-
-    Args:
-        open_text: opens the text anew, without translating line ends (``newline=""``).
-
-    Attributes:
-        separator: one character.
-        header: the names of the columns; empty where the text has no row at all.
-
-    Raises:
-        CsvError: the header is not well formed. Iterating raises it too.
-    """
+    """The rows below the header of a CSV text."""
 
     def __init__(self, open_text: Callable[[], IO[str]]) -> None:
         self._open = open_text

@@ -35,12 +35,7 @@ def secret_key() -> int:
 
 
 class Repeated(NamedTuple):
-    """What is to be left out of reports so that one report per report id stays.
-
-    Attributes:
-        rows: int64 (m,), positions of the reports to leave out, ascending.
-        duplicate, conflicting: how many of them are which, as in :class:`OnePerId`.
-    """
+    """What is to be left out of reports so that one report per report id stays."""
 
     rows: Ints
     duplicate: int
@@ -48,14 +43,7 @@ class Repeated(NamedTuple):
 
 
 def repeated(ids: Uints, payloads_of: Callable[[Ints], Bytes], key: int) -> Repeated:
-    """Which reports :func:`keep_one_per_id` leaves out; of nearly all of them no payload is looked at.
-
-    Args:
-        ids: uint64 (n,), C-contiguous, aligned: the report ids of one collection and epoch.
-        payloads_of: gives uint8 (m, w), the payloads of the reports at m ascending positions. It is asked
-            once, where an id is repeated, and else not at all.
-        key: :func:`secret_key`; results do not depend on it.
-    """
+    """Which reports :func:`keep_one_per_id` leaves out; of nearly all of them no payload is looked at."""
     repeats = _repeats(ids, payloads_of, key)
     if repeats is None:
         return Repeated(np.empty(0, np.int64), 0, 0)
@@ -69,15 +57,7 @@ def repeated_by_ranges(
     key: int,
     at_once: int,
 ) -> Iterator[Repeated]:
-    """:func:`repeated` for more ids than are to be in memory together: range by range of their hashes.
-
-    Args:
-        blocks: gives the ids in their order, as uint64 (m,) of any number and any alignment, as often as it
-            is called. It is called once for each range.
-        size: how many ids there are.
-        payloads_of, key: as of :func:`repeated`; payloads are asked for once in each range at most.
-        at_once: ids in a range, about; copies of one id are all in one range, however many there are.
-    """
+    """:func:`repeated` for more ids than are to be in memory together: range by range of their hashes."""
     bits = max(-(-size // max(at_once, 1)) - 1, 0).bit_length()
     if not bits:
         names = np.empty(size, np.uint64)
@@ -125,16 +105,7 @@ def without(columns: ReportColumns, rows: Ints) -> ReportColumns:
 
 
 def unrepeated(parts: list[ReportColumns], key: int) -> tuple[list[ReportColumns], int, int]:
-    """One report per report id: parts as they are where no id is repeated, which is the usual case.
-
-    Args:
-        parts: columns of one collection and epoch, at least one.
-        key: :func:`secret_key`; results do not depend on it.
-
-    Returns:
-        Columns, of which none is empty unless it was, and how many duplicates and conflicting reports
-        :func:`keep_one_per_id` would have left out.
-    """
+    """One report per report id: parts as they are where no id is repeated, which is the usual case."""
     ids = np.concatenate([part.report_ids for part in parts])
     ends = np.cumsum([len(part) for part in parts])
 
@@ -157,10 +128,8 @@ def unrepeated(parts: list[ReportColumns], key: int) -> tuple[list[ReportColumns
 
 
 def by_shard(columns: ReportColumns, bits: int) -> tuple[ReportColumns, list[int]]:
-    """Columns in the order of their 2**bits shards, and where each shard ends; equal ids meet in one shard.
-
-    Without bits the columns are what they were; else they are fresh.
-    """
+    """Columns in the order of their 2**bits shards, and where each shard ends; equal ids meet in one
+    shard."""
     if bits == 0:
         return columns, [len(columns)]
     ids = np.ascontiguousarray(columns.report_ids, np.uint64)
@@ -192,24 +161,13 @@ def occupied(ends: Iterable[int]) -> Iterator[tuple[int, int, int]]:
 
 
 def rows_between(columns: ReportColumns, begin: int, end: int) -> ReportColumns:
-    """The reports at positions ``begin`` to ``end``, without a copy.
-
-    Args:
-        columns: n reports.
-        begin, end: positions, 0 <= begin <= end <= n.
-    """
+    """The reports at positions ``begin`` to ``end``, without a copy."""
     ids, payloads = columns.report_ids[begin:end], columns.payloads[begin:end]
     return ReportColumns(columns.digest, columns.epoch, ids, payloads)
 
 
 class OnePerId(NamedTuple):
-    """What is left of reports, and what was left out.
-
-    Attributes:
-        columns: one report per id.
-        duplicate: copies left out that equal another report in id and payload.
-        conflicting: reports left out that share an id with another one, and not its payload.
-    """
+    """What is left of reports, and what was left out."""
 
     columns: ReportColumns
     duplicate: int
@@ -217,26 +175,13 @@ class OnePerId(NamedTuple):
 
 
 def keep_one_per_id(parts: Iterable[ReportColumns], key: int) -> OnePerId:
-    """All parts together with one report per id: the one with the smallest payload.
-
-    Of an id with p different payloads among c reports, one report counts, p − 1 conflict and c − p are
-    duplicates. That does not depend on the order, and neither on what a :func:`distinct_reports` before it
-    has left out, as long as its copies are counted as duplicates.
-
-    Args:
-        parts: columns of one collection and epoch, at least one.
-        key: odd, secret of this process; results do not depend on it.
-    """
+    """All parts together with one report per id: the one with the smallest payload."""
     together = put_together(list(parts))
     return _one_per_id(together, _repeats_of(together, key))
 
 
 def distinct_reports(parts: Iterable[ReportColumns], key: int) -> tuple[ReportColumns, int]:
-    """All parts together without copies that equal another report, and how many of those there were.
-
-    Reports that share an id and differ in their payloads all stay, so that :func:`keep_one_per_id` can tell
-    conflicts from copies however often parts are put together before it. Arguments as there.
-    """
+    """All parts together without copies that equal another report, and how many of those there were."""
     together = put_together(list(parts))
     return _distinct(together, _repeats_of(together, key))
 
@@ -251,13 +196,7 @@ def distinct_and_one_per_id(
 
 
 class _RepeatedIds(NamedTuple):
-    """Those reports among which all are that share their id with another one.
-
-    Attributes:
-        rows: int64 (m,), where they are, ascending.
-        keep: bool (m,), one of every id.
-        different: bool (m,), one of every id and payload.
-    """
+    """Those reports among which all are that share their id with another one."""
 
     rows: Ints
     keep: Flags
@@ -307,11 +246,7 @@ def _sharing(ids: Uints) -> Ints:
 
 
 def _suspects(ids: Uints, key: int) -> Ints:
-    """int64 (m,), ascending: where all ids are that are repeated, and those of some other reports.
-
-    One pass finds second copies by their marks, and few ids beside them; another one finds the first copies
-    by marks of what has been found. Both touch less memory than anything that holds the ids themselves.
-    """
+    """int64 (m,), ascending: where all ids are that are repeated, and those of some other reports."""
     candidates = np.empty(ids.size, np.uint64)
     # 4 to 8 marks per id: one id in 10 is found by chance. More marks would fall out of the cache.
     bits = min(ids.size.bit_length() + 2, _MOST_MARKS)
@@ -343,11 +278,8 @@ def _flags(ids: Uints, payloads: Bytes, key: int) -> tuple[Flags, Flags]:
 
 
 def _different(ids: Uints, payloads: Bytes, keep: Flags, differ: Flags) -> Flags:
-    """One report of every (id, payload) that there is; ``keep`` has one of every id, ``differ`` as of _kept.
-
-    Sorted, and only ids with several payloads: a thousand payloads under one id take no longer than a
-    thousand ids, which no chain of a hash table promises. Copies alone, of a file that came twice, are none.
-    """
+    """One report of every (id, payload) that there is; ``keep`` has one of every id, ``differ`` as of
+    _kept."""
     several = np.unique(ids[differ])
     if not several.size:
         return keep

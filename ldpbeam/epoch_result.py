@@ -66,12 +66,7 @@ def result_of_epoch(
 
 
 def count_support(collection: Collection, parts: Iterable[ReportColumns]) -> Support:
-    """Stage 3: count reports, from zero.
-
-    Args:
-        collection: that the reports are of.
-        parts: admitted reports of one epoch, one per report id.
-    """
+    """Stage 3: count reports, from zero."""
     counter = collection.protocol.counter
     total = Support.zero_of(counter)
     for columns in parts:

@@ -86,12 +86,7 @@ _NO_FILE = frozenset({errno.ELOOP, errno.EMLINK, errno.EISDIR})
 
 
 def disk_error(error: OSError, where: str = "") -> LdpError | None:
-    """What a person can do about a disk that takes no more; None for any other failure.
-
-    Args:
-        error: as a call of the operating system raised it.
-        where: the file, where the error does not name it.
-    """
+    """What a person can do about a disk that takes no more; None for any other failure."""
     place = where or str(error.filename or "")
     if error.errno in _FULL:
         return LdpError(
@@ -126,16 +121,7 @@ def disk_error(error: OSError, where: str = "") -> LdpError | None:
 
 @contextmanager
 def disk_errors(where: str = "", *, default: str = "") -> Iterator[None]:
-    """Around calls of the operating system: an error of :func:`disk_error` in place of theirs.
-
-    Args:
-        where: the file, whatever file the error names.
-        default: the file, where the error names none.
-
-    Raises:
-        LdpError: the disk is full, may not be written to, or has no locks; or a link lies there.
-        OSError: any other failure, as it came.
-    """
+    """Around calls of the operating system: an error of :func:`disk_error` in place of theirs."""
     try:
         yield
     except OSError as error:
@@ -162,11 +148,7 @@ _EXTRAS = {
 
 
 def optional_module(name: str) -> Any:
-    """A module that an extra brings.
-
-    Raises:
-        UsageError: it is not installed.
-    """
+    """A module that an extra brings."""
     try:
         return import_module(name)
     except ModuleNotFoundError as error:
@@ -246,11 +228,7 @@ _EXPLANATIONS = {
 
 
 class InvalidPayload(ValueError):  # noqa: N818 - names the condition, as the reasons do
-    """A payload that no device with these parameters can have produced.
-
-    Attributes:
-        reason: which rule it breaks. The payload itself is never part of the text.
-    """
+    """A payload that no device with these parameters can have produced."""
 
     def __init__(self, reason: Reason, rule: str) -> None:
         self.reason = reason

@@ -53,17 +53,7 @@ _WEIGHTS = np.exp(-(_PLACES**2) / 2) / np.exp(-(_PLACES**2) / 2).sum()
 
 @dataclass(frozen=True)
 class Estimates:
-    """What one histogram says; every array has one entry per row (k of them, or 1 for a mean).
-
-    Attributes:
-        n: int64, reports behind each row.
-        support: int64, support counts.
-        numbers: float64 (6, k), everything that follows from them, in the order of the properties.
-        distribution: of a protocol that tells the distribution over an ordered domain and nothing of single
-            values: then ``numbers`` are NaN. None for all other protocols, and without a report.
-
-    A row without a report has NaN in ``numbers``; sinks write null.
-    """
+    """What one histogram says; every array has one entry per row (k of them, or 1 for a mean)."""
 
     n: Ints
     support: Ints
@@ -109,7 +99,6 @@ class Estimates:
         return Estimates(self.n, self.support, self.numbers * factor)
 
     def rows(self, where: slice) -> Estimates:
-        """Some of the rows."""
         return Estimates(self.n[where], self.support[where], self.numbers[:, where])
 
     @classmethod
@@ -126,28 +115,12 @@ class Estimates:
 
 
 def support_variance(frequency: Floats, own: float, other: float) -> Floats:
-    """Variance of whether a report supports a value of this true frequency, the population being fixed.
-
-    Args:
-        frequency: true ones, any shape.
-        own: P(a report supports the value that its device holds).
-        other: P(a report supports another value).
-    """
+    """Variance of whether a report supports a value of this true frequency, the population being fixed."""
     return np.asarray(frequency * own * (1 - own) + (1 - frequency) * other * (1 - other), np.float64)
 
 
 def variance(frequency: Floats, n: int | Ints, probabilities: SupportProbabilities) -> Floats:
-    """Variance of the estimates for a fixed population of these true frequencies.
-
-    Not Eq. 4 of LOLOHA or Eq. 10 of ALLOMFREE, whose coefficient of f is wrong unless rounds are symmetric
-    (docs/maths.md correction 2); equal to them at f = 0. Where the reports come from a random share s of the
-    population, drawing it adds (1 − s) f (1 − f) / n. Frequencies are clipped to [0, 1].
-
-    Args:
-        frequency: true ones, (..., k).
-        n: reports, broadcast against ``frequency``.
-        probabilities: of support.
-    """
+    """Variance of the estimates for a fixed population of these true frequencies."""
     own, other, gap, unasked = probabilities.chances
     clipped = np.clip(frequency, 0.0, 1.0)
     spread = support_variance(clipped, own, other)
@@ -162,35 +135,7 @@ def interval(
     ties: Floats | None = None,
     confidence: float = CONFIDENCE,
 ) -> tuple[Floats, Floats]:
-    """Pointwise confidence limits, by inverting a test instead of adding a Wald margin.
-
-    A limit is where a one-sided test of half the remaining level just does not reject. The observed count C
-    counts as C + 1/2 − tie, so ties that are uniform in (0, 1) make it a continuous number (Stevens, 1950).
-
-    * The test is the score test, |C − n μ(f)| = z·sqrt(n V(f)), a quadratic in f, with the term of Cornish
-      and Fisher (1937) for skewness (:func:`ldpbeam.estimation.intervals.score_limits`).
-    * Where a limit found so gives the count a variance below :data:`FEW`, it is replaced by that of the exact
-      law of the count, B(j, own) + B(n − j, other) if j of n devices hold the value
-      (:mod:`ldpbeam.estimation.exact_limits`). Where only a random share of the population reports, the law
-      includes the drawing.
-
-    Each limit then misses the true frequency with half the remaining probability, whatever the counts. An
-    interval ends at 0 and 1, or at the estimate where that lies beyond; so it always holds the estimate, a
-    frequency of 0 is missed from below only, and one of 1 from above only. For frequencies
-    between them the exact coverage at level 0.95 is 0.949 to 0.951 wherever counts on both sides of the mean
-    have a chance of 0.025, and more elsewhere; where a share of the population reports it is 0.944 at least.
-    No interval has width 0.
-
-    Args:
-        support: int64 (k,).
-        n: number of reports, at least 1; one number or one per value.
-        probabilities: own and other.
-        ties: (k,) in (0, 1); 0.5 everywhere when None.
-        confidence: level.
-
-    Returns:
-        (low, high), each (k,), around the estimate.
-    """
+    """Pointwise confidence limits, by inverting a test instead of adding a Wald margin."""
     levels = confidence, confidence
     _, numbers = _with_limits(support, n, probabilities.chances, ties, levels, False)
     return numbers[2], numbers[3]
@@ -199,20 +144,7 @@ def interval(
 def expected_half_width(
     frequency: Floats | float, n: int, probabilities: SupportProbabilities, confidence: float = CONFIDENCE
 ) -> Floats:
-    """What half of the width of an :func:`interval` is on average, with uniform ties, before any report.
-
-    The mean over the law of the count: exact where counts are few, elsewhere over the normal law with its
-    term for skewness. Within 1 %; some 40 µs, or a millisecond or two where counts are few, and remembered.
-
-    Args:
-        frequency: true ones, of any shape, in [0, 1].
-        n: number of reports, at least 1.
-        probabilities: own and other.
-        confidence: level.
-
-    Returns:
-        float64, of the shape of ``frequency``.
-    """
+    """What half of the width of an :func:`interval` is on average, with uniform ties, before any report."""
     chances, true = probabilities.chances, np.asarray(frequency, np.float64)
     widths = [_half_width(f, n, chances, confidence) for f in true.ravel().tolist()]
     return np.array(widths).reshape(true.shape)
@@ -280,14 +212,7 @@ def _with_limits(
 
 
 def nearest_shares(frequency: Floats) -> Floats:
-    """The frequencies that are not negative and add up to 1 that lie nearest to these, row by row.
-
-    What a variance takes for the true frequencies of all values of a histogram. Clipped at 0 one by one, the
-    noise of many rare values would add up to more than all devices.
-
-    Args:
-        frequency: float64 (..., k), NaN where nothing is known.
-    """
+    """The frequencies that are not negative and add up to 1 that lie nearest to these, row by row."""
     return np.asarray(np.maximum(frequency - share_levels(frequency), 0.0), np.float64)
 
 
@@ -319,16 +244,7 @@ def _quantiles_and_tails(levels: tuple[float, float]) -> tuple[Floats, Floats]:
 
 
 def tie_breakers(digest: int, epoch: int, size: int) -> Floats:
-    """Public, reproducible uniforms that split ties of few counts: a function of collection, epoch, value.
-
-    With them tests have exactly their level also where supports are a handful, and the same counts of the
-    same epoch always give the same interval.
-
-    Args:
-        digest: of the collection, 64 bits.
-        epoch: number of the epoch.
-        size: how many, one per value.
-    """
+    """Public, reproducible uniforms that split ties of few counts: a function of collection, epoch, value."""
     # Philox is counter-based: entry v does not depend on how many values there are.
     # Typed: numpy turns a list with an integer above 2**63 into floats.
     key = np.array([digest, 0x6C6470], np.uint64)

@@ -22,15 +22,7 @@ TOO_MANY_ERRORS = "too_many_errors"
 
 @dataclass(frozen=True, eq=False)
 class AttributeHistogram:
-    """What is known about one attribute in one epoch.
-
-    Attributes:
-        reports: reports that speak about it.
-        support: int64 (rows,).
-        estimates: None when too few reports came; then ``status`` says so.
-        consistent: float64 (rows,), after post-processing; None before it or without estimates.
-        status: :data:`OK` or :data:`INSUFFICIENT`.
-    """
+    """What is known about one attribute in one epoch."""
 
     reports: int
     support: Ints
@@ -41,19 +33,7 @@ class AttributeHistogram:
 
 @dataclass(frozen=True, eq=False)
 class EpochHistogram:
-    """What is known about one epoch of one collection.
-
-    Attributes:
-        digest: the collection's.
-        epoch: index.
-        reports: reports counted.
-        attributes: one histogram per attribute, in the collection's order; none when only the account
-            is published, for the reason in ``withheld`` or because nothing else has changed.
-        revision, pane, closed, position: as in :class:`CountedEpoch`.
-        account: what became of the epoch's records; None where nobody keeps that.
-        withheld: empty, or :data:`TOO_MANY_ERRORS`.
-        indicators: signs of forged reports; none where there are no counts, or too few reports.
-    """
+    """What is known about one epoch of one collection."""
 
     digest: int
     epoch: int
@@ -71,14 +51,7 @@ class EpochHistogram:
 def estimate_counted(
     collection: Collection, counted: CountedEpoch, max_error_fraction: float = 1.0
 ) -> EpochHistogram:
-    """Stage 4 for an epoch with its account.
-
-    Args:
-        collection: whose epoch it is.
-        counted: support and account.
-        max_error_fraction: with a larger part of the epoch's records rejected nothing is estimated: what
-            is left need not be a fair sample of the devices.
-    """
+    """Stage 4 for an epoch with its account."""
     withheld = TOO_MANY_ERRORS if counted.account.error_fraction > max_error_fraction else ""
     support = counted.support
     if support is not None and not isinstance(support, Support):
@@ -106,13 +79,7 @@ def estimate_counted(
 
 
 def estimate_epoch(collection: Collection, epoch: int, support: Support) -> EpochHistogram:
-    """Stage 4: support counts, unbiased estimates, standard errors, intervals.
-
-    Args:
-        collection: that the reports are of.
-        epoch: number of the epoch.
-        support: counts of its reports.
-    """
+    """Stage 4: support counts, unbiased estimates, standard errors, intervals."""
     protocol = collection.protocol
     rows = [part.estimator.size for part in protocol.parts]
     ties = np.split(tie_breakers(collection.digest, epoch, sum(rows)), np.cumsum(rows)[:-1])

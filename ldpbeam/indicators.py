@@ -50,16 +50,7 @@ _BEYOND, _ROUNDING = 1e-14, 1e-5
 
 @dataclass(frozen=True)
 class Indicator:
-    """One test of one result.
-
-    Attributes:
-        name: a key of :data:`EXPLANATIONS`.
-        attribute: index of the attribute; None for the collection as a whole.
-        observed: the statistic.
-        expected: its mean among honest devices, or the limit of it.
-        p_value: probability that honest devices make the statistic at least as extreme, or a bound on it.
-        alarm: whether that is too small to be believed.
-    """
+    """One test of one result."""
 
     name: str
     attribute: int | None
@@ -83,13 +74,7 @@ class Indicator:
 def indicators(
     protocol: LocalProtocol[Any], support: Support, account: Account | None = None
 ) -> tuple[Indicator, ...]:
-    """All that can be computed for one result.
-
-    Args:
-        protocol: of the collection.
-        support: counts of the epoch, of at least one report.
-        account: the epoch's; None without.
-    """
+    """All that can be computed for one result."""
     results: list[Indicator] = []
     several = len(protocol.parts) > 1
     cells = protocol.counter.seed_cells(support.counts, support.signs) if several else None
@@ -147,10 +132,7 @@ def _seeds(cells: Ints, factor: float, attribute: int | None) -> list[Indicator]
 def _support_sum(
     kind: LocalProtocol[Any], supported: int, reports: int, attribute: int | None
 ) -> list[Indicator]:
-    """How many values reports support on average: by the exact law, or else by Bernstein's inequality.
-
-    The sum of all raw estimates is (this − k·other)/(own − other). None where the number is not random.
-    """
+    """How many values reports support on average: by the exact law, or else by Bernstein's inequality."""
     law, variance = kind.estimator.support, kind.forgery.supported_variance
     if law is None or variance is None:
         return []
@@ -165,11 +147,7 @@ def _support_sum(
 
 
 def _two_sided(supported: int, reports: int, law: SupportedLaw) -> float:
-    """Twice the smaller tail of A + B at ``supported``, A ~ B(n, first) and B ~ B(n·rest, other), or more.
-
-    The tails of B, exact, are added up over the values of A. Where these are many, they are put together in
-    blocks, each of which counts as its end with the larger tail: a bound, at most a few per cent too large.
-    """
+    """Twice the smaller tail of A + B at ``supported``, A ~ B(n, first) and B ~ B(n·rest, other), or more."""
     from scipy.special import betainc
 
     many, p = reports * law.rest, law.other
@@ -220,11 +198,7 @@ def _bernstein(away: float, variance: float, largest: float) -> float:
 def _rare_reports(
     name: str, signs: Ints, chances: tuple[float, float], reports: int, attribute: int | None
 ) -> Indicator:
-    """Two kinds of reports that devices hardly send: two binomial tails, the smaller one doubled.
-
-    ``chances`` are those of the value for which such reports are most frequent: with others there are fewer
-    (stochastically), so the tails are bounds for every population.
-    """
+    """Two kinds of reports that devices hardly send: two binomial tails, the smaller one doubled."""
     from scipy.special import bdtrc
 
     tails = [float(bdtrc(int(c) - 1, reports, p)) if c else 1.0 for c, p in zip(signs, chances, strict=True)]
@@ -233,12 +207,7 @@ def _rare_reports(
 
 
 def _range(support: Ints, reports: int | Ints, own: float, other: float, attribute: int | None) -> Indicator:
-    """The value that is estimated furthest below 0 or above 1: an exact binomial tail, times their number.
-
-    Of a value that nobody holds the support is binomial with ``other``, of one that all hold with ``own``; of
-    others it lies between (stochastically). Both tails are monotone in the support, so that of equally many
-    reports the least and the largest say everything.
-    """
+    """The value that is estimated furthest below 0 or above 1: an exact binomial tail, times their number."""
     from scipy.special import betainc
 
     some = np.arange(support.size) if isinstance(reports, np.ndarray) else _ends(support)

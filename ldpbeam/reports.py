@@ -39,13 +39,7 @@ _SMALL = 1024
 
 
 def epoch_at_fault(collection: Collection, epoch: int, written_by: Written | None = None) -> Reason | None:
-    """Why reports of an epoch are not taken, whatever they hold and whenever they arrived.
-
-    Args:
-        collection: that the reports name.
-        epoch: that the reports name.
-        written_by: when their file was written; None where nothing is known.
-    """
+    """Why reports of an epoch are not taken, whatever they hold and whenever they arrived."""
     if not collection.epochs.contains(epoch):
         return Reason.FOREIGN_EPOCH
     if collection.retired is not None and collection.epochs.start(epoch) >= collection.retired:
@@ -58,11 +52,7 @@ def epoch_at_fault(collection: Collection, epoch: int, written_by: Written | Non
 def columns_by_epoch(
     collection: Collection, given: ReportColumns | Admission | Iterable[ReportColumns | Admission]
 ) -> dict[int, list[ReportColumns]]:
-    """The admitted reports that a person gives, by their epochs.
-
-    Raises:
-        UsageError: they are something else, of another collection, or of an epoch that is not taken.
-    """
+    """The admitted reports that a person gives, by their epochs."""
     by_epoch: dict[int, list[ReportColumns]] = {}
     for columns in _given_columns(given):
         if columns.digest != collection.digest:
@@ -120,15 +110,7 @@ def admit_frames(
     base: int = 0,
     arrivals: Ints | None = None,
 ) -> None:
-    """Judge records, whatever their bytes; ``base``, ``arrivals`` as in :func:`ldpbeam.wire.codec.parse`.
-
-    Args:
-        frames: records.
-        collections: known ones, by the digest as a number.
-        source: file or topic.
-        admission: written to.
-        base, arrivals: as in :func:`ldpbeam.wire.codec.parse`.
-    """
+    """Judge records, whatever their bytes; ``base``, ``arrivals`` as in :func:`ldpbeam.wire.codec.parse`."""
     rows, batches, malformed = parse(frames, base, arrivals)
     admission.reject_places(Reason.MALFORMED, source, malformed)
     admit_batches(batches, collections, source, admission)
@@ -138,14 +120,7 @@ def admit_frames(
 def admit_batches(
     batches: Batches, collections: Mapping[int, Collection], source: str, admission: Admission
 ) -> None:
-    """Judge ReportBatch messages; the reports in one are judged one by one once its columns fit together.
-
-    Small batches of a collection and epoch are judged together: they cost as much as reports by themselves.
-
-    Args:
-        batches: messages.
-        collections, source, admission: as in :func:`admit_frames`.
-    """
+    """Judge ReportBatch messages; the reports in one are judged one by one once its columns fit together."""
     n = batches.ids_length >> 3
     sizes = np.maximum(n, 1)  # a batch without reports is still a record that was read
     agree = batches.count == n.astype(np.uint64)
@@ -175,12 +150,7 @@ def admit_batches(
 
 
 def admit_rows(rows: Rows, collections: Mapping[int, Collection], source: str, admission: Admission) -> None:
-    """Judge single reports, gathering those of one collection and epoch into columns.
-
-    Args:
-        rows: n reports.
-        collections, source, admission: as in :func:`admit_frames`.
-    """
+    """Judge single reports, gathering those of one collection and epoch into columns."""
     every = np.ones(rows.digest.size, bool)
     for collection, epoch, group in _attributed(rows, every, None, collections, source, admission):
         width = collection.protocol.device.payload_size
@@ -198,14 +168,7 @@ def admit_rows(rows: Rows, collections: Mapping[int, Collection], source: str, a
 def admit_even_rows(
     rows: EvenRows, collections: Mapping[int, Collection], source: str, admission: Admission
 ) -> None:
-    """Judge single reports whose payloads lie end to end.
-
-    Where all are of one collection and epoch and none is refused, which is the usual case, nothing is copied.
-
-    Args:
-        rows: n reports.
-        collections, source, admission: as in :func:`admit_frames`.
-    """
+    """Judge single reports whose payloads lie end to end."""
     if not _admitted_whole(rows, collections, admission):
         admit_rows(rows.rows(), collections, source, admission)
 
@@ -241,14 +204,7 @@ def _attributed(
     source: str,
     admission: Admission,
 ) -> Iterator[tuple[Collection, int, Ints]]:
-    """(collection, epoch, positions) of records whose epoch takes reports; others are refused.
-
-    Args:
-        records: reports by themselves, or batches.
-        among: bool (n,), which of them to look at.
-        sizes: int64 (n,), reports in each; None where each record is one.
-        collections, source, admission: as for :func:`admit_batches`.
-    """
+    """(collection, epoch, positions) of records whose epoch takes reports; others are refused."""
 
     def refuse(key: Key, reason: Reason, which: Ints) -> None:
         if which.size:
@@ -307,16 +263,7 @@ def _admit_columns(
     source: str,
     admission: Admission,
 ) -> None:
-    """Judge the payloads of reports that are of one collection and epoch, and hand the sound ones on.
-
-    Args:
-        collection: theirs.
-        columns: the reports, n of them, payloads not judged yet.
-        records, which: where they came from: positions of the records, int64 (r,), in the order of the
-            reports.
-        sizes: int64 (r,), reports in each; None where each record is one report.
-        source, admission: as for :func:`admit_batches`.
-    """
+    """Judge the payloads of reports that are of one collection and epoch, and hand the sound ones on."""
     if not len(columns):
         return
     key: Key = (collection.digest_hex, columns.epoch)
@@ -356,18 +303,7 @@ def _owners(which: Ints, sizes: Ints | None, rows: Ints) -> tuple[Ints, Ints | N
 
 
 def _repeated(ids: Uints, owners: Ints, limits: Ints | None = None) -> int:
-    """How many of some refused reports in batches the error fraction passes over.
-
-    What is refused of a batch counts against an epoch like as many reports as could have been sent with so
-    many distinct ids in so many bytes; else eight bytes without a payload, or a compressed batch of one id,
-    would do as much harm as thousands of devices. Each batch is weighed by itself, so that the sum does not
-    depend on what is judged together.
-
-    Args:
-        ids: uint64 (n,).
-        owners: int64 (n,), which batch each is in; 0..b−1 in order where there are limits.
-        limits: int64 (b,), how many reports the bytes of each could have been.
-    """
+    """How many of some refused reports in batches the error fraction passes over."""
     order = np.lexsort((ids, owners))
     ids, owners = ids[order], owners[order]
     first = np.ones(ids.size, bool)

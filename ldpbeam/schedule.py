@@ -21,13 +21,7 @@ DEFAULT_LATE_EVERY = 60
 
 @dataclass(frozen=True)
 class Schedule:
-    """The due times of a collection's epochs.
-
-    Attributes:
-        collection: with its epochs and allowed lateness.
-        early_every: seconds between provisional results while the epoch lasts; 0 for none.
-        late_every: seconds between results that late reports cause; positive.
-    """
+    """The due times of a collection's epochs."""
 
     collection: Collection
     early_every: int = 0
@@ -53,13 +47,7 @@ class Schedule:
         return min(late, close) if after < close else late
 
     def pane(self, epoch: int, due: int, published: int) -> str:
-        """The pane of a result that is due at ``due``, where the last one was published at ``published``.
-
-        Args:
-            epoch: number of the epoch.
-            due: when the result is due, microseconds since 1970.
-            published: when the last one was published, microseconds since 1970.
-        """
+        """The pane of a result that is due at ``due``, where the last one was published at ``published``."""
         end = self.end(epoch)
         return EARLY if due < end else ON_TIME if published < end else LATE
 

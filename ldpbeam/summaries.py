@@ -58,12 +58,7 @@ def summaries_schema() -> Any:
 
 
 def summary_table(collection: Collection, histogram: EpochHistogram) -> Any:
-    """Of one epoch: for each attribute a row with its mean and one with each quantile.
-
-    Args:
-        collection: one whose result is a distribution.
-        histogram: of it; without attributes there are no rows.
-    """
+    """Of one epoch: for each attribute a row with its mean and one with each quantile."""
     import pyarrow as pa
 
     schema, epochs, epoch = summaries_schema(), collection.epochs, histogram.epoch
@@ -111,7 +106,6 @@ def mean_in_units(domain: Domain, place: float) -> float:
 
 
 def _length(domain: Domain) -> float:
-    """Of a place, in the units of the domain."""
     return 1.0 if _is_number(domain) else 1 / float(domain.scale)
 
 

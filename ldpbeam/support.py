@@ -21,14 +21,7 @@ LARGE_TABLE = 1 << 20
 
 @dataclass(frozen=True)
 class SupportProbabilities:
-    """The two numbers that describe a frequency protocol (docs/maths.md section 1).
-
-    Attributes:
-        own: P(report supports v | the device holds v), both rounds composed.
-        other: P(report supports v | the device holds something else).
-        sampled: share of the population behind a value's reports, where devices are sampled (dBitFlip asks
-            d of b buckets, multi-attribute sampling one attribute of d); 1 where everyone is asked.
-    """
+    """The two numbers that describe a frequency protocol (docs/maths.md section 1)."""
 
     own: Fraction
     other: Fraction
@@ -53,10 +46,7 @@ class SupportProbabilities:
 
     @property
     def floor(self) -> Fraction:
-        """n·V*: the variance of one report at frequency 0, other(1−other)/(own−other)², exact.
-
-        n is the number of reports behind the value, a share ``sampled`` of all.
-        """
+        """n·V*: the variance of one report at frequency 0, other(1−other)/(own−other)², exact."""
         return self.other * (1 - self.other) / self.gap**2
 
     def among(self, share: Fraction) -> SupportProbabilities:
@@ -66,16 +56,7 @@ class SupportProbabilities:
 
 @dataclass(frozen=True)
 class Recurrence:
-    """What two memoised answers of one device have in common although its value changed in between.
-
-    Covariances of whether the one and the other support a value v, over everything that a device draws for
-    life (docs/over-time.md); 0 where each value has an answer of its own, drawn independently.
-
-    Attributes:
-        involved: v is the value before or the value after.
-        apart: v is neither of them, on average over v and both values.
-        apart_least: v is neither of them, for those values where it is least.
-    """
+    """What two memoised answers of one device have in common although its value changed in between."""
 
     involved: float = 0.0
     apart: float = 0.0
@@ -83,13 +64,7 @@ class Recurrence:
 
 
 class Support:
-    """A commutative monoid of integer counts: zero, add a batch, merge.
-
-    Attributes:
-        reports: number of reports counted.
-        counts: int64, the protocol's accumulator (one cell per value, or a table for linear hashing).
-        signs: int64, its second accumulator, for signs of forged reports; empty where it has none.
-    """
+    """A commutative monoid of integer counts: zero, add a batch, merge."""
 
     __slots__ = ("counts", "reports", "signs")
 
@@ -183,17 +158,8 @@ class Uncounted(Protocol):
 
 
 class UncountedReports:
-    """Reports of one epoch whose table would be larger than they are: it is made when the epoch is estimated.
-
-    A table of linear hashing has g^(m+1) cells, 320 MB for a million values and g = 7, however few the
-    reports. A step has accumulators of many epochs at once, and runners send them on; so the payloads
-    themselves, a few bytes each, are the accumulator, and one table exists at a time.
-
-    Attributes:
-        digest: of the collection.
-        payloads: uint8 (n, payload size), arrays of payloads that were admitted.
-        nbytes: of the payloads.
-    """
+    """Reports of one epoch whose table would be larger than they are: it is made when the epoch is
+    estimated."""
 
     __slots__ = ("digest", "nbytes", "payloads")
 
@@ -226,15 +192,7 @@ Accumulated = Support | UncountedReports
 def added(
     total: Accumulated | None, digest: int, payloads: Bytes, counters: Mapping[int, SupportCounter]
 ) -> Accumulated:
-    """The accumulator with more reports: counted now, or waiting where the table would be larger.
-
-    Args:
-        total: the caller's own, which is changed; None for nothing yet.
-        digest: of the collection that the reports are of.
-        payloads: uint8 (n, payload size), admitted; copied where they wait, as they may be a part of a larger
-            array.
-        counters: of all collections, by digest.
-    """
+    """The accumulator with more reports: counted now, or waiting where the table would be larger."""
     counter = counters[digest]
     if total is None and not is_large(counter):
         total = Support.zero_of(counter)
@@ -246,13 +204,7 @@ def added(
 def merged(
     total: Accumulated | None, more: Accumulated | None, counters: Mapping[int, SupportCounter]
 ) -> Accumulated | None:
-    """The sum of two accumulators of one collection; a table once reports take half the memory of one.
-
-    Args:
-        total: the caller's own, which is changed; None for nothing yet.
-        more: only read; None for nothing.
-        counters: of all collections, by digest.
-    """
+    """The sum of two accumulators of one collection; a table once reports take half the memory of one."""
     if more is None:
         return total
     if isinstance(more, UncountedReports):

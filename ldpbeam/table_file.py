@@ -22,11 +22,7 @@ _END = 8
 
 
 def as_parquet(table: Any) -> bytes:
-    """A table as the content of a Parquet file that carries the SHA-256 of itself.
-
-    A reader gets the same however it is compressed. Readers of Parquet pass over bytes that the footer does
-    not name; :func:`published_table` looks at them.
-    """
+    """A table as the content of a Parquet file that carries the SHA-256 of itself."""
     import pyarrow.parquet as pq
 
     sink = io.BytesIO()
@@ -37,13 +33,7 @@ def as_parquet(table: Any) -> bytes:
 
 
 def published_table(path: Path) -> pq.ParquetFile:
-    """A published table, which is looked at before anybody believes it.
-
-    A table that somebody else wrote has no checksum. It is read whole once, which finds some damage.
-
-    Raises:
-        OSError, pyarrow.ArrowException: it is damaged, or no file.
-    """
+    """A published table, which is looked at before anybody believes it."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -124,13 +124,7 @@ def fixed_columns(collection: Collection) -> dict[str, Any]:
 
 
 def epoch_table(collection: Collection, histogram: EpochHistogram, fixed: dict[str, Any]) -> Any:
-    """Rows of an epoch in the order of attributes and values.
-
-    Args:
-        collection: whose epoch it is.
-        histogram: with estimates, or with too few reports for any.
-        fixed: :func:`fixed_columns` of the collection.
-    """
+    """Rows of an epoch in the order of attributes and values."""
     import pyarrow as pa
 
     sizes = [part.estimator.size for part in collection.protocol.parts]

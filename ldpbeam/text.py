@@ -14,12 +14,7 @@ _JOINERS = "\u200c\u200d"
 
 
 def clean(text: str, limit: int = SHOWN) -> str:
-    """Make untrusted text safe to *show*: one line, bounded, no control or direction characters.
-
-    File names, labels and the texts of errors pass through here before a terminal sees them: an escape
-    sequence must not move the cursor, and a line feed must not forge a line. This is not escaping, which is
-    the work of a page's template (HTML) and of its renderer (SVG).
-    """
+    """Make untrusted text safe to *show*: one line, bounded, no control or direction characters."""
     shown = "".join(
         "\ufffd"
         if unicodedata.category(char) in ("Cc", "Cf", "Cn", "Cs", "Zl", "Zp") and char not in _JOINERS

@@ -85,14 +85,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """What one check of this machine gave: a line of the report.
-
-    Attributes:
-        name: what was looked at.
-        state: how it is.
-        detail: in words.
-        fix: what mends it; empty where nothing is to be mended.
-    """
+    """What one check of this machine gave: a line of the report."""
 
     name: str
     state: State
@@ -105,12 +98,7 @@ class Finding:
 
 
 def examine(output: Path, runner: str | None = None) -> Iterator[Finding]:
-    """Every finding, one after the other; no Beam is imported.
-
-    Args:
-        output: the folder that results are to go to.
-        runner: as it would be typed; None for the default.
-    """
+    """Every finding, one after the other; no Beam is imported."""
     yield _python()
     yield from _distributions()
     yield _runner(runner)

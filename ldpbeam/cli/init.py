@@ -166,11 +166,7 @@ def _exists(file: Path) -> UsageError:
 
 
 def _ask(option: str, question: str, kind: click.ParamType[Any], default: Any = None) -> Any:
-    """The answer of a person; without a terminal the default.
-
-    Raises:
-        UsageError: there is neither a terminal nor a default.
-    """
+    """The answer of a person; without a terminal the default."""
     if sys.stdin.isatty():
         return click.prompt(question, type=kind, default=default, prompt_suffix=" ", err=True)
     if default is None:

@@ -53,15 +53,7 @@ def inspect(file: Path, collection_files: tuple[Path, ...], limit: int) -> None:
 
 
 def inspect_lines(path: Path, collection_files: Sequence[Path], limit: int) -> Iterator[str]:
-    """Lines that describe the first records of a file or folder.
-
-    A folder of rejects (or one of its files) is shown as rejects, anything else is read as reports and
-    decoded with the collection whose digest it carries.
-
-    Raises:
-        UsageError: there is nothing to show.
-        CollectionError: a collection file is not sound.
-    """
+    """Lines that describe the first records of a file or folder."""
     from ldpbeam.collection.file import load_collection
     from ldpbeam.job.matching import match_path
 

@@ -68,10 +68,7 @@ def _usage_error(error: click.UsageError) -> UsageError:
 
 
 def main(command: click.Command = cli) -> None:
-    """Run the command line, or a command: errors become one line and an exit code, without a traceback.
-
-    LDPBEAM_DEBUG=1 adds the traceback.
-    """
+    """Run the command line, or a command: errors become one line and an exit code, without a traceback."""
     try:
         returned = command.main(standalone_mode=False)
         sys.exit(returned if isinstance(returned, int) else 0)

@@ -291,7 +291,6 @@ def _ordered(given: PlanOptions, who: _Who) -> tuple[Ordered, tuple[float, bool]
 
 
 def _length_of(domain: Domain) -> float:
-    """Of the domain, in the unit of its values."""
     return float(domain.size) if domain.maximum is None or domain.whole else domain.maximum
 
 

@@ -44,13 +44,8 @@ def replay(rejects: Path, collection_files: tuple[Path, ...]) -> None:
 
 
 def replay_rejects(rejects: Path, collections: tuple[Collection, ...] = ()) -> Replayed:
-    """Take up rejected records again, in the output that they belong to: of a run over files, or of a stream.
-
-    Raises:
-        UsageError: there is no run around the rejects, or its input is gone.
-        CollectionError: the record's definition of a collection is damaged.
-        LdpError: another run, stream or replay is working on the output.
-    """
+    """Take up rejected records again, in the output that they belong to: of a run over files, or of a
+    stream."""
     from ldpbeam.records.rejects import find_rejects
 
     source = find_rejects(rejects, collections)

@@ -82,12 +82,7 @@ def _require_one_source(patterns: tuple[str, ...], typed: Mapping[str, Any]) -> 
 
 
 def run_over_files(collections: tuple[Collection, ...], values: Mapping[str, Any]) -> int:
-    """Run the pipeline over files and say what became of every record; gives the exit code.
-
-    Raises:
-        UsageError: the job cannot start.
-        LdpError: it failed.
-    """
+    """Run the pipeline over files and say what became of every record; gives the exit code."""
     from ldpbeam.cli.shared.progress import Bar
     from ldpbeam.job.file_times import doubtful_times
     from ldpbeam.job.inputs import find_inputs, shard_bits_for, waits_on_disk
@@ -126,12 +121,7 @@ def _config(collections: tuple[Collection, ...], inputs: Inputs, values: Mapping
 
 
 def run_over_messages(collections: tuple[Collection, ...], values: Mapping[str, Any]) -> int:
-    """Run over messages, or over files as if they were a stream; gives the exit code.
-
-    Raises:
-        UsageError: the job cannot start.
-        LdpError: it failed.
-    """
+    """Run over messages, or over files as if they were a stream; gives the exit code."""
     from ldpbeam.engine.run import run_local
     from ldpbeam.job.inputs import CLUSTER_SHARD_BITS, Inputs, find_inputs
     from ldpbeam.pipelines.beam_job import beam_options, dry_run
@@ -234,20 +224,13 @@ _Key = tuple[str, int | None]
 
 
 class StreamLines:
-    """Lines about what has changed since the last record.
-
-    Args:
-        before: the record that the stream begins with; None for none.
-    """
+    """Lines about what has changed since the last record."""
 
     def __init__(self, before: RunRecord | None) -> None:
         self._held = {} if before is None else {key: account for key, _, account in _accounts(before)}
 
     def changed(self, record: RunRecord) -> Iterator[str]:
-        """A line per epoch whose account has changed: what changed of it, and by how much.
-
-        An epoch that has gone into the archive is not mentioned again.
-        """
+        """A line per epoch whose account has changed: what changed of it, and by how much."""
         from ldpbeam.accounting import Account
         from ldpbeam.collection.epochs import instant
 

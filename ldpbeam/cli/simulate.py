@@ -96,11 +96,7 @@ def simulate(**asked: Any) -> None:
 
 
 def simulate_reports(asked: SimulateOptions) -> None:
-    """Simulate a fleet and write its reports, or publish them where there is a topic.
-
-    Raises:
-        CollectionError, UsageError: the collection, the population or the topic cannot be used.
-    """
+    """Simulate a fleet and write its reports, or publish them where there is a topic."""
     from ldpbeam.cli.shared.collections import load
     from ldpbeam.cli.shared.progress import Bar
     from ldpbeam.simulators.deliver.simulate import simulate

@@ -32,13 +32,7 @@ WORTH_SAYING = 100 << 20
 
 @dataclass(frozen=True)
 class Advice:
-    """One warning.
-
-    Attributes:
-        code: stable identifier, such as ``W-COLLECTION-G``; documented in docs/errors.md.
-        message: what is unlikely to be meant, and what it costs.
-        remedy: what to do.
-    """
+    """One warning."""
 
     code: str
     message: str
@@ -50,13 +44,7 @@ class Advice:
 
 
 def run_memory(protocol: LocalProtocol[Any]) -> int:
-    """Bytes that a run over files has in memory at most, within a quarter, however many epochs it has.
-
-    Imports and Beam, the columns of results, and one table of the counts at a time, whose cells a hash family
-    decides (for linear hashing g^(m+1), so with g far more than with the number of values). Reports come on
-    top where they are many: what of them waits in memory is bounded by ``--spill-above``, and their ids by
-    docs/performance.md.
-    """
+    """Bytes that a run over files has in memory at most, within a quarter, however many epochs it has."""
     return _PROCESS_BYTES + _domain_memory(protocol)
 
 

@@ -383,7 +383,6 @@ class Collection:
         }
 
     def _attribute_records(self) -> list[dict[str, object]]:
-        """One for each attribute."""
         built = self.protocol
         return [
             {

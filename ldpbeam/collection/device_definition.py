@@ -20,11 +20,7 @@ WITH_PARTICIPATION = "ldpbeam device definition 2"
 
 
 def device_definition(collection: Collection) -> dict[str, Any]:
-    """The definition as JSON values.
-
-    Integers that may exceed 2**53 are decimal text. With several attributes ``domain`` is None, and the
-    protocol has ``parts``, one per attribute and in the same order.
-    """
+    """The definition as JSON values."""
     epochs, attributes, few = collection.epochs, collection.attributes, collection.participation
     return {
         "format": FORMAT if few is None else WITH_PARTICIPATION,

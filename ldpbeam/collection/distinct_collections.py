@@ -12,11 +12,7 @@ if TYPE_CHECKING:  # the command line comes by here before it needs protobuf
 
 
 def require_distinct(collections: Sequence[Collection]) -> None:
-    """Refuse what reports cannot be told apart by.
-
-    Raises:
-        UsageError: no collection, or two that cannot be told apart.
-    """
+    """Refuse what reports cannot be told apart by."""
     if not collections:
         raise UsageError(
             "E-USAGE-COLLECTION",

@@ -22,16 +22,7 @@ _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 def require_printable(text: str, what: str, key: str) -> None:
-    """Raise CollectionError for a text with a control sign, a line break or half of a surrogate pair.
-
-    Everything else that Unicode has may stand in a collection: direction marks, joiners and signs newer than
-    this program are part of how people write.
-
-    Args:
-        text: to look at.
-        what: the text is, for the error.
-        key: of the collection file, for the error.
-    """
+    """Raise CollectionError for a text with a control sign, a line break or half of a surrogate pair."""
     match = _UNPRINTABLE.search(text)
     if match:
         raise CollectionError(
@@ -44,19 +35,7 @@ def require_printable(text: str, what: str, key: str) -> None:
 
 @dataclass(frozen=True)
 class Domain:
-    """A finite set of values.
-
-    Attributes:
-        size: number of values, 2 .. 2**24.
-        labels: one name per value, when the collection lists them.
-        maximum: upper end of a numeric range starting at 0 that is cut into ``size`` equal buckets; where
-            size = maximum + 1, the values are the whole numbers 0..maximum themselves.
-        other: the value, one of those with labels, that a device reports for a label that is not listed.
-        ordered: whether the values are in an order that means something. Devices need not know: it is not
-            part of the digest, and two domains that differ in it only are equal.
-        atoms: values, ascending, that may be far more frequent than their neighbours. Only the server uses
-            them; as ``ordered`` they are not part of the digest.
-    """
+    """A finite set of values."""
 
     size: int
     labels: tuple[str, ...] | None = None
@@ -164,13 +143,7 @@ class Domain:
         return self._positions.get(label)
 
     def index_of_text(self, text: str) -> int:
-        """The index of the value that a text stands for: a label, or a number in decimal digits.
-
-        A label that is not listed stands for the domain's ``other``.
-
-        Raises:
-            ValueError: no such value. The text says what is expected and does not repeat ``text``.
-        """
+        """The index of the value that a text stands for: a label, or a number in decimal digits."""
         if self.labels is None:
             return self.index_of_number(exact_number(text))
         index = self._positions.get(text, self.other)
@@ -179,14 +152,7 @@ class Domain:
         return index
 
     def index_of_number(self, number: Fraction) -> int:
-        """The index of the value that a number stands for: the rule of docs/wire.md.
-
-        In a range it is the bucket that holds the number, or the nearest whole number (the even one of two),
-        with numbers beyond the range in the first or the last one. Of a size it is the number itself.
-
-        Raises:
-            ValueError: the domain has labels, or the number is none of a size.
-        """
+        """The index of the value that a number stands for: the rule of docs/wire.md."""
         if self.labels is not None:
             raise ValueError("a number, where the domain has labels")
         if self.maximum is not None:
@@ -197,12 +163,7 @@ class Domain:
         return number.numerator
 
     def index_of_atom(self, text: str) -> int:
-        """The index of a value that the collection file names: a listed label, or a number of the domain.
-
-        Raises:
-            ValueError: a label that is not listed, or a number outside the range or the size. The text says
-                what is expected.
-        """
+        """The index of a value that the collection file names: a listed label, or a number of the domain."""
         if self.labels is not None:
             place = self.place_of(text)
             if place is None:
@@ -225,10 +186,7 @@ class Domain:
         return str(value)
 
     def edge(self, value: int) -> str:
-        """The lower end of a bucket for people: exact to 15 digits, else so many that no two look alike.
-
-        Those are six, or all before the decimal point, or one more than the number of buckets has.
-        """
+        """The lower end of a bucket for people: exact to 15 digits, else so many that no two look alike."""
         end, scale = Decimal(value * self.scale.denominator), Decimal(self.scale.numerator)
         exact = Context(prec=15)
         quotient = exact.divide(end, scale)
@@ -242,12 +200,7 @@ class Domain:
 
 @dataclass(frozen=True)
 class Attribute:
-    """One of several things that a collection asks of every device.
-
-    Attributes:
-        name: unique in its collection, of the same characters as a collection's name.
-        domain: its values.
-    """
+    """One of several things that a collection asks of every device."""
 
     name: str
     domain: Domain

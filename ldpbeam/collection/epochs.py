@@ -23,13 +23,7 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 @dataclass(frozen=True)
 class Epochs:
-    """The epochs of a collection.
-
-    Attributes:
-        length: seconds per epoch.
-        origin: start of epoch 0, seconds since 1970-01-01T00:00:00Z.
-        count: planned epochs; reports outside 0 .. count−1 are foreign.
-    """
+    """The epochs of a collection."""
 
     length: int
     origin: int
@@ -94,11 +88,7 @@ def duration(seconds: int) -> str:
 
 
 def parse_duration(text: str) -> int:
-    """Seconds of a duration such as ``90s``, ``15m``, ``6h``, ``1d``, ``2w`` or ``1d12h``; 0 is allowed.
-
-    Raises:
-        ValueError: not a duration.
-    """
+    """Seconds of a duration such as ``90s``, ``15m``, ``6h``, ``1d``, ``2w`` or ``1d12h``; 0 is allowed."""
     if re.search(r"[0-9]M", text):
         raise ValueError(
             "M may mean minutes or months: write 1m for a minute; a month has no fixed length, so write 30d "
@@ -115,11 +105,7 @@ def parse_duration(text: str) -> int:
 
 
 def parse_instant(value: str | datetime) -> int:
-    """Seconds since 1970 of an ISO 8601 instant with a time zone, such as ``2026-01-01T00:00:00Z``.
-
-    Raises:
-        ValueError: not an instant, without a time zone, or with a fraction of a second.
-    """
+    """Seconds since 1970 of an ISO 8601 instant with a time zone, such as ``2026-01-01T00:00:00Z``."""
     try:
         moment = value if isinstance(value, datetime) else datetime.fromisoformat(str(value).strip())
     except ValueError:

@@ -36,13 +36,7 @@ def add_attributes(
     attributes: tuple[Attribute, ...],
     parts: tuple[LocalProtocol[Any], ...],
 ) -> None:
-    """Write every attribute with the protocol that it was given, and what that resolved.
-
-    Args:
-        message: written to.
-        attributes: in their order.
-        parts: protocol of each attribute.
-    """
+    """Write every attribute with the protocol that it was given, and what that resolved."""
     for attribute, part in zip(attributes, parts, strict=True):
         entry = message.attributes.add(name=attribute.name, protocol=part.NAME)
         set_domain(entry.domain, attribute.domain)
@@ -66,14 +60,7 @@ def set_parameters(
     parameters: Parameters,
     resolved: dict[str, int | float | str],
 ) -> None:
-    """Write the parameters that the protocol takes, as given or as resolved.
-
-    Args:
-        message: written to.
-        kind: the protocol's class.
-        parameters: as given.
-        resolved: values of parameters that the protocol has worked out, by name.
-    """
+    """Write the parameters that the protocol takes, as given or as resolved."""
     levels, choices = taken(kind, parameters)
     _set(message, levels | choices | resolved)
 

@@ -15,13 +15,7 @@ _TEXT = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]{1,4}))?", 
 
 
 def exact_number(given: Any) -> Fraction:
-    """The number that a text, an integer or a float stands for, as a fraction.
-
-    A float is its shortest decimal, as Python and JavaScript print it: 0.7 and ``"0.7"`` are one number.
-
-    Raises:
-        ValueError: it is no finite number, a bool, or of another type. The text does not repeat it.
-    """
+    """The number that a text, an integer or a float stands for, as a fraction."""
     if isinstance(given, str):
         return _of_text(given)
     if isinstance(given, bool):

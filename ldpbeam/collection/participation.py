@@ -20,12 +20,7 @@ LONGEST = 1 << 16
 
 @dataclass(frozen=True)
 class Participation:
-    """``reports`` of ``of`` epochs, drawn by each device for life.
-
-    Attributes:
-        reports: m, how often a device reports in its life.
-        of: T, the epochs of the collection.
-    """
+    """``reports`` of ``of`` epochs, drawn by each device for life."""
 
     reports: int
     of: int
@@ -48,11 +43,7 @@ class Participation:
         return range(self.of - self.reports + 1, self.of + 1)
 
     def chosen(self, randomness: Randomness) -> tuple[int, ...]:
-        """The epochs of one device, ascending: every set of that many epochs has the same probability.
-
-        Floyd's method (Bentley and Floyd, A sample of brilliance, CACM 1987): for j = T − m .. T − 1 a word
-        below j + 1 is taken; it is an epoch, or where it was drawn before, j is.
-        """
+        """The epochs of one device, ascending: every set of that many epochs has the same probability."""
         epochs: set[int] = set()
         for limit in self.limits:
             drawn = randomness.word(limit)

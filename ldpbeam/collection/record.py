@@ -49,13 +49,7 @@ def definition(collection: Collection) -> dict[str, Any]:
 
 
 def collection_of(record: Mapping[str, Any]) -> Collection:
-    """The collection of a :func:`definition`, equal to the one that it was made of.
-
-    A record may come from anywhere: every part of it has the limits that it has in a collection file.
-
-    Raises:
-        CollectionError: the definition is damaged, or comes from a version that meant something else by it.
-    """
+    """The collection of a :func:`definition`, equal to the one that it was made of."""
     try:
         domain = record["domain"]
         plain = {name: _typed(record[name], kind, name) for name, kind in _PLAIN.items()}
@@ -80,22 +74,14 @@ def collection_of(record: Mapping[str, Any]) -> Collection:
 
 
 def _typed(value: Any, kind: Any, name: str) -> Any:
-    """A value of a type; a truth is no number here.
-
-    Raises:
-        TypeError: it is of another type.
-    """
+    """A value of a type; a truth is no number here."""
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise TypeError(f"{name} cannot be {type(value).__name__}")
     return value
 
 
 def _parameters(record: Mapping[str, Any]) -> Parameters:
-    """Parameters of a protocol, within the limits of a collection file.
-
-    Raises:
-        TypeError, ValueError: one is not, or is of no name that there is.
-    """
+    """Parameters of a protocol, within the limits of a collection file."""
     parameters: dict[str, Any] = {}
     for name, value in record.items():
         key = PARAMETER_KEYS.get(name)

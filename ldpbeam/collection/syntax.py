@@ -47,12 +47,7 @@ class NotYamlError(Exception):
 
 
 def compose(text: str) -> yaml.Node | None:
-    """The root of a text in YAML 1.2 or JSON; None of an empty one.
-
-    Raises:
-        NotYamlError: it is neither, or has an alias: a few hundred bytes of them can stand for more values
-            than fit into memory.
-    """
+    """The root of a text in YAML 1.2 or JSON; None of an empty one."""
     import yaml
 
     text = text.removeprefix("\ufeff")
@@ -143,10 +138,7 @@ def integer_of(node: yaml.Node) -> int | None:
 
 
 def number_of(node: yaml.Node) -> float | None:
-    """A decimal number without leading zeros, as JSON has it or as in ``.5``, ``1.``, ``+1`` and ``.inf``.
-
-    None for anything else.
-    """
+    """A decimal number without leading zeros, as JSON has it or as in ``.5``, ``1.``, ``+1`` and ``.inf``."""
     if node.tag not in (INTEGER, NUMBER) or not isinstance(node.value, str):
         return None
     if _FRACTION.fullmatch(node.value):
@@ -186,10 +178,7 @@ def shown(node: yaml.Node) -> str:
 
 
 def readings(node: yaml.Node) -> list[int | float | None]:
-    """What YAML 1.1 and YAML 1.2 take a scalar for: a number, or None for anything else.
-
-    Of a text in quotes they are what it would be without them.
-    """
+    """What YAML 1.1 and YAML 1.2 take a scalar for: a number, or None for anything else."""
     import yaml
 
     if not isinstance(node.value, str) or len(node.value) > _SHOWN:

@@ -34,20 +34,7 @@ class Index:
 
 
 def value_of(collection: Collection, given: Any) -> Any:
-    """The value of one device as the collection's protocol takes it.
-
-    Args:
-        collection: what the device was given.
-        given: what a person would write: of a range a number, of a size the value itself, of labels the
-            label, or one that is not listed where the collection has ``other``; numbers as numbers or as
-            text. Or an :class:`Index`. For several attributes a sequence of these, or a mapping by name.
-
-    Returns:
-        A plain int, or a tuple of one for each attribute.
-
-    Raises:
-        DeviceError: it stands for no value of the domain. No text contains the value.
-    """
+    """The value of one device as the collection's protocol takes it."""
     try:
         return collection.protocol.device.require_value(_indices(collection, given))
     except (TypeError, ValueError) as error:
@@ -84,11 +71,7 @@ def _indices(collection: Collection, given: Any) -> Any:
 
 
 def index_of(given: Any, domain: Domain) -> int:
-    """The index of one value, as given for :func:`value_of`.
-
-    Raises:
-        DeviceError: it stands for no value of the domain.
-    """
+    """The index of one value, as given for :func:`value_of`."""
     if isinstance(given, Index):
         try:
             index = plain_integer(given.index, "an index")

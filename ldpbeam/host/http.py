@@ -14,15 +14,7 @@ from ldpbeam.errors import UsageError
 
 
 def parse_address(typed: str, option: str, example: str) -> tuple[str, int]:
-    """``HOST:PORT``, ``:PORT`` or ``PORT``; without a host, this machine alone.
-
-    Args:
-        typed: value of the option.
-        option, example: for the error.
-
-    Raises:
-        UsageError: it is none of these.
-    """
+    """``HOST:PORT``, ``:PORT`` or ``PORT``; without a host, this machine alone."""
     host, _, port = typed.strip().rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not port.isdecimal() or int(port) > 65535 or (":" in host and not _is_address(host)):
@@ -48,14 +40,7 @@ class QuietHandler(BaseHTTPRequestHandler):
     timeout = 10
 
     def send(self, code: int, content: bytes, headers: dict[str, str], *, body: bool = True) -> None:
-        """A whole answer.
-
-        Args:
-            code: status.
-            content: of the body, bytes.
-            headers: besides the length of the content.
-            body: whether the content is sent; not for HEAD.
-        """
+        """A whole answer."""
         self.send_response(code)
         for name, value in {**headers, "Content-Length": str(len(content))}.items():
             self.send_header(name, value)
@@ -69,16 +54,7 @@ class QuietHandler(BaseHTTPRequestHandler):
 
 @contextmanager
 def listening(address: tuple[str, int], handler: type[BaseHTTPRequestHandler], option: str) -> Iterator[int]:
-    """Answer requests for the duration of a block, in threads; gives the port.
-
-    Args:
-        address: host and port; port 0 for a free one.
-        handler: of one connection.
-        option: of the command line, which chose the address.
-
-    Raises:
-        UsageError: nobody can listen there.
-    """
+    """Answer requests for the duration of a block, in threads; gives the port."""
 
     class Server(ThreadingHTTPServer):
         daemon_threads = True

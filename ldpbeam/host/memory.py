@@ -16,20 +16,14 @@ _usual: list[tuple[int, int, int]] = []
 
 
 def collect_rarely() -> None:
-    """Let new objects be until :func:`keep_what_is_loaded`, but for very many; at the end, let all be.
-
-    For a process that is one command, and nobody else's.
-    """
+    """Let new objects be until :func:`keep_what_is_loaded`, but for very many; at the end, let all be."""
     _usual.append(gc.get_threshold())
     gc.set_threshold(_PATIENT)
     atexit.register(gc.freeze)
 
 
 def keep_what_is_loaded() -> None:
-    """From now on collect as usual what is made, and never what there is: a command's work begins.
-
-    Nothing happens in other processes, where what there is may be somebody's garbage, nor a second time.
-    """
+    """From now on collect as usual what is made, and never what there is: a command's work begins."""
     if _usual:
         gc.freeze()
         gc.set_threshold(*_usual.pop())

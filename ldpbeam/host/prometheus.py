@@ -11,14 +11,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 def family(
     name: str, kind: str, meaning: str, samples: Iterable[tuple[Mapping[str, str], float]]
 ) -> list[str]:
-    """Lines of one metric.
-
-    Args:
-        name: of the metric.
-        kind: ``counter`` or ``gauge``.
-        meaning: one sentence.
-        samples: labels and value of each; label values need no escapes.
-    """
+    """Lines of one metric."""
     lines = [f"# HELP {name} {meaning}", f"# TYPE {name} {kind}"]
     for labels, value in samples:
         inside = ",".join(f'{label}="{content}"' for label, content in labels.items())
@@ -27,14 +20,7 @@ def family(
 
 
 def single(name: str, kind: str, meaning: str, value: float) -> list[str]:
-    """Lines of a metric without labels.
-
-    Args:
-        name: of the metric.
-        kind: ``counter`` or ``gauge``.
-        meaning: one sentence.
-        value: at the moment.
-    """
+    """Lines of a metric without labels."""
     return [*family(name, kind, meaning, ()), f"{name} {_number(value)}"]
 
 

@@ -31,15 +31,7 @@ ENDING = (signal.SIGINT, signal.SIGTERM)
 
 @contextmanager
 def heard_by_thread(hear: Callable[[int], None], name: str) -> Iterator[None]:
-    """For a block, have a thread of its own call ``hear`` with the number of each of :data:`ENDING`.
-
-    Only signals that have a Python handler are heard, so the block installs some. When it is left, all that
-    came have been heard. A descriptor set by others hears nothing meanwhile. Only for the main thread.
-
-    Args:
-        hear: called for one signal after the other.
-        name: of the thread.
-    """
+    """For a block, have a thread of its own call ``hear`` with the number of each of :data:`ENDING`."""
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
 
@@ -72,15 +64,7 @@ Terminals, timeout(1) and service managers often tell a program and its process 
 
 @contextmanager
 def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """Call ``stop`` once for SIGTERM or SIGINT; a signal after :data:`TOGETHER` does what it did before.
-
-    That lasts beyond the block where a signal was heard: the process is ending, and its last words must not
-    be cut off by the echo of what ended it. Only the main thread can do this; in others nothing changes.
-
-    ``stop`` is called by a thread of its own: a handler runs between two steps of the main thread, which may
-    hold the lock that ``stop`` needs (that of an Event that it waits for), and would then wait for itself.
-    Nor does a handler run while the main thread waits for what ``stop`` sets, if the signal did not wake it.
-    """
+    """Call ``stop`` once for SIGTERM or SIGINT; a signal after :data:`TOGETHER` does what it did before."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -143,14 +127,7 @@ def not_interrupted() -> Iterator[None]:
 
 @contextmanager
 def interruptible(refuse_writing: Callable[[float], None]) -> Iterator[None]:
-    """For a block, let Ctrl-C end the process with 130 and SIGTERM with 143, once it is tidy.
-
-    Only the main thread can do this; in others nothing changes.
-
-    Args:
-        refuse_writing: called first; gives files that are being written so many seconds to be finished, and
-            refuses all others.
-    """
+    """For a block, let Ctrl-C end the process with 130 and SIGTERM with 143, once it is tidy."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

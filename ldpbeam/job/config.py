@@ -31,14 +31,7 @@ ASK_THEIR_SERVER = frozenset({"FlinkRunner", "PortableRunner", "PrismRunner", "S
 
 @dataclass(frozen=True)
 class Input:
-    """Where reports come from, and what of hostile files is read.
-
-    Attributes:
-        files: paths of the matched input files, in order; the patterns as typed before they are matched.
-        not_after: seconds since 1970.
-        brokers: what is given for the options of message brokers to read from instead of files, by name.
-        passed_over: files and folders that matched and were not taken for reports, for run.json.
-    """
+    """Where reports come from, and what of hostile files is read."""
 
     files: tuple[str, ...] = set_by(
         (),
@@ -163,14 +156,7 @@ class Counting:
 
 @dataclass(frozen=True)
 class LocalEngine:
-    """How the engine on one machine takes messages, and what it keeps.
-
-    Attributes:
-        metrics, serve, stop_when_idle: empty, None for not at all.
-        patience: seconds after which it believes a clock, or stamps, that nothing confirms.
-        keep_accounts: closed epochs whose accounting it keeps in files of their own, and in run.json; when
-            there are twice as many, the older ones move into the archive.
-    """
+    """How the engine on one machine takes messages, and what it keeps."""
 
     watermark_delay: float = duration(
         30, "Wait this long after an epoch's end for messages under way.", over=Over.LOCAL
@@ -261,13 +247,6 @@ def spellings() -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class RunConfig:
-    """One run.
-
-    Attributes:
-        collections: what reports may belong to.
-        input, outputs, counting, engine, job: what the options say; ``engine`` matters on one machine only.
-    """
-
     collections: tuple[Collection, ...]
     input: Input
     outputs: Outputs
@@ -277,21 +256,12 @@ class RunConfig:
 
     @classmethod
     def parsed(cls, collections: tuple[Collection, ...], /, **values: Any) -> RunConfig:
-        """The run that values by the names of the fields ask for; what they do not name keeps its default.
-
-        Raises:
-            UsageError: no collection, or two that cannot be told apart.
-            TypeError: there is no field of a name.
-        """
+        """The run that values by the names of the fields ask for; what they do not name keeps its default."""
         empty = cls(collections, Input(), Outputs(""), Counting(), LocalEngine(), Job())
         return empty.changed(**values)
 
     def changed(self, **values: Any) -> RunConfig:
-        """The same run with other values, by the names of the fields.
-
-        Raises:
-            TypeError: there is no field of a name.
-        """
+        """The same run with other values, by the names of the fields."""
         home = {
             f.name: part
             for part in ("input", "counting", "engine", "job")
@@ -318,11 +288,7 @@ class RunConfig:
         return chosen_source(self.input.given) is not None or "--streaming" in self.job.beam_args
 
     def __post_init__(self) -> None:
-        """Validate.
-
-        Raises:
-            UsageError: no collection, or two that cannot be told apart.
-        """
+        """Validate."""
         require_distinct(self.collections)
 
 

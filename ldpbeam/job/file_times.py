@@ -16,16 +16,7 @@ REMEDY = "Give --not-after with the time by which the files had been written"
 
 
 def doubtful_times(paths: Sequence[str], collections: Sequence[Collection], now: int) -> Iterator[str]:
-    """A line about files from before all collections, and one about files from the future.
-
-    Those from the future are named where reports of epochs are taken that have not begun ``now``, in seconds
-    since 1970.
-
-    Args:
-        paths: files of this machine.
-        collections: that the run has.
-        now: seconds since 1970.
-    """
+    """A line about files from before all collections, and one about files from the future."""
     origin = min(collection.opens(0) for collection in collections)
     begun = [collection.begun(now) for collection in collections]
     early, ahead = [], []

@@ -30,14 +30,7 @@ class Inputs:
 
 
 def find_inputs(patterns: Sequence[str]) -> Inputs:
-    """The files of several paths and patterns together; a file that two of them name is read once.
-
-    Of a folder that ``ldpbeam simulate`` has written, ``reports/`` is taken: the truth and the record of the
-    simulation are no reports.
-
-    Raises:
-        UsageError: one of them names no file.
-    """
+    """The files of several paths and patterns together; a file that two of them name is read once."""
     by_identity: dict[str, str] = {}
     size = 0
     notes: list[str] = []
@@ -70,11 +63,7 @@ def find_inputs(patterns: Sequence[str]) -> Inputs:
 
 
 def match_inputs(pattern: str) -> MatchedFiles:
-    """What a path or pattern names; see :func:`ldpbeam.job.matching.match_path`.
-
-    Raises:
-        UsageError: it names no file.
-    """
+    """What a path or pattern names; see :func:`ldpbeam.job.matching.match_path`."""
     matched = match_path(pattern)
     if matched.files:
         return matched
@@ -98,19 +87,12 @@ def _all_below(pattern: str) -> str:
 
 
 def shard_bits_for(size: int, *, held: bool = False) -> int:
-    """Bits of sharding for inputs of ``size`` bytes.
-
-    ``held``: reports that wait for their duplicates are held in memory, those of a shard together. Else they
-    wait on disk, whatever they are; a shard's ids are then read once for each 2**25 of them.
-    """
+    """Bits of sharding for inputs of ``size`` bytes."""
     return min(8, (size // (_SHARD_BYTES if held else _SHARD_BYTES_ON_DISK)).bit_length())
 
 
 def waits_on_disk(runner: str, output: str) -> bool:
-    """Whether reports wait for their duplicates on the disk of this machine.
-
-    They do where one process does all the work; workers of a cluster share no disk.
-    """
+    """Whether reports wait for their duplicates on the disk of this machine."""
     return runner == "FnApiRunner" and "://" not in output
 
 
@@ -140,19 +122,7 @@ def _beside_reports(path: str) -> bool:
 def split_arguments(
     arguments: Sequence[str], *, files_allowed: bool
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Arguments that ``run`` itself does not know, as (further inputs, options for Beam).
-
-    A shell expands a pattern without quotes: its first file becomes the value of ``--input``, the others
-    arrive as arguments of their own. Where each of them is a file, they can only be meant as inputs. What
-    stands directly after an option is that option's value.
-
-    Args:
-        arguments: as typed, in order.
-        files_allowed: whether there is an ``--input`` that they can belong to.
-
-    Raises:
-        UsageError: an argument is neither an option nor its value nor a file.
-    """
+    """Arguments that ``run`` itself does not know, as (further inputs, options for Beam)."""
     files: list[str] = []
     options: list[str] = []
     for i, argument in enumerate(arguments):

@@ -25,14 +25,7 @@ _UNFINISHED = re.compile(
 
 @dataclass(frozen=True)
 class MatchedFiles:
-    """What one path or pattern names.
-
-    Attributes:
-        files: paths, sorted.
-        size: bytes in all.
-        passed_over: paths of files and folders, sorted; those of folders end with a slash.
-        folders: paths of folders that were not entered, sorted, each with a slash at its end.
-    """
+    """What one path or pattern names."""
 
     files: tuple[str, ...]
     size: int
@@ -55,11 +48,7 @@ def is_partition(name: str) -> bool:
 
 
 def match_path(pattern: str) -> MatchedFiles:
-    """The files that a path, or else a pattern, names; none where nothing matches.
-
-    ``*`` and ``?`` stand for anything without a slash, ``[…]`` for one of some characters, ``**`` between
-    slashes for any folders or none, and elsewhere for anything.
-    """
+    """The files that a path, or else a pattern, names; none where nothing matches."""
     matches = _Matches()
     if "://" in pattern:
         _match_remote(pattern, matches)

@@ -57,13 +57,7 @@ class Option:
 
 
 def set_by(default: Any, help: str, **more: Any) -> Any:  # noqa: A002 - as click calls it
-    """A field that an option fills.
-
-    Args:
-        default: where the option is not given.
-        help: for ``--help``.
-        **more: further fields of :class:`Option`.
-    """
+    """A field that an option fills."""
     return field(default=default, metadata={"option": Option(help, **more)})
 
 
@@ -73,22 +67,10 @@ def flag(help: str, **more: Any) -> Any:  # noqa: A002
 
 
 def count(default: int, help: str, **more: Any) -> Any:  # noqa: A002
-    """A field for a whole number, whose default ``--help`` shows.
-
-    Args:
-        default: where the option is not given.
-        help: for ``--help``.
-        **more: further fields of :class:`Option`.
-    """
+    """A field for a whole number, whose default ``--help`` shows."""
     return set_by(default, help, kind=OptionKind.COUNT, shown=True, **more)
 
 
 def duration(default: float | None, help: str, **more: Any) -> Any:  # noqa: A002
-    """A field for seconds, typed as a duration; ``--help`` shows a default that is not 0 or None.
-
-    Args:
-        default: seconds, where the option is not given; None for no such time.
-        help: for ``--help``.
-        **more: further fields of :class:`Option`.
-    """
+    """A field for seconds, typed as a duration; ``--help`` shows a default that is not 0 or None."""
     return set_by(default, help, kind=OptionKind.DURATION, metavar="DURATION", shown=bool(default), **more)

@@ -21,17 +21,7 @@ _NAMES = {0.25: "first quartile", 0.5: "median", 0.75: "third quartile"}
 
 
 def compare_distributions(first: Side, second: Side | None, output: Path | None) -> None:
-    """Say whether the mean and which quartiles changed from the epochs of one side to those of the other.
-
-    Args:
-        first, second: without the second the last two epochs of the first are compared. Of several epochs the
-            mean of their curves is compared, see :meth:`ldpbeam.sums.distribution.Curve.mean`, and of means.
-        output: a file for all rows, or None.
-
-    Raises:
-        UsageError: an epoch on both sides, none with a result, other values on the other side, or no
-            summaries.
-    """
+    """Say whether the mean and which quartiles changed from the epochs of one side to those of the other."""
     from ldpbeam.cli.shared.histories import write_tables
     from ldpbeam.sums.distribution import Curve, mean_of_epochs, read_summaries
     from ldpbeam.sums.quartiles import QUARTILES, compare_means, compare_quartiles

@@ -13,17 +13,11 @@ _OTHER = "none of these"
 
 
 def labelled(labels: tuple[str, ...]) -> Domain:
-    """The domain of these labels."""
     return Domain(len(labels), labels, other=labels.index(_OTHER) if _OTHER in labels else None)
 
 
 def read_domain(path: Path) -> tuple[Domain, Result]:
-    """The domain of a collection's file, or of a text with a label per line; and the kind of its result.
-
-    Raises:
-        CollectionError: the collection is not sound.
-        UsageError: the text cannot be read or is a table, or the collection has several attributes.
-    """
+    """The domain of a collection's file, or of a text with a label per line; and the kind of its result."""
     if path.suffix in (".yaml", ".yml"):
         from ldpbeam.collection.file import load_collection
 

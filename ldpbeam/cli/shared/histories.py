@@ -30,13 +30,7 @@ _GROUP = 1 << 18
 
 @dataclass(frozen=True, eq=False)
 class ReadHistory:
-    """An attribute of a run.
-
-    Attributes:
-        history: its results.
-        collection: whose attribute it is.
-        errors: how the errors of its values go together; None where those of epochs are independent.
-    """
+    """An attribute of a run."""
 
     history: History
     collection: Collection
@@ -49,14 +43,7 @@ class ReadHistory:
 
 
 class Side(NamedTuple):
-    """One of the two that are compared.
-
-    Attributes:
-        folder: the results.
-        read: the attribute in them.
-        span: the first and the last epoch that were asked for; None for all.
-        place: where the folder is.
-    """
+    """One of the two that are compared."""
 
     folder: ResultsFolder
     read: ReadHistory
@@ -72,16 +59,7 @@ class Side(NamedTuple):
 def read_histories(
     results: Path, collection_files: Iterable[Path], choice: Choice | None = None
 ) -> tuple[ResultsFolder, list[ReadHistory]]:
-    """A run's newest results, and its attributes one by one, with those epochs that are chosen.
-
-    Args:
-        results: the output of a run.
-        collection_files: definitions of collections that run.json does not describe.
-        choice: which epochs; None for all.
-
-    Raises:
-        UsageError: there are no results, or nothing says what protocol they are of.
-    """
+    """A run's newest results, and its attributes one by one, with those epochs that are chosen."""
     from ldpbeam.cli.shared.collections import load
 
     parts = ResultsFolder.of(results)
@@ -102,12 +80,7 @@ def _recorded(results: Path) -> list[Collection]:
 
 
 def remark_missing(results: Path, record: RunRecord | None = None) -> None:
-    """A line to standard error where ``latest/`` lacks the table of an epoch that the record has one of.
-
-    Args:
-        results: the output of a run.
-        record: of the run; None to read it, and to say nothing where it cannot be read.
-    """
+    """A line to standard error where ``latest/`` lacks the table of an epoch that the record has one of."""
     if record is None:
         try:
             record = read_record(results / RUN_RECORD)
@@ -167,11 +140,7 @@ def require_suffix(output: Path | None) -> None:
 
 
 def write_tables(tables: Iterable[Any], output: Path) -> tuple[int, list[str]]:
-    """Write tables of one schema as one file, whole or not at all, as CSV or Parquet by the suffix.
-
-    Returns:
-        Rows and names of the columns.
-    """
+    """Write tables of one schema as one file, whole or not at all, as CSV or Parquet by the suffix."""
     import pyarrow.csv
     import pyarrow.parquet as pq
 
@@ -222,10 +191,8 @@ def show_rows(tables: Iterable[Any]) -> None:
 
 
 def harmless(table: Any) -> Any:
-    """The rows of a CSV file with an apostrophe before each text that a spreadsheet would run as a formula.
-
-    Those begin with =, +, -, @, a tab or a carriage return; a number is none.
-    """
+    """The rows of a CSV file with an apostrophe before each text that a spreadsheet would run as a
+    formula."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -168,13 +168,7 @@ def _click_option(name: str, option: Option, default: Any) -> Callable[[Command]
 
 
 def given(context: click.Context, over: Collection[Over]) -> dict[str, Any]:
-    """The values of the options by the name of their field, durations in seconds.
-
-    An option that says nothing about what is read (``over``) is left out, as is one that has no value.
-
-    Raises:
-        UsageError: an option was typed that has no effect on what is read; or a duration is none.
-    """
+    """The values of the options by the name of their field, durations in seconds."""
     values: dict[str, Any] = {}
     for name, (option, _) in options().items():
         value = context.params[name]

@@ -49,11 +49,7 @@ class Page:
 
 
 def pages() -> dict[str, Page]:
-    """All pages by name.
-
-    Raises:
-        CheckoutError: git wrote the link to the pages as a plain file.
-    """
+    """All pages by name."""
     folder = Path(str(files("ldpbeam"))) / "docs"
     if not folder.is_dir():
         refuse("docs")
@@ -66,11 +62,7 @@ def pages() -> dict[str, Page]:
 
 
 def page(name: str) -> Page:
-    """The page of a name, which may be written as in a link: docs/planning.md.
-
-    Raises:
-        UsageError: there is none.
-    """
+    """The page of a name, which may be written as in a link: docs/planning.md."""
     known = pages()
     wanted = name.removeprefix("docs/").removesuffix(".md")
     if wanted in known:

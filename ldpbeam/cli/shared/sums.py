@@ -20,7 +20,6 @@ Command = Callable[..., Any]
 
 
 def _shares(text: str) -> tuple[float, ...]:
-    """Shares such as 0.5,0.9."""
     try:
         shares = tuple(float(one) for one in text.split(","))
     except ValueError:
@@ -63,16 +62,7 @@ def sum_options(command: Command) -> Command:
 
 
 def grouped(read: ReadHistory, path: Path, *, remark: bool = True) -> Question:
-    """The groups of a file, for one attribute.
-
-    Args:
-        read: the attribute.
-        path: of the file.
-        remark: whether to write a line to standard error where groups have values in common.
-
-    Raises:
-        UsageError: the file cannot be read, or is not one of groups of these values.
-    """
+    """The groups of a file, for one attribute."""
     from ldpbeam.sums import Groups, read_groups
     from ldpbeam.sums.group_file import shared_values
 
@@ -85,16 +75,7 @@ def grouped(read: ReadHistory, path: Path, *, remark: bool = True) -> Question:
 
 
 def history_of_groups(read: ReadHistory, path: Path, *, remark: bool = True) -> ReadHistory:
-    """An attribute with a column per group of a file in the place of one per value.
-
-    Args:
-        read: the attribute.
-        path: of the file.
-        remark: whether to write a line to standard error where groups have values in common.
-
-    Raises:
-        UsageError: the attribute is a mean, or the file is not one of groups of its values.
-    """
+    """An attribute with a column per group of a file in the place of one per value."""
     from dataclasses import replace
 
     from ldpbeam.sums.series import require_frequencies, summed
@@ -111,17 +92,7 @@ def chosen(
     attribute: str | None,
     results: Path,
 ) -> list[ReadHistory]:
-    """The attributes that were named.
-
-    Args:
-        histories: all attributes of a run.
-        name: of the collection; None for any.
-        attribute: its name; None for any.
-        results: the output of the run, for the error.
-
-    Raises:
-        UsageError: there is none.
-    """
+    """The attributes that were named."""
     left = [
         one
         for one in histories
