@@ -29,7 +29,7 @@ def sent() -> list[Sent]:
 
 SENT = sent()
 NOW = {"v2-last": True, "v2-last-no-dedup": False}
-"""What the code writes now; those with and without de-duplication. The files of ``v2`` know no last count."""
+"""What the code writes now; those with and without de-duplication."""
 BEFORE = 3
 """How many of them had come when state was written; the epoch had ended, with one result."""
 

@@ -114,19 +114,17 @@ def test_columns_are_passed_on_or_booked(epoch: int) -> None:
         assert [(row.source, row.count, row.epoch) for row in rejections] == [("epochs of one", 7, 3)]
 
 
-@pytest.mark.cases(1)
-@pytest.mark.parametrize("limit", [1, 2, 9])
-def test_a_run_without_records_keeps_what_comes(limit: int) -> None:
+def test_a_run_without_records_keeps_what_comes() -> None:
     """No record names an epoch, so nothing says which are the largest."""
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
         read = pipeline | "Entries" >> beam.Create([(((DIGEST, None), "read"), 3)], reshuffle=False)
-        left_out = EpochLimit([AGREED], largest_epochs(read, limit))
+        left_out = EpochLimit([AGREED], largest_epochs(read, 1))
         numbers = pipeline | "Epochs" >> beam.Create([counted(5)], reshuffle=False)
         passed = left_out.without(numbers, tuple[str, CountedEpoch], "Epochs")
         assert_that(passed | beam.Map(lambda pair: pair[1].epoch), equal_to([5]))
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_rejections_are_capped_however_they_come(seed: int) -> None:
     """Of each reason the first ones and one for the rest, in whatever parts, orders and accumulators."""
     draw = random.Random(seed)

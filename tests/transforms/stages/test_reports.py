@@ -71,20 +71,6 @@ def test_batches_of_an_epoch_are_one_element_however_many_came() -> None:
     }
 
 
-def test_large_batches_lie_where_they_were_read() -> None:
-    sent = [(ONE, 0, 2000), (TWO, 0, 1500), (ONE, 0, 1100), (ONE, 0, 1400)]
-    piece = chunk(sent)
-    found, _ = elements(piece)
-    sizes = {key: list(map(len, parts)) for key, parts in found}
-    assert sizes == {
-        (AGREED[ONE].digest_hex, 0): [2000, 1100, 1400],
-        (AGREED[TWO].digest_hex, 0): [1500],
-    }
-    for _, parts in found:
-        for part in parts:
-            assert np.shares_memory(part.payloads, piece.frames.buffer)
-
-
 def _batch(n: int, *, wrong: int = 0, parts: int = 1, digest: int = ONE) -> bytes:
     """A batch of n reports, of which some have payloads that nobody sends; its ids in so many parts."""
     draw = np.random.Generator(np.random.Philox(n))

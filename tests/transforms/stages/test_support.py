@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ldpbeam.accounting import Account, CountedEpoch
-from ldpbeam.admission import Parts, Rejection, ReportColumns, put_together
+from ldpbeam.admission import Parts, ReportColumns, put_together
 from ldpbeam.arrays import read_only
 from ldpbeam.collection.collection import Collection
 from ldpbeam.epoch_result import count_support
@@ -23,7 +23,6 @@ from ldpbeam.errors import Reason
 from ldpbeam.histogram import estimate_counted
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.support import Support, UncountedReports
-from ldpbeam.transforms import CountSupport, FrequenciesPerEpoch
 from ldpbeam.transforms.coders import (
     OptionalSupportCoder,
     PartsCoder,
@@ -31,14 +30,9 @@ from ldpbeam.transforms.coders import (
     SupportCoder,
     register_coders,
 )
-from ldpbeam.transforms.sinks.estimates import WriteEpochs
-from ldpbeam.transforms.sinks.of_each import OfEach
-from ldpbeam.transforms.sinks.rejects import rejects_by_source
 from ldpbeam.transforms.sources.chunks import BadSource, Chunk, Piece, ReadLimits
 from ldpbeam.transforms.sources.files import ReadFiles, read_files
-from ldpbeam.transforms.stages.epochs import once_per_report_id, window_by_epoch
-from ldpbeam.transforms.stages.estimate import EstimateEpochs
-from ldpbeam.transforms.stages.reports import AdmitPieces, EpochParts
+from ldpbeam.transforms.stages.reports import EpochParts
 from ldpbeam.transforms.stages.support import CountSupportOfEach
 from ldpbeam.wire.codec import framed
 from tests.narrow import present
@@ -99,32 +93,6 @@ def test_accumulators_are_never_shared() -> None:
     assert (one.counts == before).all()
     assert count.merge_accumulators([]) is count.create_accumulator() is None
     assert not batch.payloads.flags.writeable
-
-
-@pytest.mark.parametrize("name", AGREED)
-def test_for_several_collections_it_is_the_same(name: str) -> None:
-    """Beside others each collection is counted as alone; None is neutral, and nothing is shared."""
-    agreed = AGREED[name]
-    count = CountSupportOfEach(list(AGREED.values()))
-    batches = [columns(agreed, 3 + seed, seed) for seed in range(4)]
-    more = Parts(columns(agreed, n, 9 + n) for n in (2, 5, 1))
-    wanted = count_support(agreed, [*batches, *more])
-    parts: list[Support | UncountedReports | None] = [None, count.create_accumulator()]
-    for batch in batches:
-        parts += [count.add_input(count.create_accumulator(), Parts([batch])), None]
-    parts[2] = count.add_input(parts[2], more)
-    coder = count.get_accumulator_coder()
-    parts = [coder.decode(coder.encode(part)) for part in parts]
-    assert parts[:2] == [None, None]
-    before = coder.encode(parts[2])
-    total = count.merge_accumulators(iter(parts))
-    assert total == wanted
-    assert count.extract_output(total) == wanted
-    assert coder.encode(parts[2]) == before
-    assert count.merge_accumulators([total]) == total
-    assert count.merge_accumulators([total]) is not total
-    assert count.merge_accumulators([None, None]) is None
-    assert coder.is_deterministic()
 
 
 _TWO = Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0, g=11, hash_family="linear")
@@ -208,7 +176,7 @@ def test_an_epoch_is_estimated_from_waiting_reports() -> None:
     assert estimate_counted(LARGE, CountedEpoch(3, waiting, bad), 0.1).withheld
 
 
-@pytest.mark.parametrize("top", [0, 255, 256, 65_535, 65_536, (1 << 32) - 1, 1 << 32, -1])
+@pytest.mark.parametrize("top", [255, 256, 1 << 32, -1])
 def test_a_pickled_table_is_as_narrow_as_its_cells(top: int) -> None:
     """Between the steps of a run Beam pickles counts; 8 bytes per cell would be copied many times."""
     support = Support(np.array([0, top] * 5_000), 7, np.array([1, 2]))
@@ -242,10 +210,8 @@ def test_sizes_are_known_without_encoding(tmp_path: Path) -> None:
     assert read_files(ReadLimits()).get_type_hints().simple_output_type("Read") is Piece
 
 
-@pytest.mark.parametrize(
-    "top", [0, 1, 2**8 - 1, 2**8, 2**16 - 1, 2**16, 2**32 - 1, 2**32, 2**53 - 1, 2**53, 2**63 - 1, -1]
-)
-@pytest.mark.parametrize("cells", [0, 1, 11])
+@pytest.mark.parametrize("top", [2**8 - 1, 2**16, 2**32 - 1, 2**63 - 1, -1])
+@pytest.mark.parametrize("cells", [0, 11])
 def test_accumulators_survive_the_wire_at_the_edges(top: int, cells: int) -> None:
     """Exact at every width, deterministic, and writable afterwards."""
     coder = SupportCoder()
@@ -301,56 +267,6 @@ def test_beam_knows_the_coders() -> None:
     assert isinstance(coders.registry.get_coder(Support), SupportCoder)
     counting = CountSupportOfEach(list(AGREED.values()))
     assert isinstance(counting.get_accumulator_coder(), OptionalSupportCoder)
-
-
-@pytest.mark.parametrize("name", ["grr", "sue", "l_osue", "loloha", "olh"])
-def test_what_is_sent_to_workers_is_small_and_holds_no_compiled_function(name: str) -> None:
-    """Every function object pickles to less than 20 kB for 360 values, before and after use."""
-    agreed = collection(name, 360, name)
-    counts = Support.zero_of(agreed.protocol.counter).counts
-    held = np.zeros((1, agreed.protocol.device.payload_size), np.uint8)
-    agreed.protocol.counter.check(read_only(held))
-    agreed.protocol.counter.add(read_only(held), counts)
-    agreed.protocol.counter.support_counts(counts)
-    senders = (
-        AdmitPieces({agreed.digest: agreed}),
-        EstimateEpochs([agreed]),
-        OfEach({agreed.digest_hex: WriteEpochs(agreed, "out")}),
-        FrequenciesPerEpoch(agreed),
-        CountSupport.Fn(agreed),
-        CountSupportOfEach([agreed]),
-        WriteEpochs(agreed, "out"),
-        rejects_by_source("out"),
-        ReadFiles(),
-        once_per_report_id(3),
-        window_by_epoch({agreed.digest_hex: agreed.epochs}),
-    )
-    for sender in senders:
-        pickled = pickler.dumps(sender)
-        back = pickler.loads(pickled)
-        assert type(back) is type(sender)
-        import base64
-        import bz2
-        import zlib
-
-        raw = base64.b64decode(pickled)
-        try:
-            plain = bz2.decompress(raw)
-        except OSError:
-            plain = zlib.decompress(raw)
-        assert len(plain) < 20_000, (sender, len(plain))
-        assert b"numba" not in plain
-        assert b"_dispatcher" not in plain
-
-
-def test_rejections_hold_no_payload() -> None:
-    """The fields of a rejection are a closed list, and none of them can hold bytes."""
-    one = Rejection(Reason.MALFORMED, "file", 3)
-    assert set(one.__dataclass_fields__) == {
-        "reason", "source", "place", "index", "count", "digest", "epoch", "detail",
-        "missing",
-    }  # fmt: skip
-    assert all("bytes" not in str(f.type) for f in one.__dataclass_fields__.values())
 
 
 def test_signs_of_forged_reports_are_counted_with_the_rest() -> None:

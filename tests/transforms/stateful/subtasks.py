@@ -70,9 +70,7 @@ class Position:
 class Cluster:
     """A job on two subtasks for the shards and one for the sum."""
 
-    def __init__(
-        self, agreed: Collection, sent: list[Sent], *, bits: int, early: int, late: int, kind: Any = SumShards
-    ) -> None:
+    def __init__(self, agreed: Collection, sent: list[Sent], *, bits: int, early: int, late: int) -> None:
         """``sent`` are the messages in the order of the broker: digest, batch, arrival."""
         self.collection = agreed
         self.sent = sent
@@ -83,7 +81,7 @@ class Cluster:
         for step in steps:
             step.setup()
         shards = [Subtask(step, channels=[deque()]) for step in steps]
-        total = Subtask(kind(schedules, 1 << bits), channels=[deque() for _ in range(3)])
+        total = Subtask(SumShards(schedules, 1 << bits), channels=[deque() for _ in range(3)])
         self.now = Position(shards, total)
         self.results: list[CountedEpoch] = []
         self.sinks: list[Callable[[CountedEpoch], None]] = [self.results.append]

@@ -28,7 +28,7 @@ def test_few_ids_are_counted_exactly() -> None:
     assert taken([]).distinct == 0
 
 
-@pytest.mark.parametrize("count", [1_000, 30_000, 1_000_000])
+@pytest.mark.parametrize("count", [1_000, 30_000])
 def test_the_estimate_is_near(count: int) -> None:
     """The number sampled is binomial: one seed of 20 is 6 standard deviations off with a chance of 1e-7."""
     for seed in range(20):
