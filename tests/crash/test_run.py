@@ -48,9 +48,9 @@ def program(folder: Path, collection: str, inputs: str, plant: str = "") -> None
         rename(old, new)
 
     if plant == "record stays":
-        os.unlink = stays  # type: ignore[assignment]
+        os.unlink = stays
     elif plant == "record first":
-        os.rename = early
+        os.rename = early  # type: ignore[assignment]
     run(config)
 
 
