@@ -228,34 +228,32 @@ class Transaction:
         key += self._store.first(table)
         return next((content for _, _, content in self._store.sound(self._connection, key, key)), None)
 
-    def between(self, table: str, keys: range) -> Iterator[tuple[bytes, bytes]]:
-        """Digest and content of the sound rows of a table with keys in a range of step 1, in order."""
+    def between(self, table: str, keys: range) -> Iterator[tuple[int, bytes]]:
+        """Key and content of the sound rows of a table with keys in a range of step 1, in order."""
         first = self._store.first(table)
         rows = self._store.sound(self._connection, first + keys.start, first + keys.stop - 1)
-        return ((digest, content) for _, digest, content in rows)
+        return ((key - first, content) for key, _, content in rows)
 
-    def put(self, table: str, key: int, content: bytes) -> bytes:
-        """Add a row, or replace the one with this key; its digest."""
+    def put(self, table: str, key: int, content: bytes) -> None:
+        """Add a row, or replace the one with this key."""
         self.remove(table, key)
         key += self._store.first(table)
         digest = self._store.digest(key, content)
         self._connection.execute("INSERT INTO rows VALUES (?, ?, ?)", (key, digest, content))
         self._summaries[table].change(1, digest)
-        return digest
 
-    def remove(self, table: str, key: int) -> bytes | None:
-        """Remove a row, where it is there; the digest that it had."""
+    def remove(self, table: str, key: int) -> None:
+        """Remove a row, where it is there."""
         self._begin()
         key += self._store.first(table)
         there = self._connection.execute("SELECT digest FROM rows WHERE key = ?", (key,)).fetchone()
         if there is None:
-            return None
+            return
         (digest,) = there
         if not isinstance(digest, bytes) or len(digest) != _DIGEST:
             raise DamageError(f"a row of its table {table} has no digest")
         self._connection.execute("DELETE FROM rows WHERE key = ?", (key,))
         self._summaries[table].change(-1, digest)
-        return digest
 
     def clear(self, table: str) -> None:
         """Remove all rows of a table, sound or not."""

@@ -198,7 +198,6 @@ class LocalStream(Generic[Message]):
                 # Epochs that closed before it are no longer kept to be counted again.
                 horizon=self.watermark - engine.keep_landed * _MICROS,
                 in_memory=engine.keep_accounts,
-                forget_before=self.watermark // _MICROS - engine.keep_accounting,
                 exists=self._source.exists,
             )
             self._record("running")

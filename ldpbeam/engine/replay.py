@@ -44,7 +44,7 @@ def replay_stream(rejects: Rejects) -> Replayed:
     source = Input(brokers=brokers, timestamp_attribute=record.stream.timestamp_attribute)
     counting = Counting(record.deduplicate, record.max_error_fraction)
     # A replay removes nothing: how long a stream keeps its reports, its own options say.
-    engine = LocalEngine(keep_landed=_FOR_GOOD, keep_accounting=_FOR_GOOD)
+    engine = LocalEngine(keep_landed=_FOR_GOOD)
     config = RunConfig(collections, source, Outputs(str(output)), counting, engine=engine)
     with Landing(str(output)).locked() as landing:
         stream = LocalStream(config, _NoMessages(), landing)

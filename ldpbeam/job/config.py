@@ -169,11 +169,6 @@ class LocalEngine:
     keep_landed: int = duration(
         7 * 86400, "Keep the reports of closed epochs this long, for replays.", over=Over.LOCAL
     )
-    keep_accounting: int = duration(
-        730 * 86400,
-        "Keep the accounting of closed epochs one by one this long, then its sums.",
-        over=Over.LOCAL,
-    )
     metrics: str = set_by(
         "",
         "Answer Prometheus there; without HOST on this machine only.",

@@ -183,11 +183,11 @@ def ids_landed(output: Path) -> dict[tuple[str, int], set[int]]:
     """Report ids on disk, by digest and epoch."""
     epochs = {}
     for row in kept(output, LANDED).values():
-        digest, epoch, (group, *_) = json.loads(row)
+        digest, epoch, group, *_ = json.loads(row)
         epochs[group] = digest, epoch
     found: dict[tuple[str, int], set[int]] = {}
     for place, content in kept(output, CONTENT).items():
-        if (key := epochs.get(place >> 24)) is not None:  # not those of refused messages
+        if (key := epochs.get(place >> 28)) is not None:  # not those of refused messages
             found.setdefault(key, set()).update(ReportColumnsCoder().decode(content).report_ids.tolist())
     return found
 
@@ -195,15 +195,13 @@ def ids_landed(output: Path) -> dict[tuple[str, int], set[int]]:
 def messages_refused(output: Path) -> dict[tuple[str, int], bytes]:
     """Messages that were refused, by source and place in the tables of rejects."""
     rows, found = kept(output, CONTENT), {}
-    for packed in kept(output, REFUSED).values():
-        block = json.loads(packed)
-        group, *_ = block["group"]
-        for row, number in enumerate(block["numbers"]):
-            content = rows[(group << 24) + row]
-            begin = 4 + int.from_bytes(content[:4], "little")
-            for place, offset, length, _ in json.loads(content[4:begin]):
-                message = content[begin + offset : begin + offset + length]
-                found[f"landing/engine.sqlite#{number}", place] = message
+    for number, packed in kept(output, REFUSED).items():
+        _, group, *_ = json.loads(packed)
+        content = rows[group << 28]
+        begin = 4 + int.from_bytes(content[:4], "little")
+        for place, offset, length, _ in json.loads(content[4:begin]):
+            message = content[begin + offset : begin + offset + length]
+            found[f"landing/engine.sqlite#{number}", place] = message
     return found
 
 

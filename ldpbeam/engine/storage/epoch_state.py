@@ -104,9 +104,10 @@ class EpochState(UnattributedState):
         newest = self.published.newest if self.published else None
         return self.numbered or (Numbered(newest.number, newest.content, newest.job) if newest else None)
 
-    def pack_epoch(self, key: EpochKey) -> bytes:
+    def pack_epoch(self, key: EpochKey, archived: bool = False) -> bytes:
         """The state as JSON, the content of its row in the table ``epochs``; its reports lie elsewhere."""
         line = {
+            "archived": archived,
             "digest": key[0],
             "epoch": key[1],
             "published": self.published.as_record() if self.published else None,
@@ -117,13 +118,12 @@ class EpochState(UnattributedState):
         return json.dumps(line).encode()
 
     @classmethod
-    def unpack_epoch(cls, row: int, content: bytes) -> tuple[EpochKey, EpochState]:
-        """Key and state, from the key and the content of a row: the reverse of :meth:`pack_epoch`."""
-        line = json.loads(content)
+    def unpack_epoch(cls, row: int, line: dict[str, Any]) -> EpochState:
+        """The state, from the key and the parsed content of a row: the reverse of :meth:`pack_epoch`."""
         state = cls(row=row)
         if line["published"] is not None:
             state.set_published(read_fields(EpochAccounting, line["published"]))
         state.unpublished_entries = Counter(line["unpublished"])
         state.has_new_reports = line["new"]
         state.numbered = None if line["number"] is None else Numbered(**line["number"])
-        return (line["digest"], line["epoch"]), state
+        return state

@@ -1,17 +1,16 @@
 """The engine's file: landed reports, accounting and positions in one SQLite file, changed together.
 
 A start reads the small tables whole, and checks all their rows. Reports and refused messages may be many.
-They lie in a table of their own, ``content``, in groups of rows. A row of a small table holds for each group
-the number of its rows, and the sum of their digests; rows of ``content`` are checked when they are read.
+They lie in a table of their own, ``content``, in groups of rows whose keys follow one another. A row of a
+small table holds for each group the number of its rows; rows of ``content`` are checked when they are read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ldpbeam.durable.errors import (
     DamageError,
@@ -25,7 +24,7 @@ from ldpbeam.durable.errors import (
 )
 from ldpbeam.durable.folder import make_folder, make_lasting_folder
 from ldpbeam.durable.newest import NewestStore
-from ldpbeam.durable.store import Summary, Transaction
+from ldpbeam.durable.store import Transaction
 from ldpbeam.errors import disk_errors
 from ldpbeam.records.run_record import RUN_RECORD, record_before
 
@@ -35,117 +34,62 @@ FOLDER = "landing"
 VERSION = 1
 """Version of the format; a file of another version is refused."""
 
-ENGINE, EPOCHS, OTHERS, LANDED, REFUSED, FILES, ARCHIVE, SUMS = TABLES = (
+ENGINE, EPOCHS, OTHERS, LANDED, REFUSED, FILES = TABLES = (
     "engine",
     "epochs",
     "others",
     "landed",
     "refused",
     "files",
-    "archive",
-    "sums",
 )
 """The small tables, which a start reads whole."""
 _CONTENT = "content"
-_ROWS_BITS = 24
-_MANY = 256
-"""This many rows of a group become one."""
-_LARGE = 4 << 20
-"""If so many rows have more bytes than this, they stay as they are."""
+_ROWS_BITS = 28
 AT_ONCE = 64 << 20
 """Bytes that one change removes at most, about: the journal holds all that is overwritten."""
 
 
 @dataclass
 class Group:
-    """Rows of ``content`` that belong together."""
+    """Rows of ``content`` that belong together: no key is ever given to another content."""
 
     number: int
     rows: int = 0
     reports: int = 0
     size: int = 0
-    xor: int = 0
-    waiting: int = 0
-    waiting_size: int = 0
-
-    def as_record(self) -> list[Any]:
-        """The group as JSON values, for a row of a small table."""
-        return list({**vars(self), "xor": f"{self.xor:064x}"}.values())
-
-    @classmethod
-    def from_record(cls, record: list[Any]) -> Group:
-        """The reverse of :meth:`as_record`."""
-        number, rows, reports, size, xor, waiting, waiting_size = record
-        return cls(*map(int, (number, rows, reports, size, int(xor, 16), waiting, waiting_size)))
 
     def _key(self, row: int) -> int:
         return (self.number << _ROWS_BITS) + row
 
     def add(self, rows: Transaction, content: bytes, reports: int = 0) -> None:
         """Add a row behind the others."""
-        if self.rows >> _ROWS_BITS:
-            raise DamageError(f"group {self.number} has no room for another row")
-        self._put(rows, content)
+        rows.put(_CONTENT, self._key(self.rows), content)
+        self.rows += 1
         self.reports += reports
-        self.waiting += 1
-        self.waiting_size += len(content)
-
-    def merge(self, rows: Transaction, join: Callable[[list[bytes]], bytes]) -> None:
-        """Make one row of the last ones, where they are many and small."""
-        if self.waiting < _MANY:
-            return
-        if self.waiting_size <= _LARGE:
-            self._put(rows, join([self._take(rows) for _ in range(self.waiting)][::-1]))
-        self.waiting = self.waiting_size = 0
-
-    def replace(self, rows: Transaction, row: int, content: bytes) -> None:
-        before, digest = self._remove(rows, row)
-        self._change(0, len(content) - len(before), digest)
-        self._change(0, 0, rows.put(_CONTENT, self._key(row), content))
+        self.size += len(content)
 
     def read(self, rows: Transaction) -> list[bytes]:
         """The contents of all rows, in order."""
-        contents, there = [], Summary()
-        for digest, content in rows.between(_CONTENT, range(self._key(0), self._key(self.rows))):
-            there.change(1, digest)
-            contents.append(content)
-        if (there.count, there.xor) != (self.rows, self.xor):
+        keys = range(self._key(0), self._key(self.rows))
+        found = list(rows.between(_CONTENT, keys))
+        if [key for key, _ in found] != list(keys):
             raise DamageError(
-                f"{self.rows - there.count or 'some'} of {self.rows} rows of reports are damaged"
+                f"{self.rows - len(found) or 'some'} of {self.rows} rows of reports are damaged"
             )
-        return contents
+        return [content for _, content in found]
 
     def shrink(self, rows: Transaction) -> bool:
         """Remove the newest rows, of about :data:`AT_ONCE` bytes; whether the group is empty then."""
         enough = self.size - AT_ONCE
-        self.waiting = self.waiting_size = 0
+        self.reports = 0  # what is left is not counted again
         while self.rows and self.size > enough:
-            self._take(rows)
-        if not self.rows:
-            self.reports = 0
+            content = rows.row(_CONTENT, self._key(self.rows - 1))
+            if content is None:
+                raise DamageError(f"row {self.rows - 1} of group {self.number} is damaged")
+            self.rows -= 1
+            rows.remove(_CONTENT, self._key(self.rows))
+            self.size -= len(content)
         return not self.rows
-
-    def _put(self, rows: Transaction, content: bytes) -> None:
-        """Add a row behind the others."""
-        self._change(1, len(content), rows.put(_CONTENT, self._key(self.rows), content))
-
-    def _take(self, rows: Transaction) -> bytes:
-        """Remove the last row; its content."""
-        content, digest = self._remove(rows, self.rows - 1)
-        self._change(-1, -len(content), digest)
-        return content
-
-    def _remove(self, rows: Transaction, row: int) -> tuple[bytes, bytes]:
-        content = rows.row(_CONTENT, self._key(row))
-        digest = rows.remove(_CONTENT, self._key(row))
-        if content is None or digest is None:
-            raise DamageError(f"row {row} of group {self.number} is damaged")
-        return content, digest
-
-    def _change(self, count: int, size: int, digest: bytes) -> None:
-        self.rows += count
-        self.size += size
-        self.xor ^= int.from_bytes(digest, "little")
 
 
 _WORDS = {

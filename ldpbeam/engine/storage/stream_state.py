@@ -12,14 +12,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from ldpbeam.accounting import Account, Accounting, Key
 from ldpbeam.admission import ReportColumns
 from ldpbeam.collection.collection import digest_hex
+from ldpbeam.durable.errors import DamageError
 from ldpbeam.durable.record import read_fields, write_fields
 from ldpbeam.durable.store import Transaction
 from ldpbeam.engine.storage import landing as tables
-from ldpbeam.engine.storage.archive import Archive
 from ldpbeam.engine.storage.epoch_state import EpochState, UnattributedState
 from ldpbeam.engine.storage.landing import Group, Landing
 from ldpbeam.engine.storage.refused_messages import RefusedMessages
@@ -57,12 +58,14 @@ class StreamState:
         """Epochs of collections that an earlier engine was given, and this one is not."""
         self.unattributed: dict[str, UnattributedState] = {}
         self.landed: dict[EpochKey, Group] = {}
+        self._archive: dict[EpochKey, int] = {}
+        """Closed epochs of which only the sums are in memory, and the keys of their rows."""
+        self._sums = Archived(0, 0, Account())
         self.taken: dict[str, int] = {}
         self._file_rows: dict[str, int] = {}
         rows = landing.open()
         with landing.parsing():
             self._unpack(rows)
-            self._archive = Archive(landing, rows)
         self._clear()
         self._restore()
 
@@ -77,17 +80,37 @@ class StreamState:
             digest, other = UnattributedState.unpack(row, content)
             self.unattributed[digest] = other
         for row, content in rows[tables.EPOCHS].items():
-            key, state = EpochState.unpack_epoch(row, content)
-            (self.epochs if key[0] in self._schedules else self._unknown)[key] = state
+            line = json.loads(content)
+            key = line["digest"], line["epoch"]
+            if line["archived"]:
+                self._archive[key] = row
+                self._sum(1, line["published"])
+                continue
+            epochs = self.epochs if key[0] in self._schedules else self._unknown
+            epochs[key] = EpochState.unpack_epoch(row, line)
         for content in rows[tables.LANDED].values():
-            digest, epoch, group = json.loads(content)
-            self.landed[digest, epoch] = Group.from_record(group)
+            digest, epoch, *group = json.loads(content)
+            self.landed[digest, epoch] = Group(*group)
         for key, state in (*self.epochs.items(), *self._unknown.items()):
             state.landed = self.landed.get(key)
-        self._refused = RefusedMessages(rows[tables.REFUSED].values())
+        self._refused = RefusedMessages(rows[tables.REFUSED])
         for row, content in rows[tables.FILES].items():
             name, end = json.loads(content)
             self.taken[name], self._file_rows[name] = end, row
+
+    def _sum(self, sign: int, record: Mapping[str, Any]) -> None:
+        """Count an epoch among the archived ones (1), or no longer (-1)."""
+        account, old = Account.from_record(record["accounting"]), self._sums
+        total = old.account.copy()
+        (total.merge if sign > 0 else total.subtract)(account)
+        withheld = bool(record["revisions"]) and bool(record["revisions"][-1]["withheld"])
+        self._sums = Archived(old.epochs + sign, old.withheld + sign * withheld, total)
+
+    def _archived_line(self, rows: Transaction, row: int) -> dict[str, Any]:
+        content = rows.row(tables.EPOCHS, row)
+        if content is None:
+            raise DamageError("a row of archived accounting is damaged or gone")
+        return dict(json.loads(content))
 
     def _clear(self) -> None:
         """Remove files that an earlier engine had not finished when it was killed."""
@@ -147,8 +170,12 @@ class StreamState:
 
     def revisions(self) -> dict[EpochKey, int]:
         """Newest revision of each epoch that has one, archived ones among them."""
-        archived = (r for r in self._archive.records() if r["digest"] in self._schedules and r["revisions"])
-        newest = {(r["digest"], r["epoch"]): int(r["revisions"][-1]["revision"]) for r in archived}
+        newest = {}
+        with self._landing.reading() as rows:
+            for key, row in self._archive.items():
+                revisions = self._archived_line(rows, row)["published"]["revisions"]
+                if key[0] in self._schedules and revisions:
+                    newest[key] = int(revisions[-1]["revision"])
         newest.update({k: known.next_revision - 1 for k, known in self.epochs.items() if known.next_revision})
         return newest
 
@@ -167,12 +194,12 @@ class StreamState:
     @property
     def archived(self) -> Archived | None:
         """Numbers and sums of the archive; None where nothing was ever archived."""
-        return self._archive.sums()
+        return self._sums if self._archive else None
 
     @property
     def total(self) -> Account:
         """The account of all landed records, published or not."""
-        total = self._archive.account
+        total = self._sums.account.copy()
         for _, known in self._all_epochs():
             total.merge(known.total)
         for unattributed in self.unattributed.values():
@@ -202,7 +229,7 @@ class StreamState:
             if segment.refused:
                 self._refused.add(rows, self.number, segment, self._new_key)
             if segment.replayed:
-                self._refused.take_up(rows, segment.replayed)
+                self._refused.take_up(rows, segment.replayed, self._new_key)
             for (key, what), count in segment.entries:
                 self._of(rows, key).unpublished_entries[what] += count
             for key in self._keys(segment):
@@ -226,7 +253,6 @@ class StreamState:
             group = self._group(key)
             content = b"".join(ReportColumnsCoder.views(columns))
             group.add(rows, content, sum(map(len, columns)))
-            group.merge(rows, _join)
             self._put_group(rows, key, group)
             state = self._of(rows, key)
             assert isinstance(state, EpochState)  # noqa: S101 - it has an epoch
@@ -238,7 +264,7 @@ class StreamState:
         return self.landed[key]
 
     def _put_group(self, rows: Transaction, key: EpochKey, group: Group) -> None:
-        rows.put(tables.LANDED, group.number, json.dumps([*key, group.as_record()]).encode())
+        rows.put(tables.LANDED, group.number, json.dumps([*key, *vars(group).values()]).encode())
 
     def _of(self, rows: Transaction, key: Key) -> UnattributedState:
         """The state of an epoch, or of records without one: known, back from the archive, or new."""
@@ -249,11 +275,15 @@ class StreamState:
             return self.unattributed[digest]
         known = self.epochs.get((digest, epoch))
         if known is None:
-            known = self.epochs[digest, epoch] = EpochState(row=self._new_key())
+            row = self._archive.pop((digest, epoch), None)
+            if row is None:
+                known = EpochState(row=self._new_key())
+            else:
+                line = self._archived_line(rows, row)
+                known = EpochState.unpack_epoch(row, line)
+                self._sum(-1, line["published"])
             known.landed = self.landed.get((digest, epoch))
-            archived = self._archive.take_out(rows, (digest, epoch))
-            if archived is not None:
-                known.set_published(archived)
+            self.epochs[digest, epoch] = known
         return known
 
     def _put(self, rows: Transaction, key: Key) -> None:
@@ -303,7 +333,6 @@ class StreamState:
         clock: ClockRecord,
         horizon: int,
         in_memory: int,
-        forget_before: int,
         exists: Callable[[str], bool],
     ) -> None:
         """Keep the clock, publish the accounts of records without an epoch, and keep the file small."""
@@ -322,7 +351,7 @@ class StreamState:
                 other.unpublished_entries.clear()
                 self._put(rows, (digest, None))
             self._remove_landed(rows, horizon, exists)
-            self._fold(rows, done, forget_before)
+            self._fold(rows, done)
             self._put_engine(rows)
         for digest in others:
             write_accounting(self._output, self.unattributed[digest].accounting(digest))
@@ -356,22 +385,13 @@ class StreamState:
         done.sort(key=lambda key: (self._schedules[key[0]].close(key[1]), key))
         return done[: len(done) - in_memory]
 
-    def _fold(self, rows: Transaction, done: Iterable[EpochKey], forget_before: int) -> None:
-        records = []
+    def _fold(self, rows: Transaction, done: Iterable[EpochKey]) -> None:
         for key in done:
             state = self.epochs.pop(key)
             assert state.published is not None  # noqa: S101 - it is closed
-            records.append(state.published.as_record())
-            rows.remove(tables.EPOCHS, state.row)
-        if records:
-            self._next_key = self._archive.add(rows, records, self._next_key)
-            self._next_key = self._archive.forget(rows, forget_before, self._next_key)
-
-
-def _join(contents: list[bytes]) -> bytes:
-    """Rows of reports of one epoch as one row."""
-    coder = ReportColumnsCoder()
-    return b"".join(coder.views([coder.decode(content) for content in contents]))
+            rows.put(tables.EPOCHS, state.row, state.pack_epoch(key, archived=True))
+            self._archive[key] = state.row
+            self._sum(1, state.published.as_record())
 
 
 def _rejects(number: int) -> str:

@@ -648,23 +648,14 @@ def kept(bench: Bench) -> Any:
     return bench.engine.status.segments if bench.engine else None
 
 
-def forgotten(bench: Bench) -> Any:
-    """Whether the accounting of an epoch that was closed an hour ago is a sum, and what is counted in all."""
-    bench.send(0, range(10))
-    bench.step(2)
-    bench.until(3 * HOUR)
-    return bench.record["accounting"]["archived"]["epochs"], bench.total["counted"]
-
-
 @dataclass(frozen=True)
 class Streamed:
-    """What is seen with an option, of an engine with ``settings`` that no option has."""
+    """What is seen with an option."""
 
     added: str
     seen: Callable[[Bench], Any]
     without: Any
     wanted: Any
-    settings: tuple[tuple[str, Any], ...] = ()
 
 
 STREAMED = {
@@ -675,9 +666,6 @@ STREAMED = {
     "--land-messages": Streamed("--land-messages 2", landed_at_once, 5, 2),
     "--land-bytes": Streamed("--land-bytes 1234", taken_at_most, 64 << 20, 1234),
     "--keep-landed": Streamed("--keep-landed 1s", kept, 1, 0),
-    "--keep-accounting": Streamed(
-        "--keep-accounting 1s", forgotten, (1, 10), (0, 10), (("keep_accounts", 0), ("keep_landed", 1))
-    ),
 }
 
 
@@ -690,7 +678,7 @@ def test_an_option_of_the_stream_has_its_effect(site: Path, tmp_path: Path, opti
     ):
         values = typed(line, site, tmp_path / name)
         defaults = {"watermark_delay": 30, "land_every": 5}
-        bench = Bench(tmp_path / name / "stream", **{**defaults, **values, **dict(effect.settings)})
+        bench = Bench(tmp_path / name / "stream", **{**defaults, **values})
         assert effect.seen(bench) == wanted, name
 
 

@@ -301,7 +301,7 @@ def test_a_replay_removes_nothing_that_its_stream_keeps(tmp_path: Path) -> None:
     clock = Clock(10.0)
     broker = Broker(clock)
     years = 10 * 366 * 86_400
-    engine = stream(tmp_path / "out", clock, broker, ONE, keep_landed=years, keep_accounting=years)
+    engine = stream(tmp_path / "out", clock, broker, ONE, keep_landed=years)
     mine, other = ([c for c in fleet(one) if c.epoch == 0] for one in (ONE, TWO))
     for agreed, columns in ((ONE, mine), (TWO, other)):
         for each in columns:
@@ -313,7 +313,7 @@ def test_a_replay_removes_nothing_that_its_stream_keeps(tmp_path: Path) -> None:
     engine.stop()
 
     def landed() -> int:
-        engine = stream(tmp_path / "out", clock, broker, ONE, keep_landed=years, keep_accounting=years)
+        engine = stream(tmp_path / "out", clock, broker, ONE, keep_landed=years)
         return engine._state.landed_rows
 
     there = landed()

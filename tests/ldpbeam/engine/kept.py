@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-ENGINE, LANDED, REFUSED, ARCHIVE, CONTENT = 1, 4, 5, 7, 9
+ENGINE, EPOCHS, LANDED, REFUSED, CONTENT = 1, 2, 4, 5, 7
 """Numbers of tables."""
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import zlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -19,7 +18,7 @@ import pyarrow.parquet as pq
 from ldpbeam.durable import file as files
 from ldpbeam.durable.store import Transaction
 from tests.ldpbeam.engine.broker import Broker, Clock, Message
-from tests.ldpbeam.engine.kept import ARCHIVE, kept
+from tests.ldpbeam.engine.kept import EPOCHS, kept
 from tests.reference.stream import Key
 
 BEFORE, HALF, AFTER = "before", "half", "after"
@@ -268,10 +267,10 @@ class Reader:
     def read_archive(self) -> None:
         """Books of closed epochs that have no file of their own any more."""
         self.archived = set()
-        for content in kept(self.output, ARCHIVE).values():
-            begin = 4 + int.from_bytes(content[:4], "little")
-            for line in zlib.decompress(content[begin:]).splitlines():
-                record = json.loads(line)
+        for content in kept(self.output, EPOCHS).values():
+            line = json.loads(content)
+            if line["archived"]:
+                record = line["published"]
                 assert record["closed"]
                 self.archived.add((record["digest"], record["epoch"]))
                 name = f"{record['collection']}-{record['digest']}-epoch-{record['epoch']:06d}.json"

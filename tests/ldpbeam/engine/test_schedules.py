@@ -16,7 +16,7 @@ import random
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache
@@ -34,16 +34,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from ldpbeam.accounting import CONFLICTING, Account, Entry
-from ldpbeam.admission import Admission, Parts, ReportColumns
+from ldpbeam.admission import Parts, ReportColumns
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.dedup import keep_one_per_id
-from ldpbeam.durable import file
 from ldpbeam.engine import engine as local
 from ldpbeam.engine import results
 from ldpbeam.engine.engine import LocalStream
 from ldpbeam.engine.publication import DueResult
-from ldpbeam.engine.storage.archive import Archive
 from ldpbeam.engine.storage.epoch_state import EpochState
 from ldpbeam.engine.storage.stream_state import StreamState
 from ldpbeam.engine.watermark import TimeKeeper
@@ -51,7 +49,6 @@ from ldpbeam.epoch_result import result_of_epoch
 from ldpbeam.histogram import EpochHistogram
 from ldpbeam.job.config import RunConfig
 from ldpbeam.records import run_output as record
-from ldpbeam.transforms.sinks import atomic as files
 from ldpbeam.transforms.sinks import estimates as sinks
 from ldpbeam.transforms.sinks.accounting import RevisionNumbers, read_epoch_accounting, write_accounting
 from ldpbeam.transforms.sinks.atomic import publish
@@ -734,40 +731,22 @@ MUTANTS: dict[str, dict[str, Any]] = {
         "Engine": Trusting,
         "patches": staticmethod(lambda: [mock.patch.object(StreamState, "is_gone", lambda *_: True)]),
     },
-    "gives no account back": {
-        "patches": staticmethod(lambda: [mock.patch.object(Archive, "take_out", lambda *_: None)])
-    },
     "does not deduplicate across segments": {
         "patches": staticmethod(lambda: [mock.patch.object(results, "result_of_epoch", segment_by_segment)])
     },
     "publishes the accounting before the table": {
         "patches": staticmethod(lambda: [mock.patch.object(results, "EpochFiles", AccountingFirst)])
     },
-    "does not force folders to disk": {
-        "patches": staticmethod(
-            lambda: [mock.patch.object(one, "sync_folder", lambda folder: None) for one in (files, file)]
-        )
-    },
     "believes the clock on the wall": {
         "patches": staticmethod(lambda: [mock.patch.object(TimeKeeper, "now", lambda keeper: keeper._wall())])
-    },
-    "forgets the sums of the archive": {
-        "patches": staticmethod(lambda: [mock.patch.object(Archive, "sums", lambda archive: None)])
-    },
-    "books nothing that is late": {
-        "patches": staticmethod(lambda: [mock.patch.object(Admission, "entries", without_late)])
     },
 }
 
 
-def without_news(row: int, content: bytes, original: Any = EpochState.unpack_epoch) -> Any:
-    key, state = original(row, content)
+def without_news(row: int, line: Any, original: Any = EpochState.unpack_epoch) -> Any:
+    state = original(row, line)
     state.unpublished_entries.clear()
-    return key, state
-
-
-def without_late(admission: Admission, original: Any = Admission.entries) -> Iterator[Any]:
-    return (entry for entry in original(admission) if entry[0][1] != "late")
+    return state
 
 
 @pytest.mark.parametrize("name", MUTANTS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sqlite3
 from collections import Counter
@@ -19,20 +18,18 @@ from ldpbeam.accounting import Account, Accounting
 from ldpbeam.admission import Parts, ReportColumns
 from ldpbeam.arrays import read_only
 from ldpbeam.collection.collection import Collection, digest_hex
-from ldpbeam.collection.epochs import Epochs, instant
+from ldpbeam.collection.epochs import Epochs
 from ldpbeam.durable.store import RowStore, Transaction
 from ldpbeam.engine.engine import LocalStream
 from ldpbeam.engine.run import run_local
-from ldpbeam.engine.storage import archive, refused_messages
 from ldpbeam.engine.storage import landing as module
-from ldpbeam.engine.storage.landing import Group, Landing
+from ldpbeam.engine.storage.landing import Landing
 from ldpbeam.engine.storage.segment import Segment, judge
 from ldpbeam.engine.storage.stream_state import StreamState
 from ldpbeam.errors import LdpError, Reason
 from ldpbeam.job.config import RunConfig
 from ldpbeam.records.run_record import ClockRecord
 from ldpbeam.schedule import Schedule
-from ldpbeam.transforms.sinks.accounting import EpochAccounting
 from ldpbeam.wire import report_pb2
 from tests.ldpbeam.engine import kept as reading
 from tests.ldpbeam.engine.broker import Broker, Clock, Message, free_landing
@@ -170,82 +167,6 @@ def test_refused_messages_are_kept_as_they_came(output: Path, first: str, second
     assert sum(row["count"] for row in rows) == sum(books.rejected.values()) == books.read - 3
 
 
-def test_many_small_rows_become_one(output: Path) -> None:
-    """Each three, once; the reports are in their order."""
-    with mock.patch.object(module, "_MANY", 3):
-        known = state(output)
-        for n in range(1, 41):
-            known.land(segment(message(ONE, 0, range(n, n + 2)), message(TWO, 0, range(n, n + 1))))
-            assert known.landed_rows == 2 * (n // 3 + n % 3)
-    for one in (known, state(output)):
-        reports = {key: [name for part in parts for name in part] for key, parts in found(one).items()}
-        assert reports == {
-            (ONE.digest_hex, 0): [name for n in range(1, 41) for name in (n, n + 1)],
-            (TWO.digest_hex, 0): list(range(1, 41)),
-        }
-        assert one.landed[ONE.digest_hex, 0].reports == 80
-    assert len(reading.kept(output, reading.CONTENT)) == known.landed_rows
-
-
-def test_large_rows_stay_as_they_are(output: Path) -> None:
-    """Small ones after them become one as before, and nothing comes out of order."""
-    names = [range(10 * n, 10 * n + (9 if n % 7 == 3 else 1)) for n in range(40)]
-    with mock.patch.object(module, "_MANY", 2), mock.patch.object(module, "_LARGE", 100):
-        known = state(output)
-        for some in names:
-            known.land(segment(message(ONE, 0, some)))
-    for one in (known, state(output)):
-        parts = found(one)[ONE.digest_hex, 0]
-        assert [name for part in parts for name in part] == [name for some in names for name in some]
-        assert all(list(some) in parts for some in names if len(some) > 1)
-        assert 10 < len(parts) < 40
-
-
-def test_rows_added_after_some_were_removed_join_only_each_other(output: Path) -> None:
-    """A replay may add reports to an epoch whose reports are being removed."""
-    landing, group = Landing(str(output)), Group(1)
-    with landing.locked(), mock.patch.object(module, "_MANY", 4), mock.patch.object(module, "AT_ONCE", 1):
-        landing.open()
-        with landing.change() as rows:
-            for n in range(3):
-                group.add(rows, bytes([n]))
-            assert not group.shrink(rows)
-            for n in range(7, 12):
-                group.add(rows, bytes([n]))
-                group.merge(rows, b"".join)
-            assert group.read(rows) == [b"\0", b"\1", bytes([7, 8, 9, 10]), bytes([11])]
-            assert (group.rows, group.size, group.waiting) == (4, 7, 1)
-
-
-def test_refused_messages_of_many_segments_lie_together(output: Path) -> None:
-    """In blocks that are bounded in rows, bytes and time; each goes once its last segment is old."""
-    minute = 60 * 1_000_000
-    with mock.patch.object(refused_messages, "_ROWS", 3), mock.patch.object(refused_messages, "_BYTES", 2000):
-        known = state(output)
-        for n, watermark in enumerate((0, 0, 0, 0, 5, 11, 12, 12)):
-            known.land(segment(b"junk" if n < 6 else bytes(2500), watermark=watermark * minute))
-            known.land(segment(message(ONE, 0, range(n, n + 1)), watermark=watermark * minute))
-    held = {key: json.loads(content) for key, content in reading.kept(output, reading.REFUSED).items()}
-    assert [block["numbers"] for block in held.values()] == [[1, 3, 5], [7, 9], [11, 13], [15]]
-    for one in (known, state(output)):
-        assert [number for number in range(1, 20) if one.refused(number)] == [1, 3, 5, 7, 9, 11, 13, 15]
-
-    def left(horizon: int) -> list[int]:
-        state(output).maintain(
-            clock=CLOCK, horizon=horizon * minute, in_memory=9, forget_before=0, exists=lambda name: True
-        )
-        again = state(output)
-        return [number for number in range(1, 20) if again.refused(number)]
-
-    assert left(-1) == [1, 3, 5, 7, 9, 11, 13, 15]
-    assert left(4) == [7, 9, 11, 13, 15]
-    with mock.patch.object(refused_messages, "AT_ONCE", 1000), mock.patch.object(module, "AT_ONCE", 1000):
-        assert left(12) == [15]  # in parts: the rest goes with the next change
-        assert left(12) == []
-    assert not reading.kept(output, reading.REFUSED)
-    assert len(reading.kept(output, reading.CONTENT)) == state(output).landed_rows
-
-
 def test_what_is_taken_up_again_is_no_longer_refused(output: Path) -> None:
     known = state(output)
     known.land(segment(b"one", b"two", b"three"))
@@ -380,9 +301,7 @@ def test_much_is_removed_in_parts_and_its_room_is_used_again(output: Path) -> No
             rows = []
             while known.landed:
                 rows.append(known.landed_rows)
-                known.maintain(
-                    clock=CLOCK, horizon=1 << 62, in_memory=99, forget_before=0, exists=lambda name: True
-                )
+                known.maintain(clock=CLOCK, horizon=1 << 62, in_memory=99, exists=lambda name: True)
             assert rows == [10, 4], rows
             sizes.append(known._landing.path.stat().st_size)
     assert sizes[-1] <= 1.5 * sizes[1], sizes
@@ -412,42 +331,12 @@ def test_files_for_readers_are_made_what_the_engines_file_says(tmp_path: Path) -
     assert stream.record.accounting.total.counted == 5
 
 
-def test_rows_of_the_archive_and_their_sums_are_there_again(output: Path) -> None:
-    """Of two collections, in rows of two epochs: each row and each sum has a key of its own."""
-
-    def closed(agreed: Collection, epoch: int) -> dict[str, Any]:
-        begin, end = instant(epoch * HOUR), instant((epoch + 1) * HOUR)
-        account = Account(read=epoch + 1, counted=epoch + 1)
-        of = EpochAccounting(agreed.name, 1, agreed.digest_hex, epoch, begin, end, end, True, account, ())
-        return of.as_record()
-
-    keys = [(agreed.digest_hex, epoch) for agreed in (ONE, TWO) for epoch in range(5)]
-    with mock.patch.object(archive, "_BLOCK", 2):
-        known = state(output)
-        with known._landing.change() as rows:
-            records = [closed(agreed, epoch) for agreed in (ONE, TWO) for epoch in range(5)]
-            assert known._archive.add(rows, records, 100) == 106
-
-        def looked_at(listed: int) -> None:
-            again = state(output)._archive
-            assert [key for key in keys if key not in again] == []
-            assert (ONE.digest_hex, 5) not in again
-            assert again.sums() == known._archive.sums()
-            assert again.account == Account(read=30, counted=30)
-            assert len(list(again.records())) == listed
-
-        looked_at(10)
-        with known._landing.change() as rows:
-            assert known._archive.forget(rows, 4 * HOUR, 106) == 108
-        looked_at(2)
-
-
 # --- damage
 
 
 @pytest.fixture
 def small(tmp_path: Path) -> Path:
-    """What an engine leaves that has published, archived, refused, merged and removed something."""
+    """What an engine leaves that has published, archived, refused and removed something."""
     clock = Clock(10.0)
     broker = Broker(clock)
     folder = tmp_path / "small"
@@ -462,9 +351,8 @@ def small(tmp_path: Path) -> Path:
     broker.publish(message(ONE, 99, range(4)))
     stream.step()
     stream.stop()
-    with mock.patch.object(module, "_MANY", 2):
-        state(folder).land(acknowledged(20))
-    assert state(folder).landed_rows == 2  # of epoch 1 two became one
+    state(folder).land(acknowledged(20))
+    assert state(folder).landed_rows == 3
     return folder
 
 
@@ -481,7 +369,7 @@ def said(output: Path) -> Any:
         (known.number, known.watermark, known.messages, known.clock),
         known.total,
         known.archived,
-        list(known._archive.records()),
+        known.revisions(),
         found(known),
         [known.refused(number) for number in range(1, known.number + 1)],
         known.taken,
@@ -551,39 +439,25 @@ def test_a_file_that_is_shorter_or_gone_is_noticed_or_harmless(small: Path, name
         assert outcome(small, whole) in wanted, length
 
 
-def test_a_row_of_an_earlier_moment_is_noticed(output: Path) -> None:
-    """As a page of an older copy brings it back: it has a digest that holds, of another content."""
-
-    def rows(group: int) -> Any:
-        with sqlite3.connect(output / "landing" / "engine.sqlite") as base:
-            where = (9 << 56) + (group << 24)
-            found = base.execute("SELECT digest, content FROM rows WHERE key = ?", (where,)).fetchone()
+@pytest.mark.parametrize("first", [0, 2])
+def test_rows_that_are_gone_or_back_are_noticed(output: Path, first: int) -> None:
+    """As pages of another moment hide rows or bring them back: of reports (0) and refused messages (2)."""
+    known = state(output)
+    for n in range(2):
+        known.land(segment(message(ONE, 0, range(n, n + 3))))
+    known.land(segment(b"one", b"two"))
+    known.land(Segment(0, replayed=frozenset([(3, known.refused(3)[0].place)])))
+    key = sorted(reading.kept(output, reading.CONTENT))[first] + (reading.CONTENT << 56)
+    for change in ("DELETE FROM rows WHERE key = ?", "UPDATE rows SET key = key + 99 WHERE key = ?"):
+        folder = output / change.split()[0]
+        shutil.copytree(output / "landing", folder / "landing")
+        with sqlite3.connect(folder / "landing" / "engine.sqlite") as base:
+            assert base.execute(change, (key,)).rowcount == 1
         base.close()
-        return where, found
-
-    def put_back(where: int, row: tuple[bytes, bytes]) -> None:
-        with sqlite3.connect(output / "landing" / "engine.sqlite") as base:
-            base.execute("UPDATE rows SET digest = ?, content = ? WHERE key = ?", (*row, where))
-        base.close()
-
-    with mock.patch.object(module, "_MANY", 2):
-        known = state(output)
-        known.land(segment(message(ONE, 0, range(5)), b"one", b"two"))
-        reports, refused = known.landed[ONE.digest_hex, 0].number, known._refused._blocks[0].group.number
-        earlier = [rows(reports), rows(refused)]
-        replayed = frozenset([(1, known.refused(1)[0].place)])
-        known.land(Segment(0, admitted=segment(message(ONE, 0, range(9))).admitted, replayed=replayed))
-    assert len(known.refused(1)) == 1
-    assert known.landed_rows == 1
-    for where, row in earlier:
-        newer = rows(where >> 24 & 0xFFFFFFFF)[1]
-        assert row != newer
-        put_back(where, row)
-        again = state(output)
+        again = state(folder)
         with pytest.raises(LdpError, match="E-LANDING-DAMAGED"):
-            again.read(again.landed) if where == earlier[0][0] else again.refused(1)
-        put_back(where, newer)
-    assert len(state(output).refused(1)) == 1
+            again.refused(3) if first else again.read(again.landed)
+    assert [one.message for one in state(output).refused(3)] == [b"two"]
 
 
 def test_an_older_copy_is_refused(small: Path) -> None:
@@ -689,7 +563,7 @@ def test_damage_between_an_acknowledgement_and_the_next_change_is_noticed_or_har
             (folder / name).write_bytes(content)
         return state(small)
 
-    with mock.patch.object(module, "_MANY", 3):
+    if True:
         before = {path.name: path.read_bytes() for path in folder.iterdir()}
         known = restored(before)
         known.land(acknowledged(30))
