@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import apache_beam as beam
-import pytest
 from apache_beam.internal.cloudpickle import cloudpickle
 from apache_beam.testing.test_pipeline import TestPipeline
 from apache_beam.testing.util import assert_that, equal_to
@@ -15,13 +14,6 @@ from ldpbeam.transforms.composite import composite
 def add_and_scale(numbers: beam.PCollection[int], added: int, *, factor: int = 1) -> beam.PCollection[int]:
     """Something with arguments of both kinds."""
     return numbers | "Add" >> beam.Map(lambda n: (n + added) * factor)
-
-
-@pytest.mark.thorough
-def test_it_is_applied_with_its_arguments() -> None:
-    with TestPipeline() as pipeline:
-        numbers = pipeline | beam.Create([1, 2])
-        assert_that(numbers | add_and_scale(3, factor=10), equal_to([40, 50]))
 
 
 def test_its_label_is_the_functions_name() -> None:

@@ -18,7 +18,6 @@ from typing import Any
 import apache_beam as beam
 import grpc
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
@@ -193,10 +192,8 @@ def typed(rows: list[Row], columns: list[str]) -> list[Row]:
     return [row | {name: datetime.fromisoformat(row[name]) for name in times} for row in found]
 
 
-@pytest.mark.parametrize("case", [people, buckets], ids=lambda case: case.__name__)
-@pytest.mark.cases(1)
-def test_a_message_holds_the_rows_of_the_file(case: Any, topic: FakeTopic, tmp_path: Path) -> None:
-    agreed, histogram = case()
+def test_a_message_holds_the_rows_of_the_file(topic: FakeTopic, tmp_path: Path) -> None:
+    agreed, histogram = people()
     assert deliver(PublishEstimates(agreed, TOPIC), histogram) == [histogram]
     (rows,) = parquet(tmp_path, agreed, histogram).values()
     (message,) = topic.messages
@@ -239,7 +236,7 @@ def test_only_what_is_published_or_withheld_is_told(topic: FakeTopic) -> None:
     assert all(column == [] for column in body["columns"].values())
 
 
-@pytest.mark.parametrize("limit", [2000, 2500, 4000, 100_000])
+@pytest.mark.parametrize("limit", [2000, 100_000])
 def test_parts_hold_every_row_once_and_none_is_too_large(limit: int) -> None:
     agreed = collection("grr", size=97, name="a")
     histogram, fixed = plain(agreed, 4), fixed_columns(agreed)
@@ -259,22 +256,6 @@ def test_a_row_that_fits_into_no_message_is_said() -> None:
     with pytest.raises(LdpError, match="a single row") as refused:
         estimate_messages(agreed, plain(agreed), fixed_columns(agreed), 100)
     assert refused.value.code == "E-RUN-SINK"
-
-
-@pytest.mark.thorough
-def test_a_large_epoch_goes_out_in_parts_that_the_broker_takes(topic: FakeTopic) -> None:
-    agreed = collection("grr", size=90_000, name="a", consistency="none")
-    histogram = plain(agreed)
-    deliver(PublishEstimates(agreed, TOPIC), histogram)
-    assert len(topic.messages) > 1
-    assert [m.attributes["part"] for m in topic.messages] == [
-        str(i + 1) for i in range(len(topic.messages))
-    ]  # the ordering key keeps them in order
-    rows = message_rows([m.data for m in topic.messages])
-    assert [row["value"] for row in rows] == list(range(90_000))
-    frequency = histogram.attributes[0].estimates
-    assert frequency
-    assert [row["estimate"] for row in rows] == frequency.frequency.tolist()
 
 
 @pytest.mark.parametrize("bound", ["OUTSTANDING", "OUTSTANDING_BYTES"])
@@ -371,8 +352,7 @@ def key(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(row[name] for name in ID)
 
 
-@pytest.mark.parametrize("case", [people, buckets], ids=lambda case: case.__name__)
-@pytest.mark.parametrize("name", [TABLE, TABLE.replace(".", ":", 1)])
+@pytest.mark.parametrize(("case", "name"), [(people, TABLE), (buckets, TABLE.replace(".", ":", 1))])
 def test_rows_are_those_of_the_file(case: Any, name: str, table: FakeBigQuery, tmp_path: Path) -> None:
     agreed, histogram = case()
     assert deliver(WriteEstimatesToBigQuery(agreed, name), histogram) == [histogram]
@@ -397,14 +377,6 @@ def test_several_epochs_share_a_request_and_all_limits_are_kept(
     assert deliver(WriteEstimatesToBigQuery(agreed, TABLE), *histograms) == histograms
     assert max(request.size for request in table.requests[4:]) <= 5000 + len('{"rows": []}')
     assert typed(table.rows, list(wanted[0])) == wanted  # inserted three times, there once
-
-
-@pytest.mark.thorough
-def test_a_large_epoch_keeps_the_limits_of_the_service(table: FakeBigQuery) -> None:
-    agreed = collection("grr", size=25_000, name="a", consistency="none")
-    deliver(WriteEstimatesToBigQuery(agreed, TABLE), plain(agreed))
-    assert [request.status for request in table.requests] == [200] * 3
-    assert [row["value"] for row in table.rows] == list(range(25_000))
 
 
 def test_only_published_estimates_have_rows(table: FakeBigQuery) -> None:
@@ -459,14 +431,10 @@ def test_a_column_that_the_table_lacks_is_named(table: FakeBigQuery) -> None:
         deliver(WriteEstimatesToBigQuery(agreed, TABLE), plain(agreed))
 
 
-@pytest.mark.parametrize(
-    ("status", "reason", "said"),
-    [(404, "notFound", "NotFound 404 notFound"), (403, "accessDenied", "Forbidden 403 accessDenied")],
-)
-def test_a_refused_request_is_not_repeated(table: FakeBigQuery, status: int, reason: str, said: str) -> None:
+def test_a_refused_request_is_not_repeated(table: FakeBigQuery) -> None:
     agreed = collection("grr", name="a")
-    table.before.append((status, reason))
-    with pytest.raises(LdpError, match=said) as refused:
+    table.before.append((403, "accessDenied"))
+    with pytest.raises(LdpError, match="Forbidden 403 accessDenied") as refused:
         deliver(WriteEstimatesToBigQuery(agreed, TABLE), plain(agreed))
     assert refused.value.code == "E-RUN-SINK"
     assert len(table.requests) == 1
@@ -505,8 +473,6 @@ def test_missing_credentials_are_said(monkeypatch: pytest.MonkeyPatch, tmp_path:
     ("name", "parts"),
     [
         ("my-project:set.table", ("my-project", "set", "table")),
-        ("my-project.set.table", ("my-project", "set", "table")),
-        ("example.com:my-project:set.table", ("example.com:my-project", "set", "table")),
         ("example.com:my-project.set.ta-ble_1", ("example.com:my-project", "set", "ta-ble_1")),
     ],
 )
@@ -516,7 +482,7 @@ def test_names_of_tables(name: str, parts: tuple[str, str, str]) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["", "table", "set.table", "my-project:set", "my-project/set/table", "my-project:set.table$1", "p:d.t\n"],
+    ["", "my-project:set", "my-project:set.table$1", "p:d.t\n"],
 )
 def test_what_is_no_table_is_refused_at_once(name: str) -> None:
     with pytest.raises(UsageError) as refused:
@@ -552,20 +518,6 @@ def test_the_schema_is_that_of_the_parquet_files() -> None:
             assert found["type"] == names[kind]
             assert (found["mode"] == "NULLABLE") == column.nullable
             assert 0 < len(found["description"]) <= 1024
-
-
-def test_the_schema_is_what_bigquerys_library_reads() -> None:
-    from google.cloud.bigquery import SchemaField
-
-    content = json.loads((FOLDER / "estimates.schema.json").read_text("utf-8"))
-    assert [SchemaField.from_api_repr(column).to_api_repr() for column in content] == content
-
-
-def test_a_column_without_a_type_or_words_is_seen() -> None:
-    with pytest.raises(KeyError):
-        bigquery_schema(pa.schema([pa.field("epoch", pa.float16())]))
-    with pytest.raises(KeyError):
-        bigquery_schema(pa.schema([pa.field("new", pa.int64())]))
 
 
 def latest(rows: list[Row]) -> list[Row]:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import apache_beam as beam
-import pytest
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.window import FixedWindows, GlobalWindow, IntervalWindow, TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
@@ -88,12 +87,6 @@ def test_what_a_failed_bundle_has_left_open_is_not_finished_with_the_next() -> N
     assert list(each.finish_bundle()) == []
     assert steps["a"].diary == ["setup", "start", "1"]
     assert steps["b"].diary == ["setup", "start", "2", "finish"]
-
-
-def test_an_unknown_collection_is_an_error() -> None:
-    """Nothing is passed over: what flows here was admitted for a collection of the run."""
-    with pytest.raises(KeyError):
-        list(OfEach({"a": Plain("a")}).process(("b", 1), None, None))
 
 
 def test_windows_stay_and_keys_are_given_back() -> None:

@@ -19,7 +19,6 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.histogram import TOO_MANY_ERRORS, EpochHistogram, estimate_epoch
 from ldpbeam.support import Support
 from ldpbeam.tables import fixed_columns
-from ldpbeam.transforms.sinks import accounting as revisions
 from ldpbeam.transforms.sinks.accounting import (
     Numbered,
     RevisionNumbers,
@@ -202,54 +201,3 @@ def test_no_sink_sees_two_contents_under_one_number(
             newest = pq.read_table(Path(folder, present(books.revisions[-1].table).path))
             wanted = result(epoch, content).attributes[0].support.tolist()
             assert newest.column("support").to_pylist() == sinks.last[epoch] == wanted
-
-
-# --- planted faults are found
-
-
-def planted(results: list[tuple[int, int]], fused: bool) -> None:
-    """One bundle with several results of an epoch."""
-    with TemporaryDirectory() as folder:
-        step, write = RevisionNumbers(AGREED, folder, "job"), WriteEpochs(AGREED, folder, "job")
-        write.setup()
-        bundle = [result(*one) for one in results]
-        sinks = Sinks(Path(folder))
-        run_bundle(step, write, sinks, bundle, fused, len(bundle))
-        for epoch, content in dict(results).items():
-            books = read_epoch_accounting(folder, AGREED, epoch)
-            assert books is not None
-            newest = pq.read_table(Path(folder, present(books.revisions[-1].table).path))
-            assert (
-                newest.column("support").to_pylist() == result(epoch, content).attributes[0].support.tolist()
-            )
-
-
-def from_books(output: str, agreed: Collection, epoch: int) -> Numbered | None:
-    """As it once was: numbered by what is published, not by what was given."""
-    books = read_epoch_accounting(output, agreed, epoch)
-    if not books:
-        return None
-    last = books.revisions[-1]
-    return Numbered(last.number, last.content, last.job)
-
-
-def test_numbering_by_the_books_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two results of one epoch in one bundle, before the books of the first are written."""
-    planted([(0, 1), (0, 2)], fused=False)
-    monkeypatch.setattr(revisions, "newest_number", from_books)
-    planted([(0, 1), (0, 2)], fused=True)
-    with pytest.raises(AssertionError):
-        planted([(0, 1), (0, 2)], fused=False)
-
-
-def test_giving_an_older_number_again_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a job says last after a restore would not be what readers take."""
-    given: dict[str, Numbered] = {}
-
-    def remembered(newest: Numbered | None, content: str, job: str) -> Numbered:
-        return given.setdefault(content, Numbered(len(given), content, job))
-
-    planted([(0, 3), (0, 1), (0, 3)], fused=True)
-    monkeypatch.setattr(revisions, "number_after", remembered)
-    with pytest.raises(AssertionError):
-        planted([(0, 3), (0, 1), (0, 3)], fused=True)
