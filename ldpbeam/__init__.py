@@ -14,7 +14,6 @@ when they are first used, and functions import what they need.
 from __future__ import annotations
 
 from importlib import import_module
-from os.path import isfile
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -44,11 +43,6 @@ if TYPE_CHECKING:
     )
 
 __version__ = "0.2.0.dev0"
-
-if isfile(f"{__path__[0]}/transforms"):  # noqa: PTH113 - pathlib takes longer to load than all else here
-    from ldpbeam.checkout import refuse_links
-
-    refuse_links()
 
 _HOMES = {
     "Collection": "ldpbeam.collection.collection",

@@ -33,6 +33,17 @@ _ANSWERS = {
 
 def main() -> None:
     """Run the command line; a command whose part is not installed says which, and exits with 2."""
+    if (links := Path(__file__).with_name("transforms")).is_file():
+        # As git does by default on Windows.
+        _end(
+            UsageError(
+                "E-USAGE-CHECKOUT",
+                "a link of the repository, which git wrote as a plain file",
+                where=str(links),
+                remedy="Run git config core.symlinks true and git checkout -- ldpbeam (on Windows in "
+                "developer mode), or pip install ldpbeam.",
+            )
+        )
     try:
         from ldpbeam.host.memory import collect_rarely
 
@@ -46,8 +57,6 @@ def main() -> None:
             sys.stdout.write(f"{answer}\n")
             return
         _end(message)
-    except UsageError as error:  # a checkout without links
-        _end(error)
     command()
 
 

@@ -132,7 +132,6 @@ _EXTRAS = {
     "pipeline": {
         "apache_beam",
         "click",
-        "markdown_it",
         "numba",
         "numpy",
         "pyarrow",

@@ -1,67 +1,87 @@
-"""The command ``docs``: the pages of the documentation, which are part of the package."""
+"""The command ``docs``: the pages of docs/, which travel with the package.
+
+``ldpbeam/docs`` is a link to the repository's ``docs/``; a wheel holds the files, but for decisions.
+"""
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
-import tempfile
-import webbrowser
+from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+import ldpbeam
 from ldpbeam.cli.shared.console import Mode, PrintingCommand, deliver, mode, say
 from ldpbeam.errors import UsageError
 
-if TYPE_CHECKING:
-    from ldpbeam.cli.shared.pages import Page
+_WIDEST = 100  # columns: longer lines are hard to read
 
 
 @click.command(cls=PrintingCommand)
 @click.argument("name", required=False)
-@click.option("--browser", is_flag=True, help="Open the page, or the list, in a browser.")
-def docs(name: str | None, browser: bool) -> None:
+def docs(name: str | None) -> None:
     """Show a page of the documentation; without a name, list all pages.
 
     In a terminal the page appears in a pager. A pipe or a file gets its Markdown.
     """
-    from ldpbeam.cli.shared.pages import page, pages
-
-    if browser:
-        _open("index" if name is None else page(name).name)
-    elif name is None:
+    if name is None:
         known = pages().values()
         wide = max(len(one.name) for one in known)
         for one in known:
             say(f"{one.name:<{wide}}  {one.title}")
         deliver([{"name": one.name, "title": one.title} for one in known])
-    else:
-        shown = page(name)
-        if mode() is Mode.LINES:
-            _show(shown)
-        deliver({"name": shown.name, "title": shown.title, "path": str(shown.path), "text": shown.text})
-
-
-def _show(shown: Page) -> None:
-    from ldpbeam.cli.shared.pages import terminal_text
-
-    if sys.stdout.isatty():
-        click.echo_via_pager(terminal_text(shown, shutil.get_terminal_size().columns), color=True)
-    else:
+        return
+    shown = page(name)
+    if mode() is Mode.LINES and sys.stdout.isatty():
+        click.echo_via_pager(_laid_out(shown.text), color=True)
+    elif mode() is Mode.LINES:
         click.echo(shown.text, nl=False)
+    deliver({"name": shown.name, "title": shown.title, "path": str(shown.path), "text": shown.text})
 
 
-def _open(name: str) -> None:
-    """Write all pages, so that links work, into a folder that outlives this process."""
-    from ldpbeam.cli.shared.pages import write_html
+@dataclass(frozen=True)
+class Page:
+    """A page: its name as it is typed, its title, and its Markdown."""
 
-    folder = Path(tempfile.mkdtemp(prefix="ldpbeam-docs-"))
-    write_html(folder)
-    address = (folder / f"{name}.html").as_uri()
-    if not webbrowser.open(address):
-        raise UsageError(
-            "E-USAGE-OPTION", "no browser can be started", remedy=f"Open {address}, or leave --browser out."
-        )
-    say(f"{name} in {address}")
-    deliver({"page": name, "address": address})
+    name: str
+    title: str
+    path: Path
+    text: str
+
+
+def pages() -> dict[str, Page]:
+    """All pages by name."""
+    known = {}
+    for path in sorted((Path(ldpbeam.__path__[0]) / "docs").glob("*.md")):
+        text = path.read_text("utf-8")
+        title = re.match(r"# (.+)", text)
+        known[path.stem] = Page(path.stem, title[1] if title else path.stem, path, text)
+    return known
+
+
+def page(name: str) -> Page:
+    """The page of a name, which may be written as in a link: docs/planning.md."""
+    known = pages()
+    wanted = name.removeprefix("docs/").removesuffix(".md")
+    if wanted in known:
+        return known[wanted]
+    near = get_close_matches(wanted.lower(), known, 3)
+    hint = f"Did you mean {' or '.join(near)}? " if near else ""
+    raise UsageError(
+        "E-USAGE-OPTION", f"there is no page {name!r}", remedy=f"{hint}ldpbeam docs lists all pages."
+    )
+
+
+def _laid_out(text: str) -> str:
+    """A page with the control sequences of a terminal."""
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    console = Console(width=min(shutil.get_terminal_size().columns, _WIDEST), force_terminal=True)
+    with console.capture() as captured:
+        console.print(Markdown(text, hyperlinks=False))
+    return captured.get()

@@ -68,7 +68,7 @@ def test_the_picture_of_the_parts_can_be_made_again(tmp_path: Path) -> None:
 
 def test_the_description_needs_no_repository() -> None:
     assert re.findall(r"\]\((?!https://)|!\[|<img|docs/[\w-]+\.md", DESCRIPTION) == []
-    from ldpbeam.cli.shared.pages import pages
+    from ldpbeam.cli.docs import pages
 
     named = set(re.findall(r"`ldpbeam docs ([\w-]+)`", DESCRIPTION))
     assert named

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import ldpbeam
+from ldpbeam import __main__ as start
 from ldpbeam.admission import ReportColumns
 from ldpbeam.collection.collection import Collection
 from ldpbeam.epoch_result import result_of_epoch
@@ -149,3 +150,21 @@ def test_reports_of_another_collection_are_refused(agreed: Collection) -> None:
     with pytest.raises(ldpbeam.LdpError, match="do not belong to collection 'first_choice'") as error:
         ldpbeam.estimate(agreed, foreign)
     assert error.value.code == "E-ESTIMATE-REPORTS"
+
+
+def test_a_folder_by_its_own_name_says_under_which_name_it_is_imported() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "import transforms"],
+        cwd=REPOSITORY, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stderr.splitlines()[-1].endswith("part of the package ldpbeam: import ldpbeam.transforms.")
+
+
+def test_a_checkout_whose_links_are_plain_files_says_how_to_get_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(start, "__file__", str(tmp_path / "__main__.py"))
+    (tmp_path / "transforms").write_text("../transforms")
+    with pytest.raises(SystemExit):
+        start.main()
+    assert capsys.readouterr().err.endswith("or pip install ldpbeam. [E-USAGE-CHECKOUT]\n")

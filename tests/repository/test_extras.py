@@ -25,7 +25,6 @@ sys.meta_path.insert(0, Absent())
 """
 IMPORTED_AS = {
     "apache-beam": "apache_beam",
-    "markdown-it-py": "markdown_it",
     "vl-convert-python": "vl_convert",
 }
 
@@ -78,7 +77,7 @@ def test_a_devices_installation_answers(tmp_path: Path, arguments: list[str]) ->
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("absent", sorted(modules("pipeline") - {"markdown_it", "rich", "scipy"}))
+@pytest.mark.parametrize("absent", sorted(modules("pipeline") - {"rich", "scipy"}))
 def test_a_command_says_which_part_it_needs(tmp_path: Path, absent: str) -> None:
     arguments = ["demo", "--output", str(tmp_path / "demo")]
     code = COMMAND.format(arguments=arguments)

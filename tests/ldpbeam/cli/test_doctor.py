@@ -14,15 +14,14 @@ import pytest
 from click.testing import CliRunner
 
 from ldpbeam.cli import doctor as examination
-from ldpbeam.cli.doctor import EMULATOR, Finding, State, examine
+from ldpbeam.cli.doctor import EMULATOR, Finding, examine
 from ldpbeam.cli.main import cli
 from ldpbeam.errors import LdpError
 
 
 @pytest.fixture(autouse=True)
 def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in (EMULATOR, "GOOGLE_APPLICATION_CREDENTIALS"):
-        monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv(EMULATOR, raising=False)
 
 
 def found(name: str, **asked: Any) -> Finding:
@@ -55,20 +54,6 @@ def test_a_sound_machine_has_no_fault_and_beam_is_not_imported(tmp_path: Path) -
     assert (done.stderr, done.stdout) == ("", "[]\n")
 
 
-@pytest.mark.parametrize(
-    ("version", "begin"),
-    [((3, 10), "fault"), ((3, 11), "ok"), ((3, 12), "ok"), ((3, 13), "ok"), ((3, 14), "note")],
-)
-def test_the_version_of_python_is_held_against_the_declared_ones(
-    monkeypatch: pytest.MonkeyPatch, version: tuple[int, int], begin: str
-) -> None:
-    monkeypatch.setattr(sys, "version_info", (*version, 0, "final", 0))
-    found = examination._python()
-    assert found.state.value == begin
-    assert (found.fix == "") == (begin == "ok")
-    assert ("3.11, 3.12, 3.13" in str(found)) == (begin != "ok")
-
-
 def test_a_fault_ends_with_6_and_its_fix(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -83,19 +68,10 @@ def test_a_fault_ends_with_6_and_its_fix(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_an_emulator_that_answers_is_well(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         monkeypatch.setenv(EMULATOR, f"127.0.0.1:{listening.getsockname()[1]}")
-        assert found("emulator").state is State.OK
+        assert found("emulator").state == "ok"
     for wrong in ("localhost", "localhost:none", "localhost:0", ":8085"):
         monkeypatch.setenv(EMULATOR, wrong)
-        assert "is not HOST:PORT" in found("emulator").detail
-
-
-def test_credentials_that_are_named_are_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert found("credentials").state is State.NOTE
-    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "key.json"))
-    assert found("credentials").state is State.FAULT
-    (tmp_path / "key.json").touch()
-    assert found("credentials").state is State.OK
+        assert found("emulator").state == "fault"
 
 
 @pytest.mark.parametrize(
@@ -110,43 +86,29 @@ def test_java_is_needed_by_runners_that_are_java_programs(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert found("runner").state is State.OK
+    assert found("runner").state == "ok"
     for typed in ("FlinkRunner", "SparkRunner"):
         fault = found("runner", runner=typed)
-        assert fault.state is State.FAULT
+        assert fault.state == "fault"
         assert "install a Java runtime" in fault.fix
     program = tmp_path / "java"
     program.write_text("#!/bin/sh\n", "ascii")
     program.chmod(0o755)
-    assert found("runner", runner="FlinkRunner").state is State.OK
+    assert found("runner", runner="FlinkRunner").state == "ok"
 
 
-def test_a_place_that_cannot_be_written_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_place_that_cannot_be_written_is_a_fault(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    assert found("write", output=tmp_path / "file").state is State.FAULT
+    assert found("write", output=tmp_path / "file").state == "fault"
     # A folder that is not there yet is made by the run: the one above it counts.
-    assert found("write", output=tmp_path / "new" / "deep").state is State.OK
-
-    def refuse(_: Path) -> float:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(examination, "_write", refuse)
-    fault = found("write", output=tmp_path)
-    assert fault.state is State.FAULT
-    assert "Permission denied" in fault.detail
-    assert [path.name for path in tmp_path.iterdir()] == ["file"]
-
-
-def test_little_room_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(examination, "_LITTLE", 1 << 62)
-    assert found("disk", output=tmp_path).state is State.NOTE
+    assert found("write", output=tmp_path / "new" / "deep").state == "ok"
 
 
 def test_versions_are_held_against_those_that_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     real = metadata.version
     monkeypatch.setattr(metadata, "version", lambda name: "2.50.0" if name == "apache-beam" else real(name))
     fault = found("pipeline")
-    assert fault.state is State.FAULT
+    assert fault.state == "fault"
     assert "apache-beam 2.50.0 is not ==2.77.*" in fault.detail
     assert fault.fix == "pip install 'ldpbeam[pipeline]'"
 
@@ -160,12 +122,7 @@ def test_an_extra_that_is_not_installed_is_noted(monkeypatch: pytest.MonkeyPatch
         return real(name)
 
     monkeypatch.setattr(metadata, "version", version)
-    assert found("collect").state is State.NOTE
-    assert found("pipeline").state is State.FAULT
+    assert found("collect").state == "note"
+    assert found("pipeline").state == "fault"
     monkeypatch.setattr(examination, "_has_pubsub", lambda: False)
-    assert found("gcp").state is State.NOTE
-
-
-def test_a_clock_that_stands_before_the_installation_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("time.time", lambda: 0.0)
-    assert found("clock").state is State.FAULT
+    assert found("gcp").state == "note"

@@ -1029,7 +1029,6 @@ ELSEWHERE = {
         "run",
         "--timestamp-attribute",
     ): "tests/dataflow/test_submit.py::test_a_dry_run_builds_the_job_and_starts_nothing",
-    ("docs", "--browser"): "tests/ldpbeam/cli/test_docs.py::test_a_browser_is_given_a_page_with_its_links",
     ("run", "--detach"): "tests/dataflow/test_submit.py::test_a_service_receives_the_job",
     ("run", "--job"): "tests/dataflow/test_submit.py::test_a_running_job_is_replaced_under_its_labels",
     (
