@@ -18,13 +18,11 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from ldpbeam.cli.main import main
 from ldpbeam.protocols import Parameters
 from ldpbeam.transforms.sources import stored_file
 from ldpbeam.wire.codec import MAX_RECORD
@@ -136,14 +134,11 @@ def _cases() -> dict[str, Callable[[], Case]]:
     hashed[16] = 0
     bad_symbol = bytes(hashed[:16]) + b"\xfe"
     SENT.extend([bytes(hashed[:16]), bad_symbol])
-    some, alike = batch(), batch()
+    some = batch()
     head = ReportBatch(digest=BITS.digest, epoch=4, count=3).SerializeToString()
     columns = tag(7, 2) + varint(3 * WIDTH) + some.payloads
     ids = fixed(*some.report_ids)
     split = tag(6, 2) + varint(8) + ids[:8] + tag(6, 2) + varint(16) + ids[8:]
-    unpacked = b"".join(tag(6, 1) + fixed(name) for name in alike.report_ids)
-    no_ids = ReportBatch(digest=1, epoch=4, payloads=payload()).SerializeToString()
-    far = ReportBatch(digest=BITS.digest, epoch=-4, payloads=payload()).SerializeToString()
     empty_here = ReportBatch(digest=BITS.digest, epoch=4, payloads=payload()).SerializeToString()
     big = varint(MAX_RECORD + 1)
     many = b"".join(frame(report(epoch=8)) for _ in range(4000))
@@ -154,30 +149,21 @@ def _cases() -> dict[str, Callable[[], Case]]:
     return {
         "empty": lambda: Case(b"", 0, {"empty_file": 1}),
         "empty gzip": lambda: Case(gzip.compress(b""), 0, {"empty_file": 1}),
-        "empty zstd": lambda: Case(zstd(b""), 0, {"empty_file": 1}),
         "truncated": lambda: Case(good(3)[:-1], 2, {"truncated": 1}),
         "truncated in a length": lambda: Case(good(2) + b"\x80", 2, {"truncated": 1}),
         "garbage messages": lambda: Case(
             between(b"\xff" * 9, b"\x07", b"\x22\x05abc", b"\x0c", b"\x02\0"), 4, {"malformed": 5}
         ),
-        "garbage file": lambda: Case(b"\xff" * 4000, 0, {"malformed": 1}),
         "bad length": lambda: Case(good(2) + b"\x81" * 10 + good(2), 2, {"malformed": 1}),
         "text": lambda: Case(b"~" * 126 + b"\n", 0, {"unsupported_format": 1}),
         "empty messages": lambda: Case(between(b"", b"", b""), 4, {"malformed": 3}),
         "zero bytes": lambda: Case(good(2) + bytes(5000) + good(2), 4, {"malformed": 5000}),
-        "zeros at the end": lambda: Case(good(2) + bytes(100), 2, {"malformed": 100}),
         "unknown digest": lambda: Case(
             between(report(digest=BITS.digest ^ 1), batch(5, digest=3).SerializeToString()),
             4,
             {"unknown_collection": 6},
         ),
         "foreign epoch": lambda: Case(between(*foreign), 4, {"foreign_epoch": 7}),
-        "foreign batches": lambda: Case(
-            between(*(batch(2, epoch=e).SerializeToString() for e in (-1, 100, 2**62, -(2**62)))),
-            4,
-            {"foreign_epoch": 8},
-        ),
-        "last epoch": lambda: Case(between(report(epoch=99), report(epoch=0)), 6, {}),
         "out of range": lambda: Case(
             between(
                 report(digest=HASHED.digest, payload=bad_symbol),
@@ -209,7 +195,6 @@ def _cases() -> dict[str, Callable[[], Case]]:
             between(report(report_id=same, epoch=5), report(report_id=same, epoch=6)), 6, {}
         ),
         "oversize": lambda: Case(good(2) + big + bytes(MAX_RECORD + 1) + good(2), 4, {"oversize": 1}),
-        "oversize, cut": lambda: Case(good(2) + big + b"abc", 2, {"oversize": 1}),
         "oversize, absurd": lambda: Case(good(2) + b"\xff" * 8 + b"\x7f" + good(2), 2, {"oversize": 1}),
         "longest allowed": lambda: Case(
             good(2) + frame(fields(report(), tag(15, 2), varint(MAX_RECORD - 100), bytes(MAX_RECORD - 100))),
@@ -217,110 +202,31 @@ def _cases() -> dict[str, Callable[[], Case]]:
             {},
         ),
         "truncated gzip": lambda: Case(gzip.compress(many)[:-20], -3700, {"truncated": 1}),
-        "truncated zstd": lambda: Case(zstd(good(3))[:-20], 0, {"truncated": 1}),
         "gzip, cut checksum": lambda: Case(gzip.compress(good(3))[:-3], 3, {"truncated": 1}),
         "corrupt zstd": lambda: Case(zstd(many)[:-1] + b"?", -2000, {"corrupt_file": 1}),
-        "gzip, wrong checksum": lambda: Case(
-            gzip.compress(good(3))[:-8] + b"abcdefgh", 3, {"corrupt_file": 1}
-        ),
         "gzip, bad second member": lambda: Case(gzip.compress(good(3)) + b"not gzip", 3, {"corrupt_file": 1}),
-        "gzip members": lambda: Case(gzip.compress(good(3)) + gzip.compress(good(2)), 5, {}),
         "gzip members, record in both": lambda: Case(
             b"".join(gzip.compress(part) for part in (many[:777], many[777:])), 4000, {}
         ),
         "zstd frames": lambda: Case(zstd(many[:777]) + zstd(many[777:]), 4000, {}),
         "gzip header only": lambda: Case(b"\x1f\x8b", 0, {"truncated": 1}),
-        "zstd header only": lambda: Case(b"\x28\xb5\x2f\xfd", 0, {"truncated": 1}),
-        "no gzip": lambda: Case(b"\x1f\x8b" + b"\xff" * 30, 0, {"corrupt_file": 1}),
         "parquet": lambda: Case(parquet(table()), 4, {}),
         "parquet, cut": lambda: Case(parquet(table())[:-9], 0, {"corrupt_file": 1}),
-        "parquet, magic only": lambda: Case(b"PAR1", 0, {"corrupt_file": 1}),
         "parquet, no payload": lambda: Case(parquet(table(payload=None)), 0, {"wrong_columns": 4}),
         "parquet, no rows": lambda: Case(parquet(table(0)), 0, {"empty_file": 1}),
-        "parquet, wrong type": lambda: Case(
-            parquet(table(payload=pa.array([1, 2, 3, 4]))), 0, {"wrong_columns": 4}
-        ),
-        "parquet, text for ids": lambda: Case(
-            parquet(table(report_id=pa.array(list("abcd")))), 0, {"malformed": 4}
-        ),
         "parquet, null payload": lambda: Case(parquet(table(payload=nulls)), 3, {"malformed": 1}),
-        "parquet, null ids": lambda: Case(
-            parquet(table(report_id=pa.array([None, 1, None, 2], pa.uint64()))), 2, {"malformed": 2}
-        ),
-        "parquet, only nulls": lambda: Case(
-            parquet(table(digest=pa.nulls(4, pa.uint64()))), 0, {"malformed": 4}
-        ),
         "parquet, variable length": lambda: Case(parquet(table(payload=lengths)), 2, {"wrong_length": 2}),
-        "parquet, empty payloads": lambda: Case(
-            parquet(table(payload=pa.array([b""] * 4, pa.binary()))), 0, {"wrong_length": 4}
-        ),
-        "parquet, large and dictionary": lambda: Case(
-            parquet(
-                table(payload=pa.array([payload() for _ in range(4)], pa.large_binary())),
-                row_group_size=1,
-            ),
-            4,
-            {},
-        ),
-        "parquet, other columns": lambda: Case(
-            parquet(table().append_column("more", pa.array(list("abcd")))), 4, {}
-        ),
-        "parquet, signed words": lambda: Case(
-            parquet(
-                table(
-                    digest=pa.array(np.array([BITS.digest] * 4, np.uint64).view(np.int64)),
-                    report_id=pa.array([-1, -(2**63), 5, 6], pa.int64()),
-                )
-            ),
-            4,
-            {},
-        ),
         "parquet, epochs as fractions": lambda: Case(
             parquet(table(epoch=pa.array([4.0, 4.5, float("nan"), float("inf")]))), 1, {"malformed": 3}
-        ),
-        "parquet, epochs beyond all": lambda: Case(
-            parquet(table(epoch=pa.array([4, 2**63, 2**64 - 1, 5], pa.uint64()))), 2, {"malformed": 2}
-        ),
-        "parquet, small integers": lambda: Case(
-            parquet(table(epoch=pa.array([4, 5, -1, 6], pa.int8()))), 3, {"foreign_epoch": 1}
-        ),
-        "parquet, digests as fractions": lambda: Case(
-            parquet(table(digest=pa.array([1.0] * 4))), 0, {"unknown_collection": 4}
-        ),
-        "parquet, digests that lost digits": lambda: Case(
-            parquet(table(digest=pa.array([float(BITS.digest)] * 4))), 0, {"wrong_columns": 4}
-        ),
-        "parquet, a column twice": lambda: Case(
-            parquet(
-                pa.Table.from_arrays([*table().columns, table()[1]], names=[*table().column_names, "epoch"])
-            ),
-            0,
-            {"wrong_columns": 4},
-        ),
-        "parquet, lists": lambda: Case(
-            parquet(table(epoch=pa.array([[4], [4], [4], [4]]))), 0, {"wrong_columns": 4}
         ),
         "parquet, dictionary of payloads": lambda: Case(
             parquet(table(2000, payload=pa.array(([payload() for _ in range(3)] * 700)[:2000], pa.binary()))),
             2000,
             {},
         ),
-        "parquet, foreign": lambda: Case(
-            parquet(
-                table(
-                    epoch=pa.array([4, -1, 2**62, 5], pa.int64()),
-                    digest=pa.array([BITS.digest] * 3 + [9], pa.uint64()),
-                )
-            ),
-            1,
-            {"foreign_epoch": 2, "unknown_collection": 1},
-        ),
         "batch": lambda: Case(between(batch(3).SerializeToString()), 7, {}),
         "batch, count too high": lambda: Case(
             between(batch(3, count=4).SerializeToString()), 4, {"malformed": 1}
-        ),
-        "batch, count absurd": lambda: Case(
-            between(batch(3, count=2**64 - 1).SerializeToString()), 4, {"malformed": 1}
         ),
         "batch, count too low": lambda: Case(
             between(batch(3, count=2).SerializeToString()), 4, {"malformed": 1}
@@ -331,33 +237,19 @@ def _cases() -> dict[str, Callable[[], Case]]:
         "batch, payloads short": lambda: Case(
             between(batch(3, payloads=payload()).SerializeToString()), 4, {"wrong_length": 3}
         ),
-        "batch, payloads missing": lambda: Case(
-            between(batch(3, payloads=b"").SerializeToString()), 4, {"wrong_length": 3}
-        ),
         "batch, ids not eights": lambda: Case(
             between(fields(head, tag(6, 2), varint(23), ids[:23], columns)), 4, {"malformed": 1}
         ),
         "batch, split ids": lambda: Case(between(fields(head, split, columns)), 7, {}),
-        "batch, unpacked ids": lambda: Case(
-            between(fields(head, unpacked, tag(7, 2), varint(3 * WIDTH), alike.payloads)), 7, {}
-        ),
         "batch, empty": lambda: Case(
             between(ReportBatch(digest=BITS.digest, epoch=4).SerializeToString()), 4, {"wrong_length": 1}
         ),
-        "batch, 0 written out": lambda: Case(
-            between(fields(Report(digest=BITS.digest, epoch=4).SerializeToString(), b"\x28\0")),
-            4,
-            {"wrong_length": 1},
-        ),
         "batch, payloads only": lambda: Case(between(empty_here), 4, {"malformed": 1}),
-        "batch, payloads only, unknown": lambda: Case(between(no_ids), 4, {"unknown_collection": 1}),
-        "batch, payloads only, foreign": lambda: Case(between(far), 4, {"foreign_epoch": 1}),
         "both kinds": lambda: Case(
             between(report() + batch().SerializeToString(), batch().SerializeToString() + report()),
             4,
             {"malformed": 2},
         ),
-        "both kinds, one empty": lambda: Case(between(fields(report(), b"\x28\0\x32\0\x3a\0")), 5, {}),
         "unknown fields": lambda: Case(
             between(
                 fields(report(), tag(15, 0), b"\x05", tag(16, 1), bytes(8), tag(17, 2), b"\x02hi"),
@@ -495,22 +387,6 @@ def test_nothing_written_holds_a_payload(ran: Ran) -> None:
         assert base64.b64encode(sent[:15]) not in raw
 
 
-@pytest.mark.parametrize("back", [False, True])
-@pytest.mark.thorough
-def test_which_copy_stays_does_not_depend_on_order(tmp_path: Path, back: bool) -> None:
-    """Among different payloads under one id the least stays, whichever comes first."""
-    # About as many ones as devices send.
-    rest = b"\x51" * (WIDTH - 2) + b"\x01"
-    low, high = b"\x01" + rest, b"\x02" + rest
-    both = [report(report_id=5, payload=low), report(report_id=5, payload=high)]
-    (tmp_path / "in.pb").write_bytes(b"".join(map(frame, both[::-1] if back else both)))
-    done = execute(BITS, [tmp_path / "in.pb"], tmp_path / "out", max_error_fraction=1.0)
-    (table_,) = done.tables().values()
-    assert table_.column("support").to_pylist()[:2] == [1, 0]
-    assert done.total["duplicate"] == 0
-    assert done.total["rejected"] == {"conflicting_report_id": 1}
-
-
 @pytest.mark.thorough
 def test_rejects_of_one_kind_are_listed_up_to_a_limit(tmp_path: Path) -> None:
     """A run given the wrong collection keeps a row for the first hundred, not for every report."""
@@ -525,27 +401,6 @@ def test_rejects_of_one_kind_are_listed_up_to_a_limit(tmp_path: Path) -> None:
     assert sum(row["count"] for row in done.rejects()) == 800
     (lump,) = [r for r in done.rejects() if r["count"] == 400]
     assert (lump["digest"], lump["epoch"]) == ("", 4)
-
-
-@pytest.mark.thorough
-def test_the_command_ends_with_4(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The command counts what it can, says what it could not, and exits with 4."""
-    (tmp_path / "bits.yaml").write_text(TEXT)
-    (tmp_path / "in").mkdir()
-    for name in ("truncated", "foreign epoch", "parquet, no payload"):
-        _file(tmp_path / "in", name).write_bytes(CASES[name]().data)
-    command = "ldpbeam run --collection bits.yaml --input in/* --output out --runner DirectRunner"
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", command.split())
-    with pytest.raises(SystemExit) as ended:
-        main()
-    printed, said = capsys.readouterr()
-    assert ended.value.code == 4, said
-    assert "read 18 = counted 6 + late 0 + duplicate 0 + rejected 12" in printed
-    assert "rejected 7: foreign_epoch" in said
-    assert "Traceback" not in said
 
 
 @pytest.mark.thorough
@@ -567,11 +422,3 @@ def test_a_file_that_may_not_be_read_is_a_reject(tmp_path: Path) -> None:
         "unreadable_file": 1
     }
     assert "Traceback" not in done.stderr
-
-
-def test_numbers_of_the_reference_are_right() -> None:
-    """The helpers write what protobuf writes."""
-    made = batch(2)
-    again = ReportBatch.FromString(made.SerializeToString())
-    assert list(again.report_ids) == list(made.report_ids)
-    assert np.frombuffer(fixed(1, 2**64 - 1), "<u8").tolist() == [1, 2**64 - 1]

@@ -7,7 +7,6 @@ has. Where that is not certain, the end of the file, or a checksum, has to agree
 from __future__ import annotations
 
 import tarfile
-import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from unicodedata import category
@@ -33,18 +32,13 @@ _BEGINNINGS = {
     b"\xfd7zXZ\0": ("xz", f"{_DECOMPRESS} (unxz), or compress by gzip or zstd"),
     b"\x5d\0\0\x80\0\xff\xff": ("lzma", f"{_DECOMPRESS} (unlzma), or compress by gzip or zstd"),
     _LZ4: ("lz4", f"{_DECOMPRESS} (unlz4), or compress by gzip or zstd"),
-    b"\x02\x21\x4c\x18": ("lz4 (its old format)", f"{_DECOMPRESS} (unlz4), or compress by gzip or zstd"),
     b"\xff\x06\0\0sNaPpY": ("snappy (framing format)", f"{_DECOMPRESS}, or compress by gzip or zstd"),
-    b"LZIP\x01": ("lzip", f"{_DECOMPRESS}, or compress by gzip or zstd"),
-    b"\x1f\x9d": ("compress (.Z)", f"{_DECOMPRESS} (uncompress), or compress by gzip or zstd"),
     b"PK\x03\x04": ("a zip archive", _UNPACK),
-    b"PK\x05\x06": ("an empty zip archive", _UNPACK),
     b"7z\xbc\xaf\x27\x1c": ("a 7z archive", _UNPACK),
     b"Rar!\x1a\x07": ("a rar archive", _UNPACK),
     b"Obj\x01": ("Avro", _CONVERT),
     b"ARROW1\0\0": ("Arrow IPC (Feather)", _CONVERT),
     b"SQLite format 3\0": ("an SQLite database", _CONVERT),
-    b"SEQ\x06": ("a Hadoop sequence file", _CONVERT),
 }
 """Formats that are told by their beginning alone, and what to do with each."""
 
@@ -97,30 +91,10 @@ def _by_more(head: bytes, tail: bytes) -> Iterator[tuple[str, str]]:
         yield "ORC", _CONVERT
     if head[8:12] == b"DUCK":
         yield "a DuckDB database", _CONVERT
-    if len(head) >= 12 and _masked_crc32c(head[:8]) == int.from_bytes(head[8:12], "little"):
-        yield "TFRecord", "take the records out of it, and write each with its length in front of it"
-    size = int.from_bytes(head[4:8], "little")
-    if head[:4] == b"\xff\xff\xff\xff" and 0 < size < 1 << 24 and size % 8 == 0:
-        yield "an Arrow IPC stream", _CONVERT
     if head[257:262] == b"ustar":
         with suppress(tarfile.TarError):
             tarfile.TarInfo.frombuf(head[:512], "utf-8", "replace")
             yield "a tar archive", _UNPACK
-    if len(head) > 8 and head[0] == 0x78:
-        with suppress(zlib.error):
-            zlib.decompressobj().decompress(head, SAMPLE)
-            yield "a zlib stream", f"{_DECOMPRESS}, or compress by gzip or zstd"
-
-
-def _masked_crc32c(data: bytes) -> int:
-    """The checksum of a length in TFRecord: CRC-32C, rotated by 15 bits, plus a constant."""
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ 0x82F63B78 * (crc & 1)
-    crc ^= 0xFFFFFFFF
-    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
 def _as_old_text(head: bytes) -> tuple[str, str] | None:

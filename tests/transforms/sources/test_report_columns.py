@@ -22,7 +22,7 @@ from ldpbeam.transforms.sources.report_columns import in_folders
 from tests.reference import report_columns as slow
 from tests.transforms.sources.test_parquet import everything
 
-VARIATIONS = 220
+VARIATIONS = 80
 EDGES = [0, 1, 2**31, 2**53 - 1, 2**53, 2**63 - 1, 2**63, 2**64 - 1, -1, -(2**63)]
 Draw = random.Random
 
@@ -46,23 +46,7 @@ def fraction(draw: Draw) -> float:
 
 def text(draw: Draw) -> str:
     if draw.random() < 0.2:
-        odd = [
-            "",
-            " 1",
-            "1 ",
-            "1.0",
-            "0x1",
-            "-",
-            "--1",
-            "+1",
-            "٣",
-            "1\n",
-            "9" * 39,
-            "0" * 38,
-            "1e3",
-            "naïve",
-            "1_0",
-        ]
+        odd = ["", " 1", "1 ", "1.0", "-", "+1", "٣", "1\n", "9" * 39, "0" * 38, "1e3", "naïve"]
         return draw.choice(odd)
     return str(number(draw))
 
@@ -131,7 +115,7 @@ def drawn(draw: Draw, rows: int) -> tuple[dict[str, Any], dict[str, list[Any]]]:
 
 
 @pytest.mark.parametrize("seed", range(VARIATIONS))
-@pytest.mark.cases(60)
+@pytest.mark.cases(40)
 def test_rows_are_those_of_the_reference(tmp_path: Path, seed: int) -> None:
     """Any types together, with nulls and numbers that are none, as any writer might lay them out."""
     draw = Draw(f"columns {seed}")
@@ -178,21 +162,12 @@ WRONG: dict[str, tuple[Callable[[], pa.Table], str]] = {
     "8 bytes": (lambda: table(report_id=pa.array([bytes(8)] * 3, pa.binary(8))), "whose order nobody knows"),
     "bytes for digests": (lambda: table(digest=pa.array([b"1"] * 3)), "the column digest is binary"),
     "a timestamp": (lambda: table(epoch=pa.array([1, 2, 3], pa.timestamp("ms"))), "epoch is timestamp[ms]"),
-    "a date": (lambda: table(epoch=pa.array([1, 2, 3], pa.date32())), "epoch is date32"),
-    "a time": (lambda: table(epoch=pa.array([1, 2, 3], pa.time64("us"))), "epoch is time64[us]"),
-    "a duration": (lambda: table(epoch=pa.array([1, 2, 3], pa.duration("s"))), "epoch is duration[s]"),
-    "truth": (lambda: table(report_id=pa.array([True, False, True])), "report_id is bool"),
-    "a float": (lambda: table(report_id=pa.array([1.0, 2, 3], pa.float32())), "report_id is float"),
     "a half": (lambda: table(epoch=pa.array([1.0, 2, 3], pa.float16())), "epoch is halffloat"),
-    "nothing": (lambda: table(epoch=pa.nulls(3)), "epoch is null"),
-    "a struct": (lambda: table(epoch=pa.array([{"a": 1}] * 3)), "epoch is a struct"),
     "a struct of itself": (lambda: table(epoch=pa.array([{"epoch": 1}] * 3)), "epoch is a struct"),
-    "a list": (lambda: table(payload=pa.array([[1, 2]] * 3, pa.list_(pa.uint8()))), "payload is a list"),
     "a map": (
         lambda: table(payload=pa.array([[("a", 1)]] * 3, pa.map_(pa.string(), pa.int8()))),
         "payload is a map",
     ),
-    "numbers for payloads": (lambda: table(payload=pa.array([1, 2, 3])), "payload is int64"),
     "hex": (lambda: table(payload=pa.array(["00ff"] * 3)), "hex or base64"),
     "hex, kept once": (
         lambda: table(payload=pa.array(["00ff"] * 3).dictionary_encode()),
@@ -202,7 +177,6 @@ WRONG: dict[str, tuple[Callable[[], pa.Table], str]] = {
         lambda: pa.table({"report": pa.array([{"digest": 1, "epoch": 2}] * 3), "payload": [b"a"] * 3}),
         "digest lies inside the column report",
     ),
-    "missing": (lambda: table(digest=None), "there is no column digest"),
     "twice": (
         lambda: pa.Table.from_arrays([*table().columns, table()["epoch"]], [*table().column_names, "epoch"]),
         "epoch is there 2 times",
@@ -238,8 +212,6 @@ def test_names_of_columns_are_quoted_short_and_clean(tmp_path: Path) -> None:
     [
         ("epoch=5", ["epoch"], {"epoch": 5}),
         ("epoch=%35", ["epoch"], {"epoch": 5}),
-        ("epoch=-1", ["epoch"], {"epoch": -1}),
-        (f"digest={2**64 - 1}/epoch=3", ["digest", "epoch"], {"digest": 2**64 - 1, "epoch": 3}),
         ("digest=-1/x=2/epoch=3", ["digest", "epoch"], {"digest": 2**64 - 1, "epoch": 3}),
         ("epoch=1/epoch=2", ["epoch"], {"epoch": 2}),
         ("epoch=9", [], {}),
@@ -260,14 +232,7 @@ def test_a_folder_names_what_its_files_leave_out(
 
 @pytest.mark.parametrize(
     "folder",
-    [
-        "epoch=",
-        "epoch=x",
-        "epoch=3.5",
-        "epoch=__HIVE_DEFAULT_PARTITION__",
-        f"epoch={2**63}",
-        "epoch=2026-01-05",
-    ],
+    ["epoch=", "epoch=__HIVE_DEFAULT_PARTITION__", f"epoch={2**63}"],
 )
 def test_a_folder_that_names_no_number_is_said(tmp_path: Path, folder: str) -> None:
     (tmp_path / folder).mkdir()
