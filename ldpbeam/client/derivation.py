@@ -68,13 +68,7 @@ class DerivedWords(Randomness):
 
 
 class Derivation:
-    """The streams of one device and collection.
-
-    Args:
-        secret: the device's, 32 bytes.
-        digest: SHA-256 of the canonical collection.
-        label: what the labels begin with; another one for what never leaves the device.
-    """
+    """The streams of one device and collection."""
 
     def __init__(self, secret: bytes, digest: bytes, label: bytes = b"ldpbeam device 1\0") -> None:
         """Keep secret and label; keys are made when streams are asked for."""
@@ -82,23 +76,12 @@ class Derivation:
         self._label = label + digest
 
     def key(self, purpose: int, part: int, number: int, about: bytes = b"") -> bytes:
-        """The key of a stream.
-
-        Args:
-            purpose: a :class:`Purpose`.
-            part: position of the attribute.
-            number: an input or an epoch, taken modulo 2**64.
-            about: of fresh words the :func:`hash_of` all values that the report is about.
-        """
+        """The key of a stream."""
         label = self._label + pack("<BIQ", purpose, part, number % FULL) + about
         return hmac.digest(self._secret, label, "sha256")
 
     def stream(self, purpose: int, part: int, number: int, about: bytes = b"") -> DerivedWords:
-        """A stream from its first word on.
-
-        Args:
-            purpose, part, number, about: as of :meth:`key`.
-        """
+        """A stream from its first word on."""
         return DerivedWords(self.key(purpose, part, number, about))
 
 
@@ -114,15 +97,7 @@ def hash_of(values: int | tuple[int, ...]) -> bytes:
 
 
 class DerivedRandomness(Randomness):
-    """The words of one purpose, a stream for each attribute.
-
-    Args:
-        derivation: of the device and collection.
-        purpose: of all words.
-        number: epoch, or 0 for what is drawn once.
-        part: position of the attribute; :data:`WHOLE` where there are several.
-        about: as of :meth:`Derivation.key`.
-    """
+    """The words of one purpose, a stream for each attribute."""
 
     def __init__(
         self, derivation: Derivation, purpose: Purpose, number: int, part: int, about: bytes = b""
@@ -161,11 +136,7 @@ class DerivedRandomness(Randomness):
 
 
 class ReportRandomness(DerivedRandomness):
-    """The words of one report: permanent answers have streams of their own, which no epoch changes.
-
-    Attributes:
-        inputs: (attribute, memoised input) of each permanent answer that was drawn.
-    """
+    """The words of one report: permanent answers have streams of their own, which no epoch changes."""
 
     def __init__(
         self,

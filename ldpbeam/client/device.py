@@ -255,11 +255,7 @@ class Device:
         return self._collection_state(state) or self._add_collection(state)
 
     def _collection_state(self, state: device_state_pb2.DeviceState) -> _Entry | None:
-        """The collection's part of the state.
-
-        Raises:
-            DeviceError: it was kept the other way, so that its permanent responses would be drawn again.
-        """
+        """The collection's part of the state."""
         digest = self._collection.full_digest
         entry = next((entry for entry in state.collections if entry.digest == digest), None)
         if entry is not None and entry.HasField("memo") != self._draws.KEEPS_MEMO:
@@ -288,26 +284,12 @@ class Device:
     def _require_open_epoch(
         self, records: Records, entry: _Entry, epoch: int, now: float, *, timed: bool
     ) -> None:
-        """Refuse an epoch that is closed to the device, and a clock that is in doubt.
-
-        Args:
-            records: of the device.
-            entry: of the collection.
-            epoch: index; a report about it is asked for.
-            now: seconds since 1970, by the device's clock.
-            timed: whether the clock chose the epoch.
-
-        Raises:
-            DeviceError: the epoch was reported or passed over, or the clock is in doubt.
-        """
+        """Refuse an epoch that is closed to the device, and a clock that is in doubt."""
         reported_epochs.require_open(self._collection.epochs, reported_epochs.ranges(entry), epoch, now)
         self._require_trusted_clock(records, entry, epoch, now if timed else None)
 
     def _require_trusted_clock(self, records: Records, entry: _Entry, epoch: int, now: float | None) -> None:
-        """A clock that is far ahead for a moment must spend no report; one that stays there is believed.
-
-        A doubt is noted in the entry and saved, so that it outlives the process.
-        """
+        """A clock that is far ahead for a moment must spend no report; one that stays there is believed."""
         epochs = self._collection.epochs
         jump = reported_epochs.jump(epochs, entry, epoch)
         if now is not None and records.state.HasField("clock_seconds"):
@@ -323,13 +305,7 @@ class Device:
     # Draws
 
     def _draw(self, records: Records, entry: _Entry, values: Any, epoch: int) -> DrawnReport | None:
-        """The report about the values, charged; None where the device takes no part in the epoch.
-
-        Noise where the budget is spent.
-
-        Raises:
-            DeviceError: the budget is spent, and the device is to stop.
-        """
+        """The report about the values, charged; None where the device takes no part in the epoch."""
         if not self._draws.reports_in(epoch, entry.own_epochs):
             return None
         drawn = self._draws.report(values, epoch, entry.memo)
@@ -344,15 +320,7 @@ class Device:
     def _put_into_outbox(
         self, records: Records, message: bytes | None, epoch: int, now: float, *, back: bool
     ) -> None:
-        """Put the report into the outbox, if there is one; after a step back, later reports are due now.
-
-        Args:
-            records: of the device.
-            message: the report; None where there is none in this epoch.
-            epoch: of the report.
-            now: seconds since 1970, by the device's clock.
-            back: whether the device went back, to before an epoch that it has reported.
-        """
+        """Put the report into the outbox, if there is one; after a step back, later reports are due now."""
         if self._outbox is None or not isinstance(records, FolderRecords):
             return
         digest = self._collection.digest_hex

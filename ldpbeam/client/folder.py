@@ -39,14 +39,6 @@ _HEAD = Struct("<Q8sq")
 
 
 class WaitingReport(NamedTuple):
-    """A report that waits.
-
-    Attributes:
-        due: when it is to be sent, seconds since 1970.
-        digest: of its collection, 16 hexadecimal digits.
-        epoch: of the report.
-    """
-
     due: int
     digest: str
     epoch: int
@@ -80,11 +72,7 @@ class FolderRecords(Records):
         return sorted(_unpack(report)[0] for report in self._reports.values())
 
     def save(self) -> None:
-        """Keep the state, and what was put into the outbox or taken out.
-
-        Raises:
-            OSError: the disk refuses. The records are as they were, or as they are here.
-        """
+        """Keep the state, and what was put into the outbox or taken out."""
         _put_state(self._rows, self.state)
         self._commit(self._rows)
 
@@ -141,21 +129,10 @@ _WORDS = {
 
 
 class DeviceFolder(Storage):
-    """One device's folder.
-
-    Args:
-        folder: of the device; made where it does not exist.
-        sentinel: file that tells a lost state and an older one. Kept in another place, it tells the loss of
-            the whole folder too.
-    """
+    """One device's folder."""
 
     def __init__(self, folder: Path, sentinel: Path | None = None) -> None:
-        """Look at the folder; make the state of a new device where there never was one.
-
-        Raises:
-            DeviceError: the state is lost, damaged, older than it was, or of another version; another process
-                holds the folder; this Python has no SQLite; or the disk refuses.
-        """
+        """Look at the folder; make the state of a new device where there never was one."""
         self._path = folder / "device.sqlite"
         self._sentinel = sentinel or folder / "sentinel"
         with self._errors():
@@ -174,34 +151,18 @@ class DeviceFolder(Storage):
 
     @contextmanager
     def transaction(self) -> Iterator[FolderRecords]:
-        """The records of the folder; one process or thread after the other.
-
-        Reports that are damaged or gone do not wait any more, and are counted in the state.
-
-        Raises:
-            DeviceError: as for the class.
-        """
+        """The records of the folder; one process or thread after the other."""
         with self._errors(), self._newest.transaction(PATIENCE) as rows:
             yield FolderRecords(rows, self._newest.commit)
 
     def read(self, waiting: WaitingReport) -> bytes | None:
-        """The bytes of a report; None where it waits no more, or is damaged.
-
-        Raises:
-            DeviceError: as for the class.
-        """
+        """The bytes of a report; None where it waits no more, or is damaged."""
         with self._errors(), self._newest.transaction(PATIENCE) as rows:
             content = rows.row(_OUTBOX, waiting.key)
             return None if content is None else _unpack(content)[1]
 
     def withdraw(self) -> None:
-        """Overwrite everything; the sentinel and a mark stay, so that no second device begins here.
-
-        A store that cannot be read is removed, and one with the mark takes its place.
-
-        Raises:
-            DeviceError: the disk is full or refuses; to be called again.
-        """
+        """Overwrite everything; the sentinel and a mark stay, so that no second device begins here."""
         newest = self._newest
         with self._errors(), newest.lock().held(PATIENCE):
             try:

@@ -14,16 +14,7 @@ SHORT = 256
 
 
 class LastReport:
-    """Keeps and restores the last reports of a collection.
-
-    Short reports are kept themselves. A long one that is derived is kept as its values under a pad, and drawn
-    again; so the state stays small.
-
-    Args:
-        collection: the collection.
-        draws: of the device.
-        secret: of the device; pads follow from it.
-    """
+    """Keeps and restores the last reports of a collection."""
 
     def __init__(self, collection: Collection, draws: Draws, secret: bytes) -> None:
         """Derive what pads are made from; reports are kept in the state, not here."""
@@ -40,14 +31,7 @@ class LastReport:
         return content
 
     def keep(self, span: device_state_pb2.Span, message: bytes | None, values: Any, *, noise: bool) -> None:
-        """Write into a span what its last report can be had from again.
-
-        Args:
-            span: its last epoch is the report's.
-            message: the report; None where the device has none in this epoch.
-            values: that the report is about.
-            noise: whether the report is about none of them, since the budget is spent.
-        """
+        """Write into a span what its last report can be had from again."""
         span.silent, span.noise = message is None, noise
         if message is None:
             return
@@ -57,12 +41,7 @@ class LastReport:
             span.values = self._padded(packed_values(values), span.last_epoch)
 
     def restore(self, span: device_state_pb2.Span, memo: device_state_pb2.DeviceMemo) -> bytes | None:
-        """The report of a span's last epoch; None where there was none.
-
-        Args:
-            span: as :meth:`keep` wrote it.
-            memo: of the collection.
-        """
+        """The report of a span's last epoch; None where there was none."""
         if span.silent:
             return None
         if span.report:

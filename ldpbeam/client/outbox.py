@@ -8,27 +8,14 @@ from ldpbeam.client.folder import DeviceFolder, FolderRecords, WaitingReport
 
 
 class DropCounts(NamedTuple):
-    """Reports that waited and were never sent, since the device began.
-
-    Attributes:
-        full: too many waited.
-        damaged: they were damaged on the disk, or gone from it.
-    """
+    """Reports that waited and were never sent, since the device began."""
 
     full: int
     damaged: int
 
 
 class Outbox:
-    """The reports of a device that wait.
-
-    A report is handed out again until it is acknowledged, to every process that asks; a collector counts it
-    once, by its id. One that is damaged on the disk is never handed out: it is dropped, and counted.
-
-    Args:
-        folder: of the device.
-        most: reports that wait at most; the oldest are dropped for newer ones.
-    """
+    """The reports of a device that wait."""
 
     def __init__(self, folder: DeviceFolder, most: int) -> None:
         """Raises ValueError where ``most`` is below 1; nothing is read from the disk yet."""
@@ -38,13 +25,7 @@ class Outbox:
         self._most = most
 
     def put(self, records: FolderRecords, waiting: WaitingReport, report: bytes) -> None:
-        """Add a report to a transaction, which the device saves.
-
-        Args:
-            records: of the transaction.
-            waiting: the report.
-            report: its bytes.
-        """
+        """Add a report to a transaction, which the device saves."""
         more = len(records) + 1 - self._most
         for one in records.waiting[:more] if more > 0 else ():
             records.remove(one)
@@ -53,41 +34,22 @@ class Outbox:
 
     @staticmethod
     def hasten(records: FolderRecords, digest: str, epoch: int, now: int) -> None:
-        """Reports of later epochs, which a clock made that was ahead, have nothing to wait for: due now.
-
-        Args:
-            records: of a transaction, which the device saves.
-            digest: of the collection.
-            epoch: that is being reported.
-            now: seconds since 1970.
-        """
+        """Reports of later epochs, which a clock made that was ahead, have nothing to wait for: due now."""
         for one in records.waiting:
             if one.digest == digest and one.epoch > epoch and one.due > now:
                 records.postpone(one, now)
 
     def waiting(self) -> list[WaitingReport]:
-        """All reports that wait, the first due first.
-
-        Raises:
-            DeviceError: the state is lost or damaged, or the disk refuses.
-        """
+        """All reports that wait, the first due first."""
         with self._folder.transaction() as records:
             return records.waiting
 
     def read(self, waiting: WaitingReport) -> bytes | None:
-        """A report's bytes; None where another process has sent or dropped it meanwhile.
-
-        Raises:
-            DeviceError: as :meth:`waiting`.
-        """
+        """A report's bytes; None where another process has sent or dropped it meanwhile."""
         return self._folder.read(waiting)
 
     def acknowledge(self, *sent: WaitingReport) -> None:
-        """Forget reports that a collector has, or will never take.
-
-        Raises:
-            DeviceError: as :meth:`waiting`; the reports may be sent again.
-        """
+        """Forget reports that a collector has, or will never take."""
         with self._folder.transaction() as records:
             before = len(records)
             for one in sent:
@@ -97,11 +59,7 @@ class Outbox:
 
     @property
     def dropped(self) -> DropCounts:
-        """How many reports were dropped.
-
-        Raises:
-            DeviceError: as :meth:`waiting`.
-        """
+        """How many reports were dropped."""
         with self._folder.transaction() as records:
             return DropCounts(records.state.dropped, records.state.damaged)
 

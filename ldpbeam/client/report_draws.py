@@ -23,15 +23,7 @@ from ldpbeam.wire import device_state_pb2
 
 
 class DrawnReport(NamedTuple):
-    """A report that has been drawn and has not left.
-
-    Attributes:
-        payload: as the protocol encodes it.
-        report_id: 64 bits.
-        inputs: (attribute, memoised input) of each permanent answer in it.
-        memo: what has to be kept before it leaves; None where nothing has.
-        noise: whether it is about no value of the device.
-    """
+    """A report that has been drawn and has not left."""
 
     payload: bytes
     report_id: int

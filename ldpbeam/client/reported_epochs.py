@@ -42,11 +42,7 @@ def contain(spans: Iterable[Range | device_state_pb2.Span], epoch: int) -> bool:
 
 
 def add(entry: device_state_pb2.CollectionState, epoch: int) -> device_state_pb2.Span:
-    """Add an epoch that is in no span; the span of it, for its report to be set.
-
-    Reports of the epochs before it are forgotten. Those of epochs after it are kept, since the clock may come
-    to them again.
-    """
+    """Add an epoch that is in no span; the span of it, for its report to be set."""
     current = device_state_pb2.Span(first_epoch=epoch, last_epoch=epoch)
     others = []
     for one in entry.spans:
@@ -66,10 +62,7 @@ def add(entry: device_state_pb2.CollectionState, epoch: int) -> device_state_pb2
 
 
 def _joined(spans: Sequence[device_state_pb2.Span], epoch: int) -> list[device_state_pb2.Span]:
-    """One span less: the two with the fewest epochs between them become one, with the later one's report.
-
-    Not two that have the epoch between them, which would be lost among their epochs.
-    """
+    """One span less: the two with the fewest epochs between them become one, with the later one's report."""
     ordered = sorted(spans, key=lambda one: one.first_epoch)
     pairs = [
         (lower, upper)
@@ -82,20 +75,8 @@ def _joined(spans: Sequence[device_state_pb2.Span], epoch: int) -> list[device_s
 
 
 def require_open(epochs: Epochs, reported: Sequence[Range], epoch: int, now: float) -> None:
-    """No epoch is drawn for again, and an earlier one only where the later ones have not begun by the clock.
-
-    By a day, when the clock is set back: whoever was ahead by less waits, and a clock that wavers takes no
-    device back.
-
-    Args:
-        epochs: of the collection.
-        reported: ranges of epochs that the device has drawn a report for.
-        epoch: that a report is asked for.
-        now: seconds since 1970, by the device's clock.
-
-    Raises:
-        DeviceError: E-DEVICE-EPOCH.
-    """
+    """No epoch is drawn for again, and an earlier one only where the later ones have not begun by the
+    clock."""
     later = [
         one.last_epoch
         for one in reported
@@ -114,13 +95,7 @@ def goes_back(entry: device_state_pb2.CollectionState, epoch: int) -> bool:
 
 
 def jump(epochs: Epochs, entry: device_state_pb2.CollectionState, epoch: int) -> float:
-    """Seconds by which an epoch is after the last one that was reported; 0 before the first report.
-
-    Args:
-        epochs: of the collection.
-        entry: state of the collection.
-        epoch: of the new report.
-    """
+    """Seconds by which an epoch is after the last one that was reported; 0 before the first report."""
     return (epoch - entry.spans[-1].last_epoch) * float(epochs.length) if entry.spans else 0.0
 
 

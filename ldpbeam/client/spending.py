@@ -33,16 +33,7 @@ _MARK = 8
 
 @dataclass(frozen=True)
 class CollectionSpending:
-    """What a device has spent on one version of a collection.
-
-    Attributes:
-        name: of the collection.
-        version: of the collection.
-        digest: SHA-256 of the canonical collection, hexadecimal.
-        times: memoised inputs so far, or reports where nothing is memoised.
-        epsilon: what that adds up to, rounded up.
-        stopped: whether the budget was found to be spent, so that no value is reported any more.
-    """
+    """What a device has spent on one version of a collection."""
 
     name: str
     version: int
@@ -54,13 +45,7 @@ class CollectionSpending:
 
 @dataclass(frozen=True)
 class Spending:
-    """What a device has spent.
-
-    Attributes:
-        collections: one entry for each version of each collection.
-        epsilon: the sum, rounded up.
-        budget: the most that the device may spend; None without a limit.
-    """
+    """What a device has spent."""
 
     collections: tuple[CollectionSpending, ...]
     epsilon: float
@@ -69,25 +54,14 @@ class Spending:
 
 @dataclass(frozen=True)
 class Budget:
-    """A limit to what a device spends, over all collections of its folder.
-
-    Attributes:
-        limit: the most ε; None without a limit.
-        at_cap: ``stop``: a report above the limit is refused; ``noise``: a report without a value is sent.
-    """
+    """A limit to what a device spends, over all collections of its folder."""
 
     limit: float | None = None
     at_cap: Literal["stop", "noise"] = "stop"
 
 
 class Costs:
-    """What the reports of one collection cost, and whether the budget allows them.
-
-    Args:
-        collection: the collection.
-        secret: the device's; the marks of memoised inputs are made with it.
-        budget: of the device.
-    """
+    """What the reports of one collection cost, and whether the budget allows them."""
 
     def __init__(self, collection: Collection, secret: bytes, budget: Budget) -> None:
         """Read the levels of the collection's guarantee, and derive the key of the marks."""
@@ -102,20 +76,7 @@ class Costs:
         entry: device_state_pb2.CollectionState,
         inputs: Sequence[tuple[int, int]],
     ) -> bool:
-        """Charge a report to the collection; False, and nothing is charged, where the budget is spent.
-
-        The entry records that the budget is spent. This method saves it before a stop; before noise, the
-        caller saves it together with the report.
-
-        Args:
-            records: of the device; their state has the spending of all its collections.
-            entry: of this collection in that state.
-            inputs: (attribute, memoised input) of each permanent answer in the report.
-
-        Raises:
-            DeviceError: E-DEVICE-BUDGET: the budget is spent, and the device is to stop.
-            OSError: the disk refuses to note that.
-        """
+        """Charge a report to the collection; False, and nothing is charged, where the budget is spent."""
         added, marks = self.price(entry, inputs)
         limit = self._budget.limit
         if limit is not None and _exceeds(records.state, entry, added, limit):
@@ -167,13 +128,7 @@ class Costs:
 
 @dataclass(frozen=True)
 class _Prices:
-    """What reports of a collection cost, by its guarantee.
-
-    Attributes:
-        report: of a report where nothing is memoised.
-        levels: ε∞ of each attribute; none where nothing is memoised.
-        most: how often each of them can be spent.
-    """
+    """What reports of a collection cost, by its guarantee."""
 
     report: float
     levels: tuple[float, ...] = ()

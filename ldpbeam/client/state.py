@@ -13,16 +13,11 @@ _SECRET_BYTES = 32
 
 
 def pack_state(state: device_state_pb2.DeviceState) -> bytes:
-    """The bytes of a state."""
     return state.SerializeToString(deterministic=True)
 
 
 def unpack_state(content: bytes) -> device_state_pb2.DeviceState:
-    """The state that bytes hold.
-
-    Raises:
-        DamageError: they hold none, or one that no device wrote.
-    """
+    """The state that bytes hold."""
     try:
         state = device_state_pb2.DeviceState.FromString(content)
     except DecodeError:

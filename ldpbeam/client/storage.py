@@ -50,11 +50,7 @@ class _MemoryRecords(Records):
 
 
 class MemoryStorage(Storage):
-    """Records that end with the process.
-
-    Attributes:
-        state: as it was saved last.
-    """
+    """Records that end with the process."""
 
     def __init__(self) -> None:
         """Begin a new device, with a secret of its own."""
@@ -71,7 +67,6 @@ class MemoryStorage(Storage):
 
 
 def new_state() -> device_state_pb2.DeviceState:
-    """The state of a new device."""
     return device_state_pb2.DeviceState(secret=secrets.token_bytes(32))
 
 

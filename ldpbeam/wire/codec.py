@@ -23,16 +23,7 @@ _FRAMES_AT_ONCE = 1 << 16
 
 @dataclass(frozen=True)
 class Frames:
-    """Whole records found in one buffer.
-
-    Attributes:
-        buffer: uint8.
-        offsets, lengths: int64 (m,), where each record's message lies.
-        end: position after the last record.
-        status: one of NEED_MORE, FULL, OVERSIZE, BAD_LENGTH, EMPTIES of :mod:`ldpbeam.kernels.framing`.
-        size: length of the record that was too long, or number of empty records passed over, when
-            the status says so.
-    """
+    """Whole records found in one buffer."""
 
     buffer: Bytes
     offsets: Ints
@@ -44,16 +35,7 @@ class Frames:
 
 @dataclass(frozen=True)
 class Rows:
-    """Single reports as columns; all arrays have shape (n,).
-
-    Attributes:
-        digest, report_id: uint64.
-        epoch: int64.
-        buffer: uint8, where payloads lie.
-        payload_at, payload_length: int64, into ``buffer``.
-        place: int64, position of each record in its source, for rejections.
-        arrival: int64, when each record arrived, microseconds since 1970; None where nobody knows.
-    """
+    """Single reports as columns; all arrays have shape (n,)."""
 
     digest: Uints
     epoch: Ints
@@ -67,14 +49,7 @@ class Rows:
 
 @dataclass(frozen=True, eq=False)
 class EvenRows:
-    """Single reports as columns, whose payloads have one length and lie end to end.
-
-    Attributes:
-        digest, report_id: uint64 (n,).
-        epoch: int64 (n,).
-        payloads: uint8 (n, w).
-        first: position of the first report in its source; the others follow it one by one.
-    """
+    """Single reports as columns, whose payloads have one length and lie end to end."""
 
     digest: Uints
     epoch: Ints
@@ -98,16 +73,7 @@ class EvenRows:
 
 @dataclass(frozen=True)
 class Batch:
-    """One ReportBatch.
-
-    Attributes:
-        digest, epoch: as in the message.
-        count: as claimed.
-        report_ids: uint64, possibly unaligned; its length is what the bytes hold.
-        payloads: uint8, end to end.
-        place: position of the record in its source.
-        arrival: when it arrived, microseconds since 1970; None where nobody knows.
-    """
+    """One ReportBatch."""
 
     digest: int
     epoch: int
@@ -120,19 +86,7 @@ class Batch:
 
 @dataclass(frozen=True, eq=False)
 class Batches:
-    """The batches among some records, as columns of shape (b,).
-
-    Attributes:
-        digest, count: uint64.
-        epoch: int64.
-        buffer: uint8, where payloads and most ids lie.
-        scattered: uint8, where the ids of batches lie that had them in several parts.
-        in_parts: bool, which those are.
-        ids_at, ids_length: int64, bytes, into ``buffer`` or ``scattered``.
-        payloads_at, payloads_length: int64, into ``buffer``.
-        place: int64, position of each record in its source.
-        arrival: int64, microseconds since 1970; None where nobody knows.
-    """
+    """The batches among some records, as columns of shape (b,)."""
 
     digest: Uints
     epoch: Ints
@@ -204,10 +158,7 @@ def framed(message: bytes) -> bytes:
 
 
 def bytes_missing(rest: Bytes) -> int | None:
-    """How many bytes a record lacks of which the buffer has only the beginning.
-
-    None where the buffer ends within the length, which then may be anything. The record is not too long.
-    """
+    """How many bytes a record lacks of which the buffer has only the beginning."""
     length = 0
     for at, byte in enumerate(rest.tolist()[:10]):
         length |= (byte & 0x7F) << 7 * at
@@ -225,10 +176,7 @@ def frames(buffer: Bytes, start: int = 0) -> Frames:
 
 
 def joined(messages: Sequence[bytes]) -> Frames:
-    """Messages that are their own frames, together: as many records as there are messages.
-
-    No two begin at the same place, not even empty ones.
-    """
+    """Messages that are their own frames, together: as many records as there are messages."""
     lengths = np.fromiter(map(len, messages), np.int64, len(messages))
     ends = np.cumsum(lengths + 1)
     buffer = np.frombuffer(b"\0".join(messages), np.uint8)
@@ -236,16 +184,7 @@ def joined(messages: Sequence[bytes]) -> Frames:
 
 
 def parse(frames: Frames, base: int = 0, arrivals: Ints | None = None) -> tuple[Rows, Batches, Ints]:
-    """Decode records.
-
-    Args:
-        frames: frames of one buffer.
-        base: position of the buffer in its source.
-        arrivals: int64 (m,), when each record arrived, microseconds since 1970.
-
-    Returns:
-        Single reports, batches, and the places of records that are neither.
-    """
+    """Decode records."""
     m = frames.offsets.size
     words = np.empty((m, 4), np.uint64)
     spans = np.empty((m, 6), np.int64)
