@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from pathlib import Path
 
@@ -10,12 +9,10 @@ import numpy as np
 import pytest
 
 from ldpbeam.admission import ReportColumns
-from ldpbeam.cli.inspect import inspect_lines
 from ldpbeam.collection.file import load_collection
 from ldpbeam.collection.values import Index
 from ldpbeam.errors import Reason
 from ldpbeam.protocols.part_estimator import part_estimators
-from ldpbeam.report_page.document import write_page
 from ldpbeam.simulators.deliver.simulate import simulate
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.population.joint import joint_population
@@ -97,17 +94,6 @@ def test_three_attributes_from_file_to_page(tmp_path: Path, allocation: str, pro
             assert whole == pytest.approx(1.0)
         if allocation != "split":
             assert sum(behind.values()) == DEVICES
-
-    page = write_page(tmp_path / "out", tmp_path / "page.html", tmp_path / "truth.parquet")
-    html = page.read_text("utf-8")
-    for name in names:
-        assert f">people · {name}<" in html
-    assert html.count("per collection, not per attribute") == len(names) - 1
-    assert len(re.findall("exact numbers per epoch", html)) <= 2  # a title and its label
-    assert "<b>ast" not in html
-
-    shown = list(inspect_lines(tmp_path / "reports", [file], 6))
-    assert any("supports" in one and any(f"{name}:" in one for name in names) for one in shown)
 
 
 def test_damaged_reports_are_refused(tmp_path: Path) -> None:

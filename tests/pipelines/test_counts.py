@@ -8,14 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ldpbeam.admission import Parts, ReportColumns
+from ldpbeam.admission import ReportColumns
 from ldpbeam.collection.collection import Collection
-from ldpbeam.errors import LdpError
 from ldpbeam.simulators.deliver.files import Compression, Format
-from ldpbeam.support import Support, UncountedReports
-from ldpbeam.transforms.stages import count_windows
 from ldpbeam.transforms.stages.columns_on_disk import ShardWithSpill
-from ldpbeam.transforms.stages.support import CountSupportOfEach
 from tests.pipelines.running import (
     DEVICES,
     EPOCHS,
@@ -26,16 +22,13 @@ from tests.pipelines.running import (
     expected_support,
     fleet,
     found_support,
-    frame,
     with_duplicates,
     write,
 )
 
 COLLECTIONS = counting_collections()
 VARIANTS: list[tuple[Format, Compression]] = [
-    ("batch", "gzip"),
     ("batch", "zstd"),
-    ("report", "none"),
     ("report", "zstd"),
     ("parquet", "none"),
 ]
@@ -212,54 +205,3 @@ def test_without_deduplication_every_report_counts(plain: Everything, tmp_path: 
     assert done.total["counted"] == wanted.total["counted"] + wanted.total["duplicate"] + sum(
         wanted.total["rejected"].values()
     )
-
-
-Counted = Support | UncountedReports | None
-
-
-class _Shared(CountSupportOfEach):
-    """Impure on purpose: every call after the first one gets an accumulator that was used before."""
-
-    def add_input(self, accumulator: Counted, parts: Parts, *_: object) -> Counted:
-        held = self.__dict__.setdefault("_held", [])
-        if not held:
-            held.append(super().add_input(None, parts))
-            return held[0]
-        return super().add_input(held[0], parts)
-
-
-@pytest.mark.thorough
-def test_an_impure_combiner_is_caught(
-    few: tuple[list[Collection], list[list[ReportColumns]]],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The comparison above can fail: a shared accumulator survives a plain run, not repeated bundles."""
-    one = few[0][0]
-    batches = [b for b in few[1][0] if b.epoch == 0]
-    write(tmp_path / "reports", one, batches)
-    right = execute(one, tmp_path / "reports", tmp_path / "right")
-    monkeypatch.setattr(count_windows, "CountSupportOfEach", _Shared)
-    once = execute(one, tmp_path / "reports", tmp_path / "once")
-    assert once.files() == right.files()
-    repeat = ("--direct_runner_bundle_repeat=3",)
-    with pytest.raises(LdpError, match="E-RUN-ACCOUNTING"):
-        execute(one, tmp_path / "reports", tmp_path / "repeated", beam_args=repeat)
-
-
-def test_the_slow_reading_disagrees_with_wrong_counts(plain: Everything) -> None:
-    """The reference itself can fail: dropping one report changes it."""
-    agreed, reports, done = plain
-    files = sorted(reports.iterdir())
-    slow = expected_support(agreed, files[1:])
-    assert slow != found_support(done)
-
-
-def test_an_empty_admission_encodes() -> None:
-    """frame() and columns of no reports are legal values for the helpers and the coder."""
-    from ldpbeam.transforms.coders import ReportColumnsCoder
-
-    assert frame(b"") == b"\0"
-    nothing = ReportColumns(1, 2, np.zeros(0, np.uint64), np.zeros((0, 3), np.uint8))
-    back = ReportColumnsCoder().decode(ReportColumnsCoder().encode(nothing))
-    assert (back.digest, back.epoch, len(back), back.payloads.shape) == (1, 2, 0, (0, 3))

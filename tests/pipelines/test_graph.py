@@ -40,14 +40,6 @@ def test_files_are_handed_out_where_there_are_several_workers(config: RunConfig)
     assert ["Collect/Read/Spread" in collected(one) for one in (config, *several)] == [False, True, True]
 
 
-@pytest.mark.thorough
-def test_nothing_is_labelled_by_accident(config: RunConfig) -> None:
-    """No lambda and no Beam class name stands where a label of ours should be."""
-    names = [label.rpartition("/")[2] for label in collected(config)]
-    defaults = {"Create", "Flatten", "GroupByKey", "Reshuffle", "WindowInto"}
-    assert [n for n in names if set(n) & set("(<>)") or n in defaults] == []
-
-
 def test_keys_are_encoded_alike_on_both_sides_of_every_grouping(config: RunConfig) -> None:
     """An expansion for another language refuses a graph in which a key has two coders."""
     pipeline = beam.Pipeline(runner="FnApiRunner")

@@ -97,7 +97,6 @@ def test_links_to_nothing_are_not_passed_over(tmp_path: Path) -> None:
     ("given", "bits"),
     [
         ({}, 0),
-        ({"runner": "FnApiRunner"}, 0),
         ({"runner": "DataflowRunner", "output": "gs://bucket/out"}, 3),
         ({"runner": "FlinkRunner"}, 3),
         ({"output": "gs://bucket/out"}, 3),

@@ -50,7 +50,6 @@ def called(*arguments: object) -> None:
 
 WRITERS: dict[str, Callable[[Path, Path], object]] = {
     "report": lambda results, folder: called("report", results, "--page", folder / "index.html"),
-    "export as CSV": lambda results, folder: called("export", results, "--output", folder / "all.csv"),
     "export as Parquet": lambda results, folder: called(
         "export", results, "--output", folder / "all.parquet"
     ),
@@ -108,8 +107,10 @@ HOLDERS: dict[str, tuple[str, Callable[[Path], object]]] = {
 }
 
 
-@pytest.mark.parametrize("holder", HOLDERS)
-@pytest.mark.parametrize("kind", ["link", "dangling link", "folder"])
+@pytest.mark.parametrize(
+    ("holder", "kind"),
+    [(name, "link") for name in HOLDERS] + [("run", "dangling link"), ("stream", "folder")],
+)
 def test_what_lies_at_a_known_name_is_neither_followed_nor_emptied(
     holder: str, kind: str, tmp_path: Path
 ) -> None:
