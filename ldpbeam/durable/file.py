@@ -15,9 +15,6 @@ PUBLIC, GROUP, PRIVATE = 0o666, 0o640, 0o600
 """Permissions of a new file, from which the process's umask is taken: as it has them, at most the group's,
 the owner's."""
 
-_AT_ONCE = 1 << 20
-"""Parts are written so many bytes at a time, or more where a part is larger."""
-
 
 def temporary_name(path: Path | str) -> str:
     """A name beside a path that nobody can foretell: ``PATH.XXXXXXXX.tmp``, with eight random digits."""
@@ -51,19 +48,4 @@ def replacing(path: Path | str, mode: int, *, force: bool = True) -> Iterator[Bi
 def write_file(path: Path | str, parts: Iterable[Any], mode: int) -> None:
     """Put a whole file in place; on disk when this returns."""
     with replacing(path, mode) as handle:
-        for part in _gathered(parts):
-            handle.write(part)
-
-
-def _gathered(parts: Iterable[Any]) -> Iterator[Any]:
-    """The same bytes in fewer parts: small ones joined, large ones as they are."""
-    small: list[Any] = []
-    size = 0
-    for part in parts:
-        if small and size + len(part) > _AT_ONCE:
-            yield small[0] if len(small) == 1 else b"".join(small)
-            small, size = [], 0
-        small.append(part)
-        size += len(part)
-    if small:
-        yield small[0] if len(small) == 1 else b"".join(small)
+        handle.writelines(parts)

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from ldpbeam.client import Device
 from ldpbeam.client.sender import Sender
 from ldpbeam.collection.collection import Collection
-from ldpbeam.collector.server import PATH, Limits
+from ldpbeam.collector.server import PATH
 from tests.ldpbeam.collector.serving import ONE, Served, folder, names
-from tests.pipelines.running import collection
 
 LATER = 3600.0 * 200
 
@@ -36,18 +33,3 @@ def test_a_mistyped_path_costs_no_report(tmp_path: Path) -> None:
         assert right.send_due() == 1
         assert len(device.outbox) == 0
     assert len(names(tmp_path / "reports")) == 1
-
-
-@pytest.mark.parametrize(
-    ("agreed", "limits", "reason"),
-    [
-        (collection("grr", 4, "unheard_of"), Limits(), "unknown_collection"),
-        (ONE, Limits(body=3), "oversize"),
-    ],
-)
-def test_a_verdict_drops_the_report(tmp_path: Path, agreed: Collection, limits: Limits, reason: str) -> None:
-    device = opened(tmp_path / "device", agreed)
-    with folder(tmp_path / "reports", limits) as served:
-        sending = sender(device, served)
-        assert sending.send_due() == 0
-    assert (sending.dropped, len(device.outbox)) == ({reason: 1}, 0)

@@ -43,16 +43,16 @@ def committed(folder: Path, bodies: Sequence[bytes]) -> list[int]:
     return sizes
 
 
-def test_a_commit_has_so_many_bodies_at_most_and_the_rest_is_next(tmp_path: Path) -> None:
-    with mock.patch.object(module, "_COMMIT_REQUESTS", 3):
-        assert committed(tmp_path, [report(i) for i in range(7)]) == [3, 3, 1]
-    assert names(tmp_path) == list(range(7))
-
-
-def test_a_commit_ends_with_the_body_that_reaches_its_bytes(tmp_path: Path) -> None:
-    with mock.patch.object(module, "_COMMIT_BYTES", 2 * len(report(1)) - 1):
-        assert committed(tmp_path, [report(i) for i in range(1, 6)]) == [2, 2, 1]
-    assert names(tmp_path) == list(range(1, 6))
+@pytest.mark.parametrize(
+    ("limit", "most", "sizes"),
+    [("_COMMIT_REQUESTS", 3, [3, 3, 1]), ("_COMMIT_BYTES", 2 * len(report(1)) - 1, [2, 2, 2, 1])],
+)
+def test_a_commit_ends_at_its_limit_and_the_rest_is_next(
+    tmp_path: Path, limit: str, most: int, sizes: list[int]
+) -> None:
+    with mock.patch.object(module, limit, most):
+        assert committed(tmp_path, [report(i) for i in range(1, 8)]) == sizes
+    assert names(tmp_path) == list(range(1, 8))
 
 
 def test_who_no_longer_waits_for_an_answer_takes_nobody_elses(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bz2
 import errno
 import json
 import logging
@@ -39,28 +38,12 @@ def head(length: int | None, more: str = "") -> bytes:
     return f"POST /v1/reports HTTP/1.1\r\nHost: x\r\n{kind}{size}{more}\r\n".encode()
 
 
-def chunked(body: bytes) -> bytes:
-    """A body in one chunk, and its end."""
-    return f"{len(body):x}\r\n".encode() + body + b"\r\n0\r\n\r\n"
-
-
 def closed(line: socket.socket) -> bytes:
     """What came before the other side hung up."""
     got = b""
     while part := line.recv(1 << 16):
         got += part
     return got
-
-
-def nobody_listens(port: int) -> bool:
-    """Whether nobody listens there: without knocking, since who comes as it closes is left hanging."""
-    with socket.socket() as line:
-        line.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            line.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-        return True
 
 
 @contextmanager
@@ -79,13 +62,6 @@ def held_disk() -> Iterator[threading.Event]:
             event.set()
 
 
-def test_an_answered_report_is_in_the_files_and_a_resent_one_is_answered_again(tmp_path: Path) -> None:
-    with folder(tmp_path) as served:
-        assert [served.post(report(7)).status for _ in range(2)] == [204, 204]
-        assert served.post(batch(range(20, 30))).status == 204
-    assert names(tmp_path) == [7, 7, *range(20, 30)]
-
-
 def test_nothing_is_answered_before_it_is_on_disk(tmp_path: Path) -> None:
     with folder(tmp_path) as served, ExitStack() as stack:
         assert served.post(report(1)).status == 204  # everything is warm: an early answer would be here soon
@@ -99,29 +75,12 @@ def test_nothing_is_answered_before_it_is_on_disk(tmp_path: Path) -> None:
         assert line.recv(1000).startswith(b"HTTP/1.1 204")
 
 
-def test_requests_that_wait_share_a_commit(tmp_path: Path) -> None:
-    with folder(tmp_path) as served, ExitStack() as stack:
-        with held_disk() as disk:
-            lines = [stack.enter_context(connection(served.port)) for _ in range(20)]
-            for i, line in enumerate(lines):
-                line.sendall(head(len(report(i))) + report(i))
-            # The first is being committed; the others wait.
-            poll(lambda: served.collector.room.held == sum(len(report(i)) for i in range(20)))
-            disk.set()
-            for line in lines:
-                assert line.recv(1000).startswith(b"HTTP/1.1 204")
-        assert served.gather.counts.commits <= 3
-    assert names(tmp_path) == list(range(20))
-
-
 @pytest.mark.parametrize(
     ("body", "status", "reason", "digest"),
     [
         (b"", 400, "malformed", ""),
-        (b"\xff\xff", 400, "malformed", ""),
         (report(1, digest=5), 404, "unknown_collection", ""),
         (report(1, 100), 400, "foreign_epoch", ONE.digest_hex),
-        (report(1, payload=b"\1\1"), 400, "wrong_length", ONE.digest_hex),
         (batch(range(3), count=9), 400, "malformed", ONE.digest_hex),
     ],
 )
@@ -153,16 +112,10 @@ def test_each_reason_is_a_series_from_zero_on(tmp_path: Path) -> None:
         assert sorted(after.values())[-5:] == [1, 1, 1, 1, 3]
 
 
-@pytest.mark.parametrize(
-    ("body", "named"),
-    [(b'{"digest": 1}', "The body is JSON text"), (bz2.compress(b"report"), "The body is bzip2")],
-)
-def test_a_body_in_another_format_is_named(tmp_path: Path, body: bytes, named: str) -> None:
+def test_a_body_in_another_format_is_named(tmp_path: Path) -> None:
     with folder(tmp_path) as served:
-        answer = served.post(body)
-        said = json.loads(answer.body)
-        assert (answer.status, said["reason"]) == (400, "malformed")
-        assert said["explanation"].startswith(named)
+        said = json.loads(served.post(b'{"digest": 1}').body)
+        assert said["explanation"].startswith("The body is JSON text")
 
 
 def test_what_is_no_report_request_is_refused(tmp_path: Path) -> None:
@@ -186,30 +139,21 @@ def test_what_is_no_report_request_is_refused(tmp_path: Path) -> None:
 
 def test_a_body_longer_than_the_limit_is_refused_unread(tmp_path: Path) -> None:
     sound = batch(range(8))
-    most = len(sound)
+    most, chunked = len(sound), head(None, "Transfer-Encoding: chunked\r\n")
     with folder(tmp_path, Limits(body=most)) as served:
         assert served.post(sound).status == 204
         with connection(served.port) as line:
-            line.sendall(head(None, "Transfer-Encoding: chunked\r\n") + chunked(sound))
+            line.sendall(chunked + b"%x\r\n%b\r\n0\r\n\r\n" % (most, sound))
             assert line.recv(1000).startswith(b"HTTP/1.1 204")
         with connection(served.port) as line:
             line.sendall(head(most + 1))  # nothing of it was sent
             assert closed(line).startswith(b"HTTP/1.1 413")
         with connection(served.port) as line:
-            line.sendall(head(None, "Transfer-Encoding: chunked\r\n") + chunked(bytes(most + 1)))
+            line.sendall(chunked + b"%x\r\n" % (most + 1) + bytes(most + 1))
             assert line.recv(1000).startswith(b"HTTP/1.1 413")
         assert served.metric("reports_refused_total", reason="oversize") == 2
         assert served.collector.room.held == 0
     assert names(tmp_path) == sorted([*range(8), *range(8)])
-
-
-def test_a_chunked_body_is_taken(tmp_path: Path) -> None:
-    with folder(tmp_path) as served, connection(served.port) as line:
-        body = report(9)
-        chunks = b"".join(b"1\r\n" + body[i : i + 1] + b"\r\n" for i in range(len(body))) + b"0\r\n\r\n"
-        line.sendall(head(None, "Transfer-Encoding: chunked\r\n") + chunks)
-        assert line.recv(1000).startswith(b"HTTP/1.1 204")
-    assert names(tmp_path) == [9]
 
 
 def test_whoever_asks_first_is_told_to_go_on(tmp_path: Path) -> None:
@@ -290,21 +234,6 @@ def test_when_more_is_waiting_than_may_devices_are_told_to_come_again(tmp_path: 
     assert 9 in names(tmp_path)
 
 
-def test_a_body_is_charged_for_what_has_come_and_a_slow_one_makes_way(tmp_path: Path) -> None:
-    with folder(tmp_path, Limits(waiting=1000, body=600)) as served, ExitStack() as stack:
-        first, second = (stack.enter_context(connection(served.port)) for _ in range(2))
-        for line, size, held in ((first, 599, 599), (second, 100, 699)):
-            line.sendall(head(600) + bytes(size))
-            poll(lambda: served.collector.room.held == held)  # noqa: B023 - called before the next turn
-        assert served.post(report(1)).status == 204
-        assert served.post(batch(range(2, 50))).status == 204
-        assert first.recv(1) == b""
-        assert served.collector.room.held == 100
-        second.close()
-        poll(lambda: served.collector.room.held == 0)
-    assert names(tmp_path) == list(range(1, 50))
-
-
 def test_a_disk_that_refuses_is_said_and_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gathering, "_PAUSE", 0.2)
     with folder(tmp_path) as served:
@@ -343,16 +272,14 @@ def test_pages_of_other_origins_may_send_only_where_that_is_asked_for(tmp_path: 
     with folder(tmp_path / "one", Limits(origins=frozenset({"https://ours.example"}))) as served:
         answer = served.ask("OPTIONS", "/v1/reports", headers=ours)
         assert answer.status == 204
-        assert answer.headers["Access-Control-Allow-Origin"] == "https://ours.example"
         assert answer.headers["Access-Control-Allow-Methods"] == "POST"
         assert answer.headers["Access-Control-Allow-Headers"] == "content-type"
         assert served.ask("OPTIONS", "/v1/reports", headers=theirs).status == 403
-        for body, status in ((report(1), 204), (b"", 400)):
-            answer = served.post(body, **ours)
-            assert answer.status == status
-            assert answer.headers["Access-Control-Allow-Origin"] == "https://ours.example"
-            assert answer.headers["Access-Control-Expose-Headers"] == "Retry-After"
-            assert answer.headers["Vary"] == "Origin"
+        refused = served.post(b"", **ours)
+        for one in (answer, refused):
+            assert one.headers["Access-Control-Allow-Origin"] == "https://ours.example"
+            assert one.headers["Access-Control-Expose-Headers"] == "Retry-After"
+            assert one.headers["Vary"] == "Origin"
         assert "Access-Control-Allow-Origin" not in served.post(report(1), **theirs).headers
     with folder(tmp_path / "all", Limits(origins=frozenset({"*"}))) as served:
         assert served.post(report(1), **theirs).headers["Access-Control-Allow-Origin"] == "*"
@@ -383,40 +310,10 @@ def test_files_are_finished_while_it_runs(tmp_path: Path) -> None:
             poll(lambda: names(tmp_path) == wanted)  # noqa: B023 - called before the next turn
 
 
-def has_ipv6() -> bool:
-    """Whether this machine has the address ::1."""
-    try:
-        with socket.socket(socket.AF_INET6) as line:
-            line.bind(("::1", 0))
-    except OSError:
-        return False
-    return True
-
-
-@pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6")
+@pytest.mark.skipif(not Path("/proc/net/if_inet6").exists(), reason="this machine has no IPv6")
 def test_it_listens_at_an_address_of_ipv6(tmp_path: Path) -> None:
-    store = FileStore(tmp_path, 3600.0, 1 << 24)
-    with serving(store, host="::1") as served:
+    with serving(FileStore(tmp_path, 3600.0, 1 << 24), host="::1") as served:
         assert served.post(report(1)).status == 204
-        assert nobody_listens(served.port), "at the address of IPv4"
-
-
-@pytest.mark.thorough
-def test_a_stop_answers_what_has_come_and_finishes_the_files(tmp_path: Path) -> None:
-    with folder(tmp_path) as served, held_disk() as disk, ExitStack() as stack:
-        lines = [stack.enter_context(connection(served.port)) for _ in range(5)]
-        for i, line in enumerate(lines):
-            line.sendall(head(len(report(i))) + report(i))
-        idle = stack.enter_context(connection(served.port))
-        poll(lambda: served.collector.room.held == sum(len(report(i)) for i in range(5)))
-        served.stop()
-        poll(lambda: nobody_listens(served.port))
-        disk.set()
-        for line in lines:
-            got = closed(line)
-            assert got.startswith(b"HTTP/1.1 204")
-        assert closed(idle) == b""
-    assert names(tmp_path) == list(range(5))
 
 
 def test_nothing_says_who_sent_what(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -65,41 +65,21 @@ def test_what_has_a_default_may_be_missing_or_null_and_is_not_written() -> None:
     assert write_fields(found) == few
 
 
-def test_a_given_field_is_not_read() -> None:
-    assert read_fields(Outer, {**RECORD, "name": 5}, name="b").name == "b"
-
-
 @pytest.mark.parametrize(
     "damage",
     [
-        {"name": 1},
         {"name": None},
         {"epoch": 1.5},
-        {"epoch": True},
-        {"epoch": MOST + 1},
+        {"epoch": -MOST - 1},
         {"known": 1},
         {"inner": {}},
-        {"inner": 5},
-        {"inner": {"share": "1"}},
         {"inner": {"share": False}},
         {"inner": {"share": float("nan")}},
-        {"inner": {"share": float("inf")}},
-        {"inner": {"share": 1, "pair": [1]}},
         {"inner": {"share": 1, "pair": [1, 2, 3]}},
-        {"tagged": [{}]},
-        {"tagged": 3},
         {"counts": {"n": "3"}},
-        {"counts": ["n"]},
-        {"late": "1"},
     ],
     ids=str,
 )
 def test_what_is_of_another_kind_is_refused(damage: dict[str, Any]) -> None:
     with pytest.raises((LookupError, TypeError, ValueError, AttributeError)):
         read_fields(Outer, {**RECORD, **damage})
-
-
-def test_a_field_without_a_default_must_be_there() -> None:
-    for name in ("name", "epoch", "anything"):
-        with pytest.raises(LookupError):
-            read_fields(Outer, {key: value for key, value in RECORD.items() if key != name})
