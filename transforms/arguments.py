@@ -62,21 +62,20 @@ def _plain(given: Any) -> Any:
     return [_plain(one) for one in given] if isinstance(given, list | tuple) else given
 
 
+def _refused(message: str, remedy: str) -> UsageError:
+    return UsageError("E-USAGE-TRANSFORM", message, remedy=remedy)
+
+
 def seconds(name: str, given: Any, *, least: int = 0) -> int:
     """A duration in whole seconds."""
+    remedy = f'Write for example {name}="10m".'
     try:
         number = parse_duration(given) if isinstance(given, str) else given
     except ValueError as error:
-        raise UsageError(
-            "E-USAGE-TRANSFORM", f"{name}: {error}", remedy=f'Write for example {name}="10m".'
-        ) from None
+        raise _refused(f"{name}: {error}", remedy) from None
     whole = isinstance(number, int | float) and not isinstance(number, bool) and float(number).is_integer()
     if not whole or number < least:
-        raise UsageError(
-            "E-USAGE-TRANSFORM",
-            f"{name} is a whole number of seconds, at least {least}, not {given!r}",
-            remedy=f'Write for example {name}="10m".',
-        )
+        raise _refused(f"{name} is a whole number of seconds, at least {least}, not {given!r}", remedy)
     return int(number)
 
 
@@ -92,20 +91,14 @@ def instant(name: str, given: Any) -> int | None:
     try:
         return parse_instant(given)
     except ValueError as error:
-        raise UsageError(
-            "E-USAGE-TRANSFORM",
-            f"{name}: {error}",
-            remedy=f'Write for example {name}="2026-01-01T00:00:00Z".',
-        ) from None
+        raise _refused(f"{name}: {error}", f'Write for example {name}="2026-01-01T00:00:00Z".') from None
 
 
 def shard_bits(shards: Any) -> int:
     """The logarithm of a number of shards."""
     if shards not in {1 << bits for bits in range(MOST_SHARDS.bit_length())} or isinstance(shards, bool):
-        raise UsageError(
-            "E-USAGE-TRANSFORM",
-            f"shards is a power of two from 1 to {MOST_SHARDS}, not {shards!r}",
-            remedy="Leave it out for 8.",
+        raise _refused(
+            f"shards is a power of two from 1 to {MOST_SHARDS}, not {shards!r}", "Leave it out for 8."
         )
     return int(shards).bit_length() - 1
 
@@ -113,20 +106,14 @@ def shard_bits(shards: Any) -> int:
 def fraction(name: str, given: Any) -> float:
     """A share from 0 to 1."""
     if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given <= 1:
-        raise UsageError(
-            "E-USAGE-TRANSFORM", f"{name} is from 0 to 1, not {given!r}", remedy="Leave it out for 0.1."
-        )
+        raise _refused(f"{name} is from 0 to 1, not {given!r}", "Leave it out for 0.1.")
     return float(given)
 
 
 def at_least_one(name: str, given: Any) -> int:
     """A whole number above 0."""
     if isinstance(given, bool) or not isinstance(given, int) or given < 1:
-        raise UsageError(
-            "E-USAGE-TRANSFORM",
-            f"{name} is a whole number above 0, not {given!r}",
-            remedy="Leave it out for the default.",
-        )
+        raise _refused(f"{name} is a whole number above 0, not {given!r}", "Leave it out for the default.")
     return given
 
 
@@ -134,17 +121,14 @@ class OfCollections(beam.PTransform):
     """A public transform: it knows its collections, and shows them where a runner shows a job."""
 
     def __init__(self, collections: Collections) -> None:
-        """Read the collections."""
         super().__init__()
         self.collections = read_collections(collections)
         self.by_digest = {one.digest_hex: one for one in self.collections}
 
     def display_data(self) -> dict[str, Any]:
-        """The collections, for the page of a runner."""
         return {"collections": DisplayDataItem(self._named(), label="Collections")}
 
     def annotations(self) -> dict[str, Any]:
-        """The collections, for readers of the graph."""
         return {**super().annotations(), "ldpbeam_collections": self._named()}
 
     def _named(self) -> str:

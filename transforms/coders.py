@@ -39,30 +39,25 @@ class ReportColumnsCoder(coders.Coder):
 
     @staticmethod
     def views(parts: Sequence[ReportColumns]) -> list[Any]:
-        """What these columns of one epoch are encoded as together, end to end, as views of their arrays."""
         first = parts[0]
         head = _HEAD.pack(first.digest, first.epoch, sum(map(len, parts)), first.payloads.shape[1])
         ids = [np.ascontiguousarray(part.report_ids, "<u8").view(np.uint8) for part in parts]
         return [head, *ids, *(part.payloads.reshape(-1) for part in parts)]
 
     def estimate_size(self, value: ReportColumns) -> int:
-        """Bytes of the columns."""
         return _HEAD.size + value.report_ids.nbytes + value.payloads.nbytes
 
     @staticmethod
     def reports(encoded: bytes) -> int:
-        """How many reports encoded columns hold."""
         return int(_HEAD.unpack_from(encoded)[2])
 
     def decode(self, encoded: bytes) -> ReportColumns:
-        """Columns that share the memory of ``encoded`` (read-only)."""
         digest, epoch, n, width = _HEAD.unpack_from(encoded)
         ids = np.frombuffer(encoded, "<u8", n, _HEAD.size)
         payloads = np.frombuffer(encoded, np.uint8, n * width, _HEAD.size + 8 * n)
         return ReportColumns(digest, epoch, ids, payloads.reshape(n, width))
 
     def is_deterministic(self) -> bool:
-        """Equal columns give equal bytes."""
         return True
 
 
@@ -70,19 +65,15 @@ class PartsCoder(coders.Coder):
     """Parts of an epoch as the columns that they are together: parts only spare a worker the copy of them."""
 
     def encode(self, value: Parts) -> bytes:
-        """Bytes of the columns, end to end."""
         return b"".join(ReportColumnsCoder.views(value))
 
     def decode(self, encoded: bytes) -> Parts:
-        """One part, which shares the memory of ``encoded`` (read-only)."""
         return Parts([ReportColumnsCoder().decode(encoded)])
 
     def estimate_size(self, value: Parts) -> int:
-        """Bytes of the columns."""
         return _HEAD.size + sum(part.report_ids.nbytes + part.payloads.nbytes for part in value)
 
     def is_deterministic(self) -> bool:
-        """Equal columns give equal bytes, however many parts they come in."""
         return True
 
 
@@ -90,27 +81,22 @@ class SupportCoder(coders.Coder):
     """Reports, number of cells, width; then the cells in the narrowest type that holds them."""
 
     def encode(self, value: Support) -> bytes:
-        """Bytes of the accumulators."""
         encoded = _cells(value.counts, value.reports)
         return encoded + _cells(value.signs, 0) if value.signs.size else encoded
 
     def decode(self, encoded: bytes | memoryview) -> Support:
-        """Fresh, writable accumulators: int64 cells, whatever type they were encoded in."""
         counts, reports, end = _read_cells(encoded, 0)
         signs = _read_cells(encoded, end)[0] if end < len(encoded) else None
         return Support(counts, reports, signs)
 
     def estimate_size(self, value: Support) -> int:
-        """Bytes of the cells before they are made narrow."""
         return 2 * _SUPPORT.size + value.counts.nbytes + value.signs.nbytes
 
     @staticmethod
     def reports(encoded: bytes) -> int:
-        """How many reports an encoded accumulator has counted."""
         return int(_SUPPORT.unpack_from(encoded)[0])
 
     def is_deterministic(self) -> bool:
-        """Equal accumulators give equal bytes."""
         return True
 
 
@@ -118,20 +104,17 @@ class OptionalSupportCoder(coders.Coder):
     """As :class:`SupportCoder`, or reports that wait for a table; no bytes at all are no accumulators."""
 
     def encode(self, value: Support | UncountedReports | None) -> bytes:
-        """Bytes of the accumulators, or of the payloads, if there are any."""
         if isinstance(value, UncountedReports):
             head = _SUPPORT.pack(value.reports, value.digest, _UNCOUNTED)
             return b"".join([head, *(part.tobytes() for part in value.payloads)])
         return b"" if value is None else SupportCoder().encode(value)
 
     def estimate_size(self, value: Support | UncountedReports | None) -> int:
-        """Bytes of the cells or payloads, if there are any."""
         if isinstance(value, UncountedReports):
             return _SUPPORT.size + value.nbytes
         return 0 if value is None else SupportCoder().estimate_size(value)
 
     def decode(self, encoded: bytes) -> Support | UncountedReports | None:
-        """The support, or the uncounted reports; None where ``encoded`` is empty."""
         return self.accumulated(encoded) if encoded else None
 
     @staticmethod
@@ -145,7 +128,6 @@ class OptionalSupportCoder(coders.Coder):
         return UncountedReports(digest, [payloads.reshape(reports, -1)] if reports else [])
 
     def is_deterministic(self) -> bool:
-        """Equal accumulators give equal bytes, and so do equal payloads in the same order."""
         return True
 
 
@@ -153,16 +135,13 @@ class PieceCoder(coders.Coder):
     """Pieces of sources, pickled. Admission follows in the same worker, so they are hardly ever encoded."""
 
     def encode(self, value: Piece) -> bytes:
-        """The piece as a pickle."""
         return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
 
     def decode(self, encoded: bytes) -> Piece:
-        """The piece that was encoded."""
         piece: Piece = pickle.loads(encoded)  # noqa: S301 - a worker of the same job has written it
         return piece
 
     def estimate_size(self, value: Piece) -> int:
-        """Bytes that the records of the piece take in memory."""
         return value.nbytes
 
 

@@ -30,15 +30,12 @@ class _Composite(beam.PTransform):
         self._build, self._arguments, self._options = build, arguments, options
 
     def expand(self, pcoll: Any) -> Any:
-        """What the function makes of the input."""
         return self._build(pcoll, *self._arguments, **self._options)
 
     def default_label(self) -> str:
-        """The function's name: the label of a transform that was given none."""
         return self._build.__name__
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """The function by its name: workers have it."""
         return _made, (self._build.__module__, self._build.__qualname__, self._arguments, self._options)
 
 

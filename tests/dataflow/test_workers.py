@@ -40,7 +40,7 @@ FUNCTIONS = {
     "ldpbeam.transforms.sinks.estimates.WriteEpochs",
     "ldpbeam.transforms.sources.files.ReadFiles",
     "ldpbeam.transforms.stateful.count_shard.CountShard",
-    "ldpbeam.transforms.stateful.split_by_shard.SplitByShard",
+    "ldpbeam.transforms.stateful.parts.SplitByShard",
     "ldpbeam.transforms.stateful.sum_shards.SumShards",
     "ldpbeam.transforms.sinks.of_each.OfEach",
     "ldpbeam.transforms.stages.support.CountSupportOfEach",

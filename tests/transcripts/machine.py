@@ -19,9 +19,8 @@ from ldpbeam.admission import Admission, Parts, ReportColumns
 from ldpbeam.collection.collection import Collection, digest_hex
 from ldpbeam.schedule import Schedule
 from ldpbeam.support import Support, Uncounted
-from ldpbeam.transforms.stateful.count_before_shuffle import CountBeforeShuffle
 from ldpbeam.transforms.stateful.count_shard import CountShard
-from ldpbeam.transforms.stateful.split_by_shard import SplitByShard
+from ldpbeam.transforms.stateful.parts import CountBeforeShuffle, SplitByShard
 from ldpbeam.transforms.stateful.sum_shards import SumShards
 from ldpbeam.wire.codec import Batch
 from tests.reference.batches import admit_batch

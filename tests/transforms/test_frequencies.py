@@ -244,6 +244,7 @@ def test_many_records_that_are_all_late_are_warned_of(
     caplog: pytest.LogCaptureFixture, many: int, warns: bool
 ) -> None:
     """They have no rejected row; of a few nobody need know but the account."""
+    caplog.set_level(logging.WARNING, logger="ldpbeam.transforms")
     message = present(Device.ephemeral(HOURS).report(1, epoch=0))
     arrivals = np.full(many, (HOURS.closes(0) + 10) * 1_000_000)
     step = AdmitPieces({HOURS.digest: HOURS})

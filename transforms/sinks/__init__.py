@@ -30,11 +30,9 @@ class Sink:
 
     @property
     def name(self) -> str:
-        """The option as the name of a Python parameter."""
         return self.option.removeprefix("--").replace("-", "_")
 
     def load(self) -> Any:
-        """The class of the step; needs Beam."""
         module, name = self.step
         return getattr(import_module(f"{__name__}.{module}"), name)
 

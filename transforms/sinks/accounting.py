@@ -66,7 +66,6 @@ class Revision:
     KEYS: ClassVar[Mapping[str, str]] = {"number": "revision", "reports": "n"}
 
     def as_record(self) -> dict[str, Any]:
-        """One item of ``revisions`` in the file."""
         table = self.table
         return {
             "revision": self.number,
@@ -82,7 +81,6 @@ class Revision:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Revision:
-        """The reverse of :meth:`as_record`."""
         table = read_fields(FileRecord, {**record, "path": record["file"]}) if record["file"] else None
         return read_fields(cls, {"job": "", **record}, table=table)
 
@@ -127,12 +125,10 @@ class EpochAccounting:
 
     @property
     def key(self) -> tuple[str, int]:
-        """Digest and epoch."""
         return self.digest, self.epoch
 
     @property
     def file_name(self) -> str:
-        """Where it is kept, below the output directory."""
         return f"accounting/{named_stem(self.collection, self.digest, self.epoch)}.json"
 
     @property
@@ -152,7 +148,6 @@ class EpochAccounting:
         return [*estimates, self.summaries] if self.summaries else estimates
 
     def as_record(self) -> dict[str, Any]:
-        """Content of the file."""
         return {
             "schema": self.SCHEMA,
             **{name: getattr(self, name) for name in _ABOUT},
@@ -178,16 +173,13 @@ class UnattributedAccounting:
 
     @property
     def key(self) -> tuple[str, None]:
-        """Digest, and no epoch."""
         return self.digest, None
 
     @property
     def file_name(self) -> str:
-        """Where it is kept, below the output directory."""
         return f"accounting/{'-'.join(filter(None, ('other', self.digest or 'unknown', self.job)))}.json"
 
     def as_record(self) -> dict[str, Any]:
-        """Content of the file."""
         return {
             "schema": self.SCHEMA,
             "digest": self.digest,
@@ -309,7 +301,6 @@ class RevisionNumbers:
     """Numbers the results of one collection in an unbounded job: before all sinks, and once."""
 
     def __init__(self, collection: Collection, output: str, job: str) -> None:
-        """Number epochs of this collection on this output; ``job`` names who does."""
         self._collection = collection
         self._output = output
         self._job = job

@@ -108,7 +108,6 @@ class WriteEstimatesToBigQuery(ConfirmedSink):
     """:class:`EpochHistogram` to rows."""
 
     def __init__(self, collection: Collection, table: str) -> None:
-        """Insert epochs of this collection."""
         super().__init__(collection)
         self._table = require_table(table)
         self._client: Any = None
@@ -118,19 +117,15 @@ class WriteEstimatesToBigQuery(ConfirmedSink):
 
     @staticmethod
     def check(target: str) -> None:
-        """Refuse what is not the name of a table."""
         require_table(target)
 
     def connect(self) -> None:
-        """Make a client of the table's project."""
         self._client = bigquery_client(self._table[0])
 
     def begin(self) -> None:
-        """Drop rows that were not inserted."""
         self._rows, self._ids, self._bytes = [], [], 0
 
     def send(self, histogram: EpochHistogram) -> int:
-        """Gather rows of several epochs; insert them when a request is full."""
         gathered = 0
         for row in self._rows_of(histogram):
             key = insert_id(row)
@@ -145,12 +140,10 @@ class WriteEstimatesToBigQuery(ConfirmedSink):
         return gathered
 
     def confirm(self) -> None:
-        """Insert what was gathered."""
         if self._rows:
             self._insert()
 
     def disconnect(self) -> None:
-        """Close the client, if there is one."""
         if self._client is not None:
             self._client.close()
             self._client = None

@@ -64,7 +64,6 @@ class EpochFiles:
     accounting."""
 
     def __init__(self, collection: Collection, output: str, job: str = "") -> None:
-        """Write epochs of this collection below ``output``; ``job`` names an unbounded job, else empty."""
         self._collection = collection
         self._output = output
         self._job = job
@@ -73,7 +72,6 @@ class EpochFiles:
         self._summaries = collection.is_distribution
 
     def write(self, histogram: EpochHistogram) -> list[Published]:
-        """Write a table, unless only the accounting has changed, then the accounting."""
         done: list[Published] = []
         key = (self._collection.digest_hex, histogram.epoch)
         known = read_epoch_accounting(self._output, self._collection, histogram.epoch) if self._job else None
@@ -149,7 +147,6 @@ class WriteEpochs(beam.DoFn):
     """:class:`EpochFiles` as a step of a pipeline; gives what :meth:`EpochFiles.write` returns."""
 
     def __init__(self, collection: Collection, output: str, job: str = "") -> None:
-        """Parameters as of :class:`EpochFiles`."""
         self._parameters = (collection, output, job)
         self._files: EpochFiles
 
@@ -158,5 +155,4 @@ class WriteEpochs(beam.DoFn):
         self._files = EpochFiles(*self._parameters)
 
     def process(self, histogram: EpochHistogram) -> list[Published]:
-        """Write one histogram."""
         return self._files.write(histogram)

@@ -21,7 +21,6 @@ class OfEach(beam.DoFn):
     out."""
 
     def __init__(self, steps: Mapping[str, beam.DoFn], *, last: bool = False) -> None:
-        """Steps by the digest of their collection, 16 hexadecimal digits."""
         self._steps = dict(steps)
         self._last = last
         self._ready: dict[str, frozenset[str]] = {}  # with what a step asks for
@@ -37,7 +36,6 @@ class OfEach(beam.DoFn):
         when: Any = beam.DoFn.TimestampParam,
         window: Any = beam.DoFn.WindowParam,
     ) -> Iterator[Any]:
-        """One element."""
         digest, element = pair
         step = self._steps[digest]
         if digest not in self._ready:
@@ -51,12 +49,10 @@ class OfEach(beam.DoFn):
         yield from self._keyed(digest, step.process(element, **given))
 
     def finish_bundle(self) -> Iterator[Any]:
-        """End the bundles of the steps that had one, in the order of their beginnings."""
         for digest in self._begun:
             yield from self._keyed(digest, self._steps[digest].finish_bundle())
 
     def teardown(self) -> None:
-        """End the steps that were set up."""
         for digest in sorted(self._ready):
             self._steps[digest].teardown()
         self._ready.clear()

@@ -134,7 +134,6 @@ class PublishEstimates(ConfirmedSink):
     """:class:`EpochHistogram` to messages. Consumers key by the attribute ``id``: it has one content only."""
 
     def __init__(self, collection: Collection, topic: str) -> None:
-        """Publish epochs of this collection."""
         super().__init__(collection)
         self._topic = topic
         self._publisher: Any = None
@@ -143,7 +142,6 @@ class PublishEstimates(ConfirmedSink):
 
     @staticmethod
     def check(target: str) -> None:
-        """Refuse what is not the path of a topic, and a missing library."""
         require_path("topic", target)
         library()
 
@@ -155,7 +153,6 @@ class PublishEstimates(ConfirmedSink):
             self.connect()
 
     def send(self, histogram: EpochHistogram) -> int:
-        """Send the messages of a histogram."""
         messages = estimate_messages(self.collection, histogram, self.fixed, MESSAGE_BYTES)
         try:
             for one in messages:
@@ -167,7 +164,6 @@ class PublishEstimates(ConfirmedSink):
         return sum(len(message.data) for message in messages)
 
     def confirm(self) -> None:
-        """Wait for all messages."""
         try:
             for future in self._futures:
                 self._wait(future)
@@ -196,7 +192,6 @@ class PublishEstimates(ConfirmedSink):
         )
 
     def connect(self) -> None:
-        """Make a client."""
         pubsub = library()
         self._futures.clear()
         self._given_up = Event()
@@ -206,7 +201,6 @@ class PublishEstimates(ConfirmedSink):
             raise self._failure(error) from None
 
     def disconnect(self) -> None:
-        """Let go of what is on its way, and close the client."""
         if self._publisher is None:
             return
         self._given_up.set()

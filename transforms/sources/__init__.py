@@ -27,7 +27,6 @@ class SourceOption:
 
     @property
     def name(self) -> str:
-        """The option as the name of a Python parameter."""
         return self.option.removeprefix("--").replace("-", "_")
 
 

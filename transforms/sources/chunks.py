@@ -48,7 +48,6 @@ class Chunk(Piece):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the records in memory."""
         return self.frames.buffer.nbytes
 
 
@@ -62,7 +61,6 @@ class ReportTable(Piece):
 
     @property
     def nbytes(self) -> int:
-        """Of the payloads, or of the buffer that they lie in."""
         held = self.rows.payloads if isinstance(self.rows, EvenRows) else self.rows.buffer
         return held.nbytes
 

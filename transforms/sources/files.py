@@ -63,7 +63,6 @@ class ReadFiles(beam.DoFn):
         self._limits = limits or ReadLimits()
 
     def process(self, matched: str | bytes | FileMetadata) -> Iterator[Chunk | ReportTable | BadSource]:
-        """Read one file in chunks."""
         path = matched.path if isinstance(matched, FileMetadata) else matched
         name = path.decode("utf-8", "surrogateescape") if isinstance(path, bytes) else path
         source = printable(name)

@@ -49,13 +49,6 @@ def read_kafka(
 
 
 def read(given: Mapping[str, str], runner: str, *, portable: bool) -> beam.PTransform:
-    """The source that is asked for, see :data:`ldpbeam.transforms.sources.SOURCES`.
-
-    Args:
-        given: values of options, by name.
-        runner: its name.
-        portable: whether the runner executes transforms of other languages.
-    """
     return read_kafka(given["kafka_servers"], [given["kafka_topic"]], given["kafka_expansion"])
 
 

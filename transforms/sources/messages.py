@@ -54,7 +54,6 @@ class _WaitingMessages:
     size: int = 0
 
     def clear(self) -> None:
-        """Begin again with nothing."""
         self.messages, self.arrivals, self.names, self.size = [], [], [], 0
 
 
@@ -83,7 +82,6 @@ class GatherMessages(beam.DoFn):
         self._bad: dict[str, BadSource] = {}
 
     def process(self, message: Any, when: Any = beam.DoFn.TimestampParam) -> Iterator[Any]:
-        """Hold a message; let go of what is held when it is enough. What is no message is a rejection."""
         if isinstance(message, Piece):
             yield message
             return
@@ -120,7 +118,6 @@ class GatherMessages(beam.DoFn):
         return (_no_field(self._field, message) if data is _ABSENT else _no_bytes(where, data)), name
 
     def finish_bundle(self) -> Iterator[Any]:
-        """Give the rejections of the bundle, and the messages that are still held."""
         for bad in self._bad.values():
             yield WindowedValue(bad, MIN_TIMESTAMP, [GlobalWindow()])
         for held in (self._known, self._unknown):

@@ -25,16 +25,6 @@ def read_pubsub(
 
 
 def read(given: Mapping[str, str], runner: str, *, portable: bool) -> beam.PTransform:
-    """The source that is asked for, see :data:`ldpbeam.transforms.sources.SOURCES`.
-
-    Args:
-        given: values of options, by name.
-        runner: its name.
-        portable: whether the runner executes transforms of other languages.
-
-    Raises:
-        UsageError: the runner needs an expansion service, and none is given.
-    """
     subscription, attribute = given["subscription"], given.get("timestamp_attribute", "")
     if service := given.get("pubsub_expansion"):
         return read_pubsub(subscription, service, attribute)

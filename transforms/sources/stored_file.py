@@ -24,7 +24,6 @@ class StoredFile(io.RawIOBase):
     """The bytes of a regular file."""
 
     def __init__(self, path: str, attempts: int) -> None:
-        """Open it."""
         super().__init__()
         self._path = path
         self._attempts = max(attempts, 1)
@@ -36,15 +35,12 @@ class StoredFile(io.RawIOBase):
         self._again(self._open)
 
     def readable(self) -> bool:
-        """Always True, as for every file that is opened to be read."""
         return True
 
     def seekable(self) -> bool:
-        """Always True: the next read starts at the position."""
         return True
 
     def tell(self) -> int:
-        """Position of the next read, in bytes from the beginning."""
         return self._at
 
     def seek(self, offset: int, whence: int = 0) -> int:
@@ -64,7 +60,6 @@ class StoredFile(io.RawIOBase):
         return int(self._again(lambda: self._read_into(memoryview(buffer))))
 
     def close(self) -> None:
-        """Let go of it."""
         if self._handle is not None:
             self._handle.close()
             self._handle = None

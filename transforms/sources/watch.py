@@ -8,14 +8,7 @@ from ldpbeam.errors import UsageError
 
 
 def read(given: Mapping[str, str], runner: str, *, portable: bool) -> beam.PTransform:
-    """The source that is asked for, see :data:`ldpbeam.transforms.sources.SOURCES`.
-
-    Args:
-        given, runner, portable: as of the other sources.
-
-    Raises:
-        UsageError: always. :class:`ldpbeam.engine.sources.watched_folder.WatchedFolder` reads it.
-    """
+    # ldpbeam.engine.sources.watched_folder.WatchedFolder reads it.
     raise UsageError(
         "E-USAGE-OPTION",
         f"{runner} does not watch a folder",

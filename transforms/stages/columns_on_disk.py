@@ -25,7 +25,7 @@ from apache_beam import coders
 from apache_beam.utils.windowed_value import WindowedValue
 
 from ldpbeam.admission import ReportColumns
-from ldpbeam.arrays import Bytes, Ints, Uints, read_only
+from ldpbeam.arrays import Bytes, Flags, Ints, Uints, read_only
 from ldpbeam.dedup import by_shard, occupied, repeated_by_ranges, rows_between, without
 from ldpbeam.errors import LdpError, disk_errors
 
@@ -93,7 +93,6 @@ class WaitingColumnsCoder(coders.Coder):
         return WaitingColumns(self._columns.decode(rest))
 
     def estimate_size(self, value: WaitingColumns) -> int:
-        """Number of bytes; columns are not encoded to find it."""
         if isinstance(value.held, ColumnsOnDisk):
             return len(self.encode(value))
         return 1 + int(self._columns.estimate_size(value.held))
@@ -108,7 +107,6 @@ class _FileWriter:
         self._descriptor: int | None = None
 
     def write(self, content: memoryview) -> int:
-        """Append bytes; give their offset in the file."""
         begin = self.size
         with disk_errors(default=self.path):
             if self._descriptor is None:
@@ -121,20 +119,38 @@ class _FileWriter:
         return begin
 
     def close(self) -> None:
-        """Nothing more is written; the file is read by its name."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
 
 
-class _FileReader:
+class _ColumnsReader:
     """Reads stretches of files, one file open at a time, and checks each before anybody sees it."""
 
     def __init__(self) -> None:
         self._path = ""
         self._opened: io.FileIO | None = None
 
-    def read(self, path: str, offset: int, into: memoryview, checksum: int) -> None:
+    def ids(self, place: ColumnsOnDisk, parts: slice) -> Uints:
+        """uint64 (n,), report ids of parts, end to end."""
+        ids = np.empty(int(place.table[parts, 2].sum()), np.uint64)
+        self._read(place, parts, 0, 8, ids.view(np.uint8).data)
+        return ids
+
+    def payloads(self, place: ColumnsOnDisk, parts: slice) -> Bytes:
+        """uint8 (n, width), payloads of parts, likewise."""
+        payloads = np.empty((int(place.table[parts, 2].sum()), place.width), np.uint8)
+        self._read(place, parts, 1, place.width, payloads.reshape(-1).data)
+        return read_only(payloads)
+
+    def _read(self, place: ColumnsOnDisk, parts: slice, column: int, width: int, into: memoryview) -> None:
+        """Fill ``into`` with bytes of parts, whose offsets are in one column of the table, end to end."""
+        for row in place.table[parts].tolist():
+            size = row[2] * width
+            self._stretch(place.path, row[column], into[:size], row[column + 3])
+            into = into[size:]
+
+    def _stretch(self, path: str, offset: int, into: memoryview, checksum: int) -> None:
         """Fill ``into`` with the bytes that begin at an offset."""
         if self._opened is None or path != self._path:
             self.close()
@@ -153,7 +169,6 @@ class _FileReader:
             raise _changed(path)
 
     def close(self) -> None:
-        """Close the open file."""
         if self._opened is not None:
             self._opened.close()
             self._opened = None
@@ -203,7 +218,6 @@ class ShardWithSpill(beam.DoFn):
         timestamp: Any = beam.DoFn.TimestampParam,
         window: Any = beam.DoFn.WindowParam,
     ) -> Iterator[tuple[Shard, WaitingColumns]]:
-        """Split by report id."""
         key, parts = pair
         for columns in parts:
             self._in_memory += columns.report_ids.nbytes + columns.payloads.nbytes
@@ -226,7 +240,6 @@ class ShardWithSpill(beam.DoFn):
             pieces.parts.append((*place, end - begin, *_checksums(rows_between(ordered, begin, end))))
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
-        """Say where the columns are that are on disk."""
         for shard, pieces in self._pieces.items():
             table = np.array(pieces.parts, np.int64)
             place = ColumnsOnDisk(self._file.path, pieces.digest, pieces.epoch, pieces.width, table)
@@ -238,7 +251,6 @@ class ShardWithSpill(beam.DoFn):
         return self._file.write(ids), self._file.write(payloads)
 
     def teardown(self) -> None:
-        """Close the file; it is read by its name."""
         self._file.close()
 
 
@@ -261,33 +273,6 @@ class _ReportBlock(NamedTuple):
     held: ReportColumns | tuple[ColumnsOnDisk, slice]
 
 
-class _ColumnsReader:
-    """Reads report ids and payloads where they are."""
-
-    def __init__(self) -> None:
-        self._reader = _FileReader()
-        self.close = self._reader.close
-
-    def ids(self, place: ColumnsOnDisk, parts: slice) -> Uints:
-        """uint64 (n,), report ids of parts, end to end."""
-        ids = np.empty(int(place.table[parts, 2].sum()), np.uint64)
-        self._read(place, parts, 0, 8, ids.view(np.uint8).data)
-        return ids
-
-    def payloads(self, place: ColumnsOnDisk, parts: slice) -> Bytes:
-        """uint8 (n, width), payloads of parts, likewise."""
-        payloads = np.empty((int(place.table[parts, 2].sum()), place.width), np.uint8)
-        self._read(place, parts, 1, place.width, payloads.reshape(-1).data)
-        return read_only(payloads)
-
-    def _read(self, place: ColumnsOnDisk, parts: slice, column: int, width: int, into: memoryview) -> None:
-        """Fill ``into`` with bytes of parts, whose offsets are in one column of the table, end to end."""
-        for row in place.table[parts].tolist():
-            size = row[2] * width
-            self._reader.read(place.path, row[column], into[:size], row[column + 3])
-            into = into[size:]
-
-
 class GatheredColumns:
     """The columns of one shard: those in memory, then those on disk in the order of their places."""
 
@@ -302,7 +287,7 @@ class GatheredColumns:
         on_disk.sort(key=_first)
         self._reader = _ColumnsReader()
         self._blocks: list[_ReportBlock] = []
-        self._left_out: Bytes | None = None  # a bit for each report
+        self._left_out: Flags | None = None
         end = 0
         for columns in in_memory:
             begin, end = end, end + len(columns)
@@ -314,13 +299,11 @@ class GatheredColumns:
         self._size = end
 
     def __enter__(self) -> GatheredColumns:
-        """Nothing is read yet."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close what is open."""
         self._reader.close()
 
     def __len__(self) -> int:
@@ -334,10 +317,8 @@ class GatheredColumns:
             duplicate, conflicting = duplicate + repeats.duplicate, conflicting + repeats.conflicting
             if repeats.rows.size:
                 if self._left_out is None:
-                    self._left_out = np.zeros(-(-self._size // 8), np.uint8)
-                np.bitwise_or.at(
-                    self._left_out, repeats.rows >> 3, np.uint8(1) << (repeats.rows & 7).astype(np.uint8)
-                )
+                    self._left_out = np.zeros(self._size, bool)
+                self._left_out[repeats.rows] = True
         return duplicate, conflicting
 
     def columns(self) -> Iterator[ReportColumns]:
@@ -351,9 +332,7 @@ class GatheredColumns:
         """int64 (m,), ascending: which reports of a block are left out."""
         if self._left_out is None:
             return np.empty(0, np.int64)
-        held = self._left_out[block.begin >> 3 : -(-block.end // 8)]
-        bits = np.unpackbits(held, bitorder="little")[block.begin & 7 :]
-        return np.flatnonzero(bits[: block.end - block.begin])
+        return np.flatnonzero(self._left_out[block.begin : block.end])
 
     def _ids(self) -> Iterator[Uints]:
         for block in self._blocks:

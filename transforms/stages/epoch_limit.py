@@ -86,7 +86,6 @@ class LimitEpochs(beam.DoFn):
         self._sources = {c.digest_hex: f"epochs of {c.name}" for c in collections}
 
     def process(self, element: EpochParts | tuple[str, CountedEpoch], largest: _Keyed) -> Iterator[Any]:
-        """Pass on, or reject."""
         (where, what), (_, by_digest) = element, largest
         if isinstance(what, CountedEpoch):
             digest, epoch, entries = str(where), what.epoch, dict(what.account.entries())
@@ -124,7 +123,6 @@ class EpochLimit:
     """Leaves epochs of some collections out, at several places of the graph, and gathers what that yields."""
 
     def __init__(self, collections: Sequence[Collection], largest: beam.PCollection[_Keyed]) -> None:
-        """``largest`` is of :func:`largest_epochs`."""
         self._collections = collections
         self._largest = beam.pvalue.AsSingleton(largest, default_value=(None, {}))
         self.entries: list[beam.PCollection[Entry]] = []

@@ -27,7 +27,6 @@ class EstimateEpochs(beam.DoFn):
     """:class:`CountedEpoch` to :class:`EpochHistogram`, each by the digest of its collection."""
 
     def __init__(self, collections: Sequence[Collection], max_error_fraction: float = 1.0) -> None:
-        """Estimate for these collections, unless a larger part of an epoch's records was rejected."""
         self._of = {c.digest_hex: c for c in collections}
         self._max_error_fraction = max_error_fraction
 

@@ -50,21 +50,17 @@ class AdmitPieces(beam.DoFn):
     """Decode and admit; never raises, whatever the bytes."""
 
     def __init__(self, collections: Mapping[int, Collection]) -> None:
-        """Keep the collections by digest."""
         self._collections = dict(collections)
         self._read = self._admitted = self._late = 0
         self._warned = False
 
     def setup(self) -> None:
-        """Make sure this process knows how to send columns between workers."""
         register_coders()
 
     def start_bundle(self) -> None:
-        """Begin with no record."""
         self._read = self._admitted = self._late = 0
 
     def process(self, element: Chunk | ReportTable | BadSource) -> Iterator[beam.pvalue.TaggedOutput]:
-        """Judge everything in one element."""
         written_by = getattr(element, "written_by", None)
         done = Admission(written_by=written_by)
         if isinstance(element, BadSource):

@@ -20,7 +20,6 @@ class CountSupportOfEach(beam.CombineFn):
     """The support counts of batches, for several collections; all reports of a key are of one of them."""
 
     def __init__(self, collections: Sequence[Collection]) -> None:
-        """Count for each of some collections."""
         self._counters = {c.digest: c.protocol.counter for c in collections}
 
     def create_accumulator(self, *_: object) -> Accumulated | None:
@@ -28,7 +27,6 @@ class CountSupportOfEach(beam.CombineFn):
         return None
 
     def add_input(self, accumulator: Accumulated | None, parts: Parts, *_: object) -> Accumulated | None:
-        """Count batches of one epoch, or let them wait."""
         for columns in parts:
             accumulator = added(accumulator, columns.digest, columns.payloads, self._counters)
         return accumulator
@@ -36,7 +34,6 @@ class CountSupportOfEach(beam.CombineFn):
     def merge_accumulators(
         self, accumulators: Iterable[Accumulated | None], *_: object
     ) -> Accumulated | None:
-        """The sum, in a fresh accumulator; None if there is nothing to add."""
         total: Accumulated | None = None
         for accumulator in accumulators:
             total = merged(total, accumulator, self._counters)
@@ -47,5 +44,4 @@ class CountSupportOfEach(beam.CombineFn):
         return accumulator
 
     def get_accumulator_coder(self) -> OptionalSupportCoder:
-        """Narrow raw integers or payloads, or nothing."""
         return OptionalSupportCoder()

@@ -11,9 +11,8 @@ from ldpbeam.accounting import CountedEpoch
 from ..composite import composite
 from ..stages.entries import entries_by_epoch
 from ..stages.reports import EpochKey
-from .count_before_shuffle import CountBeforeShuffle
 from .count_shard import CountShard
-from .split_by_shard import SplitByShard
+from .parts import CountBeforeShuffle, SplitByShard
 from .state import Schedules, ShardKey
 from .sum_shards import SumShards
 

@@ -111,7 +111,6 @@ class CountShard(beam.DoFn):
         due: Any = beam.DoFn.TimerParam(DUE),
         watch: Any = beam.DoFn.TimerParam(WATCH),
     ) -> list[Update]:
-        """Keep a part; nothing is read but the shard's own small state."""
         (digest, epoch, _), part = element
         schedule = self._schedules.get(digest)
         if schedule is None:
@@ -147,7 +146,6 @@ class CountShard(beam.DoFn):
         due: Any = beam.DoFn.TimerParam(DUE),
         watch: Any = beam.DoFn.TimerParam(WATCH),
     ) -> list[Update]:
-        """Give the count that is due, and think of the next time."""
         digest, epoch, shard = key
         known, schedule = read_state(state, ShardState), self._schedules.get(digest)
         if schedule is None or known.due is None:

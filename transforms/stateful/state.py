@@ -41,12 +41,10 @@ class ShardCount:
     support: bytes  # encoded Support of the reports that are left
 
     def pack(self) -> bytes:
-        """As it travels and as it is kept, after a byte that says how."""
         return _HEAD.pack(_VERSION, self.shard, self.due, self.repeats, self.conflicting) + self.support
 
     @classmethod
     def unpack(cls, packed: bytes) -> ShardCount:
-        """Read it again."""
         if packed[0] != _VERSION:
             raise _another_version("the count of a shard", packed[0], _VERSION)
         _, shard, due, repeats, conflicting = _HEAD.unpack_from(packed)

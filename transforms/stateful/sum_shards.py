@@ -125,7 +125,6 @@ class SumShards(beam.DoFn):
     WATCH = TimerSpec("epoch_watch", TimeDomain.WATERMARK)
 
     def __init__(self, schedules: Schedules, shards: int) -> None:
-        """An epoch is closed when so many shards are."""
         self._schedules = dict(schedules)
         self._shards = shards
         self._counters = counters(schedules)
@@ -139,7 +138,6 @@ class SumShards(beam.DoFn):
         due: Any = beam.DoFn.TimerParam(DUE),
         watch: Any = beam.DoFn.TimerParam(WATCH),
     ) -> None:
-        """Take note, and wake up when it is to be published."""
         (digest, epoch), item = element
         schedule = self._schedules.get(digest)
         if schedule is None:
@@ -170,7 +168,6 @@ class SumShards(beam.DoFn):
         due: Any = beam.DoFn.TimerParam(DUE),
         watch: Any = beam.DoFn.TimerParam(WATCH),
     ) -> Iterator[tuple[str, CountedEpoch]]:
-        """Publish what has changed."""
         digest, epoch = key
         known, schedule = read_state(state, SummedEpoch), self._schedules.get(digest)
         if schedule is None:

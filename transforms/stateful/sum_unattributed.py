@@ -60,7 +60,6 @@ class SumUnattributed(beam.DoFn):
         state: Any = beam.DoFn.StateParam(STATE),
         due: Any = beam.DoFn.TimerParam(DUE),
     ) -> None:
-        """Take note, and wake up when it is to be published."""
         entries, pending, sequence = self._read(state)
         entries[element[1][0]] += element[1][1]
         step = self._every * 1_000_000
@@ -74,7 +73,6 @@ class SumUnattributed(beam.DoFn):
     def on_due(
         self, digest: str = beam.DoFn.KeyParam, state: Any = beam.DoFn.StateParam(STATE)
     ) -> Iterator[UnattributedRecords]:
-        """Give the account of all entries so far, under the next number."""
         entries, _, sequence = self._read(state)
         self._write(state, entries, None, sequence + 1)
         account = Account()

@@ -25,7 +25,7 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.schedule import Schedule
 from ldpbeam.support import Support
 from ldpbeam.transforms.stateful.count_shard import CountShard
-from ldpbeam.transforms.stateful.split_by_shard import SplitByShard
+from ldpbeam.transforms.stateful.parts import SplitByShard
 from ldpbeam.transforms.stateful.sum_shards import SumShards
 from tests.narrow import of_kind
 from tests.transcripts.machine import Cells, Sent, call, entries_and_parts

@@ -11,7 +11,7 @@ from ldpbeam.collection.epochs import Epochs
 from ldpbeam.epoch_result import count_support
 from ldpbeam.schedule import Schedule
 from ldpbeam.transforms.coders import SupportCoder
-from ldpbeam.transforms.stateful.count_before_shuffle import CountBeforeShuffle
+from ldpbeam.transforms.stateful.parts import CountBeforeShuffle
 from tests.pipelines.running import collection, fleet
 
 BOTH = [collection(name, name=name, epochs=Epochs(3600, 0, 100)) for name in ("grr", "loloha")]

@@ -1,4 +1,4 @@
-"""Without de-duplication: counts instead of reports, before anything is shuffled."""
+"""What is shuffled: columns of an epoch by shard, or counts, where nothing is de-duplicated."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
+from ldpbeam.admission import put_together
+from ldpbeam.dedup import shard_columns
 from ldpbeam.support import Support
 
-from ..coders import SupportCoder
+from ..coders import ReportColumnsCoder, SupportCoder
 from ..stages.reports import EpochKey, EpochParts
-from .state import Schedules, counters
+from .state import Schedules, ShardKey, counters
 
 
 class CountBeforeShuffle(beam.DoFn):
@@ -29,7 +31,6 @@ class CountBeforeShuffle(beam.DoFn):
         self._held = {}
 
     def process(self, pair: EpochParts, when: Any = beam.DoFn.TimestampParam) -> None:
-        """Add the reports of one epoch to what the bundle has counted of it."""
         key, parts = pair
         counter = self._counters[key[0]]
         support, latest = self._held.get(key) or (Support.zero_of(counter), when)
@@ -43,3 +44,20 @@ class CountBeforeShuffle(beam.DoFn):
         for key, (support, when) in self._held.items():
             yield WindowedValue(((*key, 0), SupportCoder().encode(support)), when, [GlobalWindow()])
         self._held = {}
+
+
+class SplitByShard(beam.DoFn):
+    """Columns of an epoch to its shards, encoded once."""
+
+    def __init__(self, bits: int) -> None:
+        """2**bits shards per epoch."""
+        self._bits = bits
+        self._coder = ReportColumnsCoder()
+
+    def process(self, pair: EpochParts) -> Iterator[tuple[ShardKey, bytes]]:
+        (digest, epoch), some = pair
+        columns = some[0] if len(some) == 1 else put_together(some)
+        parts = dict(shard_columns(columns, self._bits))
+        for shard in range(1 << self._bits):
+            part = parts.get(shard)
+            yield (digest, epoch, shard), b"" if part is None else self._coder.encode(part)
