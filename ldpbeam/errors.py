@@ -71,6 +71,12 @@ class CollectionError(LdpError, ValueError):
         self.key = key
 
 
+def require(sound: object, key: str, message: str, remedy: str) -> None:
+    """Raise CollectionError about the value of a key that is not sound."""
+    if not sound:
+        raise CollectionError("E-COLLECTION-VALUE", message, key=key, remedy=remedy)
+
+
 class DeviceError(LdpError, ValueError):
     """A device cannot report, or must not. The text never holds a value."""
 

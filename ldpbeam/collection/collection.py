@@ -23,7 +23,7 @@ from ldpbeam.collection.message import (
 )
 from ldpbeam.collection.participation import Participation
 from ldpbeam.consistency import NOT_ADDED_UP, UNBIASED
-from ldpbeam.errors import CollectionError
+from ldpbeam.errors import CollectionError, require
 from ldpbeam.privacy.guarantee import Guarantee
 from ldpbeam.privacy.loss import loss_record
 from ldpbeam.promise.poisoning import leverage_record
@@ -103,34 +103,32 @@ class Collection:
                 key="version",
                 remedy="Start with version: 1.",
             )
-        if not 0 <= self.allowed_lateness < 1 << 32:
-            raise CollectionError(
-                "E-COLLECTION-VALUE",
-                "allowed_lateness must lie in 0 s .. 4294967295 s",
-                key="allowed_lateness",
-                remedy="Set how long after its end an epoch still takes reports, such as 24h.",
-            )
-        if self.future_tolerance is not None and not 0 <= self.future_tolerance < 1 << 32:
-            raise CollectionError(
-                "E-COLLECTION-VALUE",
-                "future_tolerance must lie in 0 s .. 4294967295 s",
-                key="future_tolerance",
-                remedy="Set by how much a device's clock may be ahead, such as 1h.",
-            )
-        if not 1 <= self.min_reports < 1 << 63:
-            raise CollectionError(
-                "E-COLLECTION-VALUE",
-                f"min_reports must be a positive integer, not {self.min_reports}",
-                key="min_reports",
-                remedy="Use min_reports: 1 to publish every epoch.",
-            )
-        if self.participation is not None and self.participation.of != self.epochs.count:
-            raise CollectionError(
-                "E-COLLECTION-VALUE",
-                f"participation.of is {self.participation.of} and the collection has {self.epochs.count} "
-                "epochs: a device draws its reports from all of them, and ends with them",
-                key="participation",
-                remedy="Leave epoch.count out, or give both the same number.",
+        require(
+            0 <= self.allowed_lateness < 1 << 32,
+            "allowed_lateness",
+            "allowed_lateness must lie in 0 s .. 4294967295 s",
+            "Set how long after its end an epoch still takes reports, such as 24h.",
+        )
+        require(
+            self.future_tolerance is None or 0 <= self.future_tolerance < 1 << 32,
+            "future_tolerance",
+            "future_tolerance must lie in 0 s .. 4294967295 s",
+            "Set by how much a device's clock may be ahead, such as 1h.",
+        )
+        require(
+            1 <= self.min_reports < 1 << 63,
+            "min_reports",
+            f"min_reports must be a positive integer, not {self.min_reports}",
+            "Use min_reports: 1 to publish every epoch.",
+        )
+        few, count = self.participation, self.epochs.count
+        if few is not None:
+            require(
+                few.of == count,
+                "participation",
+                f"participation.of is {few.of} and the collection has {count} epochs: a device draws its "
+                "reports from all of them, and ends with them",
+                "Leave epoch.count out, or give both the same number.",
             )
         object.__setattr__(self, "protocol", self._built())
         if not self.consistency:
@@ -142,13 +140,12 @@ class Collection:
 
     def _built(self) -> LocalProtocol[Any]:
         if self.domain is not None:
-            if self.attributes or self.allocation:
-                raise CollectionError(
-                    "E-COLLECTION-VALUE",
-                    "attributes and allocation exclude domain",
-                    key="attributes",
-                    remedy="Give the one domain an attribute of its own, or leave attributes out.",
-                )
+            require(
+                not self.attributes and not self.allocation,
+                "attributes",
+                "attributes and allocation exclude domain",
+                "Give the one domain an attribute of its own, or leave attributes out.",
+            )
             built = protocol(self.protocol_name, self.domain.size, self.parameters)
             _require_numbers(built, self.domain, "domain")
             _require_order(built, self.domain)
@@ -184,23 +181,21 @@ class Collection:
 
     def _require_ordered(self) -> None:
         """Raises CollectionError for another method: a distribution is consistent as it is."""
-        if self.consistency != "ordered":
-            raise CollectionError(
-                "E-COLLECTION-VALUE",
-                f"hash_family interval estimates a whole distribution, not values for {self.consistency}",
-                key="consistency",
-                remedy="Remove consistency, or write consistency: ordered.",
-            )
+        require(
+            self.consistency == "ordered",
+            "consistency",
+            f"hash_family interval estimates a whole distribution, not values for {self.consistency}",
+            "Remove consistency, or write consistency: ordered.",
+        )
 
     def _require_order(self) -> None:
         """Raises CollectionError where neighbours mean nothing: of a mean, or of values in no order."""
-        if self.protocol.estimator.result is not Result.FREQUENCIES:
-            raise CollectionError(
-                "E-COLLECTION-VALUE",
-                "consistency ordered is for frequencies, and a mean is one number",
-                key="consistency",
-                remedy="Remove consistency.",
-            )
+        require(
+            self.protocol.estimator.result is Result.FREQUENCIES,
+            "consistency",
+            "consistency ordered is for frequencies, and a mean is one number",
+            "Remove consistency.",
+        )
         for name, domain in self.histograms:
             if not domain.has_order:
                 of = f"of attribute {name} " if name else ""
@@ -420,31 +415,28 @@ def _floor_record(support: SupportProbabilities | None) -> float | None:
 
 
 def _require_numbers(built: LocalProtocol[Any], domain: Domain, key: str) -> None:
-    if built.estimator.result is Result.MEAN and not domain.numeric:
-        raise CollectionError(
-            "E-COLLECTION-VALUE",
-            f"protocol {built.NAME} takes the mean of numbers, which labels and buckets are not",
-            key=key,
-            remedy="Write domain: {range: {max: 86400}} or {size: 360}, or choose another protocol.",
-        )
+    require(
+        built.estimator.result is not Result.MEAN or domain.numeric,
+        key,
+        f"protocol {built.NAME} takes the mean of numbers, which labels and buckets are not",
+        "Write domain: {range: {max: 86400}} or {size: 360}, or choose another protocol.",
+    )
 
 
 def _require_order(built: LocalProtocol[Any], domain: Domain, about: str = "") -> None:
-    if built.estimator.result is Result.DISTRIBUTION and not domain.has_order:
-        raise CollectionError(
-            "E-COLLECTION-VALUE",
-            f"hash_family interval cuts values into stretches of neighbours, and those{about} have no order",
-            key="hash_family",
-            remedy="Write ordered: true into the domain if its order means something, or remove hash_family.",
-        )
+    require(
+        built.estimator.result is not Result.DISTRIBUTION or domain.has_order,
+        "hash_family",
+        f"hash_family interval cuts values into stretches of neighbours, and those{about} have no order",
+        "Write ordered: true into the domain if its order means something, or remove hash_family.",
+    )
 
 
 def _require_name(name: str, rule: str, example: str, key: str) -> None:
     allowed = set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.")
-    if not name or len(name) > 100 or set(name) - allowed or name[0] in "_-.":
-        raise CollectionError(
-            "E-COLLECTION-VALUE",
-            f"{rule} 1 to 100 letters, digits, '_', '-' or '.', starting with a letter or digit",
-            key=key,
-            remedy=f"Choose a name such as {example}.",
-        )
+    require(
+        name and len(name) <= 100 and not set(name) - allowed and name[0] not in "_-.",
+        key,
+        f"{rule} 1 to 100 letters, digits, '_', '-' or '.', starting with a letter or digit",
+        f"Choose a name such as {example}.",
+    )

@@ -12,7 +12,7 @@ from itertools import pairwise
 from math import floor, isfinite
 
 from ldpbeam.collection.number import exact_number
-from ldpbeam.errors import CollectionError
+from ldpbeam.errors import CollectionError, require
 
 MAX_DOMAIN = 1 << 24
 """Largest domain; beyond it per-value output stops making sense and unary reports reach 2 MiB."""
@@ -47,21 +47,19 @@ class Domain:
 
     def __post_init__(self) -> None:
         """Raises CollectionError for too few or many values, repeated labels, or no positive range."""
-        if not 2 <= self.size <= MAX_DOMAIN:
-            raise CollectionError(
-                "E-COLLECTION-VALUE",
-                f"a domain has 2 to {MAX_DOMAIN} values, not {self.size}",
-                key="domain",
-                remedy="List at least two values, or merge rare ones.",
-            )
+        require(
+            2 <= self.size <= MAX_DOMAIN,
+            "domain",
+            f"a domain has 2 to {MAX_DOMAIN} values, not {self.size}",
+            "List at least two values, or merge rare ones.",
+        )
         if self.labels is not None:
-            if len(self.labels) != self.size:
-                raise CollectionError(
-                    "E-COLLECTION-VALUE",
-                    f"{len(self.labels)} labels for a domain of size {self.size}",
-                    key="domain",
-                    remedy="Give one label per value.",
-                )
+            require(
+                len(self.labels) == self.size,
+                "domain",
+                f"{len(self.labels)} labels for a domain of size {self.size}",
+                "Give one label per value.",
+            )
             repeated = sorted(label for label, times in Counter(self.labels).items() if times > 1)
             if repeated:
                 raise CollectionError(
@@ -72,34 +70,31 @@ class Domain:
                 )
             for label in self.labels:
                 require_printable(label, f"label {label[:40]!r}", "domain")
-        if self.maximum is not None and not (isfinite(self.maximum) and self.maximum > 0):
-            raise CollectionError(
-                "E-COLLECTION-VALUE",
-                f"the range must end above 0, not at {self.maximum}",
-                key="domain",
-                remedy="Set range.max to the largest value a device can hold.",
-            )
+        require(
+            self.maximum is None or (isfinite(self.maximum) and self.maximum > 0),
+            "domain",
+            f"the range must end above 0, not at {self.maximum}",
+            "Set range.max to the largest value a device can hold.",
+        )
         names = self.labels or ()
-        if self.other is not None and not 0 <= self.other < len(names):
-            raise CollectionError(
-                "E-COLLECTION-VALUE",
-                "other is none of the labels, and stands for all that are not listed",
-                key="domain",
-                remedy="Add a label for it, such as none of these.",
-            )
+        require(
+            self.other is None or 0 <= self.other < len(names),
+            "domain",
+            "other is none of the labels, and stands for all that are not listed",
+            "Add a label for it, such as none of these.",
+        )
         if self.atoms:
             self._require_atoms()
         object.__setattr__(self, "_positions", {label: i for i, label in enumerate(names)})
 
     def _require_atoms(self) -> None:
         """Refuse atoms without an order, outside the domain, twice, or not ascending."""
-        if not self.has_order:
-            raise CollectionError(
-                "E-COLLECTION-VALUE",
-                "atoms are for values in order, and these have none",
-                key="domain",
-                remedy="Write ordered: true if the order of the values means something, or remove atoms.",
-            )
+        require(
+            self.has_order,
+            "domain",
+            "atoms are for values in order, and these have none",
+            "Write ordered: true if the order of the values means something, or remove atoms.",
+        )
         repeated = [first for first, second in pairwise(self.atoms) if first == second]
         if repeated:
             raise CollectionError(
@@ -109,13 +104,12 @@ class Domain:
                 remedy="Name each atom once; numbers of a range are one value if one bucket holds them.",
             )
         ascending = list(self.atoms) == sorted(self.atoms)
-        if not ascending or not 0 <= self.atoms[0] <= self.atoms[-1] < self.size:
-            raise CollectionError(
-                "E-COLLECTION-VALUE",
-                f"atoms must be ascending values of the domain, 0 .. {self.size - 1}",
-                key="domain",
-                remedy="Write for example atoms: [0].",
-            )
+        require(
+            ascending and 0 <= self.atoms[0] <= self.atoms[-1] < self.size,
+            "domain",
+            f"atoms must be ascending values of the domain, 0 .. {self.size - 1}",
+            "Write for example atoms: [0].",
+        )
 
     @property
     def whole(self) -> bool:

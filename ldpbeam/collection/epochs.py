@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from ldpbeam.errors import CollectionError
+from ldpbeam.errors import require
 
 DEFAULT_COUNT = 1 << 20
 """Planned epochs when a collection does not say: two years of minutes, 700 years of six hours."""
@@ -31,29 +31,26 @@ class Epochs:
 
     def __post_init__(self) -> None:
         """Raises CollectionError for a length or count below 1, or times beyond the year 9999."""
-        if self.length < 1 or self.count < 1:
-            raise CollectionError(
-                "E-COLLECTION-VALUE",
-                "an epoch lasts at least 1 s and there is at least one",
-                key="epoch",
-                remedy="Set epoch.length, for example 6h, and epoch.count above 0.",
-            )
+        require(
+            self.length >= 1 and self.count >= 1,
+            "epoch",
+            "an epoch lasts at least 1 s and there is at least one",
+            "Set epoch.length, for example 6h, and epoch.count above 0.",
+        )
         # The last representable second; window timestamps must stay inside the engine's range as well.
-        if not 0 <= self.origin <= LAST_SECOND:
-            raise CollectionError(
-                "E-COLLECTION-VALUE",
-                "the origin must lie between the years 1970 and 9999",
-                key="epoch",
-                remedy="Set epoch.origin to when the first epoch starts, for example 2026-01-01T00:00:00Z.",
-            )
+        require(
+            0 <= self.origin <= LAST_SECOND,
+            "epoch",
+            "the origin must lie between the years 1970 and 9999",
+            "Set epoch.origin to when the first epoch starts, for example 2026-01-01T00:00:00Z.",
+        )
         latest = LAST_SECOND - self.origin
-        if self.length > latest:
-            raise CollectionError(
-                "E-COLLECTION-VALUE",
-                "the first epoch would end after the year 9999",
-                key="epoch",
-                remedy="Set epoch.length, for example 6h, and epoch.origin to a time that is near.",
-            )
+        require(
+            self.length <= latest,
+            "epoch",
+            "the first epoch would end after the year 9999",
+            "Set epoch.length, for example 6h, and epoch.origin to a time that is near.",
+        )
         if self.length * self.count > latest:
             object.__setattr__(self, "count", latest // self.length)
 

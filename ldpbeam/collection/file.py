@@ -60,25 +60,15 @@ class _Entry:
     def fail(self, rule: str, remedy: str) -> CollectionError:
         return CollectionError("E-COLLECTION-VALUE", f"{self.key} {rule}", where=self.where, remedy=remedy)
 
-    def wrong(self, rule: str, example: str, *, whole: bool) -> CollectionError:
-        """The error about a value that is no number, or no integer: how it was read, and how to write it."""
-        old, new = syntax.readings(self.node)
-        read = f"{rule}, not {syntax.shown(self.node)}"
-        if old != new and not syntax.in_quotes(self.node):
-            first, second = ("a text" if number is None else repr(number) for number in (old, new))
-            read += f", which is {first} in YAML 1.1 and {second} in YAML 1.2"
-        numbers = {number for number in (old, new) if number is not None and math.isfinite(number)}
-        if whole:
-            numbers = {int(number) for number in numbers if number == int(number)}
-        meant = " or ".join(f"{self.key}: {number!r}" for number in sorted(numbers))
+    def wrong(self, rule: str, example: str) -> CollectionError:
         return self.fail(
-            read, f"Write it as {meant}." if meant else f"Write for example {self.key}: {example}."
+            f"{rule}, not {syntax.shown(self.node)}", f"Write for example {self.key}: {example}."
         )
 
     def integer(self, low: int, high: int = (1 << 63) - 1) -> int:
         number = syntax.integer_of(self.node)
         if number is None:
-            raise self.wrong("must be an integer in decimal digits", str(max(low, 1)), whole=True)
+            raise self.wrong("must be an integer in decimal digits", str(max(low, 1)))
         if not low <= number <= high:
             raise self.fail(f"must lie in {low} .. {high}, not {number}", "Choose a value in that range.")
         return number
@@ -86,11 +76,9 @@ class _Entry:
     def number(self) -> float:
         number = syntax.number_of(self.node)
         if number is None:
-            raise self.wrong("must be a number", "1.0", whole=False)
+            raise self.wrong("must be a number", "1.0")
         if not math.isfinite(number):
-            raise self.fail(
-                f"must be finite, not {syntax.shown(self.node)}", f"Write for example {self.key}: 1.0."
-            )
+            raise self.wrong("must be finite", "1.0")
         return number
 
     def flag(self) -> bool:
@@ -329,7 +317,7 @@ def _parameter(entry: _Entry, key: ParameterKey) -> Any:
         if entry.node.value == key.word:
             return key.default
         example = f"{key.word} or {key.name}: {key.example}"
-        raise entry.wrong(f"must be {key.word!r} or an integer", example, whole=True)
+        raise entry.wrong(f"must be {key.word!r} or an integer", example)
     if key.kind is ParameterKind.INTEGER:
         return entry.integer(key.least, key.most)
     if key.kind is ParameterKind.CHOICE:

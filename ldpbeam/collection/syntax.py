@@ -175,19 +175,3 @@ def shown(node: yaml.Node) -> str:
         return "nothing"
     text = node.value if len(node.value) <= _SHOWN else f"{node.value[: _SHOWN - 1]}…"
     return f"the text {json.dumps(text, ensure_ascii=False)}" if in_quotes(node) else text
-
-
-def readings(node: yaml.Node) -> list[int | float | None]:
-    """What YAML 1.1 and YAML 1.2 take a scalar for: a number, or None for anything else."""
-    import yaml
-
-    if not isinstance(node.value, str) or len(node.value) > _SHOWN:
-        return [None, None]
-    numbers: list[int | float | None] = []
-    for loader in (yaml.SafeLoader, _loader()):
-        try:
-            read = yaml.load(node.value, loader)  # noqa: S506 - both are safe
-        except (yaml.YAMLError, ValueError, OverflowError):
-            read = None
-        numbers.append(read if isinstance(read, (int, float)) and not isinstance(read, bool) else None)
-    return numbers

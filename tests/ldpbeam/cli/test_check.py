@@ -1,4 +1,4 @@
-"""``ldpbeam check`` and ``ldpbeam schema``: promise, expected errors, changes, and several collections."""
+"""``ldpbeam check``: promise, expected errors, changes, and several collections."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from ldpbeam.collection.advice import warnings_about
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import parse_duration
 from ldpbeam.collection.file import load_collection, parse_collection
-from ldpbeam.collection.schema import collection_schema
 from ldpbeam.errors import LdpError
 from ldpbeam.planning.collection_check import change, expected, lateness_advice
 from tests.conftest import REPOSITORY
@@ -309,11 +308,3 @@ def test_every_file_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch: py
     assert "nowhere.yaml" in str(done.exception)
     assert done.exception.code == "E-COLLECTION-FILE"
     assert done.stdout == ""
-
-
-def test_the_schema_is_printed_or_written(tmp_path: Path) -> None:
-    assert json.loads(call("schema")[0]) == collection_schema()
-    assert call("schema", "--quiet")[0] == ""
-    target = tmp_path / "schema.json"
-    assert json.loads(call("schema", "--output", target, "--json")[0]) == {"schema": str(target)}
-    assert json.loads(target.read_text("ascii")) == collection_schema()

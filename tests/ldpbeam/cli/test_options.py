@@ -443,7 +443,6 @@ EFFECTS: dict[str, dict[str, Effect]] = {
         "--output": Effect("--output {s}", lambda d: re.findall(r"free at (.*)", d.out), None, "doctor"),
         "--runner": Effect("--runner PrismRunner", lines("PrismRunner"), 1, "doctor"),
     },
-    "schema": {"--output": Effect("--output {t}/a.json", there("a.json"), True, "schema")},
     "definition": {
         "--output": Effect("--output {t}/a.json", there("a.json"), True, "definition {s}/one.yaml")
     },
@@ -509,7 +508,7 @@ EFFECTS: dict[str, dict[str, Effect]] = {
 }
 BASES = {
     "run": RUN, "export": EXPORT, "compare": COMPARE, "report": "report {s}/out", "simulate": SIMULATE,
-    "check": "check {s}/one.yaml", "explain": "explain {s}/one.yaml", "doctor": "doctor", "schema": "schema",
+    "check": "check {s}/one.yaml", "explain": "explain {s}/one.yaml", "doctor": "doctor",
     "definition": "definition {s}/one.yaml", "plan": PLAN, "init": INIT,
     "inspect": "inspect {s}/sim/reports --collection {s}/one.yaml",
 }  # fmt: skip
@@ -1118,4 +1117,4 @@ def test_quiet_and_json(site: Path, tmp_path: Path, command: str) -> None:
     assert plain.out
     assert quiet.out == ""
     assert document.document
-    assert document.out != plain.out or command in {"schema", "definition"}
+    assert document.out != plain.out or command == "definition"

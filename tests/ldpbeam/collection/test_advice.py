@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks import memory
-from ldpbeam.collection.advice import MANY_REPORTS, run_memory, warnings_about
+from ldpbeam.collection.advice import MANY_REPORTS, warnings_about
 from ldpbeam.collection.file import load_collection, parse_collection
-from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, LocalProtocol
+from ldpbeam.protocols import PROTOCOLS, LocalProtocol
 from ldpbeam.protocols.local_hash import LocalHash
 from tests.conftest import REPOSITORY
 from tests.narrow import frequencies, present
@@ -31,8 +30,7 @@ def test_the_examples_are_free_of_warnings(path: Path) -> None:
     assert warnings_about(load_collection(path)) == ()
 
 
-@pytest.mark.parametrize("protocol", ["olh", "loloha"])
-@pytest.mark.parametrize("family", ["linear", "affine"])
+@pytest.mark.parametrize(("protocol", "family"), [("olh", "linear"), ("loloha", "affine")])
 def test_a_g_far_above_the_optimal_one_is_named_with_its_cost(protocol: str, family: str) -> None:
     """The factor is the ratio of the standard errors of the two collections, both built."""
     levels = (TWO if protocol == "loloha" else "epsilon: 1\n") + f"hash_family: {family}\n"
@@ -105,21 +103,10 @@ def cost(text: str) -> str:
     ("size", "levels", "said"),
     [
         (150_000, "epsilon: 20\nhash_family: affine\n", ""),
-        (1 << 18, "epsilon: 20\nhash_family: affine\n", "0.47 GiB of memory and 0.32 s"),
         (1 << 24, "epsilon: 20\nhash_family: affine\n", "9.2 GiB of memory and 20 s"),
         # The table is decided by g: 7^9 less 7 cells where g is 7, 2^21 less 2 where it is 2.
-        (
-            1_000_000,
-            "epsilon: 2\ng: 7\n",
-            "1.2 GiB of memory, 0.3 GiB of that for a table of 40,353,600",
-        ),
+        (1_000_000, "epsilon: 2\ng: 7\n", "1.2 GiB of memory, 0.3 GiB of that for a table of 40,353,600"),
         (1_000_000, "epsilon: 2\ng: 2\n", "0.87 GiB of memory, 0.016 GiB of that for a table of 2,097,150"),
-        (
-            200_000,
-            "epsilon: 2\ng: 7\n",
-            "0.48 GiB of memory, 0.043 GiB of that for a table of 5,764,794",
-        ),
-        (20_000, "epsilon: 2\ng: 31\n", ""),
     ],
 )
 def test_a_large_domain_is_named_with_its_cost(size: int, levels: str, said: str) -> None:
@@ -134,20 +121,7 @@ def test_a_mean_of_large_numbers_costs_nothing() -> None:
     assert codes(mean.replace("size: 9", f"range: {{max: {(1 << 24) - 1}}}")) == []
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["loloha 4/2, 200,000 values", "olh ε = 1, 1,000,000 values"])
-def test_the_memory_that_is_stated_is_what_a_run_takes(name: str, tmp_path: Path) -> None:
-    """Within a quarter, over four epochs. Export reads some thousands of rows at a time, of any domain."""
-    size, keys = memory.SETTINGS[name]
-    stated = run_memory(parse_collection(memory.collection_text(size, keys)).protocol) / 2**20
-    found = {
-        command: mib for _, command, _, mib in memory.rows(size, keys, [4], 100_000, tmp_path, run_only=False)
-    }
-    assert 0.75 < found["run"] / stated < 1.25
-    assert found["export"] < 400
-
-
-@pytest.mark.parametrize("name", [n for n, kind in PROTOCOLS.items() if issubclass(kind, FrequencyProtocol)])
+@pytest.mark.parametrize("name", ["grr", "l_osue", "dbitflip"])
 @pytest.mark.parametrize("size", [360, 30_000])
 def test_an_error_above_1_over_k_for_a_billion_reports_is_named(name: str, size: int) -> None:
     """The number of reports is where V*/n equals 1/k², by the protocol's own variance."""

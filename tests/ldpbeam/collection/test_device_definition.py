@@ -13,7 +13,7 @@ from ldpbeam.collection.device_definition import FORMAT, device_definition, devi
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.hashing import AffineFamily, LinearFamily
-from ldpbeam.protocols import PROTOCOLS, Parameters
+from ldpbeam.protocols import Parameters
 from ldpbeam.protocols.bit_flip import BitFlip
 from ldpbeam.protocols.laplace_mean import LaplaceMean
 from ldpbeam.protocols.local_hash import LocalHash
@@ -74,7 +74,7 @@ WIDE = Setting("olh", 500, Parameters(epsilon=1.0, hash_family="affine", g=300))
 """Symbols of two bytes."""
 
 
-@pytest.mark.parametrize("setting", [*settings((2, 11, 300)), WIDE], ids=str)
+@pytest.mark.parametrize("setting", [*settings((11,)), WIDE], ids=str)
 def test_the_integers_are_those_of_the_protocol(setting: Setting) -> None:
     agreed = collection(setting)
     read, built = again(agreed), agreed.protocol
@@ -91,19 +91,6 @@ def test_the_integers_are_those_of_the_protocol(setting: Setting) -> None:
     for name in ("permanent", "instant"):
         assert protocol[name] == rounds(built)[name], name
     assert all(isinstance(one, int) and abs(one) < SAFE for one in numbers(read))
-
-
-@pytest.mark.parametrize("name", sorted(PROTOCOLS))
-def test_payloads_have_the_stated_size(name: str) -> None:
-    setting = next(one for one in settings((11,)) if one.name == name)
-    built = setting.build()
-    response = next(iter(built.law.responses())) if not _hashed_affinely(built) else None
-    if response is not None:
-        assert len(built.device.encode(response)) == again(collection(setting))["protocol"]["payload_size"]
-
-
-def _hashed_affinely(built: Any) -> bool:
-    return isinstance(built, BinFlipPlus) or isinstance(getattr(built, "family", None), AffineFamily)
 
 
 def test_the_collection_is_named_by_its_whole_digest() -> None:

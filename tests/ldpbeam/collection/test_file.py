@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import load_collection, parse_collection
-from ldpbeam.collection.message import full_digest_of
 from ldpbeam.errors import CollectionError
 from ldpbeam.protocols import PROTOCOLS
 from tests.conftest import REPOSITORY
@@ -68,14 +67,6 @@ SERVER_ONLY = {
     "consistency": "consistency: none",
     "min_reports": "min_reports: 5",
 }
-
-
-def test_making_a_digest_changes_no_message() -> None:
-    message = parse_collection(TEXT).to_message()
-    before = message.SerializeToString()
-    assert full_digest_of(message) == parse_collection(TEXT).full_digest
-    assert parse_collection(TEXT).digest_hex == full_digest_of(message)[:8].hex()
-    assert message.SerializeToString() == before
 
 
 @pytest.mark.parametrize("key", sorted(SERVER_ONLY))
@@ -149,235 +140,51 @@ def test_the_same_collection_written_differently_has_the_same_digest() -> None:
 
 # Every rule: (key, new line, code, what the text says, what the remedy says)
 RULES = [
-    ("name", "", "E-COLLECTION-KEY", "key 'name' is missing", "name: minutes_in_app"),
-    ("domain", "", "E-COLLECTION-KEY", "key 'domain' is missing", "domain: {size: 360}"),
-    ("protocol", "", "E-COLLECTION-KEY", "key 'protocol' is missing", "protocol: loloha"),
-    ("epoch", "", "E-COLLECTION-KEY", "key 'epoch' is missing", "epoch: {length: 6h}"),
-    (
-        "epsilon_first",
-        "",
-        "E-COLLECTION-KEY",
-        "key 'epsilon_first' is missing",
-        "epsilon_first: 1.0",
-    ),
-    (
-        "epsilon_longitudinal",
-        "",
-        "E-COLLECTION-KEY",
-        "'epsilon_longitudinal' is missing",
-        "1.0",
-    ),
-    ("owner", "ownr: me", "E-COLLECTION-KEY", "unknown key 'ownr'", "Did you mean owner?"),
-    ("owner", "zzz: me", "E-COLLECTION-KEY", "unknown key 'zzz'", "Known keys: name,"),
-    ("owner", "[a, b]: me", "E-COLLECTION-KEY", "unknown key", "Known keys"),
-    (
-        "owner",
-        "name: again",
-        "E-COLLECTION-KEY",
-        "'name' is given twice",
-        "first stands at f.yaml:2",
-    ),
-    ("owner", "owner: 5", "E-COLLECTION-VALUE", "owner must be text", "owner: '...'"),
-    ("owner", 'owner: "\\ud800"', "E-COLLECTION-VALUE", "owner holds U+D800", "without"),
-    ("owner", 'owner: "\\ude00\\ud83d"', "E-COLLECTION-VALUE", "owner holds U+DE00", "without"),
-    ("owner", 'owner: "a\\nb"', "E-COLLECTION-VALUE", "owner holds U+000A", "without"),
-    ("name", "name: 5", "E-COLLECTION-VALUE", "name must be text", "name: '...'"),
-    ("name", "name: a/b", "E-COLLECTION-VALUE", "1 to 100 letters", "minutes_in_app"),
-    ("name", "name: ''", "E-COLLECTION-VALUE", "1 to 100 letters", "minutes_in_app"),
-    ("name", "name: ..", "E-COLLECTION-VALUE", "1 to 100 letters", "minutes_in_app"),
-    ("name", "name: -a", "E-COLLECTION-VALUE", "1 to 100 letters", "minutes_in_app"),
-    ("name", "name: " + "a" * 101, "E-COLLECTION-VALUE", "1 to 100 letters", "minutes_in_app"),
-    ("version", "version: 0", "E-COLLECTION-VALUE", "version must lie in 1 ..", "range"),
-    ("version", "version: 4294967296", "E-COLLECTION-VALUE", "4294967295", "range"),
-    (
-        "min_reports",
-        "min_reports: 010",
-        "E-COLLECTION-VALUE",
-        "must be an integer in decimal digits, not 010, which is 8 in YAML 1.1 and 10 in YAML 1.2",
-        "Write it as min_reports: 8 or min_reports: 10.",
-    ),
-    (
-        "version",
-        "version: 1:30",
-        "E-COLLECTION-VALUE",
-        "not 1:30, which is 90 in YAML 1.1 and a text in YAML 1.2",
-        "Write it as version: 90.",
-    ),
-    ("version", "version: 1e3", "E-COLLECTION-VALUE", "not 1e3, which is", "Write it as version: 1000."),
-    ("version", "version: '07'", "E-COLLECTION-VALUE", 'not the text "07"', "Write it as version: 7."),
-    ("version", "version: " + "9" * 5000, "E-COLLECTION-VALUE", "not 9999", "version: 1"),
-    ("version", "version: 2.5", "E-COLLECTION-VALUE", "not 2.5", "version: 1"),
-    (
-        "epsilon_first",
-        "epsilon_first: 1_0.5",
-        "E-COLLECTION-VALUE",
-        "10.5 in YAML 1.1",
-        "epsilon_first: 10.5",
-    ),
-    ("version", "version: one", "E-COLLECTION-VALUE", "version must be an integer", "version: 1"),
-    ("version", "version: true", "E-COLLECTION-VALUE", "version must be an integer", "version: 1"),
-    ("version", "version: 1.0", "E-COLLECTION-VALUE", "version must be an integer", "version: 1"),
-    ("version", "version:", "E-COLLECTION-VALUE", "version must be an integer", "version: 1"),
-    ("protocol", "protocol: lolha", "E-COLLECTION-VALUE", "no such choice", "Did you mean loloha?"),
-    ("protocol", "protocol: 7", "E-COLLECTION-VALUE", "protocol must be text", "quotes"),
-    ("epsilon_first", "epsilon_first: much", "E-COLLECTION-VALUE", "must be a number", "1.0"),
-    ("epsilon_first", "epsilon_first: true", "E-COLLECTION-VALUE", "must be a number", "1.0"),
-    ("epsilon_first", "epsilon_first: .inf", "E-COLLECTION-VALUE", "must be finite", "1.0"),
-    ("epsilon_first", "epsilon_first: .nan", "E-COLLECTION-VALUE", "must be finite", "1.0"),
-    (
-        "epsilon_first",
-        "epsilon_first: 1" + "0" * 400,
-        "E-COLLECTION-VALUE",
-        "must be finite",
-        "1.0",
-    ),
-    (
-        "epsilon_first",
-        "epsilon_first: 0",
-        "E-COLLECTION-VALUE",
-        "0.000001 .. 32",
-        "epsilon_first",
-    ),
-    (
-        "epsilon_first",
-        "epsilon_first: -1",
-        "E-COLLECTION-VALUE",
-        "0.000001 .. 32",
-        "epsilon_first",
-    ),
-    ("epsilon_first", "epsilon_first: 1.0e-9", "E-COLLECTION-VALUE", "0.000001", "epsilon_first"),
-    (
-        "epsilon_first",
-        "epsilon_first: 33",
-        "E-COLLECTION-VALUE",
-        "0.000001 .. 32",
-        "epsilon_first",
-    ),
-    (
-        "epsilon_first",
-        "epsilon_first: 2.0",
-        "E-COLLECTION-VALUE",
-        "not below",
-        "Lower epsilon_first",
-    ),
-    ("g", "g: best", "E-COLLECTION-VALUE", "must be 'optimal' or an integer", "g: 2"),
-    ("g", "g: 1", "E-COLLECTION-VALUE", "g must lie in 2 .. 65536", "range"),
-    ("g", "g: 2.5", "E-COLLECTION-VALUE", "g must be an integer", "g: 2"),
-    ("g", "g: 4", "E-COLLECTION-VALUE", "g = 4 is not a prime", "Use g: 5"),
-    ("g", "g: 65521", "E-COLLECTION-VALUE", "stops at 2**28", "smaller prime g"),
-    ("calibration", "calibration: exakt", "E-COLLECTION-VALUE", "no such choice", "mean exact?"),
-    ("hash_family", "hash_family: md5", "E-COLLECTION-VALUE", "no such choice", "linear, affine, interval"),
-    ("consistency", "consistency: normsub", "E-COLLECTION-VALUE", "no such choice", "norm_sub"),
-    ("epoch", "epoch: 6h", "E-COLLECTION-VALUE", "epoch must be a mapping", "epoch: {...}"),
-    (
-        "epoch",
-        "epoch: {origin: 2026-01-01T00:00:00Z}",
-        "E-COLLECTION-KEY",
-        "'length'",
-        "length: 6h",
-    ),
-    ("epoch", "epoch: {length: 6}", "E-COLLECTION-VALUE", "length cannot be read", "Correct"),
-    ("epoch", "epoch: {length: 0}", "E-COLLECTION-VALUE", "at least 1 s", "epoch.length"),
-    (
-        "epoch",
-        "epoch: {length: 6h, origin: 2026-01-01}",
-        "E-COLLECTION-VALUE",
-        "time zone",
-        "Correct",
-    ),
-    (
-        "epoch",
-        "epoch: {length: 6h, count: 0}",
-        "E-COLLECTION-VALUE",
-        "count must lie in 1",
-        "range",
-    ),
-    (
-        "epoch",
-        "epoch: {length: 6h, size: 1}",
-        "E-COLLECTION-KEY",
-        "unknown key 'size' in epoch",
-        "length",
-    ),
-    ("epoch", "epoch: {length: 99999999999w}", "E-COLLECTION-VALUE", "year 9999", "epoch.length"),
-    ("allowed_lateness", "allowed_lateness: 5", "E-COLLECTION-VALUE", "without a unit", "Correct"),
-    ("allowed_lateness", "allowed_lateness: 9999999w", "E-COLLECTION-VALUE", "must lie in", "24h"),
-    ("min_reports", "min_reports: 0", "E-COLLECTION-VALUE", "min_reports must lie in 1", "range"),
-    (
-        "min_reports",
-        "min_reports: few",
-        "E-COLLECTION-VALUE",
-        "must be an integer",
-        "min_reports: 1",
-    ),
-    ("domain", "domain: 360", "E-COLLECTION-VALUE", "domain must be a mapping", "domain: {...}"),
-    (
-        "domain",
-        "domain: {}",
-        "E-COLLECTION-VALUE",
-        "exactly one of size, labels, range",
-        "{size: 360}",
-    ),
-    (
-        "domain",
-        "domain: {size: 3, labels: [a, b, c]}",
-        "E-COLLECTION-VALUE",
-        "exactly one",
-        "labels",
-    ),
-    ("domain", "domain: {size: 1}", "E-COLLECTION-VALUE", "size must lie in 2", "range"),
-    ("domain", "domain: {size: 16777217}", "E-COLLECTION-VALUE", "must lie in 2 .. 16777216", "range"),
-    ("domain", "domain: {size: 0}", "E-COLLECTION-VALUE", "must lie in 2 .. 16777216", "range"),
-    ("epoch", "epoch: {length: 1M}", "E-COLLECTION-VALUE", "minutes or months", "Correct"),
-    ("domain", "domain: {labels: [a]}", "E-COLLECTION-VALUE", "not 1", "at least two values"),
-    (
-        "domain",
-        "domain: {labels: [a, a]}",
-        "E-COLLECTION-VALUE",
-        "'a' appears more than once",
-        "unique",
-    ),
-    (
-        "domain",
-        "domain: {labels: abc}",
-        "E-COLLECTION-VALUE",
-        "must be a list of texts",
-        "[yes, no]",
-    ),
-    (
-        "domain",
-        "domain: {labels: [[a], b]}",
-        "E-COLLECTION-VALUE",
-        "must be a list of texts",
-        "[yes",
-    ),
-    (
-        "domain",
-        "domain: {labels: [a, b], other: c}",
-        "E-COLLECTION-VALUE",
-        "other is none of the labels",
-        "Add it",
-    ),
-    ("domain", "domain: {size: 3, other: a}", "E-COLLECTION-VALUE", "other is for labels", "list labels"),
-    ("domain", "domain: {labels: [a, b], other: 1}", "E-COLLECTION-VALUE", "none of the labels", "Add it"),
-    ("domain", "domain: {labels: [a, b], other: [a]}", "E-COLLECTION-VALUE", "must be text, not a list", "."),
-    ("domain", 'domain: {labels: [a, "\\ud800"]}', "E-COLLECTION-VALUE", "holds U+D800", "without"),
-    ("domain", "domain: {range: 5}", "E-COLLECTION-VALUE", "range must be a mapping", "{...}"),
-    ("domain", "domain: {range: {max: 5}}", "E-COLLECTION-KEY", "'buckets' is missing", "32"),
-    (
-        "domain",
-        "domain: {range: {max: 0, buckets: 3}}",
-        "E-COLLECTION-VALUE",
-        "above 0",
-        "range.max",
-    ),
-    (
-        "domain",
-        "domain: {sise: 5}",
-        "E-COLLECTION-KEY",
-        "unknown key 'sise' in domain",
-        "mean size?",
-    ),
+    ("name", "", "KEY", "key 'name' is missing", "name: minutes_in_app"),
+    ("protocol", "", "KEY", "key 'protocol' is missing", "protocol: loloha"),
+    ("epsilon_first", "", "KEY", "key 'epsilon_first' is missing", "epsilon_first: 1.0"),
+    ("owner", "ownr: me", "KEY", "unknown key 'ownr'", "Did you mean owner?"),
+    ("owner", "[a, b]: me", "KEY", "unknown key", "Known keys"),
+    ("owner", "name: again", "KEY", "'name' is given twice", "first stands at f.yaml:2"),
+    ("owner", "owner: 5", "VALUE", "owner must be text", "owner: '...'"),
+    ("owner", 'owner: "\\ud800"', "VALUE", "owner holds U+D800", "without"),
+    ("name", "name: 5", "VALUE", "name must be text", "name: '...'"),
+    ("name", "name: a/b", "VALUE", "1 to 100 letters", "minutes_in_app"),
+    ("name", "name: " + "a" * 101, "VALUE", "1 to 100 letters", "minutes_in_app"),
+    ("version", "version: 0", "VALUE", "version must lie in 1 ..", "range"),
+    ("min_reports", "min_reports: 010", "VALUE", "decimal digits, not 010", "min_reports: 1"),
+    ("version", "version: '07'", "VALUE", 'not the text "07"', "version: 1"),
+    ("version", "version: " + "9" * 5000, "VALUE", "not 9999", "version: 1"),
+    ("version", "version: one", "VALUE", "version must be an integer", "version: 1"),
+    ("protocol", "protocol: lolha", "VALUE", "no such choice", "Did you mean loloha?"),
+    ("epsilon_first", "epsilon_first: much", "VALUE", "must be a number", "1.0"),
+    ("epsilon_first", "epsilon_first: .inf", "VALUE", "must be finite", "1.0"),
+    ("epsilon_first", "epsilon_first: 1" + "0" * 400, "VALUE", "must be finite", "1.0"),
+    ("epsilon_first", "epsilon_first: -1", "VALUE", "0.000001 .. 32", "epsilon_first"),
+    ("epsilon_first", "epsilon_first: 2.0", "VALUE", "not below", "Lower epsilon_first"),
+    ("g", "g: best", "VALUE", "must be 'optimal' or an integer", "g: 2"),
+    ("g", "g: 1", "VALUE", "g must lie in 2 .. 65536", "range"),
+    ("g", "g: 4", "VALUE", "g = 4 is not a prime", "Use g: 5"),
+    ("g", "g: 65521", "VALUE", "stops at 2**28", "smaller prime g"),
+    ("epoch", "epoch: 6h", "VALUE", "epoch must be a mapping", "epoch: {...}"),
+    ("epoch", "epoch: {origin: 2026-01-01T00:00:00Z}", "KEY", "'length'", "length: 6h"),
+    ("epoch", "epoch: {length: 0}", "VALUE", "at least 1 s", "epoch.length"),
+    ("epoch", "epoch: {length: 6h, origin: 2026-01-01}", "VALUE", "time zone", "Correct"),
+    ("epoch", "epoch: {length: 6h, count: 0}", "VALUE", "count must lie in 1", "range"),
+    ("epoch", "epoch: {length: 99999999999w}", "VALUE", "year 9999", "epoch.length"),
+    ("allowed_lateness", "allowed_lateness: 5", "VALUE", "without a unit", "Correct"),
+    ("allowed_lateness", "allowed_lateness: 9999999w", "VALUE", "must lie in", "24h"),
+    ("domain", "domain: 360", "VALUE", "domain must be a mapping", "domain: {...}"),
+    ("domain", "domain: {size: 3, labels: [a, b, c]}", "VALUE", "exactly one", "labels"),
+    ("domain", "domain: {size: 1}", "VALUE", "size must lie in 2", "range"),
+    ("domain", "domain: {size: 16777217}", "VALUE", "must lie in 2 .. 16777216", "range"),
+    ("epoch", "epoch: {length: 1M}", "VALUE", "minutes or months", "Correct"),
+    ("domain", "domain: {labels: abc}", "VALUE", "must be a list of texts", "[yes, no]"),
+    ("domain", "domain: {labels: [a, b], other: c}", "VALUE", "other is none of the labels", "Add it"),
+    ("domain", "domain: {size: 3, other: a}", "VALUE", "other is for labels", "list labels"),
+    ("domain", 'domain: {labels: [a, "\\ud800"]}', "VALUE", "holds U+D800", "without"),
+    ("domain", "domain: {range: {max: 5}}", "KEY", "'buckets' is missing", "32"),
+    ("domain", "domain: {sise: 5}", "KEY", "unknown key 'sise' in domain", "mean size?"),
 ]
 
 
@@ -388,6 +195,7 @@ def test_every_rule_names_line_key_and_remedy(key: str, line: str, code: str, sa
     with pytest.raises(CollectionError) as caught:
         parse_collection(text, "f.yaml")
     error = caught.value
+    code = f"E-COLLECTION-{code}"
     assert error.code == code
     assert said in error.message
     assert remedy in error.remedy
@@ -405,20 +213,13 @@ def test_every_rule_names_line_key_and_remedy(key: str, line: str, code: str, sa
     "text,said,where",
     [
         ("", "the file is empty", "f.yaml"),
-        ("# nothing\n", "the file is empty", "f.yaml"),
-        ("a: [", "not YAML", "f.yaml:1"),
         ("a: 1\nb: {\n", "not YAML", "f.yaml:3"),
-        ("a: 1\n---\nb: 2\n", "not YAML", "f.yaml:2"),
-        ("a: *nowhere\n", "not YAML", "f.yaml:1"),
         ("a: &x 1\nb: *x\n", "an alias stands for a value", "f.yaml:2"),
         ('a: "\\UFFFFFFFF"', "not YAML", "f.yaml"),
         ("a: " + "[" * 1200, "not YAML", "f.yaml"),
-        ("a: \x00", "U+0000 may not stand in YAML", "f.yaml:1"),
         ("a: 1\nb: \x1b[2J", "U+001B may not stand in YAML", "f.yaml:2"),
         ("a: 1\n\nb: x\u2028y", "U+2028 ends a line in one version", "f.yaml:3"),
-        ("a: x\x85y", "U+0085 ends a line in one version", "f.yaml:1"),
         ("- a\n", "must be a mapping", "f.yaml:1"),
-        ("plain", "must be a mapping", "f.yaml:1"),
     ],
 )
 def test_what_is_not_a_mapping_in_yaml_is_refused(text: str, said: str, where: str) -> None:
@@ -517,55 +318,11 @@ def survives(text: str) -> None:
         found.as_record()
 
 
-FRAGMENTS = st.sampled_from(
-    [
-        "",
-        " ",
-        "\n",
-        ":",
-        "{",
-        "}",
-        "[",
-        "]",
-        "- ",
-        "&a ",
-        "*a",
-        "!!int ",
-        "!!float ",
-        "!!timestamp ",
-        "!!bool ",
-        "!!set ",
-        "!x ",
-        "'",
-        '"',
-        "\\",
-        "|",
-        ">",
-        "<<: ",
-        "~",
-        "null",
-        "0",
-        "-1",
-        "1e999",
-        ".inf",
-        "2026-13-45",
-        "0x",
-        "1:30",
-        "9" * 320,
-        "9" * 5000,
-        "\t",
-        "%YAML 9.9\n",
-        "---\n",
-        "\ud7ff",
-        "é",
-        "\U0001f600",
-        "#",
-        "yes",
-        "optimal",
-        "%",
-        "\\ud800",
-    ]
+ODD = (
+    "- |&a |*a|!!int |!!timestamp |!!set |!x |<<: |null|0|-1|1e999|.inf|2026-13-45|0x|1:30|%YAML 9.9\n|---\n"
+    "|\ud7ff|é|yes|optimal|\\ud800|\U0001f600"
 )
+FRAGMENTS = st.sampled_from([*" \n:{}[]'\"\\|>~#%\t", *ODD.split("|"), "", "9" * 320, "9" * 5000])
 
 
 @settings(max_examples=150)
@@ -601,47 +358,21 @@ def test_any_value_for_any_key_never_raises_anything_else(key: str, value: str) 
     survives(re.sub(rf"^{key}:.*$", lambda _: f"{key}: {value}", TEXT, flags=re.MULTILINE))
 
 
+SEVERAL = "attributes: [{{name: a, domain: {}}}, {{name: b, domain: {}}}]\nallocation: sample"
+TWO_ORDERS = SEVERAL.format("{size: 64, ordered: true}", "{range: {max: 9, buckets: 99}}")
+
+
 @pytest.mark.parametrize(
     ("domains", "protocol", "method"),
     [
         ("domain: {size: 49}", "olh", "norm_sub"),
         ("domain: {size: 50}", "olh", "bayes"),
-        ("domain: {size: 5000}", "grr", "bayes"),
         ("domain: {range: {max: 5000}}", "one_bit_mean", "norm_sub"),
-        (
-            "attributes: [{name: a, domain: {size: 50}}, {name: b, domain: {size: 60}}]\nallocation: sample",
-            "olh",
-            "bayes",
-        ),
-        (
-            "attributes: [{name: a, domain: {size: 5000}}, {name: b, domain: {size: 2}}]\nallocation: sample",
-            "olh",
-            "norm_sub",
-        ),
-        ("domain: {size: 49, ordered: true}", "olh", "norm_sub"),
+        (SEVERAL.format("{size: 5000}", "{size: 2}"), "olh", "norm_sub"),
         ("domain: {size: 63, ordered: true}", "olh", "bayes"),
-        ("domain: {size: 64, ordered: true}", "olh", "ordered"),
-        ("domain: {size: 64}", "olh", "bayes"),
         ("domain: {range: {max: 1440, buckets: 64}}", "olh", "ordered"),
-        ("domain: {range: {max: 1440, buckets: 63}}", "grr", "bayes"),
-        (
-            "attributes: [{name: a, domain: {size: 64, ordered: true}}, {name: b, domain: {range: {max: 9, "
-            "buckets: 99}}}]\nallocation: sample",
-            "olh",
-            "ordered",
-        ),
-        (
-            "attributes: [{name: a, domain: {size: 64, ordered: true}}, {name: b, domain: {size: 64}}]\n"
-            "allocation: sample",
-            "olh",
-            "bayes",
-        ),
-        (
-            "attributes: [{name: a, domain: {size: 64, ordered: true}}, {name: b, domain: {range: {max: 9, "
-            "buckets: 60}}}]\nallocation: sample",
-            "olh",
-            "bayes",
-        ),
+        (TWO_ORDERS, "olh", "ordered"),
+        (SEVERAL.format("{size: 64, ordered: true}", "{size: 64}"), "olh", "bayes"),
     ],
 )
 def test_the_method_follows_from_the_number_of_values_unless_it_is_given(
@@ -659,13 +390,10 @@ def test_the_method_follows_from_the_number_of_values_unless_it_is_given(
 @pytest.mark.parametrize(
     ("domains", "protocol", "why"),
     [
-        ("domain: {size: 360}", "olh", "the values are in no order"),
-        ("domain: {labels: [a, b, c]}", "grr", "the values are in no order"),
         ("domain: {labels: [a, b, c], ordered: false}", "l_osue", "the values are in no order"),
         ("domain: {range: {max: 5000}}", "one_bit_mean", "a mean is one number"),
         (
-            "attributes: [{name: a, domain: {size: 9, ordered: true}}, {name: b, domain: {size: 9}}]\n"
-            "allocation: sample",
+            SEVERAL.format("{size: 9, ordered: true}", "{size: 9}"),
             "olh",
             "the values of attribute b are in no order",
         ),
@@ -683,23 +411,14 @@ def test_ordered_is_refused_where_values_have_no_order(domains: str, protocol: s
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "domains",
-    [
-        "domain: {size: 3, ordered: true}",
-        "domain: {labels: [never, seldom, daily], ordered: true}",
-        "domain: {range: {max: 5000, buckets: 7}}",
-        "attributes: [{name: a, domain: {size: 9, ordered: true}}, {name: b, domain: {range: {max: 9, "
-        "buckets: 3}}}]\nallocation: sample",
-    ],
-)
+@pytest.mark.parametrize("domains", ["domain: {labels: [never, seldom, daily], ordered: true}", TWO_ORDERS])
 def test_ordered_may_be_named_for_any_number_of_values_in_an_order(domains: str) -> None:
     text = f"name: a\n{domains}\nprotocol: olh\nepsilon: 1.0\nepoch: {{length: 1d}}\n"
     other = parse_collection(f"{text}consistency: ordered\n")
     assert (other.consistency, other.digest) == ("ordered", parse_collection(text).digest)
 
 
-@pytest.mark.parametrize("value", ["!!python/object:x 1", "!!str 1", "!foo 1", "!!binary MQ==", "! 1"])
+@pytest.mark.parametrize("value", ["!!python/object:x 1", "! 1"])
 def test_tags_are_refused_with_their_line(value: str) -> None:
     """A tag says that a value is another one than it looks like."""
     text = f"name: a\nprotocol: grr\nepsilon: {value}\ndomain: {{size: 3}}\nepoch: {{length: 1h}}\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -66,63 +66,30 @@ NUMBERS: dict[str, tuple[Callable[[str], str], Callable[[Collection], Any], int,
 }  # fmt: skip
 
 
-def spellings(number: int, draw: random.Random) -> Iterator[str]:
+def spellings(number: int, draw: random.Random) -> list[str]:
     """An integer as people, programs and other versions of YAML write it, and what only looks like one."""
-    yield from (
-        str(number),
-        f"+{number}",
-        f"0{number}",
-        f"00{number}",
-        f"{number}.0",
-        f"{number}.",
-        f"-{number}",
+    n, hour, minute, fresh = (
+        number,
+        number // 60,
+        number % 60,
+        draw.randrange(10**6) / 10 ** draw.randrange(1, 7),
     )
-    yield from (f"0o{number:o}", f"0{number:o}", hex(number), bin(number), f"{number}e0", f"{number}E+0")
-    yield from (
-        f"{number // 60}:{number % 60:02}",
-        f"{number // 60}:{number % 60}",
-        f"{number}_",
-        f"_{number}",
-    )
-    yield from (
-        f"{number // 10}_{number % 10}",
-        f"{number},0",
-        f"{number}e",
-        f"0_{number}",
-        f"{number} 0",
-        ".",
-        "+",
-    )
-    fresh = draw.randrange(10**6) / 10 ** draw.randrange(1, 7)
-    yield from (
-        repr(fresh),
-        f"{fresh:.3e}",
-        f"0{fresh}",
-        f"{number}_0.5",
-        f"0:{number % 60:02}.5",
-        f".{number}",
-    )
-    yield from (
-        f"{number}:01.5",
-        f"1:{number % 60:02}:30",
-        f"0x{number:X}g",
-        f"1e-{number % 7}",
-        f"+.{number}e1",
-    )
+    texts = f"{n} +{n} 0{n} 00{n} {n}.0 {n}. -{n} 0o{n:o} 0{n:o} {n:#x} {n:#b} {n}e0 {n}E+0"
+    texts += f" {hour}:{minute:02} {n}_ _{n} {n // 10}_{n % 10} {n},0 {n}e 0_{n} . +"
+    texts += f" {fresh!r} {fresh:.3e} 0{fresh} {n}_0.5 0:{minute:02}.5 .{n}"
+    return [
+        *f"{texts} {n}:01.5 1:{minute:02}:30 0x{n:X}g 1e-{n % 7} +.{n}e1 {hour}:{minute}".split(),
+        f"{n} 0",
+    ]
 
 
-several = pytest.mark.parametrize("numbers", [2, pytest.param(8, marks=pytest.mark.thorough)])
-
-
-@several
 @pytest.mark.parametrize("field", INTEGERS)
-@pytest.mark.cases(4)
-def test_an_integer_is_what_every_version_reads_or_it_is_refused(field: str, numbers: int) -> None:
+def test_an_integer_is_what_every_version_reads_or_it_is_refused(field: str) -> None:
     """28 to 40 spellings of each of several numbers, for each key."""
     make, get, low, high = INTEGERS[field]
     draw = random.Random(field)
     read = refused = 0
-    for number in (draw.randint(low, high) for _ in range(numbers)):
+    for number in (draw.randint(low, high) for _ in range(2)):
         for text in spellings(number, draw):
             old, new = yaml_1_1(text), yaml_1_2(text)
             try:
@@ -141,18 +108,16 @@ def test_an_integer_is_what_every_version_reads_or_it_is_refused(field: str, num
                 assert found == new == int(new), text
                 assert old in (None, new), text
     assert read >= 1
-    assert refused >= 16 * numbers
+    assert refused >= 32
 
 
-@several
 @pytest.mark.parametrize("field", NUMBERS)
-@pytest.mark.cases(3)
-def test_a_number_is_what_every_version_reads_or_it_is_refused(field: str, numbers: int) -> None:
+def test_a_number_is_what_every_version_reads_or_it_is_refused(field: str) -> None:
     """Of those that are read, the float nearest to what YAML 1.2 says; JSON's numbers are all read."""
     make, get, low, high = NUMBERS[field]
     draw = random.Random(field)
     read = refused = 0
-    for number in (draw.randint(low, high) for _ in range(numbers)):
+    for number in (draw.randint(low, high) for _ in range(2)):
         small = draw.randrange(1, 4000) / 10_000
         for text in (*spellings(number, draw), repr(small), f"{small:.4e}", f"{small:E}", json.dumps(small)):
             old, new = yaml_1_1(text), yaml_1_2(text)
@@ -169,12 +134,11 @@ def test_a_number_is_what_every_version_reads_or_it_is_refused(field: str, numbe
                 assert new is not None, text
                 assert found == float(new), text
                 assert old in (None, new), text
-    assert read >= 3 * numbers
-    assert refused >= 7 * numbers
+    assert read >= 6
+    assert refused >= 14
 
 
-@pytest.mark.cases(6)
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(4))
 def test_what_a_json_library_writes_is_read_as_it_is(seed: int) -> None:
     """Eight ways to print each; labels of every plane, levels down to 1e-6."""
     draw = random.Random(seed)
@@ -205,33 +169,3 @@ def test_what_a_json_library_writes_is_read_as_it_is(seed: int) -> None:
             assert found.domain.other == found.domain.labels.index("no")
             assert (found.parameters.epsilon, found.version) == (content["epsilon"], content["version"])
             assert (found.owner, found.domain.ordered) == (content["owner"], bool(seed % 2))
-
-
-def test_versions_are_read_by_the_reference_as_their_specifications_have_it() -> None:
-    """Of each kind one example from the specifications."""
-    old: dict[str, float | None] = {
-        "685230": 685230,
-        "+685_230": 685230,
-        "02472256": 685230,
-        "0x_0A_74_AE": 685230,
-        "190:20:30": 685230,
-    }
-    old |= {
-        "0b1010_0111_0100_1010_1110": 685230,
-        "6.8523015e+5": 685230.15,
-        "190:20:30.15": 685230.15,
-        "08": None,
-    }
-    assert {text: None if (found := yaml_1_1(text)) is None else float(found) for text in old} == old
-    new = {
-        "0o7": 7,
-        "0x3A": 58,
-        "-19": -19,
-        "0360": 360,
-        "0.": 0,
-        "-0.0": 0,
-        ".5": 0.5,
-        "+12e03": 12000,
-        "1:30": None,
-    }
-    assert {text: None if (found := yaml_1_2(text)) is None else float(found) for text in new} == new

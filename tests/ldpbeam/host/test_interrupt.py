@@ -126,8 +126,8 @@ def test_ctrl_c_in_any_command_ends_it_with_130(
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli.commands["schema"], "callback", interrupted)
-    monkeypatch.setattr("sys.argv", ["ldpbeam", "schema"])
+    monkeypatch.setattr(cli.commands["doctor"], "callback", interrupted)
+    monkeypatch.setattr("sys.argv", ["ldpbeam", "doctor"])
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 130
