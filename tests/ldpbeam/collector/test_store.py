@@ -325,7 +325,12 @@ def test_a_folder_is_forced_to_disk_after_each_name_that_comes_or_goes(tmp_path:
     done: list[str] = []
 
     def noted(name: str, real: Any) -> Any:
-        return lambda *given, **more: (real(*given, **more), done.append(name))[0]
+        def call(*given: Any, **more: Any) -> Any:
+            found = real(*given, **more)
+            done.append(name)
+            return found
+
+        return call
 
     store, _ = opened(tmp_path)
     with (

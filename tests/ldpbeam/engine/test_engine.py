@@ -212,20 +212,6 @@ def test_old_messages_with_their_old_arrival(tmp_path: Path) -> None:
     assert bench.books(0)["accounting"]["late"] == 5
 
 
-def test_the_watermark_follows_at_a_distance(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, watermark_delay=10.0)
-    for _ in range(20):
-        bench.send(0, range(1))
-        bench.step()
-        assert bench.watermark <= bench.clock.now - 10
-    bench.send(0, range(1), at=bench.clock.now - 11)
-    before = bench.watermark
-    bench.step(5)
-    assert bench.watermark == before
-    bench.step(20)
-    assert bench.clock.now - 12 <= bench.watermark <= bench.clock.now - 10
-
-
 def test_the_watermark_never_goes_back(tmp_path: Path) -> None:
     """Also if the clock does."""
     bench = Bench(tmp_path)
@@ -234,31 +220,6 @@ def test_the_watermark_never_goes_back(tmp_path: Path) -> None:
     bench.clock.now = 3000.0
     bench.step(5)
     assert bench.watermark == before
-
-
-def test_provisional_results_at_their_pace(tmp_path: Path) -> None:
-    """At most one every early_every, on the minute, and none where nothing is new."""
-    bench = Bench(tmp_path, early_every=600)
-    counts = []
-    for minute in range(2, 62):
-        bench.clock.now = 60.0 * minute
-        if minute < 30:
-            bench.send(0, range(minute, minute + 1))
-        bench.step(4)
-        counts.append(len(bench.told(0)))
-    # Told when the watermark passes 10, 20 and 30 minutes, and at the end; nothing was new at 40 and 50.
-    assert counts[-1] == 4
-    assert bench.told(0) == [("early", 9), ("early", 19), ("early", 28), ("on_time", 28)]
-    assert [counts.index(n) + 2 for n in range(1, 5)] == [10, 20, 30, 60]
-
-
-def test_without_provisional_results_nothing_is_told_before_the_end(tmp_path: Path) -> None:
-    bench = Bench(tmp_path)
-    for minute in range(2, 59):
-        bench.clock.now = 60.0 * minute
-        bench.send(0, range(minute, minute + 1))
-        bench.step(2)
-    assert bench.told(0) == []
 
 
 def test_late_results_at_their_pace(tmp_path: Path) -> None:
@@ -276,58 +237,6 @@ def test_late_results_at_their_pace(tmp_path: Path) -> None:
     assert [pane for pane, _ in panes] == ["on_time", "late", "late", "late"]
     assert panes[-1][1] == 180
     assert bench.books(0)["closed"] is True
-
-
-def test_too_many_errors_withhold_a_result_until_they_are_few(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, max_error_fraction=0.2)
-    bench.send(0, range(6))
-    bench.send(0, range(4), payloads=b"\xff" * 4)
-    bench.step()
-    bench.until(HOUR + 3)
-    assert [r["withheld"] for r in bench.books(0)["revisions"]] == ["too_many_errors"]
-    assert bench.books(0)["revisions"][0]["file"] is None
-    assert bench.record["exit_code"] == 5
-    bench.send(0, range(100, 110))
-    bench.step()
-    bench.until(HOUR + 100)
-    assert [r["withheld"] for r in bench.books(0)["revisions"]] == ["too_many_errors", ""]
-    assert pq.read_table(tmp_path / bench.books(0)["revisions"][1]["file"])["n"][0].as_py() == 16
-    assert bench.stop()["exit_code"] == 4
-    assert len(list((tmp_path / "estimates").iterdir())) == 1
-
-
-def test_too_few_reports(tmp_path: Path) -> None:
-    """Below min_reports there is a table without estimates."""
-    bench = Bench(tmp_path, replace(ONE, min_reports=10))
-    bench.send(0, range(9))
-    bench.step()
-    bench.until(HOUR + 3)
-    bench.send(0, range(9, 10))
-    bench.step()
-    bench.until(HOUR + 100)
-    tables = [pq.read_table(tmp_path / r["file"]) for r in bench.books(0)["revisions"]]
-    assert [set(table["status"].to_pylist()) for table in tables] == [{"insufficient_reports"}, {"ok"}]
-    assert tables[0]["estimate"].null_count == 4
-
-
-def test_two_collections(tmp_path: Path) -> None:
-    """The same report ids in both, told in one pipeline."""
-    bench = Bench(tmp_path, ONE, TWO)
-    bench.send(0, range(10))
-    bench.send(0, range(12), TWO)
-    bench.send(1, range(3), TWO)
-    bench.step()
-    bench.until(HOUR + 3)
-    assert bench.told(0) == [("on_time", 10)]
-    assert bench.told(0, TWO) == [("on_time", 12)]
-    assert bench.told(1, TWO) == []
-    record = bench.stop()
-    assert bench.told(1, TWO) == [("early", 3)]
-    assert {(e["collection"], e["epoch"]): e["counted"] for e in record["accounting"]["epochs"]} == {
-        ("one", 0): 10,
-        ("two", 0): 12,
-        ("two", 1): 3,
-    }
 
 
 def test_a_collection_that_is_left_out_for_a_while(tmp_path: Path) -> None:
@@ -360,30 +269,6 @@ def test_a_collection_that_is_left_out_for_a_while(tmp_path: Path) -> None:
     assert (total["read"], total["counted"]) == (10 + 5 + 4 + 3, 19)
 
 
-def test_a_new_version_replaces_an_old_one(tmp_path: Path) -> None:
-    """With ``retired`` in the old one, reports of its later epochs are told apart from a stranger's."""
-    second = replace(ONE, version=2)
-    old = replace(ONE, retired=HOUR)
-    assert old.digest == ONE.digest != second.digest
-    bench = Bench(tmp_path)
-    bench.send(0, range(4))
-    bench.step()
-    bench.start(old, second)
-    bench.clock.now = HOUR + 10.0
-    bench.send(0, range(4, 6))
-    bench.send(1, range(3))
-    bench.broker.publish(
-        report_pb2.ReportBatch(
-            digest=second.digest, epoch=1, count=5, report_ids=range(5), payloads=b"\0" * 5
-        ).SerializeToString()
-    )
-    bench.step()
-    bench.until(3 * HOUR)
-    assert bench.told(0)[-1] == ("on_time", 6)
-    assert bench.told(1, second) == [("on_time", 5)]
-    assert bench.total["rejected"] == {"retired_collection": 3}
-
-
 def test_messages_without_a_readable_attribute_are_noted(tmp_path: Path) -> None:
     bench = Bench(tmp_path, timestamp_attribute="received")
     for i in range(3):
@@ -413,32 +298,6 @@ def test_the_record_says_what_the_engine_does(tmp_path: Path) -> None:
     bench.step()
     assert bench.record["status"] == "running"
     assert bench.total["read"] == 6
-
-
-def test_a_report_from_the_future_leaves_no_ghost(tmp_path: Path) -> None:
-    """A device's clock is a day ahead: when that day comes, there is nothing to tell, over and over."""
-    bench = Bench(tmp_path)
-    bench.broker.publish(
-        report_pb2.Report(digest=ONE.digest, epoch=24, report_id=1, payload=b"\0").SerializeToString()
-    )
-    bench.step()
-    bench.until(30 * HOUR)
-    with mock.patch.object(local, "publish_due") as told:
-        bench.step(5)
-    assert not told.called
-    record = bench.stop()
-    assert record["accounting"]["epochs"] == []
-    assert record["accounting"]["unattributed"]["rejected"] == {"future_epoch": 1}
-
-
-def test_a_poisoned_message_does_not_stop_the_engine(tmp_path: Path) -> None:
-    """A batch that claims another number of reports than it holds; it would come again and again."""
-    bench = Bench(tmp_path)
-    bench.send(0, range(5), count=6)
-    bench.send(0, range(5))
-    bench.step()
-    assert len(bench.broker.acknowledged) == 2
-    assert bench.stop()["accounting"]["total"]["rejected"] == {"malformed": 1}
 
 
 def test_more_lateness_does_not_open_what_is_closed(tmp_path: Path) -> None:

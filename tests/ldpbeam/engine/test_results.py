@@ -121,18 +121,6 @@ def test_what_a_sink_refuses_is_not_named_and_comes_again_under_its_number(
     assert len(list(tmp_path.glob("estimates/*-r000.parquet"))) == len(due)
 
 
-def test_only_the_epochs_that_are_due_are_read_and_published(tmp_path: Path) -> None:
-    config, state, due = landed(tmp_path)
-    with mock.patch.object(StreamState, "read", autospec=True, side_effect=StreamState.read) as read:
-        publish_due(config, state, [each for each in due if each.key[1] == 1])
-    assert read.call_count == 1
-    assert {epoch for _, epoch, _, _ in rows(tmp_path)} == {1}
-    accounting = json.loads(next(tmp_path.glob("accounting/one-*.json")).read_text())
-    assert accounting["accounting"]["counted"] == accounting["accounting"]["read"] == 10
-    assert accounting["position"] == {"segment": 1}
-    assert accounting["revisions"][0]["job"] == "local"
-
-
 def test_a_result_with_other_content_gets_the_next_number_whatever_was_asked_for(tmp_path: Path) -> None:
     config, state, (first, *_) = landed(tmp_path)
     for pane in ("on_time", "on_time", "late"):

@@ -10,7 +10,6 @@ looks at what is published; at every stop everything is compared with :class:`te
 
 from __future__ import annotations
 
-import hashlib
 import json
 import random
 import shutil
@@ -25,42 +24,27 @@ from pathlib import Path
 from typing import Any, ClassVar
 from unittest import mock
 
-import apache_beam as beam
 import pyarrow.parquet as pq
 import pytest
-from apache_beam.transforms.window import GlobalWindows
 from hypothesis import HealthCheck, Phase, note, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from ldpbeam.accounting import CONFLICTING, Account, Entry
-from ldpbeam.admission import Parts, ReportColumns
+from ldpbeam.accounting import CONFLICTING, Account
+from ldpbeam.admission import ReportColumns
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.dedup import keep_one_per_id
-from ldpbeam.engine import engine as local
 from ldpbeam.engine import results
 from ldpbeam.engine.engine import LocalStream
-from ldpbeam.engine.publication import DueResult
-from ldpbeam.engine.storage.epoch_state import EpochState
 from ldpbeam.engine.storage.stream_state import StreamState
 from ldpbeam.engine.watermark import TimeKeeper
 from ldpbeam.epoch_result import result_of_epoch
 from ldpbeam.histogram import EpochHistogram
 from ldpbeam.job.config import RunConfig
 from ldpbeam.records import run_output as record
-from ldpbeam.transforms.sinks import estimates as sinks
-from ldpbeam.transforms.sinks.accounting import RevisionNumbers, read_epoch_accounting, write_accounting
-from ldpbeam.transforms.sinks.atomic import publish
-from ldpbeam.transforms.sinks.estimates import EpochFiles, WriteEpochs
-from ldpbeam.transforms.sinks.file_record import FileRecord
-from ldpbeam.transforms.stages.entries import EpochEntry, entries_by_epoch, sum_by_epoch
-from ldpbeam.transforms.stages.epochs import once_per_report_id, window_by_epoch
-from ldpbeam.transforms.stages.estimate import EstimateEpochs
-from ldpbeam.transforms.stages.reports import ACCOUNTING, EpochParts
-from ldpbeam.transforms.stages.support import CountSupportOfEach
 from ldpbeam.wire import report_pb2
-from tests.ldpbeam.engine.broker import Broker, Clock, Message, free_landing
+from tests.ldpbeam.engine.broker import Clock, Message, free_landing
 from tests.ldpbeam.engine.kept import CONTENT, ENGINE, kept
 from tests.ldpbeam.engine.schedules import (
     AFTER,
@@ -577,93 +561,6 @@ def test_a_report_is_never_lost_and_never_counted_twice(part: int) -> None:
     run_state_machine_as_test(machine, settings=chosen(50))
 
 
-# --- the driver, and the stages that stand for it on a cluster
-
-
-def publish_with_beam(config: RunConfig, state: StreamState, due: Sequence[DueResult]) -> None:
-    """What ``publish_due`` does, by the transforms of the pipelines."""
-    for agreed in config.collections:
-        epochs = {agreed.digest_hex: agreed.epochs}
-        by_epoch = {each.key[1]: each for each in due if each.key[0] == agreed.digest_hex}
-        columns = [
-            (each.key, Parts([part]))
-            for each in by_epoch.values()
-            if each.counts
-            for part in state.read([each.key])[each.key]
-        ]
-        entries = [
-            ((each.key, what), count) for each in by_epoch.values() for what, count in each.account.entries()
-        ]
-        given = {epoch: vars(each.publication) for epoch, each in by_epoch.items()}
-        with beam.Pipeline(runner="FnApiRunner") as pipeline:
-            single = (
-                pipeline
-                | "Columns" >> beam.Create(columns, reshuffle=False).with_output_types(EpochParts)
-                | "Epoch" >> window_by_epoch(epochs)
-                | "OncePerReportId" >> once_per_report_id(2)
-            )
-            records = (
-                pipeline | "Entries" >> beam.Create(entries, reshuffle=False).with_output_types(Entry),
-                single[ACCOUNTING] | "Repeats" >> beam.WindowInto(GlobalWindows()),
-            ) | "AllEntries" >> beam.Flatten()
-            inputs = (
-                single.columns | "Support" >> beam.CombinePerKey(CountSupportOfEach([agreed])),
-                records | "Own" >> entries_by_epoch() | "Windows" >> window_by_epoch(epochs, EpochEntry),
-            )
-            _ = (
-                inputs
-                | "Accounts" >> sum_by_epoch()
-                | "Which" >> beam.Map(lambda it, given: (it[0], replace(it[1], **given[it[1].epoch])), given)
-                | "Estimate" >> beam.ParDo(EstimateEpochs([agreed], config.counting.max_error_fraction))
-                | "Histogram" >> beam.Values()
-                | "Number" >> beam.Map(RevisionNumbers(agreed, config.outputs.output, results.ENGINE).number)
-                | "Write" >> beam.ParDo(WriteEpochs(agreed, config.outputs.output, results.ENGINE))
-            )
-        told = (read_epoch_accounting(config.outputs.output, agreed, epoch) for epoch in by_epoch)
-        state.publish(one for one in told if one is not None)
-
-
-@pytest.mark.thorough
-def test_the_engine_publishes_the_bytes_of_the_pipeline(tmp_path: Path) -> None:
-    """Two engines, one with Beam's stages and one without, over the same messages: equal directories."""
-    found = []
-    for way in (results.publish_due, publish_with_beam):
-        output, clock = tmp_path / way.__name__, Clock(20.0 * HOUR)
-        broker = Broker(clock)
-        given = GIVEN["retired"]
-        config = RunConfig.parsed(
-            given, output=str(output), subscription="s", watermark_delay=DELAY, land_every=1.0
-        )
-        with mock.patch.object(local, "publish_due", way):
-            engine = LocalStream(config, broker, free_landing(output), clock, clock)
-            for hours in range(2):
-                for agreed in given:
-                    epoch = agreed.epochs.index(clock.now)
-                    reports = list(enumerate(PAYLOADS[agreed.digest]))
-                    broker.publish(batch(agreed.digest, epoch, reports[:30]))
-                    broker.publish(batch(agreed.digest, epoch, [(3, b"\xff"), *reports[20:40]]))
-                engine.step()
-                clock.now = (21.0 + hours) * HOUR + 700
-                for _ in range(4):
-                    engine.step()
-                broker.publish(batch(B.digest, B.epochs.index(clock.now) - 1, [(99, PAYLOADS[B.digest][0])]))
-                broker.publish(batch(A2.digest, 20, list(enumerate(PAYLOADS[A2.digest][5:]))))
-            engine.stop()
-        assert engine.record is not None
-        found.append(
-            {
-                path.relative_to(output): path.read_bytes()
-                for path in output.rglob("*")
-                if path.is_file() and path.name != "run.json"
-                # Where numbers and state are kept is the engine's own affair.
-                if path.suffix != ".revision" and path.parent.name != "landing"
-            }
-        )
-        assert engine.record.accounting.total.duplicate > 20
-    assert found[0] == found[1]
-    assert sum(path.suffix == ".parquet" for path in found[0]) > 6
-
-
 # --- the machine can fail
 
 
@@ -687,22 +584,6 @@ class Hurries(LocalStream[Message]):
         return drawn
 
 
-class AccountingFirst(EpochFiles):
-    def write_tables(self, histogram: Any, known: Any) -> Any:
-        tables = []
-
-        def later(output: str, name: str, content: bytes, rows: int) -> FileRecord:
-            tables.append((output, name, content, rows))
-            return FileRecord(name, len(content), hashlib.sha256(content).hexdigest(), rows)
-
-        with mock.patch.object(sinks, "publish", later):
-            done = super().write_tables(histogram, known)
-        write_accounting(self._output, done[1])
-        for table in tables:
-            publish(*table)
-        return done
-
-
 def segment_by_segment(
     agreed: Collection,
     epoch: int,
@@ -722,10 +603,6 @@ def segment_by_segment(
 
 MUTANTS: dict[str, dict[str, Any]] = {
     "acknowledges before landing": {"Engine": AcknowledgesFirst},
-    "forgets what is not in the books": {
-        "Engine": Trusting,
-        "patches": staticmethod(lambda: [mock.patch.object(EpochState, "unpack_epoch", without_news)]),
-    },
     "advances the watermark despite a backlog": {"Engine": Hurries},
     "clears away reports of open epochs": {
         "Engine": Trusting,
@@ -734,19 +611,10 @@ MUTANTS: dict[str, dict[str, Any]] = {
     "does not deduplicate across segments": {
         "patches": staticmethod(lambda: [mock.patch.object(results, "result_of_epoch", segment_by_segment)])
     },
-    "publishes the accounting before the table": {
-        "patches": staticmethod(lambda: [mock.patch.object(results, "EpochFiles", AccountingFirst)])
-    },
     "believes the clock on the wall": {
         "patches": staticmethod(lambda: [mock.patch.object(TimeKeeper, "now", lambda keeper: keeper._wall())])
     },
 }
-
-
-def without_news(row: int, line: Any, original: Any = EpochState.unpack_epoch) -> Any:
-    state = original(row, line)
-    state.unpublished_entries.clear()
-    return state
 
 
 @pytest.mark.parametrize("name", MUTANTS)

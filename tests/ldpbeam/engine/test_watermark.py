@@ -152,7 +152,7 @@ def run(stream: LocalStream[Message], world: World, seconds: float, lag_from: fl
 # --- load, garbage, stamps
 
 
-@pytest.mark.parametrize("rate", [500, 2_000, 2_500, 10_000, 50_000])
+@pytest.mark.parametrize("rate", [500, 10_000])
 @pytest.mark.thorough
 def test_any_rate(tmp_path: Path, rate: int) -> None:
     """However many messages each pull brings, results come in time."""
@@ -165,37 +165,22 @@ def test_any_rate(tmp_path: Path, rate: int) -> None:
 
 
 SPOILT: dict[str, dict[str, Any]] = {
-    "all but one in a thousand are garbage": {"sound": lambda n: n % 1000 == 0},
     "all are garbage": {"sound": lambda n: False},
-    "a stale stamp in each interval": {"stamp": lambda n, now: 1.0 if n % 1000 == 0 else now},
-    "the same, and the broker's time is not known": {
+    "a stale stamp in each interval, and the broker's time is not known": {
         "stamp": lambda n, now: 1.0 if n % 1000 == 0 else now,
         "separate": False,
     },
-    "a third a day old": {"stamp": lambda n, now: now - DAY * (n % 3 == 0)},
     "a third from tomorrow": {"stamp": lambda n, now: now + DAY * (n % 3 == 0)},
     "one stamp of the year 9999 in each interval": {"stamp": lambda n, now: 2.5e11 if n % 500 == 0 else now},
-    "the same, and the broker's time is not known ": {
-        "stamp": lambda n, now: 2.5e11 if n % 500 == 0 else now,
-        "separate": False,
-    },
 }
 
 
 @pytest.mark.cases(1)
 @pytest.mark.parametrize("spoilt", SPOILT)
-@pytest.mark.parametrize("rate", [500, 2_500])
-def test_what_senders_do_wrong(tmp_path: Path, rate: int, spoilt: str) -> None:
+def test_what_senders_do_wrong(tmp_path: Path, spoilt: str) -> None:
     world = World()
-    stream = engine(tmp_path, world, Fountain(world, rate, **SPOILT[spoilt]))
+    stream = engine(tmp_path, world, Fountain(world, 500, **SPOILT[spoilt]))
     run(stream, world, 60, lag_from=DELAY)
-
-
-def test_one_stale_message_in_each_of_few(tmp_path: Path) -> None:
-    """A message per second, of which one per interval is old."""
-    world = World()
-    source = Fountain(world, 2, stamp=lambda n, now: 1.0 if n % 4 == 0 else now, separate=False)
-    run(engine(tmp_path, world, source), world, 120, lag_from=2 * DELAY)
 
 
 @pytest.mark.thorough
@@ -236,25 +221,20 @@ def test_a_replay_faster_than_that_holds_it_until_it_is_through(tmp_path: Path) 
 
 WRONG: dict[str, Callable[[float], float]] = {
     "right": lambda passed: 0.0,
-    "twenty seconds ahead": lambda passed: DELAY * 2,
     "a day ahead": lambda passed: DAY,
-    "a year ahead": lambda passed: 365 * DAY,
-    "a minute behind": lambda passed: -60.0,
     "a day behind": lambda passed: -DAY,
     "jumps a day ahead": lambda passed: DAY * (passed > 70),
     "jumps a day back": lambda passed: -DAY * (passed > 70),
     "jumps two days ahead and back after ten seconds": lambda passed: 2 * DAY * (70 < passed < 80),
-    "jumps an hour back and ahead again": lambda passed: -3600.0 * (70 < passed < 80),
     "is wrong for one reading now and then": lambda passed: DAY * (int(passed * 1000) % 997 < 60),
     "is a day ahead and put right": lambda passed: DAY * (passed < 75),
-    "is a day behind and put right": lambda passed: -DAY * (passed < 75),
     "swings": lambda passed: 40.0 * math.sin(passed),
     "runs a tenth too fast": lambda passed: passed / 10,
 }
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-@pytest.mark.parametrize("rate", [1, 40, 2_500])
+@pytest.mark.parametrize("rate", [1, 40])
 @pytest.mark.thorough
 def test_clocks(tmp_path: Path, rate: float, wrong: str) -> None:
     """While messages come they say what time it is."""
@@ -271,12 +251,11 @@ def opened(output: Path, world: World, **more: Any) -> tuple[LocalStream[Message
     return stream, source
 
 
-@pytest.mark.parametrize("jump", [DAY, 3 * DAY, 400 * DAY])
-def test_one_wrong_reading_closes_nothing(tmp_path: Path, jump: float) -> None:
+def test_one_wrong_reading_closes_nothing(tmp_path: Path) -> None:
     """In silence nobody contradicts a clock but the steady one."""
     world = World()
     stream, source = opened(tmp_path, world)
-    seen = iter([0.0] * 3 + [jump] + [0.0] * 3 + [jump] * 2)
+    seen = iter([0.0] * 3 + [DAY] + [0.0] * 3 + [DAY] * 2)
     world.ahead = lambda passed: next(seen, 0.0)
     run(stream, world, 8)
     assert closed(tmp_path) == set()
@@ -430,7 +409,7 @@ def test_the_keeper_follows_a_clock_that_is_slewed() -> None:
     assert keeper.confirmed
 
 
-@pytest.mark.parametrize("ahead", [0.5, DAY, -DAY])
+@pytest.mark.parametrize("ahead", [0.5, -DAY])
 def test_who_asks_for_the_time_changes_nothing(ahead: float) -> None:
     """The time that is believed changes only when a witness is observed."""
     world = World()
