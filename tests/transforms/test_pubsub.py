@@ -18,10 +18,10 @@ from ldpbeam.admission import ReportColumns
 from ldpbeam.cli import main as command
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.engine.sources.subscriber import Subscriber, _message, timestamp_micros
-from ldpbeam.errors import LdpError, UsageError
+from ldpbeam.errors import UsageError
 from ldpbeam.simulators.deliver.pubsub import arrivals, messages
 from ldpbeam.simulators.random_words import RandomWords
-from ldpbeam.transforms.pubsub import explain, library, require_path
+from ldpbeam.transforms.pubsub import explain, require_path
 from ldpbeam.wire import report_pb2
 from tests.conftest import REPOSITORY
 
@@ -117,11 +117,6 @@ def test_whatever_python_writes_as_rfc_3339_is_read_back(micros: int, offset: in
     assert timestamp_micros(there.isoformat()) == micros
 
 
-@given(MICROS)
-def test_milliseconds_are_read_back(micros: int) -> None:
-    assert timestamp_micros(str(micros // 1000)) == micros // 1000 * 1000
-
-
 @pytest.mark.parametrize(
     ("attribute", "attributes", "micros", "stamped"),
     [
@@ -162,17 +157,6 @@ def test_failures_of_the_library_become_one_line(error: Exception | None, code: 
     assert found.remedy
     assert "\n" not in str(found)
     assert isinstance(found, UsageError) == (exit_code == 2)
-
-
-def test_a_refused_acknowledgement_is_a_matter_of_permission() -> None:
-    kinds = library().subscriber.exceptions
-    denied = kinds.AcknowledgeError(kinds.AcknowledgeStatus.PERMISSION_DENIED, None)
-    assert explain(denied, "subscription", PATH).code == "E-USAGE-CREDENTIALS"
-
-
-def test_our_own_errors_stay() -> None:
-    error = LdpError("E-INTERNAL", "x")
-    assert explain(error, "topic", PATH) is error
 
 
 def test_without_the_library_the_remedy_is_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

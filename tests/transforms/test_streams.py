@@ -119,30 +119,6 @@ def test_a_stream_restates_its_epochs_and_its_account_balances(windows: bool, tm
     ]
 
 
-@pytest.mark.thorough
-def test_early_results_and_accounts_come_in_a_sequence(tmp_path: Path) -> None:
-    source = stream(
-        (0, at(60, part(FIRST, 0, 10), *JUNK)),
-        (1200, at(1200, part(FIRST, 10, 30), b"junk")),
-        (2400, at(2400, part(FIRST, 30, 60))),
-        (3300, []),
-    )
-    run(
-        source,
-        tmp_path,
-        lambda messages: (
-            messages | FrequenciesPerEpoch(HOURS, early_every="10m", late_every=600).with_outputs()
-        )._asdict(),
-    )
-    found = {(row.revision, row.n, row.pane) for row in elements(tmp_path / "frequencies")}
-    assert found == {(0, 10, "early"), (1, 30, "early"), (2, 60, "early"), (3, 60, "on_time")}
-    accounts = elements(tmp_path / "accounts")
-    of_epoch = sorted({row.sequence for row in accounts if row.epoch == 0})
-    assert of_epoch == list(range(len(of_epoch))) and len(of_epoch) >= 4
-    reads = {row.sequence: row.records for row in accounts if row.epoch is None and row.what == "read"}
-    assert reads == {0: 2, 1: 3}
-
-
 WINDOWS = {
     "trigger": AfterWatermark(early=AfterCount(1), late=AfterCount(1)),
     "accumulation_mode": AccumulationMode.ACCUMULATING,

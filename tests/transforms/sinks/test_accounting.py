@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -164,14 +163,3 @@ def test_a_damaged_number_is_named_and_no_other_is_given(content: str, tmp_path:
     path.write_text(content)
     with pytest.raises(LdpError, match=r"epoch-000012\.revision.*E-RUN-DAMAGED"):
         newest_number(str(tmp_path), AGREED, 12)
-
-
-def test_the_newest_revision_speaks_for_an_epoch() -> None:
-    assert EPOCH.newest == SECOND
-    assert EPOCH.indicators == []
-    assert replace(EPOCH, revisions=(FIRST,)).indicators == [SIGN]
-    assert EPOCH.tables == [TABLE]
-    summaries = FileRecord("summaries/one.parquet", 7, "ab", 5)
-    assert replace(EPOCH, summaries=summaries).tables == [TABLE, summaries]
-    bare = replace(EPOCH, revisions=())
-    assert (bare.newest, bare.indicators, bare.tables) == (None, [], [])

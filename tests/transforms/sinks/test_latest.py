@@ -44,13 +44,6 @@ def shown(folder: Path) -> dict[int, tuple[int, int]]:
     return {row["epoch"]: (row["revision"], row["n"]) for row in rows}
 
 
-def test_the_newest_revision_is_shown(sink: WriteEpochs, tmp_path: Path) -> None:
-    for epoch, reports, revision in ((0, 5, 0), (1, 7, 0), (0, 9, 1), (0, 11, 2)):
-        list(sink.process(result(epoch, reports, revision)))
-    assert shown(tmp_path) == {0: (2, 11), 1: (0, 7)}
-    assert len(list((tmp_path / "estimates").iterdir())) == 4
-
-
 def test_what_is_told_again_does_not_come_back(sink: WriteEpochs, tmp_path: Path) -> None:
     """A bundle that is tried again brings an older revision once more."""
     for reports, revision in ((5, 0), (9, 1), (11, 2), (5, 0), (9, 1)):

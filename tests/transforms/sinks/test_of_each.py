@@ -7,8 +7,7 @@ from typing import Any
 
 import apache_beam as beam
 from apache_beam.testing.util import assert_that, equal_to
-from apache_beam.transforms.window import FixedWindows, GlobalWindow, IntervalWindow, TimestampedValue
-from apache_beam.utils.timestamp import Timestamp
+from apache_beam.transforms.window import FixedWindows, IntervalWindow, TimestampedValue
 from apache_beam.utils.windowed_value import WindowedValue
 
 from ldpbeam.transforms.sinks.of_each import OfEach
@@ -67,14 +66,6 @@ def test_a_step_lives_as_if_it_were_alone() -> None:
     assert steps["a"].diary == ["setup", "start", "1", "3", "finish", "teardown"]
     assert steps["b"].diary == ["setup", "start", "2", "finish", "start", "4", "finish", "teardown"]
     assert steps["c"].diary == []
-
-
-def test_the_last_of_several_gives_results_as_they_are() -> None:
-    each = OfEach({"a": Plain("a"), "b": Holds()}, last=True)
-    each.start_bundle()
-    assert list(each.process(("a", 1), None, None)) == [1, 1]
-    assert list(each.process(("b", 2), Timestamp(3), GlobalWindow())) == []
-    assert [held.value for held in each.finish_bundle()] == [2]
 
 
 def test_what_a_failed_bundle_has_left_open_is_not_finished_with_the_next() -> None:

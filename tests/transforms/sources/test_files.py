@@ -16,18 +16,12 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 from apache_beam.io.filesystems import FileSystems
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from ldpbeam.admission import Admission
-from ldpbeam.reports import admit_rows
-from ldpbeam.transforms.sources.chunks import BadSource, Chunk, ReadLimits, ReportTable
+from ldpbeam.transforms.sources.chunks import BadSource, Chunk, ReadLimits
 from ldpbeam.transforms.sources.files import ReadFiles
 from ldpbeam.transforms.sources.parquet import believed
 from ldpbeam.transforms.stages.reports import ACCOUNTING, REJECTED, AdmitPieces
-from ldpbeam.wire.codec import Rows
 from ldpbeam.wire.report_pb2 import Report, ReportBatch
-from tests.narrow import of_kind
 from tests.pipelines.running import collection, frame
 
 AGREED = collection("sue", 11, "bits")
@@ -127,13 +121,6 @@ def mutated(data: bytes, draw: random.Random) -> bytes:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_valid_files_are_read_whole(tmp_path: Path, kind: str) -> None:
-    """What the mutations below start from is sound."""
-    admitted, rejected = check(tmp_path / "in", valid(kind))
-    assert (admitted, rejected.total()) == (120 if kind in {"batch", "gzip", "zstd"} else 40, 0)
-
-
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.cases(1)
 def test_mutated_files_never_raise(tmp_path: Path, kind: str) -> None:
     """Hundreds of damaged files in each format: no exception, balanced books, mostly something to say."""
@@ -143,19 +130,6 @@ def test_mutated_files_never_raise(tmp_path: Path, kind: str) -> None:
         _, rejected = check(tmp_path / "in", mutated(data, draw))
         found.update(rejected)
     assert found.total() > 30
-
-
-@settings(max_examples=150)
-@given(
-    st.sampled_from([b"", b"\x1f\x8b\x08\0", b"\x28\xb5\x2f\xfd", b"PAR1", b"\x05"]),
-    st.binary(max_size=300),
-)
-@pytest.mark.thorough
-def test_any_bytes_never_raise(tmp_path_factory: pytest.TempPathFactory, magic: bytes, rest: bytes) -> None:
-    """Whatever follows the first bytes of a format."""
-    path = tmp_path_factory.getbasetemp() / "any-bytes"
-    admitted, rejected = check(path, magic + rest)
-    assert admitted + rejected.total() >= 1
 
 
 def test_pieces_are_put_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,49 +162,6 @@ def test_pieces_are_put_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     for size in (1, 2, 3, 7, 64):
         monkeypatch.setattr(sources, "_CHUNK", size)
         assert places() == wanted
-
-
-def test_rows_of_a_table_keep_their_places(tmp_path: Path) -> None:
-    """Places are row numbers of the whole file, also across row groups and beside nulls."""
-    columns = {
-        "digest": pa.array([AGREED.digest] * 6, pa.uint64()),
-        "epoch": pa.array([0, None, -1, 1, -2, None], pa.int64()),
-        "report_id": pa.array(range(6), pa.uint64()),
-        "payload": pa.array([b"ab"] * 6, pa.binary()),
-    }
-    pq.write_table(pa.table(columns), tmp_path / "in", row_group_size=2)
-    done = Admission()
-    bad = []
-    for element in ReadFiles().process(str(tmp_path / "in")):
-        if isinstance(element, ReportTable):
-            admit_rows(of_kind(Rows, element.rows), {AGREED.digest: AGREED}, element.source, done)
-        else:
-            assert isinstance(element, BadSource)
-            bad.append((element.reason.value, element.place, element.count))
-    assert sorted(r.place for r in done.rejections if r.reason.value == "foreign_epoch") == [2, 4]
-    assert sum(count for _, _, count in bad) == 2
-    assert bad[0][1] == 1
-
-
-@pytest.mark.parametrize("missing", [(), (0,), (2, 3)])
-def test_rows_beside_nulls_are_the_ones_that_were_sent(tmp_path: Path, missing: tuple[int, ...]) -> None:
-    """Every column of a row that is kept is that row's, whether rows before it are kept or not."""
-    columns = {
-        "digest": pa.array([AGREED.digest + i for i in range(6)], pa.uint64()),
-        "epoch": pa.array([None if i in missing else i for i in range(6)], pa.int64()),
-        "report_id": pa.array(range(10, 16), pa.uint64()),
-        "payload": pa.array([b"x" * (i + 1) for i in range(6)], pa.binary()),
-    }
-    pq.write_table(pa.table(columns), tmp_path / "in")
-    (rows,) = (
-        of_kind(Rows, e.rows) for e in ReadFiles().process(str(tmp_path / "in")) if isinstance(e, ReportTable)
-    )
-    kept = [i for i in range(6) if i not in missing]
-    assert rows.place.tolist() == rows.epoch.tolist() == kept
-    assert rows.digest.tolist() == [AGREED.digest + i for i in kept]
-    assert rows.report_id.tolist() == [10 + i for i in kept]
-    assert rows.payload_length.tolist() == [i + 1 for i in kept]
-    assert rows.payload_at.tolist() == [sum(range(i + 1)) for i in kept]
 
 
 def test_a_bomb_is_cut_at_the_ratio(tmp_path: Path) -> None:
@@ -317,17 +248,6 @@ def test_a_store_that_gives_a_little_at_a_time(tmp_path: Path, monkeypatch: pyte
         assert buffer[:7] == content[93:]
         assert file.readinto(buffer) == 0
     assert Little.calls > 5
-
-
-def test_reports_keep_no_more_memory_than_their_file_has(tmp_path: Path) -> None:
-    """Many small files wait together: what is read of one is not kept in a chunk's worth of memory."""
-    path = tmp_path / "in"
-    path.write_bytes(valid("report"))
-    (chunk,) = ReadFiles().process(str(path))
-    held = of_kind(Chunk, chunk).frames.buffer
-    while held.base is not None:
-        held = held.base
-    assert held.nbytes == path.stat().st_size
 
 
 def test_a_name_that_is_no_text_is_read_and_named(tmp_path: Path) -> None:

@@ -18,7 +18,6 @@ from ldpbeam.errors import Reason
 from ldpbeam.transforms.sources import parquet
 from ldpbeam.transforms.sources.chunks import BadSource, ReportTable
 from ldpbeam.transforms.sources.files import ReadFiles
-from ldpbeam.transforms.sources.report_columns import in_folders
 from tests.reference import report_columns as slow
 from tests.transforms.sources.test_parquet import everything
 
@@ -198,15 +197,6 @@ def test_a_column_of_another_type_is_named(tmp_path: Path, name: str) -> None:
         assert "must be" in bad.explanation
 
 
-def test_names_of_columns_are_quoted_short_and_clean(tmp_path: Path) -> None:
-    pq.write_table(
-        table(digest=None, **{"\x1b[2Jdigest\n" + " " * 500: pa.array([1, 2, 3])}), tmp_path / "in"
-    )
-    (bad,) = everything(tmp_path / "in")
-    assert len(bad.explanation) < 300
-    assert "\x1b" not in bad.explanation
-
-
 @pytest.mark.parametrize(
     ("folder", "dropped", "numbers"),
     [
@@ -242,11 +232,6 @@ def test_a_folder_that_names_no_number_is_said(tmp_path: Path, folder: str) -> N
     assert "epoch=NUMBER" in bad.explanation
 
 
-def test_only_folders_name_columns() -> None:
-    assert in_folders("a/epoch=3/b/epoch=4.parquet") == {"epoch": "3"}
-    assert in_folders("payload=3/report_id=4/Epoch=1/x.parquet") == {}
-
-
 def test_the_summary_of_a_dataset_is_no_data(tmp_path: Path) -> None:
     """Named outright, ``_metadata`` is refused by what it is: its rows are in other files."""
     collected: list[Any] = []
@@ -255,13 +240,6 @@ def test_the_summary_of_a_dataset_is_no_data(tmp_path: Path) -> None:
     (bad,) = everything(tmp_path / "_metadata")
     assert (bad.reason, bad.count) == (Reason.UNSUPPORTED_FORMAT, 1)
     assert "summary of a dataset" in bad.explanation
-
-
-def test_ids_of_columns_that_a_float_rounds_are_taken(tmp_path: Path) -> None:
-    """HUGEINT of DuckDB, and pandas with a gap: of an id any 64 bits serve, if they are always the same."""
-    ids = [2**64 - 2048, 2**63, 12345]
-    pq.write_table(table(report_id=pa.array([float(one) for one in ids])), tmp_path / "in")
-    assert [one[3] for one in everything(tmp_path / "in")] == ids
 
 
 @pytest.mark.parametrize("dictionary", [True, False])

@@ -74,17 +74,6 @@ def gathered(waiting: Sequence[WaitingColumns]) -> list[ReportColumns]:
     return found
 
 
-@given(st.integers(0, 40), st.integers(-(2**63), 2**63 - 1), st.integers(0, 3), st.integers(0, 2**64 - 1))
-def test_columns_travel_as_they_are(reports: int, epoch: int, width: int, digest: int) -> None:
-    asked = ReportColumns(
-        digest, epoch, np.arange(reports, dtype=np.uint64), np.full((reports, width), 255, np.uint8)
-    )
-    coder = WaitingColumnsCoder()
-    found = coder.decode(coder.encode(WaitingColumns(asked)))
-    assert isinstance(found.held, ReportColumns)
-    assert same(found.held, asked)
-
-
 def test_what_is_beyond_the_limit_waits_on_disk(tmp_path: Path) -> None:
     """Two batches fit, the third is beyond; what is gathered is what was put in, shard by shard."""
     batches = [columns(100, epoch) for epoch in (0, 0, 1, 0, 1)]
@@ -177,22 +166,6 @@ def test_one_report_per_id_of_what_waits_as_of_columns(
     assert (duplicate, conflicting) == wanted[1:]
 
 
-def test_two_files_are_read_in_the_order_of_their_places(tmp_path: Path) -> None:
-    """Steps that run side by side have a file each; a group holds places of both in any order."""
-    spill = Spill(str(tmp_path), 0)
-    one, other = ShardWithSpill(0, spill), ShardWithSpill(0, spill)
-    batches = [columns(n) for n in (1, 2, 3, 4)]
-    places = [
-        waiting
-        for step, batch in zip((one, other) * 2, batches, strict=True)
-        for _, waiting in bundle(step, [batch])
-    ]
-    found, back = gathered(places), gathered(places[::-1])
-    assert sorted(len(part) for part in found) == [1, 2, 3, 4]
-    assert all(same(part, batches[len(part) - 1]) for part in found)
-    assert [len(part) for part in back] == [len(part) for part in found]
-
-
 def test_a_bundle_that_is_begun_again_says_nothing_of_the_first_time(tmp_path: Path) -> None:
     step = ShardWithSpill(0, Spill(str(tmp_path), 0))
     step.start_bundle()
@@ -282,13 +255,5 @@ def test_writing_and_reading_that_take_a_part_go_on(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(os, "write", lambda descriptor, data: whole(descriptor, bytes(data)[:7]))
     monkeypatch.setattr(io, "FileIO", Halting)
     asked = columns(9)
-    ((_, waiting),) = bundle(ShardWithSpill(0, Spill(str(tmp_path), 0)), [asked])
-    assert same(gathered([waiting])[0], asked)
-
-
-def test_ids_that_lie_anywhere_in_a_files_bytes_are_written(tmp_path: Path) -> None:
-    """Columns that are not split keep the memory that they were read into, unaligned and read-only."""
-    ids = np.frombuffer(b"abc" + np.arange(9, dtype="<u8").tobytes(), np.uint8)[3:].view("<u8")
-    asked = ReportColumns(1, 3, ids, read_only(np.arange(18, dtype=np.uint8).reshape(9, 2)))
     ((_, waiting),) = bundle(ShardWithSpill(0, Spill(str(tmp_path), 0)), [asked])
     assert same(gathered([waiting])[0], asked)

@@ -87,14 +87,6 @@ def test_the_account_of_an_epoch_that_is_left_out_becomes_its_collections() -> N
     assert list(map(rejection_of, rejections)) == [rejection]
 
 
-def test_an_epoch_of_which_nothing_was_admitted_is_no_rejection_of_its_own() -> None:
-    """Its records were rejected for other reasons, one by one."""
-    refused = Account(read=5, rejected=Counter(wrong_length=5))
-    main, entries, rejections = given((DIGEST, CountedEpoch(3, None, refused)), KEPT)
-    assert (main, rejections) == ([], [])
-    assert dict(entries) == {((DIGEST, None), "read"): 5, ((DIGEST, None), "rejected.wrong_length"): 5}
-
-
 @pytest.mark.parametrize("epoch", [1, 3])
 def test_columns_are_passed_on_or_booked(epoch: int) -> None:
     parts = Parts(

@@ -3,39 +3,25 @@
 from __future__ import annotations
 
 import pickle
-from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
-from apache_beam import coders
 from apache_beam.internal import pickler
-from apache_beam.typehints.native_type_compatibility import convert_to_beam_type
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ldpbeam.accounting import Account, CountedEpoch
 from ldpbeam.admission import Parts, ReportColumns, put_together
 from ldpbeam.arrays import read_only
 from ldpbeam.collection.collection import Collection
 from ldpbeam.epoch_result import count_support
-from ldpbeam.errors import Reason
-from ldpbeam.histogram import estimate_counted
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.support import Support, UncountedReports
 from ldpbeam.transforms.coders import (
-    OptionalSupportCoder,
     PartsCoder,
     ReportColumnsCoder,
     SupportCoder,
-    register_coders,
 )
-from ldpbeam.transforms.sources.chunks import BadSource, Chunk, Piece, ReadLimits
-from ldpbeam.transforms.sources.files import ReadFiles, read_files
-from ldpbeam.transforms.stages.reports import EpochParts
 from ldpbeam.transforms.stages.support import CountSupportOfEach
-from ldpbeam.wire.codec import framed
-from tests.narrow import present
 from tests.pipelines.running import collection, fleet
 
 AGREED = {name: collection(name, 11, name) for name in ("grr", "sue", "loloha")}
@@ -156,26 +142,6 @@ def test_reports_wait_for_a_large_table_and_give_the_same_counts(monkeypatch: py
     assert more.reports == 9_000 * enough + 1_000
 
 
-def test_an_epoch_is_estimated_from_waiting_reports() -> None:
-    """As from their counts, bit for bit, indicators too; also where it is withheld."""
-    protocol = LARGE.protocol
-    cells = np.random.default_rng(5).integers(0, protocol.counter.counts_length, 5_000).astype("<u4")
-    payloads = read_only(cells.view(np.uint8).reshape(-1, 4)[:, :3])
-    waiting = UncountedReports(LARGE.digest, [payloads[:1_000], payloads[1_000:]])
-    account = Account(read=5_000, counted=5_000)
-    found, wanted = (
-        estimate_counted(LARGE, CountedEpoch(3, support, account))
-        for support in (waiting, waiting.counted(protocol.counter))
-    )
-    assert found.reports == wanted.reports == 5_000
-    assert found.indicators == wanted.indicators != ()
-    assert (
-        present(found.attributes[0].estimates).numbers == present(wanted.attributes[0].estimates).numbers
-    ).all()
-    bad = Account(read=10_000, counted=5_000, rejected=Counter(malformed=5_000))
-    assert estimate_counted(LARGE, CountedEpoch(3, waiting, bad), 0.1).withheld
-
-
 @pytest.mark.parametrize("top", [255, 256, 1 << 32, -1])
 def test_a_pickled_table_is_as_narrow_as_its_cells(top: int) -> None:
     """Between the steps of a run Beam pickles counts; 8 bytes per cell would be copied many times."""
@@ -188,26 +154,6 @@ def test_a_pickled_table_is_as_narrow_as_its_cells(top: int) -> None:
     assert found == support
     assert found.counts.dtype == found.signs.dtype == np.int64
     found.counts += 1  # ours
-
-
-def test_sizes_are_known_without_encoding(tmp_path: Path) -> None:
-    """Beam asks for the size of samples of all that passes; chunks of megabytes are not encoded for that."""
-    batch = columns(AGREED["loloha"], 7, 1)
-    assert ReportColumnsCoder().estimate_size(batch) == len(ReportColumnsCoder().encode(batch))
-    support = Support(np.full(5, 1 << 40), 9, np.full(3, 1 << 40))
-    assert OptionalSupportCoder().estimate_size(support) == len(SupportCoder().encode(support))
-    assert OptionalSupportCoder().estimate_size(None) == 0
-    register_coders()
-    (tmp_path / "in").write_bytes(framed(b"\x09" * 300))
-    (piece,) = ReadFiles().process(str(tmp_path / "in"))
-    coder = coders.registry.get_coder(Piece)
-    assert isinstance(piece, Chunk)
-    assert coder.estimate_size(piece) == (tmp_path / "in").stat().st_size
-    assert coder.estimate_size(BadSource("there", Reason.EMPTY_FILE)) == 0
-    back = coder.decode(coder.encode(piece))
-    assert back.frames.buffer.tobytes() == piece.frames.buffer.tobytes()
-    assert back.frames.offsets.tolist() == piece.frames.offsets.tolist()
-    assert read_files(ReadLimits()).get_type_hints().simple_output_type("Read") is Piece
 
 
 @pytest.mark.parametrize("top", [2**8 - 1, 2**16, 2**32 - 1, 2**63 - 1, -1])
@@ -256,17 +202,6 @@ def test_parts_are_sent_as_the_columns_that_they_are_together() -> None:
     assert (back.payloads == whole.payloads).all()
     assert isinstance(coder.decode(encoded), Parts)
     assert coder.is_deterministic()
-
-
-def test_beam_knows_the_coders() -> None:
-    """The registry hands out ours, so neither columns nor counts are pickled to be sent or measured."""
-    register_coders()
-    found = coders.registry.get_coder(convert_to_beam_type(EpochParts))
-    assert [type(each) for each in found.coders()][1] is PartsCoder
-    assert isinstance(coders.registry.get_coder(ReportColumns), ReportColumnsCoder)
-    assert isinstance(coders.registry.get_coder(Support), SupportCoder)
-    counting = CountSupportOfEach(list(AGREED.values()))
-    assert isinstance(counting.get_accumulator_coder(), OptionalSupportCoder)
 
 
 def test_signs_of_forged_reports_are_counted_with_the_rest() -> None:

@@ -311,17 +311,6 @@ def test_a_count_of_which_nothing_has_changed_is_given_again(step: CountShard, t
     assert (cells.bag.reads, cells.bag.items, cells.last.value) == (2, [], None)
 
 
-def test_a_shard_without_a_report_counts_zero_at_the_end_and_the_close(step: CountShard) -> None:
-    """Nothing before: an empty part is no news."""
-    cells = Cells()
-    assert shard_part(step, cells, None) == []
-    for due in (END, CLOSE):
-        assert cells.due.at == due
-        ((_, packed),) = fire(step, cells)
-        count = ShardCount.unpack(packed)
-        assert (count.due, SupportCoder.reports(count.support), count.repeats) == (due, 0, 0)
-
-
 def test_a_timer_that_fires_too_early_or_twice_changes_nothing(step: CountShard, ten: ReportColumns) -> None:
     """Whatever a runner does: a count is given once, and nothing is closed before its time."""
     cells = Cells()
@@ -347,16 +336,6 @@ def test_the_second_timer_does_what_the_first_one_would(step: CountShard, ten: R
     assert found == fire(step, lossless)
     assert cells.state == lossless.state
     assert cells.due.at == END
-
-
-def test_every_part_sets_both_timers_again(step: CountShard, ten: ReportColumns) -> None:
-    """Where a restore lost both, the next message of the epoch heals it, whichever shard it is for."""
-    cells = Cells()
-    shard_part(step, cells, ten)
-    cells.due.lose()
-    cells.watch.lose()
-    shard_part(step, cells, None, when=50 * MINUTE)
-    assert (cells.due.at, cells.watch.at) == (10 * MINUTE, 11 * MINUTE)
 
 
 def test_a_closed_shard_is_empty_and_books_what_comes_as_late(step: CountShard, ten: ReportColumns) -> None:
@@ -489,18 +468,6 @@ def test_an_epoch_is_closed_when_its_last_shard_is() -> None:
     assert total.fire() == [(2, "late", 5, True, 5, 0)]
 
 
-def test_an_old_count_of_a_shard_is_heard_once() -> None:
-    """A newer one holds all that it says."""
-    total = Sum(1)
-    total.entry("read", 2)
-    total.shard(0, END, 2)
-    total.shard(0, END, 7)
-    total.shard(0, 10 * MINUTE, 7)
-    assert total.fire() == [(0, "on_time", 2, False, 2, 0)]
-    total.shard(0, END, 7)
-    assert total.fire() == []
-
-
 def test_an_epoch_of_which_nothing_was_admitted_closes_by_itself() -> None:
     """There is no shard that could say so."""
     total = Sum()
@@ -526,6 +493,18 @@ def test_entries_after_the_close_change_the_books_alone() -> None:
     total.entry("rejected.malformed", 1, CLOSE + 1)
     assert total.cells.due.at == CLOSE + MINUTE + 1000
     assert total.fire() == [(0, "on_time", None, True, 2, 0)]
+
+
+def test_an_old_count_of_a_shard_is_heard_once() -> None:
+    """A newer one holds all that it says."""
+    total = Sum(1)
+    total.entry("read", 2)
+    total.shard(0, END, 2)
+    total.shard(0, END, 7)
+    total.shard(0, 10 * MINUTE, 7)
+    assert total.fire() == [(0, "on_time", 2, False, 2, 0)]
+    total.shard(0, END, 7)
+    assert total.fire() == []
 
 
 def test_repeats_are_those_of_the_newest_counts() -> None:
@@ -594,18 +573,6 @@ def test_any_interleaving_of_counts_and_timers_ends_alike(seed: int) -> None:
     revisions = [line[0] for line in told if line[2] is not None]
     assert revisions == list(range(len(revisions)))
     assert total.cells.bag.items == []
-
-
-def test_what_comes_after_a_shard_has_forgotten_is_never_counted_again(ten: ReportColumns) -> None:
-    """The sum remembers the close, so published counts stay."""
-    job = Machine([DIRECT])
-    job.arrive(DIRECT.digest, ten, 0)
-    job.advance()
-    told = len(job.told)
-    job.arrive(DIRECT.digest, ten, 0)
-    job.advance()
-    assert all(r.support is None and r.closed for _, r in job.told[told:])
-    assert job.stored() == 0
 
 
 # --- late ones, and copies across results
@@ -753,14 +720,6 @@ def graph() -> str:
 def test_labels_and_state_are_those_that_were_published() -> None:
     """A change here loses the state of running jobs: it must show in a diff of stream_labels.txt."""
     assert graph() == GOLDEN.read_text()
-
-
-@pytest.mark.thorough
-def test_intervals_and_thresholds_leave_the_graph_as_it_is() -> None:
-    """These may be changed with an update, unlike de-duplication and the number of shards."""
-    other = built(stream_config(early_every=60, late_every=5, max_error_fraction=0.5, job="j"))
-    assert stateful(other) == stateful(built(stream_config()))
-    assert labels(other) == labels(built(stream_config()))
 
 
 @pytest.mark.thorough
