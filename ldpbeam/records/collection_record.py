@@ -31,14 +31,7 @@ class Promises:
 
 @dataclass(frozen=True)
 class StatementRecord:
-    """One promise to a device, as :class:`ldpbeam.promise.statements.Statement` words it.
-
-    Attributes:
-        key: what it is about.
-        title: the same for people.
-        value: its number as people read it.
-        text: the sentence.
-    """
+    """One promise to a device, as :class:`ldpbeam.promise.statements.Statement` words it."""
 
     key: str
     title: str
@@ -48,21 +41,7 @@ class StatementRecord:
 
 @dataclass(frozen=True)
 class GuaranteeRecord:
-    """Levels of privacy (ε) and the losses over several reports; None or empty where nothing is stated.
-
-    Attributes:
-        first_report: one report, looked at alone.
-        per_report: whether every report spends that again, since nothing is memoised.
-        per_memoised_input: of two-round protocols.
-        inputs: what such a protocol memoises answers for, such as hash symbols.
-        cap_over_inputs: the most that all reports tell about these, times known.
-        statements: all that is promised, in sentences.
-        not_capped, not_hidden: sentences on what the promises do not cover.
-        assumption, first_report_without_assumption: of bounded counters.
-        loss_same_changes, loss_any_changes: losses over t reports.
-        lifetime_reports: how many reports a device makes in its life at most.
-        lifetime: what all of them tell between any two sequences of values; None where that is not bounded.
-    """
+    """Levels of privacy (ε) and the losses over several reports; None or empty where nothing is stated."""
 
     first_report: float | None = None
     per_report: bool = False
@@ -82,17 +61,7 @@ class GuaranteeRecord:
 
 @dataclass(frozen=True)
 class HistogramRecord:
-    """What is estimated of one attribute, or of a collection that has only one.
-
-    Attributes:
-        attribute: its name; empty where there is only one.
-        protocol: how it is reported, with the allocation where there is one.
-        result: frequencies or a mean.
-        size: values of its domain.
-        support: probabilities that a report supports a value; None for a mean.
-        up, down, ten: the most that one forged report among n moves one value (up or down) or ten frequencies
-            together, times n; None where that is not stated.
-    """
+    """What is estimated of one attribute, or of a collection that has only one."""
 
     attribute: str
     protocol: str
@@ -114,17 +83,7 @@ class HistogramRecord:
     def from_record(
         cls, own: Mapping[str, Any], attribute: str, allocation: str, leverage: Mapping[str, Any]
     ) -> HistogramRecord:
-        """From the record of an attribute, or of a collection that has only one.
-
-        Args:
-            own: the record of the attribute or of the collection.
-            attribute: its name; empty where the collection has only one.
-            allocation: how the collection asks several attributes of a device; empty where there is only one.
-            leverage: what forged reports can do to the attribute: ``up``, ``down``, ``ten``; may lack each.
-
-        Raises:
-            LookupError, TypeError, ValueError: it is damaged.
-        """
+        """From the record of an attribute, or of a collection that has only one."""
         return read_fields(
             cls,
             leverage,
@@ -145,24 +104,7 @@ def _probabilities(raw: Mapping[str, Any] | None) -> SupportProbabilities | None
 
 @dataclass(frozen=True)
 class CollectionRecord:
-    """One collection of a run.
-
-    Attributes:
-        name, version, digest: of the collection; version 0 where nothing is known but its estimates.
-        protocol, allocation: how devices report, and how they share several attributes; empty where the other
-            one says it all.
-        histograms: one for each attribute.
-        parameters: levels and what the protocol worked out from them, by name.
-        payload_bits: per report.
-        epoch_seconds: length of an epoch.
-        allowed_lateness_seconds: how long after an epoch's end its reports count.
-        consistency: name of the method.
-        promises: what holds for consistent results; None where the method is not known.
-        min_reports: an epoch with fewer has no estimates.
-        guarantee: None where none is stated.
-        definition: what the collection can be made again from; None where only its estimates are known.
-        written: the whole entry of run.json.
-    """
+    """One collection of a run."""
 
     name: str
     version: int
@@ -183,11 +125,7 @@ class CollectionRecord:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> CollectionRecord:
-        """An entry of run.json.
-
-        Raises:
-            LookupError, TypeError, ValueError, AttributeError: it is damaged.
-        """
+        """An entry of run.json."""
         leverage = {one["attribute"]: one for one in record["leverage"]}
         allocation = record.get("allocation", "")
         # A collection with one domain is its only attribute.

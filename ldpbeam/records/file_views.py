@@ -37,14 +37,7 @@ class View:
 
 
 def view_of(path: Path, limit: int) -> View | None:
-    """The view of a file or folder that is neither reports nor rejects; None of those.
-
-    At most ``limit`` epochs or values are shown.
-
-    Raises:
-        UsageError: it is JSON of no kind that belongs to this project, or a damaged one.
-        CollectionError: it is a collection with an error in it.
-    """
+    """The view of a file or folder that is neither reports nor rejects; None of those."""
     if path.is_dir():
         return _of_folder(path, limit)
     if path.suffix in (".yaml", ".yml"):

@@ -77,12 +77,7 @@ def started(name: str) -> int | None:
 
 
 def batch_message(columns: ReportColumns, arrival: int | None = None) -> bytes:
-    """Columns as a ``ReportBatch``, byte for byte as protobuf writes it.
-
-    Args:
-        columns: at least one report.
-        arrival: seconds since 1970; None to leave it out.
-    """
+    """Columns as a ``ReportBatch``, byte for byte as protobuf writes it."""
     head = report_pb2.ReportBatch(digest=columns.digest, epoch=columns.epoch, count=len(columns))
     ids = np.ascontiguousarray(columns.report_ids, "<u8").tobytes()
     payloads = columns.payloads.tobytes()
@@ -122,28 +117,14 @@ def committed_size(content: bytes) -> int:
 
 
 class Entries(NamedTuple):
-    """What a journal holds.
-
-    Attributes:
-        whole: (second, content) of the entries that are as they were written, in their order.
-        damaged: number of bytes that were lost: bytes in no whole entry, or bytes cut from the file. A last
-            entry that was never finished does not count.
-    """
+    """What a journal holds."""
 
     whole: list[tuple[int, bytes]]
     damaged: int
 
 
 def read_entries(journal: bytes, committed: int = 0) -> Entries:
-    """All entries that can be read.
-
-    An end that is shorter than its entry says was being written when the collector died, and was never
-    answered. Everything else that is no entry is damage, which may have had answered reports.
-
-    Args:
-        journal: the content of the file.
-        committed: its size after a commit; 0 if that is not known. A shorter journal was cut.
-    """
+    """All entries that can be read."""
     whole, damaged, at = list[tuple[int, bytes]](), 0, 0
     while at < len(journal):
         entry = _readable_entry_at(journal, at) if damaged else _entry_at(journal, at)
@@ -246,11 +227,8 @@ def _readable(content: bytes) -> bool:
 
 
 def file_content(entries: Iterable[tuple[int, bytes]]) -> bytes:
-    """What the finished file of a journal's entries holds; the same for the same entries, and empty for none.
-
-    The reports of one collection, epoch and second are together and in the order of their ids, so that
-    nothing in a file says which came one after the other, or from whom several came.
-    """
+    """What the finished file of a journal's entries holds; the same for the same entries, and empty for
+    none."""
     parts: dict[tuple[int, int, int, int], list[codec.Batch]] = {}
     for second, content in entries:
         for batch in _batches(content):

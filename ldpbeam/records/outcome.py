@@ -25,13 +25,7 @@ OUTCOME = "outcome.json"
 
 
 class RunOutcome(NamedTuple):
-    """What a run has done.
-
-    Attributes:
-        accounting: by collection and epoch.
-        files: that it wrote.
-        indicators: signs of forged reports; None where nobody looked for them.
-    """
+    """What a run has done."""
 
     accounting: Accounting
     files: list[FileRecord]
@@ -42,12 +36,7 @@ class RunOutcome(NamedTuple):
 def write_outcome(
     parts: tuple[beam.PCollection[Published], ...], output: str
 ) -> beam.PCollection[FileRecord]:
-    """Everything that steps report about themselves, to one file, where :func:`read_outcome` finds it.
-
-    Args:
-        parts: of all steps.
-        output: directory or URL of an object store.
-    """
+    """Everything that steps report about themselves, to one file, where :func:`read_outcome` finds it."""
     published = beam.pvalue.AsIter(parts | "Parts" >> beam.Flatten())
     return parts[0].pipeline | "End" >> beam.Impulse() | "Write" >> beam.Map(_write, output, published)
 
@@ -72,11 +61,7 @@ def _write(_: bytes, output: str, published: Iterable[Published]) -> FileRecord:
 
 
 def read_outcome(output: str) -> RunOutcome:
-    """What the pipeline left.
-
-    Raises:
-        LdpError: the file is not what was written.
-    """
+    """What the pipeline left."""
     path = FileSystems.join(output, OUTCOME)
     with FileSystems.open(path) as handle:
         try:
@@ -97,10 +82,7 @@ def read_outcome(output: str) -> RunOutcome:
 
 
 def indicators_record(newest: Iterable[PublishedIndicators]) -> Indicators:
-    """What run.json says about signs of forged reports; the accounting of an epoch has all its indicators.
-
-    ``newest`` are those of the newest result of each epoch.
-    """
+    """What run.json says about signs of forged reports; the accounting of an epoch has all its indicators."""
     results = sorted((one for one in newest if one.indicators), key=lambda one: (one.digest, one.epoch))
     alarms = tuple(
         Alarm(digest=one.digest, epoch=one.epoch, **each, meaning=EXPLANATIONS[each["indicator"]])

@@ -58,12 +58,7 @@ _UNFINISHED = re.compile(r"\.[0-9a-f]{8}\.tmp$")
 
 @contextmanager
 def locked(output: str) -> Iterator[None]:
-    """Keep other runs and replays away from a local output for a block. Object stores have no locks.
-
-    Raises:
-        UsageError: the directory cannot be made or written to.
-        LdpError: another run or replay works on it.
-    """
+    """Keep other runs and replays away from a local output for a block."""
     if "://" in output:
         yield
         return
@@ -105,20 +100,7 @@ def unusable(output: str, error: OSError) -> UsageError:
 
 
 def prepare(output: str, collections: Sequence[Collection], *, overwrite: bool) -> None:
-    """Make sure that a run may replace what is there; nothing of a finished run is touched.
-
-    What killed runs left is cleared away, and an exchange that one of them began is finished. Call it with
-    the output :func:`locked`.
-
-    Args:
-        output: directory or URL of an object store.
-        collections: those that the run counts.
-        overwrite: whether results of other collections may be replaced.
-
-    Raises:
-        UsageError: something there was written by no run, or belongs to other collections, which may not go
-            without ``overwrite``.
-    """
+    """Make sure that a run may replace what is there; nothing of a finished run is touched."""
     if "://" not in output:
         refuse_foreign(Path(output))
         for left in _scratch_folders(Path(output)):
@@ -138,11 +120,7 @@ def _scratch_folders(folder: Path) -> list[Path]:
 
 
 def refuse_foreign(folder: Path) -> None:
-    """Nothing that no run has written is ever deleted.
-
-    Raises:
-        UsageError: there is such a thing.
-    """
+    """Nothing that no run has written is ever deleted."""
     for part in PARTS:
         if (folder / part).is_symlink():
             raise UsageError(
@@ -234,12 +212,7 @@ def _record(output: str) -> RunRecord | None:
 
 @contextmanager
 def scratch_of(output: str) -> Iterator[str]:
-    """Where a run writes until it is complete: a new folder inside the output; gone after the block.
-
-    A folder with a record in it is complete, and not removed before it has been exchanged.
-
-    In an object store it is the output itself, whose record goes first.
-    """
+    """Where a run writes until it is complete: a new folder inside the output; gone after the block."""
     if "://" in output:
         remove(output, RUN_RECORD)
         yield output
@@ -258,16 +231,7 @@ def scratch_of(output: str) -> Iterator[str]:
 
 
 def verify_files(folder: str, files: Iterable[FileRecord], output: str) -> None:
-    """Before a record vouches for files in a folder: each is there, and as long as it was.
-
-    Args:
-        folder: that the run has written to: a directory or the URL of an object store.
-        files: what the record is to list, with paths from the folder on and sizes in bytes.
-        output: of the run, for the error.
-
-    Raises:
-        LdpError: one is not; the message names ``output``.
-    """
+    """Before a record vouches for files in a folder: each is there, and as long as it was."""
     expected = {file.path: file.size for file in files}
     if "://" in folder:
         start = len(FileSystems.join(folder, "x")) - 1
@@ -293,14 +257,7 @@ def _size(path: Path) -> int:
 
 
 def exchange(output: str, scratch: Path) -> None:
-    """Put complete results, whose record is among them, in the place of what is there.
-
-    Each step can be done again, so an exchange that ended half-way is finished by calling this again. The old
-    accounting goes before the old estimates and the new one comes after the new ones: the accounting never
-    names a table that is not there. What was replaced is left in the scratch folder.
-
-    ``output`` is a local directory in which :func:`refuse_foreign` found nothing, ``scratch`` a folder in it.
-    """
+    """Put complete results, whose record is among them, in the place of what is there."""
     folder = Path(output)
     for part in PARTS:
         if (scratch / part).exists():

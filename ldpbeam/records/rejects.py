@@ -19,14 +19,7 @@ from ldpbeam.records.run_record import RUN_RECORD, RunRecord, read_record
 
 @dataclass(frozen=True)
 class Rejects:
-    """Tables of rejects in the output of a run.
-
-    Attributes:
-        output: the output.
-        tables: their paths.
-        collections: those that were given, and all others of the run.
-        record: of the run.
-    """
+    """Tables of rejects in the output of a run."""
 
     output: Path
     tables: tuple[Path, ...]
@@ -45,17 +38,7 @@ class Replayed:
 
 
 def find_rejects(rejects: Path, collections: tuple[Collection, ...] = ()) -> Rejects:
-    """The run that rejected records belong to.
-
-    Args:
-        rejects: a table of rejects, or the folder of them, in the output directory of a run.
-        collections: further ones, and those of the run that have changed since without another digest. All
-            others are as the run's record has them, so nothing that was counted is forgotten.
-
-    Raises:
-        UsageError: there is no run around the rejects, or its input is gone.
-        CollectionError: the record's definition of a collection is damaged.
-    """
+    """The run that rejected records belong to."""
     rejects = rejects.absolute()
     folder = rejects if rejects.is_dir() else rejects.parent
     output = folder.parent

@@ -60,19 +60,6 @@ def run_record(
     status: str | None = None,
     stream: StreamRecord | None = None,
 ) -> RunRecord:
-    """The record of a run.
-
-    Args:
-        config: what was asked.
-        outcome: of the whole run.
-        seconds: how long it took.
-        archived: what is not in the accounting because it has been archived.
-        status: of a run that has not finished; a finished one has that of its exit code.
-        stream: as in :class:`RunRecord`.
-
-    Raises:
-        LdpError: the accounting does not balance.
-    """
     total = outcome.accounting.total
     if archived is not None:
         total.merge(archived.account)

@@ -85,10 +85,7 @@ class RunAccounting:
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
-        """Epochs without a counted report within the row of those that have one, by digest and epoch.
-
-        Where as many epochs of a collection are missing as are there, or more, there is no row to speak of.
-        """
+        """Epochs without a counted report within the row of those that have one, by digest and epoch."""
         between: list[Gap] = []
         for (digest, name), group in groupby(self.epochs, lambda one: (one.digest, one.collection)):
             there = [one.epoch for one in group if one.account.counted]
@@ -158,17 +155,7 @@ class ClockRecord:
 
 @dataclass(frozen=True)
 class StreamRecord:
-    """How far the local engine has come.
-
-    Attributes:
-        subscription, timestamp_attribute: what it reads.
-        watermark_micros: microseconds since 1970.
-        segments: landed so far.
-        landed_now: parts of them that are still on disk, one for each epoch.
-        unstamped: messages without the timestamp attribute.
-        clock: what it knew of the time, for the next start.
-        watch: the folder that it watches instead; empty for none.
-    """
+    """How far the local engine has come."""
 
     subscription: str
     timestamp_attribute: str
@@ -212,11 +199,7 @@ class RunRecord:
 
     @classmethod
     def parse(cls, content: str | bytes, name: str) -> RunRecord:
-        """The record of a file's content.
-
-        Raises:
-            UsageError: the content is damaged, or of something else; ``name`` says of which file.
-        """
+        """The record of a file's content."""
         try:
             record = parse_document(content)
             if record.get("schema") != SCHEMA:
@@ -253,11 +236,6 @@ def damaged(name: str, why: str) -> UsageError:
 
 
 def read_record(path: Path) -> RunRecord:
-    """The record of a run.
-
-    Raises:
-        UsageError: the file cannot be read, is damaged, or is something else.
-    """
     if path.exists() and not path.is_file():  # reading a pipe waits for somebody who writes
         raise damaged(str(path), "it is no file")
     try:
@@ -268,10 +246,7 @@ def read_record(path: Path) -> RunRecord:
 
 
 def record_before(output: str) -> RunRecord | None:
-    """The record that an engine goes on from; None where there is none, or a damaged one.
-
-    It is not needed to go on: the engine's own state is elsewhere.
-    """
+    """The record that an engine goes on from; None where there is none, or a damaged one."""
     try:
         return read_record(Path(output, RUN_RECORD))
     except UsageError:

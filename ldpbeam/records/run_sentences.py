@@ -83,10 +83,7 @@ def copied_devices(record: RunRecord) -> Iterator[str]:
 
 
 def why_nothing(record: RunRecord, details: Mapping[str, str] = MappingProxyType({})) -> str | None:
-    """That nothing was counted and what is the likely cause and remedy; None where something was.
-
-    ``details`` are sentences that say more of a reason than its own.
-    """
+    """That nothing was counted and what is the likely cause and remedy; None where something was."""
     if record.accounting.total.counted:
         return None
     cause, remedy = _cause(record, details)

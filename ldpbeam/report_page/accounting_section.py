@@ -97,17 +97,7 @@ def _uncounted(account: Account) -> dict[str, int]:
 
 
 def figures(epochs: Sequence[EpochRecord], marks: Marks, detail: Detail, name: str) -> list[Figure]:
-    """Bars over epochs: what was counted and, on a scale of its own, what was not.
-
-    Args:
-        epochs: their accounting, ascending.
-        marks: when the epochs begin, and which of them are provisional or withheld.
-        detail: says how many bars there are at most.
-        name: a prefix of element ids, unique on the page.
-
-    Returns:
-        One chart or two; none where there are no epochs.
-    """
+    """Bars over epochs: what was counted and, on a scale of its own, what was not."""
     if not epochs:
         return []
     bars = _Bars(epochs, marks, detail.marks, name)
@@ -216,16 +206,7 @@ def table(
     detail: Detail,
     marks: Marks,
 ) -> Table | None:
-    """Exact integers per epoch; the identity of each row is checked.
-
-    Args:
-        epochs: their accounting, ascending.
-        rest: account of the records that belong to no epoch; None where there is none.
-        total: account of the whole run; None for no table.
-        stream: whether the run reads a stream, whose open epochs may hold pending records.
-        detail: says how many epochs are shown at most, the last ones.
-        marks: when the epochs begin, and which of them are provisional or withheld.
-    """
+    """Exact integers per epoch; the identity of each row is checked."""
     if total is None:
         return None
     reasons = sorted(total.rejected)

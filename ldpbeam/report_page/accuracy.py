@@ -25,16 +25,7 @@ def average(data: CollectionData, name: str) -> float | None:
 
 
 def error_figure(data: CollectionData, detail: Detail, name: str) -> Figure | None:
-    """Mean squared errors per epoch, theory, and the error of answering 1/k.
-
-    Args:
-        data: a collection, or one attribute of it, with the errors of its epochs.
-        detail: says how many epochs are drawn at most, the last ones.
-        name: a prefix of element ids, unique on the page.
-
-    Returns:
-        None where no epoch has estimates.
-    """
+    """Mean squared errors per epoch, theory, and the error of answering 1/k."""
     epochs = [epoch for epoch in data.epochs[-detail.drawn :] if epoch.usable and epoch.variance]
     if not epochs:
         return None

@@ -145,17 +145,7 @@ def multiple(
     dates: Dates,
     most: int,
 ) -> Chart:
-    """One value over epochs: estimate with its 95 % interval, and the truth if known.
-
-    Args:
-        rows: hold epoch, estimate, low, high, truth, text and mark; a row of nulls breaks the line. A row
-            that is marked as withheld has a note in place of numbers.
-        domain: lower and upper end of the vertical axis.
-        uniform: 1/k, which gets a line; None for no line.
-        pattern: number format of the vertical axis, as d3-format has it.
-        dates: when the epochs begin.
-        most: how many rows can be pointed at.
-    """
+    """One value over epochs: estimate with its 95 % interval, and the truth if known."""
     width, height = 320, 190
     epochs = [row["epoch"] for row in rows]
     few = len({row["epoch"] for row in rows if row["text"]}) <= 12
@@ -232,13 +222,7 @@ def _along_domain(rows: Sequence[Row]) -> alt.X:
 
 
 def profile(rows: Sequence[Row], pattern: str, uniform: float | None) -> Chart:
-    """A histogram over many values (or bins of neighbours), in the order of the domain.
-
-    Args:
-        rows: hold place, estimate, low, high, consistent, truth, text.
-        pattern: number format of the vertical axis, as d3-format has it.
-        uniform: 1/k, which gets a line; None for no line.
-    """
+    """A histogram over many values (or bins of neighbours), in the order of the domain."""
     y = _y("estimate", pattern)
     base = alt.Chart().encode(x=_along_domain(rows))
     layers = []
@@ -288,10 +272,7 @@ def columns(rows: Sequence[Row], pattern: str) -> Chart:
 
 
 def bars(rows: Sequence[Row], pattern: str) -> Chart:
-    """A histogram lying on its side, for named values: the label is read where the bar is.
-
-    Rows hold name (unique), estimate, low, high, consistent, truth, text.
-    """
+    """A histogram lying on its side, for named values: the label is read where the bar is."""
     y = alt.Y(
         "name:N",
         sort=None,
@@ -343,15 +324,7 @@ def stack(
     dates: Dates,
     together: int = 1,
 ) -> Chart:
-    """Reports per epoch, stacked by what became of them.
-
-    Args:
-        rows: hold epoch, part, number, text, order. The epoch of a bar for several is their middle.
-        colours: of the parts, ``#rrggbb``.
-        domain: first and last epoch.
-        dates: when the epochs begin.
-        together: how many epochs share a bar.
-    """
+    """Reports per epoch, stacked by what became of them."""
     epochs = (domain[1] - domain[0] + 1) / together
     bar = max(1.0, (_WIDTH - 90) / epochs * (0.8 if epochs < 120 else 1.0))
     axis, parts = _Epochs(dates, *domain, edge=0.5), list(colours)
@@ -377,17 +350,7 @@ def lines(
     dates: Dates | None = None,
     most: int = POINTED,
 ) -> Chart:
-    """Lines over epochs, or over whole numbers.
-
-    Args:
-        series: (name, colour, dash, points) of each line; a point is (x, y).
-        title: of the horizontal axis, where that has no dates.
-        pattern: number format of the vertical axis, as d3-format has it.
-        logarithmic: whether the vertical axis is; every y is positive then.
-        level: height of a horizontal line; None for no line.
-        dates: when the epochs begin; None where x is no epoch.
-        most: points of each line that can be pointed at.
-    """
+    """Lines over epochs, or over whole numbers."""
     xs = [int(x) for _, _, _, points in series for x, _ in points]
     ys = [y for _, _, _, points in series for _, y in points] + ([] if level is None else [level])
     domain = [min(ys) / 1.6, max(ys) * 1.6] if logarithmic else [0.0, max(ys) * 1.06 or 1.0]

@@ -17,25 +17,14 @@ MEDIAN = QUANTILES.index(0.5)
 
 
 def drawn_places(size: int, most: int) -> list[int]:
-    """Every few of many values, and the last: each point is a share, so that none has to be averaged.
-
-    Args:
-        size: number of values.
-        most: points, about.
-    """
+    """Every few of many values, and the last: each point is a share, so that none has to be averaged."""
     step = math.ceil(size / most)
     return sorted({*range(step - 1, size, step), size - 1})
 
 
 @dataclass(frozen=True)
 class CurveText:
-    """What is said of a curve.
-
-    Attributes:
-        reports: behind the first sentence: how many there are; may be empty.
-        band: a sentence about the band.
-        line_key, band_key: in the legend.
-    """
+    """What is said of a curve."""
 
     reports: str
     band: str
@@ -51,17 +40,7 @@ def curve_figure(
     text: CurveText,
     name: str,
 ) -> Figure:
-    """The share of the devices at each value or below it, with a table of quantiles.
-
-    Args:
-        data: a collection, or one attribute of it.
-        snapshot: of the epoch.
-        rows: points of the curve, as of :func:`ldpbeam.report_page.charts.curve`.
-        marks: of each of :data:`QUANTILES` its share, and the places of its value and of that value's 95 %
-            limits.
-        text: what is said of the curve.
-        name: a prefix unique on the page.
-    """
+    """The share of the devices at each value or below it, with a table of quantiles."""
     labels = snapshot.labels
     _, middle, low, high = marks[MEDIAN]
     keys = [Key("line", charts.RAW, text.line_key), Key("band", charts.RAW, text.band_key)]

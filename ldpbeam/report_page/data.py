@@ -135,10 +135,7 @@ class Run:
 
 
 def load(output_dir: Path, truth: Path | None = None) -> Run:
-    """Read the output directory of a run.
-
-    A file that cannot be read, or is missing, becomes a line in `problems`; the rest is shown.
-    """
+    """Read the output directory of a run."""
     problems: list[str] = []
     record = _record(output_dir / RUN_RECORD, problems)
     slots = index(output_dir / "estimates", problems)
@@ -186,10 +183,7 @@ def _distinction(recorded: CollectionRecord, others: Iterable[CollectionRecord])
 
 
 def _record(path: Path, problems: list[str]) -> RunRecord | None:
-    """The record of the run with the texts in it cleaned; None, and a problem, where it is damaged.
-
-    Definitions stay as they are: nobody is shown them, and a cleaned label would be of another collection.
-    """
+    """The record of the run with the texts in it cleaned; None, and a problem, where it is damaged."""
     try:
         record = read_record(path).as_record()
         shown = clean_tree(record)

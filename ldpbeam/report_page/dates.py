@@ -39,12 +39,10 @@ class Dates:
         return start.strftime("%Y-%m-%d" if whole else seconds)
 
     def named(self, epoch: int) -> str:
-        """`epoch 3 (2026-01-31)`, or `epoch 3`."""
         when = self.text(epoch)
         return f"epoch {epoch} ({when})" if when else f"epoch {epoch}"
 
     def title(self, epoch: int) -> str:
-        """The same at the beginning of a line."""
         return self.named(epoch).capitalize()
 
     def line(self, first: int, last: int) -> tuple[float, float] | None:

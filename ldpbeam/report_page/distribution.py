@@ -18,14 +18,7 @@ _BARS = 60
 
 
 def distribution(data: CollectionData, snapshot: Snapshot, detail: Detail, name: str) -> list[Figure]:
-    """The figures of an epoch that has a distribution.
-
-    Args:
-        data: of an attribute whose result is a distribution.
-        snapshot: its cumulative shares in the place of estimates.
-        detail: how much is drawn.
-        name: a prefix unique on the page.
-    """
+    """The figures of an epoch that has a distribution."""
     return [_curve(data, snapshot, detail, name), _histogram(data, snapshot, detail, name)]
 
 

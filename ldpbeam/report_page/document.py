@@ -50,22 +50,7 @@ def write_page(
     groups: Path | None = None,
     problem: Callable[[str], None] = lambda _: None,
 ) -> Path:
-    """Write the report of a run to a file; an existing file is replaced whole.
-
-    Args:
-        output_dir: what the run has written.
-        page: the file; missing parent folders are made.
-        truth: ``truth.parquet`` of a simulation, to draw the truth and the error; None to draw neither.
-        groups: file that lists groups of values, to show their shares; None to show none.
-        problem: called with each line about a file that cannot be read; the page has the lines too.
-
-    Returns:
-        ``page``.
-
-    Raises:
-        UsageError: the groups are those of no attribute of the run.
-        LdpError: the disk is full or may not be written to; an existing page is then as it was.
-    """
+    """Write the report of a run to a file; an existing file is replaced whole."""
     octets = render(Path(output_dir), truth, groups, problem)
     page = Path(page)
     with disk_errors(str(page)):
@@ -80,14 +65,7 @@ def render(
     groups: Path | None = None,
     problem: Callable[[str], None] = lambda _: None,
 ) -> bytes:
-    """The page of a run, HTML in UTF-8.
-
-    Args:
-        output_dir, truth, groups, problem: as of :func:`write_page`.
-
-    Raises:
-        UsageError: the groups are those of no attribute of the run.
-    """
+    """The page of a run, HTML in UTF-8."""
     run = load(output_dir, truth)
     asked = described(run.record, output_dir, groups)
     for line in run.problems:

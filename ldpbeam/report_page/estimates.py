@@ -48,11 +48,7 @@ _NOT_SHOWN = frozenset({"collection", "version", "epoch_end", "ci_low_all", "ci_
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The estimates of one collection and epoch, sorted by value; missing numbers are NaN.
-
-    Of a distribution ``estimate`` and ``truth`` are the shares up to each value, and ``std_error`` follows
-    from the width of their limits; ``consistent`` are the shares of the values themselves.
-    """
+    """The estimates of one collection and epoch, sorted by value; missing numbers are NaN."""
 
     epoch: int
     start: datetime | None

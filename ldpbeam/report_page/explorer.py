@@ -31,16 +31,7 @@ class Explorer:
 
 
 def explorer(data: CollectionData, withheld: Mapping[int, str], octets: int) -> Explorer | None:
-    """Pack the estimates of all epochs into text.
-
-    Args:
-        data: a collection, or one attribute of it.
-        withheld: why an epoch has no estimates, by epoch.
-        octets: of text, at most; where all values take more, those with the smallest estimates are left out.
-
-    Returns:
-        None where there are no epochs, where not all are in memory, or where not even one value fits.
-    """
+    """Pack the estimates of all epochs into text."""
     snapshots = [data.in_memory[epoch] for epoch in sorted(data.in_memory)]
     if not snapshots or len(snapshots) < len(data.epochs) or not any(one.usable for one in snapshots):
         return None

@@ -28,13 +28,7 @@ _TOP = 20
 
 
 def histogram(data: CollectionData, detail: Detail, name: str) -> tuple[list[Figure], str]:
-    """The figures of the last usable epoch, and a note where it is not the last one.
-
-    Args:
-        data: a collection, or one attribute of it.
-        detail: says how many values are shown.
-        name: a prefix of element ids, unique on the page.
-    """
+    """The figures of the last usable epoch, and a note where it is not the last one."""
     snapshot = data.last
     if snapshot is None:
         return [], "This run wrote no estimates for this collection."
@@ -215,11 +209,7 @@ class _Drawing:
         )
 
     def _table(self) -> Table:
-        """Every value, or the largest ones.
-
-        There is no row for the sum of the others: those with the smallest estimates have the most negative
-        errors, so that their sum is too small however it is taken.
-        """
+        """Every value, or the largest ones."""
         snapshot, limit = self.snapshot, self.detail.rows
         order: Sequence[int] = self._largest.tolist()
         if self.rows > limit:

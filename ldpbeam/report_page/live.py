@@ -39,11 +39,7 @@ class LivePage:
         self._again = 0.0
 
     def content(self) -> bytes:
-        """The page; empty as long as nothing has been published.
-
-        Raises:
-            Exception: a first page could not be made; later ones stay what they are.
-        """
+        """The page; empty as long as nothing has been published."""
         with self._lock:
             try:
                 status = (self._output / RUN_RECORD).stat()
@@ -70,11 +66,7 @@ class LivePage:
 
 
 def served_at(typed: str) -> tuple[str, int]:
-    """The address of ``--serve``.
-
-    Raises:
-        UsageError: it is none.
-    """
+    """The address of ``--serve``."""
     return parse_address(typed, "--serve", "127.0.0.1:9200")
 
 
@@ -91,11 +83,7 @@ def _is_own(host: str, bound: str) -> bool:
 
 @contextmanager
 def serve_page(address: tuple[str, int], output: Path) -> Iterator[int]:
-    """Answer ``GET`` and ``HEAD /`` for the duration of a block; gives the port.
-
-    Raises:
-        UsageError: nobody can listen there.
-    """
+    """Answer ``GET`` and ``HEAD /`` for the duration of a block; gives the port."""
     page = LivePage(output)
 
     class Handler(QuietHandler):

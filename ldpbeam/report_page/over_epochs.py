@@ -25,14 +25,7 @@ class OverEpochs:
 
 
 def over_epochs(data: CollectionData, withheld: Mapping[int, str], detail: Detail, name: str) -> OverEpochs:
-    """Draw and word the values that stand out.
-
-    Args:
-        data: a collection, or one attribute of it.
-        withheld: why an epoch has no estimates, by epoch.
-        detail: says how many epochs are drawn at most, the last ones.
-        name: a prefix of element ids, unique on the page.
-    """
+    """Draw and word the values that stand out."""
     shown = data.epochs[-detail.drawn :]
     first = shown[0].epoch if shown else 0
     withheld = {epoch: why for epoch, why in withheld.items() if epoch >= first}

@@ -21,15 +21,7 @@ RECORD_ROWS = 200
 
 @dataclass(frozen=True)
 class Detail:
-    """How much one section shows.
-
-    Attributes:
-        rows, epochs: of tables by value, and by epoch.
-        bins: of neighbouring values in one chart.
-        drawn: epochs in one chart.
-        marks: of these, how many can be pointed at; bars at most.
-        octets: that hold all epochs for the choice of one.
-    """
+    """How much one section shows."""
 
     rows: int
     epochs: int
@@ -40,11 +32,7 @@ class Detail:
 
     @classmethod
     def of(cls, sections: int) -> Detail:
-        """Fixed caps: a page of up to `SECTIONS` sections stays below two megabytes, whatever the run is.
-
-        Measured with long labels: a row by value takes 185 bytes, one by epoch 700 in all tables together, a
-        bin 500, a drawn epoch 350, a mark 2,600, all else in a section 60 kB.
-        """
+        """Fixed caps: a page of up to `SECTIONS` sections stays below two megabytes, whatever the run is."""
         share = min(max(sections, 1), SECTIONS)
         return cls(
             rows=1500 // share,
@@ -88,16 +76,7 @@ class Figure:
 
     @classmethod
     def of(cls, chart: Chart, name: str, title: str, sentence: str, summary: str = "", **more: Any) -> Figure:
-        """Draw a chart.
-
-        Args:
-            chart: to draw.
-            name: a prefix of element ids, unique on the page.
-            title: above the chart; may be empty.
-            sentence: below the title, about what is to be seen.
-            summary: what a screen reader says of the chart; ``sentence`` where it is empty.
-            more: ``keys`` and ``table`` of the figure.
-        """
+        """Draw a chart."""
         return cls(title, sentence, svg.render(chart, summary or sentence, name), **more)
 
 
@@ -118,17 +97,7 @@ def distinct(labels: Sequence[str]) -> list[str]:
 
 
 def shortened(total: int, shown: int, noun: str, which: str) -> str:
-    """The note under a table that does not show everything.
-
-    Args:
-        total: how many rows there are.
-        shown: how many of them the table has at most.
-        noun: what a row is about, in the singular.
-        which: rows are shown, such as ``last``.
-
-    Returns:
-        A sentence; empty where everything is shown.
-    """
+    """The note under a table that does not show everything."""
     if shown >= total:
         return ""
     return f"Shows the {which} {shown:,} of {plural(total, noun)}; the rest is in the Parquet files."

@@ -31,14 +31,7 @@ class Poisoning:
 
 
 def poisoning(indicators: Indicators | None, digest: str, histogram: HistogramRecord, rows: int) -> Poisoning:
-    """Word what one forged report can do, and the alarms of the run about one attribute of a collection.
-
-    Args:
-        indicators: signs of forged reports; None where nobody looked for them.
-        digest: of the collection, 16 hexadecimal digits.
-        histogram: the attribute.
-        rows: of the table at most.
-    """
+    """Word what one forged report can do, and the alarms of the run about one attribute of a collection."""
     alarms = [
         one
         for one in (indicators.alarms if indicators else ())

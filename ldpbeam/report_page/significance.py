@@ -16,13 +16,7 @@ FALSE_ALARM = 0.0027
 
 
 class Standing:
-    """Sums over epochs from which the distance of each value from 1/k, and its change, follow.
-
-    The change compares the mean of the later half of the epochs with that of the earlier half. Its standard
-    error squared is the sum of both means'; a mean of T has Σ(V − F)/T² + (Σ√F/T)², where V is the variance
-    of an epoch's estimate and F the part that may repeat itself in every epoch. With equal epochs that makes
-    2F + (V − F)(1/T1 + 1/T2). It is never too small, and too large where devices change their values.
-    """
+    """Sums over epochs from which the distance of each value from 1/k, and its change, follow."""
 
     def __init__(self, halves: int) -> None:
         """`halves` is the place of the first epoch of the later half; 0 means no comparison."""
@@ -31,13 +25,7 @@ class Standing:
         self._sums: Floats = np.zeros((_COLUMNS, 0))
 
     def add(self, place: int, snapshot: Snapshot, baseline: float) -> None:
-        """Add an epoch.
-
-        Args:
-            place: of the epoch in time order, counted from 0.
-            snapshot: its estimates; values without an estimate or an error are left out.
-            baseline: frequency that estimates are compared with, 1/k.
-        """
+        """Add an epoch."""
         self._make_room(snapshot.values)
         good = np.isfinite(snapshot.estimate) & (snapshot.std_error > 0)
         where = np.searchsorted(self._values, snapshot.values[good])
@@ -93,22 +81,12 @@ class Standing:
 
 
 def changed(jumps: Floats) -> Flags:
-    """Which of the values changed more than chance lets any of them, from the z of each one's change.
-
-    The procedure of Benjamini and Hochberg: if no value changed, one is named with probability
-    :data:`FALSE_ALARM` at most; if some did, that is the part of those named that may not have.
-    """
+    """Which of the values changed more than chance lets any of them, from the z of each one's change."""
     return np.asarray(adjusted(p_values(jumps, np.ones_like(jumps))) <= FALSE_ALARM, np.bool_)
 
 
 def discoveries(snapshot: Snapshot, baseline: float, rate: float = 0.05) -> int:
-    """How many values differ from a baseline at a false-discovery rate (Benjamini–Hochberg).
-
-    Args:
-        snapshot: estimates; values without an estimate or an error are left out.
-        baseline: frequency that they are compared with, 1/k.
-        rate: expected share of those that do not differ among those named, in (0, 1).
-    """
+    """How many values differ from a baseline at a false-discovery rate (Benjamini–Hochberg)."""
     good = np.isfinite(snapshot.estimate) & (snapshot.std_error > 0)
     p = p_values(snapshot.estimate[good] - baseline, snapshot.std_error[good])
     return int((adjusted(p) <= rate).sum())

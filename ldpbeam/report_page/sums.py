@@ -45,12 +45,7 @@ class AddedUp:
 
 @dataclass(frozen=True)
 class SumsQuestion:
-    """What is known about the collections of a run, and which groups of values are asked for.
-
-    Attributes:
-        collections: by digest; those that the run's record does not describe are not there.
-        groups: values by the name of their group, by digest and attribute.
-    """
+    """What is known about the collections of a run, and which groups of values are asked for."""
 
     collections: Mapping[str, Collection] = field(default_factory=dict)
     groups: Mapping[tuple[str, str], dict[str, list[int]]] = field(default_factory=dict)
@@ -92,14 +87,7 @@ def described(record: RunRecord | None, output_dir: Path, group_file: Path | Non
 
 
 def added_up(data: CollectionData, asked: SumsQuestion, detail: Detail, name: str) -> AddedUp | None:
-    """The sums of the last epoch that has estimates; None where there is nothing to add up.
-
-    Args:
-        data: a collection, or one attribute of it.
-        asked: definitions of the collections, and groups of values.
-        detail: says how many rows tables have.
-        name: a prefix of element ids, unique on the page.
-    """
+    """The sums of the last epoch that has estimates; None where there is nothing to add up."""
     collection, snapshot = asked.collections.get(data.digest), data.last
     if data.distribution:
         return None  # the curve is the result itself

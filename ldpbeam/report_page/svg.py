@@ -40,12 +40,7 @@ numbers are in the table below it."""
 
 
 def document(chart: alt.LayerChart | alt.VConcatChart, summary: str, name: str) -> str:
-    """Draw a chart as an SVG document of its own, on white.
-
-    Args:
-        chart: to draw; its look is written over.
-        summary, name: as of :func:`render`.
-    """
+    """Draw a chart as an SVG document of its own, on white."""
     chart.config = alt.Config(
         background="white",
         font="sans-serif",
@@ -58,16 +53,7 @@ def document(chart: alt.LayerChart | alt.VConcatChart, summary: str, name: str) 
 
 
 def render(chart: alt.Chart | alt.LayerChart | alt.VConcatChart, summary: str, name: str) -> Markup:
-    """Draw a chart as SVG that stands inside a page.
-
-    Args:
-        chart: to draw.
-        summary: what a screen reader says of it.
-        name: a prefix of element ids, unique on the page.
-
-    Raises:
-        ValueError: the renderer wrote an element that a page must not contain.
-    """
+    """Draw a chart as SVG that stands inside a page."""
     svg = vl_convert.vegalite_to_svg(chart.to_dict(validate=False), allowed_base_urls=[], show_warnings=False)
     root = ElementTree.fromstring(svg)  # noqa: S314 - the renderer's, which declares no entities
     width, height = root.get("width", "0"), root.get("height", "0")
@@ -81,10 +67,7 @@ def render(chart: alt.Chart | alt.LayerChart | alt.VConcatChart, summary: str, n
 
 
 def _rewrite(element: ElementTree.Element, name: str, seen: dict[str, str]) -> None:
-    """Strip `element` and everything in it to what `_ELEMENTS` and `_ATTRIBUTES` permit.
-
-    Identifiers are numbered anew below `name`: Vega counts them over a process, not a chart.
-    """
+    """Strip `element` and everything in it to what `_ELEMENTS` and `_ATTRIBUTES` permit."""
 
     def renamed(identifier: str) -> str:
         return seen.setdefault(identifier, f"{name}-{len(seen)}")

@@ -48,19 +48,7 @@ class Section:
         asked: SumsQuestion,
         again: bool = False,
     ) -> None:
-        """Draw and word everything.
-
-        Where the run has one collection only, its totals are those of the run: reports of no known collection
-        and epoch are part of them.
-
-        Args:
-            data: a collection, or one attribute of it.
-            record: of the run; None where there is none.
-            detail: how much is shown.
-            prefix: of the ids of elements, unique on the page.
-            asked: what is added up.
-            again: whether a section of another attribute has the accounting of the collection already.
-        """
+        """Draw and word everything."""
         self._data = data
         self._usable = [epoch for epoch in data.epochs if epoch.usable]
         of_run = record.accounting if record else None
