@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
 from functools import partial
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,8 +15,6 @@ from ldpbeam import dedup
 from ldpbeam.admission import ReportColumns
 from ldpbeam.arrays import Bytes, Ints, Uints, read_only
 from ldpbeam.dedup import (
-    any_repeat,
-    by_shard,
     distinct_and_one_per_id,
     distinct_reports,
     keep_one_per_id,
@@ -81,7 +77,6 @@ def by_dictionary(reports: list[Pair]) -> dict[int, bytes]:
 @settings(max_examples=50)
 @given(REPORTS, KEYS, st.integers(0, 5))
 def test_one_report_stays_per_id_the_least(reports: list[Pair], key: int, cuts: int) -> None:
-    """Among copies with different payloads the least stays, whatever the order and the parts."""
     size = -(-len(reports) // (cuts + 1))
     parts = [columns(reports[i : i + size]) for i in range(0, len(reports), size)]
     found, duplicate, conflicting = keep_one_per_id(parts, key)
@@ -97,26 +92,9 @@ def test_one_report_stays_per_id_the_least(reports: list[Pair], key: int, cuts: 
     assert back[1:] == (duplicate, conflicting)
 
 
-@settings(max_examples=50)
-@given(REPORTS, KEYS, st.integers(1, 8))
-def test_buckets_change_nothing(reports: list[Pair], key: int, bucket: int) -> None:
-    """Ids are brought together in buckets before any is compared: the same reports, in the same order."""
-    whole = columns(reports)
-    wanted, distinct = keep_one_per_id([whole], key), distinct_reports([whole], key)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(dedup, "_BUCKET", bucket)
-        found, left = keep_one_per_id([whole], key), distinct_reports([whole], key)
-        assert any_repeat(whole.report_ids, key) == (len(by_dictionary(reports)) < len(reports))
-        assert unrepeated([whole], key)[1:] == wanted[1:]
-    assert (pairs(found.columns), found[1:]) == (pairs(wanted.columns), wanted[1:])
-    assert (pairs(left[0]), left[1]) == (pairs(distinct[0]), distinct[1])
-    assert dict(pairs(found.columns)) == by_dictionary(reports)
-
-
 @settings(max_examples=40)
 @given(REPORTS, KEYS)
 def test_distinct_reports_and_one_per_id_are_found_at_once(reports: list[Pair], key: int) -> None:
-    """As by the two functions one after the other."""
     (distinct, copies), one = distinct_and_one_per_id([columns(reports)], key)
     wanted, left_out = distinct_reports([columns(reports)], key)
     then = keep_one_per_id([wanted], key)
@@ -124,36 +102,9 @@ def test_distinct_reports_and_one_per_id_are_found_at_once(reports: list[Pair], 
     assert (pairs(one.columns), one[1:]) == (pairs(then.columns), then[1:])
 
 
-@pytest.mark.thorough
-@settings(max_examples=50)
-@given(REPORTS, KEYS, st.lists(st.integers(0, 60), max_size=5), st.randoms(use_true_random=False))
-def test_copies_and_conflicts_are_told_apart_however_often_parts_are_put_together(
-    reports: list[Pair], key: int, cuts: list[int], draw: random.Random
-) -> None:
-    """Any order, any bundles, any number of rewritings before the end: the same report and the same books."""
-    wanted = keep_one_per_id([columns(reports)], key)
-    shuffled = draw.sample(reports, len(reports))
-    edges = [0, *sorted(min(c, len(reports)) for c in cuts), len(reports)]
-    held: list[ReportColumns] = []
-    copies = 0
-    for a, b in pairwise(edges):
-        if a == b:
-            continue
-        held.append(columns(shuffled[a:b]))
-        if draw.random() < 0.7:
-            together, left_out = distinct_reports(held, key)
-            assert set(pairs(together)) == set().union(*(pairs(part) for part in held))
-            assert len(set(pairs(together))) == len(together) == sum(map(len, held)) - left_out
-            held, copies = [together], copies + left_out
-    found = keep_one_per_id(held, key)
-    assert sorted(pairs(found.columns)) == sorted(pairs(wanted.columns))
-    assert (found.duplicate + copies, found.conflicting) == wanted[1:]
-
-
 @settings(max_examples=50)
 @given(st.lists(IDS, min_size=1, max_size=200), KEYS, st.integers(3, 26))
 def test_all_that_is_repeated_is_suspected(ids: list[int], key: int, most: int) -> None:
-    """Every position of every repeated id, ascending, however few marks there are."""
     given_ids = np.array(ids, np.uint64)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(dedup, "_MOST_MARKS", most)
@@ -164,7 +115,6 @@ def test_all_that_is_repeated_is_suspected(ids: list[int], key: int, most: int) 
 
 @pytest.mark.parametrize("kind", ["random", "counted", "counted in high bits"])
 def test_few_others_are_suspected(kind: str) -> None:
-    """One id in ten is looked at where none is repeated, whoever has chosen them; a copy is found."""
     n = 100_000
     ids = np.arange(n, dtype=np.uint64) << np.uint64(40 * (kind == "counted in high bits"))
     if kind == "random":
@@ -179,7 +129,6 @@ def test_few_others_are_suspected(kind: str) -> None:
 @settings(max_examples=40)
 @given(REPORTS, KEYS)
 def test_payloads_are_asked_for_once_and_only_where_an_id_is_repeated(reports: list[Pair], key: int) -> None:
-    """What is left out are the rows that are not kept; whoever has no repeats reads no payload."""
     whole, asked = columns(reports), list[Ints]()
 
     def payloads_of(rows: Ints) -> Bytes:
@@ -200,7 +149,6 @@ def test_payloads_are_asked_for_once_and_only_where_an_id_is_repeated(reports: l
 def test_ranges_find_together_what_is_repeated(
     reports: list[Pair], key: int, cuts: list[int], at_once: int
 ) -> None:
-    """However many ids are looked at together, in whatever blocks and at whatever address they come."""
     whole = columns(reports)
     edges = sorted({0, *(min(c, len(reports)) for c in cuts), len(reports)})
 
@@ -216,46 +164,6 @@ def test_ranges_find_together_what_is_repeated(
     assert sum(each.conflicting for each in ranges) == wanted.conflicting
 
 
-@pytest.mark.parametrize(("n", "ranges"), [(0, 1), (1, 1), (1000, 1), (1001, 2), (8000, 8), (8001, 16)])
-def test_ranges_are_of_one_size_and_few(n: int, ranges: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many as are needed, a power of two of them; and their ids are spread over buckets as any others."""
-    ids = np.random.Generator(np.random.Philox(n)).integers(0, 1 << 64, n, np.uint64)
-    parts: list[Uints] = []
-    looked_for, key = dedup.repeated, 0x2545F4914F6CDD1D
-
-    def noted(names: Uints, *others: Any) -> Any:
-        parts.append(names)
-        return looked_for(names, *others)
-
-    monkeypatch.setattr(dedup, "repeated", noted)
-    monkeypatch.setattr(dedup, "_BUCKET", 16)
-    found = list(
-        repeated_by_ranges(lambda: iter([ids]), n, columns([(1, b"ab")]).payloads.__getitem__, key, 1000)
-    )
-    assert len(found) == len(parts) == ranges
-    assert sorted(np.concatenate(parts).tolist()) == sorted(ids.tolist())
-    sizes = [part.size for part in parts]
-    assert max(sizes) - min(sizes) < 250
-    for part in parts:
-        _, ends, _ = dedup._buckets(part, key, np.empty(0, np.int32))
-        assert np.diff(ends, prepend=0).max() < 64  # of 16 to 32 on average
-
-
-@settings(max_examples=40)
-@given(REPORTS, KEYS, st.lists(st.integers(0, 60), max_size=5))
-def test_parts_that_lose_nothing_stay_as_they_are(reports: list[Pair], key: int, cuts: list[int]) -> None:
-    """All of them where no id is repeated; a part of which nothing is left is not there."""
-    edges = sorted({0, *(min(c, len(reports)) for c in cuts), len(reports)})
-    parts = [columns(reports[a:b]) for a, b in pairwise(edges)]
-    left, duplicate, conflicting = unrepeated(parts, key)
-    wanted = keep_one_per_id(parts, key)
-    assert [pair for part in left for pair in pairs(part)] == pairs(wanted.columns)
-    assert (duplicate, conflicting) == wanted[1:]
-    assert all(map(len, left))
-    if not duplicate and not conflicting:
-        assert left == parts
-
-
 def test_a_part_without_repeats_is_not_copied_for_another_ones() -> None:
     one, other, third = (columns([(i, b"ab") for i in ids]) for ids in ([1, 2], [3, 4], [4, 5]))
     left, duplicate, conflicting = unrepeated([one, other, third], 77)
@@ -267,7 +175,6 @@ def test_a_part_without_repeats_is_not_copied_for_another_ones() -> None:
 @settings(max_examples=40)
 @given(REPORTS, KEYS)
 def test_only_ids_with_several_payloads_differ(reports: list[Pair], key: int) -> None:
-    """Only those are sorted: copies alone, as of a file that came twice, are known by then."""
     whole = columns(reports)
     keep, differ = dedup._flags(whole.report_ids, whole.payloads, key)
     several = {name for name, _ in set(reports) if len({p for n, p in reports if n == name}) > 1}
@@ -291,7 +198,6 @@ def test_one_id_with_many_payloads_is_not_slow() -> None:
 @settings(max_examples=40)
 @given(REPORTS, st.integers(0, 6))
 def test_shards_hold_every_report_once_and_equal_ids_together(reports: list[Pair], bits: int) -> None:
-    """Sharding loses nothing, keeps pairs together, and depends on the id alone."""
     parts = list(shard_columns(columns(reports), bits))
     assert sorted(pair for _, part in parts for pair in pairs(part)) == sorted(reports)
     home: dict[int, int] = {}
@@ -303,29 +209,6 @@ def test_shards_hold_every_report_once_and_equal_ids_together(reports: list[Pair
     for name, payload in reports[:5]:
         ((shard, _),) = shard_columns(columns([(name, payload)]), bits)
         assert shard == home[name]
-
-
-@settings(max_examples=50)
-@given(REPORTS, st.integers(0, 6))
-def test_columns_in_the_order_of_their_shards(reports: list[Pair], bits: int) -> None:
-    """End to end what the parts are; without bits the columns themselves."""
-    whole = columns(reports)
-    ordered, ends = by_shard(whole, bits)
-    assert (ordered is whole) == (bits == 0)
-    assert len(ends) == 1 << bits
-    assert pairs(ordered) == [pair for _, part in shard_columns(whole, bits) for pair in pairs(part)]
-    sizes = np.zeros(1 << bits, np.int64)
-    for shard, part in shard_columns(whole, bits):
-        sizes[shard] = len(part)
-    assert np.diff(ends, prepend=0).tolist() == sizes.tolist()
-
-
-def test_unaligned_ids_of_a_batch_are_fine() -> None:
-    """Ids lie anywhere in a file's bytes."""
-    ids = np.frombuffer(b"abc" + np.arange(9, dtype="<u8").tobytes(), np.uint8)[3:].view("<u8")
-    odd = ReportColumns(7, 3, ids, read_only(np.zeros((9, 2), np.uint8)))
-    assert sum(len(part) for _, part in shard_columns(odd, 3)) == 9
-    assert keep_one_per_id([odd, odd], 5)[1:] == (9, 0)
 
 
 @pytest.mark.parametrize("kind", ["low bits", "high bits", "steps"])

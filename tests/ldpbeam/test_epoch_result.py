@@ -48,12 +48,6 @@ def test_every_report_counts_once_and_the_account_says_what_became_of_the_others
     assert (found.revision, found.pane, found.closed) == (0, "on_time", True)
 
 
-def test_repeats_count_where_nobody_asks_to_leave_them_out() -> None:
-    found = result_of_epoch(AGREED, 2, [columns([0, 1]), columns([1, 1])], deduplicate=False)
-    assert found.attributes[0].support.tolist() == [1, 3, 0, 0]
-    assert found.account == Account(read=4, counted=4)
-
-
 def test_what_was_booked_before_is_part_of_the_account_and_stays_as_it_was() -> None:
     booked = Account(read=9, late=2, rejected=Counter({"malformed": 3}))
     which = Publication(7, LATE, closed=False, position={"segment": 5})
@@ -69,12 +63,6 @@ def test_nothing_is_estimated_where_too_much_was_rejected(limit: float, withheld
     found = result_of_epoch(AGREED, 2, [columns([0, 1, 2, 3])], booked, max_error_fraction=limit)
     assert found.withheld == withheld
     assert bool(found.attributes) == (not withheld)
-
-
-def test_an_epoch_without_reports_has_an_account_and_no_estimates() -> None:
-    found = result_of_epoch(AGREED, 2, [], Account(read=3, late=3))
-    assert (found.attributes, found.reports, found.withheld) == ((), 0, "")
-    assert found.account == Account(read=3, late=3)
 
 
 def test_of_too_few_reports_the_support_is_published_alone() -> None:
@@ -97,7 +85,6 @@ def test_support_is_of_all_parts() -> None:
 
 
 def test_signs_of_forged_reports_are_counted_with_the_support() -> None:
-    """Half of these reports say yes to every value, which an honest device hardly ever does."""
     agreed = next(c for c in counting_collections() if c.protocol_name == "sue")
     payloads = np.concatenate([batch.payloads for batch in fleet(agreed, 40, 1)])
     payloads[::2] = np.frombuffer(

@@ -65,7 +65,6 @@ def coverage(probabilities: SupportProbabilities, holders: int, n: int, ties: fl
 
 
 def test_limits_of_many_values_and_both_levels_are_those_of_each_alone() -> None:
-    """They are sought together: whatever stands beside a value must not show in its limits."""
     probabilities, n = built("grr", 100).estimator.support, 3000
     draw = np.random.default_rng(3)
     support, ties = draw.binomial(n, 0.012, 20_000), draw.random(20_000)
@@ -81,9 +80,9 @@ def test_limits_of_many_values_and_both_levels_are_those_of_each_alone() -> None
             assert [bound[place] for bound in found] == [float(bound[0]) for bound in alone]
 
 
-@pytest.mark.parametrize("size", [1, 7, 360, 1_000])
+@pytest.mark.parametrize("size", [1, 360])
 @pytest.mark.parametrize("name", ["grr", "oue", "loloha", "sampled"])
-@pytest.mark.parametrize("n", [1, 50, 3_000, 1_000_000, None])
+@pytest.mark.parametrize("n", [1, 3_000, None])
 def test_every_column_is_that_of_the_formulas(name: str, n: int | None, size: int) -> None:
     """Kernels against numpy, bit for bit; limits of few counts have the tests of test_exact_limits.py.
 
@@ -125,42 +124,6 @@ def test_every_column_is_that_of_the_formulas(name: str, n: int | None, size: in
     assert many or n is None or n < 100_000
 
 
-@pytest.mark.parametrize("n", [200, 20_000, 2_000_000])
-@pytest.mark.parametrize("share", [Fraction(1), Fraction(1, 3)])
-def test_one_number_of_reports_is_as_many_equal_ones(n: int, share: Fraction) -> None:
-    """Bit for bit, also where arrays are read-only or have gaps; and no array of the caller is changed."""
-    probabilities = built("oue", 100).estimator.support.among(share)
-    draw = np.random.default_rng(n)
-    support, ties, reports = draw.binomial(n, 0.01, 200), draw.random(200), np.full(200, n)
-    given = [array.copy() for array in (support, ties, reports)]
-    one = estimate(support, n, probabilities, ties)
-    wide = np.stack([support, reports], 1)
-    gaps = estimate(wide[:, 0], wide[:, 1], probabilities, np.repeat(ties, 2)[::2])
-    for array in (support, ties, reports):
-        array.setflags(write=False)
-    fixed = estimate(support, reports, probabilities, ties)
-    for found in (gaps, fixed):
-        assert found.numbers.tobytes() == one.numbers.tobytes()
-        assert found.n.tolist() == one.n.tolist() == [n] * 200
-    assert not np.shares_memory(fixed.n, reports)
-    for array, before in zip((support, ties, reports), given, strict=True):
-        assert np.array_equal(array, before)
-
-
-def test_the_value_with_fewest_reports_decides_whether_counts_are_few() -> None:
-    """Wherever it stands."""
-    probabilities = present(protocol("oue", 100, Parameters(epsilon=4.0)).estimator.support)
-    for place in (0, 5, 9):
-        reports, support = np.full(10, 10**6), np.full(10, 10**4)
-        reports[place], support[place] = 30, 6
-        mixed = estimate(support, reports, probabilities)
-        one = slice(place, place + 1)
-        level = 1 - (1 - CONFIDENCE) / 10
-        low, high = interval(support[one], 30, probabilities, None, level)
-        assert 0 < low[0] < high[0] < 1
-        assert (mixed.low_all[place], mixed.high_all[place]) == (low[0], high[0])
-
-
 def test_an_estimate_needs_a_report_behind_some_value() -> None:
     probabilities = built("grr", 100).estimator.support
     for nobody in (0, np.zeros(3, np.int64)):
@@ -172,20 +135,6 @@ def test_an_estimate_needs_a_report_behind_some_value() -> None:
         assert np.isfinite(estimate(np.zeros(3, np.int64), reports, probabilities).low).sum() == 1
 
 
-def test_ties_are_split_in_half_unless_said_otherwise() -> None:
-    counts, probabilities = np.arange(40), built("grr", 100).estimator.support
-    halves = np.full(counts.size, 0.5)
-    for found, asked in zip(
-        interval(counts, 300, probabilities), interval(counts, 300, probabilities, halves), strict=True
-    ):
-        np.testing.assert_array_equal(found, asked)
-
-
-def test_there_are_no_limits_without_a_report() -> None:
-    found = estimate(np.array([1, 0, 2]), np.array([3, 0, 5]), built("grr", 100).estimator.support)
-    assert np.isnan(found.low).tolist() == [False, True, False]
-
-
 FEW_SUPPORTS = [("grr", 100, 300), ("l_grr", 360, 2000), ("l_grr", 1412, 10_336)]
 """Expected supports of 2, 6 and 7 among many reports."""
 
@@ -193,34 +142,8 @@ MIXED = [("loloha", 8, 60), ("oue", 8, 40), ("l_osue", 8, 100)]
 """Few reports."""
 
 
-@pytest.mark.parametrize("size", [2, 3, 50])
-def test_the_simultaneous_interval_shares_the_5_percent_among_all_values(size: int) -> None:
-    """Exact miss probability of a value, in a setting with many counts: 0.05/k, and not 0.05/(k − 1)."""
-    n, kind = 40_000, built("oue", size)
-    counts, pmf = law(kind.estimator.support, n // 2, n)
-    told = np.resize(counts, -(-counts.size // size) * size).reshape(-1, size)
-    found = [estimate(row, n, kind.estimator.support) for row in told]
-    low = np.concatenate([f.low_all for f in found])[: counts.size]
-    high = np.concatenate([f.high_all for f in found])[: counts.size]
-    missed = float(pmf[(low > 0.5) | (high < 0.5)].sum())
-    assert missed == pytest.approx(0.05 / size, rel=0.05)
-    if size < 50:
-        assert missed < 0.8 * 0.05 / (size - 1)
-    shared = interval(told[0], n, kind.estimator.support, None, 1 - 0.05 / size)
-    np.testing.assert_array_equal(found[0].low_all, shared[0])
-    np.testing.assert_array_equal(found[0].high_all, shared[1])
-
-
-@pytest.mark.parametrize("name,size,n", [*FEW_SUPPORTS, *MIXED])
-def test_mid_p_limits_cover_about_095(name: str, size: int, n: int) -> None:
-    """Without random ties coverage stays within 0.015 of 0.975 at f = 0, for counts are whole numbers."""
-    found = coverage(built(name, size).estimator.support, 0, n)
-    assert 0.96 <= found <= 0.99
-
-
 @pytest.mark.parametrize("name,size,n", [*FEW_SUPPORTS, *MIXED, ("l_osue", 8, 3000), ("sue", 3, 500)])
 def test_limits_rise_with_the_support_and_hold_the_estimate(name: str, size: int, n: int) -> None:
-    """More support never lowers a limit; the estimate lies inside for mid-p and score limits."""
     probabilities = built(name, size).estimator.support
     counts = np.arange(n + 1)
     low, high = interval(counts, n, probabilities)
@@ -237,7 +160,6 @@ def test_limits_rise_with_the_support_and_hold_the_estimate(name: str, size: int
 @pytest.mark.parametrize("name", ["grr", "l_grr", "sue", "oue", "l_osue", "l_soue", "loloha", "blh"])
 @pytest.mark.parametrize("n", [1, 2, 7, 1000])
 def test_degenerate_counts_give_finite_ordered_limits(name: str, n: int) -> None:
-    """No support at all, full support, a single report: finite, ordered, and never a warning."""
     probabilities = built(name, 8).estimator.support
     counts = np.array([0, n, n // 2])
     for ties in (None, np.array([1e-16, 1 - 1e-16, 0.5])):
@@ -252,15 +174,8 @@ def test_degenerate_counts_give_finite_ordered_limits(name: str, n: int) -> None
     assert np.isfinite(found.std_error).all()
 
 
-def test_no_report_is_not_an_estimate() -> None:
-    """With n = 0 there is nothing to estimate, and dividing by it must not happen."""
-    with pytest.raises(ValueError, match="at least one report"):
-        estimate(np.zeros(3, np.int64), 0, built("grr", 3).estimator.support)
-
-
 @given(st.integers(0, 500), st.integers(1, 500))
 def test_estimates_are_the_formula(count: int, n: int) -> None:
-    """f̂ = (C/n − other)/(own − other) in floats, against the same in rationals."""
     from fractions import Fraction
 
     probabilities = built("l_osue", 8).estimator.support
@@ -274,7 +189,6 @@ def test_estimates_are_the_formula(count: int, n: int) -> None:
 @pytest.mark.parametrize("name", ["grr", "l_grr", "l_osue", "oue", "loloha"])
 @pytest.mark.parametrize("n", [1, 10, 60])
 def test_the_variance_is_that_of_the_exact_law(name: str, n: int) -> None:
-    """Variance by enumeration of all counts, for every number of holders."""
     probabilities = built(name, 8).estimator.support
     for holders in {0, 1, n // 2, n}:
         counts, pmf = law(probabilities, holders, n)
@@ -321,9 +235,6 @@ def test_sampling_devices_adds_its_own_variance(share: float) -> None:
 
 
 def test_tie_breakers_are_reproducible_prefix_stable_and_inside() -> None:
-    """The same counts always give the same interval, whatever the domain's size or the platform's
-    words.
-    """
     long = tie_breakers(0xFFFFFFFFFFFFFFFF, 5, 10_000)
     assert np.array_equal(long, tie_breakers(0xFFFFFFFFFFFFFFFF, 5, 10_000))
     for size in (0, 1, 2, 3, 4, 5, 127):
@@ -339,39 +250,6 @@ def test_tie_breakers_are_reproducible_prefix_stable_and_inside() -> None:
 
 
 GOLDEN_TIES = [0.16229251826913588, 0.6191968541086865]
-
-
-def largest_error_bound(n: int, size: int, beta: float, probabilities: SupportProbabilities) -> float:
-    """What the largest error of a histogram stays below with probability at least 1 − ``beta``.
-
-    The bound is sqrt(k/(4 n β (own − other)²)): Proposition 3.6 of LOLOHA with the squares that its print
-    misses (docs/maths.md correction 3). It is Chebyshev's inequality summed over the values, with own(1−own)
-    and other(1−other) at most 1/4, so it is safe and wide; ``interval`` at level 1 − β/k is far narrower.
-
-    Args:
-        n: number of reports, at least 1.
-        size: k, number of values.
-        beta: probability that the bound may fail, in (0, 1).
-        probabilities: own and other, everyone being asked.
-    """
-    return float(np.sqrt(size / (4 * n * beta)) / float(probabilities.gap))
-
-
-@pytest.mark.parametrize("beta", [0.05, 0.2])
-def test_the_printed_bound_of_the_largest_error_fails_where_the_squared_one_holds(beta: float) -> None:
-    """Proposition 3.6 of LOLOHA misses squares (correction 3): exact failure probabilities at k = 2."""
-    n, size = 4000, 2
-    levels = Parameters(epsilon_longitudinal=0.2, epsilon_first=0.1)
-    channel = protocol("l_grr", size, levels)
-    assert isinstance(channel, FrequencyProtocol)
-    support = channel.estimator.support
-    counts, pmf = law(support, n // 2, n)
-    # Of two exclusive values the errors are equal and opposite: the largest error is that of either.
-    error = np.abs((counts / n - float(support.other)) / float(support.gap) - 0.5)
-    right = largest_error_bound(n, size, beta, support)
-    printed = right * np.sqrt(float(support.gap))
-    assert pmf[error >= right].sum() <= beta
-    assert pmf[error >= printed].sum() > beta
 
 
 @pytest.mark.parametrize("name", ["grr", "l_osue", "loloha"])
@@ -392,7 +270,6 @@ def test_all_rows_are_covered_at_once(name: str) -> None:
 
 
 def test_rows_and_their_joining_keep_every_column() -> None:
-    """Pieces of a result, put together again, are the result; each column is unlike all others."""
     counts = np.arange(10, 34, dtype=np.int64).reshape(8, 3)
     whole = Estimates(counts[0], counts[1], counts[2:] / 7)
     pieces = [whole.rows(slice(0, 1)), whole.rows(slice(1, 3))]
@@ -462,10 +339,6 @@ def test_nearest_shares_are_the_projection_onto_the_simplex(estimates: list[floa
     assert both[1, :-1] == pytest.approx(reference.nearest_shares(-given), abs=1e-12)
 
 
-def test_nothing_known_has_no_nearest_shares() -> None:
-    assert np.isnan(nearest_shares(np.full(3, np.nan))).all()
-
-
 HALF_WIDTHS = [
     ("grr", 50, (8.0,), 100, 0.0, Fraction(1)),
     ("grr", 50, (8.0,), 100, 0.02, Fraction(1)),
@@ -504,14 +377,3 @@ def test_expected_half_widths_are_those_of_intervals(
         assert abs(found - width.mean()) < slack
         # What a rule without the counts' law would say, is not within it where counts are few.
         assert slack < 0.08 * width.mean()
-
-
-def test_expected_half_widths_have_the_shape_of_frequencies() -> None:
-    support = built("oue", 100).estimator.support
-    found = expected_half_width(np.array([[0.0, 0.3], [0.5, 1.0]]), 3000, support)
-    assert found.shape == (2, 2)
-    assert found[0, 1] == expected_half_width(0.3, 3000, support)
-    assert expected_half_width(0.3, 12_000, support) == pytest.approx(found[0, 1] / 2, rel=0.01)
-    # Where both ends are free it is that of Wald's interval, nearly.
-    wald = NormalDist().inv_cdf(0.975) * np.sqrt(variance(np.array([0.5]), 3000, support)[0])
-    assert found[1, 0] == pytest.approx(wald, rel=0.01)

@@ -28,39 +28,6 @@ def agreed() -> Collection:
     return ldpbeam.load_collection(REPOSITORY / "examples" / "first_choice.yaml")
 
 
-_EACH = """
-import sys, traceback
-import numba, numpy, pyarrow
-import ldpbeam
-names, wrong = ldpbeam.__all__, []
-for name in names:
-    for module in [one for one in sys.modules if one.partition(".")[0] == "ldpbeam"]:
-        del sys.modules[module]
-    import ldpbeam
-    try:
-        assert name in dir(ldpbeam) and getattr(ldpbeam, name).__doc__
-    except Exception:
-        traceback.print_exc()
-        wrong.append(name)
-print(len(names), wrong)
-"""
-
-
-@pytest.mark.thorough
-def test_public_names_are_there_documented_and_listed() -> None:
-    """Each where none of the package's modules is loaded: the first use of a lazy name can fail."""
-    done = subprocess.run(
-        [sys.executable, "-c", _EACH], cwd=REPOSITORY, capture_output=True, text=True, check=True
-    )
-    assert (done.stdout, done.stderr) == (f"{len(ldpbeam.__all__)} []\n", "")
-
-
-def test_functions_stay_what_they_are_when_modules_are_loaded() -> None:
-    """A submodule of the same name would take the place of a function."""
-    modules = {path.stem for path in Path(ldpbeam.__path__[0]).iterdir()}
-    assert not modules & set(ldpbeam.__all__)
-
-
 def test_other_names_are_refused() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'Simulate'"):
         _ = ldpbeam.Simulate
@@ -77,14 +44,6 @@ def test_every_example_from_values_to_a_table(path: Path) -> None:
     assert table.schema.equals(estimates_schema(collection), check_metadata=True)
     assert set(table["epoch"].to_pylist()) == {3}
     assert table.num_rows == sum(part.estimator.size for part in collection.protocol.parts)
-
-
-def test_equal_arguments_give_equal_reports_and_others_others(agreed: Collection) -> None:
-    def ids(seed: int) -> list[int]:
-        return ldpbeam.simulate(agreed, ["red", "green", "blue"], seed=seed).report_ids.tolist()
-
-    assert ids(1) == ids(1)
-    assert len({*ids(1), *ids(2)}) == 6
 
 
 def test_absent_devices_send_nothing(agreed: Collection) -> None:

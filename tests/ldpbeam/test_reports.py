@@ -18,9 +18,9 @@ from ldpbeam.collection.epochs import Epochs
 from ldpbeam.errors import InvalidPayload, Reason
 from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.protocols import Parameters
-from ldpbeam.reports import admit_even_rows, admit_frames, admit_rows
+from ldpbeam.reports import admit_frames, admit_rows
 from ldpbeam.wire import codec
-from ldpbeam.wire.codec import Batch, EvenRows, Rows
+from ldpbeam.wire.codec import Batch, Rows
 from ldpbeam.wire.report_pb2 import ReportBatch
 from tests.pipelines.running import collection
 from tests.reference.batches import admit_batch
@@ -90,7 +90,6 @@ def as_rows(held: list[Record]) -> Rows:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_single_reports_are_judged_by_the_rules(seed: int) -> None:
-    """Every record is admitted with its id and payload, or refused for the right reason at its place."""
     held = records(seed, seed * 4)
     done = Admission()
     admit_rows(as_rows(held), AGREED, "here", done)
@@ -117,7 +116,6 @@ def test_single_reports_are_judged_by_the_rules(seed: int) -> None:
 @pytest.mark.parametrize(("ids", "claimed"), [(0, 0), (3, 3), (3, 2), (2, 3), (0, 2**64 - 1)])
 @pytest.mark.parametrize("size", [0, 1, 3, 6])
 def test_batches_of_any_shape_balance(epoch: int, digest: int, ids: int, claimed: int, size: int) -> None:
-    """A batch without reports, or whose columns disagree, is booked once and on the line it is refused on."""
     payloads = np.zeros(size, np.uint8)
     batch = Batch(digest, epoch, claimed, np.arange(ids, dtype=np.uint64), payloads, 7)
     done = Admission()
@@ -130,21 +128,8 @@ def test_batches_of_any_shape_balance(epoch: int, digest: int, ids: int, claimed
     assert bool(done.admitted) == sound
 
 
-def test_reports_of_a_batch_are_judged_one_by_one() -> None:
-    """One bad report costs itself only; its index is told."""
-    (bits, _) = AGREED
-    payloads = np.frombuffer(b"\0\0\0\x08\xff\x07", np.uint8)
-    done = Admission()
-    admit_batch(Batch(bits, 1, 3, np.arange(3, dtype=np.uint64), payloads, 7), AGREED, "here", done)
-    balanced(done)
-    digest = AGREED[bits].digest_hex
-    assert done.rejections == [Rejection(Reason.UNUSED_BITS, "here", 7, 1, 1, digest, 1)]
-    assert done.admitted[0].report_ids.tolist() == [0, 2]
-
-
 @pytest.mark.parametrize("n", [LISTED, LISTED + 1, 5000])
 def test_floods_of_rejections_share_an_entry(n: int) -> None:
-    """Wrong digests by the thousand, each another one, cost a hundred entries and balance."""
     held = [(1000 + i, i, i, b"\0") for i in range(n)]
     done = Admission()
     admit_rows(as_rows(held), AGREED, "here", done)
@@ -153,12 +138,6 @@ def test_floods_of_rejections_share_an_entry(n: int) -> None:
     if n > LISTED + 1:
         last = done.rejections[-1]
         assert (last.count, last.place, last.digest, last.epoch) == (n - LISTED, 10 * LISTED, "", None)
-
-
-def test_collections_know_their_payload_sizes() -> None:
-    """What the records above assume."""
-    sizes = [c.protocol.device.payload_size for c in AGREED.values()]
-    assert sizes == [2, 1]
 
 
 # A sound payload, then one that breaks each rule of a payload: dBitFlip with d = 2 of 6 buckets sends
@@ -173,14 +152,8 @@ FAULTY = {
 }
 
 
-def test_every_code_of_a_check_has_its_payload_here() -> None:
-    """A code added to the contract needs a payload above."""
-    assert set(FAULTY) == {code.reason for code in CheckCode}
-
-
 @pytest.mark.parametrize("reason", [code.reason for code in CheckCode])
 def test_every_code_of_a_check_is_booked_under_its_reason(reason: Reason | None) -> None:
-    """A payload that a check refuses never vanishes, whichever form it came in and whatever its code."""
     asked, payload = FAULTY[reason]
     known = {asked.digest: asked}
     with pytest.MonkeyPatch.context() as patch:
@@ -309,7 +282,6 @@ def fates(done: Admission) -> Counter[tuple[int | str, int | None, Reason | str]
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("form", ["rows", "batches", "messages"])
 def test_arrival_decides_what_is_late_and_what_is_too_soon(form: str, seed: int) -> None:
-    """Rows and batches alike, at every edge; each line of the books balances."""
     held = dated(seed, 90)
     done = judged(held, form)
     wanted = Counter((digest_hex(c), e, fate(c, e, payload, at)) for c, e, _, payload, at in held)
@@ -327,7 +299,6 @@ def test_arrival_decides_what_is_late_and_what_is_too_soon(form: str, seed: int)
 
 
 def test_of_batches_judged_together_each_keeps_its_arrival() -> None:
-    """Small ones of an epoch are one array meanwhile; here of unequal sizes, with a broken report in some."""
     (known, *_) = DATED.values()
     end = (3600 + 1800) * SECOND
     batches, wanted = [], Counter[str]()
@@ -349,18 +320,6 @@ def test_of_batches_judged_together_each_keeps_its_arrival() -> None:
     }
     assert len(names) == wanted["admitted"]
     assert done.late == {(known.digest_hex, 0): wanted["late"]}
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_rows_and_batches_keep_the_same_books(seed: int) -> None:
-    """Entries say the same whichever form the reports came in."""
-    held = dated(100 + seed, 200)
-    rows, batches = (Counter(dict(judged(held, form).entries())) for form in ("rows", "batches"))
-    for books in (rows, batches):  # reports by themselves repeat nothing
-        for key, what in [entry for entry in books if entry[1] == "repeated"]:
-            del books[key, what]
-    assert rows == batches
-    assert {what for _, what in rows} >= {"read", "late", "rejected.future_epoch", "rejected.foreign_epoch"}
 
 
 @pytest.mark.parametrize("form", ["rows", "batches"])
@@ -386,7 +345,6 @@ def test_rows_and_batches_keep_the_same_books(seed: int) -> None:
     ],
 )
 def test_edges_of_an_epoch(form: str, name: str, epoch: int, arrival: int, wanted: Reason | str) -> None:
-    """To the microsecond."""
     (known,) = (c for c in DATED.values() if c.name == name)
     payload = b"\0" * known.protocol.device.payload_size
     done = judged([(known.digest, epoch, 7, payload, arrival)], form)
@@ -397,7 +355,6 @@ def test_edges_of_an_epoch(form: str, name: str, epoch: int, arrival: int, wante
 
 @pytest.mark.parametrize("form", ["rows", "batches"])
 def test_a_broken_report_that_is_late_is_refused(form: str) -> None:
-    """Late are sound reports only, so that late ones and rejected ones never overlap."""
     (known, *_) = DATED.values()
     held = [(known.digest, 0, i, payload, 10**12) for i, payload in enumerate((b"\x03", b"\xff"))]
     done = judged(held, form)
@@ -407,7 +364,6 @@ def test_a_broken_report_that_is_late_is_refused(form: str) -> None:
 
 @pytest.mark.parametrize("form", ["rows", "batches"])
 def test_without_an_arrival_nothing_is_late_or_too_soon(form: str) -> None:
-    """A file does not say when its reports arrived; retirement is a matter of the epoch alone."""
     held = [(c, e, 0, b"\0" * DATED[c].protocol.device.payload_size, 0) for c in DATED for e in (0, 3, 4, 99)]
     done = Admission()
     if form == "rows":
@@ -440,7 +396,6 @@ def fraction(done: Admission) -> float:
     ],
 )
 def test_junk_weighs_what_it_would_as_reports(ids: np.ndarray, payloads: bytes, weight: int) -> None:
-    """Everything is booked; the error fraction takes as many reports as the bytes and ids could have been."""
     wide = collection("sue", 251, "wide")
     assert wide.protocol.device.payload_size == 32
     done = Admission()
@@ -456,7 +411,6 @@ def test_junk_weighs_what_it_would_as_reports(ids: np.ndarray, payloads: bytes, 
 
 @pytest.mark.parametrize("order", range(3))
 def test_capping_in_parts_is_capping_at_once(order: int) -> None:
-    """In whatever pieces and order rejections come, the same are listed and the rest share one."""
     draw = random.Random(order)
     digests = ["aa"] * 3 + ["bb"]
     every = [
@@ -495,7 +449,6 @@ def small_batches(n: int) -> list[bytes]:
 
 
 def test_small_batches_together_are_as_one_by_one() -> None:
-    """The same books, the same columns and the same places, however many batches are judged at once."""
     messages = small_batches(3000)
     found = codec.joined(messages)
     together, single = Admission(), Admission()
@@ -518,25 +471,6 @@ def test_small_batches_together_are_as_one_by_one() -> None:
     assert len(single.admitted) > 300
 
 
-def test_rows_end_to_end_are_judged_one_by_one_where_one_is_refused() -> None:
-    """As Parquet files give them: admitted as they lie, or without the one that no device sends."""
-    agreed = collection("oue", 100, "ones", parameters=Parameters(epsilon=1.0))
-    draw = np.random.default_rng(2)
-    payloads = np.packbits(draw.random((2000, 100)) < 0.3, axis=1, bitorder="little")
-    for spoiled in (0, 1):
-        payloads[:spoiled] = 255
-        same = np.broadcast_to(np.uint64(agreed.digest), 2000), np.broadcast_to(np.int64(0), 2000)
-        rows = EvenRows(*same, np.arange(2000, dtype=np.uint64), payloads, 0)
-        done = Admission()
-        admit_even_rows(rows, {agreed.digest: agreed}, "here", done)
-        (columns,) = done.admitted
-        assert columns.report_ids.tolist() == list(range(spoiled, 2000))
-        assert np.array_equal(columns.payloads, payloads[spoiled:])
-        assert done.read == {(agreed.digest_hex, 0): 2000}
-        wanted = {((agreed.digest_hex, 0), Reason.UNUSED_BITS): 1} if spoiled else {}
-        assert dict(done.rejected) == wanted
-
-
 def _reports(done: Admission) -> list[tuple[int, int, int, bytes]]:
     return [
         (c.digest, c.epoch, int(name), row.tobytes())
@@ -546,7 +480,6 @@ def _reports(done: Admission) -> list[tuple[int, int, int, bytes]]:
 
 
 def test_what_was_written_before_an_epoch_began_holds_none_of_its_reports() -> None:
-    """Rows and batches alike; nothing is late for that."""
     held = [(c, e, 0, b"\0" * DATED[c].protocol.device.payload_size, 0) for c in DATED for e in (0, 3)]
     for form in ("rows", "batches"):
         done = Admission(written_by=Written(3600 * SECOND))

@@ -23,21 +23,6 @@ def schedule(
     return Schedule(agreed, early, late)
 
 
-def dues(asked: Schedule, epoch: int, after: int, until: int) -> list[int]:
-    """All due times in turn, each after the one before."""
-    found = []
-    while (after := asked.due(epoch, after)) <= until:
-        found.append(after)
-    return found
-
-
-def test_an_epoch_has_an_end_and_a_close() -> None:
-    """In microseconds, from the collection's origin."""
-    asked = schedule(length=60, origin=1000, lateness=7)
-    assert [asked.end(e) for e in (0, 1, 5)] == [1060 * SECOND, 1120 * SECOND, 1360 * SECOND]
-    assert asked.close(5) == 1367 * SECOND
-
-
 @pytest.mark.parametrize(
     ("early", "late", "after", "wanted"),
     [
@@ -86,21 +71,6 @@ def clock(text: str) -> int:
     return -total if text.startswith("-") else total
 
 
-def test_without_lateness_the_end_is_the_close() -> None:
-    """The first result is the last one, and what follows is for the books."""
-    asked = schedule(lateness=0)
-    assert asked.end(0) == asked.close(0)
-    assert dues(asked, 0, BEFORE, 62 * MINUTE) == [60 * MINUTE, 61 * MINUTE, 62 * MINUTE]
-
-
-def test_a_microsecond_decides() -> None:
-    """Due times are later than what they are after, by however little."""
-    asked = schedule(early=600)
-    for due in (10 * MINUTE, 60 * MINUTE, 61 * MINUTE, 90 * MINUTE, 91 * MINUTE):
-        assert asked.due(0, due - 1) == due
-        assert asked.due(0, due) > due
-
-
 @pytest.mark.parametrize(
     ("due", "told", "pane"),
     [
@@ -117,7 +87,6 @@ def test_a_microsecond_decides() -> None:
     ],
 )
 def test_what_a_result_is_called(due: int, told: int, pane: str) -> None:
-    """By its own time and the one before."""
     assert schedule(early=600).pane(0, due * MINUTE, told * MINUTE if told >= 0 else told) == pane
 
 
@@ -133,7 +102,6 @@ SCHEDULES = st.builds(
 
 @given(SCHEDULES, st.integers(0, 999), st.integers(-(10**13), 10**13))
 def test_due_times_are_later_monotone_and_pass_no_milestone(asked: Schedule, epoch: int, offset: int) -> None:
-    """The end and the close of an epoch are due times, whatever the intervals."""
     end, close = asked.end(epoch), asked.close(epoch)
     start = end - asked.collection.epochs.length * SECOND
     after = start + offset
@@ -150,7 +118,6 @@ def test_due_times_are_later_monotone_and_pass_no_milestone(asked: Schedule, epo
 
 @given(SCHEDULES, st.integers(0, 999), st.integers(1, 10**7))
 def test_a_shift_of_all_times_shifts_all_due_times(asked: Schedule, epoch: int, offset: int) -> None:
-    """Nothing depends on the epoch's number or on the origin."""
     length = asked.collection.epochs.length * SECOND
     start = asked.end(epoch) - length
     moved = asked.due(epoch, start + offset) - start
@@ -159,7 +126,6 @@ def test_a_shift_of_all_times_shifts_all_due_times(asked: Schedule, epoch: int, 
 
 @given(SCHEDULES, st.integers(0, 999))
 def test_panes_come_in_order(asked: Schedule, epoch: int) -> None:
-    """Early ones, one on time, late ones."""
     told, panes = BEFORE, []
     for _ in range(40):
         due = asked.due(epoch, told)

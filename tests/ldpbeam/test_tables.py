@@ -31,7 +31,6 @@ def table_of_an_epoch() -> pa.Table:
 
 @pytest.mark.parametrize("step", [61, pytest.param(7, marks=pytest.mark.thorough)])
 def test_every_bit_of_a_published_table_that_is_turned_is_seen(tmp_path: Path, step: int) -> None:
-    """Also in the footer, which checksums of pages leave out, and in the checksum itself and its mark."""
     table, path = table_of_an_epoch(), tmp_path / "t.parquet"
     content = as_parquet(table)
     path.write_bytes(content)

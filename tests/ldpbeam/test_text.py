@@ -14,14 +14,12 @@ HEAD = "name: a\nprotocol: grr\nepsilon: 1.0\nepoch: {length: 1h}\n"
 
 @pytest.mark.parametrize("bad", ["\x1b", "\n", "\r", "\x07", "\x9b", "\u202e", "\u2028", "\udcff", "\0"])
 def test_control_characters_are_replaced(bad: str) -> None:
-    """One sign for one sign, in texts and in errors."""
     assert clean(f"a{bad}b") == "a\ufffdb"
     text = str(LdpError("E-TEST", f"a{bad}b", where=f"c{bad}", remedy=f"d{bad}"))
     assert text == "c\ufffd: a\ufffdb. d\ufffd [E-TEST]"
 
 
 def test_texts_are_bounded() -> None:
-    """The end is what goes; the code of an error stays."""
     assert clean("ä" * 3000) == "ä" * 1999 + "…"
     assert clean("joined\u200d") == "joined\u200d"
     text = str(LdpError("E-TEST", "x" * 10**6, remedy="Do this."))
@@ -42,21 +40,9 @@ def test_texts_are_bounded() -> None:
     ],
 )
 def test_hostile_collections_are_refused_at_once(text: str) -> None:
-    """Aliases, nested values, long ones, and many equal ones: a short line in a few seconds."""
-
     def refused() -> str:
         with pytest.raises(CollectionError) as error:
             parse_collection(text)
         return str(error.value)
 
     assert len(quickly(refused, 10)) < 800
-
-
-def test_many_attributes_take_time_in_proportion() -> None:
-    """Two thousand of one size are built like one of them."""
-    attributes = "".join(f"- {{name: a{i}, domain: {{size: 5}}}}\n" for i in range(2000))
-    text = (
-        "name: a\nallocation: allomfree\nepsilon_longitudinal: 2.0\nepsilon_first: 1.0\n"
-        f"epoch: {{length: 1h}}\nattributes:\n{attributes}"
-    )
-    assert len(quickly(lambda: parse_collection(text), 15).attributes) == 2000

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from math import exp, sqrt
 from pathlib import Path
 from typing import Any
@@ -13,12 +12,11 @@ import pytest
 from click.testing import CliRunner
 
 from ldpbeam.cli.main import cli
-from ldpbeam.collection.advice import warnings_about
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import parse_duration
 from ldpbeam.collection.file import load_collection, parse_collection
 from ldpbeam.errors import LdpError
-from ldpbeam.planning.collection_check import change, expected, lateness_advice
+from ldpbeam.planning.collection_check import change, expected
 from tests.conftest import REPOSITORY
 
 EXAMPLES = REPOSITORY / "examples"
@@ -53,15 +51,6 @@ def test_promise_digest_and_errors_are_stated() -> None:
     assert error["even_half_width"] == pytest.approx(error["half_width"], rel=1e-3)  # bits are symmetric
     assert found["digest"] == "31f8771ca4dd8ba8"
     assert found["guarantee"]["cap_over_values"] == pytest.approx(8)
-
-
-def test_quiet_prints_warnings_only(tmp_path: Path) -> None:
-    file = tmp_path / "far.yaml"
-    file.write_text(MINUTES.replace("g: optimal", "g: 61"), "utf-8")
-    out, err = call("check", file, "--quiet")
-    assert out == ""
-    assert "[W-COLLECTION-G]" in err
-    assert [one["code"] for one in document(file)["collections"][0]["warnings"]] == ["W-COLLECTION-G"]
 
 
 DAILY = "name: a\ndomain: {size: 4}\nprotocol: grr\nepsilon: 1.0\nepoch: {length: 1d}\n"
@@ -110,11 +99,6 @@ def test_until_when_reports_count_and_whether_that_fits_what_devices_do(
     )
 
 
-def test_runs_over_files_do_not_warn_of_lateness() -> None:
-    """They have no arrivals, so that nothing is late there."""
-    assert not any(one.code == "W-COLLECTION-LATENESS" for one in warnings_about(parse_collection(DAILY)))
-
-
 SHOWN = (
     path for path in REPOSITORY.glob("examples/**/*.yaml") if path.parent.name not in {"beam", "monitoring"}
 )
@@ -122,16 +106,7 @@ YAML = [*SHOWN, REPOSITORY / "ldpbeam" / "cli" / "demo.yaml"]
 """The collections that we show; examples/beam has a pipeline in YAML, examples/monitoring rules."""
 
 
-@pytest.mark.parametrize("path", YAML, ids=lambda one: one.stem)
-def test_what_we_show_counts_reports_of_devices_that_run_once_in_an_epoch(path: Path) -> None:
-    """Also where their sending is spread, or fails once; and the file says what devices do."""
-    assert lateness_advice(load_collection(path), load_collection(path).epochs.length) == ()
-    (line,) = (one for one in path.read_text("utf-8").splitlines() if one.startswith("allowed_lateness"))
-    assert re.search("# .*(spread|comes back)", line)
-
-
 def test_errors_of_means_and_of_sampled_attributes_are_those_that_are_measured() -> None:
-    """Simulated by the protocols' own fleet, at the values where the error is the largest."""
     mean = parse_collection(ONE_BIT)
     (error,) = expected(mean, 400)
     ends = mean.protocol.forgery.ends

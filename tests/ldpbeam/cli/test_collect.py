@@ -18,7 +18,7 @@ from ldpbeam.collection.file import load_collection
 from ldpbeam.wire import report_pb2
 from tests.conftest import REPOSITORY
 from tests.ldpbeam.collector.serving import TYPE, names
-from tests.pipelines.running import execute, fleet, with_duplicates, write
+from tests.pipelines.running import fleet
 from tests.transforms.fresh import Ended, run_commands
 from tests.waiting import PATIENCE
 
@@ -111,24 +111,6 @@ def test_a_signal_ends_it_with_everything_in_files(tmp_path: Path, name: signal.
     assert names(tmp_path / "reports") == sorted(i for some in batches for i in some.report_ids.tolist())
 
 
-@pytest.mark.thorough
-def test_results_are_those_of_the_same_reports_in_files(tmp_path: Path) -> None:
-    """Bit for bit, repeats and conflicts among them."""
-    with started(tmp_path, "--file-bytes", "4000") as (process, port):
-        agreed = load_collection(tmp_path / "one.yaml")
-        batches = with_duplicates(fleet(agreed))
-        assert send(port, [message(agreed.digest, some) for some in batches]) == {204}
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=PATIENCE)
-    written = execute(agreed, write(tmp_path / "written", agreed, batches), tmp_path / "a")
-    files = sorted((tmp_path / "reports").glob("*.pb"))
-    assert len(files) >= 1
-    collected = execute(agreed, files, tmp_path / "b")
-    assert collected.files() == written.files()
-    assert collected.total == written.total
-    assert written.total["duplicate"] > 0
-
-
 REFUSED = {
     "nowhere to": (["--listen", "0"], "E-USAGE-OPTION"),
     "two places": (
@@ -156,21 +138,3 @@ def test_what_cannot_work_is_refused(refused: dict[str, Ended], name: str) -> No
     assert ended.code == 2, ended.err
     assert f"[{REFUSED[name][1]}]" in ended.err
     assert ended.err.count("\n") == 1
-
-
-def test_a_missing_part_is_named(tmp_path: Path) -> None:
-    code = (
-        "import sys; sys.modules['aiohttp'] = None\n"
-        f"sys.argv = ['ldpbeam', *{arguments(tmp_path, '--listen', '0', '--output', 'x')[3:]!r}]\n"
-        "from ldpbeam.__main__ import main\nmain()\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=PATIENCE,
-    )
-    assert done.returncode == 2
-    assert "pip install 'ldpbeam[collect]'. [E-USAGE-EXTRA]" in done.stderr

@@ -27,10 +27,6 @@ def test_it_is_printed_as_one_document(mode: tuple[str, ...]) -> None:
     assert call(FILE, *mode) == device_definition_text(load_collection(FILE))
 
 
-def test_quiet_prints_nothing() -> None:
-    assert call(FILE, "--quiet") == ""
-
-
 def test_it_is_written_where_asked(tmp_path: Path) -> None:
     target = tmp_path / "minutes.json"
     printed = json.loads(call(FILE, "--output", target, "--json"))

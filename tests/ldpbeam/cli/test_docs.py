@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import json
-import os
-import pty
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import click
@@ -19,29 +14,7 @@ from ldpbeam.cli.main import cli
 from tests.conftest import REPOSITORY
 from tests.ldpbeam.cli.calling import call
 
-PACKAGES = ("ldpbeam", "transforms", "pipelines", "simulators")
 NAMED = re.compile(r"\bldpbeam docs ([\w-]+)")
-
-
-def in_terminal(*arguments: str, width: int = 60, answers: str = "") -> tuple[int, str]:
-    """Run the command as in a terminal of so many columns: its exit code, and what the terminal shows."""
-    above, below = pty.openpty()
-    environment = {**os.environ, "PAGER": "cat", "TERM": "xterm", "COLUMNS": str(width)}
-    command = [sys.executable, "-m", "ldpbeam", *arguments]
-    process = subprocess.Popen(command, stdin=below, stdout=below, stderr=below, env=environment)
-    os.close(below)
-    os.write(above, answers.encode())
-    shown = b""
-    while True:
-        try:
-            part = os.read(above, 1 << 16)
-        except OSError:  # Linux: the other end is closed
-            break
-        if not part:
-            break
-        shown += part
-    os.close(above)
-    return process.wait(), shown.decode()
 
 
 # --- which pages there are
@@ -81,17 +54,6 @@ def test_another_name_is_refused_with_near_ones(name: str, said: str) -> None:
 # --- a terminal
 
 
-@pytest.mark.thorough
-def test_a_terminal_gets_a_laid_out_page_in_its_width() -> None:
-    code, shown = in_terminal("docs", "planning", width=60)
-    plain = re.sub(r"\x1b\[[0-9;]*m", "", shown)
-    assert code == 0
-    assert shown != plain
-    assert "# Choosing" not in plain
-    assert "Choosing parameters" in plain
-    assert max(len(line.rstrip()) for line in plain.splitlines()) <= 60
-
-
 # --- what names a page
 
 
@@ -101,15 +63,6 @@ def helps(command: click.Command, path: str = "ldpbeam") -> Iterator[tuple[str, 
             yield from helps(inner, f"{path} {name}")
     with click.Context(command, info_name=path, terminal_width=10_000) as context:
         yield path, command.get_help(context)
-
-
-def texts(source: str) -> Iterator[str]:
-    """Strings of a module that somebody may read at run time: all but docstrings and other bare strings."""
-    tree = ast.parse(source)
-    bare = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in bare:
-            yield node.value
 
 
 def unreachable(text: str) -> list[str]:
@@ -123,15 +76,3 @@ def test_help_names_pages_that_an_installation_has() -> None:
     named = dict(helps(cli))
     assert {path: unreachable(text) for path, text in named.items() if unreachable(text)} == {}
     assert any(map(NAMED.search, named.values()))
-
-
-@pytest.mark.thorough
-def test_messages_name_pages_that_an_installation_has() -> None:
-    found = {
-        str(path.relative_to(REPOSITORY)): lost
-        for package in PACKAGES
-        for path in (REPOSITORY / package).rglob("*.py")
-        for text in texts(path.read_text("utf-8"))
-        if (lost := unreachable(text))
-    }
-    assert found == {}

@@ -82,21 +82,6 @@ def test_the_runner_that_really_runs_is_named(typed: str | None, runs: str) -> N
     assert f"means {runs}" in found("runner", runner=typed).detail
 
 
-def test_java_is_needed_by_runners_that_are_java_programs(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert found("runner").state == "ok"
-    for typed in ("FlinkRunner", "SparkRunner"):
-        fault = found("runner", runner=typed)
-        assert fault.state == "fault"
-        assert "install a Java runtime" in fault.fix
-    program = tmp_path / "java"
-    program.write_text("#!/bin/sh\n", "ascii")
-    program.chmod(0o755)
-    assert found("runner", runner="FlinkRunner").state == "ok"
-
-
 def test_a_place_that_cannot_be_written_is_a_fault(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     assert found("write", output=tmp_path / "file").state == "fault"

@@ -15,11 +15,9 @@ import pytest
 import ldpbeam
 from ldpbeam.cli.shared.histories import harmless
 from ldpbeam.over_time import DrawnAnew, difference, errors_of, mean
-from ldpbeam.over_time.compare import Comparison, chosen_changes
 from ldpbeam.over_time.results import histories
 from ldpbeam.over_time.significance import p_values
 from ldpbeam.over_time.smooth import smooth
-from ldpbeam.over_time.weighted_sums import Combined
 from tests.conftest import REPOSITORY
 from tests.ldpbeam.cli.calling import call, rows
 
@@ -157,21 +155,7 @@ def test_compare_of_values_chosen_beforehand(results: Path) -> None:
     assert "Leave one of them out" in str(refused.exception)
 
 
-def test_chosen_values_share_the_false_alarms() -> None:
-    """A value is clear where its p is at most its part; then, and only then, its interval leaves out 0."""
-    std_error = np.array([1.0, 1.0, 1.0, np.nan])
-    change = np.array([1.97, 2.2, 2.3, 1.0])
-    ends = [Combined(np.zeros(4), std_error, np.zeros(4), np.ones(4, np.int64)) for _ in range(2)]
-    p = p_values(change, std_error)
-    comparison = Comparison(ends[0], ends[1], change, std_error, p, p)
-    for places, clear in (((0,), [True]), ((0, 1), [False, False]), ((1, 2), [False, True]), ((3,), [False])):
-        found = chosen_changes(comparison, places)
-        assert [one.clear for one in found] == clear
-        assert [one.low > 0 for one in found] == clear
-
-
 def test_compare_goes_back_to_epochs_with_estimates(results: Path, tmp_path: Path) -> None:
-    """The last two that have any; an epoch of too few reports behind them is passed over."""
     (tmp_path / "latest").mkdir()
     for epoch in (5, 6, 7):
         shutil.copy(results / "latest" / f"{epoch}.parquet", tmp_path / "latest")
@@ -307,14 +291,6 @@ def test_the_last_period_is_compared_with_the_one_before(results: Path) -> None:
     assert words.endswith(": epochs 0..3 against 4..8")
 
 
-def test_a_comparison_with_earlier_epochs_says_so(results: Path) -> None:
-    """What rose is higher in the epochs named second, and these come first in time."""
-    asked = ("compare", results, "--collection", FILE)
-    backwards = call(*asked, "--epochs", "7..8", "--against", "0..6").stdout
-    assert "epochs 7..8 against 0..6, which are earlier" in backwards
-    assert "earlier" not in call(*asked, "--epochs", "0..6", "--against", "7..8").stdout
-
-
 @pytest.mark.parametrize(
     ("rate", "warned"),
     [("0.5..0.774", True), ("0", False), ("0..0.774", False), ("0.774", True), ("1", True)],
@@ -365,7 +341,6 @@ FORMULAS = [
 
 
 def test_texts_that_a_spreadsheet_would_run_are_marked_and_nothing_else() -> None:
-    """Numbers of any column stay, and so do texts that are numbers, nulls and order."""
     table = pa.table({"label": [*FORMULAS, None, ""], "estimate": [-0.5] * 19, "n": [-1] * 19})
     found = harmless(table)
     assert found["label"].to_pylist() == [*(f"'{text}" for text in FORMULAS[:12]), *FORMULAS[12:], None, ""]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from pathlib import Path
 from unittest import mock
@@ -10,11 +9,10 @@ from unittest import mock
 import pytest
 
 import ldpbeam
-from ldpbeam.cli.main import cli, main
+from ldpbeam.cli.main import main
 from ldpbeam.collection.domain import MAX_DOMAIN
 from ldpbeam.protocols.estimator import Result
 from tests.ldpbeam.cli.calling import call
-from tests.ldpbeam.cli.test_docs import in_terminal
 from tests.narrow import present
 
 
@@ -81,13 +79,6 @@ def test_a_number_of_values_and_a_counter(tmp_path: Path) -> None:
     assert present(counter.domain).size == 86_401
     assert counter.protocol.estimator.result is Result.MEAN
     assert counter.parameters.epsilon_longitudinal == 1.0
-
-
-def test_two_labels_that_are_numbers_are_labels(tmp_path: Path) -> None:
-    assert present(written(tmp_path / "n.yaml", "--values", "10,20", "--devices", 900).domain).labels == (
-        "10",
-        "20",
-    )
 
 
 # --- what is refused
@@ -174,28 +165,6 @@ def test_the_next_commands_run_as_they_are_printed(tmp_path: Path, monkeypatch: 
     assert "with 900 devices" in call(*shlex.split(following[0])[1:]).stdout
 
 
-@pytest.mark.thorough
-def test_a_terminal_is_asked_three_questions_and_again_after_a_slip(tmp_path: Path) -> None:
-    path = tmp_path / "asked.yaml"
-    code, shown = in_terminal("init", str(path), answers="red,red\nred,green\n0\n3000\n\n")
-    assert code == 0, shown
-    assert shown.count("Which values can a device hold") == 2
-    assert shown.count("How many devices report in an epoch?") == 2
-    assert shown.count("How much may all reports about one value tell") == 1
-    collection = ldpbeam.load_collection(path)
-    assert present(collection.domain).labels == ("red", "green")
-    assert collection.parameters.epsilon_longitudinal == 2.0
-    assert "planned for 3,000 devices" in path.read_text()
-
-
-def test_a_trial_of_many_devices_has_fewer(tmp_path: Path) -> None:
-    check, simulate = json.loads(
-        call("init", tmp_path / "x.yaml", "--values", 4, "--devices", 300_000, "--json").stdout
-    )["next"]
-    assert "--devices 300000" in check
-    assert "--devices 100000" in simulate
-
-
 @pytest.mark.parametrize("command", ["init", "plan"])
 @pytest.mark.cases(1)
 def test_epochs_begin_at_the_next_midnight_or_where_one_says(tmp_path: Path, command: str) -> None:
@@ -210,12 +179,3 @@ def test_epochs_begin_at_the_next_midnight_or_where_one_says(tmp_path: Path, com
     with mock.patch("ldpbeam.cli.shared.options.time.time", return_value=1.5 * 86_400):
         assert begin("default.yaml") == 2 * 86_400
         assert begin("first.yaml", "--start", "1970-01-01") == 0
-
-
-def test_one_document_for_programs(tmp_path: Path) -> None:
-    path = tmp_path / "x.yaml"
-    document = json.loads(call("init", path, "--values", 4, "--devices", 900, "--json").stdout)
-    assert document["collection"] == str(path)
-    assert document["digest"] == ldpbeam.load_collection(path).digest_hex
-    assert [line.split()[1] for line in document["next"]] == ["check", "simulate"]
-    assert {line.split()[1] for line in document["next"]} <= set(cli.commands)

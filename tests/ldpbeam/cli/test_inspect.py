@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import bz2
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,6 @@ from ldpbeam.collection.file import load_collection
 from ldpbeam.durable.document import document
 from ldpbeam.errors import CollectionError, UsageError
 from ldpbeam.records.file_views import view_of
-from tests.ldpbeam.report_page.test_protocols import every_kind
 
 YAML = """\
 name: screens
@@ -54,7 +52,6 @@ def shown(path: Path, limit: int = 2) -> tuple[str, list[str]]:
 
 @pytest.mark.parametrize("name", ["out", "out/run.json", "out/accounting"])
 def test_the_results_of_a_run(base: Path, name: str) -> None:
-    """How it ended, of what, the identity, the last epochs, and what to do next."""
     kind, lines = shown(base / name)
     text = "\n".join(lines)
     assert kind == "run"
@@ -68,44 +65,6 @@ def test_the_results_of_a_run(base: Path, name: str) -> None:
     assert "  screens epoch 2 (2026-01-01T02:00:00Z): 400 counted" in lines
     assert "epoch 0" not in text
     assert f"ldpbeam report {base / 'out'}" in lines[-1]
-
-
-@pytest.mark.thorough
-def test_two_versions_are_told_apart_and_epochs_follow_the_time(tmp_path: Path) -> None:
-    """Whatever the order of their digests."""
-    collections, inputs = [], []
-    for version in (1, 2, 3):
-        file = tmp_path / f"{version}.yaml"
-        file.write_text(YAML.replace("name: screens", f"name: app\nversion: {version}"))
-        simulate_reports(SimulateOptions(file, "zipf:1.1", 30, 2, tmp_path / f"sim-{version}"))
-        collections.append(load_collection(file))
-        inputs.append(str(tmp_path / f"sim-{version}"))
-    run_over_files(tuple(collections), {"files": tuple(inputs), "output": str(tmp_path / "out")})
-    _, lines = shown(tmp_path / "out", 10)
-    assert [line for line in lines if line.startswith("  app")] == [
-        f"  app version {version} epoch {epoch} (2026-01-01T0{epoch}:00:00Z): 30 counted"
-        for epoch in (0, 1)
-        for version in (1, 2, 3)
-    ]
-
-
-def test_estimates_one_table_and_all(base: Path) -> None:
-    """What all rows share, which columns tell them apart, and where the rows are to be had."""
-    tables = sorted((base / "out" / "estimates").iterdir())
-    kind, lines = shown(tables[-1])
-    assert kind == "estimates"
-    assert lines[0] == f"{tables[-1]}: estimates, 3 rows"
-    assert lines[1].startswith("  in every row: collection screens, version 1, digest ")
-    assert ", epoch 2, epoch_start 2026-01-01 02:00:00+00:00, " in lines[1]
-    assert ", n 400, " in lines[1]
-    assert "estimate" not in lines[1]
-    assert lines[2].startswith("  in each row: value, label, support, estimate, std_error, ")
-    assert lines[3].endswith(f"or duckdb -c \"FROM '{tables[-1]}'\"")
-    kind, all_lines = shown(base / "out" / "estimates")
-    assert kind == "estimates"
-    assert all_lines[0] == "3 tables of estimates, the last of them:"
-    assert all_lines[1:4] == lines[:3]
-    assert f"'{tables[-1].parent}/*.parquet'" in all_lines[4]
 
 
 def test_a_quote_in_a_path_stays_inside_the_string(base: Path, tmp_path: Path) -> None:
@@ -143,45 +102,6 @@ def test_the_truth(base: Path) -> None:
     assert lines[0].endswith(": truth, 9 rows")
 
 
-def yaml_of_every_kind() -> Iterator[tuple[str, str]]:
-    for collection in every_kind():
-        text = f"name: {collection.name}\nepoch: {{length: 1h}}\n"
-        parameters = collection.parameters
-        for key in ("epsilon", "epsilon_longitudinal", "epsilon_first", "d"):
-            if getattr(parameters, key) is not None:
-                text += f"{key}: {getattr(parameters, key)}\n"
-        text += f"protocol: {collection.protocol_name}\n" if collection.protocol_name else ""
-        if collection.allocation:
-            text += f"allocation: {collection.allocation}\nattributes:\n"
-            text += "".join(
-                f"  - {{name: {n}, domain: {{size: {d.size}}}}}\n" for n, d in collection.histograms
-            )
-        else:
-            text += f"domain: {{size: {collection.histograms[0][1].size}}}\n"
-        yield collection.name, text
-
-
-@pytest.mark.parametrize(("name", "text"), list(yaml_of_every_kind()), ids=lambda item: item[:30])
-@pytest.mark.cases(10)
-def test_a_collection_of_every_kind(tmp_path: Path, name: str, text: str) -> None:
-    """What it is called, its digest, its levels, and whether results are frequencies or a mean."""
-    file = tmp_path / "c.yaml"
-    file.write_text(text)
-    kind, lines = shown(file)
-    assert kind == "collection"
-    assert f"a collection: {name} version 1 (digest " in lines[0]
-    assert " report tells at most ε = " in lines[0]
-    assert ("results are a mean" in lines[1]) == ("mean" in name or "rrpm" in name)
-
-
-def test_an_unfinished_run_is_called_that(base: Path, tmp_path: Path) -> None:
-    for part in ("estimates", "accounting"):
-        (tmp_path / part).mkdir()
-    kind, lines = shown(tmp_path)
-    assert kind == "run"
-    assert "holds no run.json" in lines[0]
-
-
 @pytest.mark.parametrize(
     ("name", "content"),
     [
@@ -193,7 +113,6 @@ def test_an_unfinished_run_is_called_that(base: Path, tmp_path: Path) -> None:
     ],
 )
 def test_what_is_of_no_kind_is_refused(tmp_path: Path, name: str, content: bytes) -> None:
-    """Never "malformed record" and success: one error that names the file."""
     (tmp_path / name).write_bytes(content)
     with pytest.raises(UsageError, match=name) as caught:
         view_of(tmp_path / name, 2)
@@ -209,7 +128,6 @@ def test_what_is_of_no_kind_is_refused(tmp_path: Path, name: str, content: bytes
     ],
 )
 def test_a_file_of_another_format_is_refused_by_name(tmp_path: Path, content: bytes, named: str) -> None:
-    """By itself it is an error; among the files of a folder, a line."""
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "notes").write_bytes(content)
     assert view_of(tmp_path / "in" / "notes", 2) is None

@@ -31,15 +31,6 @@ def done(finished: Path, tmp_path: Path) -> Path:
     return copied(finished, tmp_path) / "out"
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("cut", [4, 100, 1])
-def test_a_cut_table_of_rejects(done: Path, cut: int) -> None:
-    (table,) = (done / "rejects").iterdir()
-    table.write_bytes(table.read_bytes()[:-cut])
-    with pytest.raises(UsageError, match=r"\[E-USAGE-INPUT\]"):
-        list(inspect_lines(done / "rejects", (), 5))
-
-
 @pytest.mark.cases(2)
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b"\xff", b'{"schema": "another"}'])
 def test_a_damaged_record(done: Path, content: bytes) -> None:
@@ -56,7 +47,6 @@ def test_an_accounting_that_was_changed(done: Path) -> None:
 
 
 def test_a_cut_table_of_reports_is_a_reject(done: Path, tmp_path: Path) -> None:
-    """What is no table of rejects is read as reports, which never fails."""
     table = next((done / "estimates").iterdir())
     (tmp_path / "cut.parquet").write_bytes(table.read_bytes()[:-3])
     assert any("corrupt_file" in line for line in inspect_lines(tmp_path / "cut.parquet", (), 5))

@@ -9,41 +9,27 @@ from __future__ import annotations
 
 import csv
 import gzip
-import http.client
 import io
 import json
 import os
 import re
-import signal
-import socket
-import threading
-import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import click
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
 import ldpbeam
-from ldpbeam.cli import demo as demonstration
-from ldpbeam.cli import run as running
 from ldpbeam.cli.main import cli
 from ldpbeam.collection.collection import Collection
 from ldpbeam.transforms.sources import files as source_files
-from ldpbeam.transforms.sources.stored_file import StoredFile
 from ldpbeam.wire import codec, report_pb2
-from tests.conftest import REPOSITORY
-from tests.ldpbeam.collector.serving import TYPE
-from tests.ldpbeam.engine.test_engine import HOUR, Bench
 from tests.narrow import present
-from tests.waiting import PATIENCE
 
 YAML = """\
 name: {name}
@@ -266,7 +252,6 @@ EACH = f"{EXPORT} --every 3"
 COMPARE = "compare {s}/minutes --collection {s}/minutes.yaml --epochs 0..4 --against 5..8 --json"
 SIMULATE = "simulate --collection {s}/one.yaml --population zipf:1 --devices 30 --epochs 2 --output {t}/x"
 PLAN = "plan --values 12 --devices 20000 --epochs 10 --epsilon-longitudinal 2 --json"
-WRITTEN = f"{PLAN} --output {{t}}/p.yaml"
 
 
 INIT = "init {t}/c.yaml --values 12 --devices 20000 --json"
@@ -286,21 +271,12 @@ def planned(*path: str) -> Seen:
     return out("recommended", *path)
 
 
-def yaml_line(name: str) -> Seen:
-    return lambda done: re.findall(rf"^\s*{name}:? *(.*)$", (done.folder / "p.yaml").read_text(), re.M)[:1]
-
-
 def epochs_of(done: Ended) -> Any:
     return len([e for e in done.record()["accounting"]["epochs"] if e["counted"]])
 
 
 EFFECTS: dict[str, dict[str, Effect]] = {
     "run": {
-        "--collection": Effect("--collection {s}/two.yaml", lambda d: len(d.record()["collections"]), 2),
-        "--input": Effect("--input {s}/two/reports", total("read"), (300 * 14 + 150 + 120,)),
-        "--output": Effect(
-            "--output {t}/out", there("out/run.json"), True, RUN.replace(" --output {t}/out", "")
-        ),
         "--max-expansion": Effect("--max-expansion 1", rejected, ["expansion_limit", "wrong_length"]),
         "--max-epochs": Effect("--max-epochs 1", epochs_of, 1),
         "--not-after": Effect("--not-after 1970-01-01T00:30:00Z", rejected, ["future_epoch", "wrong_length"]),
@@ -309,12 +285,6 @@ EFFECTS: dict[str, dict[str, Effect]] = {
             "--max-error-fraction 0.9",
             lambda d: {e["withheld"] for e in d.record()["accounting"]["epochs"]},
             {""},
-        ),
-        "--overwrite": Effect(
-            "--overwrite",
-            lambda d: d.code,
-            5,
-            "run --collection {s}/two.yaml --input {s}/sim/reports --output {t}/out",
         ),
         "--runner": Effect("--runner NoSuchRunner", error, "E-USAGE-OPTION"),
         "--subscription": Effect(
@@ -373,7 +343,6 @@ EFFECTS: dict[str, dict[str, Effect]] = {
         ),
     },
     "report": {
-        "--page": Effect("--page {t}/mine.html", there("mine.html"), True, "report {s}/out"),
         "--truth": Effect(
             "--truth {s}/sim/truth.parquet",
             lambda d: (
@@ -392,13 +361,8 @@ EFFECTS: dict[str, dict[str, Effect]] = {
         ),
     },
     "simulate": {
-        "--collection": Effect(
-            "--collection {s}/one.yaml", error, "", SIMULATE.replace("--collection {s}/one.yaml", "")
-        ),
-        "--population": Effect("--population syn", error, "", SIMULATE.replace("--population zipf:1", "")),
         "--devices": Effect("--devices 7", out("reports"), 14, f"{SIMULATE} --json"),
         "--epochs": Effect("--epochs 3", lambda d: len(reports_in("x")(d)), 3),
-        "--output": Effect("--output {t}/y", there("y/reports"), True),
         "--seed": Effect(
             "--seed 5", lambda d: next((d.folder / "x" / "reports").iterdir()).read_bytes(), None
         ),
@@ -472,38 +436,9 @@ EFFECTS: dict[str, dict[str, Effect]] = {
         "--name": Effect("--name mine", begun("name"), ["mine"]),
     },
     "plan": {
-        "--values": Effect("--values 3", out("needs", "values"), 3),
-        "--mean": Effect("--mean 100", out("needs", "maximum"), 100, PLAN.replace("--values 12 ", "")),
-        "--domain": Effect(
-            "--domain {s}/labels.txt", out("needs", "values"), 3, PLAN.replace("--values 12 ", "")
-        ),
-        "--population": Effect("--population zipf:1.1", out("needs", "drawn_anew"), None),
-        "--devices": Effect("--devices 500", out("needs", "devices"), 500),
-        "--epochs": Effect("--epochs 3", planned("participation", "of"), 3),
         "--drawn-anew": Effect("--drawn-anew 0", out("needs", "drawn_anew"), [0, 0]),
-        "--epsilon-longitudinal": Effect(
-            "--epsilon-longitudinal 3", planned("parameters", "epsilon_longitudinal"), 3.0
-        ),
         "--epsilon-first": Effect("--epsilon-first 0.5", planned("parameters", "epsilon_first"), 0.5),
-        "--cap": Effect("--cap 3", out("needs", "lifetime"), 3.0),
-        "--cap-of": Effect("--cap-of inputs", out("needs", "inputs_cap"), 3.0, f"{PLAN} --cap 3"),
-        "--lifetime-epsilon": Effect("--lifetime-epsilon 3", out("needs", "lifetime"), 3.0),
-        "--target-error": Effect("--target-error 1", out("needs", "target"), 0.01),
-        "--ordered": Effect("--ordered", out("asked"), "cumulative share"),
-        "--target-quantile-error": Effect(
-            "--target-quantile-error 6", out("asked"), "quantile", f"{PLAN} --ordered"
-        ),
-        "--target-mean-error": Effect("--target-mean-error 6", out("asked"), "mean", f"{PLAN} --ordered"),
         "--bits": Effect("--bits 1", out("meets"), False),
-        "--rows": Effect("--rows 3", lines(r"^ *\d+  \w"), 3, PLAN.removesuffix(" --json")),
-        "--columns": Effect("--columns", lines("of a report$"), 1, PLAN.removesuffix(" --json")),
-        "--output": Effect("--output {t}/p.yaml", there("p.yaml"), True),
-        "--row": Effect("--row 2", yaml_line("protocol"), None, WRITTEN),
-        "--name": Effect("--name mine", yaml_line("name"), ["mine"], WRITTEN),
-        "--epoch": Effect("--epoch 2h", lambda d: "2h" in (d.folder / "p.yaml").read_text(), True, WRITTEN),
-        "--start": Effect(
-            "--start 2031-01-05", lambda d: "2031-01-05" in (d.folder / "p.yaml").read_text(), True, WRITTEN
-        ),
     },
 }
 BASES = {
@@ -514,33 +449,9 @@ BASES = {
 }  # fmt: skip
 
 
-PLANNED = (
-    "--values --mean --domain --population --devices --epochs --epsilon-longitudinal --cap --cap-of "
-    "--lifetime-epsilon --target-error --rows --columns --output --row --name --epoch --start "
-    "--ordered --target-quantile-error --target-mean-error"
-)
-"""Options of `plan` whose effects cli/test_plan.py asserts, or planning/test_ordered_plan.py."""
-EVERYWHERE = {
-    ("run", "--collection"),
-    ("run", "--input"),
-    ("run", "--output"),
-    ("run", "--overwrite"),
-    ("report", "--page"),
-    ("simulate", "--collection"),
-    ("simulate", "--population"),
-    ("simulate", "--output"),
-    *(("plan", option) for option in PLANNED.split()),
-}
-"""Options without which the tests of other files would fail."""
-
-
 @pytest.mark.parametrize(
     ("command", "option"),
-    [
-        pytest.param(command, option, marks=[pytest.mark.thorough] if (command, option) in EVERYWHERE else [])
-        for command, some in EFFECTS.items()
-        for option in some
-    ],
+    [(command, option) for command, some in EFFECTS.items() for option in some],
 )
 @pytest.mark.cases(4, 100)
 def test_an_option_has_its_effect(site: Path, tmp_path: Path, command: str, option: str) -> None:
@@ -562,232 +473,7 @@ def test_an_option_has_its_effect(site: Path, tmp_path: Path, command: str, opti
 # --- the stream: its engine is built from the command line, and the test moves its clock
 
 
-STREAM = "run --collection {s}/one.yaml --subscription projects/p/subscriptions/s --output {t}/out"
-
-
-def typed(line: str, site: Path, folder: Path) -> dict[str, Any]:
-    """The values that a command line gives the stream."""
-    given: dict[str, Any] = {}
-
-    def keep(_: object, values: dict[str, Any]) -> int:
-        given.update(values)
-        return 0
-
-    with mock.patch.object(running, "run_over_messages", keep):
-        assert ended(line, site, folder).code == 0
-    return {
-        name: value
-        for name, value in given.items()
-        if name not in {"files", "output", "subscription", "runner"}
-    }
-
-
-def after_the_end(bench: Bench) -> Any:
-    """Results a minute after an epoch's end."""
-    bench.send(0, range(10))
-    bench.step(2)
-    bench.until(HOUR + 60)
-    return bench.told(0)
-
-
-def before_the_end(bench: Bench) -> Any:
-    bench.send(0, range(10))
-    bench.step(2)
-    bench.until(HOUR / 2)
-    return bench.told(0)
-
-
-def of_the_late(bench: Bench) -> Any:
-    """Further results while one report after the other comes late, over ten minutes."""
-    bench.send(0, range(10))
-    bench.step(2)
-    bench.until(HOUR + 60)
-    for minute in range(10):
-        bench.clock.now = HOUR + 120 + 60 * minute
-        bench.send(0, range(100 + minute, 101 + minute))
-        bench.step(2)
-    return len(bench.told(0))
-
-
-def landed_after(bench: Bench) -> Any:
-    """Seconds after which a message is on disk."""
-    began = bench.clock.now
-    bench.send(0, range(10))
-    bench.step()
-    return round(bench.clock.now - began)
-
-
-def landed_at_once(bench: Bench) -> Any:
-    """Messages on disk after one step of five."""
-    for name in range(5):
-        bench.send(0, range(name, name + 1))
-    bench.step()
-    return bench.engine.messages if bench.engine else None
-
-
-def taken_at_most(bench: Bench) -> Any:
-    """Bytes that the source was asked for."""
-    asked: list[int] = []
-    original = bench.broker.pull
-
-    def pull(limit_messages: int, limit_bytes: int, timeout_seconds: float) -> Any:
-        asked.append(limit_bytes)
-        return original(limit_messages, limit_bytes, timeout_seconds)
-
-    with mock.patch.object(bench.broker, "pull", pull):
-        bench.step()
-    return asked[0]
-
-
-def kept(bench: Bench) -> Any:
-    """Landed reports of an epoch that was closed an hour ago."""
-    bench.send(0, range(10))
-    bench.step(2)
-    bench.until(3 * HOUR)
-    return bench.engine.status.segments if bench.engine else None
-
-
-@dataclass(frozen=True)
-class Streamed:
-    """What is seen with an option."""
-
-    added: str
-    seen: Callable[[Bench], Any]
-    without: Any
-    wanted: Any
-
-
-STREAMED = {
-    "--watermark-delay": Streamed("--watermark-delay 5m", after_the_end, [("on_time", 10)], []),
-    "--early-every": Streamed("--early-every 10m", before_the_end, [], [("early", 10)]),
-    "--late-every": Streamed("--late-every 1h", of_the_late, 11, 1),
-    "--land-every": Streamed("--land-every 20s", landed_after, 5, 20),
-    "--land-messages": Streamed("--land-messages 2", landed_at_once, 5, 2),
-    "--land-bytes": Streamed("--land-bytes 1234", taken_at_most, 64 << 20, 1234),
-    "--keep-landed": Streamed("--keep-landed 1s", kept, 1, 0),
-}
-
-
-@pytest.mark.parametrize("option", STREAMED)
-def test_an_option_of_the_stream_has_its_effect(site: Path, tmp_path: Path, option: str) -> None:
-    effect = STREAMED[option]
-    for name, line, wanted in (
-        ("without", STREAM, effect.without),
-        ("with", f"{STREAM} {effect.added}", effect.wanted),
-    ):
-        values = typed(line, site, tmp_path / name)
-        defaults = {"watermark_delay": 30, "land_every": 5}
-        bench = Bench(tmp_path / name / "stream", **{**defaults, **values})
-        assert effect.seen(bench) == wanted, name
-
-
-@pytest.mark.thorough
-def test_the_options_of_a_watched_folder(site: Path, tmp_path: Path) -> None:
-    """Page and metrics are there while it runs, and it ends by itself; without them nobody answers."""
-    ports = [free_port(), free_port()]
-    answers: list[int | None] = []
-    reports = tmp_path / "reports"
-    reports.mkdir()
-    for path in (site / "sim" / "reports").glob("*0.pb"):
-        (reports / path.name).write_bytes(path.read_bytes())
-
-    def visit() -> None:
-        for port, path in zip(ports, ("/metrics", "/"), strict=True):
-            answers.append(answered(port, path, 200))
-
-    line = "run --collection {s}/one.yaml --watch {t}/reports --output {t}/out --json"
-    line += " --watermark-delay 1s --land-every 1s"
-    visitor = threading.Thread(target=visit)
-    visitor.start()
-    done = ended(f"{line} --metrics {ports[0]} --serve {ports[1]} --stop-when-idle 2s", site, tmp_path)
-    visitor.join()
-    assert answers == [200, 200]
-    assert done.code == 5, done.err
-    assert done.record()["accounting"]["total"]["late"] == 300  # of an hour of 1970
-    assert json.loads(done.out.splitlines()[-1])["event"] == "stopped"
-
-    # Without the three it goes on until it is told to stop, and nobody listens.
-    def tell() -> None:
-        time.sleep(4)
-        answers.extend(answered(port, "/", None) for port in ports)
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    teller = threading.Thread(target=tell)
-    teller.start()
-    began = time.monotonic()
-    assert ended(line, site, tmp_path).code == 5
-    assert time.monotonic() - began >= 4
-    teller.join()
-    assert answers[2:] == [None, None]
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port
-
-
-def answered(port: int, path: str, wanted: int | None) -> int | None:
-    """The status of a GET, as soon as it is the wanted one; None where nobody listens."""
-    until = time.monotonic() + (PATIENCE if wanted else 0)
-    while True:
-        line = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
-        try:
-            line.request("GET", path)
-            status: int | None = line.getresponse().status
-        except OSError:
-            status = None
-        finally:
-            line.close()
-        if status == wanted or time.monotonic() > until:
-            return status
-        time.sleep(0.05)
-
-
 # --- what a run hands on
-
-
-@pytest.mark.thorough
-def test_how_often_a_file_is_tried(site: Path, tmp_path: Path) -> None:
-    """A disk that fails twice: three attempts read all, two do not."""
-    real = StoredFile._read_into
-    for attempts, repeats in (("", 3000), (" --read-attempts 3", 3000), (" --read-attempts 2", 2700)):
-        failures = iter([True, True])
-
-        def fail(stored: StoredFile, buffer: memoryview, failures: Iterator[bool] = failures) -> int:
-            if stored._path.endswith("again.pb") and next(failures, False):
-                raise OSError("a bad cable")
-            return real(stored, buffer)
-
-        with mock.patch.object(StoredFile, "_read_into", fail):
-            done = ended(f"{RUN}{attempts}", site, tmp_path / f"a{attempts.strip()[-1:]}")
-        assert total("duplicate")(done) == (repeats,), attempts
-
-
-@pytest.mark.thorough
-def test_shards_and_what_waits_on_disk(site: Path, tmp_path: Path) -> None:
-    from ldpbeam.transforms.stages import count_windows
-    from ldpbeam.transforms.stages.epochs import once_per_report_id
-
-    found = {}
-    for name, added in (("without", ""), ("with", " --shard-bits 3 --spill-above 5")):
-        with mock.patch.object(count_windows, "once_per_report_id", wraps=once_per_report_id) as once:
-            assert ended(f"{RUN}{added}", site, tmp_path / name).code == 5
-        bits, spill = once.call_args.args
-        assert spill is not None
-        found[name] = bits, spill.above
-    assert found["without"] == (0, 16 << 20)
-    assert found["with"] == (3, 5 << 20)
-
-
-@pytest.mark.thorough
-def test_the_collections_of_a_replay(site: Path, tmp_path: Path) -> None:
-    for name, added, revised in (("without", "", 0), ("with", " --collection {s}/one.yaml", 4)):
-        run = RUN.replace("one.yaml", "two.yaml").replace("{t}", str(tmp_path / name))
-        assert ended(run, site, tmp_path / name).code == 5
-        done = ended("replay {t}/out/rejects" + added, site, tmp_path / name)
-        assert lines("revision")(done) == revised, done.err
 
 
 # --- audits, of which only what would be audited is looked at
@@ -863,258 +549,7 @@ def test_draws_and_clients_of_an_audit(site: Path, tmp_path: Path) -> None:
 # --- the demonstration, small, and the papers, of which only what would be computed is looked at
 
 
-@pytest.mark.thorough
-def test_the_options_of_the_demonstration(site: Path, tmp_path: Path) -> None:
-    found = {}
-    with mock.patch.object(demonstration, "_DEVICES", 3000), mock.patch.object(demonstration, "_EPOCHS", 2):
-        for name, added, into in (
-            ("first", "", "demo-output"),
-            ("same", " --seed 1", "demo-output"),
-            ("other", " --seed 2 --output {t}/mine", "mine"),
-        ):
-            assert ended(f"demo --quiet{added}", site, tmp_path / name).code == 0
-            folder = tmp_path / name / into
-            assert (folder / "index.html").is_file()
-            found[name] = {p.name: p.read_bytes() for p in (folder / "reports").iterdir()}
-    assert found["first"] == found["same"]
-    assert not set(found["first"].values()) & set(found["other"].values())
-    assert not (tmp_path / "other" / "demo-output").exists()
-
-
 # --- the collector, as it is started, in this process
 
 
-COLLECT = "collect --collection {s}/one.yaml --listen 127.0.0.1:PORT --output {t}/reports --json"
-
-
-def collecting(line: str, site: Path, folder: Path, look: Callable[[int, Path], Any]) -> Any:
-    """What somebody sees who visits a collector; then it is told to stop."""
-    port = free_port()
-    seen: list[Any] = []
-
-    def visit() -> None:
-        try:
-            assert answered(port, "/healthz", 200) == 200
-            seen.append(look(port, folder))
-        finally:
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    visitor = threading.Thread(target=visit)
-    visitor.start()
-    done = ended(line.replace("PORT", str(port)), site, folder)
-    visitor.join()
-    assert done.code == 0, done.err
-    return seen[0]
-
-
-def posting(body: Callable[[Path], bytes], **headers: str) -> Callable[[int, Path], int]:
-    def post(port: int, site: Path) -> int:
-        line = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
-        line.request("POST", "/v1/reports", body(site), TYPE | headers)
-        answer = line.getresponse()
-        answer.read()
-        line.close()
-        return answer.status
-
-    return post
-
-
-def report_of(name: str) -> Callable[[Path], bytes]:
-    def body(folder: Path) -> bytes:
-        agreed = ldpbeam.load_collection(folder.parent / f"{name}.yaml")
-        payload = bytes(agreed.protocol.device.payload_size)
-        return report_pb2.Report(
-            digest=agreed.digest, epoch=1, report_id=7, payload=payload
-        ).SerializeToString()
-
-    return body
-
-
-def files_while_it_runs(port: int, folder: Path) -> int:
-    """Finished files, some time after a report."""
-    assert posting(report_of("one"))(port, folder) == 204
-    time.sleep(2.6)
-    return len(list((folder / "reports").glob("*.pb")))
-
-
-def files_after_two(port: int, folder: Path) -> int:
-    """Finished files that two reports make, which begin a file of their own where one is large enough."""
-    assert [posting(report_of("one"))(port, folder) for _ in range(2)] == [204, 204]
-    return len(list((folder / "reports").glob(".journal-*"))) + len(list((folder / "reports").glob("*.pb")))
-
-
-def first_of_two_connections(port: int, folder: Path) -> bytes:
-    time.sleep(0.3)  # the connection that asked whether it listens is gone by then
-    with socket.create_connection(("127.0.0.1", port)) as first:
-        first.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
-        first.recv(1000)
-        with socket.create_connection(("127.0.0.1", port)) as second:
-            second.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
-            assert second.recv(12) == b"HTTP/1.1 200"
-            first.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
-            with suppress(ConnectionError):
-                return first.recv(12)
-            return b""
-
-
-def held_open(content: bytes) -> Callable[[int, Path], bytes | None]:
-    """What comes within two seconds on a connection that says no more; None: it is open, and nothing came."""
-
-    def wait(port: int, folder: Path) -> bytes | None:
-        with socket.create_connection(("127.0.0.1", port)) as line:
-            line.sendall(content)
-            line.settimeout(2.2)
-            with suppress(TimeoutError):
-                return line.recv(12)
-        return None
-
-    return wait
-
-
-def preflight(port: int, folder: Path) -> int:
-    line = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
-    try:
-        line.request("OPTIONS", "/v1/reports", headers={"Origin": "https://a.example"})
-        return line.getresponse().status
-    finally:
-        line.close()
-
-
-BODILESS = (
-    b"POST /v1/reports HTTP/1.1\r\nHost: x\r\n"
-    b"Content-Type: application/x-protobuf\r\nContent-Length: 9\r\n\r\n"
-)
-COLLECTED: dict[str, tuple[str, Callable[[int, Path], Any], Any, Any]] = {
-    "--collection": ("--collection {s}/two.yaml", posting(report_of("two")), 404, 204),
-    "--file-every": ("--file-every 1s", files_while_it_runs, 0, 1),
-    "--file-bytes": ("--file-bytes 1", files_after_two, 1, 2),
-    "--max-body": ("--max-body 5", posting(report_of("one")), 204, 413),
-    "--max-waiting": ("--max-waiting 5", posting(report_of("one")), 204, 429),
-    "--max-connections": ("--max-connections 1", first_of_two_connections, b"HTTP/1.1 200", b""),
-    "--body-timeout": ("--body-timeout 1s", held_open(BODILESS), None, b"HTTP/1.1 408"),
-    "--idle-timeout": ("--idle-timeout 1s", held_open(b"POST"), None, b""),
-    "--allow-origin": ("--allow-origin https://a.example", preflight, 403, 204),
-}
-
-
-@pytest.mark.cases(3)
-@pytest.mark.parametrize("option", COLLECTED)
-def test_an_option_of_the_collector_has_its_effect(site: Path, option: str) -> None:
-    added, look, without, wanted = COLLECTED[option]
-    place = site / f"collect{option}"
-    assert collecting(COLLECT, site, place, look) == without
-    assert collecting(f"{COLLECT} {added}", site, site / f"collected{option}", look) == wanted
-
-
-def test_where_a_collector_listens_and_writes(site: Path, tmp_path: Path) -> None:
-    assert ended(COLLECT.replace("--listen 127.0.0.1:PORT", ""), site, tmp_path).error == "usage"
-    here = COLLECT.replace("PORT", "0")
-    assert ended(here.replace("--output {t}/reports", ""), site, tmp_path).error == "E-USAGE-OPTION"
-    topic = "--topic reports"
-    assert ended(here.replace("--output {t}/reports", topic), site, tmp_path).error == "E-PUBSUB-MISSING"
-    assert ended(f"{here} {topic}", site, tmp_path).error == "E-USAGE-OPTION"
-
-
 # --- all of them
-
-
-SINKS = (
-    "tests/ldpbeam/engine/test_results.py::"
-    "test_optional_sinks_have_every_result_before_the_accounting_names_it"
-)
-SOURCES = "tests/transforms/sources/test_choice.py::test_half_a_source_and_two_of_them_are_refused"
-ELSEWHERE = {
-    (
-        "run",
-        "--timestamp-attribute",
-    ): "tests/dataflow/test_submit.py::test_a_dry_run_builds_the_job_and_starts_nothing",
-    ("run", "--detach"): "tests/dataflow/test_submit.py::test_a_service_receives_the_job",
-    ("run", "--job"): "tests/dataflow/test_submit.py::test_a_running_job_is_replaced_under_its_labels",
-    (
-        "run",
-        "--pubsub-expansion",
-    ): "tests/pipelines/test_beam_job.py::test_options_of_another_source_are_refused",
-    ("run", "--kafka-servers"): SOURCES,
-    ("run", "--kafka-expansion"): SOURCES,
-    ("run", "--publish-topic"): SINKS,
-    ("run", "--bigquery-table"): SINKS,
-    (
-        "simulate",
-        "--topic",
-    ): "tests/pubsub/test_simulate_topic.py::test_the_topic_gets_the_reports_that_files_hold",
-}
-"""What needs a service or a cluster: the test that sets it."""
-
-HERE = {
-    "run": {
-        *EFFECTS["run"], *STREAMED,
-        *("--watch", "--metrics", "--serve", "--stop-when-idle"),
-        *("--read-attempts", "--shard-bits", "--spill-above"),
-    },
-    "collect": {*COLLECTED, "--listen", "--output", "--topic"},
-    "audit": {*PARAMETERS, "--draws", "--quick", "--client"},
-    "replay": {"--collection"},
-    "demo": {"--output", "--seed"},
-}  # fmt: skip
-
-
-def declared() -> Iterator[tuple[str, str]]:
-    """Command and option, of all that click knows but help, --quiet and --json."""
-    for name, command in cli.commands.items():
-        for parameter in command.params:
-            if isinstance(parameter, click.Option) and parameter.name not in {
-                "quiet",
-                "json",
-                "as_json",
-                "help",
-            }:
-                yield name, max(parameter.opts, key=len)
-
-
-def test_every_option_of_every_command_is_here() -> None:
-    known = {(command, option) for command, some in EFFECTS.items() for option in some}
-    known |= {(command, option) for command, some in HERE.items() for option in some} | set(ELSEWHERE)
-    assert set(declared()) == known
-    assert len(known) > 100
-
-
-@pytest.mark.parametrize(("command", "option"), ELSEWHERE)
-def test_what_is_seen_elsewhere_is_set_there(command: str, option: str) -> None:
-    file, _, name = ELSEWHERE[command, option].partition("::")
-    text = (REPOSITORY / file).read_text()
-    assert f"def {name}(" in text
-    assert option in text or option.removeprefix("--").replace("-", "_") in text
-
-
-ALL = {
-    **{command: base for command, base in BASES.items() if command != "compare"},
-    "compare": COMPARE.removesuffix(" --json"),
-    "plan": PLAN.removesuffix(" --json"),
-    "init": INIT.removesuffix(" --json"),
-    "docs": "docs planning",
-    "run": RUN.removesuffix(" -q"),
-    "replay": "replay {s}/out/rejects --collection {s}/one.yaml",
-}  # fmt: skip
-"""A line of each command that ends soon."""
-
-
-@pytest.mark.parametrize(
-    "command",
-    [pytest.param(one, marks=[pytest.mark.thorough] if one == "replay" else []) for one in ALL],
-)
-@pytest.mark.thorough
-def test_quiet_and_json(site: Path, tmp_path: Path, command: str) -> None:
-    if command == "replay":
-        first = RUN.replace("one.yaml", "two.yaml").replace("{t}", str(tmp_path))
-        assert ended(first, site, tmp_path).code == 5
-        line = ALL[command].replace("{s}/out", str(tmp_path / "out"))
-    else:
-        line = ALL[command]
-    plain = ended(line, site, tmp_path / "plain")
-    quiet = ended(f"{line} --quiet", site, tmp_path / "quiet")
-    document = ended(f"{line} --json", site, tmp_path / "json")
-    assert plain.code == quiet.code == document.code
-    assert plain.out
-    assert quiet.out == ""
-    assert document.document
-    assert document.out != plain.out or command == "definition"

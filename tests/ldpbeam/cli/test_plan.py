@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -31,72 +29,6 @@ def document(*arguments: object) -> Any:
 
 
 @pytest.mark.thorough
-def test_it_loads_no_beam() -> None:
-    """Kernels give the widths of intervals; the rest would only make it slow."""
-    code = (
-        "import sys, click\nfrom ldpbeam.cli.main import cli\n"
-        f"cli(['plan', *{[*map(str, SMALL)]!r}, '--quiet'], standalone_mode=False)\n"
-        "print(sorted({'apache_beam', 'pyarrow', 'altair', 'rich'} & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.stderr, done.stdout) == ("", "[]\n")
-
-
-@pytest.mark.thorough
-def test_help_loads_nothing_that_computes() -> None:
-    code = (
-        "import sys\nimport ldpbeam.cli.main\n"
-        "print(sorted({'numpy', 'numba', 'scipy', 'pyarrow', 'apache_beam'} & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.stderr, done.stdout) == ("", "[]\n")
-
-
-@pytest.mark.thorough
-def test_it_prints_lines_a_document_or_nothing() -> None:
-    lines = call(*SMALL, "--rows", 2).splitlines()
-    assert lines[0] == "12 values, 20,000 devices in each epoch, 10 epochs: ε∞ at most 2"
-    assert lines[1].startswith("Take ")
-    assert any(line.startswith("… ") for line in lines)
-    assert "  sharing: devices with the same hash function" in call(*SMALL, "--columns")
-    assert call(*SMALL, "--quiet") == ""
-    found = document(*SMALL)
-    assert found["schema"] == "ldpbeam.plan/1"
-    assert found["meets"] is True
-    assert found["recommended"]["setting"] in lines[1]
-    assert found["recommended"] in found["rows"]
-    one_round = next(row for row in found["rows"] if row["protocol"] == "grr")
-    assert one_round["cap_over_inputs"] is None
-    assert found["needs"]["longitudinal"] == 2
-    assert found["says"][0] == lines[1]
-
-
-@pytest.mark.thorough
-def test_the_document_names_the_row_that_has_a_weaker_promise() -> None:
-    needs = ("--values", 40, "--devices", 200_000, "--epochs", 50, "--lifetime-epsilon", 2)
-    found = document(*needs)
-    assert found["weaker"] in found["rows"]
-    assert found["weaker"] != found["recommended"]
-    assert f"With a weaker promise {found['weaker']['setting']} at" in " ".join(found["says"])
-    assert list(found["weaker"]["missed"]) == ["lifetime"]
-    assert document(*SMALL)["weaker"] is None
-
-
-@pytest.mark.thorough
-def test_the_recommended_row_is_in_the_table_however_few_rows_are_asked_for() -> None:
-    """And the weaker one, with which it is compared; both with their numbers, for --row."""
-    needs = ("--values", 360, "--devices", 2_000_000, "--epochs", 365, "--target-error", 1)
-    found = document(*needs, "--lifetime-epsilon", 2)
-    one, other = (found["rows"].index(found[name]) + 1 for name in ("recommended", "weaker"))
-    assert one > 12 > other, "a recommended row beyond those that are shown"
-    for rows in (1, 12):
-        table = call(*needs, "--lifetime-epsilon", 2, "--rows", rows).split("\n\n")[1].splitlines()
-        numbers = [int(line.split()[0]) for line in table[1:-1]]
-        assert sorted(numbers) == sorted({*range(1, rows + 1), one, other})
-        assert f"… {len(found['rows']) - len(numbers)} more" in table[-1]
-
-
-@pytest.mark.thorough
 def test_the_written_collection_is_the_recommended_row_or_the_chosen_one(tmp_path: Path) -> None:
     target = tmp_path / "planned.yaml"
     found = document(*SMALL, "--output", target, "--name", "clicks", "--epoch", "6h")
@@ -119,7 +51,6 @@ def test_a_date_is_midnight_utc(tmp_path: Path) -> None:
 
 
 def test_a_list_with_none_of_these_has_another(tmp_path: Path) -> None:
-    """It stands for what is not listed, and the frequencies are those of a file in the order of the list."""
     labels, people, target = tmp_path / "l.txt", tmp_path / "p.csv", tmp_path / "c.yaml"
     labels.write_text("red\nnone of these\ngreen\n", "utf-8")
     people.write_text("v\n" + "green\n" * 6 + "red\n" * 3 + "mauve\n" + "\n", "utf-8")
@@ -184,7 +115,6 @@ def test_a_mean_is_a_need_of_its_own(tmp_path: Path) -> None:
 
 
 def test_a_cap_is_about_whatever_changes_unless_it_is_asked_for_inputs() -> None:
-    """Rows are compared by the loss that was asked for, and each row states both."""
     need = ("--values", 24, "--devices", 20_000, "--epochs", 365)
     strict, same = document(*need, "--cap", 6), document(*need, "--lifetime-epsilon", 6)
     assert (strict["needs"], strict["rows"]) == (same["needs"], same["rows"])
@@ -247,7 +177,6 @@ def test_what_cannot_be_planned_is_refused(
 
 
 def test_a_table_is_no_list_of_labels(tmp_path: Path) -> None:
-    """Thousands of rows would be as many labels."""
     table = tmp_path / "people.csv"
     table.write_text("device,minutes\n1,20\n2,30\n")
     with pytest.raises(LdpError, match="E-USAGE-OPTION") as caught:

@@ -7,7 +7,6 @@ one line; none may take what is null for 0.
 from __future__ import annotations
 
 import hashlib
-import html
 import json
 import re
 import shutil
@@ -17,14 +16,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import apache_beam as beam
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from apache_beam.transforms.window import GlobalWindow
-from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from click.testing import CliRunner, Result
 from scipy.stats import norm
 
@@ -37,25 +32,15 @@ from ldpbeam.engine.run import _require_own
 from ldpbeam.epoch_result import result_of_epoch
 from ldpbeam.histogram import TOO_MANY_ERRORS
 from ldpbeam.over_time import DrawnAnew
-from ldpbeam.over_time.results import ResultsFolder
-from ldpbeam.over_time.rollup import every
-from ldpbeam.pipelines.deploy.bigquery import FOLDER
 from ldpbeam.protocols.interval_hash import IntervalEstimator
 from ldpbeam.report_page.estimates import Truth
-from ldpbeam.simulators.deliver.files import batch_message
 from ldpbeam.summaries import SHARES, summary_table
-from ldpbeam.sums import Mean
-from ldpbeam.sums.distribution import answers_of_distribution, mean_curve
+from ldpbeam.sums.distribution import mean_curve
 from ldpbeam.sums.quartiles import QuartileChange, ShareChange
 from ldpbeam.tables import CUMULATIVE, epoch_table, fixed_columns
-from ldpbeam.transforms import FrequenciesPerEpoch, FrequencyRow, SummaryRow, arrow_schema, as_dict
 from ldpbeam.transforms.sinks.accounting import read_epoch_accounting
-from ldpbeam.transforms.sinks.bigquery import WriteEstimatesToBigQuery
 from ldpbeam.transforms.sinks.estimates import EpochFiles
-from ldpbeam.transforms.sinks.topic import estimate_messages
 from tests.narrow import of_kind, present
-from tests.transforms.public import elements, keep
-from tests.transforms.sinks.fake_bigquery import fake_bigquery
 
 YAML = """\
 name: minutes
@@ -205,7 +190,6 @@ def test_export_refuses_what_takes_single_values(run: Path, options: tuple[objec
 
 
 def test_periods_have_the_mean_of_their_curves(run: Path, tables: pa.Table) -> None:
-    """Shares, limits and quantiles; the third epoch is a period by itself, and says what it says alone."""
     out = run / "out"
     curves = np.array([[[row[name] for row in of_epoch(tables, e)] for name in CUMULATIVE] for e in range(3)])
     both = np.array(mean_curve(*curves[:2].swapaxes(0, 1)))
@@ -234,7 +218,6 @@ def test_periods_have_the_mean_of_their_curves(run: Path, tables: pa.Table) -> N
 
 
 def test_the_mean_of_a_period_knows_what_repeats(run: Path) -> None:
-    """Between the error of means that are independent and that of means that are one."""
     summaries = ldpbeam.read_summaries(run / "out").to_pylist()
     single = [row for row in summaries if row["statistic"] == "mean"]
     (row,) = csv(told("export", run / "out", "--mean", "--every", 3))
@@ -281,23 +264,6 @@ def test_epochs_without_a_result_count_for_nothing_in_a_period() -> None:
         ldpbeam.quantiles(collection, tables, [0.5], every=3, drawn_anew=DrawnAnew(0, 0.1))
 
 
-def test_the_mean_of_a_period_ends_where_the_domain_does() -> None:
-    """At the middle of the first bucket, of 4 units, or at the estimate."""
-    collection = ldpbeam.parse_collection(YAML)
-    fleet = ldpbeam.Fleet(collection, devices=150, seed=1)
-    results = [
-        result_of_epoch(collection, epoch, [fleet.report(Index([0] * 150), epoch)]) for epoch in range(2)
-    ]
-    fixed = fixed_columns(collection)
-    tables = [epoch_table(collection, result, fixed) for result in results]
-    summaries = pa.concat_tables(summary_table(collection, result) for result in results)
-    (found,) = answers_of_distribution(collection, tables, Mean(), summaries, every(2))
-    (row,) = found.to_pylist()
-    assert row["estimate"] - 1.96 * row["std_error"] < -2
-    assert row["ci_low"] == min(row["estimate"], 2.0)
-    assert row["ci_high"] == pytest.approx(row["estimate"] + 1.959963984540054 * row["std_error"])
-
-
 def test_a_mean_without_its_summaries_is_refused(run: Path, tmp_path: Path) -> None:
     shutil.copytree(run / "out", tmp_path / "out")
     older, lost, _ = sorted((tmp_path / "out" / "summaries").iterdir())
@@ -314,11 +280,6 @@ def test_a_mean_without_its_summaries_is_refused(run: Path, tmp_path: Path) -> N
     assert "epoch 0" in refused("export", tmp_path / "out", "--mean")  # of another revision
     shutil.rmtree(tmp_path / "out" / "summaries")
     assert "summaries" in refused("export", tmp_path / "out", "--mean")
-
-
-def test_epochs_with_a_distribution_count_as_usable(run: Path) -> None:
-    """By the numbers of nulls alone: of many epochs only the last two are read to compare them."""
-    assert [part.usable for part in ResultsFolder.of(run / "out").parts] == [True] * EPOCHS
 
 
 def test_from_python(run: Path, tables: pa.Table) -> None:
@@ -396,7 +357,6 @@ def test_compare_tests_shares_beside_declared_atoms(run: Path, tmp_path: Path) -
 
 
 def test_compare_says_shares_in_points(run: Path) -> None:
-    """As a percentage with its sign, in three digits."""
     rows = json.loads(told("compare", run / "out", "--json"))["quartiles"]
     lines = [line for line in told("compare", run / "out").splitlines() if "changed by" in line]
     for row, line in zip(rows, lines, strict=True):
@@ -410,7 +370,6 @@ def test_compare_says_shares_in_points(run: Path) -> None:
 
 @pytest.mark.thorough
 def test_compare_says_how_far_the_mean_moved(run: Path, tmp_path: Path) -> None:
-    """From the summaries; of several epochs the mean that export has, with its error."""
     known = [row for row in ldpbeam.read_summaries(run / "out").to_pylist() if row["statistic"] == "mean"]
     found = json.loads(told("compare", run / "out", "--json"))["mean"]
     names = ("before", "before_std_error", "after", "after_std_error")
@@ -447,37 +406,7 @@ def test_compare_says_how_far_the_mean_moved(run: Path, tmp_path: Path) -> None:
     assert "summaries" in refused("compare", run / "out", tmp_path / "other")
 
 
-@pytest.mark.thorough
-def test_labels_have_no_mean_to_compare(tmp_path: Path) -> None:
-    """Three verdicts share the error rate, in place of four."""
-    labels = "{labels: [never, seldom, often, daily], ordered: true}"
-    (tmp_path / "c.yaml").write_text(YAML.replace("{range: {max: 240, buckets: 60}}", labels))
-    told("simulate", "--collection", tmp_path / "c.yaml", "--population", "zipf:1", "--devices", 500,
-         "--epochs", 2, "--seed", 4, "--output", tmp_path / "sent")  # fmt: skip
-    told(
-        "run", "--collection", tmp_path / "c.yaml", "--input", tmp_path / "sent", "--output", tmp_path / "out"
-    )
-    words = told("compare", tmp_path / "out", "--output", tmp_path / "verdicts.parquet")
-    assert "  mean: " not in words and "All three verdicts together" in words
-    found = json.loads(told("compare", tmp_path / "out", "--json"))
-    assert found["mean"] is None
-    table = pq.read_table(tmp_path / "verdicts.parquet")
-    assert table.num_rows == 3 and pa.null() not in table.schema.types
-    before, after = (ldpbeam.read(tmp_path / "out").filter(pc.field("epoch") == epoch) for epoch in (0, 1))
-    row = found["quartiles"][0]
-    at = before["label"].to_pylist().index(row["up_to"])
-    (_, low, high), (_, least, most) = (
-        [side[name][at].as_py() for name in CUMULATIVE] for side in (before, after)
-    )
-    first, second = (side[CUMULATIVE[0]][at].as_py() for side in (before, after))
-    wider = norm.ppf(1 - 0.05 / 6) / norm.ppf(0.975)
-    assert row["low"] == pytest.approx(second - first - wider * np.hypot(second - least, high - first))
-    assert row["high"] == pytest.approx(second - first + wider * np.hypot(most - second, first - low))
-
-
 def test_what_two_shares_say_of_values() -> None:
-    """Where they change in opposite ways, values moved towards the atom between them, or away from it."""
-
     def words(*shares: tuple[float, bool]) -> str:
         tested = tuple(
             ShareChange(4, x, x - (0.1 if clear else 1), x + (0.1 if clear else 1)) for x, clear in shares
@@ -491,29 +420,7 @@ def test_what_two_shares_say_of_values() -> None:
     assert words((0.2, True), (-0.3, True)) == "values moved away from the atom"
 
 
-@pytest.mark.thorough
-def test_the_page_draws_the_curve_first(run: Path, tables: pa.Table) -> None:
-    told("report", run / "out", "--truth", run / "sent" / "truth.parquet")
-    page = re.sub(r"<(script|style).*?</\1>", "", (run / "out" / "index.html").read_text(), flags=re.DOTALL)
-    text = re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]+>", " ", page)))
-    curve, bars = text.index("cumulative shares"), text.index(": histogram")
-    assert text.index("Distribution of the last epoch") < curve < bars
-    for untrue in (
-        "too few to",
-        "nothing could be estimated",
-        "No epoch has estimates",
-        "withheld, ok",
-        "nan",
-    ):
-        assert untrue not in text
-    assert 'class="explorer"' not in page  # it lists estimates of single values
-    labels = {row["label"]: row["cumulative"] for row in of_epoch(tables, 2)}
-    median = next(label for label, share in labels.items() if share >= 0.5)
-    assert f"Half of them are at {median} or below" in text
-
-
 def test_the_truth_of_a_share_is_that_up_to_the_value(tmp_path: Path) -> None:
-    """Values that nobody held have no row."""
     rows = {"epoch": [2, 2, 2], "value": [4, 1, 3], "frequency": [0.5, 0.2, 0.3]}
     pq.write_table(pa.table(rows), tmp_path / "truth.parquet")
     truth = Truth(tmp_path / "truth.parquet")
@@ -533,7 +440,6 @@ def test_inspect_check_and_explain(run: Path) -> None:
 
 @pytest.mark.thorough
 def test_replay_publishes_summaries_under_the_new_number(run: Path, tmp_path: Path) -> None:
-    """A second file of the last epoch was cut short, and is there whole when it is replayed."""
     shutil.copytree(run / "sent" / "reports", tmp_path / "in")
     options = "--population", f"panel:{run / 'panel.csv'}:device,epoch,value", "--seed", 6
     told("simulate", "--collection", run / "c.yaml", *options, "--output", tmp_path / "more")
@@ -556,19 +462,6 @@ def test_replay_publishes_summaries_under_the_new_number(run: Path, tmp_path: Pa
     assert named_summaries(tmp_path / "out") == checksums(tmp_path / "out")
 
 
-@pytest.mark.thorough
-def test_the_accounting_and_the_record_name_summaries(run: Path, tmp_path: Path) -> None:
-    """Each with its checksum; a replay makes anew what was lost since."""
-    assert named_summaries(run / "out") == checksums(run / "out")
-    assert len(checksums(run / "out")) == EPOCHS
-    shutil.copytree(run / "out", tmp_path / "out")
-    lost, damaged, _ = sorted((tmp_path / "out" / "summaries").iterdir())
-    lost.unlink()
-    damaged.write_bytes(damaged.read_bytes()[:-1])
-    told("replay", tmp_path / "out" / "rejects")
-    assert checksums(tmp_path / "out") == named_summaries(tmp_path / "out") == checksums(run / "out")
-
-
 def checksums(out: Path) -> dict[str, str]:
     """Of the files in summaries/, by their paths."""
     return {
@@ -586,93 +479,10 @@ def named_summaries(out: Path) -> dict[str, str]:
     return {name: one["sha256"] for name, one in named.items()}
 
 
-@pytest.mark.thorough
-def test_a_run_without_distributions_leaves_no_folder(run: Path, tmp_path: Path) -> None:
-    plain = tmp_path / "plain.yaml"
-    plain.write_text(YAML.replace("hash_family: interval\n", "").replace("minutes", "other"))
-    told("simulate", "--collection", plain, "--population", "zipf:1", "--devices", 200, "--epochs", 1,
-         "--output", tmp_path / "sent")  # fmt: skip
-    told("run", "--collection", plain, "--input", tmp_path / "sent", "--output", tmp_path / "out")
-    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
-        "accounting", "estimates", "latest", "rejects", "run.json",
-    ]  # fmt: skip
-    assert set(CUMULATIVE).isdisjoint(ldpbeam.read(tmp_path / "out").column_names)
-    assert "no summaries" in refused_summaries(tmp_path / "out")
-    shutil.copytree(run / "out", tmp_path / "both")
-    told(
-        "run",
-        "--overwrite",
-        "--collection",
-        plain,
-        "--input",
-        tmp_path / "sent",
-        "--output",
-        tmp_path / "both",
-    )
-    assert not (tmp_path / "both" / "summaries").exists()
-
-
 def refused_summaries(folder: Path) -> str:
     with pytest.raises(ldpbeam.LdpError) as error:
         ldpbeam.read_summaries(folder)
     return error.value.message
-
-
-@pytest.mark.thorough
-def test_beam_rows_sinks_and_the_files_say_the_same(
-    run: Path, tables: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    collection = ldpbeam.load_collection(run / "c.yaml")
-    values = np.arange(1500) % 60
-    reports = ldpbeam.simulate(collection, Index(values.tolist()), seed=9)
-    histogram, fixed = result_of_epoch(collection, 0, [reports]), fixed_columns(collection)
-    rows = epoch_table(collection, histogram, fixed).to_pylist()
-    summaries = summary_table(collection, histogram).to_pylist()
-    with beam.Pipeline(runner="FnApiRunner") as pipeline:
-        messages = pipeline | beam.Create([batch_message(reports)])
-        results = messages | FrequenciesPerEpoch(collection).with_outputs()
-        keep(results.frequencies, tmp_path / "frequencies", "F")
-        keep(results.summaries, tmp_path / "summaries", "S")
-    found = sorted((as_dict(row) for row in elements(tmp_path / "frequencies")), key=lambda row: row["value"])
-    assert found == rows
-    made = [as_dict(row) for row in elements(tmp_path / "summaries")]
-    assert sorted(made, key=_share) == sorted(summaries, key=_share)
-    assert arrow_schema(FrequencyRow) == fixed["schema"].remove_metadata()
-    assert arrow_schema(SummaryRow) == summary_table(collection, histogram).schema
-
-    (message,) = estimate_messages(collection, histogram, fixed, 10**6)
-    columns = json.loads(message.data)["columns"]
-    assert columns["estimate"] == [None] * 60
-    assert columns["cumulative"] == [row["cumulative"] for row in rows]
-
-    schema = json.loads((FOLDER / "estimates.schema.json").read_text("utf-8"))
-    with fake_bigquery("ldp-test.telemetry.estimates", schema) as table:
-        monkeypatch.setenv("BIGQUERY_EMULATOR_HOST", table.host)
-        sink = WriteEstimatesToBigQuery(collection, "ldp-test.telemetry.estimates")
-        sink.setup()
-        sink.start_bundle()
-        list(sink.process(histogram, MIN_TIMESTAMP, GlobalWindow()))
-        list(sink.finish_bundle())
-        sink.teardown()
-        inserted = sorted(table.rows, key=lambda row: int(row["value"]))
-    assert [row["cumulative"] for row in inserted] == [row["cumulative"] for row in rows]
-    assert {row["estimate"] for row in inserted} == {None}
-
-
-def _share(row: dict[str, Any]) -> float:
-    return row["share"] or 0.0
-
-
-def test_counts_add_up_in_any_order(run: Path) -> None:
-    """Cells are summed as in every accumulator: the result is the same bits."""
-    collection = ldpbeam.load_collection(run / "c.yaml")
-    fleets = [
-        ldpbeam.simulate(collection, Index((np.arange(700 + seed) * 7 % 60).tolist()), seed=seed)
-        for seed in (1, 2, 3)
-    ]
-    one = ldpbeam.estimate(collection, fleets, deduplicate=False)
-    other = ldpbeam.estimate(collection, fleets[::-1], deduplicate=False)
-    assert one.equals(other) and one["n"][0].as_py() == 700 * 3 + 6
 
 
 def test_too_few_reports_are_null_and_say_so(run: Path) -> None:
@@ -688,16 +498,7 @@ def test_too_few_reports_are_null_and_say_so(run: Path) -> None:
     assert median["value"] is median["value_low"] is None
 
 
-def test_a_distribution_has_no_other_consistency_method() -> None:
-    assert ldpbeam.parse_collection(YAML).consistency == "ordered"
-    assert ldpbeam.parse_collection(YAML + "consistency: ordered\n").consistency == "ordered"
-    with pytest.raises(ldpbeam.CollectionError, match="whole distribution") as error:
-        ldpbeam.parse_collection(YAML + "consistency: norm_sub\n")
-    assert error.value.code == "E-COLLECTION-VALUE" and ":9: " in str(error.value)
-
-
 def test_what_the_collection_says_reaches_the_estimator() -> None:
-    """Atoms of the domain, and the share of the devices that report."""
     text = YAML.replace("buckets: 60}", "buckets: 60}, atoms: [90]").replace("min_reports: 100\n", "")
     plain = ldpbeam.parse_collection(text.replace(", atoms: [90]", ""))
     with_atom = ldpbeam.parse_collection(text)
@@ -722,7 +523,6 @@ def test_what_the_collection_says_reaches_the_estimator() -> None:
 
 
 def test_streams_keep_the_summaries_of_the_newest_revision(run: Path, tmp_path: Path) -> None:
-    """A later revision takes their place, an older one does not, and a withheld one takes them away."""
     collection = ldpbeam.load_collection(run / "c.yaml")
     files = EpochFiles(collection, str(tmp_path), "job")
     account = Account(read=400, counted=400)

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
 
 from ldpbeam.admission import ReportColumns
-from ldpbeam.cli.main import cli
 from ldpbeam.cli.replay import replay_rejects as replay
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import Epochs
-from ldpbeam.durable.document import document
 from ldpbeam.engine.engine import LocalStream
 from ldpbeam.engine.storage.landing import Landing
 from ldpbeam.errors import LdpError, UsageError
@@ -66,7 +62,6 @@ def without_revision(output: Path) -> dict[tuple[str, int], tuple[int, list[int]
 
 @pytest.mark.thorough
 def test_a_forgotten_collection(tmp_path: Path) -> None:
-    """Reports of a collection that the run was not given, counted by a replay; others are left alone."""
     write(tmp_path / "in", ONE, with_duplicates(fleet(ONE)), prefix="one-")
     write(tmp_path / "in", TWO, with_duplicates(fleet(TWO)), "report", "gzip", prefix="two-")
     (tmp_path / "in" / "junk").write_bytes(b"\x03abc")
@@ -92,19 +87,7 @@ def test_a_forgotten_collection(tmp_path: Path) -> None:
     assert replay(tmp_path / "out" / "rejects", (ONE, TWO)).revised == ()
 
 
-@pytest.mark.thorough
-def test_a_replay_without_the_missing_file_says_what_it_lacks(tmp_path: Path) -> None:
-    write(tmp_path / "in", ONE, fleet(ONE), prefix="one-")
-    write(tmp_path / "in", TWO, fleet(TWO), prefix="two-")
-    first = execute(ONE, tmp_path / "in", tmp_path / "out")
-    unknown = first.total["rejected"]["unknown_collection"]
-    done = CliRunner().invoke(cli, ["replay", str(tmp_path / "out" / "rejects")])
-    assert f"rejected before {unknown:,}, now {unknown:,}" in done.stdout
-    assert f"{unknown:,} are of a collection that was not given: --collection FILE adds it" in done.stdout
-
-
 def test_a_mended_file_gives_a_further_revision(tmp_path: Path) -> None:
-    """A file that was cut short, and is there whole when it is replayed."""
     write(tmp_path / "in", ONE, fleet(ONE))
     victim = sorted((tmp_path / "in").iterdir())[1]
     whole = victim.read_bytes()
@@ -123,28 +106,9 @@ def test_a_mended_file_gives_a_further_revision(tmp_path: Path) -> None:
 
 
 def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
-    """No run.json around it: one line that says what to give."""
     (tmp_path / "rejects").mkdir()
     with pytest.raises(UsageError, match="E-USAGE-RESULTS"):
         replay(tmp_path / "rejects", (ONE,))
-
-
-@pytest.mark.thorough
-def test_nothing_is_forgotten_when_one_collection_is_given(tmp_path: Path) -> None:
-    """The record of the run holds its collections: what is given is added, nothing is un-counted."""
-    write(tmp_path / "in", ONE, fleet(ONE), prefix="one-")
-    write(tmp_path / "in", TWO, fleet(TWO), prefix="two-")
-    first = execute(ONE, tmp_path / "in", tmp_path / "out")
-    before = newest(tmp_path / "out")
-    assert replay(tmp_path / "out" / "rejects").revised == ()
-    assert newest(tmp_path / "out") == before
-    done = replay(tmp_path / "out" / "rejects", (TWO,))
-    assert {name for name, _, _ in done.revised} == {"two"}
-    assert {key: newest(tmp_path / "out")[key] for key in before} == before
-    assert done.record.accounting.total.counted == 2 * first.total["counted"]
-    assert [c.name for c in done.record.collections] == ["one", "two"]
-    assert replay(tmp_path / "out" / "rejects").revised == ()
-    with_latest(tmp_path / "out")
 
 
 def with_latest(output: Path) -> None:
@@ -158,57 +122,7 @@ def with_latest(output: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_a_record_without_collections_asks_for_them(tmp_path: Path) -> None:
-    """Records of earlier versions: one line that says which file to give, nothing un-counted."""
-    write(tmp_path / "in", ONE, fleet(ONE), prefix="one-")
-    execute(ONE, tmp_path / "in", tmp_path / "out")
-    record = json.loads((tmp_path / "out" / "run.json").read_text())
-    del record["collections"][0]["definition"]
-    (tmp_path / "out" / "run.json").write_bytes(document(record))
-    with pytest.raises(UsageError, match=r"does not hold one version 1.*E-USAGE-RESULTS"):
-        replay(tmp_path / "out" / "rejects", (TWO,))
-    assert replay(tmp_path / "out" / "rejects", (ONE,)).revised == ()
-
-
-@pytest.mark.thorough
-def test_paths_are_names_not_patterns(tmp_path: Path) -> None:
-    """Whoever may upload a file may call it ``*.pb`` or ``part[1].pb``; what came since is not counted."""
-    write(tmp_path / "in", ONE, fleet(ONE))
-    files = sorted((tmp_path / "in").iterdir())
-    files[0].rename(tmp_path / "in" / "*.pb")
-    files[1].rename(tmp_path / "in" / "part[1].pb")
-    execute(ONE, tmp_path / "in", tmp_path / "out", deduplicate=False)
-    before = newest(tmp_path / "out")
-    (tmp_path / "in" / "since.pb").write_bytes(files[2].read_bytes())
-    assert replay(tmp_path / "out" / "rejects").revised == ()
-    assert newest(tmp_path / "out") == before
-    (tmp_path / "in" / "*.pb").unlink()
-    with pytest.raises(UsageError, match=r"1 of 3 input files .*\*\.pb.*E-USAGE-INPUT"):
-        replay(tmp_path / "out" / "rejects")
-
-
-@pytest.mark.thorough
-def test_a_replay_from_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Relative paths start where the run was, and rejects keep the names that they had."""
-    write(tmp_path / "in", ONE, fleet(ONE), prefix="one-")
-    write(tmp_path / "in", TWO, fleet(TWO), prefix="two-")
-    (tmp_path / "in" / "junk").write_bytes(b"\x03abc")
-    monkeypatch.chdir(tmp_path)
-    execute(ONE, sorted(Path("in").iterdir()), Path("out"))
-    names = {p.name for p in Path("out/rejects").iterdir()}
-    (tmp_path / "elsewhere").mkdir()
-    monkeypatch.chdir(tmp_path / "elsewhere")
-    done = replay(Path("../out/rejects"), (TWO,))
-    assert done.after == 1
-    assert Path.cwd() == tmp_path / "elsewhere"
-    left = {p.name for p in Path("../out/rejects").iterdir()}
-    assert len(left) == 1
-    assert left < names
-
-
-@pytest.mark.thorough
 def test_a_mended_withheld_epoch_appears_in_latest(tmp_path: Path) -> None:
-    """Withheld for errors, an epoch is not in latest/; once it is mended it is."""
     write(tmp_path / "in", ONE, fleet(ONE))
     victim = sorted((tmp_path / "in").iterdir())[1]
     whole = victim.read_bytes()
@@ -242,9 +156,6 @@ def singles(agreed: Collection, columns: ReportColumns) -> list[bytes]:
     ]
 
 
-Run = Callable[..., LocalStream[Message]]
-
-
 def stream(
     output: Path, clock: Clock, broker: Broker, *collections: Collection, **more: Any
 ) -> LocalStream[Message]:
@@ -255,7 +166,6 @@ def stream(
 
 
 def test_a_forgotten_collection_in_a_stream(tmp_path: Path) -> None:
-    """More than a hundred refused messages of all sorts; closed epochs; a second replay finds nothing."""
     clock = Clock(10.0)
     broker = Broker(clock)
     engine = stream(tmp_path / "out", clock, broker, ONE)
@@ -297,7 +207,6 @@ def test_a_forgotten_collection_in_a_stream(tmp_path: Path) -> None:
 
 
 def test_a_replay_removes_nothing_that_its_stream_keeps(tmp_path: Path) -> None:
-    """Three years after the epoch, of a stream that keeps reports and accounts for ten."""
     clock = Clock(10.0)
     broker = Broker(clock)
     years = 10 * 366 * 86_400
@@ -328,7 +237,6 @@ def test_a_replay_removes_nothing_that_its_stream_keeps(tmp_path: Path) -> None:
 
 
 def test_a_replay_waits_for_the_stream_to_stop(tmp_path: Path) -> None:
-    """Two engines on one output would undo each other's work."""
     clock = Clock(10.0)
     broker = Broker(clock)
     engine = stream(tmp_path / "out", clock, broker, ONE)
@@ -342,7 +250,6 @@ def test_a_replay_waits_for_the_stream_to_stop(tmp_path: Path) -> None:
 
 
 def test_a_tolerance_that_was_too_small(tmp_path: Path) -> None:
-    """Reports from devices whose clocks are ahead, refused, and counted once the tolerance is larger."""
     strict = collection("grr", name="one", epochs=HOUR, allowed_lateness=1800, future_tolerance=60)
     assert strict.digest == ONE.digest
     clock = Clock(10.0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -23,10 +22,9 @@ from ldpbeam.admission import ReportColumns
 from ldpbeam.cli import main as command
 from ldpbeam.cli.shared import progress
 from ldpbeam.client import Device
-from ldpbeam.collection.epochs import instant
 from ldpbeam.collection.file import load_collection
 from ldpbeam.durable.document import parse_document
-from ldpbeam.job.config import RunConfig, resolve_runner
+from ldpbeam.job.config import RunConfig
 from tests.conftest import REPOSITORY
 from tests.narrow import present
 from tests.pipelines.running import collection, execute, fleet, write
@@ -141,13 +139,6 @@ def test_a_clean_run_ends_with_0_and_says_what_it_did(
     ]
 
 
-def test_the_default_runner_is_named_explicitly() -> None:
-    """What people type never reaches Beam's own switch, which would download a binary."""
-    assert resolve_runner(None) == resolve_runner("DirectRunner") == "FnApiRunner"
-    assert resolve_runner("FlinkRunner") == "FlinkRunner"
-    assert RunConfig.parsed((collection(),), output="out").job.runner == "FnApiRunner"
-
-
 @pytest.mark.parametrize(
     ("change", "code", "text"),
     [
@@ -175,7 +166,6 @@ def test_the_default_runner_is_named_explicitly() -> None:
 def test_wrong_options_end_with_2(
     call: Call, arguments: list[object], tmp_path: Path, change: list[str], code: str, text: str
 ) -> None:
-    """An option that nobody knows is refused in one line, before anything is touched."""
     (tmp_path / "out" / "estimates").mkdir(parents=True)
     (tmp_path / "out" / "estimates" / "old.parquet").touch()
     status, _, err = call(*arguments, *change)
@@ -192,7 +182,6 @@ def test_wrong_options_end_with_2(
 def test_a_cluster_is_given_no_option_of_the_local_engine(
     call: Call, arguments: list[object], option: str
 ) -> None:
-    """It would change nothing there, and nobody would see that."""
     read = ["--subscription", "projects/project/subscriptions/reports", "--output", "out"]
     code, _, err = call("run", *arguments[1:3], *read, "--runner", "FlinkRunner", option)
     assert code == 2
@@ -201,7 +190,6 @@ def test_a_cluster_is_given_no_option_of_the_local_engine(
 
 
 def test_missing_things_end_with_2(call: Call, site: Path, arguments: list[object], tmp_path: Path) -> None:
-    """No --collection, a collection given twice, no input, no --input at all."""
     code, _, err = call(*arguments[:1], *arguments[3:])
     assert code == 2
     one_line(err, "E-USAGE-COLLECTION")
@@ -231,14 +219,6 @@ def test_a_foreign_output_is_left_alone(
     assert path.read_text() == "precious"
 
 
-def test_an_output_that_is_a_file_ends_with_2(call: Call, arguments: list[object], tmp_path: Path) -> None:
-    """A file where the directory should be: one line, not a traceback."""
-    (tmp_path / "out").write_text("x")
-    code, _, err = call(*arguments)
-    assert code == 2
-    one_line(err, "E-USAGE-OUTPUT")
-
-
 @pytest.mark.parametrize(
     ("old", "new", "text"),
     [
@@ -251,7 +231,6 @@ def test_an_output_that_is_a_file_ends_with_2(call: Call, arguments: list[object
 def test_a_bad_collection_ends_with_3(
     call: Call, site: Path, arguments: list[object], tmp_path: Path, old: str, new: str, text: str
 ) -> None:
-    """The line names file, key, rule and remedy."""
     bad = tmp_path / "bad.yaml"
     bad.write_text((site / "minutes.yaml").read_text().replace(old, new))
     code, _, err = call("run", "--collection", bad, *arguments[3:])
@@ -306,7 +285,6 @@ def test_lost_reports_are_noticed(
 
 
 def test_running_again_gives_the_same_files(call: Call, arguments: list[object], tmp_path: Path) -> None:
-    """The same output directory twice: same estimates, nothing left over, the page of the old run gone."""
     out = tmp_path / "out"
     assert call(*arguments)[0] == 0
     before = {p.name: p.read_bytes() for p in (out / "estimates").iterdir()}
@@ -318,82 +296,6 @@ def test_running_again_gives_the_same_files(call: Call, arguments: list[object],
     assert call(*arguments)[0] == 0
     assert {p.name: p.read_bytes() for p in (out / "estimates").iterdir()} == before
     assert not (out / "index.html").exists()
-
-
-def test_inputs_may_be_a_folder_and_lie_below_hidden_ones(
-    call: Call, site: Path, arguments: list[object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """--input takes a folder, a relative path with dots, and a path through a hidden folder; hidden and
-    unfinished files are passed over."""
-    from ldpbeam.job.inputs import match_inputs
-
-    folder = tmp_path / ".cache" / "in"
-    folder.mkdir(parents=True)
-    for path in (site / "minutes").iterdir():
-        (folder / path.name).write_bytes(path.read_bytes())
-    (folder / ".hidden.pb").touch()
-    (folder / "half.pb.tmp").touch()
-    wanted = sorted(p.name for p in (site / "minutes").iterdir())
-    monkeypatch.chdir(folder)
-    for pattern in (str(folder), f"{folder}/", f"{folder}/*", "../in/*", "../../.cache/in", ".", "*", "*.*"):
-        matched = match_inputs(pattern)
-        assert [Path(p).name for p in matched.files] == wanted, pattern
-        assert matched.size == sum(Path(p).stat().st_size for p in matched.files)
-
-
-def reports_read(tmp_path: Path, name: str = "out") -> int:
-    return int(json.loads((tmp_path / name / "run.json").read_text())["accounting"]["total"]["read"])
-
-
-@pytest.mark.thorough
-def test_every_input_is_read_once(call: Call, site: Path, arguments: list[object], tmp_path: Path) -> None:
-    """--input may be repeated; a file that two patterns name counts once, even without de-duplication."""
-    first, second = sorted((site / "minutes").iterdir())
-    inputs = [
-        first,
-        site / "minutes" / "*",
-        f"{site}/./minutes/../minutes/*",
-        site / "minutes",
-        second,
-        first,
-    ]
-    given = [item for path in inputs for item in ("--input", path)]
-    code, out, _ = call(*arguments[:3], *given, *arguments[5:], "--no-dedup")
-    assert code == 0
-    assert "read 168 = counted 168" in out
-    record = parse_document((tmp_path / "out" / "run.json").read_text())
-    assert [one["path"] for one in record["inputs"]] == [str(first), str(second)]
-    code, _, err = call(*arguments, "--input", site / "*.nothing")
-    assert code == 2
-    one_line(err, "E-USAGE-INPUT")
-    assert "*.nothing" in err
-
-
-@pytest.mark.thorough
-def test_a_pattern_without_quotes_is_understood(
-    call: Call, site: Path, arguments: list[object], tmp_path: Path
-) -> None:
-    """The shell has expanded it: the files behind the first one are inputs too, an option's value is not."""
-    files = sorted((site / "minutes").iterdir())
-    assert len(files) == 2
-    code, out, _ = call(
-        *arguments[:3],
-        "--direct_num_workers",
-        "1",
-        "--input",
-        *files,
-        *arguments[5:],
-        "--direct_running_mode=in_memory",
-    )
-    assert code == 0
-    assert "read 168 = counted 168" in out
-    code, _, err = call(*arguments[:3], "--input", *files, site / "no.pb", *arguments[5:])
-    assert code == 2
-    one_line(err, "E-USAGE-OPTION")
-    assert "no.pb" in err
-    assert "Quote a pattern" in err
-    code, _, err = call("run", *arguments[1:3], *files, "--output", tmp_path / "out")
-    assert code == 2
 
 
 @pytest.fixture(scope="session")
@@ -411,7 +313,6 @@ def simulated(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_simulations_output_is_its_reports(
     call: Call, site: Path, simulated: Path, tmp_path: Path, what: str
 ) -> None:
-    """Its truth and its record are not read as reports, and that is said."""
     head: list[object] = [
         "run",
         "--collection",
@@ -515,42 +416,7 @@ def test_a_stream_that_counted_nothing_is_no_success(
 
 
 @pytest.mark.thorough
-def test_old_spellings_of_options_are_taken(
-    call: Call, site: Path, arguments: list[object], tmp_path: Path
-) -> None:
-    """Underscores, and --out; --help shows hyphens and --output only."""
-    assert call(*arguments, "--max_error_fraction=0.5", "--shard_bits", "1")[0] == 0
-    code, _, err = call(*arguments, "--max_error_fraction", "2")
-    assert code == 2
-    assert "--max-error-fraction" in err
-    simulation = ["simulate", "--collection", site / "minutes.yaml", "--population", "syn", "--devices", "3"]
-    assert call(*simulation, "--epochs", "1", "--out", tmp_path / "a")[0] == 0
-    assert call(*simulation, "--epochs", "1", "--output", tmp_path / "b")[0] == 0
-    assert (tmp_path / "a" / "reports").is_dir()
-    assert (tmp_path / "b" / "reports").is_dir()
-    for name, called in command.cli.commands.items():
-        text = call(name, "--help")[1]
-        assert "--out " not in text
-        assert not [option for option in called.params for o in option.opts if "_" in o]
-        assert all(
-            getattr(option, "help", "") for option in called.params if option.param_type_name == "option"
-        )
-
-
-def test_the_list_of_options_is_the_commands() -> None:
-    """What a misspelt option is compared with is what there is."""
-    from ldpbeam.job.config import spellings
-
-    run = command.cli.commands["run"]
-    there = {
-        name for option in run.params for name in (*option.opts, *option.secondary_opts) if len(name) > 2
-    }
-    assert set(spellings()) == there - {"--help"}
-
-
-@pytest.mark.thorough
 def test_what_a_cut_off_file_lacks(call: Call, site: Path, tmp_path: Path) -> None:
-    """Its missing bytes, and the epoch that falls out; an epoch that is missing for another reason too."""
     simulation = [
         "simulate",
         "--collection",
@@ -595,44 +461,6 @@ def test_what_a_cut_off_file_lacks(call: Call, site: Path, tmp_path: Path) -> No
     assert call(*run)[::2] == (0, "")
 
 
-@pytest.mark.thorough
-def test_the_time_of_a_file_is_named(call: Call, tmp_path: Path) -> None:
-    """Reports unpacked from an archive are counted; a time that refuses, or lets in, reports is named."""
-    definition = tmp_path / "c.yaml"
-    day = int(time.time()) // 86400 * 86400
-    definition.write_text(
-        "name: dated\ndomain: {size: 4}\nprotocol: grr\nepsilon: 3\n"
-        f"epoch: {{length: 1d, origin: {instant(day - 30 * 86400)}}}\nfuture_tolerance: 1h\n"
-    )
-    simulation = ["simulate", "--collection", definition, "--population", "syn", "--devices", "40"]
-    assert call(*simulation, "--epochs", "3", "--output", tmp_path / "s")[0] == 0
-    report = tmp_path / "s" / "reports" / "epoch-000002.pb"
-    run = ["run", "--collection", definition, "--input", report, "--output", tmp_path / "o"]
-    for own, code, said in (
-        (0, 0, f"{report}: the file's own time, 1970-01-01T00:00:00Z, is before the first epoch"),
-        (day, 0, ""),
-        (day + 40 * 86400, 0, f"own time, {instant(day + 40 * 86400)}, is in the future"),
-        (
-            day - 30 * 86400,
-            5,
-            f"earliest: {report}: the file's own time, {instant(day - 30 * 86400)}. Give --not",
-        ),
-    ):
-        os.utime(report, (own, own))
-        found, _, err = call(*run)
-        assert found == code
-        assert said in err
-        assert bool(err) == bool(said)
-    given = instant(day - 29 * 86400)
-    found, _, err = call(*run, "--not-after", given)
-    assert found == 5
-    assert f"future_epoch, since their epochs had not begun by --not-after, {given}. " in err
-    assert call(*run, "--not-after", instant(day - 60 * 86400))[0] == 5  # what a person says is believed
-    os.utime(report, (0, 0))
-    found, _, err = call(*run, "--not-after", instant(day))
-    assert (found, err) == (0, "")
-
-
 def test_copies_of_a_device_are_noticed(call: Call, site: Path, tmp_path: Path) -> None:
     """They report other values in 60 epochs; that no payload differs has a chance below 10⁻¹²."""
     agreed = load_collection(site / "other.yaml")
@@ -650,7 +478,6 @@ def test_copies_of_a_device_are_noticed(call: Call, site: Path, tmp_path: Path) 
 
 
 def test_what_a_population_file_holds_is_said(call: Call, site: Path, tmp_path: Path) -> None:
-    """On the terminal and in the record, with the option that takes the last of several rows."""
     file = tmp_path / "p.csv"
     file.write_text("who;when;value\n1;0;3\n1;0;5\n2;0;\n2;1;4\n")
     simulation = ["simulate", "--collection", site / "minutes.yaml", "--output", tmp_path / "s"]
@@ -671,7 +498,6 @@ def test_what_a_population_file_holds_is_said(call: Call, site: Path, tmp_path: 
 
 @pytest.mark.thorough
 def test_quiet_and_json(call: Call, site: Path, arguments: list[object], tmp_path: Path) -> None:
-    """--quiet prints nothing where nothing is wrong, --json one document, on every command that succeeds."""
     assert call(*arguments, "--quiet") == (0, "", "")
     code, out, _ = call(*arguments, "--json")
     assert code == 0
@@ -695,7 +521,6 @@ def test_quiet_and_json(call: Call, site: Path, arguments: list[object], tmp_pat
 def test_a_truth_that_is_none_is_refused(
     call: Call, output: Path, tmp_path: Path, content: bytes | str | None
 ) -> None:
-    """A page without the truth would look like one with it."""
     truth = tmp_path / "truth.parquet"
     if isinstance(content, bytes):
         truth.write_bytes(content)
@@ -709,17 +534,9 @@ def test_a_truth_that_is_none_is_refused(
     assert not (tmp_path / "page.html").exists()
 
 
-def test_a_negative_seed_is_refused(call: Call, tmp_path: Path) -> None:
-    code, _, err = call("demo", "--output", tmp_path / "d", "--seed", "-1")
-    assert code == 2
-    assert "-1 is not in the range" in err
-    assert not (tmp_path / "d").exists()
-
-
 def test_progress_says_nothing_twice(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Piped, a line appears now and then and only when something has moved."""
     clock = iter(range(0, 10_000, 11))
     monkeypatch.setattr(time, "monotonic", lambda: float(next(clock)))
     with progress.Bar("run", 30, "bytes") as bar:
@@ -737,7 +554,6 @@ def output(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_output_is_readable_with_pyarrow_alone(output: Path) -> None:
-    """One data set over all files, the columns that are promised, in order."""
     held = ds.dataset(output / "estimates", format="parquet")
     table = held.to_table()
     assert {f.name: f.type for f in held.schema} == COLUMNS
@@ -748,7 +564,6 @@ def test_the_output_is_readable_with_pyarrow_alone(output: Path) -> None:
 
 
 def test_the_collection_and_its_levels_are_in_the_metadata(output: Path) -> None:
-    """A file on its own says what it is about and what it cost."""
     for path in (output / "estimates").iterdir():
         metadata = ds.dataset(path).schema.metadata
         about = json.loads(metadata[b"ldpbeam.collection"])
@@ -770,7 +585,6 @@ def test_hashes_in_the_record_are_the_files(output: Path) -> None:
 
 
 def test_scarce_epochs_are_withheld(output: Path) -> None:
-    """Below min_reports there are no estimates, only counts and a status; the other collection has them."""
     rows = ds.dataset(output / "estimates").to_table().to_pylist()
     numbers = ("estimate", "std_error", "ci_low", "ci_high", "ci_low_all", "ci_high_all", "consistent")
     for row in rows:
@@ -782,7 +596,6 @@ def test_scarce_epochs_are_withheld(output: Path) -> None:
 
 @pytest.mark.thorough
 def test_the_command_line_imports_nothing_heavy() -> None:
-    """--help answers at once: Beam, numba, scipy and pyarrow stay out until a command needs them."""
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]); import ldpbeam.cli.main;"
         "print(*sorted({m.partition('.')[0] for m in sys.modules}), *sys.modules)"

@@ -70,7 +70,6 @@ def test_what_was_there_before_is_not_said_again() -> None:
 def test_a_stream_goes_on_from_its_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What its earlier start counted is not said once more."""
     before, now = record((3, "read", 5), (3, "counted", 5)), record((3, "read", 8), (3, "counted", 8))
     (tmp_path / "out").mkdir()
 

@@ -93,7 +93,6 @@ def test_one_rate_of_false_alarms_for_all_groups(place: Path, tmp_path: Path) ->
 def test_two_runs_of_one_collection_are_one_series(
     place: Path, tmp_path: Path, rate: tuple[str, ...]
 ) -> None:
-    """Devices keep their memos from run to run."""
     for name, epochs in (("a", range(4)), ("b", range(4, 8))):
         (tmp_path / name).mkdir()
         for epoch in epochs:
@@ -105,34 +104,7 @@ def test_two_runs_of_one_collection_are_one_series(
     assert both["rows"] == json.loads(one.stdout)["rows"]
 
 
-@pytest.mark.thorough
-def test_groups_of_two_runs_whose_domains_differ(place: Path, tmp_path: Path) -> None:
-    """Finer buckets in a second version: groups can be compared where values cannot."""
-    text = TEXT.replace("buckets: 12", "buckets: 24") + "version: 2\n"
-    (tmp_path / "second.yaml").write_text(text)
-    second = ldpbeam.load_collection(tmp_path / "second.yaml")
-    (tmp_path / "b").mkdir()
-    table = ldpbeam.estimate(second, ldpbeam.simulate(second, ldpbeam.Index(np.arange(2000) % 6)))
-    pq.write_table(table, tmp_path / "b" / "0.parquet")
-    both = (place / "results", tmp_path / "b", "--collection", place / "minutes.yaml")
-    given = ("compare", *both, "--collection", tmp_path / "second.yaml")
-    assert "different values" in str(call(*given).exception)
-    document = json.loads(call(*given, "--group", place / "groups.csv", "--json").stdout)
-    assert [row["group"] for row in document["rows"]] == ["short", "long"]
-    assert document["rows"][0]["after"] == pytest.approx(1, abs=0.3)
-
-
-def test_groups_that_overlap_are_remarked_on(place: Path, tmp_path: Path) -> None:
-    path = tmp_path / "groups.yaml"
-    path.write_text("short: [0..30]\nhour: [0..60]\n")
-    done = call("export", *asked(place), "--group", path)
-    assert done.stderr.count("'short' and 'hour'") == 1
-    assert "do not add up. [W-GROUPS-OVERLAP]" in done.stderr
-    assert "W-GROUPS" not in call("export", *asked(place), "--group", place / "groups.csv").stderr
-
-
 def test_an_order_in_the_file_of_the_collection(tmp_path: Path) -> None:
-    """The run knew of no order; the file says so afterwards, and the digest is the same."""
     text = TEXT.replace("{range: {max: 120, buckets: 12}}", "{size: 12}")
     for name, domain in (("plain", "{size: 12}"), ("ordered", "{size: 12, ordered: true}")):
         (tmp_path / f"{name}.yaml").write_text(text.replace("{size: 12}", domain))

@@ -26,13 +26,11 @@ def codes(text: str) -> list[str]:
 
 @pytest.mark.parametrize("path", sorted((REPOSITORY / "examples").glob("*.yaml")), ids=lambda p: p.stem)
 def test_the_examples_are_free_of_warnings(path: Path) -> None:
-    """A warning that everybody gets is read by nobody."""
     assert warnings_about(load_collection(path)) == ()
 
 
 @pytest.mark.parametrize(("protocol", "family"), [("olh", "linear"), ("loloha", "affine")])
 def test_a_g_far_above_the_optimal_one_is_named_with_its_cost(protocol: str, family: str) -> None:
-    """The factor is the ratio of the standard errors of the two collections, both built."""
     levels = (TWO if protocol == "loloha" else "epsilon: 1\n") + f"hash_family: {family}\n"
     text = TEXT.format(size=360, protocol=protocol, levels=levels)
     dear, best = parse_collection(text + "g: 401\n"), parse_collection(text)
@@ -54,7 +52,6 @@ def test_a_g_far_above_the_optimal_one_is_named_with_its_cost(protocol: str, fam
 @pytest.mark.parametrize("protocol", ["olh", "loloha"])
 @pytest.mark.thorough
 def test_a_g_far_from_the_optimal_number_of_runs_is_named(protocol: str) -> None:
-    """By the mutual information of the two channels, of one round and of two alike."""
     levels = (TWO if protocol == "loloha" else "epsilon: 1\n") + "hash_family: interval\n"
     text = TEXT.replace("{{size: {size}}}", "{{size: {size}, ordered: true}}").format(
         size=360, protocol=protocol, levels=levels
@@ -84,7 +81,6 @@ def information(built: LocalProtocol[Any]) -> float:
 
 
 def test_a_g_far_below_is_meant_where_it_lowers_the_cap() -> None:
-    """BiLOLOHA pays with errors for a cap of two inputs; one round has nothing to gain."""
     two = "epsilon_longitudinal: 6\nepsilon_first: 5\nhash_family: affine\ng: 2\n"
     assert codes(TEXT.format(size=360, protocol="loloha", levels=two)) == []
     one = TEXT.format(size=360, protocol="olh", levels="epsilon: 5\nhash_family: affine\ng: 2\n")
@@ -110,7 +106,6 @@ def cost(text: str) -> str:
     ],
 )
 def test_a_large_domain_is_named_with_its_cost(size: int, levels: str, said: str) -> None:
-    """Memory and time by the collection's own table."""
     found = cost(TEXT.format(size=size, protocol="olh", levels=levels))
     assert said in found
     assert bool(found) == bool(said)

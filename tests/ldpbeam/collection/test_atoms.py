@@ -35,7 +35,6 @@ def text(domain: str, more: str = "hash_family: interval") -> str:
     ],
 )
 def test_atoms_are_written_as_values(domain: str, places: tuple[int, ...]) -> None:
-    """Numbers of a range, indices of a size, labels; ascending, kept in the record, and not in the digest."""
     agreed = ldpbeam.parse_collection(text(domain))
     found = present(agreed.domain)
     assert found.atoms == places
@@ -70,7 +69,6 @@ def test_atoms_are_written_as_values(domain: str, places: tuple[int, ...]) -> No
     ],
 )
 def test_what_is_no_atom_or_has_no_order_is_refused(domain: str, line: int, why: str) -> None:
-    """One line, with the place, the key and a remedy."""
     with pytest.raises(CollectionError, match=why) as caught:
         ldpbeam.parse_collection(text(domain), "c.yaml")
     said = str(caught.value)
@@ -92,7 +90,6 @@ def test_other_families_ignore_atoms_and_say_so(more: str) -> None:
 
 
 def test_attributes_have_orders_and_atoms_of_their_own() -> None:
-    """The attribute without an order is named; one with atoms keeps them."""
     several = (
         "name: a\nprotocol: loloha\nepsilon_longitudinal: 2\nepsilon_first: 1\nhash_family: interval\n"
         "epoch: {length: 1d}\nallocation: sample\nattributes:\n"

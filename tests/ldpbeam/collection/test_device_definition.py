@@ -170,7 +170,6 @@ def test_many_attributes_have_a_wide_index() -> None:
 
 
 def test_every_protocol_names_its_encoding() -> None:
-    """An encoding's name never changes meaning: devices in other languages go by it."""
     found = {one.name: one.build().device.ENCODING for one in settings((8,))}
     known = {
         **dict.fromkeys(("grr", "l_grr"), "direct"),

@@ -24,7 +24,6 @@ from ldpbeam.errors import CollectionError
     ],
 )
 def test_unsound_domains_are_refused_with_a_remedy(arguments: Any, said: str) -> None:
-    """Each rule has its text, the domain code, and something to do."""
     with pytest.raises(CollectionError) as caught:
         Domain(*arguments)
     assert said in str(caught.value)
@@ -33,7 +32,6 @@ def test_unsound_domains_are_refused_with_a_remedy(arguments: Any, said: str) ->
 
 
 def test_plain_sizes_take_indices() -> None:
-    """A size takes its indices as text and nothing else; a refused text is never repeated."""
     domain = Domain(12)
     assert [domain.index_of_text(str(i)) for i in range(12)] == list(range(12))
     assert domain.label(7) == "7"
@@ -46,7 +44,6 @@ def test_plain_sizes_take_indices() -> None:
 
 
 def test_labels_are_looked_up() -> None:
-    """Labels map both ways; an unknown one is refused without being repeated in the text."""
     domain = Domain(3, ("never", "daily", "Ärger"))
     assert [domain.index_of_text(name) for name in ("never", "daily", "Ärger")] == [0, 1, 2]
     assert domain.label(2) == "Ärger"
@@ -67,7 +64,6 @@ def test_a_label_that_is_not_listed_is_other() -> None:
 
 
 def test_ranges_cut_into_equal_buckets_and_clamp() -> None:
-    """Bucket bounds are half open; numbers beyond the range go into the first or last bucket."""
     domain = Domain(4, None, 100.0)
     expected = {"0": 0, "24.999": 0, "25": 1, "99.9": 3, "100": 3, "1e9": 3, "-5": 0, "50": 2}
     assert {raw: domain.index_of_text(raw) for raw in expected} == expected
@@ -98,7 +94,6 @@ def test_buckets_are_named_by_their_exact_edges_where_these_are_short(range_: tu
 
 @pytest.mark.parametrize("seed", range(4))
 def test_no_two_buckets_have_one_name_and_edges_rise(seed: int) -> None:
-    """Of ranges of every width: also of millions of buckets, by samples of neighbours."""
     draw = random.Random(seed)
     for end in (
         draw.uniform(0, 10) * 10.0 ** draw.randrange(-300, 300),

@@ -24,7 +24,6 @@ LAST = 253402300799  # 9999-12-31T23:59:59Z
     ],
 )
 def test_unsound_epochs_are_refused(arguments: Any, said: str) -> None:
-    """Lengths, counts and times that no calendar holds, each with its text and remedy."""
     with pytest.raises(CollectionError) as caught:
         Epochs(*arguments)
     assert said in str(caught.value)
@@ -45,7 +44,6 @@ def test_counts_are_cut_at_the_end_of_the_calendar() -> None:
 
 
 def test_contains_the_planned_epochs_only() -> None:
-    """Before the first and after the last planned epoch, a report is foreign."""
     epochs = Epochs(3600, 1000, 3)
     assert [e for e in range(-2, 6) if epochs.contains(e)] == [0, 1, 2]
     assert epochs.index(999.5) == -1
@@ -57,7 +55,6 @@ def test_contains_the_planned_epochs_only() -> None:
      ("0", 0), (" 6H ", 21600), ("0s", 0)],
 )  # fmt: skip
 def test_durations(text: str, seconds: int) -> None:
-    """What people write for lengths of time."""
     assert parse_duration(text) == seconds
 
 
@@ -66,20 +63,17 @@ def test_durations(text: str, seconds: int) -> None:
     ["", "6", "6 h", "-6h", "1h1", "\u0661d"],
 )
 def test_what_is_not_a_duration_is_refused(text: str) -> None:
-    """No unit is guessed: seconds and milliseconds have been confused before."""
     with pytest.raises(ValueError, match="duration"):
         parse_duration(text)
 
 
 @pytest.mark.parametrize("text", ["1M", "1d1M"])
 def test_a_capital_m_is_refused_with_both_meanings(text: str) -> None:
-    """A month would silently have been a minute."""
     with pytest.raises(ValueError, match=r"minutes or months: write 1m for a minute.*30d"):
         parse_duration(text)
 
 
 def test_instants_need_a_time_zone_and_whole_seconds() -> None:
-    """An instant without a zone would mean another moment on another machine."""
     expected = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp())
     assert parse_instant("2026-01-01T00:00:00Z") == expected
     assert parse_instant("2026-01-01T01:00:00+01:00") == expected

@@ -37,7 +37,6 @@ def line_of(key: str, text: str) -> int:
 
 
 def test_the_example_means_what_it_says() -> None:
-    """Every field of the example arrives."""
     found = load_collection(EXAMPLE)
     assert (found.name, found.version, found.owner) == (
         "minutes_in_app",
@@ -56,7 +55,6 @@ def test_the_example_means_what_it_says() -> None:
 
 
 def test_the_digest_of_the_example_never_changes() -> None:
-    """Devices in the field carry it: a change here orphans their reports."""
     assert load_collection(EXAMPLE).digest_hex == "d763b721438b2148"
     assert load_collection(EXAMPLE).digest == int.from_bytes(bytes.fromhex("d763b721438b2148"), "little")
 
@@ -71,7 +69,6 @@ SERVER_ONLY = {
 
 @pytest.mark.parametrize("key", sorted(SERVER_ONLY))
 def test_server_only_fields_do_not_move_the_digest(key: str) -> None:
-    """Changed or left out, they concern no device."""
     assert parse_collection(replaced(key, SERVER_ONLY[key])).digest == parse_collection(TEXT).digest
     assert parse_collection(replaced(key, "")).digest == parse_collection(TEXT).digest
     assert parse_collection(replaced(key, SERVER_ONLY[key])) != parse_collection(TEXT)
@@ -102,9 +99,6 @@ DEVICE_FACING = {
 
 
 def test_every_device_facing_field_moves_the_digest() -> None:
-    """No two of these collections could be decoded with each other's parameters; all digests
-    differ.
-    """
     digests = {parse_collection(TEXT).digest: "example"}
     for key, lines in DEVICE_FACING.items():
         for line in lines:
@@ -114,7 +108,6 @@ def test_every_device_facing_field_moves_the_digest() -> None:
 
 
 def test_labels_are_part_of_the_digest() -> None:
-    """Renaming or reordering labels changes what a device's index means."""
     digests = {
         parse_collection(replaced("domain", f"domain: {text}")).digest
         for text in (
@@ -130,7 +123,6 @@ def test_labels_are_part_of_the_digest() -> None:
 
 
 def test_the_same_collection_written_differently_has_the_same_digest() -> None:
-    """Order of keys, quoting, comments, units and a spelt-out optimum do not matter."""
     lines = [line for line in TEXT.splitlines() if not line.startswith("#")]
     other = "\n".join(reversed(lines)) + "\n# end\n"
     other = other.replace("6h", "360m").replace("g: optimal", "g: 3").replace("loloha", "'loloha'")
@@ -190,7 +182,6 @@ RULES = [
 
 @pytest.mark.parametrize("key,line,code,said,remedy", RULES)
 def test_every_rule_names_line_key_and_remedy(key: str, line: str, code: str, said: str, remedy: str) -> None:
-    """A refused file says what, where and what to do, in one line with its code."""
     text = replaced(key, line)
     with pytest.raises(CollectionError) as caught:
         parse_collection(text, "f.yaml")
@@ -223,9 +214,6 @@ def test_every_rule_names_line_key_and_remedy(key: str, line: str, code: str, sa
     ],
 )
 def test_what_is_not_a_mapping_in_yaml_is_refused(text: str, said: str, where: str) -> None:
-    """Broken, empty and malicious files end in the same kind of error, with the line where there is
-    one.
-    """
     with pytest.raises(CollectionError) as caught:
         parse_collection(text, "f.yaml")
     assert said in caught.value.message
@@ -251,9 +239,6 @@ def minimal(name: str) -> str:
 
 @pytest.mark.parametrize("name", list(PROTOCOLS))
 def test_levels_that_do_not_apply_are_refused(name: str) -> None:
-    """A level that a protocol ignores would be a promise that nobody keeps; a missing one has no
-    default.
-    """
     assert name == parse_collection(minimal(name)).protocol.NAME
     for level in LEVELS:
         if level in PROTOCOLS[name].PARAMETERS:
@@ -273,7 +258,6 @@ def test_levels_that_do_not_apply_are_refused(name: str) -> None:
 
 @pytest.mark.parametrize("name", list(PROTOCOLS))
 def test_every_protocol_has_a_record_and_a_digest(name: str) -> None:
-    """Whatever can be parsed can be written into run.json and named by a digest."""
     found = parse_collection(minimal(name))
     record = found.as_record()
     assert record["digest"] == found.digest_hex
@@ -284,7 +268,6 @@ def test_every_protocol_has_a_record_and_a_digest(name: str) -> None:
 
 
 def test_collections_built_in_code_obey_the_same_rules() -> None:
-    """The value object validates what the file's reader would: nothing unsound exists in memory."""
     good = parse_collection(TEXT)
 
     def build(**changes: Any) -> Collection:
@@ -329,7 +312,6 @@ FRAGMENTS = st.sampled_from([*" \n:{}[]'\"\\|>~#%\t", *ODD.split("|"), "", "9" *
 @given(st.lists(st.tuples(st.integers(0, len(TEXT)), st.integers(0, 12), FRAGMENTS), min_size=1, max_size=3))
 @example([(0, 0, "[")])
 def test_mutated_files_never_raise_anything_else(edits: list[tuple[int, int, str]]) -> None:
-    """Random deletions and insertions anywhere in the example."""
     text = TEXT
     for position, cut, fragment in edits:
         text = text[:position] + fragment + text[position + cut :]
@@ -354,7 +336,6 @@ def test_mutated_files_never_raise_anything_else(edits: list[tuple[int, int, str
 )
 @pytest.mark.thorough
 def test_any_value_for_any_key_never_raises_anything_else(key: str, value: str) -> None:
-    """One key at a time takes every kind of value."""
     survives(re.sub(rf"^{key}:.*$", lambda _: f"{key}: {value}", TEXT, flags=re.MULTILINE))
 
 
@@ -378,7 +359,6 @@ TWO_ORDERS = SEVERAL.format("{size: 64, ordered: true}", "{range: {max: 9, bucke
 def test_the_method_follows_from_the_number_of_values_unless_it_is_given(
     domains: str, protocol: str, method: str
 ) -> None:
-    """The digest is the same whatever it is, and what is given stays."""
     text = f"name: a\n{domains}\nprotocol: {protocol}\nepsilon: 1.0\nepoch: {{length: 1d}}\n"
     found = parse_collection(text)
     assert found.consistency == found.as_record()["consistency"] == method
@@ -420,7 +400,6 @@ def test_ordered_may_be_named_for_any_number_of_values_in_an_order(domains: str)
 
 @pytest.mark.parametrize("value", ["!!python/object:x 1", "! 1"])
 def test_tags_are_refused_with_their_line(value: str) -> None:
-    """A tag says that a value is another one than it looks like."""
     text = f"name: a\nprotocol: grr\nepsilon: {value}\ndomain: {{size: 3}}\nepoch: {{length: 1h}}\n"
     with pytest.raises(CollectionError, match=r"c\.yaml:3: .*a tag") as caught:
         parse_collection(text, "c.yaml")

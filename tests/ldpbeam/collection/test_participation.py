@@ -103,7 +103,6 @@ def test_every_unsound_one_is_refused_with_its_line(given: str, code: str, said:
 
 @pytest.mark.parametrize("count", [9, 11])
 def test_a_collection_ends_with_the_epochs_that_devices_draw_from(count: int) -> None:
-    """Another block of epochs would be another life: that is a new version, which the budget counts."""
     with pytest.raises(
         CollectionError, match=f"participation.of is 10 and the collection has {count} epochs"
     ):

@@ -121,8 +121,6 @@ def seconds_to_end(process: subprocess.Popen[str], number: int) -> float:
 def test_ctrl_c_in_any_command_ends_it_with_130(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As shells expect, with one line."""
-
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
@@ -140,7 +138,6 @@ def test_ctrl_c_in_any_command_ends_it_with_130(
 def test_a_signal_ends_a_run_at_once(
     command: list[str], start: Callable[..., subprocess.Popen[str]], tmp_path: Path, number: int, way: str
 ) -> None:
-    """In the midst of a run: within two seconds, one line, its code, the earlier results untouched."""
     before = tree(tmp_path / "out")
     process = start("-c", BUSY.format(what=WAYS[way]), str(tmp_path / "begun"), *command)
     poll((tmp_path / "begun").exists)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import signal
-import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from queue import SimpleQueue
 
 import pytest
@@ -85,7 +83,6 @@ def test_an_echo_changes_nothing_inside_the_block_nor_after_it(name: signal.Sign
 
 
 def test_a_later_signal_ends_it() -> None:
-    """Inside the block as after it; both wait at the same time."""
     with started(PROGRAM, 60.0, 0.0) as inside, started(PROGRAM, 0.0, 60.0) as after:
         for process in (inside, after):
             process.send_signal(signal.SIGINT)
@@ -98,30 +95,12 @@ def test_a_later_signal_ends_it() -> None:
 
 
 def test_a_signal_that_does_not_wake_the_main_thread_is_heard() -> None:
-    """Another thread takes it, as when it comes a moment before the main thread's wait begins."""
     with started(UNWOKEN) as process:
         assert said(process) == "left"
         assert process.wait(timeout=PATIENCE) == 0
 
 
-def test_a_block_that_is_left_leaves_nothing_behind() -> None:
-    descriptors = len(list(Path("/proc/self/fd").iterdir()))
-    read, write = socket.socketpair()
-    with read, write:
-        write.setblocking(False)
-        before = signal.set_wakeup_fd(write.fileno())
-        try:
-            for _ in range(3):
-                with stopped_by_signals(lambda: None):
-                    pass
-            assert signal.set_wakeup_fd(before) == write.fileno()
-        finally:
-            signal.set_wakeup_fd(before)
-    assert len(list(Path("/proc/self/fd").iterdir())) == descriptors
-
-
 def test_a_signal_comes_while_the_lock_that_stopping_needs_is_held() -> None:
-    """As when the main thread is inside the wait of the Event that is to be set: nothing waits for itself."""
     lock, taken = threading.Lock(), SimpleQueue[bool]()
     before = [signal.getsignal(name) for name in (signal.SIGTERM, signal.SIGINT)]
     try:
@@ -135,7 +114,6 @@ def test_a_signal_comes_while_the_lock_that_stopping_needs_is_held() -> None:
 
 
 def test_what_asks_last_is_still_told() -> None:
-    """A signal in the block's last step: the request has been passed on when the block is left, once."""
     heard: list[int] = []
     before = [signal.getsignal(name) for name in (signal.SIGTERM, signal.SIGINT)]
     try:
@@ -146,12 +124,3 @@ def test_what_asks_last_is_still_told() -> None:
     finally:
         for name, handler in zip((signal.SIGTERM, signal.SIGINT), before, strict=True):
             signal.signal(name, handler)
-
-
-def test_without_a_signal_everything_is_as_before() -> None:
-    before = [signal.getsignal(name) for name in (signal.SIGTERM, signal.SIGINT)]
-    heard: list[int] = []
-    with stopped_by_signals(lambda: heard.append(1)):
-        assert signal.getsignal(signal.SIGTERM) not in before
-    assert [signal.getsignal(name) for name in (signal.SIGTERM, signal.SIGINT)] == before
-    assert heard == []

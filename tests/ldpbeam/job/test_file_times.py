@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from ldpbeam.admission import MICROS, Written
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import Epochs, parse_instant
 from ldpbeam.job.file_times import doubtful_times, earliest_time
@@ -35,7 +34,6 @@ def told(tmp_path: Path, times: list[int], *collections: Collection) -> list[str
 
 @pytest.mark.parametrize("time", [ORIGIN - 3601, ORIGIN, NOW, NOW + DAY - 7200 - 3601])
 def test_times_that_let_no_other_epoch_in_are_not_named(tmp_path: Path, time: int) -> None:
-    """Up to the second before the next epoch opens, an hour before it begins."""
     assert told(tmp_path, [time]) == []
 
 
@@ -69,24 +67,3 @@ def test_the_time_is_written_out(tmp_path: Path) -> None:
     assert earliest_time(["gs://b/x"]) is None
     there = [str(tmp_path / "0.pb"), str(tmp_path / "none")]
     assert earliest_time(there) == f"{there[0]}: the file's own time, 1970-01-01T00:00:00Z"
-
-
-@pytest.mark.parametrize(
-    ("by", "read", "epoch", "before"),
-    [
-        (ORIGIN + DAY, None, 1, False),
-        (ORIGIN + DAY - 3600, None, 1, False),
-        (ORIGIN + DAY - 3601, None, 1, True),
-        (ORIGIN + DAY - 3601, NOW, 1, True),  # its own time is believed
-        (ORIGIN - 3600, NOW, 0, False),
-        (ORIGIN - 3600, NOW, 1, True),
-        (ORIGIN - 3601, NOW, 10, False),  # it is not
-        (ORIGIN - 3601, NOW, 11, True),
-        (ORIGIN - 3601, None, 0, True),  # a person says so
-        (0, ORIGIN - 3601, 0, True),  # this machine's clock is wrong
-        (NOW + 50 * DAY, NOW, 50, False),
-    ],
-)
-def test_epochs_that_had_not_begun(by: int, read: int | None, epoch: int, before: bool) -> None:
-    written = Written(by * MICROS, None if read is None else read * MICROS)
-    assert written.before(AGREED, epoch) is before
