@@ -86,7 +86,6 @@ class SymbolChannel:
         return self.own**2 + (self.size - 1) * self.other**2
 
     def definition(self) -> dict[str, str]:
-        """``size``, ``keep`` and ``each`` for JSON, as decimal text."""
         return {"size": str(self.size), "keep": str(self.keep), "each": str(self.each)}
 
     def draw(self, symbol: int, randomness: Randomness) -> int:
@@ -152,7 +151,6 @@ class BitChannel:
         return Fraction(self.zero, FULL)
 
     def definition(self) -> dict[str, str]:
-        """``one`` and ``zero`` for JSON, as decimal text."""
         return {"one": str(self.one), "zero": str(self.zero)}
 
     def draw(self, bit: bool, randomness: Randomness) -> bool:

@@ -58,7 +58,6 @@ class LaplaceNoise:
 
     @property
     def words(self) -> int:
-        """Words of one draw, each below 2**64."""
         return 4 + len(self.bits)
 
     @property
@@ -67,7 +66,6 @@ class LaplaceNoise:
         return 0.5 / sinh(self.rate / 2) ** 2
 
     def definition(self) -> dict[str, str | list[str]]:
-        """The weights of sign, digit and bits for JSON, as decimal text."""
         tails, bits = (list(map(str, weights)) for weights in (self.tails, self.bits))
         return {"negative": str(self.negative), "tails": tails, "bits": bits}
 

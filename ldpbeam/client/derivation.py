@@ -118,15 +118,12 @@ class DerivedRandomness(Randomness):
         return self._stream
 
     def word(self, limit: int = FULL) -> int:
-        """The next word of the stream."""
         return self._words.word(limit)
 
     def words(self, count: int) -> Sequence[int]:
-        """The next words of the stream."""
         return self._words.words(count)
 
     def part(self, index: int) -> Randomness:
-        """The attribute's own streams; asked again, they go on."""
         if index not in self._parts:
             self._parts[index] = self._of_part(index)
         return self._parts[index]

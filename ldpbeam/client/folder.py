@@ -72,7 +72,6 @@ class FolderRecords(Records):
         return sorted(_unpack(report)[0] for report in self._reports.values())
 
     def save(self) -> None:
-        """Keep the state, and what was put into the outbox or taken out."""
         _put_state(self._rows, self.state)
         self._commit(self._rows)
 
@@ -151,7 +150,6 @@ class DeviceFolder(Storage):
 
     @contextmanager
     def transaction(self) -> Iterator[FolderRecords]:
-        """The records of the folder; one process or thread after the other."""
         with self._errors(), self._newest.transaction(PATIENCE) as rows:
             yield FolderRecords(rows, self._newest.commit)
 

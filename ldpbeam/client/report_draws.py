@@ -99,26 +99,21 @@ class DerivedDraws(Draws):
         """It follows from the secret."""
 
     def report(self, values: Any, epoch: int, memo: device_state_pb2.DeviceMemo) -> DrawnReport:
-        """Nothing has to be kept."""
         words = ReportRandomness(self._derivation, epoch, self._root, hash_of(values))
         response, _ = self._protocol.device.privatize(values, self._memo, words)
         return DrawnReport(self._protocol.device.encode(response), self._report_id(epoch), words.inputs)
 
     def noise(self, epoch: int, memo: device_state_pb2.DeviceMemo) -> DrawnReport:
-        """From a stream that no value chooses."""
         words = DerivedRandomness(self._derivation, Purpose.NOISE, epoch, self._root)
         return DrawnReport(_noise(self._protocol, self._memo, words), self._report_id(epoch), noise=True)
 
     def share(self, epoch: int) -> int:
-        """The same for an epoch, however often it is asked for."""
         return self._derivation.stream(Purpose.SENDING_TIME, 0, epoch).word()
 
     def new_epochs(self) -> Sequence[int]:
-        """They follow from the secret."""
         return ()
 
     def reports_in(self, epoch: int, own: Sequence[int]) -> bool:
-        """As the secret has it."""
         return self._epochs is None or epoch in self._epochs
 
     def _report_id(self, epoch: int) -> int:
@@ -136,11 +131,9 @@ class StoredDraws(Draws):
         self._system = SystemRandomness()
 
     def new_memo(self) -> device_state_pb2.DeviceMemo:
-        """The memo of a device that never reported."""
         return memo_message(self._protocol.device.new_memo(self._system))
 
     def report(self, values: Any, epoch: int, memo: device_state_pb2.DeviceMemo) -> DrawnReport:
-        """The memo has to be kept, where something new was memoised."""
         words = _RecordedRandomness(self._system, 0, [])
         before = memo_of(memo)
         response, after = self._protocol.device.privatize(values, before, words)
@@ -150,21 +143,17 @@ class StoredDraws(Draws):
         )
 
     def noise(self, epoch: int, memo: device_state_pb2.DeviceMemo) -> DrawnReport:
-        """Nothing of it is kept, and nothing that was kept is used but what was drawn without a value."""
         return DrawnReport(
             _noise(self._protocol, memo_of(memo), self._system), self._system.word(), noise=True
         )
 
     def share(self, epoch: int) -> int:
-        """A fresh word of 64 bits at every call."""
         return self._system.word()
 
     def new_epochs(self) -> Sequence[int]:
-        """Drawn once, and kept before the first of them is used."""
         return () if self._participation is None else self._participation.chosen(self._system)
 
     def reports_in(self, epoch: int, own: Sequence[int]) -> bool:
-        """True in the epochs that were drawn and kept; without ``participation``, in every epoch."""
         return self._participation is None or epoch in own
 
 

@@ -58,11 +58,9 @@ class MemoryStorage(Storage):
 
     @contextmanager
     def transaction(self) -> Iterator[Records]:
-        """The records; nobody else can see them."""
         yield _MemoryRecords(self)
 
     def withdraw(self) -> None:
-        """Put the mark of a withdrawal in the place of the state."""
         self.state = withdrawn_state()
 
 

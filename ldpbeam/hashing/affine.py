@@ -54,7 +54,6 @@ class AffineFamily(UniversalFamily):
 
     @property
     def collision(self) -> Fraction:
-        """Sum over symbols of (their share of the 2**32 half-words) squared."""
         low, more = divmod(_HALF_WORDS, self.g)
         squares = more * (low + 1) ** 2 + (self.g - more) * low**2
         return Fraction(squares, _HALF_WORDS**2)
@@ -71,16 +70,13 @@ class AffineFamily(UniversalFamily):
 
     @property
     def linkability(self) -> str:
-        """Nobody else has it."""
         return "Devices. The hash function, 128 bits in every report, identifies a device for life."
 
     @property
     def functions(self) -> int:
-        """One for each pair of words: no two devices have the same."""
         return 1 << 128
 
     def seed_events(self) -> Iterator[tuple[str, Callable[[int], bool], Fraction]]:
-        """The highest three bits of either word."""
         for word in (0, 64):
             for i in range(8):
                 text = f"bits {word + 61} .. {word + 63} of the function are {i}"
@@ -96,7 +92,6 @@ class AffineFamily(UniversalFamily):
         return ordinary(words[0]) | words[1] << 64
 
     def hash(self, seed: int, value: int) -> int:
-        """See the class."""
         a, c = seed % FULL, seed >> 64
         return ((a * value + c) % FULL >> 32) * self.g >> 32
 
@@ -105,20 +100,16 @@ class AffineFamily(UniversalFamily):
         return 1 if self.g <= 256 else 2
 
     def definition(self) -> dict[str, int | str]:
-        """Bytes of a symbol."""
         return {"family": self.NAME, "g": self.g, "symbol_size": self._symbol_size}
 
     @property
     def payload_bits(self) -> int:
-        """Two words and whole bytes for the symbol."""
         return 128 + 8 * self._symbol_size
 
     def encode(self, seed: int, symbol: int) -> bytes:
-        """a, c (8 bytes each), symbol; little-endian."""
         return seed.to_bytes(16, "little") + symbol.to_bytes(self._symbol_size, "little")
 
     def decode(self, payload: bytes) -> tuple[int, int] | Reason:
-        """Symbols of g or more do not exist, and no device has a degenerate multiplier."""
         symbol = int.from_bytes(payload[16:], "little")
         if symbol >= self.g:
             return Reason.VALUE_OUT_OF_RANGE
@@ -128,7 +119,6 @@ class AffineFamily(UniversalFamily):
 
     @property
     def counts_length(self) -> int:
-        """One cell per value."""
         return self.domain_size
 
     def seed_columns(self, words: Uints) -> Uints:
@@ -138,7 +128,6 @@ class AffineFamily(UniversalFamily):
         return np.stack([ordinary_many(words[:, 0]), words[:, 1]], axis=1)
 
     def hash_many(self, seeds: Uints, values: Ints) -> Ints:
-        """See the class; seeds (n, 2)."""
         import numpy as np
 
         from ldpbeam.kernels import hashing
@@ -147,7 +136,6 @@ class AffineFamily(UniversalFamily):
         return hashing.hash_affine(a, c, values, np.uint64(self.g))
 
     def pack(self, seeds: Uints, symbols: Ints) -> Bytes:
-        """Rows of a, c, symbol."""
         import numpy as np
 
         out = np.empty((symbols.size, self.payload_bits // 8), np.uint8)
@@ -156,29 +144,23 @@ class AffineFamily(UniversalFamily):
         return out
 
     def check(self, payloads: Bytes) -> Bytes:
-        """As :meth:`decode`."""
         return check_seeded(payloads, self.g, CheckCode.VALUE_OUT_OF_RANGE)
 
     @property
     def largest_class(self) -> int:
-        """All values: a multiplier that is not degenerate can still be small."""
         return self.domain_size
 
     @property
     def signs_length(self) -> int:
-        """Classes of seeds."""
         return CELLS
 
     def add_signs(self, payloads: Bytes, signs: Ints) -> None:
-        """One increment per report."""
         add_seeds(payloads, signs)
 
     def seed_cells(self, counts: Ints, signs: Ints) -> Ints:
-        """Classes of seeds."""
         return signs
 
     def add_support(self, payloads: Bytes, counts: Ints) -> None:
-        """One compare per (report, value)."""
         import numpy as np
 
         from ldpbeam.kernels import hashing
@@ -187,11 +169,9 @@ class AffineFamily(UniversalFamily):
         hashing.count_affine(read_only(payloads), _bounds(self.g), start, step, width, counts)
 
     def steps(self, reports: float) -> float:
-        """Every report is compared with every value."""
         return reports * self.domain_size
 
     def support_counts(self, counts: Ints) -> Ints:
-        """Already per value."""
         return counts
 
     def class_squares(self, weights: Floats) -> Floats:

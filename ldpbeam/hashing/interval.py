@@ -75,7 +75,6 @@ class IntervalFamily(HashFamily):
         return _bounds(self)
 
     def collides(self, v: int, w: int) -> Fraction:
-        """The share of the functions without a cut between the values."""
         low, high = sorted((v, w))
         apart = sum(any(low < cut <= high for cut in ends[1:-1]) for ends in self._stretches)
         return Fraction(FUNCTIONS - apart, FUNCTIONS)
@@ -87,7 +86,6 @@ class IntervalFamily(HashFamily):
 
     @property
     def linkability(self) -> str:
-        """Others have it, and its stretches are public."""
         return (
             "Which stretch of values a device is in: many reports about one value tell it, below or above "
             f"each of the cuts of the device's hash function. The function, one of {FUNCTIONS}, is in every "
@@ -96,28 +94,23 @@ class IntervalFamily(HashFamily):
 
     @property
     def functions(self) -> int:
-        """How many hash functions there are, S."""
         return FUNCTIONS
 
     @property
     def classes(self) -> int:
-        """S: no function is another one with its stretches renamed, but where both have the same cuts."""
         return FUNCTIONS
 
     @property
     def reached(self) -> dict[int, float]:
-        """How many stretches of each function hold a value, exactly."""
         numbers = [sum(low < high for low, high in pairwise(ends)) for ends in self._stretches]
         return {number: numbers.count(number) / FUNCTIONS for number in sorted(set(numbers))}
 
     def information(self, own: float, other: float) -> float:
-        """Mutual information between a value, all alike, and its report by such a channel, in nats."""
         step = (own - other) / self.domain_size
         reports = sum(times * _surprise(other + step * length) for length, times in _lengths(self).items())
         return reports / FUNCTIONS - _surprise(own) - (self.g - 1) * _surprise(other)
 
     def seed_events(self) -> Iterator[tuple[str, Callable[[int], bool], Fraction]]:
-        """Groups of neighbouring seeds."""
         each = FUNCTIONS // _GROUPS
         for first in range(0, FUNCTIONS, each):
             seeds = range(first, first + each)
@@ -129,15 +122,13 @@ class IntervalFamily(HashFamily):
         return FULL
 
     def seed(self, words: list[int]) -> int:
-        """Word mod S."""
         return words[0] % FUNCTIONS
 
     def hash(self, seed: int, value: int) -> int:
-        """See the class. Always all cuts: a loop that stops at the value would show it by its time."""
+        # Always all cuts: a loop that stops at the value would show it by its time.
         return sum(self._cut(seed, index) <= value for index in range(self.g - 1))
 
     def definition(self) -> dict[str, Any]:
-        """The number of functions, and what each cut multiplies the seed by."""
         return {
             "family": self.NAME,
             "g": self.g,
@@ -147,7 +138,6 @@ class IntervalFamily(HashFamily):
 
     @property
     def payload_bits(self) -> int:
-        """Bits of the largest cell index."""
         return (self.counts_length - 1).bit_length()
 
     @property
@@ -155,39 +145,32 @@ class IntervalFamily(HashFamily):
         return (self.payload_bits + 7) // 8
 
     def encode(self, seed: int, symbol: int) -> bytes:
-        """s·g + y, little-endian."""
         return (seed * self.g + symbol).to_bytes(self._size, "little")
 
     def decode(self, payload: bytes) -> tuple[int, int] | Reason:
-        """Cells beyond the table do not exist."""
         cell = int.from_bytes(payload, "little")
         return divmod(cell, self.g) if cell < self.counts_length else Reason.VALUE_OUT_OF_RANGE
 
     def seeds(self) -> Iterator[int]:
-        """Every seed, 0 .. S − 1."""
         return iter(range(FUNCTIONS))
 
     @property
     def counts_length(self) -> int:
-        """Cells of T[s, y]."""
         return FUNCTIONS * self.g
 
     def seed_columns(self, words: Uints) -> Uints:
-        """One seed per device, uint64 (n,)."""
         import numpy as np
 
         seeds: Uints = words[:, 0] % np.uint64(FUNCTIONS)
         return seeds
 
     def hash_many(self, seeds: Uints, values: Ints) -> Ints:
-        """See the class; seeds (n,)."""
         from ldpbeam.kernels import hashing
 
         hashed: Ints = hashing.hash_interval(seeds, values, self.bounds())
         return hashed
 
     def pack(self, seeds: Uints, symbols: Ints) -> Bytes:
-        """The cell of each report."""
         import numpy as np
 
         from ldpbeam.kernels import symbols as kernels
@@ -197,28 +180,23 @@ class IntervalFamily(HashFamily):
         return payloads
 
     def check(self, payloads: Bytes) -> Bytes:
-        """Cells beyond the table do not exist."""
         from ldpbeam.kernels import symbols
 
         return symbols.check_below(payloads, self.counts_length)
 
     def seed_cells(self, counts: Ints, signs: Ints) -> Ints:
-        """Every seed: the rows of the table."""
         drawn: Ints = self.cells(counts).sum(axis=1)
         return drawn
 
     def add_support(self, payloads: Bytes, counts: Ints) -> None:
-        """One increment per report."""
         from ldpbeam.kernels import symbols
 
         symbols.add_at(payloads, counts)
 
     def cells(self, counts: Ints) -> Ints:
-        """The accumulator as a table, int64 (S, g): reports of each function and stretch."""
         return counts.reshape(FUNCTIONS, self.g)
 
     def support_counts(self, counts: Ints) -> Ints:
-        """Reports whose stretch holds the value: what begins at it less what ends there, summed up to it."""
         import numpy as np
 
         table, bounds = self.cells(counts), self.bounds()
@@ -228,7 +206,6 @@ class IntervalFamily(HashFamily):
         return np.cumsum(steps[:-1])
 
     def steps(self, reports: float) -> float:
-        """One per report, and the stretches of every function once."""
         return reports + 2 * self.counts_length + self.domain_size
 
 

@@ -72,7 +72,6 @@ class LinearFamily(UniversalFamily):
 
     @property
     def collision(self) -> Fraction:
-        """(g^{m−1} − 1)/(g^m − 1), a little below 1/g."""
         return Fraction(self.points // self.g - 1, self.points - 1)
 
     @property
@@ -84,7 +83,6 @@ class LinearFamily(UniversalFamily):
 
     @property
     def linkability(self) -> str:
-        """Others may have it."""
         return (
             f"Which crowd a device belongs to. Every report shows its hash function, one of "
             f"{self.points - 1:,}; all devices with the same one look alike."
@@ -92,18 +90,15 @@ class LinearFamily(UniversalFamily):
 
     @property
     def functions(self) -> int:
-        """g^m − 1, one for each vector but zero."""
         return self.points - 1
 
     @property
     def reached(self) -> dict[int, float]:
-        """A seed whose digits but the highest are 0 reaches as many symbols as values have highest digits."""
         few = (self.domain_size - 1) // (self.points // self.g) + 1
         share = (self.g - 1) / (self.points - 1)
         return {few: share, self.g: 1 - share} if few < self.g and share < 1 else {few: 1.0}
 
     def seed_events(self) -> Iterator[tuple[str, Callable[[int], bool], Fraction]]:
-        """Ranges of seeds that differ in size by one at most."""
         shares = min(_RANGES, self.functions)
         for i in range(shares):
             low, high = 1 + i * self.functions // shares, 1 + (i + 1) * self.functions // shares
@@ -119,11 +114,10 @@ class LinearFamily(UniversalFamily):
         return FULL - FULL % (self.points - 1)
 
     def seed(self, words: list[int]) -> int:
-        """1 + word mod (g^m − 1)."""
         return 1 + words[0] % (self.points - 1)
 
     def hash(self, seed: int, value: int) -> int:
-        """See the class. Always m digits: a loop over those of the value would take a time that tells it."""
+        # Always m digits: a loop over those of the value would take a time that tells it.
         total = 0
         for _ in range(self.digits):
             total += (seed % self.g) * (value % self.g)
@@ -133,16 +127,13 @@ class LinearFamily(UniversalFamily):
 
     @property
     def classes(self) -> int:
-        """How many functions are left where those count as one that differ by a renaming of symbols."""
         return (self.points - 1) // (self.g - 1)
 
     def definition(self) -> dict[str, int | str]:
-        """m and the number of seeds."""
         return {"family": self.NAME, "g": self.g, "digits": self.digits, "seeds": self.points - 1}
 
     @property
     def payload_bits(self) -> int:
-        """Bits of the largest cell index."""
         return (self.counts_length - 1).bit_length()
 
     @cached_property
@@ -150,27 +141,22 @@ class LinearFamily(UniversalFamily):
         return (self.payload_bits + 7) // 8
 
     def encode(self, seed: int, symbol: int) -> bytes:
-        """(s − 1)·g + y, little-endian."""
         return ((seed - 1) * self.g + symbol).to_bytes(self._size, "little")
 
     def decode(self, payload: bytes) -> tuple[int, int] | Reason:
-        """Cells beyond the table do not exist."""
         cell = int.from_bytes(payload, "little")
         if cell >= self.counts_length:
             return Reason.VALUE_OUT_OF_RANGE
         return cell // self.g + 1, cell % self.g
 
     def seeds(self) -> Iterator[int]:
-        """Every seed, 1 .. g^m − 1."""
         return iter(range(1, self.points))
 
     @property
     def counts_length(self) -> int:
-        """Cells of T[s, y]."""
         return (self.points - 1) * self.g
 
     def seed_columns(self, words: Uints) -> Uints:
-        """One seed per device, uint64 (n,)."""
         import numpy as np
 
         from ldpbeam.kernels import hashing
@@ -179,36 +165,30 @@ class LinearFamily(UniversalFamily):
         return seeds
 
     def hash_many(self, seeds: Uints, values: Ints) -> Ints:
-        """See the class; seeds (n,)."""
         from ldpbeam.kernels import hashing
 
         return hashing.hash_linear(seeds, values, self.g)
 
     def pack(self, seeds: Uints, symbols: Ints) -> Bytes:
-        """The cell of each report."""
         from ldpbeam.kernels import hashing
 
         payloads: Bytes = hashing.pack_linear(seeds, symbols, self.g, self._size)
         return payloads
 
     def check(self, payloads: Bytes) -> Bytes:
-        """Cells beyond the table do not exist."""
         from ldpbeam.kernels import symbols
 
         return symbols.check_below(payloads, self.counts_length)
 
     @property
     def largest_class(self) -> int:
-        """The g^(m−1) points of a hyperplane: all values whose highest digit is 0 are in the domain."""
         return self.points // self.g
 
     def seed_cells(self, counts: Ints, signs: Ints) -> Ints:
-        """Every seed: the rows of the table."""
         drawn: Ints = counts.reshape(-1, self.g).sum(axis=1)
         return drawn
 
     def add_support(self, payloads: Bytes, counts: Ints) -> None:
-        """One increment per report."""
         from ldpbeam.kernels import symbols
 
         if counts.size < _MANY_CELLS or len(payloads) < _MANY_REPORTS:
@@ -225,7 +205,6 @@ class LinearFamily(UniversalFamily):
             symbols.add_at_in_order(some, shift, starts, ordered, counts)
 
     def steps(self, reports: float) -> float:
-        """One per report; then the transform of the table, log_g of its rows for each cell and symbol."""
         rounds = max(1.0, log1p(self.points) / log1p(self.g))
         return reports + self.points * self.g * self.g * rounds
 

@@ -58,7 +58,6 @@ class BucketBits(NamedTuple):
 
     @property
     def seed(self) -> int:
-        """The sampled set as one integer: what is drawn without looking at the value."""
         return _pack_set(self.indices)
 
 
@@ -98,7 +97,6 @@ class BitFlipDevice(BitVectorDevice[BucketBits]):
         return self.domain_size if self.everyone else 8 * self.width * self.d
 
     def new_memo(self, randomness: Randomness) -> Memo:
-        """A device that memoises samples its buckets once."""
         if not self.rounds.memoised or self.everyone:
             return Memo()
         return Memo(_pack_set(self._sample(randomness)))
@@ -140,7 +138,6 @@ class BitFlipDevice(BitVectorDevice[BucketBits]):
         return self.rounds.first.draw_bits(1 << position & (1 << self.d) - 1, self.d, randomness)
 
     def definition(self) -> dict[str, Any]:
-        """d, the bytes of an entry, and the one round there is."""
         return {
             "d": self.d,
             "entry_size": None if self.everyone else self.width,
@@ -184,11 +181,9 @@ class BitFlipCounter(RandomisedBitsCounter):
 
     @property
     def counts_length(self) -> int:
-        """C and N, or C alone."""
         return self.bits.domain_size if self.bits.everyone else 2 * self.bits.domain_size
 
     def check(self, payloads: Bytes) -> Bytes:
-        """Bits beyond b; or buckets beyond b, and those that do not ascend."""
         if self.bits.everyone:
             return super().check(payloads)
         import numpy as np
@@ -210,7 +205,6 @@ class BitFlipCounter(RandomisedBitsCounter):
         return read_only(bit_flip.widen(read_only(payloads).reshape(-1)))
 
     def add(self, payloads: Bytes, counts: Ints) -> None:
-        """A column sum of bits, or how often each entry occurs; with few entries two increments for each."""
         if self.bits.everyone:
             super().add(payloads, counts)
             return
@@ -228,22 +222,18 @@ class BitFlipCounter(RandomisedBitsCounter):
             bit_flip.add_many_entries(part, np.zeros(cells, np.uint32), counts)
 
     def support_counts(self, counts: Ints) -> Ints:
-        """C, the part of the accumulator in front."""
         return counts[: self.bits.domain_size]
 
     def report_counts(self, counts: Ints, reports: int) -> int | Ints:
-        """N, or all reports when each speaks about every bucket."""
         return reports if self.bits.everyone else counts[self.bits.domain_size :]
 
     def seed_cells(self, counts: Ints, signs: Ints) -> tuple[Ints, float] | None:
-        """N: each bucket is equally likely, but a report samples d different ones."""
         if self.bits.everyone:
             return None
         b, d = self.bits.domain_size, self.bits.asked_about
         return counts[b:], (b - d) / (b - 1)
 
     def steps(self, reports: float) -> float:
-        """One per bit of a report."""
         return reports * self.bits.asked_about
 
 
@@ -251,7 +241,6 @@ class BitFlipEstimator(FrequencyEstimator):
     """A report supports every bucket that it sampled and whose bit is 1."""
 
     def sum_law(self, weights: Floats, *, lasting: bool = False) -> SumLaw:
-        """Bits are independent given the value and the set; there is one round only."""
         from ldpbeam.protocols.sum_laws import IndependentBits
 
         own, other = float(self.support.own), float(self.support.other)
@@ -283,7 +272,6 @@ class BitFlipSimulation(Simulation):
 
     @property
     def answer_bytes(self) -> int:
-        """Bytes of d packed bits."""
         return (self.device.d + 7) // 8
 
     def privatize(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
@@ -310,18 +298,15 @@ class BitFlipLaw(FrequencyLaw[BucketBits]):
     device: BitFlipDevice
 
     def likelihood(self, response: BucketBits, value: int) -> Fraction:
-        """Product over the sampled bits, given the sampled set."""
         own, other = self.device.rounds.composed
         bit = (1 - other, other), (1 - own, own)
         return product_of(bit[j == value][response.bits >> i & 1] for i, j in enumerate(response.indices))
 
     def supports(self, response: BucketBits, value: int) -> bool:
-        """A report supports every bucket that it sampled and whose bit is 1."""
         position = self.device.memo_key(response.indices, value)
         return bool(response.bits >> position & 1)
 
     def responses(self) -> Iterator[BucketBits]:
-        """Every set with every bit vector."""
         d = self.device.d
         return (
             BucketBits(indices, bits)
@@ -330,7 +315,6 @@ class BitFlipLaw(FrequencyLaw[BucketBits]):
         )
 
     def model(self, pair: tuple[int, int]) -> PairModel:
-        """Which of the values' buckets were sampled, and their bits; any one bit where neither was."""
         (v, w), device = pair, self.device
         b, d = device.domain_size, device.d
         two, one = device.rounds.rows(2), device.rounds.rows(1)
@@ -358,7 +342,6 @@ class BitFlipLaw(FrequencyLaw[BucketBits]):
         return for_life(PairModel(pair, placed, kinds, lambda response: response.indices, same))
 
     def best_guess(self, reports: int) -> float:
-        """The ones less the zeros about a value. Memoised bits are always the same: one report tells all."""
         from ldpbeam.privacy.guess_laws import binomial, highest, steps
 
         b, d, (own, other) = self.device.domain_size, self.device.d, self.device.rounds.composed
@@ -376,7 +359,6 @@ class BitFlipLaw(FrequencyLaw[BucketBits]):
         return reports == 1 or self.device.rounds.memoised or self.device.everyone
 
     def equal_responses(self, value: Any) -> Kinds:
-        """The same set, and bit by bit; memoised bits are always the same."""
         if self.device.rounds.memoised:
             return ((1.0, 1.0),)
         b, d = self.device.domain_size, self.device.d
@@ -385,14 +367,11 @@ class BitFlipLaw(FrequencyLaw[BucketBits]):
         return ((1.0, float(equal / comb(b, d))),)
 
     def drawn(self) -> Iterator[Event]:
-        """Each of some buckets is sampled."""
         b, d = self.device.domain_size, self.device.d
         for bucket in sorted({i * (b - 1) // _LOOKED_AT for i in range(_LOOKED_AT + 1)} if d < b else ()):
             yield f"bucket {bucket} is sampled", _samples(bucket), Fraction(d, b)
 
     def shown_answers(self, value: int, most: int) -> Iterator[ShownAnswer]:
-        """A bit for each bucket that is sampled."""
-
         def bit_of(one: int) -> Callable[[BucketBits], int | None]:
             def bit(response: BucketBits) -> int | None:
                 asked = response.indices
@@ -445,7 +424,6 @@ class BitFlip(FrequencyProtocol[BucketBits], ABC):
 
     @property
     def not_hidden(self) -> tuple[str, ...]:
-        """What is memoised is sent as it is, with the set that it is about."""
         if not self.rounds.memoised:
             return super().not_hidden
         if self.device.everyone:
@@ -481,7 +459,6 @@ class BitFlip(FrequencyProtocol[BucketBits], ABC):
         return BitLosses(max(2, self.d), self.rounds, min(2, self.d)) if self.rounds.memoised else None
 
     def resolved_parameters(self) -> dict[str, int | float | str]:
-        """d as the collection gives it, by its key."""
         return {"d": self.d}
 
     @cached_property
@@ -492,17 +469,14 @@ class BitFlip(FrequencyProtocol[BucketBits], ABC):
 
     @cached_property
     def device(self) -> BitFlipDevice:
-        """Samples d buckets and randomises a bit for each."""
         return BitFlipDevice(self.domain_size, self.d, self.rounds, self._bits)
 
     @cached_property
     def counter(self) -> BitFlipCounter:
-        """C and N, or C alone."""
         return BitFlipCounter(self._bits, self.device.width)
 
     @cached_property
     def estimator(self) -> BitFlipEstimator:
-        """(own, other) of a bit, among the reports that sampled the bucket."""
         b, d, support = self.domain_size, self.d, self._bits.support
         return BitFlipEstimator(
             self.counter,
@@ -526,17 +500,14 @@ class BitFlip(FrequencyProtocol[BucketBits], ABC):
 
     @cached_property
     def simulation(self) -> BitFlipSimulation:
-        """Draws the reports of many devices at once."""
         return BitFlipSimulation(self.device)
 
     @property
     def forgery(self) -> Forgery:
-        """The ones of a report."""
         return self._bits.forgery
 
     @cached_property
     def law(self) -> BitFlipLaw:
-        """The law of the sampled buckets and their bits."""
         return BitFlipLaw(self.domain_size, self.device)
 
 
@@ -558,7 +529,6 @@ class DBitFlip(BitFlip):
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> DBitFlip:
-        """Each bit is randomised as SUE's at ε."""
         return cls(domain_size, _buckets(parameters), Rounds(sue_round(parameters.level("epsilon"))))
 
 
@@ -587,9 +557,7 @@ class BinFlip(BitFlip):
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> BinFlip:
-        """SUE's bits at ε, d = b."""
         return cls(domain_size, domain_size, Rounds(sue_round(parameters.level("epsilon"))))
 
     def resolved_parameters(self) -> dict[str, int | float | str]:
-        """Nothing to resolve: d is the number of buckets."""
         return {}

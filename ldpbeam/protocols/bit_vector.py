@@ -59,11 +59,9 @@ class VectorDevice(BitVectorDevice[int], ABC):
     """Sends a vector and nothing else: a response is Σ bit_v·2^v."""
 
     def encode(self, response: int) -> bytes:
-        """Bit v is bit v & 7 of byte v >> 3."""
         return response.to_bytes(self.payload_size, "little")
 
     def decode(self, payload: bytes) -> int:
-        """The bits in the payload."""
         return self._vector(payload)
 
 
@@ -78,11 +76,9 @@ class BitVectorCounter(Counter, ABC):
 
     @property
     def counts_length(self) -> int:
-        """k cells, one per value."""
         return self.bits.domain_size
 
     def check(self, payloads: Bytes) -> Bytes:
-        """Bits beyond k must be 0, and ones neither very many nor very few."""
         import numpy as np
 
         from ldpbeam.kernels import bits
@@ -95,11 +91,9 @@ class BitVectorCounter(Counter, ABC):
         return codes
 
     def add(self, payloads: Bytes, counts: Ints) -> None:
-        """A column sum of bits."""
         add_bits(payloads, counts)
 
     def steps(self, reports: float) -> float:
-        """One addition for each of the k bits of a report."""
         return reports * self.bits.domain_size
 
 
@@ -128,7 +122,6 @@ class RandomisedBits(Vectors):
 
     @property
     def forgery(self) -> Forgery:
-        """The ones of a report: its value is among the d of b that it asks about with probability d/b."""
         support, d = self.support, self.asked_about
         own, other, asked = float(support.own), float(support.other), float(support.sampled)
         with_own = own * (1 - own) + (d - 1) * other * (1 - other)
@@ -157,11 +150,9 @@ class RandomisedBitsCounter(BitVectorCounter, ABC):
 
     @property
     def signs_length(self) -> int:
-        """Reports with very many ones, and with very few, where every value has a bit."""
         return 2 if self.bits.everyone else 0
 
     def add_signs(self, payloads: Bytes, signs: Ints) -> None:
-        """Count reports with rarely many ones, and those with rarely few."""
         if self.bits.everyone:
             from ldpbeam.kernels import bits
 
@@ -170,5 +161,4 @@ class RandomisedBitsCounter(BitVectorCounter, ABC):
 
     @property
     def extremes(self) -> tuple[float, float] | None:
-        """What one report is counted in the cells of ``signs`` with."""
         return self.bits.rare[1] if self.bits.everyone else None

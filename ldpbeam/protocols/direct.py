@@ -51,7 +51,6 @@ class DirectDevice(ProtocolDevice[int]):
 
     @property
     def payload_bits(self) -> int:
-        """Bits of a value index."""
         return (self.domain_size - 1).bit_length()
 
     def definition(self) -> dict[str, Any]:
@@ -59,18 +58,15 @@ class DirectDevice(ProtocolDevice[int]):
         return self.rounds.definition()
 
     def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[int, Memo]:
-        """One value of the domain."""
         permanent, answer = self.rounds.permanent, value
         if permanent is not None:
             answer, memo = self._memoised(memo, value, permanent.draw(value, randomness.permanent(value)))
         return self.rounds.last.draw(answer, randomness), memo
 
     def encode(self, response: int) -> bytes:
-        """The index of the value, little-endian."""
         return response.to_bytes(self.payload_size, "little")
 
     def decode(self, payload: bytes) -> int:
-        """The index in the payload."""
         self._require_length(payload)
         response = int.from_bytes(payload, "little")
         if response >= self.domain_size:
@@ -87,23 +83,19 @@ class DirectCounter(Counter):
 
     @property
     def counts_length(self) -> int:
-        """k cells, one per value."""
         return self.domain_size
 
     def check(self, payloads: Bytes) -> Bytes:
-        """Indices of k or more do not exist."""
         from ldpbeam.kernels import symbols
 
         return symbols.check_below(read_only(payloads), self.domain_size)
 
     def add(self, payloads: Bytes, counts: Ints) -> None:
-        """Add 1 to the cell of the value that each report names."""
         from ldpbeam.kernels import symbols
 
         symbols.add_at(read_only(payloads), counts)
 
     def steps(self, reports: float) -> float:
-        """One addition per report."""
         return reports
 
 
@@ -113,7 +105,6 @@ class DirectEstimator(FrequencyEstimator):
     EXCLUSIVE = True
 
     def sum_law(self, weights: Floats, *, lasting: bool = False) -> SumLaw:
-        """The weight of the one value that the report names."""
         from ldpbeam.protocols.sum_laws import OneSymbol
 
         probabilities = self.lasting if lasting else self.support
@@ -129,7 +120,6 @@ class DirectSimulation(Simulation):
 
     @cached_property
     def word_plan(self) -> WordPlan:
-        """One word for each round."""
         permanent, last = self.device.rounds.permanent, self.device.rounds.last
         return WordPlan(WordSpec(1, last.total), None if permanent is None else WordSpec(1, permanent.total))
 
@@ -149,20 +139,16 @@ class DirectLaw(FrequencyLaw[int]):
     rounds: Rounds[SymbolChannel]
 
     def likelihood(self, response: int, value: int) -> Fraction:
-        """P(response | value), exact: own where the response is the value, else other."""
         own, other = self.rounds.composed
         return own if response == value else other
 
     def supports(self, response: int, value: int) -> bool:
-        """A report supports the value it equals."""
         return response == value
 
     def responses(self) -> Iterator[int]:
-        """Every value of the domain."""
         return iter(range(self.domain_size))
 
     def model(self, pair: tuple[int, int]) -> PairModel:
-        """The first value, the second one, and all others."""
         v, w = pair
 
         def placed(response: int) -> tuple[int, int]:
@@ -176,17 +162,14 @@ class DirectLaw(FrequencyLaw[int]):
         return symbols(self.rounds, self.domain_size, reports) / self.domain_size
 
     def equal_responses(self, value: Any) -> Kinds:
-        """Two outputs of the second round, for one answer."""
         return ((1.0, float(self.rounds.last.same_twice)),)
 
     def one_epoch(self, *, renamed: bool, alone: bool) -> Randomiser:
-        """Of the others the second round hides a report, or all of it where they report once."""
         own, other = self.rounds.composed
         others = other_symbols(self.rounds.last) if self.rounds.memoised and not alone else None
         return Randomiser(own / other, own - other, 1, others)
 
     def many_epochs(self, *, renamed: bool) -> Randomiser:
-        """Given the memoised answer, each report is a fresh second round."""
         last = self.rounds.last
         others = other_symbols(last) if self.rounds.memoised else None
         return Randomiser(last.ratio, last.own - last.other, 1, others)
@@ -214,12 +197,10 @@ class Direct(FrequencyProtocol[int], ABC):
 
     @property
     def losses(self) -> SymbolLosses | None:
-        """Inputs and symbols are the values."""
         return SymbolLosses(self.domain_size, self.rounds) if self.rounds.memoised else None
 
     @property
     def not_hidden(self) -> tuple[str, ...]:
-        """Among many symbols an answer is recognised when it comes again."""
         if not self.rounds.memoised:
             return super().not_hidden
         return (
@@ -230,12 +211,10 @@ class Direct(FrequencyProtocol[int], ABC):
 
     @cached_property
     def device(self) -> DirectDevice:
-        """Sends the value through the rounds."""
         return DirectDevice(self.domain_size, self.rounds)
 
     @cached_property
     def counter(self) -> DirectCounter:
-        """Counts how often each value is named."""
         return DirectCounter(self.domain_size, self.device.payload_size)
 
     @cached_property
@@ -251,17 +230,14 @@ class Direct(FrequencyProtocol[int], ABC):
 
     @cached_property
     def simulation(self) -> DirectSimulation:
-        """Draws the reports of many devices at once."""
         return DirectSimulation(self.device)
 
     @property
     def forgery(self) -> Forgery:
-        """A report supports one value, whoever sends it."""
         return Forgery(ends=self.estimator.support, most_supported=1, asked_about=self.domain_size)
 
     @cached_property
     def law(self) -> DirectLaw:
-        """The law of the value that is named."""
         return DirectLaw(self.domain_size, self.rounds)
 
 
@@ -275,7 +251,6 @@ class GRR(Direct):
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> GRR:
-        """p = e^ε/(e^ε+k−1), q = 1/(e^ε+k−1)."""
         return cls(domain_size, Rounds(SymbolChannel.from_epsilon(domain_size, parameters.level("epsilon"))))
 
 

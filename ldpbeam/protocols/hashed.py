@@ -60,16 +60,13 @@ class LocalHashDevice(ProtocolDevice[Hashed]):
 
     @property
     def payload_bits(self) -> int:
-        """Bits of the seed and of the symbol, as the family packs them."""
         return self.family.payload_bits
 
     @property
     def functions_for_life(self) -> int | None:
-        """Those of the family, where a device keeps one."""
         return self.family.functions if self.rounds.memoised else None
 
     def new_memo(self, randomness: Randomness) -> Memo:
-        """A device draws its hash function once."""
         return Memo(self._draw_seed(randomness)) if self.rounds.memoised else Memo()
 
     def _draw_seed(self, randomness: Randomness) -> int:
@@ -77,11 +74,9 @@ class LocalHashDevice(ProtocolDevice[Hashed]):
         return self.family.seed([randomness.word(limit) for _ in range(self.family.SEED_WORDS)])
 
     def definition(self) -> dict[str, Any]:
-        """The hash family and both rounds."""
         return {"hash": self.family.definition(), **self.rounds.definition()}
 
     def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[Hashed, Memo]:
-        """The device's hash function and one symbol."""
         permanent, last = self.rounds.permanent, self.rounds.last
         if permanent is None:
             seed = self._draw_seed(randomness)
@@ -94,11 +89,9 @@ class LocalHashDevice(ProtocolDevice[Hashed]):
         return Hashed(seed, last.draw(answer, randomness)), memo
 
     def encode(self, response: Hashed) -> bytes:
-        """As the family packs it."""
         return self.family.encode(*response)
 
     def decode(self, payload: bytes) -> Hashed:
-        """The seed and the symbol in the payload."""
         self._require_length(payload)
         decoded = self.family.decode(payload)
         if isinstance(decoded, Reason):
@@ -114,36 +107,28 @@ class LocalHashCounter(Counter):
 
     @property
     def counts_length(self) -> int:
-        """Cells of the family's accumulator."""
         return self.family.counts_length
 
     @property
     def signs_length(self) -> int:
-        """Cells that seeds are counted in, where the accumulator does not count them."""
         return self.family.signs_length
 
     def check(self, payloads: Bytes) -> Bytes:
-        """Symbols and seeds that do not exist."""
         return self.family.check(read_only(payloads))
 
     def add(self, payloads: Bytes, counts: Ints) -> None:
-        """Hash matching, or one increment in the linear family's table."""
         self.family.add_support(read_only(payloads), counts)
 
     def add_signs(self, payloads: Bytes, signs: Ints) -> None:
-        """Count the seeds, where the family has cells for them."""
         self.family.add_signs(payloads, signs)
 
     def support_counts(self, counts: Ints) -> Ints:
-        """Reports that support each value."""
         return self.family.support_counts(counts)
 
     def seed_cells(self, counts: Ints, signs: Ints) -> tuple[Ints, float]:
-        """Seeds, or classes of them."""
         return self.family.seed_cells(counts, signs), 1.0
 
     def steps(self, reports: float) -> float:
-        """Additions or comparisons, as the family counts."""
         return self.family.steps(reports)
 
 
@@ -155,7 +140,6 @@ class LocalHashSimulation(Simulation):
 
     @cached_property
     def word_plan(self) -> WordPlan:
-        """Those of the family's seed, drawn once for life where answers are memoised; one per round."""
         family, rounds = self.device.family, self.device.rounds
         seed = WordSpec(family.SEED_WORDS, family.word_limit)
         once = None if rounds.permanent is None else WordSpec(1, rounds.permanent.total)
@@ -186,21 +170,17 @@ class HashedLaw(FrequencyLaw[Hashed], ABC):
     rounds: Rounds[SymbolChannel]
 
     def likelihood(self, response: Hashed, value: int) -> Fraction:
-        """P(symbol | value, seed): own where the function gives the value that symbol, else other."""
         own, lie = self.rounds.composed
         return own if self.supports(response, value) else lie
 
     def supports(self, response: Hashed, value: int) -> bool:
-        """A report supports every value that its function maps to its symbol."""
         return self.family.hash(response.seed, value) == response.symbol
 
     def responses(self) -> Iterator[Hashed]:
-        """All seeds and symbols, for families with few seeds."""
         family = self.family
         return (Hashed(s, y) for s in family.seeds() for y in range(family.g))
 
     def model(self, pair: tuple[int, int]) -> PairModel:
-        """Whether the function separates the values; then the hash of the first, the second, and others."""
         (v, w), family = pair, self.family
 
         def placed(response: Hashed) -> tuple[int, int]:
@@ -218,7 +198,6 @@ class HashedLaw(FrequencyLaw[Hashed], ABC):
         return for_life(PairModel(pair, placed, kinds, lambda response: response.seed, drawn))
 
     def best_guess(self, reports: int) -> float:
-        """One function for all reports, or one report; else as :meth:`guess_from_functions`."""
         from ldpbeam.privacy.guess_laws import symbols
 
         if not self.rounds.memoised and reports > 1:
@@ -236,18 +215,15 @@ class HashedLaw(FrequencyLaw[Hashed], ABC):
         return few and (reports == 1 or self.rounds.memoised)
 
     def equal_responses(self, value: Any) -> Kinds:
-        """The same function, and two outputs of the second round for one answer."""
         same = self.rounds.last.same_twice
         if not self.rounds.memoised:
             same /= self.family.functions
         return ((1.0, float(same)),)
 
     def drawn(self) -> Iterator[Event]:
-        """The function, by parts of the family that are equally likely but for one function."""
         return ((what, _seed_in(there), chance) for what, there, chance in self.family.seed_events())
 
     def shown_answers(self, value: int, most: int) -> Iterator[ShownAnswer]:
-        """The memoised answer to the value's hash, whether it is that hash."""
         permanent, last = self.rounds.permanent, self.rounds.last
         if permanent is None:
             return
@@ -267,7 +243,6 @@ class HashedLaw(FrequencyLaw[Hashed], ABC):
         )
 
     def one_epoch(self, *, renamed: bool, alone: bool) -> Randomiser | None:
-        """Of two rounds, among the devices with the same function, which stands in the report."""
         own, other = self.rounds.composed
         if alone or not self.rounds.memoised:
             # Of the two values that functions separate most often.
@@ -278,7 +253,6 @@ class HashedLaw(FrequencyLaw[Hashed], ABC):
         return Randomiser(own / other, own - other, functions, other_symbols(self.rounds.last))
 
     def many_epochs(self, *, renamed: bool) -> Randomiser | None:
-        """Given the memoised answer, each report is a fresh second round."""
         first, last = self.one_epoch(renamed=renamed, alone=False), self.rounds.last
         if first is None or not self.rounds.memoised:
             return first
@@ -329,7 +303,6 @@ class HashedProtocol(LocalProtocol[Hashed], ABC):
 
     @property
     def losses(self) -> SymbolLosses | None:
-        """Inputs are the hash symbols that the values can reach under one function."""
         inputs = min(self.g, self.domain_size)
         return SymbolLosses(inputs, self.rounds) if self.rounds.memoised else None
 
@@ -340,28 +313,23 @@ class HashedProtocol(LocalProtocol[Hashed], ABC):
 
     @property
     def not_hidden(self) -> tuple[str, ...]:
-        """A hash function that is kept is in every report."""
         if not self.rounds.memoised:
             return super().not_hidden
         return (self.family.linkability, *super().not_hidden)
 
     def resolved_parameters(self) -> dict[str, int | float | str]:
-        """g as a number, also where the collection asks for the best one."""
         return {"g": self.g}
 
     @cached_property
     def device(self) -> LocalHashDevice:
-        """Hashes the value, and sends the symbol through the rounds."""
         return LocalHashDevice(self.domain_size, self.family, self.rounds)
 
     @cached_property
     def counter(self) -> LocalHashCounter:
-        """Counts as the hash family does."""
         return LocalHashCounter(self.family)
 
     @cached_property
     def simulation(self) -> LocalHashSimulation:
-        """Draws the reports of many devices at once."""
         return LocalHashSimulation(self.device)
 
 

@@ -40,7 +40,6 @@ class Stratum:
 
     @property
     def symbols(self) -> int:
-        """The number of different symbols."""
         return len(self.instant[0] if self.instant else self.answers[0])
 
     def history(self, pattern: Pattern, symbols: Sequence[int]) -> Fraction:
@@ -70,7 +69,6 @@ class Stratum:
         return total
 
     def conditions(self) -> Iterator[tuple[tuple[int, ...], Fraction]]:
-        """Groups of symbols with their probability, which no value changes."""
         for group in self.groups or (tuple(range(self.symbols)),):
             yield group, sum((self.history((0,), (one,)) for one in group), Fraction(0))
 
@@ -105,7 +103,6 @@ class Model(ABC):
 
     @property
     def cells(self) -> int:
-        """Stratum and symbol together: how many."""
         return sum(stratum.symbols for stratum in self.strata)
 
 
@@ -121,16 +118,13 @@ class PairModel(Model):
 
     @property
     def strata(self) -> tuple[Stratum, ...]:
-        """The strata of the pair; :meth:`place` gives positions among them."""
         return self.kinds
 
     def place(self, response: Any) -> tuple[int, int]:
-        """(stratum, symbol) of a response, by ``placed``."""
         return self.placed(response)
 
     @property
     def same_for_life(self) -> Fraction:
-        """``same``: P(two devices draw the same for life)."""
         return self.same
 
     def for_life(self, response: Any) -> Hashable:
@@ -164,21 +158,17 @@ class ProductStratum:
 
     @property
     def name(self) -> str:
-        """The names of the attributes' strata, joined by 'and'; those without a name are left out."""
         return " and ".join(filter(None, (part.name for part in self.parts)))
 
     @property
     def probability(self) -> Fraction:
-        """The product over attributes, which draw their strata independently."""
         return prod((part.probability for part in self.parts), start=Fraction(1))
 
     @property
     def symbols(self) -> int:
-        """How many combinations of the attributes' symbols there are."""
         return prod(part.symbols for part in self.parts)
 
     def split(self, symbol: int) -> tuple[int, ...]:
-        """The attributes' symbols that a combination's number stands for."""
         symbols = []
         for part in self.parts:
             symbol, one = divmod(symbol, part.symbols)
@@ -186,20 +176,17 @@ class ProductStratum:
         return tuple(symbols)
 
     def join(self, symbols: Sequence[int]) -> int:
-        """The number of a combination."""
         number = 0
         for part, one in zip(reversed(self.parts), reversed(symbols), strict=True):
             number = number * part.symbols + one
         return number
 
     def history(self, pattern: Pattern, symbols: Sequence[int]) -> Fraction:
-        """The product of the attributes' probabilities."""
         columns = zip(*map(self.split, symbols), strict=True)
         pairs = zip(self.parts, columns, strict=True)
         return prod((part.history(pattern, column) for part, column in pairs), start=Fraction(1))
 
     def conditions(self) -> Iterator[tuple[tuple[int, ...], Fraction]]:
-        """Every combination of the attributes' groups, with the product of their probabilities."""
         for chosen in product(*(tuple(part.conditions()) for part in self.parts)):
             group = tuple(self.join(one) for one in product(*(group for group, _ in chosen)))
             yield group, prod((chance for _, chance in chosen), start=Fraction(1))
@@ -216,11 +203,9 @@ class ProductModel(Model):
 
     @cached_property
     def strata(self) -> tuple[ProductStratum, ...]:
-        """Combinations, those of the last attribute varying fastest."""
         return tuple(ProductStratum(chosen) for chosen in product(*(model.strata for model in self.models)))
 
     def place(self, response: Any) -> tuple[int, int]:
-        """Numbers of the combination of strata and of that of symbols, the last attribute varying fastest."""
         responses, number = self.by_attribute(response), 0
         symbols, parts = [], []
         for position, model in zip(self.positions, self.models, strict=True):
@@ -235,7 +220,6 @@ class ProductModel(Model):
         return prod((model.same for model in self.models), start=Fraction(1))
 
     def for_life(self, response: Any) -> Hashable:
-        """For each audited attribute, the part of the response that the device drew for life."""
         responses = self.by_attribute(response)
         return tuple(
             model.for_life(responses[position])
@@ -254,7 +238,6 @@ class SampledModel(Model):
 
     @cached_property
     def strata(self) -> tuple[Stratum, ...]:
-        """Those of each attribute, one attribute after the other."""
         share = Fraction(1, self.parts)
         strata_of_models = [
             Stratum(
@@ -275,7 +258,6 @@ class SampledModel(Model):
         return tuple(strata_of_models)
 
     def place(self, response: Any) -> tuple[int, int]:
-        """(stratum, symbol); strata are numbered attribute by attribute."""
         ((attribute, own),) = self.by_attribute(response).items()
         before = sum(len(model.strata) for model in self.models[:attribute])
         if attribute >= len(self.models):
@@ -285,12 +267,10 @@ class SampledModel(Model):
 
     @property
     def same_for_life(self) -> Fraction:
-        """The same attribute, and the same in it; of attributes left out nothing more is looked at."""
         each = [model.same for model in self.models] + [Fraction(1)] * (self.parts - len(self.models))
         return sum(each, Fraction(0)) / self.parts**2
 
     def for_life(self, response: Any) -> Hashable:
-        """The attribute, and what its own protocol shows."""
         ((attribute, own),) = self.by_attribute(response).items()
         return attribute, self.models[attribute].for_life(own) if attribute < len(self.models) else None
 

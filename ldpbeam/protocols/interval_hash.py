@@ -38,7 +38,6 @@ class IntervalEstimator(DistributionEstimator):
     def estimate(
         self, counts: Ints, reports: int, ties: Floats | None = None, share: Fraction = EVERYONE
     ) -> Estimates:
-        """The distribution; single values have no estimate."""
         return self.estimate_with(counts, reports, share, ())
 
     def estimate_with(self, counts: Ints, reports: int, share: Fraction, atoms: tuple[int, ...]) -> Estimates:
@@ -68,7 +67,6 @@ class IntervalEstimator(DistributionEstimator):
         return self.posterior().mean.lasting_part(memoised, below, float(share))
 
     def consistent(self, method: str, estimates: Estimates) -> Floats:
-        """The shares of single values in the distribution, which no method needs to change."""
         assert estimates.distribution is not None  # noqa: S101 - there are reports
         return estimates.distribution.frequency
 
@@ -110,7 +108,6 @@ class IntervalHash(HashedProtocol, DistributionProtocol[Hashed], ABC):
 
     @cached_property
     def estimator(self) -> IntervalEstimator:
-        """Of the family and the rounds."""
         return IntervalEstimator(self.domain_size, self.family, self.symbol, self.rounds.lasting)
 
     def supported(self, value: int, held: int) -> Fraction:
@@ -132,13 +129,11 @@ class IntervalHash(HashedProtocol, DistributionProtocol[Hashed], ABC):
 
     @property
     def worth(self) -> float:
-        """The information of a report about a value, all alike."""
         own, other = map(float, self.symbol)
         return self.family.information(own, other)
 
     @cached_property
     def law(self) -> IntervalHashLaw:
-        """The law of the hash function and of the symbol that is sent."""
         return IntervalHashLaw(self.domain_size, self.family, self.rounds)
 
 
@@ -153,7 +148,6 @@ class IntervalBLH(IntervalHash):
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> IntervalBLH:
-        """GRR(ε) over two stretches of the domain."""
         return cls.of_rounds(domain_size, one_round(domain_size, parameters, 2))
 
 
@@ -168,7 +162,6 @@ class IntervalOLH(IntervalHash):
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> IntervalOLH:
-        """GRR(ε) over g stretches of the domain."""
         return cls.of_rounds(domain_size, one_round(domain_size, parameters))
 
 

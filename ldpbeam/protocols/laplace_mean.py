@@ -55,16 +55,13 @@ class LaplaceDevice(ProtocolDevice[int]):
 
     @property
     def maximum(self) -> int:
-        """The largest value, m."""
         return self.domain_size - 1
 
     @property
     def payload_bits(self) -> int:
-        """A signed 64-bit integer."""
         return 64
 
     def definition(self) -> dict[str, Any]:
-        """B, and the integer weights of the noise."""
         return {"margin": str(self.margin), "permanent": None, "instant": self.instant.definition()}
 
     def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[int, Memo]:
@@ -77,7 +74,6 @@ class LaplaceDevice(ProtocolDevice[int]):
         return response.to_bytes(8, "little", signed=True)
 
     def decode(self, payload: bytes) -> int:
-        """The noisy value in the payload."""
         self._require_length(payload)
         response = int.from_bytes(payload, "little", signed=True)
         if not -self.margin <= response <= self.maximum + self.margin:
@@ -98,11 +94,9 @@ class LaplaceCounter(Counter):
 
     @property
     def counts_length(self) -> int:
-        """One cell: the sum of all responses."""
         return 1
 
     def check(self, payloads: Bytes) -> Bytes:
-        """Noisy values beyond −B .. m+B do not exist."""
         import numpy as np
 
         noisy = _integers(payloads)
@@ -111,7 +105,6 @@ class LaplaceCounter(Counter):
         return np.where(beyond, refused, np.uint8(CheckCode.SOUND))
 
     def add(self, payloads: Bytes, counts: Ints) -> None:
-        """Add the reports to the sum."""
         counts[0] += _integers(payloads).sum()
 
     @cached_property
@@ -129,7 +122,6 @@ class LaplaceCounter(Counter):
 
     @property
     def extremes(self) -> tuple[float, float] | None:
-        """P(a report is at least m + u) of a device with value m, and P(it is at most −d) of one with 0."""
         if self.rare_noise is None:
             return None
         up, down = self.rare_noise
@@ -139,18 +131,15 @@ class LaplaceCounter(Counter):
 
     @property
     def signs_length(self) -> int:
-        """Reports with more noise than devices draw, to either side."""
         return 0 if self.rare_noise is None else 2
 
     def add_signs(self, payloads: Bytes, signs: Ints) -> None:
-        """Count reports of at least m + u, and of at most −d."""
         if self.rare_noise is not None:
             noisy, (up, down) = _integers(payloads), self.rare_noise
             signs[0] += (noisy >= self.maximum + up).sum()
             signs[1] += (noisy <= -down).sum()
 
     def steps(self, reports: float) -> float:
-        """One addition per report."""
         return reports
 
 
@@ -166,7 +155,6 @@ class LaplaceEstimator(MeanEstimator):
     def estimate(
         self, counts: Ints, reports: int, ties: Floats | None = None, share: Fraction = EVERYONE
     ) -> Estimates:
-        """The mean of the reports."""
         import numpy as np
 
         from ldpbeam.estimates import CONFIDENCE, Estimates
@@ -199,11 +187,9 @@ class LaplaceSimulation(Simulation):
 
     @property
     def word_plan(self) -> WordPlan:
-        """Sign, digit and bits of the noise."""
         return WordPlan(WordSpec(self.device.instant.words))
 
     def privatize(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
-        """See :class:`Simulation`."""
         import numpy as np
 
         device = self.device
@@ -221,11 +207,9 @@ class LaplaceLaw(Law[int]):
 
     @property
     def maximum(self) -> int:
-        """The largest value, m."""
         return self.domain_size - 1
 
     def likelihood(self, response: int, value: int) -> Fraction:
-        """P(noise); at the two ends that of all noise beyond."""
         noise = response - value
         if response == self.maximum + self.margin:
             return self.noise.above(noise)
@@ -236,11 +220,9 @@ class LaplaceLaw(Law[int]):
         return self.noise.probability(noise)
 
     def responses(self) -> Iterator[int]:
-        """Every clamped value, −B .. m+B."""
         return iter(range(-self.margin, self.maximum + self.margin + 1))
 
     def model(self, pair: tuple[int, int]) -> PairModel:
-        """Six intervals of the noisy value, cut at the ends of the domain and as far beyond them."""
         m, margin = self.maximum, self.margin
         cuts = sorted({cut for cut in (-m, 1, (m + 1) // 2, m, 2 * m) if -margin < cut <= m + margin})
 
@@ -258,7 +240,6 @@ class LaplaceLaw(Law[int]):
         return PairModel(pair, placed, (stratum_of((0, 1), (None, (row(pair[0]), row(pair[1])))),))
 
     def spent(self) -> tuple[None, Fraction]:
-        """Over clamped outputs, of the two ends of the domain: symbols stand for many ratios here."""
         low, high = -self.margin, self.maximum + self.margin
         step = -(-(high - low + 1) // _OUTPUTS)
         outputs = {*range(low, high + 1, step), low, 0, self.maximum, high}
@@ -266,7 +247,6 @@ class LaplaceLaw(Law[int]):
         return None, max(max(ratio, 1 / ratio) for ratio in ratios)
 
     def best_guess(self, reports: int) -> float:
-        """The median report, the lower one of two, moved into 0 .. m: it is right where its noise is 0."""
         import numpy as np
 
         from ldpbeam.privacy.guess_laws import quadrature
@@ -321,32 +301,26 @@ class LaplaceMean(MeanProtocol[int]):
 
     @cached_property
     def device(self) -> LaplaceDevice:
-        """Adds the noise to the value, and clamps the sum to −B .. m+B."""
         return LaplaceDevice(self.domain_size, self.margin, self.instant)
 
     @cached_property
     def counter(self) -> LaplaceCounter:
-        """Counts into one cell, the sum of all responses."""
         return LaplaceCounter(self.domain_size - 1, self.margin, self.instant)
 
     @cached_property
     def estimator(self) -> LaplaceEstimator:
-        """The mean of the reports."""
         return LaplaceEstimator(self.domain_size - 1, self.instant.variance)
 
     @property
     def simulation(self) -> LaplaceSimulation:
-        """Draws the reports of many devices at once."""
         return LaplaceSimulation(self.device)
 
     @property
     def forgery(self) -> Forgery:
-        """What a report adds to the value."""
         return Forgery(added_noise=AddedNoise(self.domain_size - 1, self.margin, self.instant.variance))
 
     @cached_property
     def law(self) -> LaplaceLaw:
-        """The law of the value with its noise."""
         return LaplaceLaw(self.domain_size, self.margin, self.instant)
 
 

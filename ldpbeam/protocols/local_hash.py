@@ -31,7 +31,6 @@ class LocalHashEstimator(FrequencyEstimator):
     memoised: Fraction | None = field(kw_only=True)
 
     def sum_law(self, weights: Floats, *, lasting: bool = False) -> SumLaw:
-        """What the values with the reported symbol weigh."""
         from ldpbeam.protocols.sum_laws import HashedSymbol
 
         probabilities, lie = (self.lasting, self.memoised) if lasting else (self.support, self.composed)
@@ -81,7 +80,6 @@ class LocalHash(HashedProtocol, FrequencyProtocol[Hashed], ABC):
 
     @cached_property
     def estimator(self) -> LocalHashEstimator:
-        """(own, other) of a value, from those of a symbol."""
         memoised, lasting, recurrence = self.rounds.lasting, None, Recurrence()
         if memoised is not None:
             lasting, recurrence = self._supported(*memoised), self._recurrence(*map(float, memoised))
@@ -98,7 +96,6 @@ class LocalHash(HashedProtocol, FrequencyProtocol[Hashed], ABC):
 
     @property
     def worth(self) -> float:
-        """The variance of a rare value, inverted."""
         return 1 / float(self.estimator.support.floor)
 
     def _recurrence(self, p: float, q: float) -> Recurrence:
@@ -132,7 +129,6 @@ class LocalHash(HashedProtocol, FrequencyProtocol[Hashed], ABC):
 
     @cached_property
     def law(self) -> LocalHashLaw:
-        """The law of the hash function and of the symbol that is sent."""
         return LocalHashLaw(self.domain_size, self.family, self.rounds, self.estimator.support)
 
 
@@ -148,7 +144,6 @@ class BLH(LocalHash):
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> BLH | IntervalHash:
-        """GRR(ε) over the two symbols of a hash."""
         return cls._of_rounds(domain_size, one_round(domain_size, parameters, 2))
 
 

@@ -83,7 +83,6 @@ class LinearBit:
         return self.zero + value * self.step
 
     def definition(self) -> dict[str, str]:
-        """``zero`` and ``step`` for JSON, as decimal text."""
         return {"zero": str(self.zero), "step": str(self.step)}
 
     def draw(self, value: int, randomness: Randomness) -> int:
@@ -106,15 +105,12 @@ class OneBitDevice(ProtocolDevice[int], ABC):
 
     @property
     def payload_bits(self) -> int:
-        """A report is one bit."""
         return 1
 
     def encode(self, response: int) -> bytes:
-        """Bit 0 of one byte."""
         return response.to_bytes(1, "little")
 
     def decode(self, payload: bytes) -> int:
-        """The bit in the payload."""
         self._require_length(payload)
         if payload[0] > 1:
             raise InvalidPayload(Reason.UNUSED_BITS, "a report is one bit")
@@ -131,11 +127,9 @@ class FreshBitDevice(OneBitDevice):
     bit: LinearBit
 
     def definition(self) -> dict[str, Any]:
-        """The integers of the bit, which is drawn for every report."""
         return {"permanent": None, "instant": self.bit.definition()}
 
     def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[int, Memo]:
-        """The bit of the value, from one word."""
         return self.bit.draw(value, randomness), memo
 
 
@@ -156,12 +150,10 @@ class PointBitDevice(OneBitDevice):
         return number + (above + alpha >= self.segment)
 
     def definition(self) -> dict[str, Any]:
-        """Distance of the points, the memoised round, and the flip where there is one."""
         flip = None if self.instant is None else self.instant.definition()
         return {"segment": self.segment, "permanent": self.bit.definition(), "instant": flip}
 
     def new_memo(self, randomness: Randomness) -> Memo:
-        """A device draws α once."""
         return Memo(seed=randomness.word(self.segment))
 
     def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[int, Memo]:
@@ -182,23 +174,19 @@ class OneBitCounter(Counter):
 
     @property
     def counts_length(self) -> int:
-        """One cell: how many bits are 1."""
         return 1
 
     def check(self, payloads: Bytes) -> Bytes:
-        """Only the lowest bit may be set."""
         from ldpbeam.kernels import bits
 
         return bits.check_unused(read_only(payloads), unused_bits(1))
 
     def add(self, payloads: Bytes, counts: Ints) -> None:
-        """Add to the only cell the number of reports whose bit is 1."""
         import numpy as np
 
         counts[0] += np.count_nonzero(payloads)
 
     def steps(self, reports: float) -> float:
-        """One addition per report."""
         return reports
 
 
@@ -228,11 +216,9 @@ class FreshBitSimulation(Simulation):
 
     @property
     def word_plan(self) -> WordPlan:
-        """One word for every report."""
         return WordPlan(WordSpec(1))
 
     def privatize(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
-        """See :class:`Simulation`."""
         import numpy as np
 
         drawn = self.device.bit.draw_many(values, words.instant(WordSpec(1))[:, 0])
@@ -285,15 +271,12 @@ class OneBitLaw(Law[int]):
         return one + (1 - 2 * one) * Fraction(self.flip, FULL)
 
     def likelihood(self, response: int, value: int) -> Fraction:
-        """The chance of the bit, which is linear in the value."""
         return self.one(value) if response else 1 - self.one(value)
 
     def responses(self) -> Iterator[int]:
-        """The two bits, 0 and 1."""
         return iter((0, 1))
 
     def model(self, pair: tuple[int, int]) -> PairModel:
-        """The bit. At the two ends no rounding is left to chance."""
         ones = [Fraction(self.bit.weight(value), FULL) for value in pair]
         rows = tuple((1 - one, one) for one in ones)
         instant = BitChannel(FULL - self.flip, self.flip).rows(1) if self.flip else None
@@ -302,7 +285,6 @@ class OneBitLaw(Law[int]):
         return PairModel(pair, lambda response: (0, response), (stratum_of((0, 1), rounds, one_input=same),))
 
     def best_guess(self, reports: int) -> float:
-        """The value whose chance of a 1 is nearest to the share of ones, on either side of it."""
         import numpy as np
 
         from ldpbeam.privacy.guess_laws import choices, majority
@@ -341,7 +323,6 @@ class OneBit(MeanProtocol[int], ABC):
 
     @property
     def counter(self) -> OneBitCounter:
-        """Counts into one cell, the bits that are 1."""
         return OneBitCounter()
 
     @cached_property
@@ -351,7 +332,6 @@ class OneBit(MeanProtocol[int], ABC):
 
     @property
     def forgery(self) -> Forgery:
-        """The share of ones where all hold m, and where all hold 0."""
         return Forgery(ends=self.ends)
 
 
@@ -365,7 +345,6 @@ class OneBitMean(OneBit):
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> OneBitMean:
-        """P(1) = 1/(e^ε+1) + (x/m)(e^ε−1)/(e^ε+1)."""
         return cls(domain_size, LinearBit.from_epsilon(domain_size - 1, parameters.level("epsilon")))
 
     @property
@@ -375,27 +354,22 @@ class OneBitMean(OneBit):
 
     @property
     def guarantee(self) -> Guarantee:
-        """The ends' ratio, for every report anew."""
         return Guarantee(self.bit.ratio, MemoisedInputs.NONE)
 
     @cached_property
     def device(self) -> FreshBitDevice:
-        """A device that draws the bit afresh for every report."""
         return FreshBitDevice(self.domain_size, self.bit)
 
     @cached_property
     def estimator(self) -> OneBitEstimator:
-        """Turns the share of ones into the mean, by its chances at 0 and at m."""
         return OneBitEstimator(self.bit.maximum, self.ends)
 
     @property
     def simulation(self) -> FreshBitSimulation:
-        """Draws the reports of many devices at once."""
         return FreshBitSimulation(self.device)
 
     @cached_property
     def law(self) -> OneBitLaw:
-        """The law of a bit that is neither memoised nor flipped."""
         return OneBitLaw(self.domain_size, self.bit)
 
 
@@ -441,7 +415,6 @@ class OneBitRRPM(OneBit):
 
     @property
     def permanent(self) -> LinearBit:
-        """The memoised round, at multiples of the segment."""
         return self.bit
 
     @property
@@ -457,7 +430,6 @@ class OneBitRRPM(OneBit):
 
     @property
     def losses(self) -> PointLosses:
-        """Inputs are the points 0, s, 2s, …, m."""
         points = range(0, self.domain_size, self.segment)
         some = (
             points
@@ -468,23 +440,19 @@ class OneBitRRPM(OneBit):
 
     @property
     def not_hidden(self) -> tuple[str, ...]:
-        """Bits that are memoised and sent as they are show a change."""
         return super().not_hidden if self.flip else (CHANGE_IS_PROVED, *super().not_hidden)
 
     @cached_property
     def device(self) -> PointBitDevice:
-        """Its bit, points and flip."""
         return PointBitDevice(self.domain_size, self.bit, self.segment, self.instant)
 
     @cached_property
     def estimator(self) -> OneBitEstimator:
-        """By both ends, of the report and of the memoised bit."""
         one, zero = (Fraction(weight, FULL) for weight in (self.bit.one, self.bit.zero))
         return OneBitEstimator(self.bit.maximum, self.ends, SupportProbabilities(one, zero, _OWN_COINS))
 
     @cached_property
     def simulation(self) -> PointBitSimulation:
-        """Draws the reports of many devices at once."""
         return PointBitSimulation(self.device)
 
     @cached_property

@@ -26,13 +26,11 @@ class PartEstimator:
 
     @property
     def support(self) -> SupportProbabilities | None:
-        """P(support) of the protocol, with the share of the devices that report the attribute."""
         support = self.protocol.estimator.support
         return None if support is None else support.among(self.share * self.present)
 
     @property
     def lasting(self) -> SupportProbabilities | None:
-        """As in the protocol, with the attribute that a device draws for life."""
         alone = self.protocol.estimator.lasting
         if self.support is None or self.share == EVERYONE:
             return alone

@@ -61,21 +61,17 @@ class PublicStringDevice(ProtocolDevice[Acceptance]):
         return (a * value + c) % FULL >> 32 < self.threshold
 
     def definition(self) -> dict[str, Any]:
-        """T, and the integers of the round."""
         return {"threshold": self.threshold, "permanent": None, "instant": self.instant.definition()}
 
     def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[Acceptance, Memo]:
-        """A fresh string and one bit about it."""
         a, c = ordinary(randomness.word()), randomness.word()
         seed = a | c << 64
         return Acceptance(seed, int(self.instant.draw(self.string_bit(seed, value), randomness))), memo
 
     def encode(self, response: Acceptance) -> bytes:
-        """a, c (8 bytes each, little-endian), the bit."""
         return response.seed.to_bytes(16, "little") + bytes([response.bit])
 
     def decode(self, payload: bytes) -> Acceptance:
-        """The seed of the string and the bit about it."""
         self._require_length(payload)
         if payload[16] > 1:
             raise InvalidPayload(Reason.UNUSED_BITS, "the last byte is 0 or 1")
@@ -93,12 +89,10 @@ class PublicStringCounter(Counter):
 
     @property
     def counts_length(self) -> int:
-        """k cells, one per value."""
         return self.domain_size
 
     @property
     def signs_length(self) -> int:
-        """The number of classes that seeds are counted by."""
         return CELLS
 
     def check(self, payloads: Bytes) -> Bytes:
@@ -106,7 +100,6 @@ class PublicStringCounter(Counter):
         return check_seeded(payloads, 2, CheckCode.UNUSED_BITS)
 
     def add(self, payloads: Bytes, counts: Ints) -> None:
-        """One compare per (accepted report, value)."""
         import numpy as np
 
         from ldpbeam.kernels import bit_flip, hashing
@@ -117,15 +110,12 @@ class PublicStringCounter(Counter):
         hashing.add_affine(start[:accepted], step[:accepted], width[:accepted], counts)
 
     def add_signs(self, payloads: Bytes, signs: Ints) -> None:
-        """One increment per report, whether it accepts its string or not."""
         add_seeds(payloads, signs)
 
     def seed_cells(self, counts: Ints, signs: Ints) -> tuple[Ints, float]:
-        """The counts of the classes of seeds, which are equally likely."""
         return signs, 1.0
 
     def steps(self, reports: float) -> float:
-        """One compare per report and value."""
         return reports * self.domain_size
 
 
@@ -136,7 +126,6 @@ class PublicStringEstimator(FrequencyEstimator):
     device: PublicStringDevice = field(kw_only=True)
 
     def sum_law(self, weights: Floats, *, lasting: bool = False) -> SumLaw:
-        """What the ones of a string weigh, where the device accepts it."""
         import numpy as np
 
         from ldpbeam.hashing.collisions import SPREAD, class_squares, half_words
@@ -168,7 +157,6 @@ class PublicStringSimulation(Simulation):
         return WordPlan(WordSpec(1), seed=WordSpec(2), seed_per_report=True)
 
     def privatize(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
-        """See :class:`Simulation`."""
         import numpy as np
 
         from ldpbeam.kernels import bit_flip
@@ -191,7 +179,6 @@ class PublicStringLaw(FrequencyLaw[Acceptance]):
     device: PublicStringDevice
 
     def likelihood(self, response: Acceptance, value: int) -> Fraction:
-        """P(bit | value, seed), exact; bit 1 accepts the string, by its own bit at the value."""
         instant = self.device.instant
         one = instant.own if self.device.string_bit(response.seed, value) else instant.other
         return one if response.bit else 1 - one
@@ -201,7 +188,6 @@ class PublicStringLaw(FrequencyLaw[Acceptance]):
         return bool(response.bit) and self.device.string_bit(response.seed, value)
 
     def model(self, pair: tuple[int, int]) -> PairModel:
-        """The string's bits at the two values, and whether it was accepted."""
         v, w = pair
         share = Fraction(self.device.threshold, _HALF_WORDS)
         rows = self.device.instant.rows(1)
@@ -221,7 +207,6 @@ class PublicStringLaw(FrequencyLaw[Acceptance]):
         return single_stratum(PairModel(pair, placed, tuple(kinds)))
 
     def best_guess(self, reports: int) -> float:
-        """The value with whose bits most verdicts agree, given how many strings were accepted."""
         import numpy as np
 
         from ldpbeam.privacy.guess_laws import NOTHING, binomial, highest, sum_of
@@ -265,22 +250,18 @@ class BinFlipPlus(FrequencyProtocol[Acceptance]):
 
     @property
     def guarantee(self) -> Guarantee:
-        """Randomised response on one bit."""
         return Guarantee(self.instant.own / self.instant.other, MemoisedInputs.NONE)
 
     @cached_property
     def device(self) -> PublicStringDevice:
-        """Draws a string, and accepts or refuses it by its bit at the value."""
         return PublicStringDevice(self.domain_size, self.instant, self.threshold)
 
     @cached_property
     def counter(self) -> PublicStringCounter:
-        """Counts the accepted strings whose bit at a value is 1."""
         return PublicStringCounter(self.domain_size, self.threshold)
 
     @cached_property
     def estimator(self) -> PublicStringEstimator:
-        """own = Q·P1, other = Q·(Q·P1 + (1 − Q)·P0)."""
         share = Fraction(self.threshold, _HALF_WORDS)
         accept, refuse = self.instant.own, self.instant.other
         support = SupportProbabilities(share * accept, share * (share * accept + (1 - share) * refuse))
@@ -288,12 +269,10 @@ class BinFlipPlus(FrequencyProtocol[Acceptance]):
 
     @cached_property
     def simulation(self) -> PublicStringSimulation:
-        """Draws the reports of many devices at once."""
         return PublicStringSimulation(self.device)
 
     @property
     def forgery(self) -> Forgery:
-        """A string may have a 1 for every value."""
         k, support = self.domain_size, self.estimator.support
         return Forgery(
             ends=support, most_supported=k, asked_about=k, supported_variance=widest_variance(k, support)
@@ -301,5 +280,4 @@ class BinFlipPlus(FrequencyProtocol[Acceptance]):
 
     @cached_property
     def law(self) -> PublicStringLaw:
-        """The law of the verdict on a string."""
         return PublicStringLaw(self.domain_size, self.device)

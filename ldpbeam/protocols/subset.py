@@ -54,11 +54,9 @@ class SubsetDevice(VectorDevice):
 
     @property
     def payload_bits(self) -> int:
-        """k bits, one per value."""
         return self.domain_size
 
     def definition(self) -> dict[str, Any]:
-        """w and the one round."""
         return {"w": self.bits.w, "permanent": None, "instant": {"keep": str(self.keep)}}
 
     def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[int, Memo]:
@@ -113,12 +111,10 @@ class SubsetSimulation(Simulation):
 
     @property
     def word_plan(self) -> WordPlan:
-        """Places of every report first."""
         k, w = self.device.domain_size, self.device.bits.w
         return WordPlan(WordSpec(1), seed=WordSpec(w, k - w, rising=True), seed_per_report=True)
 
     def privatize(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
-        """See :class:`Simulation`; each step of a device for all rows at once, by indices of values."""
         import numpy as np
 
         instant, _, seed, _ = self.word_plan
@@ -151,22 +147,18 @@ class SubsetLaw(FrequencyLaw[int]):
         return own * (self.domain_size - self.w) / ((1 - own) * self.w)
 
     def likelihood(self, response: int, value: int) -> Fraction:
-        """own/C(k−1, w−1) for a set with the value, (1 − own)/C(k−1, w) for one without it."""
         n, own = self.domain_size - 1, self.support.own
         if self.supports(response, value):
             return own / comb(n, self.w - 1)
         return (1 - own) / comb(n, self.w)
 
     def supports(self, response: int, value: int) -> bool:
-        """A report supports the values of its set."""
         return bool(response >> value & 1)
 
     def responses(self) -> Iterator[int]:
-        """All sets of w values."""
         return (sum(1 << v for v in chosen) for chosen in combinations(range(self.domain_size), self.w))
 
     def model(self, pair: tuple[int, int]) -> PairModel:
-        """Which of the two values the set holds."""
         (v, u), n, own = pair, self.domain_size - 1, self.support.own
         with_own, without = Fraction(self.w - 1, n), Fraction(self.w, n)
         neither, other = (1 - own) * (1 - without), (1 - own) * without
@@ -179,7 +171,6 @@ class SubsetLaw(FrequencyLaw[int]):
         return PairModel(pair, placed, (stratum_of((0, 1), (None, rows)),))
 
     def best_guess(self, reports: int) -> float:
-        """The guess is one of the set's values; after several reports the value that most of them hold."""
         from ldpbeam.privacy.guess_laws import binomial, highest, largest
 
         if reports == 1 or self.w == 1:
@@ -194,13 +185,11 @@ class SubsetLaw(FrequencyLaw[int]):
         return reports == 1 or self.w == 1
 
     def equal_responses(self, value: Any) -> Kinds:
-        """Two equal sets with the value, or without it."""
         n, own = self.domain_size - 1, self.support.own
         equal = own**2 / comb(n, self.w - 1) + (1 - own) ** 2 / comb(n, self.w)
         return ((1.0, float(equal)),)
 
     def one_epoch(self, *, renamed: bool, alone: bool) -> Randomiser:
-        """Sets that hold one of two values tell them apart, all by the same ratio."""
         return Randomiser(self.ratio, self.support.gap)
 
 
@@ -230,17 +219,14 @@ class Subset(FrequencyProtocol[int]):
 
     @property
     def guarantee(self) -> Guarantee:
-        """A set with one of two values has the ratio of the law, every other set 1."""
         return Guarantee(self.law.ratio, MemoisedInputs.NONE)
 
     @cached_property
     def device(self) -> SubsetDevice:
-        """Its sets and their weight."""
         return SubsetDevice(self.domain_size, Subsets(self.domain_size, self.w), self.keep)
 
     @cached_property
     def counter(self) -> SubsetCounter:
-        """Counts how often each value is in a reported set."""
         return SubsetCounter(self.device.bits)
 
     @cached_property
@@ -252,15 +238,12 @@ class Subset(FrequencyProtocol[int]):
 
     @cached_property
     def simulation(self) -> SubsetSimulation:
-        """Draws the reports of many devices at once."""
         return SubsetSimulation(self.device)
 
     @property
     def forgery(self) -> Forgery:
-        """Every report supports w values."""
         return Forgery(ends=self.estimator.support, most_supported=self.w, asked_about=self.domain_size)
 
     @cached_property
     def law(self) -> SubsetLaw:
-        """The law of the reported set."""
         return SubsetLaw(self.domain_size, self.w, self.estimator.support)

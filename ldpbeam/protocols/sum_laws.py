@@ -87,11 +87,9 @@ class KnownValue(SumLaw):
 
     @property
     def conditional(self) -> Floats:
-        """0: given the value, nothing is random. Float64 (sums, k)."""
         return np.zeros_like(self.weights)
 
     def again(self, first: Floats, second: Floats) -> tuple[Floats, Floats]:
-        """0 and 0: given the values, nothing is random."""
         none = np.zeros(len(self.weights))
         return none, none
 
@@ -112,7 +110,6 @@ class OneSymbol(SumLaw):
         return np.asarray(np.maximum(second - self.mean**2, 0.0), np.float64)
 
     def again(self, first: Floats, second: Floats) -> tuple[Floats, Floats]:
-        """Answers for different values are independent."""
         value = self.conditional @ (first * second)
         return value, value
 
@@ -141,7 +138,6 @@ class IndependentBits(SumLaw):
         return np.asarray((absent * squares.sum(axis=1, keepdims=True) + more * squares) / self.sampled)
 
     def noise(self, frequency: Floats, scale: Floats | None = None) -> Floats:
-        """Value by value where their numbers of reports differ."""
         if scale is None:
             return super().noise(frequency)
         absent, more = self._bit
@@ -152,7 +148,6 @@ class IndependentBits(SumLaw):
         return np.asarray(np.clip(whole, low * bounds, high * bounds) / self.sampled, np.float64)
 
     def again(self, first: Floats, second: Floats) -> tuple[Floats, Floats]:
-        """The same value again, or two values that were not sampled."""
         twice = first * second
         value = self.conditional @ twice
         if self.shared:
@@ -208,7 +203,6 @@ class HashedSymbol(SumLaw):
         return np.asarray(np.clip(between - middle**2, 0.0, self.conditional), np.float64)
 
     def again(self, first: Floats, second: Floats) -> tuple[Floats, Floats]:
-        """Given the function, answers are independent or, for values of one symbol, the same."""
         from ldpbeam.hashing.collisions import class_weights
 
         value = np.empty(len(self.weights))
@@ -228,7 +222,6 @@ class HashedSymbol(SumLaw):
 
     @cached_property
     def least(self) -> Floats:
-        """Of all pairs of values; where those are too many, −Var(E[X | function]) of the worst value."""
         k = self.weights.shape[1]
         least = np.zeros(len(self.weights))
         for at in range(len(self.weights)):
@@ -259,7 +252,6 @@ class FreshReports(SumLaw):
 
     @property
     def conditional(self) -> Floats:
-        """As the encoding has them; not below 0, where floats may bring them."""
         return np.asarray(np.maximum(self.given, 0.0), np.float64)
 
     def again(self, first: Floats, second: Floats) -> tuple[Floats, Floats]:

@@ -51,7 +51,6 @@ class UnaryDevice(VectorDevice):
 
     @property
     def payload_bits(self) -> int:
-        """k bits, one per value."""
         return self.domain_size
 
     def definition(self) -> dict[str, Any]:
@@ -78,7 +77,6 @@ class UnaryEstimator(FrequencyEstimator):
     """A report supports every value whose bit is 1."""
 
     def sum_law(self, weights: Floats, *, lasting: bool = False) -> SumLaw:
-        """Bits are independent given the value, in both rounds."""
         from ldpbeam.protocols.sum_laws import IndependentBits
 
         probabilities = self.lasting if lasting else self.support
@@ -94,13 +92,11 @@ class UnarySimulation(Simulation):
 
     @cached_property
     def word_plan(self) -> WordPlan:
-        """One word per bit and round."""
         each = WordSpec(self.device.domain_size, bits=True)
         return WordPlan(each, each if self.device.rounds.memoised else None)
 
     @property
     def answer_bytes(self) -> int:
-        """Bytes of k packed bits."""
         return (self.device.domain_size + 7) // 8
 
     def privatize(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
@@ -117,21 +113,17 @@ class UnaryLaw(FrequencyLaw[int]):
     rounds: Rounds[BitChannel]
 
     def likelihood(self, response: int, value: int) -> Fraction:
-        """The product of the chances of all bits, which are independent given the value."""
         own, other = self.rounds.composed
         bit = (1 - other, other), (1 - own, own)
         return product_of(bit[v == value][response >> v & 1] for v in range(self.domain_size))
 
     def supports(self, response: int, value: int) -> bool:
-        """A report supports every value whose bit is 1."""
         return bool(response >> value & 1)
 
     def responses(self) -> Iterator[int]:
-        """All 2**k vectors of bits."""
         return iter(range(1 << self.domain_size))
 
     def model(self, pair: tuple[int, int]) -> PairModel:
-        """The bits of the two values: four symbols, bit 0 of which is about the first value."""
         v, w = pair
 
         def placed(response: int) -> tuple[int, int]:
@@ -140,7 +132,6 @@ class UnaryLaw(FrequencyLaw[int]):
         return for_life(PairModel(pair, placed, (stratum_of((1, 2), self.rounds.rows(2)),)))
 
     def best_guess(self, reports: int) -> float:
-        """A bit of its own for each value: the number of its ones decides, the more the better."""
         from ldpbeam.privacy.guess_laws import binomial, highest
 
         last, lasting = self.rounds.last, self.rounds.lasting
@@ -151,7 +142,6 @@ class UnaryLaw(FrequencyLaw[int]):
         return highest(own, other, self.domain_size)
 
     def equal_responses(self, value: Any) -> Kinds:
-        """Bit by bit; of two rounds, by the number of ones in the permanent answer."""
         last, lasting, others = self.rounds.last, self.rounds.lasting, self.domain_size - 1
         if lasting is None:
             return ((1.0, _same_bits(last.own, 1) * _same_bits(last.other, others)),)
@@ -165,8 +155,6 @@ class UnaryLaw(FrequencyLaw[int]):
         return tuple(kinds)
 
     def shown_answers(self, value: int, most: int) -> Iterator[ShownAnswer]:
-        """A bit for each value."""
-
         def bit_of(one: int) -> Callable[[int], int]:
             return lambda response: response >> one & 1
 
@@ -225,12 +213,10 @@ class Unary(FrequencyProtocol[int], ABC):
 
     @property
     def losses(self) -> BitLosses | None:
-        """Inputs are the values; two of them differ in two bits."""
         return BitLosses(self.domain_size, self.rounds) if self.rounds.memoised else None
 
     @property
     def not_hidden(self) -> tuple[str, ...]:
-        """Memoised answers have a bit per value, by which they are recognised."""
         if not self.rounds.memoised:
             return super().not_hidden
         return (
@@ -249,17 +235,14 @@ class Unary(FrequencyProtocol[int], ABC):
 
     @cached_property
     def device(self) -> UnaryDevice:
-        """Sends the bits of the one-hot vector through the rounds."""
         return UnaryDevice(self.domain_size, self.rounds, self._bits)
 
     @cached_property
     def counter(self) -> UnaryCounter:
-        """Counts the ones at each value."""
         return UnaryCounter(self._bits)
 
     @cached_property
     def estimator(self) -> UnaryEstimator:
-        """(own, other) of a bit."""
         counter, k, support = self.counter, self.domain_size, self._bits.support
         lasting = self.rounds.lasting
         if lasting is None:
@@ -269,17 +252,14 @@ class Unary(FrequencyProtocol[int], ABC):
 
     @cached_property
     def simulation(self) -> UnarySimulation:
-        """Draws the reports of many devices at once."""
         return UnarySimulation(self.device)
 
     @property
     def forgery(self) -> Forgery:
-        """The ones of a report."""
         return self._bits.forgery
 
     @cached_property
     def law(self) -> UnaryLaw:
-        """The law of the bits that are sent."""
         return UnaryLaw(self.domain_size, self.rounds)
 
 
@@ -293,7 +273,6 @@ class SUE(Unary):
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> SUE:
-        """p = e^{ε/2}/(e^{ε/2}+1), q = 1 − p."""
         return cls(domain_size, Rounds(sue_round(parameters.level("epsilon"))))
 
 
@@ -307,7 +286,6 @@ class OUE(Unary):
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> OUE:
-        """p = 1/2, q = 1/(e^ε+1)."""
         return cls(domain_size, Rounds(oue_round(parameters.level("epsilon"))))
 
 
@@ -323,7 +301,6 @@ class TwoRounds(Unary, ABC):
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> TwoRounds:
-        """Both rounds from both levels."""
         first, second = cls.ROUNDS
         permanent = first(parameters.level("epsilon_longitudinal"))
         instant = second(permanent, parameters.level("epsilon_first"))
@@ -388,7 +365,6 @@ class RAPPOR(Unary):
         return cls(domain_size, Rounds(BitChannel(one, zero), permanent))
 
     def resolved_parameters(self) -> dict[str, int | float | str]:
-        """The second round, as its integers have it."""
         return {"p2": float(self.rounds.last.own), "q2": float(self.rounds.last.other)}
 
 

@@ -333,7 +333,6 @@ def test_the_law_holds(law: Callable[[Setting], None], size: int, name: str) -> 
 
 
 def test_names_and_ids_stay_unique() -> None:
-    """IDs from 9000 on are kept for tests."""
     laws.test_names_and_ids_are_unique_and_listed_under_their_name()
     assert [kind.NAME for kind in PROTOCOLS.values() if kind.ID >= 9000] == list(SETTINGS)
 
@@ -413,7 +412,6 @@ def test_collection_file_simulation_and_pipeline_know_it(
 def test_every_command_knows_the_new_encoding(
     values: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """None of them has a table of encodings."""
     text = f"name: veiled\ndomain: {{size: {values}}}\nprotocol: veil\nepsilon: 1.5\n"
     (tmp_path / "veiled.yaml").write_text(text + "epoch: {length: 1h, count: 10}\n", "utf-8")
     given = ("--collection", tmp_path / "veiled.yaml")
@@ -485,7 +483,6 @@ def test_a_class_without_a_piece_is_refused(piece: str) -> None:
 
 
 def test_the_pieces_are_all_that_is_abstract() -> None:
-    """A new abstract member of a base belongs on the page and above."""
     bases = (ProtocolDevice, Counter, FrequencyEstimator, Simulation, FrequencyLaw, FrequencyProtocol)
     abstract = {name for base in bases for name in base.__abstractmethods__}
     constants = {"ENCODING", "ID", "NAME", "PARAMETERS", "SOURCE"}
@@ -510,7 +507,6 @@ def test_vectors_refuse_a_definition_without_rounds(monkeypatch: pytest.MonkeyPa
 
 
 def test_the_page_shows_this_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its code block runs, and is the class above."""
     (block,) = re.findall(r"```python\n(from .*?)```", PAGE.read_text("utf-8"), re.DOTALL)
     assert block.endswith(inspect.getsource(Thrifty))
     shown_module = ModuleType("shown")

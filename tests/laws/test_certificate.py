@@ -125,7 +125,6 @@ def worst_of(one_round: object, bits: int) -> Fraction:
 @pytest.mark.thorough
 @pytest.mark.parametrize("part", range(2))
 def test_small_domains_enumerated_agree_with_the_closed_form(part: int) -> None:
-    """The same at random levels with the whole channel multiplied out instead of a formula."""
     draw = random.Random(f"enumerated {part}")
     for _ in range(12):
         longitudinal = draw.uniform(0.05, 8)
@@ -147,7 +146,6 @@ def test_small_domains_enumerated_agree_with_the_closed_form(part: int) -> None:
 
 @given(st.floats(1e-6, 40))
 def test_exponentials_are_bounded_from_below(epsilon: float) -> None:
-    """``exp_below`` never exceeds e^ε and misses it by a relative 2e-59 at most."""
     below, above = taylor_bounds(epsilon)
     found = exp_below(epsilon)
     assert found <= below
@@ -158,21 +156,18 @@ def test_exponentials_are_bounded_from_below(epsilon: float) -> None:
 
 @given(st.floats(1e-6, 40))
 def test_logarithms_are_bounded_from_above(epsilon: float) -> None:
-    """A printed ε is never smaller than the true one, nor more than two steps of a float larger."""
     above = taylor_bounds(epsilon)[1]
     printed = log_above(above)
     assert epsilon < printed <= nextafter(nextafter(epsilon, inf), inf)
 
 
 def test_logarithms_of_nothing_are_refused() -> None:
-    """A ratio of zero or below is a mistake upstream and not a privacy level."""
     for ratio in (Fraction(0), Fraction(-1, 2)):
         with pytest.raises(ValueError, match="does not exist"):
             log_above(ratio)
 
 
 def test_bisections_find_the_edge() -> None:
-    """``largest`` and ``smallest`` at the ends, in the middle, and where nothing holds."""
     for edge in range(-1, 9):
         assert largest(0, 7, partial(ge, edge)) == (None if edge < 0 else min(edge, 7))
         assert smallest(0, 7, partial(le, edge)) == (None if edge > 7 else max(edge, 0))
@@ -180,7 +175,6 @@ def test_bisections_find_the_edge() -> None:
 
 @given(st.integers(2, 1 << 24), st.fractions(1, 10**25))
 def test_symbol_channels_never_exceed_the_ratio(size: int, ratio: Fraction) -> None:
-    """Any size and any ratio give sound weights at most at that ratio, also where words run out."""
     built = SymbolChannel.from_ratio(size, ratio)
     assert built.ratio <= ratio
     assert built.total <= 1 << 64

@@ -59,9 +59,6 @@ def sound_payloads(built: LocalProtocol[Any], n: int, seed: int) -> np.ndarray:
 @pytest.mark.cases(8)
 @pytest.mark.parametrize("setting", supporting_settings((96,)), ids=str)
 def test_counts_equal_reference_on_two_thousand_reports(setting: Setting) -> None:
-    """Bit sums, scatter, hash matching and the transform, against asking every report about every
-    value.
-    """
     built = supporting(setting.build())
     payloads = sound_payloads(built, 2000, 7)
     assert len(payloads) == 2000
@@ -78,7 +75,6 @@ def test_counts_equal_reference_on_two_thousand_reports(setting: Setting) -> Non
 
 @pytest.mark.parametrize("setting", supporting_settings((2, 9, 17)), ids=str)
 def test_counts_equal_reference_on_few_reports(setting: Setting) -> None:
-    """The same for domains around byte edges, no reports, one report and repeats of it."""
     built = supporting(setting.build())
 
     @hypothesis_settings(max_examples=10)
@@ -95,7 +91,6 @@ def test_counts_equal_reference_on_few_reports(setting: Setting) -> None:
 
 @pytest.mark.parametrize("k", [256, 257, 65_536, 65_537, 1 << 24])
 def test_symbols_of_every_width_are_checked_and_counted(k: int) -> None:
-    """The largest symbol, and the next integer where bytes hold one, in domains around byte edges."""
     built = protocol("grr", k, Parameters(epsilon=1.0))
     width = built.device.payload_size
     symbols = [0, 1, k - 1, k // 2, k - 1] + [k] * (k < 256**width)
@@ -112,7 +107,6 @@ def test_symbols_of_every_width_are_checked_and_counted(k: int) -> None:
 
 @pytest.mark.parametrize("n", [254, 255, 256, 510, 511, 1000])
 def test_full_bit_vectors_do_not_overflow_the_byte_planes(n: int) -> None:
-    """All bits set in n rows counts n everywhere: 8-bit cells are emptied in time."""
     built = next(s for s in settings((11,)) if s.name == "sue").build()
     payloads = np.tile(np.array([[255, 7]], np.uint8), (n, 1))
     counts = np.zeros(11, np.int64)
@@ -121,7 +115,6 @@ def test_full_bit_vectors_do_not_overflow_the_byte_planes(n: int) -> None:
 
 
 def test_affine_counting_crosses_its_tiles() -> None:
-    """Domains beyond one tile of 4096 values continue the progression where the last tile ended."""
     family = AffineFamily(5, 9001)
     draw = random.Random(3)
     seeds = [draw.randrange(1 << 128) for _ in range(6)]
@@ -135,7 +128,6 @@ def test_affine_counting_crosses_its_tiles() -> None:
 
 @pytest.mark.parametrize("g", [2, 3, 256, 257, 65535, 65536])
 def test_a_report_supports_the_value_of_its_symbol(g: int) -> None:
-    """Every symbol has the words that hash to it, the first and the last ones too."""
     family = AffineFamily(g, 40)
     draw = random.Random(g)
     # With c = the first or last word of a symbol, value 0 lies on its edge.
@@ -155,9 +147,6 @@ def test_a_report_supports_the_value_of_its_symbol(g: int) -> None:
 
 @pytest.mark.parametrize("g", [2, 3, 5, 300, 65536])
 def test_affine_hash_equals_reference(g: int) -> None:
-    """Scalar and array hashes are the written formula, also for seeds and values at their
-    limits.
-    """
     family = AffineFamily(g, 1 << 24)
     draw = random.Random(g)
     edge = [0, 1, 2**32 - 1, 2**32, 2**63, 2**64 - 1]
@@ -182,11 +171,6 @@ def test_affine_hash_equals_reference(g: int) -> None:
 
 @pytest.mark.parametrize("g", [2, 3, 5, 7, 16])
 def test_affine_collisions_in_small_words(g: int) -> None:
-    """The collision formula of 64-bit words, with 10-bit words and every seed enumerated.
-
-    The family's claim (pairwise independent upper halves, so c = Σ share²) does not depend on the
-    width of the words; with 10 bits all 2**20 seeds can be walked, for values below 2**5.
-    """
     bits, half = 10, 32
     a = np.arange(1 << bits, dtype=np.int64)[:, None]
     c = np.arange(1 << bits, dtype=np.int64)[None, :]
@@ -210,7 +194,6 @@ def test_affine_collisions_in_small_words(g: int) -> None:
     [(2, 2), (2, 3), (2, 16), (3, 3), (3, 9), (3, 10), (3, 100), (5, 26), (7, 50), (11, 11), (13, 60)],
 )
 def test_linear_transform_and_hash_equal_reference(g: int, size: int) -> None:
-    """Butterflies give Σ_s T[s][⟨s, v⟩] for any integer table, negative entries included."""
     family = LinearFamily(g, size)
     draw = np.random.default_rng(g * size)
     counts = draw.integers(-50, 10**6, family.counts_length)
@@ -225,9 +208,6 @@ def test_linear_transform_and_hash_equal_reference(g: int, size: int) -> None:
 
 
 def test_linear_seeds_are_exactly_uniform() -> None:
-    """Words below the limit fall on every seed equally often: the limit is a multiple of the
-    seeds.
-    """
     for g, size in [(2, 3), (3, 50), (5, 126), (7, 1000)]:
         family = LinearFamily(g, size)
         assert family.word_limit % (family.points - 1) == 0
@@ -237,9 +217,6 @@ def test_linear_seeds_are_exactly_uniform() -> None:
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0, 2.0, 3.5])
 def test_the_optimal_prime_is_the_best_of_all_primes(epsilon: float) -> None:
-    """``g: optimal`` really is the prime of least V*, by trying every prime that the table
-    allows.
-    """
     from math import exp
 
     primes = [g for g in range(2, 4097) if is_prime(g)]
@@ -276,7 +253,6 @@ def test_the_optimal_prime_is_the_best_of_all_primes(epsilon: float) -> None:
     ],
 )
 def test_the_optimal_prime_is_sought_far_enough(size: int, epsilon: float, best: int) -> None:
-    """From trying every prime up to 4096."""
     assert optimal_prime(size, epsilon) == best
 
 
@@ -289,13 +265,11 @@ def _cells(g: int, size: int) -> int:
 
 @pytest.mark.parametrize("size,epsilon", [(1 << 20, 4.0), (10**6, 3.0), (1 << 24, 4.0), (1 << 24, 32.0)])
 def test_the_optimal_prime_fits_the_table(size: int, epsilon: float) -> None:
-    """``g: optimal`` never chooses a prime that the family then refuses."""
     LinearFamily(optimal_prime(size, epsilon), size)
 
 
 @pytest.mark.parametrize("g", [2, 3, 5, 7, 11, 255, 256, 257, 1000, 65_535, 65_536])
 def test_affine_counting_agrees_at_the_edges_of_symbols(g: int) -> None:
-    """Half-words on either side of every border, with both ends of the low half: none may change sides."""
     family = AffineFamily(g, 3)
     borders = sorted({*range(min(g, 20)), *range(max(g - 20, 0), g)})
     edges = {(-(-(y << 32) // g) + step) % (1 << 32) for y in borders for step in (-1, 0, 1)}
@@ -325,7 +299,6 @@ def test_the_largest_hashes_that_are_allowed() -> None:
 
 
 def test_seeds_are_not_an_identifier_but_separate_every_pair() -> None:
-    """Few linear seeds, and yet for every pair of values some seed tells them apart."""
     family = LinearFamily(3, 20)
     for v, w in combinations(range(20), 2):
         assert any(family.hash(s, v) != family.hash(s, w) for s in family.seeds())
@@ -333,7 +306,6 @@ def test_seeds_are_not_an_identifier_but_separate_every_pair() -> None:
 
 @pytest.mark.parametrize("size", [2, 5, 64, 5000, 1 << 15])
 def test_the_transform_of_signs_is_the_general_one(size: int) -> None:
-    """Domains below and above what is transformed at once, and not only powers of two."""
     family = LinearFamily(2, size)
     counts = np.random.default_rng(size).integers(0, 1 << 40, family.counts_length)
     assert np.array_equal(family.support_counts(counts), general_transform(family, counts))
@@ -368,10 +340,6 @@ def general_transform(family: LinearFamily, counts: np.ndarray) -> np.ndarray:
     ],
 )
 def test_the_transform_in_rows_and_blocks_is_the_general_one(g: int, size: int) -> None:
-    """Where pieces do not divide what there is, with more than the second-level cache holds, and few digits.
-
-    Counts are as large as they can be without their sums leaving 64 bits, and some are negative.
-    """
     family = LinearFamily(g, size)
     most = (1 << 62) // family.points
     counts = np.random.default_rng(size).integers(-most, most, family.counts_length)
@@ -386,7 +354,6 @@ def test_the_transform_in_rows_and_blocks_is_the_general_one(g: int, size: int) 
 @pytest.mark.parametrize(("g", "size"), [(2, 1 << 18), (3, 200_000)])
 @pytest.mark.parametrize("n", [1 << 17, (1 << 21) + 5])
 def test_increments_in_order_are_those_in_any_order(g: int, size: int, n: int) -> None:
-    """In tables larger than a cache; the last part of the reports is a short one."""
     family = LinearFamily(g, size)
     draw = np.random.default_rng(n)
     cells = draw.integers(0, family.counts_length, n)
@@ -405,7 +372,6 @@ def test_increments_in_order_are_those_in_any_order(g: int, size: int, n: int) -
     ("g", "size"), [(2, 2), (2, 3), (3, 3), (3, 4), (5, 12), (4, 64), (16, 360), (64, 64), (64, 100)]
 )
 def test_runs_and_hashes_equal_reference(g: int, size: int) -> None:
-    """Cuts, hashes one by one and in columns, and the values that a cell supports."""
     family = IntervalFamily(g, size)
     bounds = family.bounds()
     assert bounds.tolist() == [[0, *cuts(seed, g, size), size] for seed in family.seeds()]
@@ -426,7 +392,6 @@ def test_runs_and_hashes_equal_reference(g: int, size: int) -> None:
 
 @pytest.mark.parametrize(("g", "size"), [(2, 2), (2, 7), (3, 3), (3, 9), (4, 33), (7, 20)])
 def test_pairs_collide_as_often_as_functions_say(g: int, size: int) -> None:
-    """For every pair of values, by asking every function; likewise the numbers of stretches with a value."""
     family = IntervalFamily(g, size)
     hashed = [[interval_hash(seed, v, g, size) for v in range(size)] for seed in range(64)]
     for v, w in product(range(size), repeat=2):
@@ -439,7 +404,6 @@ def test_pairs_collide_as_often_as_functions_say(g: int, size: int) -> None:
 
 
 def test_as_many_runs_as_values_is_randomised_response() -> None:
-    """Every run holds one value, whatever the function."""
     for size in (2, 3, 10, 64):
         assert IntervalFamily(size, size).bounds().tolist() == [list(range(size + 1))] * 64
     for g in (1, 4, 65):
@@ -448,11 +412,6 @@ def test_as_many_runs_as_values_is_randomised_response() -> None:
 
 
 def test_cuts_are_everywhere_as_often_and_independent_of_each_other() -> None:
-    """Each cut takes the 64 places of its part once; of two cuts, boxes of places hold what they should.
-
-    A box of 8 × 8 places of two cuts holds one of the 64 functions on average, and 8 where the cuts move
-    together, as with one multiplier. Of neighbours it holds 4 at most, and 2 at least with three others.
-    """
     g, part = 17, 64
     bounds = IntervalFamily(g, 16 * part + 1).bounds()[:, 1:-1]
     offsets = bounds - 1 - part * np.arange(g - 1)
@@ -470,8 +429,6 @@ def test_cuts_are_everywhere_as_often_and_independent_of_each_other() -> None:
 )
 @pytest.mark.cases(2)
 def test_the_optimal_number_of_runs_tells_most(size: int, epsilon: float, best: int) -> None:
-    """By the entropies of the joint law of a uniform value and its report, for every g up to 32."""
-
     def information(g: int) -> float:
         own = np.exp(epsilon) / (np.exp(epsilon) + g - 1)
         lengths = np.diff(IntervalFamily(g, size).bounds(), axis=1)
@@ -486,7 +443,6 @@ def test_the_optimal_number_of_runs_tells_most(size: int, epsilon: float, best: 
 
 
 def test_functions_are_drawn_uniformly_and_audits_look_at_all_of_them() -> None:
-    """The limit of words is a multiple of the functions; events are disjoint, with their own shares."""
     family = IntervalFamily(3, 20)
     assert family.word_limit == 1 << 64
     assert family.word_limit % family.functions == 0

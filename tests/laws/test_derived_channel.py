@@ -22,7 +22,7 @@ from ldpbeam.protocols.attributes.allocate import allocate
 from ldpbeam.randomness import FULL, Randomness
 from ldpbeam.wire import device_state_pb2
 from tests.ldpbeam.client.devices import collection, composites, label
-from tests.reference.channels import Seeded, cuts_of, first_answer, memos, outcomes
+from tests.reference.channels import Seeded, first_answer, memos
 from tests.reference.device_law import every_outcome
 from tests.reference.settings import Setting, settings
 
@@ -84,16 +84,10 @@ def pair_of_a_memo(built: Any, values: tuple[Any, Any], memo: Memo, source: Any)
 def test_two_reports_have_the_law_of_a_device_that_keeps_a_memo(
     setting: Setting, pair: tuple[int, int], epochs: tuple[int, int]
 ) -> None:
-    """In one epoch they are of two copies: that the values differ is told, and no more than two reports."""
     built = setting.build()
-    law: Any = (
-        every_outcome
-        if setting.unary or "one_bit" in setting.name
-        else partial(outcomes, cuts=cuts_of(built))
-    )
     for memo in memos(built)[:2] if built.guarantee.memoised_ratio is not None else [Memo()]:
         derived = partial(pair_of_a_derived_device, built, pair, epochs, memo)
-        assert law(derived) == law(partial(pair_of_a_memo, built, pair, memo))
+        assert every_outcome(derived) == every_outcome(partial(pair_of_a_memo, built, pair, memo))
 
 
 @pytest.mark.parametrize("asked", list(composites()), ids=label)
@@ -107,12 +101,7 @@ def test_copies_that_differ_in_one_attribute_share_no_coin_in_any(asked: Collect
 @few
 @pytest.mark.cases(20)
 def test_noise_has_the_law_of_a_uniform_value_whatever_the_device_holds(setting: Setting) -> None:
-    """The mean over the values of what a first report says."""
     built, asked = setting.build(), collection(setting)
-    known = cuts_of(built)
-
-    def cuts(limit: int) -> list[int]:
-        return list(range(1, limit)) if limit == setting.domain_size else known(limit)
 
     for memo in memos(built)[:2] if built.guarantee.memoised_ratio is not None else [Memo()]:
 
@@ -122,10 +111,10 @@ def test_noise_has_the_law_of_a_uniform_value_whatever_the_device_holds(setting:
             draws._memo = memo
             return built.device.decode(draws.noise(3, device_state_pb2.DeviceMemo()).payload)
 
-        found = outcomes(noise, cuts)
+        found = every_outcome(noise).law
         first: dict[Any, Fraction] = {}
         for value in range(setting.domain_size):
-            law = outcomes(partial(first_answer, built, value, memo), known)
+            law = every_outcome(partial(first_answer, built, value, memo)).law
             for response, probability in law.items():
                 first[response] = first.get(response, Fraction(0)) + probability / setting.domain_size
         assert found == first
@@ -133,7 +122,6 @@ def test_noise_has_the_law_of_a_uniform_value_whatever_the_device_holds(setting:
 
 @pytest.mark.parametrize("setting", settings((11,)), ids=str)
 def test_what_is_memoised_comes_again_in_every_epoch(setting: Setting) -> None:
-    """A protocol that drew it from the words of the report would show another answer in each."""
     built = setting.build()
     derivation = Derivation(b"s" * 32, b"d" * 32)
     memo = built.device.new_memo(DerivedRandomness(derivation, Purpose.ONCE, 0, 0))
@@ -149,7 +137,6 @@ def test_what_is_memoised_comes_again_in_every_epoch(setting: Setting) -> None:
 
 
 def test_the_streams_of_a_report_are_the_documented_ones() -> None:
-    """Purposes are never confused: two with the same number would make noise of a secret, or the reverse."""
     assert [(one.name, int(one)) for one in Purpose] == [
         ("ONCE", 1),
         ("PERMANENT", 2),

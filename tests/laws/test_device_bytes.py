@@ -149,12 +149,10 @@ ONCE_EACH = {s.name: s for s in reversed(settings((320,)))}
 @pytest.mark.cases(4)
 @pytest.mark.parametrize("name", sorted(ONCE_EACH))
 def test_every_value_is_reported_and_remembered(system: OperatingSystem, name: str) -> None:
-    """Each of 320 values twice: a single one that were treated differently would be seen."""
     hold(collection(ONCE_EACH[name]), system, iter([*range(320), *range(320)]))
 
 
 def test_each_word_is_a_draw_of_its_own(system: OperatingSystem) -> None:
-    """Nothing is drawn ahead: a buffer would survive a fork, and two processes repeat each other's noise."""
     source = randomness.SystemRandomness()
     for limit in (FULL, FULL - 5, 10):
         for _ in range(3):
@@ -180,7 +178,6 @@ class Counted(int):
 
 @pytest.mark.parametrize("g", [2, 3, 5])
 def test_a_linear_hash_takes_as_many_steps_for_every_value(g: int) -> None:
-    """A loop that ended with the digits of the value would take a time that tells how large it is."""
     size = 1 << 20
     family = LinearFamily(g, size)
     for seed in (1, 2, family.points // 2, family.points - 1):

@@ -81,7 +81,6 @@ def plain(memo: Memo) -> bool:
 @single
 @pytest.mark.parametrize("convert", [*WIDTHS, np.array, Named], ids=lambda kind: kind.__name__)
 def test_every_integer_type_is_the_integer_it_says(setting: Setting, convert: Callable[[int], Any]) -> None:
-    """Equal words give equal bytes and memos, whatever type the value comes in."""
     built = setting.build()
     asked = 0
     for value in VALUES:
@@ -117,7 +116,6 @@ NO_INTEGERS = [
 
 @single
 def test_what_is_no_integer_is_refused_before_any_draw(setting: Setting) -> None:
-    """A refusal that came after a draw, or only for some draws, would itself be a report."""
     built = setting.build()
     words = Words(1)
     memo = built.device.new_memo(words)
@@ -144,7 +142,6 @@ def test_what_lies_outside_the_domain_is_refused_before_any_draw(setting: Settin
 @pytest.mark.parametrize("built", composites(), ids=lambda kind: kind.NAME)
 @pytest.mark.parametrize("width", WIDTHS, ids=lambda kind: kind.__name__)
 def test_attributes_may_be_any_integers(built: LocalProtocol[Any], width: Callable[[Any], Any]) -> None:
-    """A row of an array, a list and a tuple say the same."""
     values = [40, 2, 7][: len(built.parts)]
     for seed in range(6):  # sample draws an attribute; some seed draws each
         expected = sent(built, tuple(values), seed)
@@ -155,7 +152,6 @@ def test_attributes_may_be_any_integers(built: LocalProtocol[Any], width: Callab
 
 @pytest.mark.parametrize("built", composites(), ids=lambda kind: kind.NAME)
 def test_one_attribute_that_is_no_integer_refuses_the_report(built: LocalProtocol[Any]) -> None:
-    """Also where the device never looks at it: otherwise the refusal would say which attribute it drew."""
     for value, at in product(NO_INTEGERS, range(len(built.parts))):
         values: list[Any] = [1] * len(built.parts)
         values[at] = value
@@ -179,7 +175,6 @@ def test_attributes_are_a_sequence_of_the_right_length(built: LocalProtocol[Any]
 
 @pytest.mark.parametrize("epoch", [1.0, True, np.True_, "1", np.float64(1)], ids=repr)
 def test_an_epoch_is_an_integer_too(epoch: Any) -> None:
-    """``True == 1``: without a check it would be answered with the report of epoch 1."""
     levels = Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0, g=2)
     device = Device.ephemeral(Collection("x", 1, Domain(9), "loloha", levels, Epochs(3600, 0, 100)))
     report = device.report(3, 1)

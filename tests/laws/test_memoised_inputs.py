@@ -198,7 +198,6 @@ TIMES = (2, 3)
 @pytest.mark.parametrize("setting", SMALL, ids=str)
 @pytest.mark.cases(12)
 def test_renamed_inputs_lose_no_more_than_is_stated(setting: Setting) -> None:
-    """Given all constants, α among them; so also without it, as a mixture is told apart no better."""
     built = setting.build()
     for t in TIMES:
         assert worst(built, t, by_inputs, alpha=True) <= same_changes(built, t) + SLACK
@@ -209,7 +208,6 @@ def test_renamed_inputs_lose_no_more_than_is_stated(setting: Setting) -> None:
     "setting", [s for s in SMALL if s.build().guarantee.inputs is MemoisedInputs.VALUES], ids=str
 )
 def test_renamed_values_lose_just_what_is_stated_where_values_are_memoised(setting: Setting) -> None:
-    """The exhibits below show that others lose more."""
     built = setting.build()
     for t in TIMES:
         assert worst(built, t, by_values) == pytest.approx(same_changes(built, t), rel=1e-11)

@@ -7,7 +7,6 @@ with it word by word; variances are sums over every sample of a small fleet. All
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from fractions import Fraction
 from itertools import combinations, product
 from math import comb
@@ -24,14 +23,13 @@ from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.collection.participation import Participation
 from ldpbeam.estimates import variance
-from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Parameters
+from ldpbeam.protocols import PROTOCOLS, Parameters
 from ldpbeam.protocols.device import Memo
 from ldpbeam.simulators import participation as fleets
 from ldpbeam.simulators.population.specs import ABSENT
 from ldpbeam.simulators.random_words import RandomWords
 from ldpbeam.support import SupportProbabilities
-from tests.narrow import frequencies
-from tests.reference.channels import cuts_of, outcomes
+from tests.reference.device_law import every_outcome
 from tests.reference.script import ScriptedRandomness
 
 SMALL = [(m, of) for of in range(1, 6) for m in range(1, of + 1)]
@@ -50,7 +48,6 @@ def collection(name: str, size: int, m: int, of: int) -> Collection:
 
 @pytest.mark.parametrize(("m", "of"), SMALL)
 def test_every_set_of_epochs_is_equally_likely(m: int, of: int) -> None:
-    """Over every word that the choice can take, each set comes as often as any other."""
     asked = Participation(m, of)
     found = Counter(
         asked.chosen(ScriptedRandomness(words))
@@ -63,7 +60,6 @@ def test_every_set_of_epochs_is_equally_likely(m: int, of: int) -> None:
 @settings(max_examples=15)
 @given(st.integers(1, 40), st.integers(1, 40), st.integers(0, 5), st.integers(1, 400))
 def test_a_fleet_chooses_as_its_devices_do(a: int, b: int, seed: int, cells: int) -> None:
-    """The same function of the same words, however many devices are looked at together."""
     asked, words, devices = Participation(min(a, b), max(a, b)), RandomWords(seed), 9
     own = []
     for device in range(devices):
@@ -106,12 +102,7 @@ def transcripts(agreed: Collection, values: tuple[int, ...]) -> dict[Any, Fracti
                 sent.append(None)
         return tuple(sent)
 
-    return outcomes(life, _cuts(frequencies(protocol)))
-
-
-def _cuts(protocol: FrequencyProtocol[Any]) -> Callable[[int], list[int]]:
-    rounds = cuts_of(protocol)
-    return lambda limit: list(range(1, limit)) if limit < 100 else rounds(limit)
+    return every_outcome(life).law
 
 
 @pytest.mark.parametrize(
@@ -132,10 +123,6 @@ def _cuts(protocol: FrequencyProtocol[Any]) -> Callable[[int], list[int]]:
 def test_no_change_pattern_ever_loses_more_than_a_life_is_promised(
     name: str, size: int, m: int, of: int
 ) -> None:
-    """Every pair of sequences of values, whatever changes when, and everything that a device can send.
-
-    The promise is never exceeded, and reached: nothing is wasted but rounding.
-    """
     agreed = collection(name, size, m, of)
     laws = [transcripts(agreed, values) for values in product(range(size), repeat=of)]
     assert all(sum(law.values()) == 1 for law in laws)
@@ -157,7 +144,6 @@ def test_no_change_pattern_ever_loses_more_than_a_life_is_promised(
 
 
 def test_a_device_that_reported_in_every_epoch_would_break_the_promise() -> None:
-    """The certificate can fail: without the silence three reports tell three times as much."""
     agreed = collection("grr", 2, 3, 3)
     once = collection("grr", 2, 1, 3)
     laws = [transcripts(agreed, values) for values in product(range(2), repeat=3)]
@@ -170,10 +156,6 @@ def test_a_device_that_reported_in_every_epoch_would_break_the_promise() -> None
 
 @pytest.mark.parametrize(("holders", "devices"), [(0, 5), (1, 4), (2, 5), (5, 5)])
 def test_the_variance_is_that_of_a_sample_of_a_finite_fleet(holders: int, devices: int) -> None:
-    """Over every set of n devices and every report: [f·own(1−own)+…]/(n·gap²) + (N−n)/(N−1)·f(1−f)/n.
-
-    The stated form has 1 − s for (N−n)/(N−1), with s = n/N: they differ by the factor N/(N−1).
-    """
     own, other, f = Fraction(3, 5), Fraction(1, 4), Fraction(holders, devices)
     for n in range(1, devices + 1):
         mean = square = Fraction(0)
@@ -196,7 +178,6 @@ def test_the_variance_is_that_of_a_sample_of_a_finite_fleet(holders: int, device
 
 @pytest.mark.parametrize(("m", "of"), [pair for pair in SMALL if pair[1] > 1])
 def test_sampling_errors_of_two_epochs_are_correlated_by_minus_one_over_t_minus_one(m: int, of: int) -> None:
-    """Each device is in exactly m samples, so that over all epochs the errors of drawing cancel."""
     sets = list(combinations(range(of), m))
     alone = Fraction(sum(0 in one for one in sets), len(sets))
     both = Fraction(sum(0 in one and 1 in one for one in sets), len(sets))

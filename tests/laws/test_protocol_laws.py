@@ -139,7 +139,6 @@ class Recording(Randomness):
 
 
 def test_names_and_ids_are_unique_and_listed_under_their_name() -> None:
-    """IDs are in digests and vectors: two protocols must never share one."""
     assert [kind.NAME for kind in PROTOCOLS.values()] == list(PROTOCOLS)
     assert len({kind.ID for kind in PROTOCOLS.values()}) == len(PROTOCOLS)
 
@@ -156,7 +155,6 @@ def test_rows_of_the_channel_sum_to_one(setting: Setting) -> None:
 
 @every
 def test_worst_ratio_of_a_first_report_is_the_guarantee_and_below_nominal(setting: Setting) -> None:
-    """The stated ε1 is the true one, and never more than what was asked for."""
     built = setting.build()
     if isinstance(built, LaplaceMean):
         assert 1 <= built.guarantee.first_ratio / worst_ratio(channel(built)) < 1 + Fraction(1, 10**9)
@@ -168,7 +166,6 @@ def test_worst_ratio_of_a_first_report_is_the_guarantee_and_below_nominal(settin
 @law([s for s in EXACT if two_rounds(s.build())])
 @pytest.mark.cases(40)
 def test_permanent_round_stays_below_the_longitudinal_level(setting: Setting) -> None:
-    """What is memoised about one input never spends more than ε∞, by the device's own code."""
     built = setting.build()
     worst = max(worst_ratio(first_rows(built, memo.seed)) for memo in memos(built)[:8])
     known = present(built.guarantee.memoised_ratio)
@@ -181,11 +178,6 @@ def test_permanent_round_stays_below_the_longitudinal_level(setting: Setting) ->
 @pytest.mark.parametrize("setting", EXACT, ids=str)
 @pytest.mark.cases(36)
 def test_the_device_code_has_exactly_the_stated_distribution(setting: Setting) -> None:
-    """``privatize``, run over every word it could draw, sends each response with its
-    ``likelihood``, given the seed that it carries; and draws the seed without looking at the value.
-
-    This sees a swapped comparison or an off-by-one threshold, which no formula would.
-    """
     built = setting.build()
     drawn: dict[Any, Fraction] = {}
     for value in range(setting.domain_size):
@@ -204,11 +196,6 @@ def test_the_device_code_has_exactly_the_stated_distribution(setting: Setting) -
 
 @pytest.mark.parametrize("setting", TWICE, ids=str)
 def test_two_reports_have_the_law_of_the_model(setting: Setting) -> None:
-    """What audits expect of two reports, of one value and of two, by the device's own code.
-
-    So a second report uses what is memoised, and only that. The code runs for the first report, and then for
-    the second from each memo that the first can leave.
-    """
     built, last = setting.build(), setting.domain_size - 1
     model = built.law.model((0, last))
 
@@ -270,11 +257,6 @@ def enumerates(built: LocalProtocol[Any]) -> bool:
 
 
 def test_the_exact_laws_reach_every_part_of_every_protocol() -> None:
-    """At some size above everything is drawn several times that is drawn several times in a large domain.
-
-    Of sets a size is among them with a set of two and at least two values beyond them: with one value, a
-    wrong draw of the second is never made.
-    """
     reached: dict[str, set[str]] = defaultdict(set)
     for setting in EXACT:
         reached[setting.name] |= set(parts_alive(setting.build()))
@@ -297,9 +279,6 @@ def parts_alive(built: LocalProtocol[Any]) -> Iterator[str]:
 
 @pytest.mark.parametrize("keep,each,size", [(5, 2, 3), (7, 7, 4), (11, 1, 2), (3, 1, 9)])
 def test_symbol_draws_partition_the_words(keep: int, each: int, size: int) -> None:
-    """Of the words below the total, ``keep`` give the symbol and ``each`` every other one; arrays
-    agree.
-    """
     drawn = SymbolChannel(size, keep, each)
     words = np.arange(drawn.total, dtype=np.uint64)
     for symbol in range(size):
@@ -322,9 +301,6 @@ def supporters(built: SupportProtocol[Any]) -> Iterator[list[bool]]:
 
 @listed
 def test_own_and_other_are_the_enumerated_support_probabilities(setting: FrequencySetting) -> None:
-    """(own, other) by summing the channel over the responses that support a value, for every
-    pair.
-    """
     built = setting.build()
     support = built.estimator.support
     rows, whole = over_one_denominator(channel(built))
@@ -337,7 +313,6 @@ def test_own_and_other_are_the_enumerated_support_probabilities(setting: Frequen
 
 @distributed
 def test_every_value_is_supported_with_the_stated_probability(setting: Setting) -> None:
-    """For every pair of values, by summing the channel over the responses that support the first."""
     built = narrowed(setting.build())
     rows, whole = over_one_denominator(channel(built))
     for value, supports in enumerate(supporters(built)):
@@ -347,9 +322,6 @@ def test_every_value_is_supported_with_the_stated_probability(setting: Setting) 
 
 @listed
 def test_the_estimator_is_unbiased_in_rational_arithmetic(setting: FrequencySetting) -> None:
-    """Expected support counts of a population, debiased, are the population: no approximation
-    anywhere.
-    """
     built = setting.build()
     k = setting.domain_size
     holders = [(3 * v * v + 1) % 7 + (v == 0) * 11 for v in range(k)]
@@ -368,9 +340,6 @@ def test_the_estimator_is_unbiased_in_rational_arithmetic(setting: FrequencySett
 
 @wide
 def test_merge_is_commutative_associative_and_batches_do_not_matter(setting: Setting) -> None:
-    """Counts are the same whatever the order, the bundles, or what the accumulator already
-    holds.
-    """
     built = setting.build()
     # Devices are slow; kernels that count in blocks of 256 see more than one.
     payloads = np.tile(random_payloads(built, 240), (3, 1))
@@ -408,7 +377,6 @@ def test_merge_is_commutative_associative_and_batches_do_not_matter(setting: Set
 
 @wide
 def test_accumulators_take_any_layout(setting: Setting) -> None:
-    """Read-only, non-contiguous and Fortran-ordered columns count like plain ones."""
     built = setting.build()
     payloads = random_payloads(built, 64)
     expected = np.zeros(built.counter.counts_length, np.int64)
@@ -422,7 +390,6 @@ def test_accumulators_take_any_layout(setting: Setting) -> None:
 
 @every
 def test_payloads_round_trip(setting: Setting) -> None:
-    """Every response survives encode and decode, in payloads of the stated length."""
     built = setting.build()
     responses = weighted_responses(built)
     payloads = {built.device.encode(response) for response, _ in responses}
@@ -435,10 +402,6 @@ def test_payloads_round_trip(setting: Setting) -> None:
 @pytest.mark.cases(61)
 @pytest.mark.parametrize("setting", settings((2, 3, 8, 9, 300)), ids=str)
 def test_decode_and_check_agree_on_every_payload(setting: Setting) -> None:
-    """Device-side and array validation refuse the same payloads for the same reason.
-
-    Exhaustive for payloads of one and two bytes, 3000 random ones beyond.
-    """
     built = setting.build()
     size = built.device.payload_size
     if size <= 2:
@@ -467,9 +430,6 @@ def test_decode_and_check_agree_on_every_payload(setting: Setting) -> None:
 
 @every
 def test_decode_refuses_every_other_length(setting: Setting) -> None:
-    """A payload of the wrong length is not silently padded or cut, and its bytes stay out of the
-    text.
-    """
     built = setting.build()
     for length in {0, built.device.payload_size - 1, built.device.payload_size + 1, 100} - {
         built.device.payload_size
@@ -485,9 +445,6 @@ def test_decode_refuses_every_other_length(setting: Setting) -> None:
 
 @every
 def test_the_number_of_words_does_not_depend_on_the_value(setting: Setting) -> None:
-    """Neither the count nor the limits of the words drawn tell the value: no timing or length
-    channel.
-    """
     built = setting.build()
     fresh: set[tuple[int, ...]] = set()
     again: set[tuple[int, ...]] = set()
@@ -513,7 +470,6 @@ def test_the_number_of_words_does_not_depend_on_the_value(setting: Setting) -> N
 
 @every
 def test_the_memo_is_the_same_object_when_nothing_is_new(setting: Setting) -> None:
-    """A device writes its state only when it must; the input memo is never changed in place."""
     built = setting.build()
     randomness = Recording(4)
     memo = built.device.new_memo(randomness)
@@ -533,9 +489,6 @@ def test_the_memo_is_the_same_object_when_nothing_is_new(setting: Setting) -> No
 
 @every
 def test_values_outside_the_domain_are_refused_without_being_named(setting: Setting) -> None:
-    """A wrong value is a programming error on the device; its text may be logged and must not tell
-    it.
-    """
     built = setting.build()
     for value in (-1, setting.domain_size, 987654321):
         with pytest.raises(ValueError, match="domain of size") as caught:
@@ -545,7 +498,6 @@ def test_values_outside_the_domain_are_refused_without_being_named(setting: Sett
 
 @every
 def test_protocols_pickle_small_and_equal(setting: Setting) -> None:
-    """A protocol travels to every worker: small, equal, and without cached arrays or functions."""
     built = setting.build()
     if isinstance(built, FrequencyProtocol):
         assert built.estimator.support.own > built.estimator.support.other
@@ -556,7 +508,6 @@ def test_protocols_pickle_small_and_equal(setting: Setting) -> None:
 
 
 def test_memos_do_not_print_their_answers() -> None:
-    """The memoised answers give the values away, so a log line must not hold them."""
     assert "771" not in repr(Memo(771, {771: 771}))
 
 
@@ -580,9 +531,6 @@ assert not heavy, heavy
 
 
 def test_the_device_path_imports_no_numpy() -> None:
-    """A device runs plain Python: building, privatising and encoding load no numpy, numba or
-    scipy.
-    """
     run = subprocess.run(
         [sys.executable, "-c", DEVICE], cwd=REPOSITORY, capture_output=True, text=True, check=False
     )
@@ -644,9 +592,6 @@ class Remembering(FleetAnswers):
 @pytest.mark.cases(55)
 @pytest.mark.parametrize("setting", settings((2, 9, 70)), ids=str)
 def test_a_simulated_fleet_is_many_devices(setting: Setting) -> None:
-    """``privatize_fleet`` sends, bit for bit, what each device would with the same words, over
-    three epochs.
-    """
     built = setting.build()
     n = 40
     devices = np.arange(n, dtype=np.int64)
@@ -689,7 +634,6 @@ def test_a_simulated_fleet_is_many_devices(setting: Setting) -> None:
     ("g", "size"), [(2, 1 << 27), (3, 1 << 24), (7, 1 << 20), (101, 10**6), (509, 509), (16381, 16381)]
 )
 def test_many_linear_hashes_are_the_single_ones(g: int, size: int) -> None:
-    """Columns are hashed without a division, one value with Python's integers."""
     family = LinearFamily(g, size)
     draw = np.random.default_rng(1)
     ends = [1, 2, g - 1, g, g + 1, family.points // g, family.points - 1]
@@ -707,7 +651,6 @@ def test_many_linear_hashes_are_the_single_ones(g: int, size: int) -> None:
 
 @pytest.mark.parametrize("g,size", list(product((2, 3, 5), (2, 3, 4, 5, 9, 16))))
 def test_linear_collisions_are_exact_for_every_pair(g: int, size: int) -> None:
-    """P(H(v) = H(w)) over all seeds is the stated fraction for *every* pair, not on average."""
     family = LinearFamily(g, size)
     seeds = list(family.seeds())
     for v in range(size):

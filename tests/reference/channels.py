@@ -1,28 +1,18 @@
-"""Exact channels by enumeration: probabilities as Fractions, nothing sampled.
-
-``outcomes`` runs device code over *every* sequence of random words, grouped into intervals on which
-it cannot tell words apart, so its answer is the true distribution and not an estimate.
-"""
+"""Exact channels by enumeration: probabilities as Fractions, nothing sampled."""
 
 from __future__ import annotations
 
 import random
-from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from functools import cache, partial
-from itertools import pairwise
 from math import lcm
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from ldpbeam.channels.channel import BitChannel, SymbolChannel
 from ldpbeam.protocols import LocalProtocol, Memo
 from ldpbeam.randomness import FULL, Randomness
 from tests.reference.device_law import every_outcome, first_reports
-
-T = TypeVar("T", bound=Hashable)
-Parts = list[tuple[int, int]]
-"""Intervals of words, each from its first one to before the next interval's."""
 
 
 def enumerable(protocol: LocalProtocol[Any]) -> bool:
@@ -159,65 +149,6 @@ def over_one_denominator(rows: Iterable[Sequence[Fraction]]) -> tuple[list[list[
     rows = list(rows)
     whole = lcm(*(entry.denominator for row in rows for entry in row))
     return [[entry.numerator * (whole // entry.denominator) for entry in row] for row in rows], whole
-
-
-class Branching(Randomness):
-    """Randomness that walks one path of a tree of intervals and knows the path's probability."""
-
-    def __init__(self, path: Sequence[int], parts: Callable[[int], Parts]) -> None:
-        self._path = path
-        self._parts = parts
-        self.widths: list[int] = []
-        self.weight = self.whole = 1
-        """The path's probability is one over the other; it is not reduced at every word."""
-
-    def word(self, limit: int = FULL) -> int:
-        parts = self._parts(limit)
-        depth = len(self.widths)
-        low, high = parts[self._path[depth] if depth < len(self._path) else 0]
-        self.widths.append(len(parts))
-        self.weight *= high - low
-        self.whole *= limit
-        return low
-
-
-def outcomes(run: Callable[[Any], T], cuts: Callable[[int], list[int]]) -> dict[T, Fraction]:
-    """Exact distribution of ``run(randomness)`` when ``cuts(limit)`` holds every threshold it
-    compares with.
-    """
-
-    @cache
-    def parts(limit: int) -> Parts:
-        return [(low, high) for low, high in pairwise([0, *cuts(limit), limit]) if low < high]
-
-    # Weights of a response by what they are over, which is the same for most paths.
-    weights: dict[T, dict[int, int]] = defaultdict(lambda: defaultdict(int))
-    path: list[int] = []
-    while True:
-        branch = Branching(path, parts)
-        weights[run(branch)][branch.whole] += branch.weight
-        path += [0] * (len(branch.widths) - len(path))
-        while path and path[-1] == branch.widths[len(path) - 1] - 1:
-            path.pop()
-        if not path:
-            return {
-                response: sum((Fraction(weight, whole) for whole, weight in some.items()), Fraction(0))
-                for response, some in weights.items()
-            }
-        path[-1] += 1
-
-
-def cuts_of(protocol: LocalProtocol[Any]) -> Callable[[int], list[int]]:
-    """Thresholds of both rounds by the limit that a draw names."""
-    rounds = [round_of(protocol, name) for name in ("permanent", "instant")]
-    by_limit: dict[int, set[int]] = defaultdict(set)
-    for one_round in rounds:
-        if isinstance(one_round, SymbolChannel):
-            keep, each = one_round.keep, one_round.each
-            by_limit[one_round.total] |= {keep + i * each for i in range(one_round.size - 1)}
-        elif isinstance(one_round, BitChannel):
-            by_limit[FULL] |= {one_round.zero, one_round.one}
-    return lambda limit: sorted(by_limit[limit])
 
 
 def memos(protocol: LocalProtocol[Any]) -> list[Memo]:

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 from ldpbeam.protocols import LocalProtocol, Memo
 from ldpbeam.randomness import FULL, Randomness
@@ -90,6 +90,9 @@ class Number:
         return self._step(word)
 
     __int__ = __index__
+
+    def to_bytes(self, length: int, order: Literal["little", "big"]) -> bytes:
+        return int(self).to_bytes(length, order)
 
     def __eq__(self, other: object) -> bool:
         return int(self) == other
@@ -235,7 +238,7 @@ def plain(outcome: Any) -> Hashable:
     if isinstance(outcome, tuple):
         fields: list[Any] = [plain(one) for one in outcome]
         return type(outcome)(*fields) if hasattr(outcome, "_fields") else tuple(fields)
-    return outcome if outcome is None else int(outcome)
+    return outcome if outcome is None or isinstance(outcome, bytes) else int(outcome)
 
 
 def first_reports(built: LocalProtocol[Any], value: Any, seed: int = 0) -> Outcomes:

@@ -43,11 +43,9 @@ class AttributesDevice(ProtocolDevice[Response], ABC):
 
     @property
     def payload_bits(self) -> int:
-        """Information in one report, bits."""
         return sum(part.payload_bits for part in self.devices)
 
     def definition(self) -> dict[str, Any]:
-        """Nothing of its own: the parts have theirs."""
         return {}
 
     def require_value(self, value: Any) -> Any:
@@ -82,12 +80,10 @@ class AttributesCounter(Counter, ABC):
 
     @property
     def counts_length(self) -> int:
-        """The parts' cells, and those before them."""
         return self.cells_before + sum(part.counts_length for part in self.counters)
 
     @cached_property
     def signs_length(self) -> int:
-        """The number of cells of ``signs``, over all attributes."""
         return sum(part.signs_length for part in self.counters)
 
     @cached_property
@@ -96,14 +92,12 @@ class AttributesCounter(Counter, ABC):
         return slices(part.signs_length for part in self.counters)
 
     def support_counts(self, counts: Ints) -> Ints:
-        """Per value, one attribute after the other."""
         import numpy as np
 
         pairs = zip(self.counters, self.spans, strict=True)
         return np.concatenate([part.support_counts(counts[span]) for part, span in pairs])
 
     def part_counts(self, counts: Ints, reports: int) -> tuple[tuple[Ints, int], ...]:
-        """Every report tells about every attribute."""
         return tuple((counts[span], reports) for span in self.spans)
 
     def part_signs(self, signs: Ints) -> tuple[Ints, ...]:
@@ -111,7 +105,6 @@ class AttributesCounter(Counter, ABC):
         return tuple(signs[span] for span in self.sign_spans)
 
     def steps(self, reports: float) -> float:
-        """Those of the parts, of all reports each."""
         return sum(part.steps(reports) for part in self.counters)
 
 
@@ -128,12 +121,10 @@ class AttributesEstimator(Estimator):
 
     @property
     def result(self) -> Result:  # type: ignore[override]
-        """That of the attributes: all count values, or all take means."""
         return self.parts[0].protocol.estimator.result
 
     @property
     def size(self) -> int:  # type: ignore[override]
-        """The numbers of all attributes."""
         return sum(part.protocol.estimator.size for part in self.parts)
 
     @cached_property
@@ -144,7 +135,6 @@ class AttributesEstimator(Estimator):
     def estimate(
         self, counts: Ints, reports: int, ties: Floats | None = None, share: Fraction = EVERYONE
     ) -> Estimates:
-        """The estimates of each attribute from its own cells and reports, one after the other."""
         from ldpbeam.estimates import Estimates
 
         counted = self.counter.part_counts(counts, reports)
@@ -155,7 +145,6 @@ class AttributesEstimator(Estimator):
         return Estimates.joined(parts)
 
     def consistent(self, method: str, estimates: Estimates) -> Floats:
-        """Each attribute on its own."""
         import numpy as np
 
         pairs = zip(self.parts, self.spans, strict=True)
@@ -176,7 +165,6 @@ class AttributesLaw(Law[Response], ABC):
     laws: tuple[Law[Any], ...]
 
     def best_guess(self, reports: int) -> float:
-        """Of the attribute whose value is guessed best, by the reports about it alone."""
         return max(part.best_guess(reports) for part in dict.fromkeys(self.laws))
 
 
@@ -205,22 +193,18 @@ class AttributeProtocol(LocalProtocol[Response], ABC):
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> LocalProtocol[Any]:
-        """Not from one size: see :func:`allocate`."""
         raise NotImplementedError(f"{cls.NAME} has several domains; build it with allocate()")
 
     @property
     def parts(self) -> tuple[LocalProtocol[Any], ...]:
-        """The protocols of the attributes, in their order."""
         return self.protocols
 
     @property
     def share(self) -> Fraction:
-        """Of the devices, that report each attribute."""
         return EVERYONE if self.TOGETHER else Fraction(1, len(self.parts))
 
     @property
     def guarantee(self) -> Guarantee:
-        """Of all attributes, whose ratios multiply, or of the worst one."""
         parts = [part.guarantee for part in self.parts]
         first = [part.first_ratio for part in parts]
         memoised = [part.memoised_ratio for part in parts if part.memoised_ratio is not None]
@@ -248,7 +232,6 @@ class AttributeProtocol(LocalProtocol[Response], ABC):
 
     @property
     def not_hidden(self) -> tuple[str, ...]:
-        """What any of the attributes shows."""
         return tuple(dict.fromkeys(one for part in self.parts for one in part.not_hidden))
 
     def _each(self, held: Callable[[LocalProtocol[Any]], Any]) -> tuple[Any, ...]:
@@ -258,14 +241,12 @@ class AttributeProtocol(LocalProtocol[Response], ABC):
 
     @cached_property
     def estimator(self) -> AttributesEstimator:
-        """One attribute after the other."""
         counter = self.counter
         assert isinstance(counter, AttributesCounter)  # noqa: S101 - of every way to report attributes
         return AttributesEstimator(counter, part_estimators(self))
 
     @property
     def forgery(self) -> Forgery:
-        """Nothing of all attributes together: each has its own."""
         return Forgery()
 
 

@@ -37,16 +37,13 @@ class BoundedCountersDevice(SplitDevice):
 
     @property
     def sum_limit(self) -> int:
-        """m: the most that a device's values may add up to, and the most that each of them can be."""
         return self.devices[0].domain_size - 1
 
     def definition(self) -> dict[str, Any]:
-        """The bound of the sum."""
         return {"sum_limit": self.sum_limit}
 
     @property
     def payload_size(self) -> int:
-        """Bytes of a packed bit for each counter."""
         return (len(self.devices) + 7) // 8
 
     def require_value(self, value: Any) -> Any:
@@ -57,12 +54,10 @@ class BoundedCountersDevice(SplitDevice):
         return plain
 
     def encode(self, response: tuple[int, ...]) -> bytes:
-        """Bit i is about counter i, the lowest bit of the first byte first."""
         packed = sum(bit << index for index, bit in enumerate(response))
         return packed.to_bytes(self.payload_size, "little")
 
     def decode(self, payload: bytes) -> tuple[int, ...]:
-        """The bits in the payload, one of each counter."""
         self._require_length(payload)
         packed = int.from_bytes(payload, "little")
         if packed >> len(self.devices):
@@ -97,7 +92,6 @@ class BoundedCountersCounter(AttributesCounter):
     bits: CounterBits
 
     def check(self, payloads: Bytes) -> Bytes:
-        """No bit beyond the last counter's, and neither very many ones nor very few."""
         import numpy as np
 
         unused = payloads[:, -1] & np.uint8(unused_bits(self.bits.count))
@@ -106,7 +100,6 @@ class BoundedCountersCounter(AttributesCounter):
         return codes
 
     def add(self, payloads: Bytes, counts: Ints) -> None:
-        """Add, for each counter, the number of reports whose bit about it is 1."""
         import numpy as np
 
         bits = np.unpackbits(payloads, axis=1, count=self.bits.count, bitorder="little")
@@ -121,7 +114,6 @@ class BoundedCountersSimulation(SplitSimulation):
     sum_limit: int
 
     def privatize(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
-        """See :class:`Simulation`. Raises ValueError if a device's values add up to more than the limit."""
         import numpy as np
 
         if (values.sum(axis=1) > self.sum_limit).any():
@@ -141,7 +133,6 @@ class BoundedCounters(Split):
 
     @property
     def guarantee(self) -> CountersGuarantee:
-        """The theorem's for a report; per memoised input and beyond, what the counters' levels add up to."""
         return counters_guarantee(self.protocols[0].guarantee, len(self.protocols), self.device.sum_limit)
 
     @cached_property
@@ -150,17 +141,14 @@ class BoundedCounters(Split):
 
     @cached_property
     def device(self) -> BoundedCountersDevice:
-        """Joins the devices of the counters, and knows how many ones are admitted."""
         return BoundedCountersDevice(self._each(lambda part: part.device), self._bits)
 
     @cached_property
     def counter(self) -> BoundedCountersCounter:
-        """Counts the bits of all counters from one packed payload."""
         return BoundedCountersCounter(self._each(lambda part: part.counter), self._bits)
 
     @cached_property
     def simulation(self) -> BoundedCountersSimulation:
-        """Packs what the simulations of the counters draw."""
         return BoundedCountersSimulation(self._each(lambda part: part.simulation), self.device.sum_limit)
 
 

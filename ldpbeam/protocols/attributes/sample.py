@@ -46,7 +46,6 @@ class SampleDevice(AttributesDevice[AttributeResponse]):
 
     @property
     def payload_bits(self) -> int:
-        """Which attribute, and the longest response."""
         return (len(self.devices) - 1).bit_length() + max(part.payload_bits for part in self.devices)
 
     @property
@@ -56,22 +55,18 @@ class SampleDevice(AttributesDevice[AttributeResponse]):
 
     @property
     def payload_size(self) -> int:
-        """Attribute index, then the longest payload; shorter ones are padded with zeros."""
         return self.index_bytes + max(part.payload_size for part in self.devices)
 
     def definition(self) -> dict[str, Any]:
-        """Bytes of the attribute's index."""
         return {"index_size": self.index_bytes}
 
     def new_memo(self, randomness: Randomness) -> Memo:
-        """Draws the attribute, then what its protocol keeps for life."""
         attribute = randomness.word(len(self.devices))
         return Memo(attribute, parts=(self.devices[attribute].new_memo(randomness.part(attribute)),))
 
     def _privatize(
         self, value: Sequence[int], memo: Memo, randomness: Randomness
     ) -> tuple[AttributeResponse, Memo]:
-        """The device's attribute only; the other values are not looked at."""
         if memo.seed is None or len(memo.parts) != 1:
             raise ValueError("a device with one attribute for life needs the memo made by new_memo")
         before, part = memo.parts[0], self.devices[memo.seed]
@@ -86,7 +81,6 @@ class SampleDevice(AttributesDevice[AttributeResponse]):
         return payload.ljust(self.payload_size, b"\0")
 
     def decode(self, payload: bytes) -> AttributeResponse:
-        """The attribute's index, and the response of its own device."""
         self._require_length(payload)
         start = self.index_bytes
         attribute = int.from_bytes(payload[:start], "little")
@@ -99,7 +93,6 @@ class SampleDevice(AttributesDevice[AttributeResponse]):
         return AttributeResponse(attribute, part.decode(payload[start:end]))
 
     def responses_by_attribute(self, response: AttributeResponse) -> Mapping[int, Any]:
-        """The response, under the position of the one attribute that it is about."""
         return _responses_by_attribute(response)
 
 
@@ -130,7 +123,6 @@ class SampleCounter(AttributesCounter):
                 yield index, rows, read_only(payloads[rows, start : start + size])
 
     def check(self, payloads: Bytes) -> Bytes:
-        """An attribute that exists, zeros behind its payload, and a payload its part takes."""
         import numpy as np
 
         codes = np.full(len(payloads), CheckCode.VALUE_OUT_OF_RANGE, np.uint8)
@@ -141,27 +133,22 @@ class SampleCounter(AttributesCounter):
         return codes
 
     def add(self, payloads: Bytes, counts: Ints) -> None:
-        """Reports are sorted by attribute; each part counts its own."""
         for index, rows, some in self._groups(payloads):
             counts[index] += rows.size
             self.counters[index].add(some, counts[self.spans[index]])
 
     def add_signs(self, payloads: Bytes, signs: Ints) -> None:
-        """Each part those of its reports."""
         if signs.size:
             for index, _, some in self._groups(payloads):
                 self.counters[index].add_signs(some, signs[self.sign_spans[index]])
 
     def seed_cells(self, counts: Ints, signs: Ints) -> tuple[Ints, float]:
-        """The attributes that devices drew."""
         return counts[: len(self.counters)], 1.0
 
     def part_counts(self, counts: Ints, reports: int) -> tuple[tuple[Ints, int], ...]:
-        """Each attribute with the reports of the devices that drew it."""
         return tuple((counts[span], int(counts[i])) for i, span in enumerate(self.spans))
 
     def steps(self, reports: float) -> float:
-        """Those of the parts, of their share of the reports each."""
         return sum(part.steps(reports / len(self.counters)) for part in self.counters)
 
 
@@ -178,7 +165,6 @@ class SampleSimulation(Simulation):
         return WordPlan(WordSpec(0), seed=WordSpec(1, len(self.simulations)))
 
     def privatize(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
-        """See :class:`Simulation`: devices that drew the same attribute go together."""
         import numpy as np
 
         attribute = words.seed(WordSpec(1, len(self.simulations)))[:, 0]
@@ -200,16 +186,13 @@ class SampleLaw(AttributesLaw[AttributeResponse]):
     """The attribute, drawn without the value, and its own law."""
 
     def likelihood(self, response: AttributeResponse, value: Sequence[int]) -> Fraction:
-        """The likelihood by the attribute's own law, times 1/d, the chance that a device drew it."""
         part = self.laws[response.attribute]
         return part.likelihood(response.response, value[response.attribute]) / len(self.laws)
 
     def responses(self) -> Iterator[AttributeResponse]:
-        """Every response about every attribute."""
         return (AttributeResponse(i, r) for i, part in enumerate(self.laws) for r in part.responses())
 
     def model(self, pair: tuple[Any, Any]) -> SampledModel:
-        """One attribute after the other, up to :data:`MOST_MODELS` of them."""
         models = tuple(
             part_model(part, values)
             for part, values in zip(self.laws[:MOST_MODELS], zip(*pair, strict=True), strict=False)
@@ -232,29 +215,24 @@ class Sample(AttributeProtocol[AttributeResponse]):
 
     @property
     def not_hidden(self) -> tuple[str, ...]:
-        """The attribute, too, is the same in all reports."""
         drawn = f"Which of {len(self.parts)} attributes a device drew for life stands in every report."
         return (drawn, *super().not_hidden)
 
     @cached_property
     def device(self) -> SampleDevice:
-        """Draws an attribute for life; the device of that attribute reports."""
         return SampleDevice(self._each(lambda part: part.device))
 
     @cached_property
     def counter(self) -> SampleCounter:
-        """The counter of each attribute counts the reports about it."""
         sizes = self._each(lambda part: part.device.payload_size)
         return SampleCounter(self._each(lambda part: part.counter), sizes, self.device.index_bytes)
 
     @cached_property
     def simulation(self) -> SampleSimulation:
-        """The simulation of each attribute draws for the devices that drew the attribute."""
         return SampleSimulation(self.device, self._each(lambda part: part.simulation))
 
     @cached_property
     def law(self) -> SampleLaw:
-        """The laws of the attributes, one of which a device drew."""
         return SampleLaw(self._each(lambda part: part.law))
 
 

@@ -37,7 +37,6 @@ class SplitDevice(AttributesDevice[tuple[Any, ...]]):
 
     @property
     def payload_size(self) -> int:
-        """Payloads one after the other, each in whole bytes."""
         return sum(part.payload_size for part in self.devices)
 
     @cached_property
@@ -45,14 +44,12 @@ class SplitDevice(AttributesDevice[tuple[Any, ...]]):
         return slices(part.payload_size for part in self.devices)
 
     def new_memo(self, randomness: Randomness) -> Memo:
-        """The memos of all attributes, each made by its own device from its own words."""
         made = (part.new_memo(randomness.part(index)) for index, part in enumerate(self.devices))
         return Memo(parts=tuple(made))
 
     def _privatize(
         self, value: Sequence[int], memo: Memo, randomness: Randomness
     ) -> tuple[tuple[Any, ...], Memo]:
-        """One attribute after the other."""
         if len(memo.parts) != len(self.devices):
             raise ValueError("a device with several attributes needs the memo made by new_memo")
         drawn = [
@@ -64,18 +61,15 @@ class SplitDevice(AttributesDevice[tuple[Any, ...]]):
         return tuple(response for response, _ in drawn), memo if same else replace(memo, parts=after)
 
     def encode(self, response: tuple[Any, ...]) -> bytes:
-        """The payloads of all attributes, one after the other."""
         return b"".join(k.encode(one) for k, one in zip(self.devices, response, strict=True))
 
     def decode(self, payload: bytes) -> tuple[Any, ...]:
-        """The responses of all attributes, each from its own bytes of the payload."""
         self._require_length(payload)
         return tuple(
             part.decode(payload[where]) for part, where in zip(self.devices, self._bytes, strict=True)
         )
 
     def responses_by_attribute(self, response: tuple[Any, ...]) -> Mapping[int, Any]:
-        """The response of every attribute, by the position of the attribute."""
         return _responses_by_attribute(response)
 
 
@@ -87,7 +81,6 @@ class SplitCounter(AttributesCounter):
     columns: tuple[slice, ...]
 
     def check(self, payloads: Bytes) -> Bytes:
-        """What the first attribute that refuses says."""
         import numpy as np
 
         codes = np.full(len(payloads), CheckCode.SOUND, np.uint8)
@@ -96,12 +89,10 @@ class SplitCounter(AttributesCounter):
         return codes
 
     def add(self, payloads: Bytes, counts: Ints) -> None:
-        """Each part counts its columns."""
         for part, where, span in zip(self.counters, self.columns, self.spans, strict=True):
             part.add(read_only(payloads[:, where]), counts[span])
 
     def add_signs(self, payloads: Bytes, signs: Ints) -> None:
-        """Each part counts the signs in its columns."""
         for part, where, span in zip(self.counters, self.columns, self.sign_spans, strict=True):
             if part.signs_length:
                 part.add_signs(read_only(payloads[:, where]), signs[span])
@@ -115,11 +106,9 @@ class SplitSimulation(Simulation):
 
     @property
     def word_plan(self) -> WordPlan:
-        """No words of its own: the parts draw theirs."""
         return WordPlan(WordSpec(0))
 
     def privatize(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
-        """See :class:`Simulation`: one attribute after the other."""
         import numpy as np
 
         columns = [
@@ -136,18 +125,15 @@ class SplitLaw(AttributesLaw[tuple[Any, ...]]):
     """Independent reports of the attributes."""
 
     def likelihood(self, response: tuple[Any, ...], value: Sequence[int]) -> Fraction:
-        """The product of the attributes' likelihoods, whose noise is independent."""
         return prod(
             (k.likelihood(r, v) for k, r, v in zip(self.laws, response, value, strict=True)),
             start=Fraction(1),
         )
 
     def responses(self) -> Iterator[tuple[Any, ...]]:
-        """Every combination of responses of the attributes."""
         return product(*(part.responses() for part in self.laws))
 
     def model(self, pair: tuple[Any, Any]) -> ProductModel:
-        """The first attribute and the last one together."""
         positions = tuple(dict.fromkeys((0, len(self.laws) - 1)))
         models = tuple(part_model(self.laws[i], (pair[0][i], pair[1][i])) for i in positions)
         return ProductModel(pair, positions, models, _responses_by_attribute)
@@ -168,21 +154,17 @@ class Split(AttributeProtocol[tuple[Any, ...]]):
 
     @cached_property
     def device(self) -> SplitDevice:
-        """Lets every attribute's device report."""
         return SplitDevice(self._each(lambda part: part.device))
 
     @cached_property
     def counter(self) -> AttributesCounter:
-        """Lets the counter of each attribute count the attribute's columns of bytes."""
         columns = slices(self._each(lambda part: part.device.payload_size))
         return SplitCounter(self._each(lambda part: part.counter), columns)
 
     @cached_property
     def simulation(self) -> Simulation:
-        """Lets the simulation of every attribute draw."""
         return SplitSimulation(self._each(lambda part: part.simulation))
 
     @cached_property
     def law(self) -> SplitLaw:
-        """The laws of the attributes, which are independent."""
         return SplitLaw(self._each(lambda part: part.law))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import random
 from fractions import Fraction
-from itertools import combinations, product
-from math import comb, lcm
+from math import lcm
 from typing import Any
 
 import numpy as np
@@ -17,14 +16,12 @@ from ldpbeam.channels.degenerate import (
     REACH,
     add_seeds,
     is_degenerate,
-    ones_admitted,
     ordinary,
     ordinary_many,
     tail,
     tail_from,
 )
 from ldpbeam.errors import InvalidPayload, Reason
-from ldpbeam.hashing import AffineFamily
 from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.protocols import PROTOCOLS, Memo, Parameters, protocol
 from ldpbeam.protocols.attributes.allocate import allocate
@@ -63,7 +60,6 @@ def binomial(n: int, p: Fraction, own: Fraction) -> list[Fraction]:
 
 
 def test_tails_are_exact() -> None:
-    """Against every term of the sum in rational numbers, with and without a bit of its own."""
     draw = random.Random(1)
     for _ in range(60):
         bits = draw.randint(1, 40)
@@ -83,7 +79,6 @@ def test_tails_are_exact() -> None:
 )
 @pytest.mark.cases(4)
 def test_a_tail_of_many_bits_is_that_of_the_whole_sum(special: Fraction | None, common: Fraction) -> None:
-    """Counts of ones that nobody draws are left out of the sum; the count it ends at is the same."""
     for bits, bound in ((30_000, Fraction(1, 1 << 51)), (9_000, Fraction(1, 1 << 14))):
         found = tail_from(bits, special, common, bound)
         assert tail(bits, special, common, found) < bound <= tail(bits, special, common, found - 1)
@@ -93,7 +88,7 @@ def test_a_tail_of_many_bits_is_that_of_the_whole_sum(special: Fraction | None, 
 
 
 @pytest.mark.parametrize("name", VECTORS)
-@pytest.mark.parametrize("k", [2, 3, 8, 30, 100])
+@pytest.mark.parametrize("k", [2, 8, 100])
 def test_vectors_outside_have_less_than_the_bound_and_no_more_could_be_refused(name: str, k: int) -> None:
     kind = built(name, k)
     least, most = kind.counter.bits.ones
@@ -108,28 +103,6 @@ def test_vectors_outside_have_less_than_the_bound_and_no_more_could_be_refused(n
         assert (least, most) == (0, k)
     if k == 100 and name != "l_oue":
         assert most < k
-
-
-def test_a_whole_channel_gives_the_refused_less_than_the_bound() -> None:
-    """The law of the ones above is that of ``likelihood``: every vector of a domain multiplied out."""
-    kind = protocol("oue", 9, Parameters(epsilon=1.0))
-    assert isinstance(kind, Unary)
-    law = binomial(9, kind.estimator.support.other, kind.estimator.support.own)
-    for value in (0, 5):
-        found = [Fraction(0)] * 10
-        for response in range(1 << 9):
-            found[response.bit_count()] += kind.law.likelihood(response, value)
-        assert found == law
-    # A level at which nine bits are enough for a degenerate vector.
-    strong = protocol("oue", 9, Parameters(epsilon=9.0))
-    assert isinstance(strong, Unary)
-    least, most = strong.counter.bits.ones
-    assert most < 9
-    for value in range(9):
-        refused = sum(
-            strong.law.likelihood(r, value) for r in range(1 << 9) if not least <= r.bit_count() <= most
-        )
-        assert 0 < refused < BOUND
 
 
 def test_sampled_buckets_are_few_and_their_answers_are_all_admitted_or_rare() -> None:
@@ -164,8 +137,8 @@ def refusals(kind: Any, payloads: list[bytes]) -> list[Reason | None]:
 
 
 @pytest.mark.parametrize("name", VECTORS)
-@pytest.mark.parametrize("k", [30, 64, 100, 361, 3000])
-@pytest.mark.cases(16)
+@pytest.mark.parametrize("k", [30, 64, 361])
+@pytest.mark.cases(12)
 def test_fast_and_slow_agree_around_the_edges(name: str, k: int) -> None:
     kind = built(name, k)
     least, most = kind.counter.bits.ones
@@ -196,7 +169,6 @@ def test_sampled_answers_fast_and_slow_agree() -> None:
 
 
 def test_counters_together_whatever_they_hold() -> None:
-    """However the limit is split over the counters, what is refused is rarer than the bound."""
     kind: Any = allocate("together", "one_bit_mean", (101,) * 150, Parameters(epsilon=1.0))
     least, most = kind.counter.bits.ones
     assert 0 < least < most < 150
@@ -220,7 +192,7 @@ def test_counters_together_whatever_they_hold() -> None:
 # --- multipliers of an affine hash
 
 EDGES = [0, 1, REACH - 1, FULL - 1, FULL - REACH + 1]
-BESIDES = [REACH, FULL - REACH, 1 << 32, 1 << 63, 12345678901234567890]
+BESIDES = [REACH, FULL - REACH, 1 << 63]
 
 
 def test_degenerate_multipliers_are_rarer_than_the_bound_and_exchanged_for_others() -> None:
@@ -234,13 +206,6 @@ def test_degenerate_multipliers_are_rarer_than_the_bound_and_exchanged_for_other
     assert [ordinary(a) for a in BESIDES] == BESIDES
     many = np.array(everyone + BESIDES, np.uint64)
     assert ordinary_many(many).tolist() == [ordinary(a) for a in many.tolist()]
-
-
-def test_what_a_degenerate_multiplier_would_do() -> None:
-    """All values hash alike: one report supports everything."""
-    family = AffineFamily(4, 1 << 20)
-    for a in EDGES:
-        assert len({family.hash(a | (1 << 61) << 64, v) for v in (0, 1, 77, (1 << 20) - 1)}) == 1
 
 
 def forged_seeds(a: int) -> list[tuple[Any, bytes]]:
@@ -272,7 +237,6 @@ def test_they_are_refused_wherever_a_hash_is_sent(a: int) -> None:
 
 @pytest.mark.parametrize("a", EDGES)
 def test_a_device_that_draws_one_is_not_stuck(a: int) -> None:
-    """Its words are degenerate, its reports are sound, and they say of its value what they always say."""
     for name in ("olh", "blh", "binflip_plus"):
         more = {} if name == "binflip_plus" else {"hash_family": "affine"}
         kind = built(name, 100, **more)
@@ -311,58 +275,7 @@ def test_a_fleet_of_binflip_plus_exchanges_as_a_device_does() -> None:
     assert fleet.tobytes() == b"".join(map(kind.device.encode, devices))
 
 
-# --- everything else
-
-
-@pytest.mark.parametrize(
-    "name", ["grr", "l_grr", "olh", "loloha", "dbitflip", "one_bit_mean", "laplace_mean"]
-)
-def test_other_payloads_are_none(name: str) -> None:
-    """All payloads that there are, or the extreme ones, have more than the bound under every value."""
-    kind = built(name, 40, **({"d": 3} if name == "dbitflip" else {}))
-    if name == "laplace_mean":
-        responses = [-kind.margin, kind.estimator.maximum + kind.margin]
-    elif name == "dbitflip":
-        responses = [
-            r for i in list(combinations(range(40), 3))[:5] for r in (kind_of(i, b) for b in range(8))
-        ]
-    else:
-        responses = list(kind.law.responses())
-    seeds = len(list(kind.family.seeds())) if hasattr(kind, "family") else 1
-    sets = comb(40, 3) if name == "dbitflip" else 1
-    for response, value in product(responses, (0, 20, 39)):
-        assert kind.law.likelihood(response, value) / seeds / sets > BOUND
-    assert refusals(kind, [kind.device.encode(r) for r in responses]) == [None] * len(responses)
-
-
-def kind_of(indices: tuple[int, ...], bits: int) -> Any:
-    from ldpbeam.protocols.bit_flip import BucketBits
-
-    return BucketBits(indices, bits)
-
-
-@pytest.mark.thorough
-def test_a_memo_that_is_often_refused_is_rarer_than_twice_the_bound() -> None:
-    """Markov: what a permanent answer is refused with averages to less than the bound, so few have a half."""
-    kind = protocol("l_osue", 100, Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0))
-    assert isinstance(kind, Unary)
-    assert kind.rounds.permanent is not None
-    least, most = kind.counter.bits.ones
-    first = binomial(100, kind.rounds.permanent.other, kind.rounds.permanent.own)
-    stuck = Fraction(0)
-    for held, chance in enumerate(first):
-        if chance < Fraction(1, 1 << 80):
-            stuck += chance
-            continue
-        law = ones_law([kind.rounds.last.own] * held + [kind.rounds.last.other] * (100 - held))
-        refused = sum(law[:least]) + sum(law[most + 1 :])
-        stuck += chance * (refused >= Fraction(1, 2))
-    assert stuck < 2 * BOUND
-    assert ones_admitted(100, kind.estimator.support.own, kind.estimator.support.other) == (least, most)
-
-
 def test_classes_of_seeds_are_those_of_the_formula() -> None:
-    """The highest bits of (a ^ c) times an odd number, in integers of any length; added to what is there."""
     draw = random.Random(3)
     seeds = [0, 1, FULL - 1, (FULL - 1) << 64, FULL**2 - 1, *(draw.getrandbits(128) for _ in range(3000))]
     payloads = np.frombuffer(b"".join(s.to_bytes(16, "little") + b"\0" for s in seeds), np.uint8)

@@ -46,7 +46,6 @@ def test_exponentials_lie_below() -> None:
 
 @pytest.mark.parametrize("size", [1, 30, 900])
 def test_exponentials_lie_above(size: int) -> None:
-    """Where the exponent is large, dividing it is what loses most."""
     draw = random.Random(size)
     for _ in range(60):
         exponent = Fraction(draw.randrange(1, 10**30) * size, 10**30 + 57)  # digits without end
@@ -68,7 +67,6 @@ def test_logarithms_lie_above_though_a_float_is_nearer() -> None:
 
 
 def test_logarithms_a_hair_beside_a_float_are_on_the_right_side_of_it() -> None:
-    """Ratios whose logarithm differs from a float by less than 60 digits can tell."""
     for epsilon in levels(60, 0.1, 9):
         above = Fraction(_FINE.multiply(exponential(Fraction(epsilon)), Decimal(1) + _TINY.scaleb(20)))
         assert log_above(above) == nextafter(epsilon, inf)
@@ -100,7 +98,6 @@ def floor(number: Decimal) -> int:
 
 
 def test_channels_have_the_best_integers_on_the_private_side() -> None:
-    """One word more would pass the level: so rounding to nearest would, about every second time."""
     for epsilon in levels(80, 0.01, 12):
         e = exponential(Fraction(epsilon))
         root = exponential(Fraction(epsilon) / 2)

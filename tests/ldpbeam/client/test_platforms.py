@@ -146,7 +146,6 @@ def ran(code: str, *arguments: str) -> str:
 @pytest.mark.parametrize("memo", ["derived", "stored"])
 @pytest.mark.cases(1)
 def test_a_device_lives_without_what_only_posix_systems_have(memo: str, tmp_path: Path) -> None:
-    """The same life, and the same files, as on this system."""
     expected = "\n".join(
         [
             "E-DEVICE-STATE-LOST",
@@ -162,20 +161,7 @@ def test_a_device_lives_without_what_only_posix_systems_have(memo: str, tmp_path
     assert ran(FAKE + LIFE, str(tmp_path / "there"), memo) == expected
 
 
-def test_the_platform_that_is_played_lacks_what_it_should(tmp_path: Path) -> None:
-    """Else the test above shows nothing: a client that uses one of these names ends there."""
-    for used in ("import fcntl", "os.fork()", "os.open('.', os.O_DIRECTORY)", "os.fdatasync(1)"):
-        done = subprocess.run(
-            [sys.executable, "-c", f"{FAKE}\n{used}"], capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 1, used
-    code = FAKE + "import ldpbeam.durable.lock as one, ldpbeam.durable.folder as two\n"
-    code += "print(one._lock.__code__.co_names[:2], two._FOLDERS_OPEN, two._REFUSES_LINKS)"
-    assert ran(code) == "('msvcrt', 'locking') False False\n"
-
-
 def test_a_python_without_sqlite_ends_in_one_sentence(tmp_path: Path) -> None:
-    """And keeps nothing; a device in memory works."""
     said = ran(NO_SQLITE, str(tmp_path))
     assert said.startswith("this Python was built without sqlite3, and what has to outlast the process")
     assert said.endswith("[E-USAGE-EXTRA]\n")

@@ -26,13 +26,9 @@ def in_memory(asked: Any, clock: Any, max_jump: float) -> Device:
     return Device(asked, MemoryStorage(), StoredDraws(asked), Policy(max_jump=max_jump, clock=clock), 0)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.cases(2)
 def test_no_epoch_has_two_reports_whatever_clock_and_program_do(seed: int) -> None:
-    """The rule itself, without its code: an epoch has the bytes of its first report, or an error.
-
-    With stored draws every second draw has another report id.
-    """
     chance = random.Random(seed)
     now = [1000.0 * DAY]
     device = in_memory(loloha(), lambda: now[0], chance.choice([10, 400, 1e9]) * DAY)
@@ -62,9 +58,8 @@ def test_no_epoch_has_two_reports_whatever_clock_and_program_do(seed: int) -> No
     assert new > 100
 
 
-@pytest.mark.parametrize("ahead", [2 * DAY, 40 * DAY, 399 * DAY, 3650 * DAY])
+@pytest.mark.parametrize("ahead", [2 * DAY, 3650 * DAY])
 def test_a_device_whose_clock_was_ahead_goes_on_within_a_day(ahead: int, tmp_path: Path) -> None:
-    """Whether it had reported before or not, and however long the clock was ahead."""
     for before in (0, 3):
         for long in (1, 30):
             now = [20.0 * DAY]
@@ -113,33 +108,8 @@ def test_a_device_that_was_off_for_long_reports_again_after_a_day(tmp_path: Path
     assert refused == 24
 
 
-def test_what_to_do_is_said(tmp_path: Path) -> None:
-    device = Device.open(loloha(), tmp_path, clock=lambda: 100.0 * DAY)
-    for epoch in (5, 6, 9):
-        device.report(1, epoch)
-    for epoch in (5, 8):
-        with pytest.raises(DeviceError, match="lies before epoch 9") as error:
-            device.report(1, epoch)
-        assert error.value.code == "E-DEVICE-EPOCH"
-        assert "ahead by more than a day, set it and ask again" in error.value.remedy
-
-
-def test_an_epoch_is_not_said_to_lie_before_itself(tmp_path: Path) -> None:
-    now = [10.5 * DAY]
-    device = Device.open(loloha(), tmp_path, outbox=0, clock=lambda: now[0])
-    for now[0] in (10.5 * DAY, 12.5 * DAY, 10.5 * DAY):
-        error = None
-        try:
-            device.report(1)
-        except DeviceError as caught:
-            error = caught
-    assert error is not None
-    assert "epoch 252 was reported, or lies among epochs that were" in str(error)
-
-
 @memos
 def test_reports_of_earlier_epochs_are_forgotten_and_later_ones_are_not(memo: Any, tmp_path: Path) -> None:
-    """A thief of the state learns no more values than one for each time that the clock was ahead."""
     now = [1000.0 * DAY]
     asked = unary(5000)  # long: derived again from masked values
     device = Device.open(asked, tmp_path, memo=memo, outbox=0, max_jump=1e9, clock=lambda: now[0])
@@ -158,7 +128,6 @@ def test_reports_of_earlier_epochs_are_forgotten_and_later_ones_are_not(memo: An
 
 
 def test_noise_ahead_of_time_is_the_same_again(tmp_path: Path) -> None:
-    """After the device has gone back and reported a value, under a larger budget."""
     now = [1000.0 * DAY]
     asked = unary(5000)
     small = Device.open(asked, tmp_path, budget=1, at_cap="noise", outbox=0, clock=lambda: now[0])
@@ -172,7 +141,6 @@ def test_noise_ahead_of_time_is_the_same_again(tmp_path: Path) -> None:
 
 @memos
 def test_going_back_is_charged_as_every_report(memo: Any, tmp_path: Path) -> None:
-    """A budget is a bound whatever the clock does: here of two memoised values."""
     now = [0.0]
     device = Device.open(unary(), tmp_path, memo=memo, budget=4, outbox=0, max_jump=1e9, clock=lambda: now[0])
     outcomes = []
@@ -189,7 +157,6 @@ def test_going_back_is_charged_as_every_report(memo: Any, tmp_path: Path) -> Non
 
 
 def test_a_machine_that_stops_while_it_goes_back_has_no_second_report(tmp_path: Path) -> None:
-    """What was not committed is not there, also in an epoch behind others."""
     now = [1000.0 * DAY]
     device = Device.open(loloha(), tmp_path, memo="stored", clock=lambda: now[0])
     device.report(1)
@@ -205,7 +172,6 @@ def test_a_machine_that_stops_while_it_goes_back_has_no_second_report(tmp_path: 
 
 
 def test_the_closest_spans_become_one_against_a_slow_model() -> None:
-    """Sets of epochs, and every pair tried."""
     chance = random.Random(1)
     for _ in range(60):
         entry = device_state_pb2.CollectionState()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.collection.participation import Participation
 from ldpbeam.errors import DeviceError
-from ldpbeam.privacy.guarantee import Guarantee
 from ldpbeam.protocols import Parameters
 from tests.ldpbeam.client.devices import parsed, state_of
 from tests.ldpbeam.client.test_device import memos
@@ -47,7 +45,6 @@ def test_a_device_reports_in_as_many_epochs_as_agreed_and_nothing_else_leaves(
 
 @memos
 def test_a_life_is_the_same_however_often_the_device_is_opened(memo: Any, tmp_path: Path) -> None:
-    """Stored, the epochs are kept before the first of them is used; derived, they follow from the secret."""
     Device.open(asked(), tmp_path, memo=memo)
     kept = list(state_of(Device.open(asked(), tmp_path, memo=memo)).collections[0].own_epochs)
     assert len(kept) == (3 if memo == "stored" else 0)
@@ -62,7 +59,6 @@ def test_a_life_is_the_same_however_often_the_device_is_opened(memo: Any, tmp_pa
 
 @memos
 def test_silence_refuses_what_a_report_would_refuse(memo: Any, tmp_path: Path) -> None:
-    """The same errors in the same order in an own epoch and in another one: nothing of the value shows."""
     seen: dict[bool, list[tuple[type, str]]] = {}
     for number in range(80):  # one epoch in two is own: not both in 80 devices once in 10²³
         if len(seen) == 2 and number >= 4:
@@ -94,7 +90,6 @@ def test_silence_refuses_what_a_report_would_refuse(memo: Any, tmp_path: Path) -
 
 @memos
 def test_a_silent_epoch_is_an_epoch_that_went_by(memo: Any, tmp_path: Path) -> None:
-    """The clock's checks look at the last epoch, silent or not: months of silence are no jump."""
     agreed = asked(1, 20)
     for number in range(2):
         device = Device.open(agreed, tmp_path / str(number), memo=memo, max_jump=2 * 3600)
@@ -113,27 +108,3 @@ def test_a_spent_budget_costs_nothing_in_silence(memo: Any, tmp_path: Path) -> N
     assert outcomes.count("report") == 2
     assert outcomes.count("E-DEVICE-BUDGET") == 4
     assert outcomes.count("silent") == 6
-
-
-def test_all_epochs_may_be_own(tmp_path: Path) -> None:
-    device = Device.open(asked(4, 4), tmp_path)
-    assert all(device.report(1, epoch) is not None for epoch in range(4))
-
-
-def test_without_participation_nothing_is_silent_and_no_field_is_kept(tmp_path: Path) -> None:
-    for memo in ("derived", "stored"):
-        device = Device.open(replace(asked(), participation=None), tmp_path / memo, memo=memo)
-        assert all(device.report(1, epoch) is not None for epoch in range(12))
-        entry = state_of(device).collections[0]
-        assert not entry.own_epochs
-        assert not entry.spans[-1].silent
-
-
-def test_the_ledger_knows_the_end_of_a_life() -> None:
-    guarantee: Guarantee = asked(3).guarantee
-    assert guarantee.lifetime_cap == pytest.approx(3.0, rel=1e-12)
-    assert asked(3).protocol.guarantee.lifetime_cap == float("inf")
-    levels = Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0)
-    few = asked(3, 12, "l_grr", levels)
-    assert few.protocol.guarantee.memoised_inputs == 9
-    assert few.guarantee.lifetime_cap == pytest.approx(6.0, rel=1e-9)

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import hmac
 import random
 from fractions import Fraction
 from math import nextafter
 from pathlib import Path
-from struct import unpack
 from typing import Any
 
 import pytest
 
 from ldpbeam.client import Device
-from ldpbeam.client.derivation import Derivation, DerivedRandomness, Purpose
-from ldpbeam.client.spending import MOST_MARKS, Budget, Costs, spent_exactly
-from ldpbeam.client.storage import MemoryStorage
+from ldpbeam.client.spending import MOST_MARKS, Budget, Costs
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Domain
 from ldpbeam.errors import DeviceError
@@ -51,7 +47,6 @@ def memo_inputs(asked: Collection, memo: Memo, value: Any) -> set[tuple[int, int
 @pytest.mark.parametrize("asked", every_kind(), ids=label)
 @pytest.mark.cases(20)
 def test_the_ledger_is_what_brute_force_says(asked: Collection, tmp_path: Path) -> None:
-    """Random values: distinct memoised inputs times ε∞, or reports times ε, exactly."""
     device = Device.open(asked, tmp_path, outbox=0)
     draw = random.Random(asked.digest)
     memo = device._draws._memo  # type: ignore[attr-defined]
@@ -76,7 +71,6 @@ def test_the_ledger_is_what_brute_force_says(asked: Collection, tmp_path: Path) 
 
 @memos
 def test_collections_and_versions_of_one_device_add_up(memo: Any, tmp_path: Path) -> None:
-    """What a server gains by a new version is counted like everything else."""
     for version in (1, 2, 3):
         device = Device.open(loloha(version=version), tmp_path, memo=memo)
         for epoch in range(12):
@@ -95,13 +89,6 @@ def test_collections_and_versions_of_one_device_add_up(memo: Any, tmp_path: Path
     ]
     assert spent.epsilon == pytest.approx(3 * 4 + 1.5)
     assert spent.epsilon >= 13.5 - 1e-9
-
-
-def test_an_epoch_that_is_asked_for_again_is_spent_once(tmp_path: Path) -> None:
-    asked = Collection("o", 1, loloha().domain, "grr", Parameters(epsilon=0.5), loloha().epochs)
-    for _ in range(5):
-        Device.open(asked, tmp_path).report(1, 0)
-    assert Device.open(asked, tmp_path).spent().collections[0].times == 1
 
 
 # --- the budget
@@ -129,7 +116,6 @@ def test_a_device_stops_at_its_budget(memo: Any, tmp_path: Path) -> None:
 
 @memos
 def test_a_budget_that_was_spent_raised_and_lowered_again(memo: Any, tmp_path: Path) -> None:
-    """What was raised and used counts as before: only a new input is beyond the lower budget."""
     asked = unary(9)
     device = Device.open(asked, tmp_path, memo=memo, budget=4.0, outbox=0)
     for epoch, value in enumerate((0, 1)):
@@ -147,7 +133,6 @@ def test_a_budget_that_was_spent_raised_and_lowered_again(memo: Any, tmp_path: P
 
 
 def test_a_budget_that_fits_exactly_is_spent_whole(tmp_path: Path) -> None:
-    """No rounding takes the last input away: the budget is compared in rational numbers."""
     asked = loloha()
     level = asked.protocol.guarantee.per_memoised_input
     assert level
@@ -163,7 +148,6 @@ def test_a_budget_that_fits_exactly_is_spent_whole(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("at_cap", ["stop", "noise"])
 def test_a_server_that_raises_the_version_spends_no_more_than_the_budget(tmp_path: Path, at_cap: Any) -> None:
-    """Forty versions, five values each: the sum stays within the device's own budget."""
     silent = 0
     for version in range(1, 41):
         device = Device.open(unary(24), tmp_path, budget=10.0, at_cap=at_cap, outbox=0)
@@ -185,7 +169,6 @@ NOISY = [asked for asked in every_kind() if asked.protocol.guarantee.memoised_ra
 @memos
 @pytest.mark.parametrize("asked", NOISY, ids=label)
 def test_noise_at_the_cap_depends_on_no_value(asked: Collection, memo: Any, tmp_path: Path) -> None:
-    """Same device, other values: bit-identical reports in derived mode; nothing is memoised in either."""
     level = asked.protocol.guarantee.per_memoised_input
     assert level
     device = Device.open(asked, tmp_path, memo=memo, budget=level / 4, at_cap="noise", outbox=0)
@@ -208,7 +191,6 @@ def test_noise_at_the_cap_depends_on_no_value(asked: Collection, memo: Any, tmp_
 
 
 def test_noise_uses_no_answer_that_was_memoised(tmp_path: Path) -> None:
-    """A stored memo holds answers about values. dBitFlipPM sends them as they are, so they would be seen."""
     levels = Parameters(epsilon_longitudinal=1.0, d=48)
     asked = Collection("x", 1, Domain(48), "dbitflip_pm", levels, loloha().epochs)
     device = Device.open(asked, tmp_path, memo="stored", budget=48.0, outbox=0)
@@ -221,71 +203,16 @@ def test_noise_uses_no_answer_that_was_memoised(tmp_path: Path) -> None:
     assert not held & {parsed(capped.report(3, epoch)).payload for epoch in range(48, 80)}
 
 
-def test_long_noise_is_the_same_again_after_a_restart(tmp_path: Path) -> None:
-    asked = unary(4000)
-    first = Device.open(asked, tmp_path, budget=1.0, at_cap="noise").report(7, 2)
-    assert Device.open(asked, tmp_path, budget=1.0, at_cap="noise").report(9, 2) == first
-    again = Device.open(asked, tmp_path, budget=9.0)
-    assert again.report(9, 2) == first
-    assert again.report(9, 3) != first
-
-
-def test_noise_is_about_uniform_values_with_the_devices_own_function(tmp_path: Path) -> None:
-    """The stream of purpose 5: the value first, then the words of both rounds, in the protocol's order."""
-    asked = loloha(1000, g=5)
-    device = Device.open(asked, tmp_path, budget=1.0, at_cap="noise")
-    derivation = Derivation(state_of(device).secret, asked.full_digest)
-    words = DerivedRandomness(derivation, Purpose.NOISE, 7, 0)
-    memo = asked.protocol.device.new_memo(DerivedRandomness(derivation, Purpose.ONCE, 0, 0))
-    value = words.word(1000)
-    expected, _ = asked.protocol.device.privatize(value, memo, words)
-    payload = asked.protocol.device.encode(expected)
-    assert parsed(device.report(3, 7)).payload == payload
-
-
 def test_counters_of_noise_keep_within_their_bound(tmp_path: Path) -> None:
-    """Otherwise the protocol itself would refuse some of them."""
     asked = several("together", "one_bit_rrpm", (5, 5, 5), Parameters(epsilon_longitudinal=1.0))
     device = Device.open(asked, tmp_path, budget=0.1, at_cap="noise", outbox=0)
     assert len({device.report((0, 0, 4), epoch) for epoch in range(40)}) == 40
-
-
-def test_a_refused_charge_is_noted_and_only_a_stop_saves_it() -> None:
-    """With ``noise`` the caller saves the entry, together with the report."""
-    asked = unary()
-    level = asked.protocol.guarantee.per_memoised_input or 0.0
-    for at_cap in ("stop", "noise"):
-        storage = MemoryStorage()
-        costs = Costs(asked, storage.state.secret, Budget(1.5 * level, at_cap))
-        with storage.transaction() as records:
-            entry = records.state.collections.add(digest=asked.full_digest)
-            assert costs.charge(records, entry, [(0, 1)])
-            assert costs.charge(records, entry, [(0, 1)])  # the same input again: free
-            assert [(one.epsilon, one.times) for one in entry.levels] == [(level, 1)]
-            marks = entry.inputs
-            if at_cap == "stop":
-                with pytest.raises(DeviceError) as error:
-                    costs.charge(records, entry, [(0, 2)])
-                assert error.value.code == "E-DEVICE-BUDGET"
-                assert storage.state == records.state
-            else:
-                assert not costs.charge(records, entry, [(0, 2)])
-                assert not storage.state.collections
-            assert entry.spent_budget == 1.5 * level
-            assert (entry.levels[0].times, entry.inputs) == (1, marks)
-            if at_cap == "stop":
-                # Refused again, there is nothing new to save.
-                storage.state.Clear()
-                with pytest.raises(DeviceError):
-                    costs.charge(records, entry, [(0, 1)])
-                assert not storage.state.collections
 
 
 # --- many inputs
 
 
 def test_beyond_the_marks_every_input_counts_until_all_have() -> None:
-    """Never too few: with the marks full, an input that is met again counts again, up to the cap."""
     asked = unary(300)
     costs = Costs(asked, b"s" * 32, Budget())
     entry = device_state_pb2.CollectionState()
@@ -307,19 +234,7 @@ def test_beyond_the_marks_every_input_counts_until_all_have() -> None:
     assert entry.levels[0].times == 160
 
 
-def test_128_inputs_are_told_apart() -> None:
-    """As docs/devices.md has it: the 128th, met again, costs nothing; the 129th does."""
-    asked = unary(300)
-    costs, entry = Costs(asked, b"s" * 32, Budget()), device_state_pb2.CollectionState()
-    entry.levels.add(epsilon=asked.protocol.guarantee.per_memoised_input or 0)
-    for step in range(129):
-        added, entry.inputs = costs.price(entry, [(0, step)])
-        entry.levels[0].times += sum(added.values())
-    assert [sum(costs.price(entry, [(0, step)])[0].values()) for step in (0, 127, 128)] == [0, 0, 1]
-
-
 def test_no_two_inputs_share_a_mark() -> None:
-    """A keyed permutation; with another secret it is another one."""
     ours, theirs = (Costs(unary(), secret * 32, Budget()) for secret in (b"a", b"b"))
     pairs = [(part, key) for part in (0, 1, 2, 65535) for key in range(3000)]
     marks = {ours._mark(*pair) for pair in pairs}
@@ -327,20 +242,3 @@ def test_no_two_inputs_share_a_mark() -> None:
     assert not marks & {theirs._mark(*pair) for pair in pairs}
     # All 16-bit halves of the low words differ too: nothing of the input shows through.
     assert sum(mark[:4] == (0).to_bytes(4, "little") for mark in marks) == 0
-
-
-def test_a_mark_is_undone_with_the_secret_by_four_rounds_backwards() -> None:
-    """So no two inputs can share one, and an older state has the same marks."""
-    asked, secret = unary(), b"a" * 32
-    costs = Costs(asked, secret, Budget())
-    key = hmac.digest(secret, b"ldpbeam marks 1\0" + asked.full_digest + bytes(13), "sha256")
-    for pair in ((0, 0), (0, 7), (3, 2**31), (2**32 - 1, 2**32 - 1)):
-        left, right = unpack("<II", costs._mark(*pair))
-        for number in (3, 2, 1, 0):
-            tag = hmac.digest(key, bytes([number]) + left.to_bytes(4, "little"), "sha256")
-            left, right = right ^ int.from_bytes(tag[:4], "little"), left
-        assert (left, right) == pair
-
-
-def test_sums_are_exact() -> None:
-    assert spent_exactly([(0.1, 3), (2.0, 1)]) == 3 * Fraction(0.1) + 2

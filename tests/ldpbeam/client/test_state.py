@@ -65,7 +65,6 @@ def test_a_lost_state_is_noticed(tmp_path: Path, apart: bool) -> None:
 
 
 def test_a_machine_that_stops_while_the_device_is_made_has_lost_nothing(tmp_path: Path) -> None:
-    """State without sentinel: nothing was reported yet, and nothing is refused."""
     Device.open(loloha(), tmp_path)
     (tmp_path / "sentinel").unlink()
     device = Device.open(loloha(), tmp_path)
@@ -83,7 +82,6 @@ def test_responses_kept_one_way_are_not_drawn_the_other_way(tmp_path: Path) -> N
 
 
 def test_a_state_of_another_device_is_noticed_by_an_open_one(tmp_path: Path) -> None:
-    """Two processes would otherwise report with two secrets from one folder."""
     device = Device.open(loloha(), tmp_path / "a")
     Device.open(loloha(), tmp_path / "b").report(1, 0)
     for name in ("device.sqlite", "sentinel"):
@@ -97,7 +95,6 @@ def test_a_state_of_another_device_is_noticed_by_an_open_one(tmp_path: Path) -> 
 
 
 def test_an_older_copy_is_noticed_and_goes_on_once_somebody_means_it(tmp_path: Path) -> None:
-    """Every copy from before; then for the same epoch and value the same bytes, so nothing new is learnt."""
     asked = unary(40)
     values = [3, 3, 17, 3, 8, 17, 39, 0, 3, 8]
     device = Device.open(asked, tmp_path, outbox=0)
@@ -121,7 +118,6 @@ def test_an_older_copy_is_noticed_and_goes_on_once_somebody_means_it(tmp_path: P
 
 
 def test_an_older_copy_of_the_whole_folder_is_one_that_somebody_means(tmp_path: Path) -> None:
-    """Where the sentinel lies in it; one that lies apart notices."""
     for apart in (False, True):
         folder, copy = tmp_path / f"{apart}", tmp_path / f"copy-{apart}"
         sentinel = tmp_path / "sentinel" if apart else None
@@ -191,7 +187,6 @@ def test_only_the_owner_can_read_the_state(memo: Literal["derived", "stored"], t
 def test_a_derived_state_stays_below_4_kib_whatever_k_is(
     size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """400 different values about the unary encoding, the hungriest; also of the largest domain tried."""
     quicken_disk(monkeypatch)
     asked = unary(size)
     device = Device.open(asked, tmp_path, outbox=0)
@@ -213,7 +208,6 @@ def test_a_derived_state_stays_below_4_kib_whatever_k_is(
 
 
 def test_neither_values_nor_inputs_can_be_read_off_the_state(tmp_path: Path) -> None:
-    """Without the secret: two devices that held the same values have nothing in common but what is public."""
     asked = unary(3000)
     entries = []
     for name in ("a", "b"):
@@ -230,7 +224,6 @@ def test_neither_values_nor_inputs_can_be_read_off_the_state(tmp_path: Path) -> 
 
 
 def test_a_disk_that_is_full_leaves_the_device_as_it_was(tmp_path: Path) -> None:
-    """Full by SQLite's own limit of pages, for a report that needs new ones."""
     device = Device.open(unary(60000), tmp_path, memo="stored")
     device.report(1, 0)
     before = rows_in(tmp_path)
@@ -256,7 +249,6 @@ def test_a_folder_that_may_not_be_written_says_so(tmp_path: Path, monkeypatch: p
 def test_a_link_or_a_folder_in_a_files_place_is_refused_and_left_alone(
     name: str, kind: str, tmp_path: Path
 ) -> None:
-    """Neither is it followed, nor is the victim changed; a link to a sound file of the device is one too."""
     folder, victim = tmp_path / "device", tmp_path / "victim"
     device = Device.open(loloha(), folder)
     device.report(1, 0)
@@ -320,7 +312,6 @@ def test_a_stored_memo_comes_back(memo: Memo) -> None:
 def test_what_another_process_wrote_is_made_durable_before_it_is_handed_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A process may end between its change and the sentinel's; the next one must not rely on it before."""
     device = Device.open(loloha(), tmp_path)
     number = FileCounter(tmp_path / "sentinel").read()
     with monkeypatch.context() as patch:
@@ -361,7 +352,6 @@ def test_a_state_of_another_version_is_refused_by_name(tmp_path: Path) -> None:
 
 
 def test_the_settings_of_sqlite_are_those_that_the_decision_has(tmp_path: Path) -> None:
-    """Looked at in the connection that a device works with: an older SQLite passes over names it lacks."""
     device = Device.open(loloha(), tmp_path)
     with of_kind(DeviceFolder, device._storage)._newest.transaction(0) as rows:
         settings = {

@@ -38,7 +38,6 @@ def contents(folder: Path) -> dict[str, bytes]:
 def test_nothing_is_left_but_that_there_was_a_device(
     memo: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two collections of one folder; one of them is open with an outbox, one without."""
     device, other = (
         Device.open(unary(), tmp_path, memo=memo, spread=900),
         Device.open(loloha(), tmp_path, memo=memo, outbox=0),
@@ -73,17 +72,7 @@ def test_nothing_is_left_but_that_there_was_a_device(
     assert Sender(device.outbox, "http://127.0.0.1:9/v1/reports").send_due() == 0
 
 
-def test_withdrawing_again_does_nothing(tmp_path: Path) -> None:
-    device = Device.open(loloha(), tmp_path)
-    device.withdraw()
-    before = rows_in(tmp_path), set(contents(tmp_path))
-    device.withdraw()
-    assert (rows_in(tmp_path), set(contents(tmp_path))) == before
-    refuses(lambda: device.report(1, 0))
-
-
 def test_a_report_that_is_under_way_is_not_handed_out_again(tmp_path: Path) -> None:
-    """A sender that has listed what waits finds nothing to read, and may acknowledge what it has sent."""
     device = Device.open(loloha(), tmp_path)
     device.report(1, 0)
     device.report(1, 1)
@@ -94,16 +83,7 @@ def test_a_report_that_is_under_way_is_not_handed_out_again(tmp_path: Path) -> N
     assert len(device.outbox) == 0
 
 
-def test_a_device_whose_state_is_gone_can_withdraw(tmp_path: Path) -> None:
-    device = Device.open(loloha(), tmp_path)
-    device.report(1, 0)
-    (tmp_path / "device.sqlite").unlink()
-    device.withdraw()
-    refuses(lambda: Device.open(loloha(), tmp_path))
-
-
 def test_a_sentinel_elsewhere_stays(tmp_path: Path) -> None:
-    """With the folder gone the device is lost, not new."""
     folder, sentinel = tmp_path / "device", tmp_path / "elsewhere" / "sentinel"
     Device.open(loloha(), folder, sentinel=sentinel).withdraw()
     refuses(lambda: Device.open(loloha(), folder, sentinel=sentinel))
@@ -122,7 +102,6 @@ def test_a_device_in_memory_withdraws_too() -> None:
 
 @pytest.mark.parametrize("damage", ["flipped", "no database", "empty", "sentinel", "older", "half a journal"])
 def test_a_device_whose_state_cannot_be_read_withdraws_all_the_same(damage: str, tmp_path: Path) -> None:
-    """And nothing of what lay there is left."""
     device = Device.open(unary(), tmp_path)
     secret, path = state_of(device).secret, tmp_path / "device.sqlite"
     copy = path.read_bytes()
@@ -165,7 +144,6 @@ def test_a_state_has_a_secret_or_has_withdrawn(secret: bytes, withdrawn: bool) -
 def test_a_disk_that_refuses_leaves_the_device_as_it_was_or_withdrawn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And the same call finishes what it began."""
     device = Device.open(loloha(), tmp_path)
     device.report(1, 0)
     before = rows_in(tmp_path)

@@ -57,7 +57,6 @@ def digits_of(words: list[int], number: int) -> list[int]:
 @pytest.mark.parametrize(("one", "zero"), [(8, 8), (9, 4), (15, 1), (12, 3), (11, 6)])
 @pytest.mark.parametrize("held", range(4))
 def test_the_law_is_that_of_one_word_per_bit(held: int, one: int, zero: int) -> None:
-    """Two bits, all pairs of words of four digits: every outcome is as likely as the weights say, exactly."""
     channel = BitChannel(one << 60, zero << 60)
     pairs = list(product(range(1 << WIDTH), repeat=2))
 
@@ -86,7 +85,6 @@ def test_the_law_is_that_of_one_word_per_bit(held: int, one: int, zero: int) -> 
     ],
 )
 def test_a_bit_is_1_strictly_below_its_weight(one: int, zero: int) -> None:
-    """Words that are the weight, and its neighbours: the last digit decides."""
     words = [(weight + step) % FULL for weight in (one, zero) for step in (-1, 0, 1)] + [0, FULL - 1]
     asked: list[int] = []
 
@@ -127,7 +125,6 @@ def test_the_compiled_kernel_draws_the_documented_bits(
 
 
 def test_every_place_of_a_fleet_has_words_of_its_own() -> None:
-    """Neighbouring devices, blocks, epochs, purposes and seeds: no two draw the same 64 bits."""
     channel = BitChannel(1 << 63, 1 << 63)
     held = np.zeros((20, 32), np.uint8)
     blocks = [
@@ -147,22 +144,3 @@ def test_one_hot_rows() -> None:
     assert kernels.one_hot(np.array([0, 8, 9, 10, 11]), 10).tolist() == [
         [1, 0], [0, 1], [0, 2], [0, 0], [0, 0]
     ]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("devices", "shape", "bits", "text"),
-    [
-        ([0], (1, 1), 9, r"packed rows of shape \(1, 1\)"),
-        ([0], (2, 2), 9, r"1 devices with 9 bits"),
-        ([0], (1, 0), 0, "0 bits"),
-        ([-1], (1, 2), 9, "not from -1"),
-        ([1 << 62], (1, 33), 264, "numbered from 0 to"),
-    ],
-)
-def test_what_does_not_fit_is_refused(
-    devices: list[int], shape: tuple[int, int], bits: int, text: str
-) -> None:
-    with pytest.raises(ValueError, match=text):
-        RandomWords(0).randomised(
-            "x", 0, np.array(devices), np.zeros(shape, np.uint8), bits, BitChannel(2, 1)
-        )

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,41 +12,6 @@ from numba.core import config
 
 from ldpbeam.kernels import jit
 from ldpbeam.kernels.jit import KernelCache, cache_folder
-from tests.conftest import REPOSITORY
-
-COUNT = """
-import numpy as np
-from ldpbeam.kernels import symbols
-counts = np.zeros(5, np.int64)
-symbols.add_at(np.array([[1], [3], [3]], np.uint8), counts)
-print(counts.tolist(), sum(symbols.add_at.stats.cache_hits.values()))
-"""
-
-
-def count(folder: Path | str) -> str:
-    """What a fresh process counts, and how many kernels it took from the folder."""
-    done = subprocess.run(
-        [sys.executable, "-c", COUNT],
-        cwd=REPOSITORY,
-        env={**os.environ, jit.VARIABLE: str(folder)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout.strip()
-
-
-@pytest.mark.thorough
-def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
-    assert count(tmp_path / "kept") == "[0, 1, 0, 2, 0] 0"
-    assert count(tmp_path / "kept") == "[0, 1, 0, 2, 0] 1"
-    kept = [path for path in (tmp_path / "kept").rglob("*.nb?") if path.is_file()]
-    assert len(kept) == 4  # an index and the code, of the kernel and of the one that it calls
-    for path in kept:
-        path.write_bytes(path.read_bytes()[:40])
-    # Torn files are as good as none, and are replaced.
-    assert count(tmp_path / "kept") == "[0, 1, 0, 2, 0] 0"
-    assert count(tmp_path / "kept") == "[0, 1, 0, 2, 0] 1"
 
 
 def test_it_can_be_switched_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,7 +23,6 @@ def test_it_can_be_switched_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_a_folder_that_others_may_write_is_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int
 ) -> None:
-    """Whoever can write there would decide what later processes run."""
     base = tmp_path / "kept"
     base.mkdir(mode=0o700)
     monkeypatch.setenv(jit.VARIABLE, str(base))
@@ -81,24 +43,7 @@ def test_a_folder_of_somebody_else_is_not_used(tmp_path: Path, monkeypatch: pyte
     assert cache_folder() is None
 
 
-def test_a_link_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "elsewhere").mkdir(mode=0o700)
-    (tmp_path / "kept").symlink_to(tmp_path / "elsewhere")
-    monkeypatch.setenv(jit.VARIABLE, str(tmp_path / "kept"))
-    assert cache_folder() is None
-
-
-@pytest.mark.thorough
-def test_without_a_place_every_process_compiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file where the folder should be, as on a machine without a home."""
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv(jit.VARIABLE, str(tmp_path / "file" / "kept"))
-    assert cache_folder() is None
-    assert count(tmp_path / "file" / "kept") == "[0, 1, 0, 2, 0] 0"
-
-
 def test_other_sources_have_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A kernel that another one calls is compiled into it; numba watches the file of the caller only."""
     monkeypatch.setenv(jit.VARIABLE, str(tmp_path / "kept"))
     first = cache_folder()
     monkeypatch.setattr(jit, "__file__", str(tmp_path / "kernels" / "jit.py"))
@@ -116,8 +61,6 @@ def test_other_sources_have_another_folder(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_what_cannot_be_kept_is_still_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A full disk must not stop a count."""
-
     def twice(numbers: np.ndarray) -> int:
         return 2 * numbers.sum()
 

@@ -78,7 +78,6 @@ def test_attributes_have_the_likelihoods_of_the_protocol(name: str) -> None:
 @pytest.mark.parametrize("name", ["l_grr", "l_sue", "l_osue", "loloha"])
 @pytest.mark.parametrize("pattern", [(0, 0, 0), (0, 1, 0), (1, 1, 0)])
 def test_histories_are_sums_over_all_memos(name: str, pattern: tuple[int, ...]) -> None:
-    """The permanent answers are enumerated as whole tables, and every report as a whole response."""
     # Of four values some functions to two symbols do not separate the first from the last.
     protocol: Any = of(name, size=4 if name == "loloha" else 2, g=2).protocol
     model = model_of(protocol)
@@ -121,7 +120,6 @@ def _response(seed: int | None, symbol: int) -> Any:
 
 @pytest.mark.parametrize("name", ["l_grr", "l_sue", "l_osue", "l_oue", "rappor", "bilo", "dbitflip_pm"])
 def test_the_best_cell_of_unchanged_values_is_the_loss_curve(name: str) -> None:
-    """What the audit can find at most is what the pages promise, to the last digit."""
     protocol = COLLECTIONS[name].protocol
     model = model_of(protocol)
     for reports in (1, 2, 3):

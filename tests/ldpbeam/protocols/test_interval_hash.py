@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from fractions import Fraction
 from itertools import combinations, product
 from typing import Any
@@ -11,12 +11,10 @@ import numpy as np
 import pytest
 
 import ldpbeam
-from ldpbeam.channels.channel import SymbolChannel
-from ldpbeam.errors import CollectionError
 from ldpbeam.hashing import optimal_stretches
 from ldpbeam.promise.poisoning import leverage
 from ldpbeam.protocols import Parameters, protocol
-from ldpbeam.protocols.interval_hash import IntervalHash, IntervalLOLOHA
+from ldpbeam.protocols.interval_hash import IntervalHash
 from ldpbeam.protocols.local_hash import LocalHash
 from ldpbeam.wire import report_pb2
 from tests.narrow import of_kind, present
@@ -64,56 +62,8 @@ def test_each_name_has_a_protocol_over_stretches(name: str) -> None:
     assert again == built
 
 
-@pytest.mark.parametrize("g", [2, 3, 4, 7, 19])
-@pytest.mark.parametrize(("longitudinal", "first"), [(1.0, 0.5), (2.0, 1.0), (4.0, 2.0), (4.0, 3.9)])
-def test_two_rounds_are_the_channel_of_one(g: int, longitudinal: float, first: float) -> None:
-    """The lemma of docs/maths.md section 3: also its formula for q2, in rational numbers up to 2^-60."""
-    two = made("loloha", 400, g=g, epsilon_longitudinal=longitudinal, epsilon_first=first)
-    one = SymbolChannel.from_epsilon(g, first)
-    own, other = two.symbol
-    assert abs(own - one.own) < Fraction(1, 2**55)
-    assert abs(other - one.other) < Fraction(1, 2**55)
-    p1, q1 = present(two.rounds.permanent).own, present(two.rounds.permanent).other
-    ratio = one.own / one.other
-    q2 = (p1 - ratio * q1) / (ratio - 1 + g * (p1 - ratio * q1))
-    assert abs(float(q2 - two.rounds.last.other)) < 1e-12
-
-
-@pytest.mark.parametrize("w", [1, 3, 4])
-def test_the_lemma_for_sets_of_outputs(w: int) -> None:
-    """P(z | v) = q + (p − q)·[z in N(v)], by multiplying both rounds, for sets of w of 12 outputs."""
-    m, p1 = 12, Fraction(1, 4 * w) * 3
-    q1 = (1 - w * p1) / (m - w)
-    q2 = Fraction(1, 20)
-    gap = 1 - m * q2
-    for v in range(m):
-        near = {(v + i) % m for i in range(w)}
-        for z in range(m):
-            whole = sum((p1 if y in near else q1) * (q2 + gap * (y == z)) for y in range(m))
-            assert whole == q2 + gap * (p1 if z in near else q1)
-
-
-@pytest.mark.parametrize(("k", "g"), [(9, 3), (15, 5), (15, 3), (35, 5)])
-def test_turned_runs_are_the_circular_square_wave(k: int, g: int) -> None:
-    """Every interval has g names, one per stretch; its probability is that of the window of Square Wave."""
-    channel, b = SymbolChannel.from_epsilon(g, 1.0), (k // g - 1) // 2
-    named: dict[tuple[int, int], Fraction] = defaultdict(Fraction)
-    names: Counter[int] = Counter()
-    for turn, y in product(range(k), range(g)):
-        members = [v for v in range(k) if (v + turn) % k // (k // g) == y]
-        (middle,) = (j for j in members if {(j + i) % k for i in range(-b, b + 1)} == set(members))
-        names[middle] += 1
-        for v in range(k):
-            named[middle, v] += Fraction(1, k) * (channel.own if v in members else channel.other)
-    assert set(names.values()) == {g}
-    near, far = g * channel.own / k, g * channel.other / k
-    assert (2 * b + 1) * near + (k - 2 * b - 1) * far == 1
-    assert all(p == (near if min((j - v) % k, (v - j) % k) <= b else far) for (j, v), p in named.items())
-
-
 @pytest.mark.parametrize(("size", "g"), [(2, 2), (6, 3), (9, 4), (12, 2)])
 def test_a_pair_is_separated_as_often_as_functions_say(size: int, g: int) -> None:
-    """The strata of the model, and the distance of two values' reports where a device sends one."""
     built, chance = made("loloha", size, g=g), Fraction(1, 64)
     own, other = built.symbol
     rows = hashed(built)
@@ -133,7 +83,6 @@ def test_a_pair_is_separated_as_often_as_functions_say(size: int, g: int) -> Non
     ("name", "size", "g"), [("olh", 7, 3), ("loloha", 7, 5), ("loloha", 5, 5), ("blh", 4, 2)]
 )
 def test_the_best_guess_of_one_report_is_exact(name: str, size: int, g: int) -> None:
-    """Σ over functions and stretches of the largest likelihood, where stretches may have no value."""
     built = made(name, size, **({} if name == "blh" else {"g": g}))
     assert built.estimator.size == built.law.domain_size == size
     own, other = map(float, built.symbol)
@@ -174,7 +123,6 @@ def test_many_reports_of_runs_tell_little_of_a_value() -> None:
 
 @pytest.mark.parametrize(("name", "g"), [("olh", 2), ("olh", 5), ("loloha", 3)])
 def test_the_ends_of_the_mean_run_are_those_of_the_law(name: str, g: int) -> None:
-    """By the likelihood of every response of a device with the first and with the last value."""
     built = made(name, 20, g=g)
     ends = present(built.forgery.stretch_ends)
     for value, expected in ((0, ends.other), (19, ends.own)):
@@ -190,7 +138,6 @@ def test_the_ends_of_the_mean_run_are_those_of_the_law(name: str, g: int) -> Non
 def test_no_report_moves_a_mean_by_more_than_the_leverage(
     size: int, g: int, epsilon: float, reports: int
 ) -> None:
-    """Against full matrices; and not by less than half of it, or the figure would say nothing."""
     stated = leverage(made("olh", size, g=g, epsilon=epsilon))
     moved = moves(size, g, epsilon, reports)
     assert 0.5 * stated.one_value < moved.mean_of_all <= stated.one_value * 1.001
@@ -207,7 +154,6 @@ def test_optimal_is_that_of_the_first_level() -> None:
 
 
 def test_the_information_of_a_channel_that_tells_all_is_the_entropy_of_the_stretches() -> None:
-    """With as many stretches as values it is ln k; a channel that tells nothing has none."""
     built = made("olh", 8, g=8)
     assert built.family.information(1.0 - 7e-12, 1e-12) == pytest.approx(np.log(8))
     assert built.family.information(1 / 8, 1 / 8) == pytest.approx(0, abs=1e-12)
@@ -215,7 +161,6 @@ def test_the_information_of_a_channel_that_tells_all_is_the_entropy_of_the_stret
 
 @pytest.mark.parametrize("name", ["olh", "loloha"])
 def test_a_device_reports_a_run(name: str) -> None:
-    """From a collection file to the payload of a device, which the counter finds under the value."""
     text = (
         f"name: a\ndomain: {{range: {{max: 1440, buckets: 360}}}}\nprotocol: {name}\nhash_family: interval\n"
     )
@@ -236,7 +181,6 @@ def test_a_device_reports_a_run(name: str) -> None:
 
 @pytest.mark.parametrize("renamed", [False, True])
 def test_a_crowd_behind_a_shuffler_are_the_devices_with_one_function(renamed: bool) -> None:
-    """Renaming stretches makes no crowd larger: no function is another one with its stretches renamed."""
     built = made("loloha", 40, g=3)
     rows = hashed(built)
     assert len(set(rows)) == 64
@@ -248,23 +192,3 @@ def test_a_crowd_behind_a_shuffler_are_the_devices_with_one_function(renamed: bo
     # Linear functions hide a device as well where the crowd has as many.
     linear = protocol("loloha", 9, Parameters(**TWO, g=3))
     assert present(linear.law.one_epoch(renamed=False, alone=False)).distance == present(one).distance
-
-
-def test_few_reports_and_several_attributes() -> None:
-    """Participation and allocations take stretches as they take other hashes."""
-    head = "name: a\nprotocol: loloha\nepsilon_longitudinal: 2\nepsilon_first: 1\nhash_family: %s\n"
-    domain, life = "{size: 40, ordered: true}", "{reports: 2, of: 30}"
-    few = f"epoch: {{length: 1d}}\ndomain: {domain}\nparticipation: {life}\ng: 3\n"
-    stretches, linear = (ldpbeam.parse_collection(head % name + few) for name in ("interval", "linear"))
-    assert (stretches.guarantee, repr(stretches.promise)) == (linear.guarantee, repr(linear.promise))
-    two = "[{name: x, domain: {size: 40, ordered: true}}, {name: y, domain: {range: {max: 9, buckets: 5}}}]"
-    for allocation in ("sample", "split"):
-        text = f"epoch: {{length: 1d}}\nallocation: {allocation}\nattributes: {two}\ng: 3\n"
-        both = [ldpbeam.parse_collection(head % name + text) for name in ("interval", "linear")]
-        assert both[0].guarantee == both[1].guarantee
-        assert [type(part) for part in both[0].protocol.parts] == [IntervalLOLOHA] * 2
-        report = present(ldpbeam.Device.ephemeral(both[0]).report((39, 8.5), epoch=0))
-        payload = report_pb2.Report.FromString(report).payload
-        assert both[0].protocol.counter.check(np.frombuffer(payload, np.uint8)[None]).tolist() == [0]
-    with pytest.raises(CollectionError, match="one bit per counter"):
-        ldpbeam.parse_collection(head % "interval" + text.replace("split", "together"))

@@ -13,9 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from scipy.stats import binom, chi2, norm
+from scipy.stats import binom
 
 from ldpbeam.channels.channel import BitChannel
 from ldpbeam.channels.exact import exp_below
@@ -26,25 +24,18 @@ from ldpbeam.collection.file import parse_collection
 from ldpbeam.errors import CollectionError, InvalidPayload
 from ldpbeam.estimates import Estimates
 from ldpbeam.privacy.counters import bounded_sum_epsilon
-from ldpbeam.protocols import Memo, Parameters, protocol
+from ldpbeam.protocols import Memo, Parameters
 from ldpbeam.protocols.laplace_mean import LaplaceMean
 from ldpbeam.protocols.one_bit_mean import LinearBit, OneBitMean, OneBitRRPM
-from ldpbeam.randomness import FULL, Randomness
+from ldpbeam.randomness import FULL
 from ldpbeam.simulators.deliver.simulate import simulate
 from ldpbeam.simulators.population.specs import population
-from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.random_words import RandomWords
-from tests.conftest import FALSE_ALARM_SUITE
-from tests.narrow import of_kind, present
+from tests.narrow import present
 from tests.pipelines.running import execute
-from tests.reference.channels import outcomes
+from tests.reference.device_law import every_outcome
 from tests.reference.losses import constant_value_loss
 from tests.reference.script import ScriptedRandomness
-
-FALSE_ALARM = 1e-8
-"""Probability that correct code fails one statistical test of this file."""
-
-assert FALSE_ALARM <= FALSE_ALARM_SUITE
 
 
 def one_bit(size: int, epsilon: float = 1.0) -> OneBitMean:
@@ -61,11 +52,11 @@ def laplace(size: int, epsilon: float = 1.0) -> LaplaceMean:
 
 # --- the bit
 
-LEVELS = (1e-6, 0.01, 0.3, 1.0, 2.5, 10.0, 32.0)
+LEVELS = (1e-6, 1.0, 32.0)
 
 
 @pytest.mark.parametrize("epsilon", LEVELS)
-@pytest.mark.parametrize("maximum", [1, 2, 3, 7, 86400, (1 << 24) - 1])
+@pytest.mark.parametrize("maximum", [1, 7, 86400, (1 << 24) - 1])
 def test_the_bit_is_linear_and_spends_no_more_than_its_level(maximum: int, epsilon: float) -> None:
     bit = LinearBit.from_epsilon(maximum, epsilon)
     assert bit.weight(0) == bit.zero
@@ -82,7 +73,6 @@ def test_the_bit_is_linear_and_spends_no_more_than_its_level(maximum: int, epsil
     "built", [one_bit(9), rrpm(9, gamma=0.2), rrpm(9, segment=2), rrpm(10, 0.5, segment=3)]
 )
 def test_the_estimator_is_unbiased_in_rational_arithmetic(built: OneBitMean | OneBitRRPM) -> None:
-    """Exactly, for any population: the truth comes back from the expected number of ones."""
     m = built.estimator.maximum
     for values in ([0] * 3, [m] * 5, list(range(m + 1)), [1, 1, 5, 7, 8]):
         ones = sum(built.law.likelihood(1, value) for value in values)
@@ -122,7 +112,6 @@ def test_unsound_steps_are_refused() -> None:
     ("size", "segment"), [(9, 1), (9, 2), (9, 4), (9, 8), (13, 3), (2, 1), (86401, 3600)]
 )
 def test_rounding_is_right_on_average_and_goes_to_a_neighbour(size: int, segment: int) -> None:
-    """Every α once: the mean of the points is the value itself, and no point is a segment away."""
     built = rrpm(size, segment=segment)
     for value in range(size) if size < 100 else (0, 1, 3599, 3600, 3601, 50_000, 86_399, 86_400):
         points = [built.device.point(value, alpha) * segment for alpha in range(segment)]
@@ -132,16 +121,6 @@ def test_rounding_is_right_on_average_and_goes_to_a_neighbour(size: int, segment
         low = value // segment * segment
         paper = [low if value + alpha < low + segment else low + segment for alpha in range(segment)]
         assert points == paper
-
-
-def thresholds(built: OneBitMean | OneBitRRPM) -> Any:
-    """Everything that a word of each limit is compared with."""
-    points = range(0, built.estimator.maximum + 1, getattr(built, "segment", 1))
-    bits = {built.bit.weight(x) for x in points}
-    flip = getattr(built, "flip", 0)
-    bits |= {flip, FULL - flip} if flip else set()
-    alphas = list(range(1, getattr(built, "segment", 1)))
-    return lambda limit: sorted(bits) if limit == FULL else alphas
 
 
 @pytest.mark.parametrize(
@@ -156,45 +135,7 @@ def test_the_device_code_has_exactly_the_stated_distribution(built: OneBitMean |
         def run(randomness: Any, value: int = value) -> int:
             return built.device.privatize(value, built.device.new_memo(randomness), randomness)[0]
 
-        found = outcomes(run, thresholds(built))
-        assert found == {bit: built.law.likelihood(bit, value) for bit in (0, 1)}
-
-
-@pytest.mark.parametrize("gamma", [0.0, 0.2, 0.499])
-def test_a_second_report_flips_the_memoised_bit(gamma: float) -> None:
-    built = rrpm(7, gamma=gamma, segment=2)
-    for value, alpha, answer in product(range(7), range(2), (0, 1)):
-        memo = Memo(alpha, {built.device.point(value, alpha): answer})
-        run = lambda r, v=value, m=memo: built.device.privatize(v, m, r)[0]  # noqa: E731
-        found = outcomes(run, thresholds(built))
-        flip = Fraction(gamma)
-        assert found == ({answer: 1 - flip, 1 - answer: flip} if gamma else {answer: Fraction(1)})
-        words = ScriptedRandomness([7] * (1 + built.simulation.word_plan.instant.count))
-        assert built.device.privatize(value, memo, words)[1] is memo
-        assert words.exhausted()
-
-
-class SeededRandomness(Randomness):
-    """The same words in every run of a test."""
-
-    def __init__(self, seed: int) -> None:
-        self._draw = random.Random(seed)
-
-    def word(self, limit: int = FULL) -> int:
-        return self._draw.randrange(limit)
-
-
-def test_few_values_are_memoised() -> None:
-    """A device that goes through all values keeps m/s + 1 bits, the stated number of inputs."""
-    built = rrpm(86401, segment=43200, gamma=0.2)
-    randomness = SeededRandomness(1)
-    memo = built.device.new_memo(randomness)
-    for value in range(0, 86401, 400):
-        _, memo = built.device.privatize(value, memo, randomness)
-    assert set(memo.answers) == {0, 1, 2}
-    assert built.guarantee.memoised_inputs == 3
-    assert built.guarantee.cap_over_inputs == pytest.approx(3.0)
-    assert rrpm(86401).guarantee.memoised_inputs == 2
+        assert every_outcome(run).law == {bit: built.law.likelihood(bit, value) for bit in (0, 1)}
 
 
 def test_a_device_without_alpha_is_refused() -> None:
@@ -221,7 +162,6 @@ def test_output_perturbation_has_the_corrected_level() -> None:
 
 
 def test_reports_about_one_value_stay_below_the_memoised_level() -> None:
-    """ε_t of the flipped bit grows to ε∞; a bit that is never flipped spends it at once."""
     guarantee = rrpm(86401, gamma=0.2).guarantee
     losses = [present(constant_value_loss(guarantee, t, 2)) for t in (1, 2, 5, 50)]
     assert losses == sorted(losses)
@@ -240,7 +180,6 @@ def test_flips_are_rounded_toward_privacy() -> None:
 
 
 def test_theorem_5() -> None:
-    """The printed 1.672 follows from the printed 0.686; the deployment really has 1.337."""
     assert round(bounded_sum_epsilon(0.686), 3) == 1.672
     assert round(bounded_sum_epsilon(rrpm(86401, gamma=0.2).guarantee.first_report), 3) == 1.337
     for first in (1e-9, 0.1, 1.0, 5.0):
@@ -249,32 +188,6 @@ def test_theorem_5() -> None:
     for wrong in (0.0, -1.0, float("nan")):
         with pytest.raises(ValueError, match="positive"):
             bounded_sum_epsilon(wrong)
-
-
-@pytest.mark.parametrize("counters", [1, 2, 3])
-def test_theorem_5_holds_for_every_pair_of_devices(counters: int) -> None:
-    """Worst ratio over all vectors with sum at most m and all bits, from the integers."""
-    built = one_bit(5, 0.7)
-    vectors = [v for v in product(range(5), repeat=counters) if sum(v) <= built.estimator.maximum]
-    worst = max(
-        max(column) / min(column)
-        for bits in product((0, 1), repeat=counters)
-        for column in [[prod(map(built.law.likelihood, bits, v)) for v in vectors]]
-    )
-    assert log(worst) <= bounded_sum_epsilon(built.guarantee.first_report)
-    if counters > 1:
-        assert log(worst) > built.guarantee.first_report
-
-
-def test_theorem_5_is_nearly_reached_by_many_counters() -> None:
-    """m counters of one unit each, all answering 1, against a device with one counter at m answering 0."""
-    m, epsilon = 5000, 0.5694
-    built = one_bit(m + 1, epsilon)
-    up = m * (log(built.law.likelihood(1, 1)) - log(built.law.likelihood(1, 0)))
-    last = log(built.law.likelihood(0, 0)) - log(built.law.likelihood(0, m))
-    assert (
-        0.999 * bounded_sum_epsilon(epsilon) < up + last <= bounded_sum_epsilon(built.guarantee.first_report)
-    )
 
 
 # --- Laplace noise
@@ -305,7 +218,6 @@ def exact(noise: LaplaceNoise) -> list[tuple[int, list[int], Fraction]]:
 
 @pytest.mark.parametrize(("maximum", "epsilon"), [(1, 1.0), (1, 30.0), (3, 0.5), (9, 1.0), (20, 3.0)])
 def test_noise_has_exactly_the_stated_distribution(maximum: int, epsilon: float) -> None:
-    """``draw`` at both ends of every interval of words that it cannot tell apart, and arrays likewise."""
     noise = laplace(maximum + 1, epsilon).instant
     paths = exact(noise)
     assert len({z for z, _, _ in paths}) == len(paths)
@@ -324,30 +236,12 @@ def test_noise_has_exactly_the_stated_distribution(maximum: int, epsilon: float)
         assert noise.below(-1 - t) == sum(w for z, _, w in paths if z <= -1 - t)
 
 
-def test_noise_just_below_a_threshold_is_beyond_it() -> None:
-    """The other end of each interval: one word less crosses the threshold, for devices and arrays."""
-    noise = laplace(101, 1.0).instant
-    rows = []
-    for cut in (noise.negative, *noise.tails):
-        for word in (cut - 1, cut):
-            rows += [[*divmod(word, FULL), *divmod(word, FULL), *[w - d for w in noise.bits]] for d in (0, 1)]
-    drawn = [noise.draw(ScriptedRandomness(row)) for row in rows]
-    assert noise.draw_many(np.array(rows, np.uint64)).tolist() == drawn
-    ones = (1 << len(noise.bits)) - 1
-    for row, z in zip(rows, drawn, strict=True):
-        word = row[0] * FULL + row[1]
-        digit = sum(word < tail for tail in noise.tails)
-        magnitude = (digit << len(noise.bits)) + (ones if row[4] < noise.bits[0] else 0)
-        assert z == (-1 - magnitude if word < noise.negative else magnitude)
-
-
 @pytest.mark.cases(8)
 @pytest.mark.parametrize(
     ("maximum", "epsilon"),
     [*product((1, 2, 5, 12), (0.3, 1.0, 2.7, 8.0, 32.0)), (60, 4.0), (1, 0.01), (1, 27.5)],
 )
 def test_no_report_spends_more_than_epsilon(maximum: int, epsilon: float) -> None:
-    """Rows sum to 1 and no ratio of two of them exceeds e^ε: enumerated in rational arithmetic."""
     built = laplace(maximum + 1, epsilon)
     rows = [[built.law.likelihood(y, x) for y in built.law.responses()] for x in range(maximum + 1)]
     assert [sum(row) for row in rows] == [1] * (maximum + 1)
@@ -362,7 +256,6 @@ def test_no_report_spends_more_than_epsilon(maximum: int, epsilon: float) -> Non
      ((1 << 24) - 1, 1.0), ((1 << 24) - 1, 32.0)],
 )  # fmt: skip
 def test_the_proof_holds_for_the_integers(maximum: int, epsilon: float) -> None:
-    """Where nothing can be enumerated: logarithms of all weights over ideal ones, to 120 digits."""
     built = laplace(maximum + 1, epsilon)
     noise, context = built.instant, Context(prec=120)
     width = 1 << len(noise.bits)
@@ -403,7 +296,6 @@ def test_the_proof_holds_for_the_integers(maximum: int, epsilon: float) -> None:
 
 @pytest.mark.parametrize(("maximum", "epsilon"), [(1, 1.0), (4, 0.2), (6, 1.0), (5, 20.0), (1, 32.0)])
 def test_clamping_does_not_move_the_mean(maximum: int, epsilon: float) -> None:
-    """Bias below 2^-40 m at every value; variance that of the noise."""
     built = laplace(maximum + 1, epsilon)
     for x in range(maximum + 1):
         law = [(y, built.law.likelihood(y, x)) for y in built.law.responses()]
@@ -444,7 +336,6 @@ def test_the_largest_scale_is_named() -> None:
 
 
 def test_the_error_is_exact_for_equal_values_and_otherwise_too_large() -> None:
-    """By the variance of the values over n; at most by the factor cosh²(ε/2)."""
     for built in (one_bit(101), rrpm(101, 1.5, gamma=0.1)):
         m, n, gap = built.estimator.maximum, 4000, float(present(built.forgery.ends).gap)
         level = built.guarantee.first_report
@@ -475,7 +366,6 @@ def test_the_error_is_exact_for_equal_values_and_otherwise_too_large() -> None:
 
 @pytest.mark.parametrize(("value", "n"), [(0, 300), (50, 300), (97, 2000)])
 def test_intervals_cover_at_their_level(value: int, n: int) -> None:
-    """All devices hold one value, so the number of ones is binomial and coverage a finite sum."""
     built, p = one_bit(101), float(one_bit(101).law.likelihood(1, value))
     draw = np.random.default_rng(n)
     covered = 0.0
@@ -488,19 +378,8 @@ def test_intervals_cover_at_their_level(value: int, n: int) -> None:
     assert covered == pytest.approx(0.95 if value else 0.975, abs=0.012)
 
 
-def test_laplace_estimates_are_means_with_normal_intervals() -> None:
-    built = laplace(101)
-    found = built.estimator.estimate(np.array([4321]), 100)
-    assert found.frequency.tolist() == [43.21]
-    assert found.n.tolist() == [100]
-    assert found.std_error[0] == pytest.approx((built.instant.variance / 100) ** 0.5)
-    assert found.high[0] - 43.21 == pytest.approx(norm.ppf(0.975) * found.std_error[0])
-    assert 43.21 - found.low_all[0] == pytest.approx(norm.ppf(0.975) * found.std_error[0])
-
-
 @pytest.mark.parametrize("share", [Fraction(1), Fraction(1, 3)])
 def test_intervals_of_means_end_at_the_range_or_at_the_estimate(share: Fraction) -> None:
-    """Of every mean protocol: below 0, at 0, beside it, and the same at m."""
     for built, beyond in ((laplace(101), 900), (one_bit(101), 0)):
         sums = (-beyond, 0, 3, 97, 100, 100 + beyond) if beyond else (0, 20, 45, 55, 80, 100)
         ends = 0
@@ -531,93 +410,6 @@ def test_consistency_clips_to_the_range() -> None:
 
 # --- statistics
 
-DEVICES = 600_000
-TESTS = 12
-LIMIT = float(norm.isf(FALSE_ALARM / (2 * TESTS)))
-
-
-def counted(built: Any, values: np.ndarray, epochs: int = 1) -> list[int]:
-    """Σ of each epoch's reports."""
-    fleet = ProtocolFleet(built, len(values), RandomWords(5))
-    found = []
-    for epoch in range(epochs):
-        counts = np.zeros(1, np.int64)
-        for batch in fleet.reports(epoch, values):
-            built.counter.add(batch.payloads, counts)
-        found.append(int(counts[0]))
-    return found
-
-
-@pytest.mark.parametrize(
-    ("built", "wrong"),
-    [
-        (one_bit(1001), one_bit(1001, 1.1)),
-        (rrpm(1001, segment=250, gamma=0.2), rrpm(1001, segment=250, gamma=0.22)),
-        (rrpm(1001, gamma=0.2), rrpm(1001, 1.1, gamma=0.2)),
-        (laplace(1001), laplace(911)),
-    ],
-)
-@pytest.mark.cases(2)
-def test_means_are_unbiased(built: Any, wrong: Any) -> None:
-    """z of two epochs against the exact variance; a parameter that is 10 % off is told apart.
-
-    (Laplace noise does not enter its estimator, but the range does: reports of 0..910 hold other values.)
-    """
-    draw = np.random.default_rng(8)
-    values = draw.integers(800, 1001, DEVICES).astype(np.int32)
-    truth = float(values.mean())
-    if isinstance(built, LaplaceMean):
-        error = (built.instant.variance / DEVICES) ** 0.5
-        sent = np.minimum(values, wrong.estimator.maximum)
-        off = (counted(wrong, sent)[0] / DEVICES - truth) / error
-    else:
-        each = np.array([float(built.law.likelihood(1, v)) for v in range(1001)])[values]
-        error = (
-            built.estimator.maximum
-            / float(present(built.forgery.ends).gap)
-            * float((each * (1 - each)).sum()) ** 0.5
-            / DEVICES
-        )
-        off = 0.0
-    for ones in counted(built, values, epochs=2):
-        z = (built.estimator.estimate(np.array([ones]), DEVICES).frequency[0] - truth) / error
-        assert abs(z) < LIMIT
-        if not isinstance(built, LaplaceMean):
-            off = (wrong.estimator.estimate(np.array([ones]), DEVICES).frequency[0] - truth) / error
-        assert abs(off) > LIMIT
-
-
-def test_variances_are_the_stated_ones() -> None:
-    """Groups of 200 devices: the spread of their estimates, against chi-square limits."""
-    groups, size = 3000, 200
-    values = np.tile(np.arange(size, dtype=np.int32) * 5, groups)
-    for built, wrong in ((one_bit(1001), one_bit(1001, 0.7)), (laplace(1001), laplace(1001, 1.1))):
-        batches = list(ProtocolFleet(built, len(values), RandomWords(9)).reports(0, values))
-        payloads = np.concatenate([batch.payloads for batch in batches])
-        reports = payloads.view("<i8" if payloads.shape[1] == 8 else np.uint8).reshape(groups, size)
-        found = reports.mean(axis=1)
-        if isinstance(built, OneBitMean):
-            found = (
-                1000
-                * (found - float(present(built.forgery.ends).other))
-                / float(present(built.forgery.ends).gap)
-            )
-
-        def true(kind: Any) -> float:
-            if isinstance(kind, LaplaceMean):
-                return kind.instant.variance / size
-            each = np.array([float(kind.law.likelihood(1, int(v))) for v in values[:size]])
-            return (1000 / float(present(kind.forgery.ends).gap) / size) ** 2 * float(
-                (each * (1 - each)).sum()
-            )
-
-        ratio = (groups - 1) * np.var(found, ddof=1)
-        tail = FALSE_ALARM / TESTS / 2
-        low, high = chi2.ppf(tail, groups - 1), chi2.isf(tail, groups - 1)
-        assert len(found) == groups
-        assert low < ratio / true(built) < high
-        assert not low < ratio / true(wrong) < high
-
 
 # --- collections
 
@@ -632,54 +424,15 @@ epoch: {length: 6h, count: 9}
 """
 
 
-def test_a_collection_of_a_mean() -> None:
-    found = parse_collection(FILE)
-    assert found.domain == Domain(86401, None, 86400.0)
-    assert (found.parameters.gamma, found.parameters.segment) == (0.2, 43200)
-    assert found.protocol == rrpm(86401, gamma=0.2, segment=43200)
-    message = found.to_message()
-    assert (message.gamma, message.segment, message.domain.maximum) == (0.2, 43200, 86400.0)
-    assert found.as_record()["parameters"] == {"epsilon_longitudinal": 1.0, "gamma": 0.2, "segment": 43200}
-    plain = parse_collection(FILE.replace("gamma: 0.2\nsegment: 43200\n", ""))
-    assert of_kind(dict, plain.as_record()["parameters"])["segment"] == 86400
-    written_out = FILE.replace("gamma: 0.2\nsegment: 43200", "gamma: 0\nsegment: 86400")
-    assert plain.digest == parse_collection(written_out).digest
-    others = [
-        FILE.replace("0.2", "0.1"),
-        FILE.replace("43200", "21600"),
-        FILE.replace("max: 86400", "max: 43200"),
-    ]
-    assert len({found.digest, plain.digest, *(parse_collection(text).digest for text in others)}) == 5
-
-
 @pytest.mark.parametrize(
     ("old", "new", "code", "said"),
     [
         ("43200", "7000", "VALUE", "segment = 7000 does not divide the largest value 86400"),
-        ("43200", "7000", "VALUE", "Use one of 5400, 5760, 7200, 8640"),
         ("43200", "86401", "VALUE", "Use one of 43200, 86400"),
-        ("43200", "0", "VALUE", "segment must lie in 1"),
-        ("43200", "1.5", "VALUE", "segment must be an integer"),
         ("0.2", "0.5", "VALUE", "gamma = 0.5 does not lie in 0 .. 0.5"),
-        ("0.2", "-0.1", "VALUE", "gamma = -0.1"),
-        ("0.2", "often", "VALUE", "gamma must be a number"),
         ("max: 86400", "max: 86400, buckets: 32", "VALUE", "buckets does not apply to a mean"),
         ("max: 86400", "max: 86400.0", "VALUE", "max must be an integer"),
-        ("max: 86400", "max: 16777216", "VALUE", "max must lie in 1 .. 16777215"),
-        (
-            "{range: {max: 86400}}",
-            "{labels: [a, b]}\nowner: x",
-            "VALUE",
-            "does not divide the largest value 1",
-        ),
         ("one_bit_rrpm\nepsilon_longitudinal", "one_bit_mean\nepsilon", "VALUE", "gamma does not apply"),
-        (
-            "one_bit_rrpm\nepsilon_longitudinal",
-            "oue\nepsilon",
-            "VALUE",
-            "gamma does not apply to protocol oue",
-        ),
-        ("epsilon_longitudinal: 1.0\n", "", "KEY", "'epsilon_longitudinal' is missing"),
     ],
 )
 def test_unsound_collections_are_refused(old: str, new: str, code: str, said: str) -> None:
@@ -697,17 +450,7 @@ def test_labels_and_buckets_have_no_mean() -> None:
     Collection("a", 1, Domain(9), "laplace_mean", Parameters(epsilon=1.0), good.epochs)
 
 
-@given(st.floats(-10, 20), st.integers(1, 12))
-def test_whole_numbers_are_taken_to_the_nearest(number: float, top: int) -> None:
-    domain = Domain(top + 1, None, float(top))
-    assert domain.whole
-    found = domain.index_of_text(repr(number))
-    assert 0 <= found <= top
-    assert all(abs(found - number) <= abs(other - number) for other in range(top + 1))
-
-
 def test_whole_numbers_are_exact() -> None:
-    """The rule of buckets would be off wherever v/max·(max+1) is not v: here every number is itself."""
     for top in (1, 7, 360, 86400):
         domain = Domain(top + 1, None, float(top))
         assert all(domain.index_of_text(str(v)) == v for v in range(0, top + 1, max(1, top // 500)))
@@ -730,7 +473,6 @@ def test_whole_numbers_are_exact() -> None:
 @pytest.mark.parametrize(
     ("name", "chosen"),
     [
-        ("one_bit_mean", "epsilon: 2.0"),
         ("one_bit_rrpm", "epsilon_longitudinal: 2.0\ngamma: 0.1\nsegment: 30"),
         ("laplace_mean", "epsilon: 2.0"),
     ],
@@ -763,13 +505,3 @@ def test_a_run_gives_one_row_per_epoch(name: str, chosen: str, tmp_path: Path) -
         assert row["ci_low"] == row["ci_low_all"]
         assert row["consistent"] == min(max(row["estimate"], 0.0), 60.0)
         assert row["support"] >= 0
-
-
-def test_protocols_by_name() -> None:
-    """IDs are in digests and vectors."""
-    kinds = {"one_bit_mean": 20, "one_bit_rrpm": 21, "laplace_mean": 22}
-    levels = Parameters(epsilon=1.0, epsilon_longitudinal=1.0)
-    for name, number in kinds.items():
-        built = protocol(name, 61, levels)
-        assert name == type(built).NAME
-        assert number == type(built).ID

@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from dataclasses import fields
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ldpbeam.collection.file import parse_collection
 from ldpbeam.errors import CollectionError
-from ldpbeam.protocols import PROTOCOLS, LocalProtocol, Parameters
-from ldpbeam.protocols.attributes.allocate import ALLOCATIONS
+from ldpbeam.protocols import Parameters
 from ldpbeam.protocols.parameters import LEVELS, PARAMETER_KEYS, ParameterKind
 from ldpbeam.wire import collection_pb2
 from tests.conftest import REPOSITORY
 from tests.reference.settings import Setting, settings
-
-CORE = [
-    path
-    for path in sorted((REPOSITORY / "ldpbeam").rglob("*.py"))
-    if path.relative_to(REPOSITORY).parts[1] not in ("pipelines", "transforms", "simulators")
-]
-FILE_KEYS = {*PARAMETER_KEYS, "name", "version", "domain", "attributes", "allocation", "protocol", "epoch"}
-FILE_KEYS |= {"allowed_lateness", "min_reports", "future_tolerance", "participation", "consistency"}
 
 
 def test_the_table_and_the_value_object_have_the_same_fields_and_defaults() -> None:
@@ -36,7 +24,6 @@ def test_the_table_and_the_value_object_have_the_same_fields_and_defaults() -> N
 
 
 def test_every_key_has_its_field_in_the_messages() -> None:
-    """The numbers, too: they are what digests are made of. Attributes have what protocols resolve."""
     whole, part = (m.DESCRIPTOR.fields_by_name for m in (collection_pb2.Collection, collection_pb2.Attribute))
     for name, key in PARAMETER_KEYS.items():
         assert whole[name].number == key.field, name
@@ -46,17 +33,8 @@ def test_every_key_has_its_field_in_the_messages() -> None:
     assert {n for n, field in whole.items() if field.number < 100} == {*PARAMETER_KEYS, *others}
 
 
-@pytest.mark.parametrize("kind", [*PROTOCOLS.values(), *ALLOCATIONS.values()], ids=lambda kind: kind.NAME)
-def test_what_a_protocol_takes_stands_in_the_table(kind: type[LocalProtocol[Any]]) -> None:
-    for name in kind.PARAMETERS:
-        assert PARAMETER_KEYS[name].default is None
-    for name in kind.OPTIONAL:
-        assert PARAMETER_KEYS[name].kind is not ParameterKind.LEVEL
-
-
 @pytest.mark.parametrize("setting", list(settings((9,))), ids=str)
 def test_what_a_protocol_resolves_stands_in_the_table(setting: Setting) -> None:
-    """Names that a message has; and a key is resolved by exactly the protocols that take it."""
     kind, built = setting.kind, setting.build()
     takes = {*kind.PARAMETERS, *kind.OPTIONAL}
     resolved = {name for name in takes if PARAMETER_KEYS[name].resolved}
@@ -83,32 +61,6 @@ def test_the_page_has_every_key_as_the_table_has_it() -> None:
         assert all(f"`{choice}`" in rule for choice in key.choices)
     covered = page.split("## The digest")[1]
     assert all(f"`{name}`" in covered for name in PARAMETER_KEYS if name not in LEVELS)
-
-
-# --- errors carry the key
-
-
-def constructions(path: Path) -> list[ast.Call]:
-    return [
-        node
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "CollectionError"
-    ]
-
-
-def test_every_fault_that_the_core_finds_names_its_key() -> None:
-    """So that the line of a file is found without reading the message."""
-    seen = 0
-    for path in CORE:
-        if path.parent.name == "collection" and path.name in ("file.py", "record.py"):
-            continue  # the reader knows the place itself; a record has no lines
-        for call in constructions(path):
-            words = {word.arg: word.value for word in call.keywords}
-            assert "key" in words, f"{path.name}:{call.lineno}"
-            if isinstance(words["key"], ast.Constant):
-                assert words["key"].value in FILE_KEYS, f"{path.name}:{call.lineno}"
-            seen += 1
-    assert seen > 25
 
 
 BASE = "name: a\nepoch: {length: 1h}\n"
@@ -149,9 +101,3 @@ def test_a_fault_of_the_core_is_shown_at_its_line(fault: str) -> None:
     with pytest.raises(CollectionError) as caught:
         parse_collection(text, "f.yaml")
     assert caught.value.where == f"f.yaml:{line}", str(caught.value)
-
-
-def test_an_error_keeps_its_key_when_it_gets_a_place() -> None:
-    found = CollectionError("E-X", "wrong", key="g", remedy="Mend it.").at("f.yaml:3")
-    assert (found.key, found.where, str(found)) == ("g", "f.yaml:3", "f.yaml:3: wrong. Mend it. [E-X]")
-    assert found.at("elsewhere") is found

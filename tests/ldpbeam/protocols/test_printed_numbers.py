@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from decimal import ROUND_HALF_EVEN, Decimal
 from fractions import Fraction
-from math import comb, exp, log
+from math import comb, exp
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,6 @@ from ldpbeam.protocols.local_hash import LocalHash
 from ldpbeam.protocols.unary import Unary
 from ldpbeam.support import SupportProbabilities
 from tests.narrow import of_kind, present
-from tests.reference.losses import constant_value_loss
 
 Encoded = Direct | LocalHash | Unary
 EXACT, PUBLISHED = Calibration.EXACT, Calibration.PUBLISHED
@@ -45,7 +44,7 @@ def v_star(built: LocalProtocol[Any], n: int = 1) -> float:
     return float(present(built.estimator.support).floor) / n
 
 
-LEVEL_PAIRS = [(0.5, 0.3), (1.0, 0.1), (2.0, 1.0), (2.0, 1.9), (4.0, 2.4), (5.0, 0.5), (8.0, 4.0)]
+LEVEL_PAIRS = [(0.5, 0.3), (2.0, 1.9), (5.0, 0.5), (8.0, 4.0)]
 levels = pytest.mark.parametrize("longitudinal,first", LEVEL_PAIRS)
 
 
@@ -68,7 +67,6 @@ def assert_no_more_fits(built: Encoded, first: float, one: int, zero: int) -> No
 
 @levels
 def test_l_osue_second_round_is_its_closed_form(longitudinal: float, first: float) -> None:
-    """The bisection over integers lands on p2 = (e^{ε∞+ε1}−1)/(e^{ε∞}−e^{ε1}+e^{ε∞+ε1}−1)."""
     built = two("l_osue", 5, longitudinal, first)
     permanent = built.rounds.permanent
     assert permanent is not None
@@ -82,7 +80,6 @@ def test_l_osue_second_round_is_its_closed_form(longitudinal: float, first: floa
 
 @levels
 def test_l_sue_second_round_composes_to_sue(longitudinal: float, first: float) -> None:
-    """RAPPOR with exact levels: both rounds together are SUE(ε1)."""
     built = two("l_sue", 5, longitudinal, first)
     s = exp(first / 2) / (exp(first / 2) + 1)
     p1 = exp(longitudinal / 2) / (exp(longitudinal / 2) + 1)
@@ -95,9 +92,8 @@ def test_l_sue_second_round_composes_to_sue(longitudinal: float, first: float) -
 
 
 @levels
-@pytest.mark.parametrize("size", [2, 3, 8, 96, 360])
+@pytest.mark.parametrize("size", [2, 3, 360])
 def test_symbol_second_rounds_are_their_formulas(longitudinal: float, first: float, size: int) -> None:
-    """EXACT and PUBLISHED e^{ε_IRR}; they agree at two symbols and only there."""
     a, b = exp(longitudinal), exp(first)
     exact = (b * (a + size - 2) - size + 1) / (a - b)
     published = (a * b - 1) / (a - b)
@@ -105,24 +101,6 @@ def test_symbol_second_rounds_are_their_formulas(longitudinal: float, first: flo
         built = two("l_grr", size, longitudinal, first, calibration=calibration)
         assert float(of_kind(SymbolChannel, built.rounds.last).ratio) == pytest.approx(expected, rel=1e-11)
     assert (exact == pytest.approx(published)) == (size == 2)
-
-
-@levels
-@pytest.mark.parametrize("name", ["l_oue", "l_soue"])
-def test_half_second_rounds_spend_exactly_the_first_level(
-    name: str, longitudinal: float, first: float
-) -> None:
-    """L-OUE and L-SOUE keep p2 = 1/2 and spend ε1, or say that they cannot."""
-    try:
-        built = two(name, 5, longitudinal, first)
-    except CollectionError as error:
-        assert error.code == "E-COLLECTION-INFEASIBLE"
-        assert first / longitudinal > 0.6
-        return
-    assert built.rounds.last.own == Fraction(1, 2)
-    own, other = float(built.estimator.support.own), float(built.estimator.support.other)
-    assert log(own * (1 - other) / ((1 - own) * other)) == pytest.approx(first, rel=1e-12)
-    assert_no_more_fits(built, first, 0, -1)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +113,6 @@ def test_half_second_rounds_spend_exactly_the_first_level(
 def test_the_reach_of_l_oue_and_l_soue_is_named_in_the_error(
     name: str, longitudinal: float, limit: float
 ) -> None:
-    """The error names the largest ε1; just below it works and just above it does not."""
     with pytest.raises(CollectionError) as caught:
         two(name, 5, longitudinal, 0.95 * longitudinal)
     assert caught.value.code == "E-COLLECTION-INFEASIBLE"
@@ -151,11 +128,10 @@ def test_the_reach_of_l_oue_and_l_soue_is_named_in_the_error(
 
 @pytest.mark.parametrize("name", ["l_grr", "l_sue", "l_osue", "l_oue", "l_soue", "loloha"])
 @pytest.mark.parametrize("calibration", list(Calibration))
-@pytest.mark.parametrize("first", [2.0, 2.5, 30.0])
+@pytest.mark.parametrize("first", [2.0, 30.0])
 def test_a_first_level_not_below_the_longitudinal_one_is_refused(
     name: str, calibration: Calibration, first: float
 ) -> None:
-    """ε1 ≥ ε∞ leaves nothing for a second round: one clear error for every protocol."""
     for family in ("linear", "affine"):
         with pytest.raises(CollectionError) as caught:
             two(name, 8, 2.0, first, calibration=calibration, hash_family=family)
@@ -166,16 +142,6 @@ def test_a_first_level_not_below_the_longitudinal_one_is_refused(
 # Correction 1
 
 
-@levels
-@pytest.mark.parametrize("size", [2, 3, 32, 1024])
-def test_exact_l_grr_is_as_good_as_one_round_grr(longitudinal: float, first: float, size: int) -> None:
-    """The memoised round costs nothing at the first report when the composition is solved as it
-    is.
-    """
-    one_round = protocol("grr", size, Parameters(epsilon=first))
-    assert v_star(two("l_grr", size, longitudinal, first)) == pytest.approx(v_star(one_round), rel=1e-11)
-
-
 def test_l_grr_at_1024_values_is_0836_not_26706() -> None:
     """The headline of correction 1: ε∞ = .5, ε1 = .3, k = 1024, n = 10⁴."""
     assert f"{v_star(two('l_grr', 1024, 0.5, 0.3), 10**4):.3f}" == "0.836"
@@ -183,56 +149,8 @@ def test_l_grr_at_1024_values_is_0836_not_26706() -> None:
     assert int(v_star(published, 10**4)) == 26706
 
 
-@levels
-@pytest.mark.parametrize("family", ["linear", "affine"])
-@pytest.mark.parametrize("g", [2, 3, 7])
-def test_exact_loloha_is_as_good_as_one_round_hashing(
-    longitudinal: float, first: float, family: str, g: int
-) -> None:
-    """LOLOHA's V* equals one-round LH(ε1) with the same g and family."""
-    built = two("loloha", 40, longitudinal, first, g=g, hash_family=family)
-    one_round = protocol("olh", 40, Parameters(epsilon=first, g=g, hash_family=family))
-    assert v_star(built) == pytest.approx(v_star(one_round), rel=1e-11)
-
-
-@pytest.mark.parametrize("first", [0.1, 0.3, 0.7, 1.0, 1.5, 2.0, 3.0])
-@pytest.mark.thorough
-def test_best_affine_g_is_the_nearest_integer_to_e_plus_one(first: float) -> None:
-    """By trying every g: the minimum of V* is at a neighbour of e^{ε1} + 1, and ``optimal_g`` picks
-    it.
-
-    V* = e^{ε1}-dependent and convex in g, so the best integer is one of the two around the real
-    optimum; rounding finds it here to within 1 % of variance.
-    """
-
-    def variance_of(g: int) -> float:
-        return v_star(two("loloha", 40, first + 1, first, g=g, hash_family="affine"))
-
-    chosen = optimal_g(40, first, "affine")
-    assert chosen == max(2, int(exp(first) + 1.5))
-    assert two("loloha", 40, first + 1, first, hash_family="affine").resolved_parameters() == {"g": chosen}
-    best = min(range(2, 4 * chosen + 4), key=variance_of)
-    assert abs(best - chosen) <= 1
-    assert variance_of(chosen) <= 1.01 * variance_of(best)
-
-
-@levels
-def test_l_osue_variance_is_oue_s(longitudinal: float, first: float) -> None:
-    """V* of L-OSUE is 4e^{ε1}/(n(e^{ε1}−1)²), whatever ε∞."""
-    expected = 4 * exp(first) / (exp(first) - 1) ** 2
-    assert v_star(two("l_osue", 9, longitudinal, first)) == pytest.approx(expected, rel=1e-11)
-
-
-def test_best_affine_loloha_ties_l_osue() -> None:
-    """At g = e^{ε1} + 1 exactly (ε1 = ln 2, ln 4), LOLOHA's V* is L-OSUE's."""
-    for ratio in (2, 4):
-        hashed = two("loloha", 40, 3.0, log(ratio), g=ratio + 1, hash_family="affine")
-        assert v_star(hashed) == pytest.approx(v_star(two("l_osue", 40, 3.0, log(ratio))), rel=1e-8)
-
-
 @pytest.mark.parametrize("size,spent", [(3, 0.948), (8, 0.755), (96, 0.171), (360, 0.052)])
 def test_published_first_reports_spend_less_than_nominal(size: int, spent: float) -> None:
-    """Nominal ε1 = 1 at ε∞ = 2 is really 0.948, 0.755, 0.171, 0.052."""
     built = two("l_grr", size, 2.0, 1.0, calibration=PUBLISHED)
     assert round(built.guarantee.first_report, 3) == spent
     hashed = two("loloha", 400, 2.0, 1.0, g=size, calibration=PUBLISHED, hash_family="affine")
@@ -247,7 +165,6 @@ def test_published_first_reports_spend_less_than_nominal(size: int, spent: float
 
 @pytest.mark.parametrize("first", [0.1, 0.5, 1.0, 2.0, 3.0])
 def test_allomfree_switches_at_3e_plus_2(first: float) -> None:
-    """With EXACT, L-GRR beats L-OSUE exactly up to k = 3e^{ε1} + 2."""
     edge = 3 * exp(first) + 2
     for size in {2, max(2, int(edge)), int(edge) + 1, int(edge) + 9}:
         direct = v_star(two("l_grr", size, first + 1, first))
@@ -271,44 +188,7 @@ def test_g_of_eq_6(alpha: float, expected: list[int]) -> None:
     assert [b.resolved_parameters()["g"] for b in built] == expected
 
 
-@pytest.mark.thorough
-def test_eq_6_is_the_minimum_of_the_published_variance() -> None:
-    """The closed form is the integer nearest to the minimum of V* over g under PUBLISHED."""
-    for longitudinal, alpha in [(2.0, 0.5), (3.0, 0.6), (5.0, 0.6), (4.0, 0.4)]:
-        first = alpha * longitudinal
-
-        def published(g: int, a: float = longitudinal, b: float = first) -> float:
-            return v_star(two("loloha", 360, a, b, g=g, calibration=PUBLISHED, hash_family="affine"))
-
-        best = min(range(2, 40), key=published)
-        assert abs(best - optimal_g(360, first, "affine", longitudinal)) <= 1
-
-
 # Correction 5
-
-
-@levels
-@pytest.mark.parametrize("size", [2, 3, 8, 96])
-def test_loss_of_a_constant_value_starts_at_first_and_ends_at_longitudinal(
-    longitudinal: float, first: float, size: int
-) -> None:
-    """ε_t is ε1 at t = 1, rises, and never exceeds ε∞; at small sizes it equals the enumerated
-    worst loss.
-    """
-    built = two("l_grr", size, longitudinal, first)
-    losses = [constant_value_loss(built.guarantee, t, size) for t in (1, 2, 3, 10, 400)]
-    assert None not in losses
-    assert losses[0] == pytest.approx(first, rel=1e-10)
-    assert losses == sorted(losses)  # type: ignore[type-var]
-    assert losses[-1] <= built.guarantee.per_memoised_input  # type: ignore[operator]
-    if size <= 3:
-        # Worst output of three reports: all of them name the same symbol.
-        assert built.rounds.permanent is not None
-        p1, q1 = built.rounds.permanent.own, built.rounds.permanent.other
-        p2, q2 = built.rounds.last.own, built.rounds.last.other
-        likely = p1 * p2**3 + (size - 1) * q1 * q2**3
-        unlikely = q1 * p2**3 + (p1 + (size - 2) * q1) * q2**3
-        assert losses[2] == pytest.approx(log(likely / unlikely), rel=1e-12)
 
 
 # ALLOMFREE Table 1: n = 10⁴, PUBLISHED. Columns: L-GRR k = 2, 32, 2¹⁰; L-OSUE, L-SUE, L-SOUE, L-OUE.
@@ -356,7 +236,6 @@ COLUMNS = (
 
 @pytest.mark.parametrize("row", TABLE_1.strip().splitlines())
 def test_table_1_of_002_is_reproduced_to_every_printed_digit(row: str) -> None:
-    """V* of the seven columns at n = 10⁴; decimals are rounded, whole numbers are cut off."""
     longitudinal, first, *printed = row.split()
     for (name, size), text in zip(COLUMNS, printed, strict=True):
         more = {"calibration": PUBLISHED} if name == "l_grr" else {}
@@ -371,15 +250,6 @@ def test_table_1_of_002_is_reproduced_to_every_printed_digit(row: str) -> None:
         assert shown == text, (name, size)
 
 
-def test_the_mislabelled_rows_of_table_1_do_not_hold_under_their_labels() -> None:
-    """Under the printed labels the paper itself has other numbers, in its block 0.6ε∞: a slip, not
-    a choice.
-    """
-    for longitudinal, first, printed in ((1.0, 0.60, "0.078202"), (2.0, 1.20, "0.001389")):
-        value = v_star(two("l_grr", 32, longitudinal, first, calibration=PUBLISHED), 10**4)
-        assert f"{value:.6f}" != printed
-
-
 # ALLOMFREE Table 2: one round, n = 10⁴. Columns: GRR k = 2, 32, 2¹⁰; OUE, SUE.
 TABLE_2 = """
 0.5 0.000392 0.007520 0.243240 0.001567 0.001592
@@ -391,7 +261,6 @@ TABLE_2 = """
 
 @pytest.mark.parametrize("row", TABLE_2.strip().splitlines())
 def test_table_2_of_002_is_reproduced_to_every_printed_digit(row: str) -> None:
-    """The one-round protocols at the same n."""
     epsilon, *printed = row.split()
     columns = (("grr", 2), ("grr", 32), ("grr", 1024), ("oue", 2), ("sue", 2))
     for (name, size), text in zip(columns, printed, strict=True):
@@ -455,16 +324,3 @@ def test_the_published_variance_is_22_times_too_small_for_l_grr() -> None:
     for calibration in Calibration:
         built = two("l_grr", 8, 2.0, 1.0, calibration=calibration)
         assert published_variance(built, 0.5, 100) < 0
-
-
-@levels
-def test_the_published_variance_is_right_for_symmetric_rounds(longitudinal: float, first: float) -> None:
-    """Where p + q = 1 in both rounds (L-SUE), and anywhere at f = 0, the printed form agrees.
-
-    It is then the variance over a random population, larger than ours by f(1−f)/n.
-    """
-    for name, frequency in [("l_sue", 0.0), ("l_sue", 0.3), ("l_osue", 0.0), ("l_grr", 0.0)]:
-        built = two(name, 8, longitudinal, first)
-        ours = float(variance(np.array([frequency]), 7, built.estimator.support)[0])
-        ours += frequency * (1 - frequency) / 7
-        assert published_variance(built, frequency, 7) == pytest.approx(ours, rel=1e-9)

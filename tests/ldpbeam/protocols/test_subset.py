@@ -8,17 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import chi2
 
 from ldpbeam.channels.exact import exp_below
 from ldpbeam.protocols import PROTOCOLS, Parameters, protocol
 from ldpbeam.protocols.subset import Subset
 from ldpbeam.randomness import FULL
-from ldpbeam.simulators.protocol_fleet import ProtocolFleet
-from ldpbeam.simulators.random_words import RandomWords
-from tests.conftest import FALSE_ALARM_SUITE
 
-LEVELS = (0.1, 0.5, 1.0, 2.0, 3.0, 5.0)
+LEVELS = (0.1, 1.0, 5.0)
 ONE_ROUND = ("grr", "sue", "oue", "blh", "olh")
 
 
@@ -32,14 +28,14 @@ def of_size(k: int, w: int, epsilon: float) -> Subset:
 
 
 @pytest.mark.parametrize("epsilon", LEVELS)
-@pytest.mark.parametrize("k", [2, 3, 4, 7, 10, 23, 50, 64])
+@pytest.mark.parametrize("k", [2, 10, 64])
 def test_no_other_size_has_a_smaller_variance(k: int, epsilon: float) -> None:
     best = min(of_size(k, w, epsilon).estimator.support.floor for w in range(1, k))
     assert subset(k, epsilon).estimator.support.floor == best
 
 
 @pytest.mark.parametrize("epsilon", LEVELS)
-@pytest.mark.parametrize("k", [2, 3, 5, 8, 9, 16, 27, 49, 100, 128, 343, 1412])
+@pytest.mark.parametrize("k", [2, 9, 100, 1412])
 def test_no_protocol_of_one_round_has_a_smaller_variance(k: int, epsilon: float) -> None:
     """What docs/protocols.md says of it, to a millionth; with one value it is GRR."""
     built = subset(k, epsilon)
@@ -63,29 +59,6 @@ def test_the_figures_of_the_page() -> None:
         assert (subset(k, epsilon).w == 1) == (exp(epsilon) + 1 > 2 * k / 3)
 
 
-def test_variances_of_a_fleet_are_the_stated_ones() -> None:
-    """Squared errors of the value that all hold, and of two that nobody holds, against chi-square limits."""
-    k, n, epochs = 12, 2000, 400
-    built, values = subset(k, 1.0), np.zeros(n, np.int32)
-    assert built.w == 3
-    fleet, errors = ProtocolFleet(built, n, RandomWords(11)), []
-    for epoch in range(epochs):
-        counts = np.zeros(k, np.int64)
-        for batch in fleet.reports(epoch, values):
-            assert not built.counter.check(batch.payloads).any()
-            built.counter.add(batch.payloads, counts)
-        frequency = built.estimator.estimate(counts, n).frequency
-        assert frequency.sum() == pytest.approx(1.0, abs=1e-9)
-        errors.append(frequency - np.eye(k)[0])
-    own, other = float(built.estimator.support.own), float(built.estimator.support.other)
-    gap = n * (own - other) ** 2
-    variances = (own * (1 - own) / gap, other * (1 - other) / gap)
-    for held, variance in ((0, variances[0]), (1, variances[1]), (k - 1, variances[1])):
-        ratio = float((np.array(errors)[:, held] ** 2).sum()) / variance
-        low, high = (float(chi2.ppf(p, epochs)) for p in (FALSE_ALARM_SUITE / 6, 1 - FALSE_ALARM_SUITE / 6))
-        assert low < ratio < high, held
-
-
 @pytest.mark.parametrize(("k", "epsilon"), [(2, 1.0), (5, 1.0), (9, 1.0), (9, 0.3)])
 def test_a_weighted_sum_has_the_enumerated_variance(k: int, epsilon: float) -> None:
     built = subset(k, epsilon)
@@ -104,7 +77,6 @@ def test_a_weighted_sum_has_the_enumerated_variance(k: int, epsilon: float) -> N
 
 @pytest.mark.parametrize(("k", "epsilon"), [(5, 1.0), (9, 1.0), (9, 0.3)])
 def test_what_the_law_says_of_reports_is_enumerated(k: int, epsilon: float) -> None:
-    """Equal reports, the best guess from one report, and from two within the stated twentieth."""
     law = subset(k, epsilon).law
     rows = np.array([[float(law.likelihood(r, v)) for r in law.responses()] for v in range(k)])
     ((share, equal),) = law.equal_responses(0)

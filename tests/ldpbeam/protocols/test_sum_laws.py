@@ -15,7 +15,6 @@ from ldpbeam.hashing import AffineFamily, LinearFamily, collisions
 from ldpbeam.hashing.affine import line_collision
 from ldpbeam.over_time.covariance import memo_errors, slotted_errors
 from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
-from ldpbeam.protocols.bit_flip import BitFlip
 from ldpbeam.protocols.estimator import EVERYONE
 from ldpbeam.protocols.local_hash import LocalHash
 from ldpbeam.protocols.part_estimator import PartEstimator
@@ -83,7 +82,6 @@ def test_mean_and_variance_of_what_one_report_supports(name: str, k: int, levels
 
 @pytest.mark.parametrize(("name", "k", "levels"), ENUMERATED[:1] + ENUMERATED[2:3] + ENUMERATED[11:12])
 def test_a_fleet_is_the_sum_of_its_devices(name: str, k: int, levels: Parameters) -> None:
-    """Two devices, every pair of reports: the estimate has the truth for its mean, and the variance said."""
     built: Any = protocol(name, k, levels)
     row, fleet = weights(k)[0], (1, 3)
     n, own, other = len(fleet), float(built.estimator.support.own), float(built.estimator.support.other)
@@ -106,7 +104,6 @@ def test_a_fleet_is_the_sum_of_its_devices(name: str, k: int, levels: Parameters
 
 @pytest.mark.parametrize("d", [1, 2, 4])
 def test_buckets_that_only_some_devices_were_asked_about(d: int) -> None:
-    """The law of bits and sets, for the linear part of a ratio: every set and every answer of one device."""
     k = 4
     built: Any = protocol("dbitflip", k, Parameters(epsilon=1.0, d=d))
     truth, n = np.array([0.4, 0.3, 0.2, 0.1]), 1000
@@ -132,21 +129,6 @@ def test_buckets_that_only_some_devices_were_asked_about(d: int) -> None:
         assert variance == pytest.approx(total / n, rel=1e-9)
 
 
-def test_of_one_value_it_is_the_variance_of_its_estimate() -> None:
-    from ldpbeam.estimates import variance
-
-    frequency = np.array([0.5, 0.3, 0.15, 0.05])
-    for name, levels in (("oue", ONE), ("grr", ONE), ("dbitflip", Parameters(epsilon=1.0, d=2))):
-        built: Any = protocol(name, 4, levels)
-        for share in (EVERYONE, Fraction(1, 3)):
-            estimator = PartEstimator(built, share)
-            errors = sum_errors(estimator, np.eye(4))
-            assert estimator.support is not None
-            expected = variance(frequency, 700, estimator.support)
-            found = errors.variance(frequency[None], np.full((1, 4), 700))
-            assert found[0] == pytest.approx(expected, rel=1e-9)
-
-
 # --- collisions of three
 
 
@@ -159,9 +141,7 @@ def brute(family: Any, row: Any) -> Any:
     return found / len(seeds)
 
 
-@pytest.mark.parametrize(
-    ("g", "k"), [(2, 3), (2, 8), (3, 5), (3, 9), (3, 20), (5, 5), (5, 24), (7, 30), (11, 8), (2, 30)]
-)
+@pytest.mark.parametrize(("g", "k"), [(2, 3), (3, 20), (5, 24), (11, 8)])
 def test_linear_functions_by_lines_by_tables_and_one_by_one(g: int, k: int) -> None:
     family, asked = LinearFamily(g, k), weights(k)
     expected = np.array([brute(family, row) for row in asked])
@@ -203,7 +183,7 @@ def on_a_circle(k: int, g: int, row: Any) -> Any:
 
 
 @pytest.mark.cases(2)
-@pytest.mark.parametrize(("g", "k"), [(3, 12), (2, 12), (4, 16), (8, 16)])
+@pytest.mark.parametrize(("g", "k"), [(3, 12), (2, 12)])
 def test_affine_functions_by_those_that_stand_for_them(g: int, k: int) -> None:
     """Within 3 % for a single value, and 1 % on average: half of that in a standard error."""
     asked = weights(k)[:2] - weights(k)[:2].mean(axis=1, keepdims=True)
@@ -236,17 +216,6 @@ def test_public_strings_have_the_variance_of_many() -> None:
         assert law.conditional[0, value] == pytest.approx(second - mean**2, rel=0.04)
 
 
-def test_the_naive_sum_of_variances_is_wrong_on_both_sides() -> None:
-    """What ORDERED.md found: a run of a quarter of the values, g = 5, 1.4 times inside, below 1 outside."""
-    built: Any = protocol("loloha", 100, with_g(5))
-    law = built.estimator.sum_law((np.arange(100) < 25).astype(np.float64)[None])
-    own, other = float(built.estimator.support.own), float(built.estimator.support.other)
-    inside = own * (1 - own) + 24 * other * (1 - other)
-    outside = 25 * other * (1 - other)
-    assert law.conditional[0, :25].mean() / inside == pytest.approx(1.40, abs=0.05)
-    assert 0.5 < law.conditional[0, 25:].mean() / outside < 0.9
-
-
 # --- what a device keeps for life
 
 
@@ -274,8 +243,6 @@ def lives(built: Any, x: int, y: int) -> Iterator[Life]:
     """Chance, and which values the kept answers for x and for y support, of everything kept for life."""
     if isinstance(built, LocalHash):
         return lives_of_hash(built, x, y)
-    if isinstance(built, BitFlip):
-        return lives_of_sets(built, x, y)
     return lives_of_values(built, x, y) if built.device.ENCODING == "direct" else lives_of_bits(built, x, y)
 
 
@@ -290,21 +257,6 @@ def lives_of_hash(built: Any, x: int, y: int) -> Iterator[Life]:
             chance = float(memo.symbol(built.rounds.permanent, symbols[x], one)) / len(seeds)
             chance *= 1.0 if same else float(memo.symbol(built.rounds.permanent, symbols[y], two))
             yield chance, [float(s == one) for s in symbols], [float(s == two) for s in symbols]
-
-
-def lives_of_sets(built: Any, x: int, y: int) -> Iterator[Life]:
-    k, sets = built.domain_size, {r.indices for r in built.law.responses()}
-    own, other = float(built.rounds.permanent.own), float(built.rounds.permanent.other)
-    for indices in sets:
-        keys = [built.device.memo_key(indices, v) for v in (x, y)]
-        for bits in product((0, 1), repeat=2 * built.d):
-            one, two = bits[: built.d], bits[built.d :]
-            if keys[0] == keys[1] and one != two:
-                continue
-            chance = 1.0 / len(sets)
-            for answer, key in ((one, keys[0]), (two, keys[1]))[: 1 if keys[0] == keys[1] else 2]:
-                chance *= of_answer(answer, key, own, other)
-            yield chance, _at(indices, one, k, other), _at(indices, two, k, other)
 
 
 def lives_of_values(built: Any, x: int, y: int) -> Iterator[Life]:
@@ -333,14 +285,6 @@ def of_answer(bits: Any, held: int, own: float, other: float) -> float:
     return float(np.prod([p if bit else 1 - p for p, bit in zip(ones, bits, strict=True)]))
 
 
-def _at(indices: Any, bits: Any, k: int, other: float) -> list[float]:
-    """Bits less what a bucket that nobody holds has on average, at the buckets that were asked about."""
-    found = [0.0] * k
-    for place, index in enumerate(indices):
-        found[index] = bits[place] - other
-    return found
-
-
 @pytest.mark.parametrize(("name", "k", "levels"), MEMO, ids=[f"{one[0]}-{one[1]}" for one in MEMO])
 def test_covariance_of_two_epochs_of_a_sum(name: str, k: int, levels: Parameters) -> None:
     built: Any = protocol(name, k, levels)
@@ -358,27 +302,6 @@ def test_covariance_of_two_epochs_of_a_sum(name: str, k: int, levels: Parameters
         assert anew[0][place] == anew[1][place] == pytest.approx(truth @ exact @ later, abs=1e-10)
         apart = exact[~np.eye(k, dtype=bool)].min()
         assert law.least[place] == pytest.approx(min(apart, 0.0), abs=1e-10)
-
-
-def test_bits_of_a_sampled_set_over_two_epochs() -> None:
-    """Bits less their means, so that only noise is left: x = y, one of them sampled, and neither."""
-    built: Any = protocol("dbitflip_pm", 4, Parameters(epsilon_longitudinal=1.0, d=2))
-    asked, k = weights(4), 4
-    law = SumErrors(built, asked)._floor_laws[0]
-    truth, later = np.array([0.4, 0.3, 0.2, 0.1]), np.full(4, 0.25)
-    own, other, share = float(built.rounds.permanent.own), float(built.rounds.permanent.other), 0.5
-    for row, place in zip(asked, range(len(asked)), strict=True):
-        total = 0.0
-        for x, y in product(range(k), repeat=2):
-            for chance, one, two in lives(built, x, y):
-                # A bit of the value that is held has the mean own; those not asked about say nothing.
-                said = [
-                    sum(row[v] * (bits[v] - (own - other) * (v == held)) * (bits[v] != 0) for v in range(k))
-                    for bits, held in ((one, x), (two, y))
-                ]
-                total += truth[x] * later[y] * chance * said[0] * said[1]
-        found = law.again(truth, later)[0][place]
-        assert found == pytest.approx(total / share**2, rel=1e-9)
 
 
 def test_bounds_where_pairs_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -444,7 +367,6 @@ def test_errors_over_time_of_one_value(
 
 
 def test_estimates_that_do_not_add_up_to_one() -> None:
-    """What they lack counts as spread evenly: a shift of all of them changes no variance."""
     frequency = np.array([0.5, 0.3, 0.15, 0.05])
     for name, levels in (("oue", ONE), ("grr", ONE), ("olh", with_g(3, two=False))):
         built: Any = protocol(name, 4, levels)
@@ -461,17 +383,7 @@ def test_estimates_that_do_not_add_up_to_one() -> None:
             assert (drawn.of_weights(far) >= 0).all()
 
 
-def test_each_value_has_its_own_number_of_reports() -> None:
-    built: Any = protocol("dbitflip", 4, Parameters(epsilon=1.0, d=2))
-    other, gap = float(built.estimator.support.other), float(built.estimator.support.gap)
-    n = np.array([[100, 200, 300, 400]])
-    found = SumErrors(built, np.eye(4)).variance(np.array([[0.0, 0.0, 0.0, 1.0]]), n)
-    assert found[0, :3] == pytest.approx(other * (1 - other) / gap**2 / n[0, :3], rel=1e-9)
-    assert SumErrors(built, np.eye(4)).reports(n).tolist() == [[500]]
-
-
 def test_the_share_that_reports_is_part_of_the_error() -> None:
-    """Drawing a third of the devices adds 2/3 of the variance of the weights, and less where fewer report."""
     built: Any = protocol("oue", 4, ONE)
     truth, n, asked = np.array([[0.4, 0.3, 0.2, 0.1]]), np.full((1, 4), 500), weights(4)
     spread = asked**2 @ truth[0] - (asked @ truth[0]) ** 2

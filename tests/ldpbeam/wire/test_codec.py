@@ -131,7 +131,6 @@ def mutated(draw: random.Random) -> bytes:
 
 
 def test_the_compiled_reader_agrees_with_the_library() -> None:
-    """Kind and every field, for 20,000 messages mutated in all the ways that bytes can go wrong."""
     draw = random.Random(1)
     messages = [mutated(draw) for _ in range(20_000)]
     kinds: dict[str, int] = {}
@@ -148,7 +147,6 @@ def test_the_compiled_reader_agrees_with_the_library() -> None:
 @settings(max_examples=300)
 @given(st.lists(st.binary(max_size=40), min_size=1, max_size=5))
 def test_the_compiled_reader_agrees_on_any_bytes(messages: list[bytes]) -> None:
-    """The same for bytes that hypothesis thinks of."""
     assert read_all(messages) == [by_library(m) for m in messages]
 
 
@@ -177,13 +175,11 @@ def test_the_compiled_reader_agrees_on_any_bytes(messages: list[bytes]) -> None:
     ],
 )
 def test_the_compiled_reader_agrees_on_odd_spellings(message: str) -> None:
-    """Spellings that writers do not use and readers must still agree on."""
     raw = bytes.fromhex(message)
     assert read_all([raw]) == [by_library(raw)]
 
 
 def test_two_messages_end_to_end_are_none() -> None:
-    """Protobuf would take the last one of each field, and one report would be lost."""
     draw = random.Random(2)
     rows, batches = [], []
     for _ in range(50):
@@ -230,7 +226,6 @@ def frame_slowly(data: bytes) -> tuple[list[bytes], str]:
     )
 )
 def test_frames_are_those_of_a_slow_reading(pieces: list[bytes]) -> None:
-    """Frames, the end and its kind; empty messages in short runs are frames like others."""
     data = b"".join(pieces)
     found = codec.frames(np.frombuffer(data, np.uint8))
     got = [data[a : a + n] for a, n in zip(found.offsets, found.lengths, strict=True)]
@@ -239,7 +234,6 @@ def test_frames_are_those_of_a_slow_reading(pieces: list[bytes]) -> None:
 
 
 def test_long_runs_of_empty_messages_are_passed_over() -> None:
-    """4096 zero bytes or more are one run with a count, wherever the buffer is cut."""
     data = np.frombuffer(b"\x01a" + bytes(5000) + b"\x01b", np.uint8)
     first = codec.frames(data)
     assert (first.offsets.tolist(), first.status, first.size) == ([1], framing.EMPTIES, 5000)
@@ -250,7 +244,6 @@ def test_long_runs_of_empty_messages_are_passed_over() -> None:
 
 
 def test_many_frames_come_in_parts() -> None:
-    """More than 65,536 records in a buffer: a full answer says where to go on."""
     data = np.frombuffer(b"\x01a" * 70_000, np.uint8)
     first = codec.frames(data)
     assert (first.offsets.size, first.status, first.end) == (65_536, framing.FULL, 131_072)
@@ -259,7 +252,6 @@ def test_many_frames_come_in_parts() -> None:
 
 
 def test_a_single_message_is_its_own_frame() -> None:
-    """A Pub/Sub message is read like a record of a file."""
     message = Report(digest=3, epoch=-2, report_id=9, payload=b"xy").SerializeToString()
     rows, batches, malformed = codec.parse(codec.joined([message]), base=0)
     assert (rows.digest.tolist(), rows.epoch.tolist(), rows.report_id.tolist()) == ([3], [-2], [9])
@@ -269,7 +261,6 @@ def test_a_single_message_is_its_own_frame() -> None:
 
 
 def test_places_count_from_the_start_of_the_source() -> None:
-    """A buffer's position in its file is added to every place, batches included."""
     one = Report(digest=3, payload=b"xy").SerializeToString()
     many = ReportBatch(digest=3, count=1, report_ids=[4], payloads=b"xy").SerializeToString()
     data = b"".join(bytes([len(m)]) + m for m in (one, many, b"\x07"))
@@ -281,7 +272,6 @@ def test_places_count_from_the_start_of_the_source() -> None:
 
 @pytest.mark.parametrize("size", [1, 127, 128, 5000, 16383, 16384, 1 << 20])
 def test_the_bytes_that_a_cut_off_record_lacks(size: int) -> None:
-    """From its length; unknown where even that is cut off."""
     whole = np.frombuffer(codec.framed(bytes(size)), np.uint8)
     prefix = whole.size - size
     for cut in {1, 2, size // 2 + 1, size} - {0}:

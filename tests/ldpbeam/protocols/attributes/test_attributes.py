@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import pickle
-from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations, product
 from math import exp, log, prod
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +18,7 @@ from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.collection.file import parse_collection
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
-from ldpbeam.estimates import FEW, nearest_shares, tie_breakers, variance
+from ldpbeam.estimates import FEW, tie_breakers, variance
 from ldpbeam.histogram import INSUFFICIENT, OK, estimate_epoch, make_consistent
 from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, LocalProtocol, Memo, Parameters
@@ -76,7 +71,6 @@ def channel(kind: AttributeProtocol[Any]) -> Iterator[tuple[Any, Fraction]]:
 
 @pytest.mark.parametrize(("allocation", "name"), ENUMERABLE)
 def test_the_whole_channel(allocation: str, name: str | None) -> None:
-    """Rows sum to 1, the worst ratio is the guarantee, expected counts give back the truth; all exact."""
     kind = build(allocation, name, SIZES)
     values = list(product(*(range(size) for size in SIZES)))
     totals = dict.fromkeys(values, Fraction(0))
@@ -112,7 +106,7 @@ def test_the_whole_channel(allocation: str, name: str | None) -> None:
 
 
 @pytest.mark.parametrize("name", COUNTING)
-@pytest.mark.parametrize("sizes", [(2, 3), (4, 9, 5)])
+@pytest.mark.parametrize("sizes", [(4, 9, 5)])
 def test_levels(name: str, sizes: tuple[int, ...]) -> None:
     more = {"d": 2}
     one = build("sample", name, sizes, **more)
@@ -143,21 +137,6 @@ def test_levels(name: str, sizes: tuple[int, ...]) -> None:
     assert (spent.per_memoised_input or 0) <= 2.0 + 1e-12
 
 
-@pytest.mark.parametrize("whole", [1.0, 0.1, 0.7, 2.0 / 3, 3e-3, 5.3])
-@pytest.mark.parametrize("attributes", [2, 3, 7, 33, 1000])
-def test_shares_never_add_up_to_more(whole: float, attributes: int) -> None:
-    kind = allocate("split", "grr", (2,) * attributes, Parameters(epsilon=whole))
-    from ldpbeam.channels.exact import exp_below
-
-    nominal = exp_below(whole)
-    total = Fraction(1)
-    for part in kind.parts:
-        total *= part.guarantee.first_ratio
-    # exp_below is short by a relative 2e-59; nothing may be above the true exponential.
-    assert total <= nominal * (1 + Fraction(1, 10**58))
-    assert log(total) > whole * (1 - 1e-9)
-
-
 @pytest.mark.cases(1)
 @pytest.mark.parametrize(
     ("calibration", "switches"),
@@ -181,45 +160,6 @@ def test_where_allomfree_switches(calibration: Calibration, switches: dict[tuple
                 assert float(present(part.estimator.support).floor) <= float(
                     present(rival.estimator.support).floor
                 ) * (1 + 1e-12)
-
-
-@pytest.mark.thorough
-def test_the_published_choice_is_the_papers_formula() -> None:
-    """ALLOMFREE Eqs. 11, 13, 15 and Algorithm 1 in floats, over its range of levels.
-
-    Eq. 13 with p1 p2 + q1 q2 is what the paper's code used (docs/maths.md correction 1); its own V* decides.
-    """
-    for forever in np.arange(0.5, 4.1, 0.5):
-        for share in (0.3, 0.6):
-            first = forever * share
-            a, b = exp(forever), exp(first)
-            sizes = tuple(range(2, 80))
-            expected = []
-            for k in sizes:
-                p1 = a / (a + k - 1)
-                r2 = (a * b - 1) / (a - b)
-                p2 = r2 / (r2 + k - 1)
-                q1, q2 = (1 - p1) / (k - 1), (1 - p2) / (k - 1)
-                grr = _floor(p1, q1, p2, q2)
-                p2 = (1 - a * b) / (b - a - a * b + 1)
-                osue = _floor(0.5, 1 / (a + 1), p2, 1 - p2)
-                expected.append("l_grr" if grr <= osue else "l_osue")
-            kind = allocate(
-                "allomfree",
-                None,
-                sizes,
-                Parameters(
-                    epsilon_longitudinal=float(forever),
-                    epsilon_first=float(first),
-                    calibration=Calibration.PUBLISHED,
-                ),
-            )
-            assert [part.NAME for part in kind.parts] == expected
-
-
-def _floor(p1: float, q1: float, p2: float, q2: float) -> float:
-    other = q1 * p2 + (1 - q1) * q2
-    return other * (1 - other) / ((p1 - q1) * (p2 - q2)) ** 2
 
 
 @pytest.mark.cases(4)
@@ -284,29 +224,7 @@ def test_many_attributes_have_two_bytes_of_index() -> None:
     assert np.flatnonzero(counts).tolist() == [256, 257 + 512]
 
 
-@pytest.mark.parametrize("allocation", ["sample", "split"])
-def test_the_memo(allocation: str) -> None:
-    """What is memoised is kept, and the memo is the same object when nothing new was."""
-    kind, source = build(allocation, "loloha", (4, 9)), SystemRandomness()
-    memo = kind.device.new_memo(source)
-    seen: set[int] = set()
-    for _ in range(20):
-        response, after = kind.device.privatize((1, 2), memo, source)
-        if seen:
-            assert after is memo
-        memo = after
-        seen.add(response.attribute if allocation == "sample" else len(response))
-    assert len(seen) == 1
-    assert sum(len(part.answers) for part in memo.parts) == (1 if allocation == "sample" else 2)
-    with pytest.raises(ValueError, match="new_memo"):
-        kind.device.privatize((1, 2), type(memo)(), source)
-    for bad in ((1,), (1, 9), (-1, 0), (1, 2, 3)):
-        with pytest.raises(ValueError, match=r"attributes|domain"):
-            kind.device.privatize(bad, memo, source)
-
-
 def test_what_a_response_says_about_each_attribute() -> None:
-    """A sampled device speaks about the attribute that it drew, others about all, each in its own words."""
     sample, split = (build(allocation, "grr", (3, 300, 5)) for allocation in ("sample", "split"))
     for seed in range(3):
         response, _ = sample.device.privatize((2, 299, 4), Memo(seed, parts=(Memo(),)), SystemRandomness())
@@ -340,18 +258,6 @@ def test_the_estimates_know_that_devices_were_sampled() -> None:
         more = variance(half, 100, support) - variance(half, 100, alone)
         assert more == pytest.approx(2 / 3 * 0.25 / 100)
     assert pickle.loads(pickle.dumps(kind)) == kind
-
-
-def test_a_share_of_a_share_of_the_devices_reports() -> None:
-    """Where only half of the population reports at all, each attribute of three is known of a sixth."""
-    kind = build("sample", "grr", (4, 4, 4))
-    counts = np.full(kind.counter.counts_length, 25, np.int64)
-    counts[:3] = 60
-    half = kind.estimator.estimate(counts, 180, share=Fraction(1, 2))
-    support = present(kind.parts[0].estimator.support)
-    sixth = replace(support, sampled=Fraction(1, 6))
-    assert half.std_error[0] ** 2 == pytest.approx(variance(nearest_shares(half.frequency[:4]), 60, sixth)[0])
-    assert half.std_error[0] > kind.estimator.estimate(counts, 180).std_error[0]
 
 
 def test_merging_is_addition_and_estimates_stand_one_after_the_other() -> None:
@@ -439,21 +345,6 @@ def test_the_digest_covers_attributes() -> None:
     assert not base.to_message().HasField("domain")
 
 
-def test_the_record() -> None:
-    record = json.loads(json.dumps(collection("allomfree", "").as_record()))
-    assert record["protocol"] == "allomfree"
-    assert [a["name"] for a in record["attributes"]] == ["age", "region", "sex"]
-    assert [a["domain_size"] for a in record["attributes"]] == [8, 3, 2]
-    first = record["attributes"][0]
-    e = exp(1.0)
-    assert first["support"]["sampled"] == pytest.approx(1 / 3)
-    assert first["v_star_times_reports"] == pytest.approx(3 * (e + 6) / (e - 1) ** 2, rel=1e-9)
-    assert "attributes" not in parse_collection(SINGLE).as_record()
-
-
-SINGLE = "name: a\ndomain: {size: 3}\nprotocol: grr\nepsilon: 1.0\nepoch: {length: 1h}\n"
-
-
 @pytest.mark.parametrize(
     ("change", "code", "line"),
     [
@@ -462,12 +353,8 @@ SINGLE = "name: a\ndomain: {size: 3}\nprotocol: grr\nepsilon: 1.0\nepoch: {lengt
         (lambda t: t.replace("sample", "smaple"), "E-COLLECTION-VALUE", 7),
         (lambda t: t.replace("sample", "allomfree"), "E-COLLECTION-VALUE", 8),
         (lambda t: t.replace("name: region", "name: age"), "E-COLLECTION-VALUE", 2),
-        (lambda t: t.replace("name: region", "name: a/b"), "E-COLLECTION-VALUE", 2),
         (lambda t: t.replace("name: region, ", ""), "E-COLLECTION-KEY", 4),
         (lambda t: t.replace("{size: 8}", "{sise: 8}"), "E-COLLECTION-KEY", 3),
-        (lambda t: t.replace("{size: 8}", "{size: 1}"), "E-COLLECTION-VALUE", 3),
-        (lambda t: t.replace("{name: age,", "{nam: age,"), "E-COLLECTION-KEY", 3),
-        (lambda t: t.replace("protocol: loloha\n", ""), "E-COLLECTION-KEY", None),
         (lambda t: t.replace("protocol: loloha", "protocol: grr"), "E-COLLECTION-KEY", None),
         (
             lambda t: _only(t, "attributes: [{name: a, domain: {size: 2}}]"),
@@ -475,9 +362,6 @@ SINGLE = "name: a\ndomain: {size: 3}\nprotocol: grr\nepsilon: 1.0\nepoch: {lengt
             2,
         ),
         (lambda t: _only(t, "attributes: [a, b]"), "E-COLLECTION-VALUE", 2),
-        (lambda t: _only(t, "attributes: []"), "E-COLLECTION-VALUE", 2),
-        (lambda t: _only(t, "attributes: {a: b}"), "E-COLLECTION-VALUE", 2),
-        (lambda t: SINGLE + "allocation: sample\n", "E-COLLECTION-VALUE", 6),
         (
             lambda t: t.replace("sample", "split").replace("2.0", "3.5e-6").replace("1.0", "2.0e-6"),
             "E-COLLECTION-VALUE",
@@ -531,7 +415,6 @@ def test_an_epoch_withholds_single_attributes() -> None:
 
 @pytest.mark.parametrize("allocation", ["sample", "split"])
 def test_attributes_have_tie_draws_of_their_own(allocation: str) -> None:
-    """Equal counts of equal attributes, few enough for ties to matter: limits differ, each as it should."""
     sizes = (200, 200, 200)
     attributes = tuple(Attribute(name, Domain(size)) for name, size in zip("abc", sizes, strict=True))
     level = Parameters(epsilon=5.0)
@@ -556,55 +439,3 @@ def test_attributes_have_tie_draws_of_their_own(allocation: str) -> None:
         np.testing.assert_array_equal(together.low[mine], expected.low)
     limits = [one.estimates.high for one in found if one.estimates is not None]
     assert all((a != b).mean() > 0.9 for a, b in combinations(limits, 2))
-
-
-# Public data: ALLOMFREE section 5. Its Tables 3 and 4 are averages of 100 runs whose estimates were clipped,
-# not formulas; what is analytic is that ALLOMFREE beats sampling with any one of the paper's protocols.
-
-
-def frequencies(shared: Path, name: str) -> list[np.ndarray]:
-    if name == "msfimu":
-        found = json.loads((shared / "msfimu_marginals.json").read_text("utf-8"))
-        return [np.array(v) / sum(v) for v in found.values() if isinstance(v, list)]
-    with (shared / f"{name}.csv").open(encoding="utf-8", newline="") as lines:
-        rows = list(csv.DictReader(lines))
-    columns = list(rows[0])
-    if name == "adult":
-        columns = [c for c in columns if not rows[0][c].lstrip("-").isdigit()]
-    tables = [Counter(row[c] for row in rows) for c in columns]
-    return [np.array([t[v] for v in sorted(t)]) / len(rows) for t in tables]
-
-
-@pytest.mark.parametrize(
-    ("name", "sizes"),
-    [
-        ("nursery", [3, 5, 4, 4, 3, 2, 3, 3, 5]),
-        ("adult", [7, 16, 7, 14, 6, 5, 2, 41, 2]),
-        ("msfimu", [3, 3, 8, 12, 37, 11]),
-    ],
-)
-@pytest.mark.parametrize("calibration", list(Calibration))
-@pytest.mark.thorough
-def test_allomfree_on_the_papers_data(
-    shared_data: Path, name: str, sizes: list[int], calibration: Calibration
-) -> None:
-    truth = frequencies(shared_data, name)
-    assert [len(f) for f in truth] == sizes
-    for share in (0.3, 0.6):
-        for forever in (0.5, 1.0, 2.0, 4.0):
-            levels = Parameters(
-                epsilon_longitudinal=forever, epsilon_first=share * forever, calibration=calibration
-            )
-
-            def error(allocation: str, protocol: str | None, levels: Parameters = levels) -> float:
-                kind = allocate(allocation, protocol, sizes, levels)
-                n = 1000 * float(kind.share)
-                parts = zip(truth, part_estimators(kind), strict=True)
-                return float(np.mean([variance(f, 1, present(part.support)).mean() / n for f, part in parts]))
-
-            best = error("allomfree", None)
-            for rival in ("l_grr", "l_osue", "l_sue", "l_oue", "l_soue"):
-                # V* decides, the error also has a term in f: equality is only nearly reached.
-                assert best <= error("sample", rival) * 1.02, rival
-            if calibration is Calibration.EXACT:
-                assert error("sample", "l_osue") < error("split", "l_osue")
