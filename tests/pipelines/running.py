@@ -51,7 +51,6 @@ def collection(
     count: int = 100,
     **changes: Any,
 ) -> Collection:
-    """A collection for tests; ``changes`` are fields of Collection."""
     two_rounds = Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0)
     plain = Parameters(epsilon=1.0)
     parameters = two_rounds if protocol.startswith("l") else plain
@@ -60,7 +59,6 @@ def collection(
 
 
 def counting_collections() -> list[Collection]:
-    """Every protocol in the table that counts support, once per hash family."""
     values: dict[str, Any] = {"epsilon": 1.0, "epsilon_longitudinal": 2.0, "epsilon_first": 1.0, "d": 3}
     counting = [name for name, family in FAMILIES.items() if issubclass(family, UniversalFamily)]
     found = []
@@ -76,7 +74,6 @@ def counting_collections() -> list[Collection]:
 
 
 def fleet(agreed: Collection, devices: int = DEVICES, epochs: int = EPOCHS) -> list[ReportColumns]:
-    """What a fleet sends, as batches of at most 128 reports."""
     draw = np.random.default_rng(5)
     crowd = Fleet(agreed, devices, agreed.digest % 1000, rows_per_batch=128)
     found: list[ReportColumns] = []
@@ -87,7 +84,6 @@ def fleet(agreed: Collection, devices: int = DEVICES, epochs: int = EPOCHS) -> l
 
 
 def with_duplicates(batches: Sequence[ReportColumns]) -> list[ReportColumns]:
-    """The same, then some reports again: as they were, and under their id with another one's payload."""
     again = []
     for batch in batches[::2]:
         some = slice(0, 20)
@@ -105,7 +101,6 @@ def write(
     compression: Compression = "none",
     prefix: str = "",
 ) -> Path:
-    """One file per epoch."""
     folder.mkdir(parents=True, exist_ok=True)
     by_epoch: dict[int, list[ReportColumns]] = {}
     for batch in batches:
@@ -119,8 +114,6 @@ def write(
 
 @dataclass(frozen=True)
 class Done:
-    """A finished run."""
-
     output: Path
     record: dict[str, Any]
     exit_code: int
@@ -130,7 +123,6 @@ class Done:
         return self.record["accounting"]["total"]
 
     def tables(self) -> dict[tuple[str, int], pa.Table]:
-        """Estimates by digest and epoch."""
         found = {}
         for path in sorted((self.output / "estimates").iterdir()):
             table = pq.read_table(path)
@@ -139,11 +131,9 @@ class Done:
         return found
 
     def files(self) -> dict[str, bytes]:
-        """Content of the estimates by file name."""
         return {p.name: p.read_bytes() for p in sorted((self.output / "estimates").iterdir())}
 
     def rejects(self) -> list[dict[str, Any]]:
-        """All rows of the rejects."""
         return [
             row
             for path in sorted((self.output / "rejects").iterdir())
@@ -154,7 +144,6 @@ class Done:
 def execute(
     collections: Collection | Sequence[Collection], inputs: Path | Iterable[Path], output: Path, **more: Any
 ) -> Done:
-    """Run over files, or over all files of a folder."""
     logging.basicConfig(level=logging.ERROR)
     from ldpbeam.pipelines.run import run
 
@@ -171,7 +160,6 @@ def execute(
 
 
 def copied(folder: Path, target: Path) -> Path:
-    """Put what a folder holds into another one, for a test that spoils it; links of a file stay its links."""
     known: dict[int, str] = {}
 
     def copy(source: str, place: str) -> None:
@@ -187,7 +175,6 @@ def copied(folder: Path, target: Path) -> Path:
 
 
 def check_books(record: dict[str, Any]) -> None:
-    """read = counted + late + duplicate + Σ rejected, in each line and in total; lines add up."""
     books = record["accounting"]
     lines = [
         *books["epochs"],
@@ -210,12 +197,10 @@ def check_books(record: dict[str, Any]) -> None:
 
 
 def frame(message: bytes) -> bytes:
-    """A length-delimited record."""
     return varint(len(message)) + message
 
 
 def varint(number: int) -> bytes:
-    """Seven bits a byte, lowest first."""
     out = []
     while number > 127:
         out.append(number & 127 | 128)
@@ -224,7 +209,6 @@ def varint(number: int) -> bytes:
 
 
 def messages(data: bytes) -> Iterator[bytes]:
-    """The messages of a sound length-delimited file."""
     at = 0
     while at < len(data):
         length = shift = 0
@@ -240,7 +224,6 @@ def messages(data: bytes) -> Iterator[bytes]:
 
 
 def read_slowly(path: Path) -> list[Report]:
-    """Reports of a sound file in any format."""
     data = path.read_bytes()
     if data[:4] == b"PAR1":
         rows = pq.read_table(BytesIO(data)).to_pylist()
@@ -266,7 +249,6 @@ def read_slowly(path: Path) -> list[Report]:
 
 
 def once(reports: Iterable[Report]) -> dict[tuple[int, int], dict[int, bytes]]:
-    """Reports by (digest, epoch) and id: the least payload, as the documentation says."""
     kept: dict[tuple[int, int], dict[int, bytes]] = {}
     for digest, epoch, name, payload in reports:
         group = kept.setdefault((digest, epoch), {})
@@ -278,7 +260,6 @@ def once(reports: Iterable[Report]) -> dict[tuple[int, int], dict[int, bytes]]:
 def expected_support(
     collections: Sequence[Collection], paths: Iterable[Path]
 ) -> dict[tuple[str, int], tuple[int, list[int]]]:
-    """Number of reports and support by digest and epoch, counted slowly."""
     by_digest = {c.digest: c for c in collections}
     reports = [report for path in paths for report in read_slowly(path)]
     return {
@@ -291,6 +272,5 @@ def expected_support(
 
 
 def found_support(done: Done) -> dict[tuple[str, int], tuple[int, list[int]]]:
-    """The same from a run's files."""
     lines = {(e["digest"], e["epoch"]): e["counted"] for e in done.record["accounting"]["epochs"]}
     return {key: (lines[key], table.column("support").to_pylist()) for key, table in done.tables().items()}

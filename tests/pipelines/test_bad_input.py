@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import base64
 import gzip
-import json
-import os
 import random
-import shutil
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -53,13 +48,11 @@ def payload() -> bytes:
 
 
 def report(**changes: Any) -> bytes:
-    """A good Report message, or one with something changed."""
     fields = {"digest": BITS.digest, "epoch": 4, "report_id": next(_ids), "payload": payload()}
     return Report(**{**fields, **changes}).SerializeToString()
 
 
 def batch(n: int = 3, **changes: Any) -> ReportBatch:
-    """A good ReportBatch of ``n`` reports, or one with something changed."""
     fields = {
         "digest": BITS.digest,
         "epoch": 4,
@@ -75,7 +68,6 @@ def good(n: int = 2) -> bytes:
 
 
 def between(*bad: bytes) -> bytes:
-    """Bad records with two good ones before and two behind."""
     return good() + b"".join(map(frame, bad)) + good()
 
 
@@ -92,7 +84,6 @@ def fixed(*numbers: int) -> bytes:
 
 
 def group(content: bytes) -> bytes:
-    """An unknown field of the oldest kind, which only the protobuf library reads."""
     return tag(20, 3) + content + tag(20, 4)
 
 
@@ -119,8 +110,6 @@ def zstd(data: bytes) -> bytes:
 
 @dataclass(frozen=True)
 class Case:
-    """A file, what of it counts (negative: at least so many), and why the rest does not."""
-
     data: bytes
     good: int
     reasons: dict[str, int]
@@ -280,7 +269,6 @@ def _file(folder: Path, name: str) -> Path:
 
 @pytest.fixture(scope="session")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
-    """All cases in one run, with a folder and a vanished file among them."""
     base = tmp_path_factory.mktemp("bad")
     (base / "in").mkdir()
     cases = {name: make() for name, make in CASES.items()}
@@ -350,7 +338,6 @@ def test_the_books_balance_over_all_faults(ran: Ran) -> None:
 
 
 def test_rejects_say_where(ran: Ran) -> None:
-    """A place is the byte at which the record's message begins, or the row of a table."""
     data = ran.cases["unknown digest"].data
     rows = ran.rejects[str(ran.paths["unknown digest"])]
     first = min(rows, key=lambda row: row["place"])
@@ -385,40 +372,3 @@ def test_nothing_written_holds_a_payload(ran: Ran) -> None:
         assert part not in raw
         assert part.hex().encode() not in everything
         assert base64.b64encode(sent[:15]) not in raw
-
-
-@pytest.mark.thorough
-def test_rejects_of_one_kind_are_listed_up_to_a_limit(tmp_path: Path) -> None:
-    """A run given the wrong collection keeps a row for the first hundred, not for every report."""
-    from ldpbeam.admission import LISTED
-
-    single = b"".join(frame(report(digest=77 + i % 3)) for i in range(500))
-    batches = frame(batch(300, payloads=b"\xff" * WIDTH * 300).SerializeToString())
-    (tmp_path / "in.pb").write_bytes(single + batches)
-    done = execute(BITS, [tmp_path / "in.pb"], tmp_path / "out", max_error_fraction=1.0)
-    assert done.total["rejected"] == {"unknown_collection": 500, "unused_bits": 300}
-    assert len(done.rejects()) == 2 * (LISTED + 1)
-    assert sum(row["count"] for row in done.rejects()) == 800
-    (lump,) = [r for r in done.rejects() if r["count"] == 400]
-    assert (lump["digest"], lump["epoch"]) == ("", 4)
-
-
-@pytest.mark.thorough
-def test_a_file_that_may_not_be_read_is_a_reject(tmp_path: Path) -> None:
-    """No permission: one reject, not an exception. Root reads everything unless it gives up two rights."""
-    (tmp_path / "bits.yaml").write_text(TEXT)
-    path = tmp_path / "secret.pb"
-    path.write_bytes(good(1))
-    path.chmod(0)
-    command = [sys.executable, "-m", "ldpbeam.cli.main", "run", "--collection", "bits.yaml"]
-    command += ["--input", "secret.pb", "--output", "out"]
-    if os.access(path, os.R_OK):
-        if shutil.which("setpriv") is None:
-            pytest.skip("this user reads everything, and has no setpriv")
-        command = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search", *command]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 5, done.stderr
-    assert json.loads((tmp_path / "out" / "run.json").read_text())["accounting"]["total"]["rejected"] == {
-        "unreadable_file": 1
-    }
-    assert "Traceback" not in done.stderr

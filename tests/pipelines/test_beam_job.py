@@ -13,8 +13,6 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.runners.portability import job_server
-from apache_beam.runners.portability.portable_runner import PortableRunner
 from click.testing import CliRunner
 
 from ldpbeam.cli.main import cli
@@ -24,7 +22,6 @@ from ldpbeam.job.config import RunConfig
 from ldpbeam.pipelines import beam_job as jobs
 from ldpbeam.pipelines import submit as submitting
 from ldpbeam.pipelines.beam_job import make_pipeline
-from ldpbeam.pipelines.run import run
 from ldpbeam.pipelines.submit import submit
 from tests.pipelines.running import collection, fleet, write
 from tests.waiting import poll
@@ -40,8 +37,6 @@ SERVED = ("--environment_type=LOOPBACK", "--job_endpoint=embed")
 
 
 class Refuse(beam.DoFn):
-    """A step that fails, with an error of ours or without."""
-
     def __init__(self, ours: type[LdpError] | None) -> None:
         self._ours = ours
 
@@ -79,7 +74,6 @@ def test_failed_job_is_one_line_with_the_cause() -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize(("kind", "exit_code"), [(LdpError, 6), (CollectionError, 3)])
 def test_an_error_of_ours_keeps_its_code_across_the_job_server(kind: type[LdpError], exit_code: int) -> None:
-    """And its class, hence the exit code of the command."""
     with pytest.raises(LdpError, match=r"the topic is gone\. Make it") as caught:
         jobs.run_to_end(failing(kind), "PortableRunner")
     assert (type(caught.value), caught.value.code) == (kind, "E-RUN-SINK")
@@ -96,34 +90,7 @@ def test_job_server_that_does_not_answer_is_a_usage_error() -> None:
     assert caught.value.code == "E-USAGE-RUNNER"
 
 
-@pytest.mark.thorough
-def test_files_run_where_a_job_server_sets_signal_handlers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As Flink's and Prism's do: Python allows that in the main thread only."""
-
-    def serve(self: Any, options: Any) -> job_server.JobServer:
-        return job_server.StopOnExitJobServer(job_server.EmbeddedJobServer())
-
-    monkeypatch.setattr(PortableRunner, "default_job_server", serve)
-    told: list[tuple[int, int]] = []
-    done = run(files(tmp_path, "--environment_type=LOOPBACK"), lambda *given: told.append(given), 1000)
-    assert done.exit_code == 0
-    assert told[-1] == (1000, 1000)
-    here = run(_local(tmp_path))
-    assert done.accounting == here.accounting
-
-
-def _local(tmp_path: Path) -> RunConfig:
-    config = files(tmp_path / "local")
-    return RunConfig.parsed(
-        config.collections, files=config.input.files, output=str(tmp_path / "local" / "out")
-    )
-
-
 class Overview(BaseHTTPRequestHandler):
-    """Flink's list of jobs, which takes the third question to know the job."""
-
     asked = 0
 
     def do_GET(self) -> None:
@@ -209,30 +176,6 @@ def test_detached_job_leaves_a_record_of_which_it_is(tmp_path: Path, monkeypatch
 def counted(output: str) -> int:
     found = (json.loads(path.read_text()) for path in Path(output, "accounting").glob("*-epoch-*.json"))
     return sum(record["accounting"]["counted"] for record in found)
-
-
-@pytest.mark.thorough
-def test_detached_job_is_not_failed_by_an_output_that_is_out_of_reach(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "out").write_text("a file")
-    warned: list[str] = []
-    started: list[Any] = []
-
-    def start(*arguments: Any) -> Any:
-        started.append(jobs.start(*arguments))
-        return started[-1]
-
-    monkeypatch.setattr(submitting, "start", start)
-    found = submit(files(tmp_path, *SERVED, "--streaming").changed(detach=True), warn=warned.append)
-    assert found is not None
-    assert found.status == "detached"
-    (warning,) = warned
-    assert warning.startswith("warning: the job runs, but run.json could not be written to ")
-    assert warning.endswith("[W-RUN-RECORD]")
-    # Its results are out of reach for the job too. It is over, and has said so, before another test looks.
-    with pytest.raises(RuntimeError):
-        started[0].wait_until_finish()
 
 
 def prism(*beam_args: str) -> None:

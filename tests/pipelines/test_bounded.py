@@ -20,7 +20,6 @@ KINDS = {collection.name: collection for collection in every_kind()}
 
 
 def reports(collection: Collection) -> list[ReportColumns]:
-    """Reports of every epoch in several parts, some of them sent again, some under an id that is taken."""
     crowd, values = Fleet(collection, DEVICES, 1, rows_per_batch=100), values_of(collection)
     sent = [batch for epoch in range(EPOCHS) for batch in crowd.batches(Index(values), epoch)[1]]
     return with_duplicates(sent)
@@ -28,7 +27,6 @@ def reports(collection: Collection) -> list[ReportColumns]:
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> Done:
-    """One run of the pipeline over all kinds."""
     base = tmp_path_factory.mktemp("kinds")
     for collection in KINDS.values():
         write(base / "in", collection, reports(collection), prefix=collection.digest_hex)

@@ -38,7 +38,6 @@ Everything = tuple[list[Collection], Path, Done]
 
 @pytest.fixture(scope="session")
 def everything(tmp_path_factory: pytest.TempPathFactory) -> Everything:
-    """All protocols in one run, batches, with duplicates."""
     base = tmp_path_factory.mktemp("everything")
     agreed = COLLECTIONS
     for i, one in enumerate(agreed):
@@ -59,24 +58,8 @@ def test_counts_are_those_of_a_slow_reading(everything: Everything, index: int) 
     assert found == slow
 
 
-def test_one_run_keeps_collections_apart(everything: Everything) -> None:
-    """Many collections in one run: each has its own lines and files, and all duplicates are booked."""
-    agreed, _, done = everything
-    assert done.exit_code == 4  # among the copies are conflicting ones
-    lines = done.record["accounting"]["epochs"]
-    assert sorted((e["digest"], e["epoch"]) for e in lines) == sorted(
-        (one.digest_hex, epoch) for one in agreed for epoch in range(EPOCHS)
-    )
-    # 300 devices make batches of 128, 128, 44 per epoch; every second of nine is sent twice again.
-    conflicting = done.total["rejected"]["conflicting_report_id"]
-    assert conflicting > 0
-    assert done.total["duplicate"] + conflicting == len(agreed) * 5 * 40
-    assert done.total["counted"] == len(agreed) * DEVICES * EPOCHS
-
-
 @pytest.fixture(scope="session")
 def few() -> tuple[list[Collection], list[list[ReportColumns]]]:
-    """Three collections: symbols, bits, hashes."""
     agreed = [collection(name, name=name) for name in ("grr", "l_osue", "loloha")]
     return agreed, [with_duplicates(fleet(one)) for one in agreed]
 
@@ -85,7 +68,6 @@ def few() -> tuple[list[Collection], list[list[ReportColumns]]]:
 def plain(
     few: tuple[list[Collection], list[list[ReportColumns]]], tmp_path_factory: pytest.TempPathFactory
 ) -> Everything:
-    """Their reports as batches, run plainly: what every variation is compared with."""
     base = tmp_path_factory.mktemp("plain")
     for one, batches in zip(*few, strict=True):
         write(base / "reports", one, batches, prefix=one.name)
@@ -95,7 +77,6 @@ def plain(
 
 
 def same(done: Done, plain: Done) -> None:
-    """Estimates equal, table by table and byte by byte; books equal."""
     found, wanted = done.tables(), plain.tables()
     assert sorted(found) == sorted(wanted)
     for key, table in found.items():
@@ -113,7 +94,6 @@ def test_the_file_format_changes_nothing(
     kind: Format,
     compression: Compression,
 ) -> None:
-    """Batches, single reports and tables, compressed or not, give the same bytes."""
     for one, batches in zip(*few, strict=True):
         write(tmp_path / "reports", one, batches, kind, compression, prefix=one.name)
     files = sorted((tmp_path / "reports").iterdir())
@@ -176,7 +156,6 @@ def test_repeated_and_parallel_bundles_change_nothing(
 def test_reports_that_wait_on_disk_change_nothing(
     plain: Everything, tmp_path: Path, bits: int, options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All of them on disk; nothing of that is left."""
     agreed, reports, wanted = plain
     held: list[int] = []
     write = ShardWithSpill._write
@@ -193,15 +172,4 @@ def test_reports_that_wait_on_disk_change_nothing(
     assert not list(tmp_path.rglob("*spilled*"))
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
         path.name for path in wanted.output.iterdir()
-    )
-
-
-@pytest.mark.thorough
-def test_without_deduplication_every_report_counts(plain: Everything, tmp_path: Path) -> None:
-    """--no-dedup counts copies, and books none as duplicate."""
-    agreed, reports, wanted = plain
-    done = execute(agreed, reports, tmp_path, deduplicate=False)
-    assert done.total["duplicate"] == 0
-    assert done.total["counted"] == wanted.total["counted"] + wanted.total["duplicate"] + sum(
-        wanted.total["rejected"].values()
     )

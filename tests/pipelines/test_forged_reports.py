@@ -18,7 +18,6 @@ SENT = fleet(AGREED, 20_000, 2)
 
 @pytest.fixture(scope="module")
 def planted(tmp_path_factory: pytest.TempPathFactory) -> Done:
-    """In epoch 0: 400 reports with one seed, 30 copies, and 5 ids under which another payload comes."""
     assert AGREED.protocol.device.payload_size == 2
     base = tmp_path_factory.mktemp("planted")
     first = SENT[0]

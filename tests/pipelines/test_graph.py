@@ -41,7 +41,6 @@ def test_files_are_handed_out_where_there_are_several_workers(config: RunConfig)
 
 
 def test_keys_are_encoded_alike_on_both_sides_of_every_grouping(config: RunConfig) -> None:
-    """An expansion for another language refuses a graph in which a key has two coders."""
     pipeline = beam.Pipeline(runner="FnApiRunner")
     _ = pipeline | "Collect" >> collect_reports(config)
     components = pipeline.to_runner_api().components

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from ldpbeam.cli import run as running
 from ldpbeam.cli.main import cli
-from ldpbeam.job.inputs import Inputs, match_inputs, waits_on_disk
+from ldpbeam.job.inputs import match_inputs, waits_on_disk
 from ldpbeam.wire.report_pb2 import Report, ReportBatch
 from tests.pipelines.running import collection, execute, frame
 
@@ -84,41 +83,12 @@ def test_little_junk_withholds_nothing(tmp_path: Path) -> None:
 
 
 def test_links_to_nothing_are_not_passed_over(tmp_path: Path) -> None:
-    """They match, and are for the reader to reject."""
     (tmp_path / "sound.pb").write_bytes(single(1))
     (tmp_path / "gone.pb").symlink_to(tmp_path / "nowhere")
     for pattern in (tmp_path, tmp_path / "*.pb"):
         matched = match_inputs(str(pattern))
         assert [Path(path).name for path in matched.files] == ["gone.pb", "sound.pb"]
         assert matched.size == (tmp_path / "sound.pb").stat().st_size
-
-
-@pytest.mark.parametrize(
-    ("given", "bits"),
-    [
-        ({}, 0),
-        ({"runner": "DataflowRunner", "output": "gs://bucket/out"}, 3),
-        ({"runner": "FlinkRunner"}, 3),
-        ({"output": "gs://bucket/out"}, 3),
-        ({"shard_bits": 5}, 5),
-    ],
-)
-def test_reports_that_are_held_in_memory_are_sharded(
-    given: dict[str, object], bits: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A gigabyte on the disk of this machine waits there whole; where no step shares one, parts of it do."""
-
-    class _Asked(Exception):  # noqa: N818 - the answer of this test
-        pass
-
-    def asked(collections: object, found: Inputs, values: dict[str, object]) -> None:
-        raise _Asked(values["shard_bits"])
-
-    monkeypatch.setattr("ldpbeam.job.inputs.find_inputs", lambda _: Inputs(("a.pb",), 1 << 30))
-    monkeypatch.setattr(running, "_config", asked)
-    with pytest.raises(_Asked) as caught:
-        running.run_over_files((), {"files": ("a.pb",), "output": "out", **given})
-    assert caught.value.args == (bits,)
 
 
 def test_only_steps_that_share_a_disk_wait_on_it() -> None:

@@ -22,7 +22,6 @@ FEW: list[Collection] = [
 
 
 def of_epochs(output: Path) -> dict[str, bytes]:
-    """Estimates and accounting, by file name."""
     folders = (output / "estimates", output / "accounting")
     return {p.name: p.read_bytes() for folder in folders for p in folder.glob("*-epoch-*")}
 

@@ -20,21 +20,6 @@ from tests.pipelines.running import collection
 THREADS = ("--direct_num_workers=1", "--direct_running_mode=multi_threading")
 
 
-def test_beams_clock_loses_what_is_written_while_it_sends() -> None:
-    """If this fails, Beam has mended it, and decision 21 can go."""
-    sent: list[bytes] = []
-
-    def send(data: bytes) -> None:
-        sent.append(data)
-        stream.write(b"meanwhile")  # as the thread that works on a bundle does
-
-    stream = TimeBasedBufferingClosableOutputStream(sent.append, send, time_flush_threshold_ms=10**9)
-    stream.write(b"before")
-    stream.flush()
-    stream.close()
-    assert sent == [b"before", b""]
-
-
 def test_our_threads_have_no_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_handlers, "DATA_BUFFER_TIME_LIMIT_MS", 1000)
     made: list[type] = []

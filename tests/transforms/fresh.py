@@ -37,8 +37,6 @@ TEMPLATE: tuple[str, ...] = ()
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended."""
-
     code: int
     out: str
     err: str

@@ -5,7 +5,6 @@ from apache_beam.pipeline import PipelineVisitor
 
 
 def labels(pipeline: beam.Pipeline) -> list[str]:
-    """Full labels that our code gives, in the order of the graph."""
     found: list[str] = []
 
     class Visitor(PipelineVisitor):

@@ -33,8 +33,6 @@ JUNK = [b"\xff\xff", b"junk"]
 
 
 class Keep(beam.DoFn):
-    """Every element, with its time and window, pickled at the end of a file."""
-
     def __init__(self, path: Path) -> None:
         super().__init__()
         self._path = str(path)
@@ -47,13 +45,11 @@ class Keep(beam.DoFn):
 
 
 def keep(found: beam.PCollection[Any], path: Path, label: str) -> None:
-    """Keep all of an output."""
     path.touch()
     _ = found | f"Keep{label}" >> beam.ParDo(Keep(path))
 
 
 def kept(path: Path) -> list[tuple[Any, int, str]]:
-    """What was kept: element, microseconds, kind of window."""
     found = []
     with path.open("rb") as file:
         while file.peek(1):
@@ -62,12 +58,10 @@ def kept(path: Path) -> list[tuple[Any, int, str]]:
 
 
 def elements(path: Path) -> list[Any]:
-    """The elements alone."""
     return [element for element, _, _ in kept(path)]
 
 
 def expected(collections: Sequence[Collection] = BOTH, *, deduplicate: bool = True) -> list[dict[str, Any]]:
-    """The rows that the driver, which knows nothing of Beam, makes of :data:`SENT`; no distributions."""
     return in_order(
         row | dict.fromkeys(CUMULATIVE)
         for one in collections
@@ -76,12 +70,10 @@ def expected(collections: Sequence[Collection] = BOTH, *, deduplicate: bool = Tr
 
 
 def in_order(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """By collection, epoch, revision and value."""
     return sorted(rows, key=lambda row: (row["collection"], row["epoch"], row["revision"], row["value"]))
 
 
 def newest(rows: Iterable[AccountRow]) -> dict[tuple[str, int | None], Counter[str]]:
-    """Accounts by digest and epoch: of each the rows with the highest sequence."""
     found: dict[tuple[str, int | None], tuple[int, Counter[str]]] = {}
     for row in rows:
         key = row.digest, row.epoch
@@ -94,12 +86,10 @@ def newest(rows: Iterable[AccountRow]) -> dict[tuple[str, int | None], Counter[s
 
 
 def pending(account: Counter[str]) -> int:
-    """Records of which nobody says what became of them."""
     return account["read"] - sum(count for what, count in account.items() if what != "read")
 
 
 def total(accounts: Iterable[Counter[str]]) -> Counter[str]:
-    """Of all accounts."""
     found: Counter[str] = Counter()
     for account in accounts:
         found.update(account)
@@ -107,7 +97,6 @@ def total(accounts: Iterable[Counter[str]]) -> Counter[str]:
 
 
 def counters(result: Any) -> dict[str, int]:
-    """Beam's counters of the namespace that docs/beam.md names."""
     found = result.metrics().query(MetricsFilter().with_namespace("ldpbeam"))
     total: Counter[str] = Counter()
     for one in found["counters"]:  # one for each step that has it
@@ -116,7 +105,6 @@ def counters(result: Any) -> dict[str, int]:
 
 
 def distribution(result: Any) -> Any:
-    """Reports per result."""
     found = result.metrics().query(MetricsFilter().with_namespace("ldpbeam"))
     (one,) = found["distributions"]
     assert one.key.metric.name == "reports_per_result"

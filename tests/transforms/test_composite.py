@@ -12,7 +12,6 @@ from ldpbeam.transforms.composite import composite
 
 @composite
 def add_and_scale(numbers: beam.PCollection[int], added: int, *, factor: int = 1) -> beam.PCollection[int]:
-    """Something with arguments of both kinds."""
     return numbers | "Add" >> beam.Map(lambda n: (n + added) * factor)
 
 

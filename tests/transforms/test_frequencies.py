@@ -62,8 +62,6 @@ ROWS_OF_RESULTS = (FrequencyRow, RejectedRow, AccountRow, SummaryRow)
 
 
 class Payload(NamedTuple):
-    """A row as a table has it."""
-
     device: str
     payload: bytes
 
@@ -109,7 +107,6 @@ INPUTS: dict[str, tuple[Callable[[Any, Path], Any], dict[str, Any]]] = {
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same reports as files."""
     folder = tmp_path_factory.mktemp("files")
     for one in BOTH:
         write(folder, one, SENT[one.digest_hex], prefix=one.name)
@@ -117,8 +114,6 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Whole(beam.PTransform):
-    """One kind of input with the transform behind it: labels of several are told apart."""
-
     def __init__(self, name: str, files: Path, **options: Any) -> None:
         super().__init__()
         self._source, given = INPUTS[name]
@@ -153,7 +148,6 @@ def test_every_kind_of_input_gives_the_rows_of_the_driver(
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, int], Any]:
-    """All outputs over messages of which some are junk, some of no collection, and epochs too many."""
     folder = tmp_path_factory.mktemp("whole")
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
         messages = pipeline | beam.Create([*MESSAGES, *JUNK, *JUNK, 7, None], reshuffle=False)
@@ -235,7 +229,6 @@ def test_an_epoch_with_too_many_errors_has_an_account_and_no_rows(
 def test_many_records_that_are_all_late_are_warned_of(
     caplog: pytest.LogCaptureFixture, many: int, warns: bool
 ) -> None:
-    """They have no rejected row; of a few nobody need know but the account."""
     caplog.set_level(logging.WARNING, logger="ldpbeam.transforms")
     message = present(Device.ephemeral(HOURS).report(1, epoch=0))
     arrivals = np.full(many, (HOURS.closes(0) + 10) * 1_000_000)
@@ -250,8 +243,6 @@ def test_many_records_that_are_all_late_are_warned_of(
 
 @pytest.mark.thorough
 def test_rejected_rows_go_to_a_handler_or_to_a_name(tmp_path: Path) -> None:
-    """The rest of the chain is as without; several transforms may share a handler."""
-
     class Dead(beam.PTransform):
         def expand(self, rows: Any) -> Any:
             assert rows.element_type is RejectedRow
@@ -274,67 +265,6 @@ def test_rejected_rows_go_to_a_handler_or_to_a_name(tmp_path: Path) -> None:
         assert in_order(map(as_dict, elements(tmp_path / name))) == expected()
     assert sorted(row.source for row in elements(tmp_path / "dead")) == ["messages"] * 2 + ["two"] * 2
     assert [row.reason for row in elements(tmp_path / "bad")] == ["malformed"] * 2
-
-
-SECRET = "s3cret"
-MANY = 300
-DECODE = "decode base64 text in front, as with base64.b64decode."
-WRONG: dict[str, tuple[list[Any], str, list[str]]] = {
-    "dictionaries": (
-        [
-            {"payload": SECRET},
-            {"payload": None},
-            {"payload": 7},
-            {"device": SECRET, "paylod": b""},
-            {},
-            SECRET,
-        ],
-        "payload",
-        [
-            "The element has no field 'payload'; it has device, paylod.",
-            "The field 'payload' is int and not bytes; give bytes.",
-            "The field 'payload' is null.",
-            f"The field 'payload' is str and not bytes; {DECODE}",
-        ],
-    ),
-    "messages": (
-        [SECRET, None, {"payload": SECRET}, ("key", None), ("key", SECRET)],
-        "",
-        [
-            "The message is dict and not bytes; name the field that holds the message, as with "
-            "field='payload'.",
-            "The message is null.",
-            f"The message is str and not bytes; {DECODE}",
-        ],
-    ),
-    "names": (
-        [{"a" * 300: b"", "b\n": b""}],
-        "payload",
-        ["The element has no field 'payload'; it has " + "a" * 199 + "…."],
-    ),
-}
-
-
-@pytest.mark.parametrize("name", WRONG)
-@pytest.mark.thorough
-def test_elements_without_a_message_are_one_row_for_each_kind_of_fault(name: str, tmp_path: Path) -> None:
-    """However many there are; no row holds a value; and messages among them are counted."""
-    wrong, field, said = WRONG[name]
-    message: Any = {field: MESSAGES[0]} if field else MESSAGES[0]
-    with beam.Pipeline(runner="FnApiRunner") as pipeline:
-        given = pipeline | beam.Create([message, *wrong * MANY], reshuffle=False)
-        typed = given | "Typed" >> beam.Map(lambda one: one).with_output_types(Any)
-        found = typed | FrequenciesPerEpoch(HOURS, field=field).with_outputs()
-        keep(found.rejected, tmp_path / "rejected", "rejected")
-        keep(found.accounts, tmp_path / "accounts", "accounts")
-    rows = [RejectedRow(*row) for row in elements(tmp_path / "rejected")]
-    assert sorted(row.explanation for row in rows) == said
-    assert sum(row.count for row in rows) == len(wrong) * MANY
-    assert {(row.reason, row.source, row.place) for row in rows} == {("malformed", "messages", -1)}
-    assert SECRET not in repr(rows)
-    accounts = newest(elements(tmp_path / "accounts"))
-    assert accounts["", None] == {"read": len(wrong) * MANY, "rejected.malformed": len(wrong) * MANY}
-    assert accounts[HOURS.digest_hex, 0]["counted"] > 0
 
 
 # --- errors, when a pipeline is built
@@ -454,7 +384,6 @@ def test_other_mistakes_are_refused() -> None:
 
 
 def test_outputs_have_schemas() -> None:
-    """No output is pickled: a sink in another language, or SQL, reads every row."""
     pipeline = beam.Pipeline(runner="FnApiRunner")
     found = pipeline | beam.Create([b""]) | FrequenciesPerEpoch(BOTH).with_outputs()
     components = pipeline.to_runner_api().components
@@ -468,21 +397,6 @@ def test_outputs_have_schemas() -> None:
     assert {
         components.coders[components.pcollections[o].coder_id].spec.urn for o in transform.outputs.values()
     } == {"beam:coder:row:v1"}
-
-
-@pytest.mark.thorough
-def test_labels_are_ours_and_another_collection_adds_none() -> None:
-    """A job can be replaced, and its page be read."""
-    from tests.transforms.graphs import labels
-
-    found = []
-    for collections in ([HOURS], BOTH):
-        pipeline = beam.Pipeline(runner="FnApiRunner")
-        _ = pipeline | beam.Create([b""]) | FrequenciesPerEpoch(collections).with_outputs()
-        found.append(labels(pipeline))
-    assert found[0] == found[1]
-    names = [label.rpartition("/")[2] for label in found[0]]
-    assert [name for name in names if set(name) & set("(<>)")] == []
 
 
 RUNS = parse_collection(

@@ -41,7 +41,6 @@ FUTURE = fleet(HOURS, 60, 4)[-1]
 
 
 def part(batch: ReportColumns, begin: int, end: int) -> bytes:
-    """Some reports as a message."""
     some = slice(begin, end)
     return batch_message(
         ReportColumns(batch.digest, batch.epoch, batch.report_ids[some], batch.payloads[some])
@@ -49,12 +48,10 @@ def part(batch: ReportColumns, begin: int, end: int) -> bytes:
 
 
 def at(seconds: float, *messages: Any) -> list[Any]:
-    """Messages that arrive at a time."""
     return [TimestampedValue(message, Timestamp(seconds)) for message in messages]
 
 
 def stream(*steps: tuple[float, list[Any]]) -> TestStream:
-    """So far the watermark is, then these come."""
     made = TestStream()
     for watermark, messages in steps:
         made.advance_watermark_to(Timestamp(watermark))
@@ -64,7 +61,6 @@ def stream(*steps: tuple[float, list[Any]]) -> TestStream:
 
 
 def run(source: TestStream, output: Path, then: Callable[[Any], dict[str, Any]]) -> None:
-    """Keep what a graph gives."""
     options = PipelineOptions(["--streaming"])
     with beam.Pipeline(runner="BundleBasedDirectRunner", options=options) as pipeline:
         for name, found in then(pipeline | source).items():
@@ -128,7 +124,6 @@ WINDOWS = {
 
 @pytest.mark.thorough
 def test_own_windows_restate_with_every_pane(tmp_path: Path) -> None:
-    """Without de-duplication: a copy counts. The revision is the pane's index."""
     source = stream(
         (0, at(60, part(FIRST, 0, 40))),
         (120, at(120, part(FIRST, 0, 10))),
@@ -156,7 +151,6 @@ def test_own_windows_restate_with_every_pane(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("change", [{"trigger": AfterCount(1)}, {"allowed_lateness": 60}])
 def test_panes_that_are_parts_are_refused(change: dict[str, Any]) -> None:
-    """An estimate of a part of an epoch would pass for one of the epoch."""
     into = {"accumulation_mode": AccumulationMode.DISCARDING, **change}
     with pytest.raises(UsageError, match=r"DISCARDING.*ACCUMULATING"):
         WindowByEpoch(HOURS, **into)
@@ -168,7 +162,6 @@ def test_panes_that_are_parts_are_refused(change: dict[str, Any]) -> None:
 
 @pytest.mark.thorough
 def test_counting_in_an_own_graph_is_the_count_of_the_driver(tmp_path: Path) -> None:
-    """Over bounded input, with a fan-out: sums of integers do not mind."""
     messages = [part(FIRST, i, i + 20) for i in range(0, 100, 20)]
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
         admitted = pipeline | beam.Create(messages) | AdmitReports(HOURS)

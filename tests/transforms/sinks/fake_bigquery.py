@@ -28,8 +28,6 @@ TYPES: dict[str, Callable[[Any], bool]] = {
 
 @dataclass
 class Request:
-    """One call: its size, its rows with their insertIds, and the answer's status."""
-
     size: int
     rows: list[tuple[str, Row]]
     status: int
@@ -37,8 +35,6 @@ class Request:
 
 @dataclass
 class FakeBigQuery:
-    """One table. ``before`` and ``after`` are answers to give instead of inserting, and after it."""
-
     path: str
     schema: list[dict[str, str]]
     rows: list[Row] = field(default_factory=list)
@@ -51,7 +47,6 @@ class FakeBigQuery:
     host: str = ""
 
     def forget(self) -> None:
-        """As after a minute."""
         self.known.clear()
 
     def answer(self, path: str, body: bytes) -> tuple[int, dict[str, Any]]:
@@ -97,7 +92,6 @@ def failed(status: int, reason: str) -> tuple[int, dict[str, Any]]:
 
 
 def error(index: int, reason: str, location: str, row: Row) -> dict[str, Any]:
-    """As BigQuery tells it: the message repeats what is in the row."""
     message = "" if reason == "stopped" else f"Cannot convert: {row['json'].get('estimate')!r}"
     return {
         "index": index,
@@ -107,7 +101,6 @@ def error(index: int, reason: str, location: str, row: Row) -> dict[str, Any]:
 
 @contextmanager
 def fake_bigquery(table: str, schema: list[dict[str, str]]) -> Iterator[FakeBigQuery]:
-    """A service with one table, ``project.dataset.table``, for the duration of a block."""
     project, dataset, name = table.split(".")
     path = f"/bigquery/v2/projects/{project}/datasets/{dataset}/tables/{name}/insertAll"
     fake = FakeBigQuery(path, schema)

@@ -54,7 +54,6 @@ class FakeTopic:
 
 @contextmanager
 def fake_topic(topic: str) -> Iterator[FakeTopic]:
-    """A service with one topic for the duration of a block."""
     fake = FakeTopic(topic)
     publish = grpc.unary_unary_rpc_method_handler(
         fake.publish, request_deserializer=REQUEST.FromString, response_serializer=RESPONSE.SerializeToString

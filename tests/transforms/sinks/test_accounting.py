@@ -146,7 +146,6 @@ def test_all_of_them_are_read_in_the_order_of_their_names(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("key", ["schema", "revisions"])
 def test_a_file_that_lacks_a_key_is_named(key: str, tmp_path: Path) -> None:
-    """With what to do about it, and without a value from it."""
     record = EPOCH.as_record()
     del record[key]
     path = tmp_path / write_accounting(str(tmp_path), EPOCH).path

@@ -77,7 +77,6 @@ Row = dict[str, Any]
 
 @cache
 def people() -> tuple[Collection, EpochHistogram]:
-    """Three attributes, one of which too few devices speak about."""
     agreed = parse_collection(PEOPLE)
     crowd = joint_population(
         "zipf:1.1", attributes=agreed.histograms, devices=300, epochs=1, random_words=RandomWords(2)
@@ -93,7 +92,6 @@ def people() -> tuple[Collection, EpochHistogram]:
 
 
 def plain(agreed: Collection, epoch: int = 0, revision: int = 0, reports: int = 50) -> EpochHistogram:
-    """Any result of a one-round protocol with a count per value."""
     draw = np.random.default_rng([epoch, revision])
     counts = draw.integers(0, reports, agreed.protocol.counter.counts_length)
     found = make_consistent(agreed, estimate_epoch(agreed, epoch, Support(counts, reports)))
@@ -113,7 +111,6 @@ def books_only(agreed: Collection) -> EpochHistogram:
 def parquet(
     folder: Path, agreed: Collection, *histograms: EpochHistogram, job: str = ""
 ) -> dict[tuple[int, int], list[Row]]:
-    """Rows that the files hold, by epoch and revision, after these results were written."""
     sink = WriteEpochs(agreed, str(folder), job)
     sink.setup()
     for histogram in histograms:
@@ -126,7 +123,6 @@ def parquet(
 
 
 def deliver(sink: Any, *histograms: EpochHistogram) -> list[EpochHistogram]:
-    """One bundle; what the sink passes on."""
     sink.setup()
     try:
         return list(bundle(sink, *histograms))
@@ -156,7 +152,6 @@ def topic(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeTopic]:
 
 
 def message_rows(messages: list[bytes]) -> list[Row]:
-    """How a consumer turns the bodies of a revision's parts into rows."""
     rows = []
     for message in sorted(map(json.loads, messages), key=lambda m: m["part"]):
         columns = message.pop("columns")
@@ -166,7 +161,6 @@ def message_rows(messages: list[bytes]) -> list[Row]:
 
 
 def typed(rows: list[Row], columns: list[str]) -> list[Row]:
-    """Rows as pyarrow gives them."""
     found = [{name: row[name] for name in columns} for row in rows]
     times = ("epoch_start", "epoch_end")
     return [row | {name: datetime.fromisoformat(row[name]) for name in times} for row in found]
@@ -240,7 +234,6 @@ def test_a_row_that_fits_into_no_message_is_said() -> None:
 
 @pytest.mark.parametrize("bound", ["OUTSTANDING", "OUTSTANDING_BYTES"])
 def test_what_is_on_its_way_is_bounded(topic: FakeTopic, monkeypatch: pytest.MonkeyPatch, bound: str) -> None:
-    """In messages and in bytes; every histogram is passed on once, in order."""
     most = {"OUTSTANDING": 3, "OUTSTANDING_BYTES": 5000}[bound]
     monkeypatch.setattr(ldpbeam.transforms.sinks.confirmed_sink, bound, most)
     agreed = collection("grr", name="a")
@@ -285,7 +278,6 @@ def test_what_an_aborted_bundle_has_sent_is_no_part_of_the_next_one(topic: FakeT
 def test_a_failure_that_stays_ends_the_bundle_and_not_the_sink(
     topic: FakeTopic, code: grpc.StatusCode
 ) -> None:
-    """A retry on the same instance is not refused for the sake of the ordering key."""
     agreed = collection("grr", name="a")
     sink = PublishEstimates(agreed, TOPIC)
     sink.setup()
@@ -448,7 +440,6 @@ def test_generated_files_are_what_the_code_gives() -> None:
 
 
 def test_the_schema_is_that_of_the_parquet_files() -> None:
-    """Of every collection; types and modes by the words, not by the code's table."""
     described = {c["name"]: c for c in json.loads((FOLDER / "estimates.schema.json").read_text("utf-8"))}
     runs = parse_collection(
         "{name: runs, domain: {size: 9, ordered: true}, protocol: olh, hash_family: interval, epsilon: 1, "
@@ -531,7 +522,6 @@ def test_the_view_prefers_more_reports_where_a_key_was_used_twice() -> None:
 
 
 def _loaded(pickled: bytes) -> tuple[str, EpochHistogram]:
-    """A histogram by the digest of its collection."""
     histogram: EpochHistogram = pickle.loads(pickled)
     return digest_hex(histogram.digest), histogram
 
@@ -539,7 +529,6 @@ def _loaded(pickled: bytes) -> tuple[str, EpochHistogram]:
 def test_both_sinks_stand_before_the_files_in_a_pipeline(
     topic: FakeTopic, table: FakeBigQuery, tmp_path: Path
 ) -> None:
-    """With every bundle processed three times over, as after failures."""
     agreed = collection("grr", name="a")
     histograms = [plain(agreed, epoch, revision) for epoch in range(4) for revision in range(2)]
     outputs = Outputs(str(tmp_path), "job", {"publish_topic": TOPIC, "bigquery_table": TABLE})

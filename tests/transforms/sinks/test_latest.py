@@ -24,7 +24,6 @@ ONE = collection("grr", name="one")
 
 
 def result(epoch: int, reports: int, revision: int = 0) -> EpochHistogram:
-    """A result that counted so many reports, with the number that the step before the sinks gave it."""
     counts = np.full(ONE.protocol.counter.counts_length, reports)
     found = make_consistent(ONE, estimate_epoch(ONE, epoch, Support(counts, reports)))
     return replace(found, account=Account(read=reports, counted=reports), revision=revision)
@@ -38,14 +37,12 @@ def sink(tmp_path: Path) -> WriteEpochs:
 
 
 def shown(folder: Path) -> dict[int, tuple[int, int]]:
-    """Revision and n by epoch, as a reader of the folder finds them; each epoch is there once."""
     rows = ds.dataset(folder / "latest").to_table(columns=["epoch", "revision", "n", "value"]).to_pylist()
     assert len({(row["epoch"], row["value"]) for row in rows}) == len(rows)
     return {row["epoch"]: (row["revision"], row["n"]) for row in rows}
 
 
 def test_what_is_told_again_does_not_come_back(sink: WriteEpochs, tmp_path: Path) -> None:
-    """A bundle that is tried again brings an older revision once more."""
     for reports, revision in ((5, 0), (9, 1), (11, 2), (5, 0), (9, 1)):
         list(sink.process(result(0, reports, revision)))
     assert shown(tmp_path) == {0: (2, 11)}
@@ -85,8 +82,6 @@ def test_it_is_never_behind_the_books(
 
 
 def test_without_links_it_is_a_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some file systems have none."""
-
     def refuse(old: str, new: str) -> None:
         raise PermissionError(1, "Operation not permitted")
 

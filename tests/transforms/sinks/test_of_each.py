@@ -14,8 +14,6 @@ from ldpbeam.transforms.sinks.of_each import OfEach
 
 
 class Plain(beam.DoFn):
-    """Doubles, and keeps a diary."""
-
     def __init__(self, name: str) -> None:
         self.name = name
         self.diary: list[str] = []
@@ -38,8 +36,6 @@ class Plain(beam.DoFn):
 
 
 class Holds(beam.DoFn):
-    """Gives everything back at the end of the bundle, in its window, like a sink that waits for a service."""
-
     def start_bundle(self) -> None:
         self.held: list[WindowedValue] = []
 

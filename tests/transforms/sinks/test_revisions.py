@@ -39,14 +39,12 @@ FIXED = fixed_columns(AGREED)
 
 
 def result(epoch: int, content: int, agreed: Collection = AGREED) -> EpochHistogram:
-    """The result number ``content`` that an epoch can have."""
     counts = np.array([content, 2 * content, 7], np.int64)
     found = estimate_epoch(agreed, epoch, Support(counts, int(counts.sum())))
     return replace(found, account=Account(read=found.reports, counted=found.reports))
 
 
 def numbered(output: Path, job: str, *results: EpochHistogram) -> list[EpochHistogram]:
-    """The same with their numbers."""
     step = RevisionNumbers(AGREED, str(output), job)
     return [step.number(each) for each in results]
 
@@ -81,7 +79,6 @@ def test_an_older_number_is_not_given_again() -> None:
 
 
 def test_numbers_go_on_from_books_without_a_file_of_numbers(tmp_path: Path) -> None:
-    """As outputs of earlier versions have them."""
     write = WriteEpochs(AGREED, str(tmp_path), "job")
     write.setup()
     for each in numbered(tmp_path, "job", result(0, 1), result(0, 2)):
@@ -92,7 +89,6 @@ def test_numbers_go_on_from_books_without_a_file_of_numbers(tmp_path: Path) -> N
 
 
 def test_books_alone_have_no_number(tmp_path: Path) -> None:
-    """And leave nothing behind; what is withheld is a result."""
     bare = EpochHistogram(AGREED.digest, 2, 0, (), account=Account(read=1))
     assert numbered(tmp_path, "job", bare) == [bare]
     assert list(tmp_path.iterdir()) == []
@@ -111,7 +107,6 @@ def test_books_alone_have_no_number(tmp_path: Path) -> None:
     ],
 )
 def test_all_that_a_sink_is_told_is_content(changes: dict[str, Any]) -> None:
-    """Two results that a sink could tell apart have two digests."""
     assert content_digest(AGREED, replace(result(0, 1), **changes)) != content_digest(AGREED, result(0, 1))
     assert content_digest(AGREED, result(0, 2)) != content_digest(AGREED, result(0, 1))
     other = replace(AGREED, consistency="norm_mul" if AGREED.consistency != "norm_mul" else "norm_sub")
@@ -122,8 +117,6 @@ def test_all_that_a_sink_is_told_is_content(changes: dict[str, Any]) -> None:
 
 
 class Sinks:
-    """What each sink holds, and that nothing it holds ever changes."""
-
     def __init__(self, output: Path) -> None:
         self.output = output
         self.messages: dict[str, bytes] = {}
@@ -145,13 +138,11 @@ class Sinks:
         self.last[histogram.epoch] = histogram.attributes[0].support.tolist()
 
     def look(self) -> None:
-        """Files, which other readers may have read already."""
         for path in self.output.glob("estimates/*.parquet"):
             assert self.files.setdefault(path.name, path.read_bytes()) == path.read_bytes()
 
 
 def run_bundle(step: Any, write: Any, sinks: Sinks, bundle: list[Any], fused: bool, until: int) -> None:
-    """One attempt, which fails after so many elements have reached the last step that they get to."""
     held: list[EpochHistogram] = []
     for each in bundle[: until if fused else None]:
         one = step.number(each)

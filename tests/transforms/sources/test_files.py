@@ -29,7 +29,6 @@ WIDTH = 2
 
 
 def read(path: Path) -> tuple[int, Counter[str], Counter[str]]:
-    """Admitted reports, rejections by reason, and the books, of one file."""
     admitted, rejected, books = 0, Counter[str](), Counter[str]()
     admit = AdmitPieces({AGREED.digest: AGREED})
     for element in ReadFiles().process(str(path)):
@@ -49,7 +48,6 @@ def read(path: Path) -> tuple[int, Counter[str], Counter[str]]:
 
 
 def check(path: Path, data: bytes) -> tuple[int, Counter[str]]:
-    """Read ``data`` as a file; read = admitted + rejected, by reason, or it fails."""
     path.write_bytes(data)
     admitted, rejected, books = read(path)
     assert books["read"] == admitted + rejected.total()
@@ -60,7 +58,6 @@ def check(path: Path, data: bytes) -> tuple[int, Counter[str]]:
 
 
 def valid(kind: str) -> bytes:
-    """A sound file of some reports."""
     draw = random.Random(3)
     singles = [
         Report(
@@ -102,7 +99,6 @@ KINDS = ("report", "batch", "gzip", "zstd", "parquet")
 
 
 def mutated(data: bytes, draw: random.Random) -> bytes:
-    """Bits turned over, bytes put in, left out, cut off, or doubled."""
     made = bytearray(data)
     for _ in range(draw.choice([1, 1, 2, 5])):
         place = draw.randrange(len(made) + 1)
@@ -251,7 +247,6 @@ def test_a_store_that_gives_a_little_at_a_time(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_name_that_is_no_text_is_read_and_named(tmp_path: Path) -> None:
-    """Bytes in, readable text out."""
     name = os.fsencode(tmp_path) + b"/part-\xff.pb"
     Path(os.fsdecode(name)).write_bytes(valid("report") + b"\x05")
     elements = list(ReadFiles().process(name))
@@ -279,13 +274,11 @@ def test_a_file_is_as_old_as_it_says(tmp_path: Path) -> None:
     ],
 )
 def test_most_counts_of_rows_are_believed(claims: list[int], wanted: int) -> None:
-    """Where as many say something else, the larger one: what may be missing is booked."""
     assert believed(claims) == wanted
     assert believed(claims[::-1]) == wanted
 
 
 def test_a_footer_and_its_row_group_that_both_lie_lose_no_row_in_silence(tmp_path: Path) -> None:
-    """Two of the counts lowered at once: the columns still say what there is."""
     data = valid("parquet")
     lowered = bytearray(data)
     footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")

@@ -33,7 +33,6 @@ def tar() -> bytes:
 
 
 def skippable(content: bytes, which: int = 0) -> bytes:
-    """A frame that readers of zstd and lz4 pass over."""
     return bytes([0x50 + which]) + b"\x2a\x4d\x18" + struct.pack("<I", len(content)) + content
 
 
@@ -75,7 +74,6 @@ def test_a_format_is_named_once_with_the_remedy(tmp_path: Path, name: str) -> No
 
 
 def record(draw: random.Random) -> bytes:
-    """One sound message of any kind and length, perhaps with fields that nobody knows."""
     digest, epoch = draw.getrandbits(64), draw.choice([0, draw.randrange(-9, 10**6)])
     made: Report | ReportBatch
     if draw.random() < 0.5:
@@ -92,7 +90,6 @@ def record(draw: random.Random) -> bytes:
 
 @pytest.mark.thorough
 def test_no_sound_file_is_taken_for_another_format() -> None:
-    """Of 20,000 streams of sound messages none begins like a format that is not read."""
     draw = random.Random(5)
     for _ in range(20_000):
         data = b"".join(record(draw) for _ in range(draw.choice([1, 1, 2, 30])))
@@ -114,7 +111,6 @@ def test_no_sound_file_is_taken_for_another_format() -> None:
     ],
 )
 def test_a_likeness_is_not_enough(data: bytes) -> None:
-    """Where reports might begin so, the end or a checksum decides."""
     assert unread_format(data, data[-TAIL:]) is None
 
 
@@ -140,7 +136,6 @@ def test_skippable_frames_that_are_cut_or_alone(tmp_path: Path) -> None:
 
 
 def test_only_the_beginning_tells_the_format(tmp_path: Path) -> None:
-    """A record of several pieces whose later ones begin like text is a record."""
     long = b"\x7a" + varint(10 << 20) + b"a" * (10 << 20)
     data = frame(Report(digest=AGREED.digest, report_id=1, payload=b"a\3").SerializeToString() + long)
     assert check(tmp_path / "in", data) == (1, {})
@@ -148,7 +143,6 @@ def test_only_the_beginning_tells_the_format(tmp_path: Path) -> None:
 
 
 def test_text_of_older_encodings_is_named_and_no_report_is() -> None:
-    """Spreadsheets write CSV in Latin-1 or its kin; ids and digests are random bytes."""
     for encoding in ("latin-1", "mac-roman"):
         text = "device,value\nbäcker,grün\nmüller,größe\n".encode(encoding)
         found = unread_format(text)

@@ -18,6 +18,8 @@ from ldpbeam.transforms.sources.messages import GatherMessages, gather_messages
 from ldpbeam.transforms.stages.reports import ACCOUNTING, AdmitPieces
 from tests.pipelines.running import collection, fleet
 
+SECRET = "s3cret"
+DECODE = "decode base64 text in front, as with base64.b64decode."
 WINDOWS = {
     "default": beam.WindowInto(GlobalWindows()),
     "minutes": beam.WindowInto(FixedWindows(60)),
@@ -32,8 +34,6 @@ Record = tuple[bytes, int | None, bool]
 
 
 class _Records(beam.DoFn):
-    """Each record with its arrival, and whether it is in the global window."""
-
     def process(
         self, chunk: Any, window: Any = beam.DoFn.WindowParam
     ) -> Iterator[tuple[bytes, int | None, bool]]:
@@ -83,3 +83,38 @@ def test_reports_of_an_unknown_arrival_are_neither_late_nor_from_the_future() ->
         (chunk,) = gather.finish_bundle()
         entries = {one.value[0][1] for one in admit.process(chunk.value) if one.tag == ACCOUNTING}
         assert entries == {"read", what}
+
+
+@pytest.mark.parametrize(
+    ("field", "wrong", "said"),
+    [
+        (
+            "payload",
+            [{"payload": SECRET}, {"device": SECRET, "paylod": b""}, SECRET],
+            [
+                "The element has no field 'payload'; it has device, paylod.",
+                f"The field 'payload' is str and not bytes; {DECODE}",
+            ],
+        ),
+        (
+            "",
+            [("key", SECRET), None, {"payload": SECRET}],
+            [
+                "The message is dict and not bytes; name the field that holds the message, as with "
+                "field='payload'.",
+                "The message is null.",
+                f"The value of a pair is str and not bytes; {DECODE}",
+            ],
+        ),
+        ("payload", [{"a" * 300: b""}], ["The element has no field 'payload'; it has " + "a" * 199 + "…."]),
+    ],
+)
+def test_elements_without_a_message_are_one_rejection_for_each_kind_of_fault(
+    field: str, wrong: list[Any], said: list[str]
+) -> None:
+    gather = GatherMessages("here", field=field)
+    assert [one for element in wrong * 300 for one in gather.process(element, MIN_TIMESTAMP)] == []
+    bad = [one.value for one in gather.finish_bundle()]
+    assert sorted(one.detail for one in bad) == said
+    assert sum(one.count for one in bad) == 300 * len(wrong)
+    assert SECRET not in repr(bad)

@@ -27,7 +27,6 @@ ROWS = 400
 
 
 def written(**options: Any) -> bytes:
-    """A sound file, as some writer might write it."""
     draw = random.Random(7)
     columns = {
         "more": pa.array([str(i) for i in range(ROWS)]),
@@ -62,7 +61,6 @@ FILES: dict[str, dict[str, Any]] = {
 
 
 def everything(path: Path, allowed: int | None = None) -> list[Any]:
-    """What reading a file gives, as plain values; of so many bytes of reports, where that is given."""
     found: list[Any] = []
     if allowed is None:
         elements: Iterator[Any] = ReadFiles().process(str(path))
@@ -86,7 +84,6 @@ def everything(path: Path, allowed: int | None = None) -> list[Any]:
 def test_rows_at_once_are_those_one_by_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """Rows as they lie give what rows with a place each give; sound files and others."""
     data, draw = written(**FILES[name]), random.Random(name)
     path = tmp_path / "in"
     even = even_payloads

@@ -91,12 +91,10 @@ PAYLOADS = {
 
 
 def small(values: list[Any]) -> list[Any]:
-    """Digests that float64 holds: larger ones have a test of their own."""
     return [v if not isinstance(v, float) or abs(v) < 2**53 else 7.0 for v in values]
 
 
 def drawn(draw: Draw, rows: int) -> tuple[dict[str, Any], dict[str, list[Any]]]:
-    """Columns of any of the types, and their values as Python has them."""
     columns, values = {}, {}
     for name in ("digest", "epoch", "report_id"):
         kind, make = NUMBERS[draw.choice(list(NUMBERS))]
@@ -143,7 +141,6 @@ def test_rows_are_those_of_the_reference(tmp_path: Path, seed: int) -> None:
 
 
 def table(**changed: Any) -> pa.Table:
-    """Three sound rows, apart from the columns given; without those that are None."""
     columns = {
         "digest": pa.array([1, 2, 3], pa.uint64()),
         "epoch": pa.array([4, 5, 6]),
@@ -186,7 +183,6 @@ WRONG: dict[str, tuple[Callable[[], pa.Table], str]] = {
 
 @pytest.mark.parametrize("name", WRONG)
 def test_a_column_of_another_type_is_named(tmp_path: Path, name: str) -> None:
-    """The file is sound: the sentence says which column it is, and what it must be."""
     make, words = WRONG[name]
     pq.write_table(make(), tmp_path / "in")
     (bad,) = everything(tmp_path / "in")
@@ -210,7 +206,6 @@ def test_a_column_of_another_type_is_named(tmp_path: Path, name: str) -> None:
 def test_a_folder_names_what_its_files_leave_out(
     tmp_path: Path, folder: str, dropped: list[str], numbers: dict[str, int]
 ) -> None:
-    """As Hive, Spark and DuckDB lay partitions out; a column in the file wins."""
     (tmp_path / folder).mkdir(parents=True)
     pq.write_table(table().drop_columns(dropped), tmp_path / folder / "part-0.parquet")
     found = everything(tmp_path / folder / "part-0.parquet")
@@ -278,8 +273,6 @@ def test_decimals_may_be_bytes_of_any_length(
 
 
 class _Keys(encryption.KmsClient):
-    """Keeps every key in clear: the files are for this test only."""
-
     def __init__(self, _: Any) -> None:
         super().__init__()
 

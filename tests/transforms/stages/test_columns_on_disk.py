@@ -49,7 +49,6 @@ def same(one: ReportColumns, other: ReportColumns) -> bool:
 
 
 def bundle(step: ShardWithSpill, batches: Iterable[ReportColumns]) -> list[tuple[Shard, WaitingColumns]]:
-    """What a step gives for a bundle, at its end too; the key says the epoch."""
     step.start_bundle()
     found = [each for b in batches for each in step.process((("a", b.epoch), Parts([b])), WHEN, WINDOW)]
     for late in step.finish_bundle():
@@ -105,7 +104,6 @@ def test_payloads_are_read_in_blocks(limit: int, tmp_path: Path, monkeypatch: py
     sizes = {1: [100, 101, 102, 103, 1], 203: [100, 203, 104], 250: [100, 306, 1]}.get(limit, [100, 307])
 
     def left(copies: Sequence[int]) -> list[ReportColumns]:
-        """What stays if the reports at some positions are copies of the first one."""
         ids, payloads = whole.report_ids.copy(), whole.payloads.copy()
         ids[copies], payloads[copies] = ids[0], payloads[0]
         ends = np.cumsum([len(batch) for batch in batches])[:-1]
@@ -137,7 +135,6 @@ def test_payloads_are_read_in_blocks(limit: int, tmp_path: Path, monkeypatch: py
 def test_one_report_per_id_of_what_waits_as_of_columns(
     parts: list[list[tuple[int, int]]], bits: int, above: int, block: int, key: int, at_once: int
 ) -> None:
-    """The same reports stay, in memory or on disk, as of columns; so do the numbers."""
     batches = [
         ReportColumns(
             7,
@@ -188,7 +185,6 @@ def test_reports_of_an_epoch_stay_in_its_window(tmp_path: Path) -> None:
 
 
 def descriptors() -> set[str]:
-    """What this process has open, where the system says so."""
     folder = Path("/proc/self/fd")
     return (
         {str(each.readlink()) for each in folder.iterdir() if each.is_symlink()} if folder.is_dir() else set()

@@ -30,7 +30,6 @@ KEPT = {DIGEST: frozenset({1, 2})}
 
 
 def account() -> Account:
-    """One of everything, in numbers that tell what was added to what."""
     rejected = Counter({"wrong_length": 32, CONFLICTING.removeprefix("rejected."): 64})
     return Account(read=1000, counted=4, late=8, duplicate=16, rejected=rejected, repeated=2)
 
@@ -40,7 +39,6 @@ def counted(epoch: int, support: Support | None = None) -> tuple[str, CountedEpo
 
 
 def given(found: Any, kept: Any) -> tuple[list[Any], list[Any], list[Any]]:
-    """Main output, entries, rejections."""
     main, entries, rejections = [], [], []
     for output in LimitEpochs([AGREED]).process(found, (None, kept)):
         if not isinstance(output, beam.pvalue.TaggedOutput):
@@ -55,7 +53,6 @@ def given(found: Any, kept: Any) -> tuple[list[Any], list[Any], list[Any]]:
 
 @pytest.mark.parametrize("kept", [KEPT, {}, {OTHER.digest_hex: frozenset({9})}])
 def test_an_epoch_that_is_kept_passes_with_its_account(kept: Any) -> None:
-    """What was counted is not in it: that is booked where it is published."""
     found = counted(2)
     main, entries, rejections = given(found, kept)
     assert main == [found]
@@ -107,7 +104,6 @@ def test_columns_are_passed_on_or_booked(epoch: int) -> None:
 
 
 def test_a_run_without_records_keeps_what_comes() -> None:
-    """No record names an epoch, so nothing says which are the largest."""
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
         read = pipeline | "Entries" >> beam.Create([(((DIGEST, None), "read"), 3)], reshuffle=False)
         left_out = EpochLimit([AGREED], largest_epochs(read, 1))

@@ -53,8 +53,6 @@ def test_windows_are_the_epochs(epochs: Epochs) -> None:
 
 
 class _Rows(beam.DoFn):
-    """Each report with its epoch and window."""
-
     def process(
         self, pair: Any, window: Any = beam.DoFn.WindowParam
     ) -> Iterator[tuple[int, int, int, bytes]]:

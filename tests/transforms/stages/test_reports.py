@@ -21,7 +21,6 @@ SENT = [(ONE, 0, 2000), (ONE, 1, 3), (TWO, 0, 1500), (ONE, 0, 1100), (ONE, 0, 5)
 
 
 def chunk(sent: list[tuple[int, int, int]]) -> Chunk:
-    """A piece of so many batches; the ids of all their reports follow one another."""
     messages, first = [], 0
     for digest, epoch, n in sent:
         ids = range(first, first + n)
@@ -34,7 +33,6 @@ def chunk(sent: list[tuple[int, int, int]]) -> Chunk:
 
 
 def elements(piece: Chunk) -> tuple[list[Any], list[Any]]:
-    """Columns by epoch, and the accounting."""
     found, entries = [], []
     for output in AdmitPieces(AGREED).process(piece):
         if output.tag == ACCOUNTING:
@@ -72,7 +70,6 @@ def test_batches_of_an_epoch_are_one_element_however_many_came() -> None:
 
 
 def _batch(n: int, *, wrong: int = 0, parts: int = 1, digest: int = ONE) -> bytes:
-    """A batch of n reports, of which some have payloads that nobody sends; its ids in so many parts."""
     draw = np.random.Generator(np.random.Philox(n))
     payloads = draw.integers(0, 11, n, np.uint8)
     payloads[:wrong] = 11
@@ -83,7 +80,6 @@ def _batch(n: int, *, wrong: int = 0, parts: int = 1, digest: int = ONE) -> byte
 
 
 def test_a_rejected_message_is_known_by_its_name_or_else_by_its_place() -> None:
-    """Never by an empty name: a dead letter would lead nowhere."""
     messages = [_batch(3), b"\xff\xff", _batch(4), b"\xfe\xff", b"\xfd\xff"]
     piece = Chunk("here", 0, codec.joined(messages), names=("a", "b", "", "", "e"))
     found = [one.value for one in AdmitPieces(AGREED).process(piece) if one.tag == REJECTED]

@@ -64,7 +64,6 @@ def test_grouping_and_order_of_merges_do_not_matter(name: str, sizes: list[int],
 
 
 def test_accumulators_are_never_shared() -> None:
-    """Counts are fresh each time, and merging changes none of its arguments."""
     count = CountSupportOfEach([AGREED["grr"]])
     batch = columns(AGREED["grr"], 5, 1)
     one, two = (count.add_input(count.create_accumulator(), Parts([batch])) for _ in range(2))
@@ -159,7 +158,6 @@ def test_a_pickled_table_is_as_narrow_as_its_cells(top: int) -> None:
 @pytest.mark.parametrize("top", [2**8 - 1, 2**16, 2**32 - 1, 2**63 - 1, -1])
 @pytest.mark.parametrize("cells", [0, 11])
 def test_accumulators_survive_the_wire_at_the_edges(top: int, cells: int) -> None:
-    """Exact at every width, deterministic, and writable afterwards."""
     coder = SupportCoder()
     value = Support(np.arange(cells, dtype=np.int64) * 0 + top, max(top, 0))
     encoded = coder.encode(value)
@@ -175,7 +173,6 @@ def test_accumulators_survive_the_wire_at_the_edges(top: int, cells: int) -> Non
 
 @given(st.integers(0, 2**64 - 1), st.integers(-(2**63), 2**63 - 1), st.integers(0, 20), st.integers(1, 9))
 def test_columns_survive_the_wire(digest: int, epoch: int, n: int, width: int) -> None:
-    """Digest, epoch, ids and payloads, for no reports as well, from unaligned ids."""
     draw = np.random.default_rng(n)
     ids = np.frombuffer(b"x" + draw.bytes(8 * n), np.uint8)[1:].view("<u8")
     payloads = read_only(draw.integers(0, 256, (n, width), np.uint8))
@@ -205,7 +202,6 @@ def test_parts_are_sent_as_the_columns_that_they_are_together() -> None:
 
 
 def test_signs_of_forged_reports_are_counted_with_the_rest() -> None:
-    """The second accumulator is filled by the same step, and merged by it."""
     agreed = collection("sue", 40)
     batches = fleet(agreed, 3_000, 1)
     count = CountSupportOfEach([agreed])

@@ -36,20 +36,16 @@ LONG_AGO = -(1 << 62)
 
 @dataclass
 class Subtask:
-    """Where some keys of one step live: their state, the channels that lead here, and the watermark."""
-
     step: Any
     cells: dict[Any, Cells] = field(default_factory=dict)
     channels: list[deque[tuple[Any, int]]] = field(default_factory=list)
     watermark: int = LONG_AGO
 
     def __deepcopy__(self, memo: Any) -> Subtask:
-        """A snapshot: everything but the code."""
         cells, channels = copy.deepcopy(self.cells, memo), copy.deepcopy(self.channels, memo)
         return Subtask(self.step, cells, channels, self.watermark)
 
     def ready(self) -> list[tuple[Any, str, int]]:
-        """Timers that may fire now: key, method, time."""
         return [
             (key, method, timer.at)
             for key, cells in self.cells.items()
@@ -60,18 +56,13 @@ class Subtask:
 
 @dataclass
 class Position:
-    """Everything that a snapshot holds."""
-
     shards: list[Subtask]
     total: Subtask
     read: int = 0
 
 
 class Cluster:
-    """A job on two subtasks for the shards and one for the sum."""
-
     def __init__(self, agreed: Collection, sent: list[Sent], *, bits: int, early: int, late: int) -> None:
-        """``sent`` are the messages in the order of the broker: digest, batch, arrival."""
         self.collection = agreed
         self.sent = sent
         self.schedule = Schedule(agreed, early, late)
@@ -89,7 +80,6 @@ class Cluster:
     # --- what can happen
 
     def read(self) -> None:
-        """The next message: its parts set out for the shards, its entries for the sum."""
         digest, batch, arrival = self.sent[self.now.read]
         self.now.read += 1
         entries, parts = entries_and_parts({digest: self.collection}, self.split, (digest, batch, arrival))
@@ -98,13 +88,11 @@ class Cluster:
             self.now.shards[part[0][2] % 2].channels[0].append((part, arrival))
 
     def deliver(self, subtask: Subtask, channel: int) -> None:
-        """The first element of a channel is processed."""
         element, when = subtask.channels[channel].popleft()
         cells = subtask.cells.setdefault(element[0], Cells())
         self._send(subtask, call(subtask.step, "process", cells, element, Timestamp(micros=when)), when)
 
     def fire(self, subtask: Subtask, key: Any, method: str, at: int) -> None:
-        """A timer that is ready fires; with a key that has set it anew since, once more."""
         cells = subtask.cells[key]
         if cells.timers[method].at == at:
             cells.timers[method].at = None
@@ -120,11 +108,9 @@ class Cluster:
             self.now.total.channels[place].extend((update, when) for update in outputs)
 
     def snapshot(self) -> Position:
-        """All state, all that is on its way, and how far the broker has been read."""
         return copy.deepcopy(self.now)
 
     def restore(self, snapshot: Position) -> None:
-        """Back to a snapshot; what was published stays."""
         self.now = copy.deepcopy(snapshot)
 
     # --- several at once
@@ -134,7 +120,6 @@ class Cluster:
         return [*self.now.shards, self.now.total]
 
     def possible(self) -> list[Callable[[], None]]:
-        """Deliveries and firings that could be next."""
         found: list[Callable[[], None]] = []
         for one in self.subtasks:
             for channel, items in enumerate(one.channels):
@@ -145,12 +130,10 @@ class Cluster:
         return found
 
     def settle(self, draw: random.Random) -> None:
-        """Everything that can happen happens, in any order."""
         while found := self.possible():
             draw.choice(found)()
 
     def advance(self, draw: random.Random, to: int, step: int) -> None:
-        """All watermarks go on to a time, each at its own pace; in the end nothing is on its way."""
         while any(one.watermark < to for one in self.subtasks):
             one = draw.choice([one for one in self.subtasks if one.watermark < to])
             one.watermark = min(max(one.watermark, to - 40 * step) + draw.randrange(1, 2 * step), to)
@@ -159,7 +142,6 @@ class Cluster:
         self.settle(draw)
 
     def lose(self, draw: random.Random, both: bool = False) -> None:
-        """Timers of some keys are gone: one of two, or both."""
         for one in self.subtasks:
             for cells in one.cells.values():
                 timers = list(cells.timers.values())
@@ -174,13 +156,11 @@ class Cluster:
         return self.results[-1]
 
     def last_support(self) -> list[int]:
-        """Support counts of the newest result."""
         support = next(r.support for r in reversed(self.results) if r.support is not None)
         return self.collection.protocol.counter.support_counts(of_kind(Support, support).counts).tolist()
 
 
 def some_messages(agreed: Collection, draw: random.Random, pool: ReportColumns, until: int) -> list[Sent]:
-    """A few messages of epoch 0 with reports out of a pool, some of them again; arrivals may go back."""
     sent = []
     for _ in range(draw.randrange(1, 7)):
         rows = np.array([draw.randrange(len(pool.report_ids)) for _ in range(draw.randrange(1, 9))])

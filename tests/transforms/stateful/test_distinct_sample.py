@@ -40,7 +40,6 @@ def test_the_estimate_is_near(count: int) -> None:
 
 
 def test_the_sample_is_what_it_says() -> None:
-    """Brute force, over parts whose ends fall within blocks and on them."""
     names = ids(3 * distinct_sample._BLOCK + 5)
     sample = taken([names[:7], names[7 : distinct_sample._BLOCK], names[distinct_sample._BLOCK :]])
     mixed = [name * int(distinct_sample._ODD) % 2**64 for name in names.tolist()]
@@ -58,7 +57,6 @@ def test_copies_change_nothing_but_how_many_are_sampled() -> None:
 
 
 def test_shards_are_sampled_alike() -> None:
-    """What puts an id into a shard does not put it into the sample."""
     names = ids(100_000)
     shards = (names * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(61)
     for shard in range(8):

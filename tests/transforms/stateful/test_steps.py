@@ -57,14 +57,12 @@ DIGEST = DIRECT.digest_hex
 
 
 def pieces(batch: ReportColumns, size: int) -> Iterator[ReportColumns]:
-    """A batch in parts of so many reports."""
     for at in range(0, len(batch.report_ids), size):
         some = slice(at, at + size)
         yield ReportColumns(batch.digest, batch.epoch, batch.report_ids[some], batch.payloads[some])
 
 
 def all_of(agreed: Collection) -> list[ReportColumns]:
-    """Two epochs with copies and conflicts, in pieces."""
     return [part for batch in with_duplicates(fleet(agreed, 60, 2)) for part in pieces(batch, 9)]
 
 
@@ -72,7 +70,6 @@ SENT: list[tuple[int, ReportColumns]] = [(c.digest, batch) for c in BOTH for bat
 
 
 def agree(found: Machine, sent: Iterable[Sent], deduplicate: bool = True) -> None:
-    """What was told last is what the rules say, bit by bit, and every epoch is closed."""
     wanted = expected_of(found.collections.values(), sent, deduplicate)
     last = {
         key: (support.reports, counts_of(found, key[0], support), books)
@@ -111,7 +108,6 @@ def in_time() -> dict[tuple[str, int], tuple[int, list[int], dict[str, object]]]
 def test_final_counts_and_books_are_those_of_the_rules(
     seed: int, bits: int, early: int, late: int, deduplicate: bool, holds: bool
 ) -> None:
-    """Any order, any arrival, any pace of the watermark, any order of timers."""
     draw = random.Random(seed)
     job = Machine(
         BOTH,
@@ -138,7 +134,6 @@ def test_final_counts_and_books_are_those_of_the_rules(
 @pytest.mark.cases(1)
 @pytest.mark.parametrize("bits", [0, 3])
 def test_final_counts_are_those_of_a_run_over_files(bits: int, tmp_path: Path) -> None:
-    """The same reports as files, once through the bounded pipeline."""
     for agreed in BOTH:
         batches = [batch for digest, batch in SENT if digest == agreed.digest]
         write(tmp_path / "reports", agreed, batches, prefix=agreed.name)
@@ -196,7 +191,6 @@ def test_a_bag_is_rewritten_where_it_gains_from_it(
 
 
 def many(reports: int) -> ReportColumns:
-    """Reports of epoch 0 that say the same, each with an id of its own."""
     ids = np.random.Generator(np.random.Philox(3)).integers(0, 2**64, reports, np.uint64)
     return ReportColumns(
         DIRECT.digest, 0, ids, np.zeros((reports, DIRECT.protocol.device.payload_size), np.uint8)
@@ -204,7 +198,6 @@ def many(reports: int) -> ReportColumns:
 
 
 def compacted_from(reports: int, worth: int, monkeypatch: pytest.MonkeyPatch) -> Cells:
-    """The cells of a shard whose bag is looked at from so many reports on, and has items worth so many."""
     monkeypatch.setattr(count_shard, "_COMPACT_FROM", reports)
     monkeypatch.setattr(count_shard, "_WORTH", worth)
     return Cells()
@@ -232,7 +225,6 @@ def test_the_copies_of_one_device_are_left_out_in_time(
 
 
 def test_small_parts_are_put_together(step: CountShard, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Even where no report is a copy: each costs time when it is read."""
     cells = compacted_from(64, 16, monkeypatch)
     for part in pieces(many(1_024), 4):
         shard_part(step, cells, part)
@@ -247,7 +239,6 @@ def test_small_parts_are_put_together(step: CountShard, monkeypatch: pytest.Monk
 def shard_part(
     step: CountShard, cells: Cells, batch: ReportColumns | None, when: int = 0, epoch: int = 0
 ) -> list[Any]:
-    """A part of shard 0; None: an empty one."""
     part = b""
     if batch is not None:
         columns = ReportColumns(DIRECT.digest, epoch, batch.report_ids, batch.payloads)
@@ -280,7 +271,6 @@ def ten() -> ReportColumns:
 
 
 def test_a_shard_is_due_at_the_first_time_after_what_it_holds(step: CountShard, ten: ReportColumns) -> None:
-    """Early, at the end, late and for good; an earlier report brings the time forward."""
     cells = Cells()
     shard_part(step, cells, ten, when=25 * MINUTE)
     assert cells.due.at == 30 * MINUTE
@@ -339,7 +329,6 @@ def test_the_second_timer_does_what_the_first_one_would(step: CountShard, ten: R
 
 
 def test_a_closed_shard_is_empty_and_books_what_comes_as_late(step: CountShard, ten: ReportColumns) -> None:
-    """It tells how many there were and keeps none."""
     cells = Cells()
     shard_part(step, cells, ten)
     for _ in range(3):
@@ -354,7 +343,6 @@ def test_a_closed_shard_is_empty_and_books_what_comes_as_late(step: CountShard, 
 
 
 def test_a_shard_forgets(step: CountShard, ten: ReportColumns) -> None:
-    """Nothing of it is left a month after its close."""
     cells = Cells()
     shard_part(step, cells, ten)
     for _ in range(3):
@@ -383,8 +371,6 @@ def test_a_collection_that_was_removed_leaves_nothing(step: CountShard, ten: Rep
 
 
 class Sum:
-    """SumShards of one epoch with two shards; counts are of n reports in cell 0."""
-
     def __init__(self, shards: int = 2) -> None:
         self.step = SumShards(Machine([DIRECT], early=600).count._schedules, shards)
         self.cells = Cells()
@@ -401,7 +387,6 @@ class Sum:
         call(self.step, "process", self.cells, ((DIGEST, 0), item), Timestamp(micros=when))
 
     def fire(self, method: str = "on_due") -> list[tuple[Any, ...]]:
-        """(revision, pane, n, closed, counted, pending) of what is published by a timer."""
         timer = self.cells.timers[method]
         if timer.at is None:
             return []
@@ -426,7 +411,6 @@ class Sum:
 
 
 def test_the_sum_waits_for_no_shard() -> None:
-    """What has come is published when it is due, the rest at the next due time."""
     total = Sum()
     total.entry("read", 5)
     assert total.cells.due.at == 10 * MINUTE + 1000
@@ -438,7 +422,6 @@ def test_the_sum_waits_for_no_shard() -> None:
 
 
 def test_a_count_that_says_nothing_new_makes_no_revision_but_at_the_end() -> None:
-    """At the close it says that the epoch takes no more."""
     total = Sum()
     total.entry("read", 9)
     total.shard(0, 10 * MINUTE, 6)
@@ -457,7 +440,6 @@ def test_a_count_that_says_nothing_new_makes_no_revision_but_at_the_end() -> Non
 
 
 def test_an_epoch_is_closed_when_its_last_shard_is() -> None:
-    """Not before, though the timer of the close has fired."""
     total = Sum()
     total.entry("read", 5, when=CLOSE - 1)
     total.shard(0, CLOSE, 2)
@@ -469,7 +451,6 @@ def test_an_epoch_is_closed_when_its_last_shard_is() -> None:
 
 
 def test_an_epoch_of_which_nothing_was_admitted_closes_by_itself() -> None:
-    """There is no shard that could say so."""
     total = Sum()
     total.entry("read", 3, when=MINUTE)
     total.entry("rejected.malformed", 3, when=MINUTE)
@@ -483,7 +464,6 @@ def test_an_epoch_of_which_nothing_was_admitted_closes_by_itself() -> None:
 
 
 def test_entries_after_the_close_change_the_books_alone() -> None:
-    """Late ones, and refused ones; wherever their arrival was."""
     total = Sum(1)
     total.entry("read", 2)
     total.shard(0, CLOSE, 2)
@@ -496,7 +476,6 @@ def test_entries_after_the_close_change_the_books_alone() -> None:
 
 
 def test_an_old_count_of_a_shard_is_heard_once() -> None:
-    """A newer one holds all that it says."""
     total = Sum(1)
     total.entry("read", 2)
     total.shard(0, END, 2)
@@ -507,8 +486,15 @@ def test_an_old_count_of_a_shard_is_heard_once() -> None:
     assert total.fire() == []
 
 
+def test_admitted_is_what_nothing_else_has_become_of() -> None:
+    """Repeated reports are among the rejected ones."""
+    entries = Counter(
+        {"read": 20, "late": 3, "rejected.malformed": 4, "rejected.bad_payload": 1, "repeated": 2}
+    )
+    assert SummedEpoch(entries=entries).admitted == 12
+
+
 def test_repeats_are_those_of_the_newest_counts() -> None:
-    """They are totals, not increments."""
     total = Sum()
     for due, repeats in ((END, 1), (END + MINUTE, 5)):
         total.entry("read", 6)
@@ -520,7 +506,6 @@ def test_repeats_are_those_of_the_newest_counts() -> None:
 
 
 def test_a_timer_of_the_sum_that_fires_too_early_or_twice_publishes_nothing() -> None:
-    """And sets the right one again."""
     total = Sum(1)
     total.entry("read", 2, when=END - 1)
     total.shard(0, END, 2)
@@ -534,7 +519,6 @@ def test_a_timer_of_the_sum_that_fires_too_early_or_twice_publishes_nothing() ->
 
 
 def test_the_second_timer_of_the_sum_stands_in() -> None:
-    """And every element sets both."""
     total = Sum(1)
     total.entry("read", 2)
     total.shard(0, END, 2)
@@ -579,7 +563,6 @@ def test_any_interleaving_of_counts_and_timers_ends_alike(seed: int) -> None:
 
 
 def ordered() -> Machine:
-    """Copies across results, late ones by arrival and by the watermark."""
     job = Machine([DIRECT], early=600)
     for when, batch in planted():
         job.advance(when)
@@ -621,7 +604,6 @@ def test_what_the_watermark_has_closed_is_late(ten: ReportColumns) -> None:
 
 
 def published(output: Path) -> dict[tuple[str, int], tuple[int, list[int], dict[str, object]]]:
-    """(counted, support, books) of the last revision of every epoch; all of them closed."""
     import pyarrow.parquet as pq
 
     found = {}
@@ -674,7 +656,6 @@ def built(config: RunConfig) -> beam.Pipeline:
 
 
 def stateful(pipeline: beam.Pipeline) -> list[str]:
-    """Every step with state: its key, its values, its cells and timers, each with its encoding."""
     proto = pipeline.to_runner_api()
     context = PipelineContext(proto.components)
     coders = proto.components.coders
@@ -709,7 +690,6 @@ def stateful(pipeline: beam.Pipeline) -> list[str]:
 
 
 def graph() -> str:
-    """What must not change under a running job, with and without de-duplication."""
     blocks = []
     for deduplicate in (True, False):
         pipeline = built(stream_config(deduplicate=deduplicate))
@@ -739,7 +719,6 @@ def test_other_shards_or_parts_do_not_find_the_state_of_these() -> None:
 
 @pytest.mark.parametrize(("prefix", "deduplicate"), golden.NOW.items())
 def test_state_of_running_jobs_is_read(prefix: str, deduplicate: bool) -> None:
-    """A job that was replaced in the middle goes on as if nothing had happened."""
     job = golden.machine(deduplicate)
     golden.read_state(STATE, prefix, job)
     assert len(job.shards) == (2 if deduplicate else 1)
@@ -754,7 +733,6 @@ def test_state_of_running_jobs_is_read(prefix: str, deduplicate: bool) -> None:
 
 @pytest.mark.parametrize(("prefix", "deduplicate"), golden.NOW.items())
 def test_state_is_written_as_it_was(prefix: str, deduplicate: bool, tmp_path: Path) -> None:
-    """Fails when the format changes: then add files of the new one, and keep these."""
     job = golden.machine(deduplicate)
     golden.until_the_moment(job)
     golden.write_state(tmp_path, prefix, job)
@@ -763,7 +741,6 @@ def test_state_is_written_as_it_was(prefix: str, deduplicate: bool, tmp_path: Pa
 
 
 def test_state_is_read_by_name() -> None:
-    """A field that is not known is passed over, one that is missing is at its default."""
     cells = Cells()
     cells.state.write(b'{"version": 2, "counted_at": 5, "later": [1]}')
     assert read_state(cells.state, ShardState) == ShardState(counted_at=5)
@@ -773,7 +750,6 @@ def test_state_is_read_by_name() -> None:
 
 
 def test_state_of_another_format_is_refused() -> None:
-    """Not misread: with what it is, what is read, and what to do."""
     cells = Cells()
     for kept in (b'{"fired": 5, "due": 7}', b'{"version": 3, "counted_at": 5}'):
         cells.state.write(kept)

@@ -32,19 +32,16 @@ MOMENT = 1_000
 
 @cache
 def pool() -> ReportColumns:
-    """30 reports, and 10 more under ids of the first ones with other payloads."""
     (batch,) = fleet(AGREED, 30, 1)
     ids = np.concatenate([batch.report_ids, batch.report_ids[:10]])
     return ReportColumns(batch.digest, 0, ids, np.concatenate([batch.payloads, batch.payloads[10:20]]))
 
 
 def reference(sent: list[Sent]) -> tuple[int, list[int], dict[str, object]]:
-    """Counted, support and accounting of epoch 0, from the rules alone."""
     return expected_of([AGREED], sent)[AGREED.digest_hex, 0]
 
 
 def is_exact(job: Cluster, sent: list[Sent]) -> None:
-    """The last result is the reference count, and nothing is pending."""
     counted, support, books = reference(sent)
     assert (job.last.account.counted, job.last.account.pending) == (counted, 0)
     assert job.last.account.as_record() == books
@@ -52,15 +49,12 @@ def is_exact(job: Cluster, sent: list[Sent]) -> None:
 
 
 class Published:
-    """What sinks hold: results numbered by :mod:`ldpbeam.transforms.sinks.accounting`, through restores."""
-
     def __init__(self) -> None:
         self.newest: Numbered | None = None
         self.contents: dict[int, str] = {}
         self.last: list[int] = []
 
     def take(self, counted: CountedEpoch) -> None:
-        """Numbers rise, and what one stands for never changes."""
         if counted.support is None:
             return
         content = content_digest(AGREED, estimate_counted(AGREED, counted))
@@ -72,7 +66,6 @@ class Published:
 
 
 def publishes_in_time(job: Cluster, draw: random.Random, interval: int = INTERVAL) -> None:
-    """Nothing more is read: one interval later all counts have reached the sum, one more and they are out."""
     job.settle(draw)
     reached = max([END, *(one.watermark for one in job.subtasks), *(arrival for _, _, arrival in job.sent)])
     job.advance(draw, reached + interval, INTERVAL)
@@ -112,7 +105,6 @@ def misaligned() -> Cluster:
 
 
 def test_a_batch_between_two_due_times_is_published_without_a_further_element() -> None:
-    """One shard counts it for the due time, the other one for the next."""
     job = misaligned()
     assert job.last.account.pending > 0
     publishes_in_time(job, random.Random(2))
@@ -125,7 +117,6 @@ def test_a_batch_between_two_due_times_is_published_without_a_further_element() 
 
 
 def any_schedule(seed: int, *, restores: bool = True, **changes: Any) -> Cluster:
-    """Everything at random up to the close; asserts what must hold on the way and in the end."""
     draw = random.Random(seed)
     sent = some_messages(AGREED, draw, pool(), until=CLOSE // 3)
     job = Cluster(
@@ -176,7 +167,6 @@ FEW = 300
 
 
 def play(first: int) -> None:
-    """So many schedules, from a seed on."""
     for seed in range(first, first + AT_ONCE):
         try:
             any_schedule(seed)
@@ -187,13 +177,11 @@ def play(first: int) -> None:
 @pytest.mark.cases(1)
 @pytest.mark.parametrize("first", range(0, FEW, AT_ONCE))
 def test_any_schedule_publishes_in_time_and_ends_exact(first: int) -> None:
-    """Random watermarks, delays, timers lost and repeated, restores."""
     play(first)
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_both_timers_lost_heal_with_the_next_message(seed: int) -> None:
-    """Of all keys, at one moment, though nothing is due at once."""
     draw = random.Random(seed)
     sent = some_messages(AGREED, draw, pool(), until=CLOSE // 3)
     job = Cluster(AGREED, sent, bits=2, early=0, late=LATE)
@@ -212,7 +200,6 @@ def test_both_timers_lost_heal_with_the_next_message(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_without_a_restore_numbers_are_those_of_the_state(seed: int) -> None:
-    """One after the other."""
     job = any_schedule(seed, restores=False)
     numbers = [result.revision for result in job.results if result.support is not None]
     assert numbers == list(range(len(numbers)))
