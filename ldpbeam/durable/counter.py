@@ -1,9 +1,8 @@
 """A number in a file, which only grows.
 
 The file has two places, of one block of a disk each. A new number goes to the place that does not hold the
-newest one, so that a write that is cut off leaves the number before. The file itself is on disk before the
-first number counts; a new number is not waited for. A loss of power may leave the number before, which is
-harmless where the number tells an older copy of something from the newest: it is never too large.
+newest one, so that a write that is cut off leaves the number before. A new number is not waited for: a loss
+of power may leave the number before, which is never too large.
 
 bytes   content of a place
 8       the number, little-endian

@@ -37,7 +37,7 @@ except ImportError:  # pragma: no cover - Windows; tests run this in an interpre
 
 _NO_LOCK = {errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS}
 """How systems besides ENOLCK say that a file system has no locks; of other calls they say other things."""
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.05
+_PAUSE = 0.005
 """Seconds between two attempts."""
 
 
@@ -51,13 +51,12 @@ class Lock:
 
     def acquire(self, wait: float = 0.0) -> None:
         """Take the lock; nothing happens where this object has it."""
-        end, pause = time.monotonic() + wait, _FIRST_PAUSE
+        end = time.monotonic() + wait
         while self._descriptor is None and not self._attempt():
             left = end - time.monotonic()
             if left <= 0:
                 raise HeldError(str(self._path))
-            time.sleep(min(pause, left))
-            pause = min(2 * pause, _LONGEST_PAUSE)
+            time.sleep(min(_PAUSE, left))
 
     def _attempt(self) -> bool:
         """Lock the file, unless somebody else has it; whether it is locked."""

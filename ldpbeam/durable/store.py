@@ -1,14 +1,11 @@
 """Rows in one SQLite file: many change at once, and damage is noticed.
 
-SQLite keeps a rollback journal while rows change (``journal_mode=DELETE``), and forces the journal, the file
-and their folder to disk (``synchronous=EXTRA``). It never keeps a write-ahead log: one flipped bit there
-takes back every change behind it, and nobody hears of it. What is removed is overwritten with zeros
-(``secure_delete``).
+Never with a write-ahead log: one flipped bit there takes back every change behind it, and nobody hears of it.
 
 SQLite checks nothing that it reads. So each row has a SHA-256 over its table, key and content. One more row,
 the root, holds how often the store has changed, and for each table how many rows it has and the sum (xor) of
-their digests. The root has a digest itself. Whoever reads a table looks at all of them. So a row that a
-flipped bit hides, shows twice or brings back is noticed, and so is a file of pages from two moments.
+their digests. So a row that a flipped bit hides, shows twice or brings back is noticed, and so is a file of
+pages from two moments.
 """
 
 from __future__ import annotations
@@ -17,6 +14,7 @@ import errno
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from struct import Struct
@@ -175,14 +173,12 @@ class RowStore:
             raise DamageError("SQLite cannot read it") from None
 
 
+@dataclass(slots=True)
 class Summary:
     """What all rows of a table have together: their number, and the xor of their digests."""
 
-    __slots__ = ("count", "xor")
-
-    def __init__(self, count: int = 0, xor: int = 0) -> None:
-        self.count = count
-        self.xor = xor
+    count: int = 0
+    xor: int = 0
 
     def change(self, count: int, digest: bytes) -> None:
         """Count a row more (1) or less (-1)."""

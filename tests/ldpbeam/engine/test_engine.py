@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import pyarrow.parquet as pq
 import pytest
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import Epochs
-from ldpbeam.engine import engine as local
 from ldpbeam.engine.engine import LocalStream
 from ldpbeam.engine.storage.landing import TABLES, Landing
-from ldpbeam.engine.storage.segment import judge
 from ldpbeam.errors import LdpError
 from ldpbeam.job.config import RunConfig
 from ldpbeam.records.run_record import RunRecord
@@ -163,35 +159,6 @@ def test_an_outage_makes_nothing_late(tmp_path: Path) -> None:
     assert (total["counted"], total["late"]) == (5 + 12 * 4, 7)
 
 
-def test_a_backlog_that_an_engine_died_with_is_closed_all_the_same(tmp_path: Path) -> None:
-    """All that it landed was old, so that it knew of no time; the next engine gets no message at all."""
-    bench = Bench(tmp_path, patience=60.0)
-    bench.send(0, range(5))
-    bench.clock.now = 6.0 * HOUR
-    bench.step()
-    assert bench.watermark == 0
-    bench.start(ONE)
-    bench.until(6 * HOUR + 70)
-    bench.until(6 * HOUR + 80)
-    assert bench.books(0)["closed"] is True
-    assert bench.told(0) == [("on_time", 5)]
-
-
-def test_a_backlog_while_it_runs(tmp_path: Path) -> None:
-    """The same without a restart: the engine was busy, or cut off from its clock."""
-    bench = Bench(tmp_path, land_messages=2)
-    bench.step(3)
-    before = bench.watermark
-    for i in range(9):
-        bench.clock.now = 1000.0 + i * 1000
-        bench.send(0, range(10 * i, 10 * i + 10))
-    bench.step(4)
-    assert bench.watermark == before
-    bench.until(20000)
-    # Epoch 0 closed at 5400: what arrived at 1000 … 5000 counts.
-    assert (bench.total["counted"], bench.total["late"]) == (50, 40)
-
-
 def test_old_messages_with_their_old_arrival(tmp_path: Path) -> None:
     """Published again into the topic days later, with the attribute that says when they were received."""
     bench = Bench(tmp_path, timestamp_attribute="received")
@@ -210,33 +177,6 @@ def test_old_messages_with_their_old_arrival(tmp_path: Path) -> None:
     bench.step()
     bench.until(50 * HOUR + 100)
     assert bench.books(0)["accounting"]["late"] == 5
-
-
-def test_the_watermark_never_goes_back(tmp_path: Path) -> None:
-    """Also if the clock does."""
-    bench = Bench(tmp_path)
-    bench.until(5000)
-    before = bench.watermark
-    bench.clock.now = 3000.0
-    bench.step(5)
-    assert bench.watermark == before
-
-
-def test_late_results_at_their_pace(tmp_path: Path) -> None:
-    """However many reports come late, at most one revision every late_every, and a last one at the close."""
-    bench = Bench(tmp_path, late_every=600)
-    bench.send(0, range(1))
-    bench.step()
-    bench.until(HOUR + 3)
-    for second in range(10, 1800, 10):
-        bench.clock.now = float(HOUR + second)
-        bench.send(0, range(second, second + 1))
-        bench.step()
-    bench.until(HOUR + 1803)
-    panes = bench.told(0)
-    assert [pane for pane, _ in panes] == ["on_time", "late", "late", "late"]
-    assert panes[-1][1] == 180
-    assert bench.books(0)["closed"] is True
 
 
 def test_a_collection_that_is_left_out_for_a_while(tmp_path: Path) -> None:
@@ -364,30 +304,3 @@ def test_reports_that_are_gone_are_missed(tmp_path: Path) -> None:
     with pytest.raises(LdpError, match="E-LANDING-DAMAGED"):
         bench.until(HOUR + 3)
     assert bench.told(0) == [("early", 5)]
-
-
-def test_big_draughts_are_cut_and_the_watermark_goes_on(tmp_path: Path) -> None:
-    """By number and by bytes; what was not drawn is no older than what was, and that is fresh."""
-    bench = Bench(tmp_path, land_bytes=300)
-    sizes: list[int] = []
-
-    def watched(messages: Sequence[bytes], *more: Any, **named: Any) -> Any:
-        sizes.append(len(messages))
-        return judge(messages, *more, **named)
-
-    def pull(limit_messages: int, limit_bytes: int, timeout_seconds: float) -> list[Any]:
-        some = bench.broker.queue[0].data if bench.broker.queue else b""
-        return original(max(1, min(limit_messages, limit_bytes // max(len(some), 1))), 0, timeout_seconds)
-
-    original = bench.broker.pull
-    for i in range(10):
-        bench.send(0, range(10 * i, 10 * i + 10))
-    with mock.patch.object(local, "judge", watched), mock.patch.object(bench.broker, "pull", pull):
-        bench.step(2)
-        assert bench.broker.queue, "there is more"
-        assert bench.watermark == bench.clock.now - 2
-        bench.step(10)
-    assert sum(sizes) == 10
-    assert max(sizes) <= 4
-    bench.until(HOUR + 3)
-    assert bench.told(0) == [("on_time", 100)]

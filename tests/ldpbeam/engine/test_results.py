@@ -129,19 +129,6 @@ def test_a_result_with_other_content_gets_the_next_number_whatever_was_asked_for
     assert [(r["revision"], r["pane"]) for r in found["revisions"]] == [(0, "on_time"), (1, "late")]
 
 
-def test_an_account_alone_is_published_without_a_revision(tmp_path: Path) -> None:
-    config, state, (first, _, second, *_) = landed(tmp_path)
-    publish_due(config, state, [first])
-    late = replace(first, counts=False, account=Account(read=12, counted=10, late=2))
-    late = replace(late, publication=Publication(position={"segment": 2}))
-    # Together with another epoch, whose reports lie in the same segment.
-    publish_due(config, state, [late, second])
-    found = json.loads(min(tmp_path.glob("accounting/one-*.json")).read_text())
-    assert (found["epoch"], found["accounting"]["late"], found["accounting"]["counted"]) == (0, 2, 10)
-    assert len(found["revisions"]) == 1
-    assert found["position"] == {"segment": 2}
-
-
 @pytest.mark.parametrize(("deduplicate", "counted"), [(True, 10), (False, 20)])
 def test_repeats_across_segments_count_only_where_nobody_asks(
     tmp_path: Path, deduplicate: bool, counted: int

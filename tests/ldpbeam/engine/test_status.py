@@ -17,7 +17,6 @@ from urllib.request import urlopen
 import pytest
 
 from ldpbeam.cli import run as command
-from ldpbeam.cli.run import StreamLines
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.durable.store import Transaction
 from ldpbeam.engine import run as job
@@ -30,7 +29,6 @@ from ldpbeam.host.http import parse_address
 from ldpbeam.job.config import RunConfig
 from ldpbeam.wire import report_pb2
 from tests.ldpbeam.engine.broker import Broker, Clock, free_landing
-from tests.ldpbeam.records.test_run_record import everything
 from tests.pipelines.running import collection
 from tests.waiting import PATIENCE
 
@@ -190,17 +188,6 @@ def test_lines_of_json(tmp_path: Path, service: Service, capsys: pytest.CaptureF
     assert lines[0]["event"] == "published"
     assert lines[-1]["read"] == lines[-1]["pending"] == 3
     assert all({"pulled", "landed", "lag", "late", "rejected"} <= line.keys() for line in lines)
-
-
-def test_lines_for_people(capsys: pytest.CaptureFixture[str]) -> None:
-    for event in command._EVENTS:
-        command._line(StreamLines(None), event, everything(), Status(clock_ahead=-90.0))
-    said = capsys.readouterr().err.splitlines()
-    assert [line.rsplit("[", 1)[-1] for line in said if line.endswith("]")] == [
-        "W-STREAM-DISCONNECTED]",
-        "W-STREAM-CLOCK]",
-    ]
-    assert "-90 s" in said[-1]
 
 
 @pytest.mark.parametrize("where", ["landing/", "estimates/", "accounting/", "run.json"])

@@ -152,18 +152,6 @@ def run(stream: LocalStream[Message], world: World, seconds: float, lag_from: fl
 # --- load, garbage, stamps
 
 
-@pytest.mark.parametrize("rate", [500, 10_000])
-@pytest.mark.thorough
-def test_any_rate(tmp_path: Path, rate: int) -> None:
-    """However many messages each pull brings, results come in time."""
-    world = World()
-    source = Fountain(world, rate)
-    stream = engine(tmp_path, world, source)
-    run(stream, world, 45, lag_from=DELAY)
-    assert stream.messages == source.number - len(source.waiting)
-    assert closed(tmp_path) == {1}, "the epoch that ended 15 s ago"
-
-
 SPOILT: dict[str, dict[str, Any]] = {
     "all are garbage": {"sound": lambda n: False},
     "a stale stamp in each interval, and the broker's time is not known": {
@@ -203,17 +191,6 @@ def test_a_replay_is_followed_at_its_own_pace(tmp_path: Path) -> None:
     run(stream, world, PATIENCE + 60)
     lag = world.true - stream.watermark / 1e6
     assert DAY + DELAY - EVERY <= lag <= DAY + DELAY + 2 * EVERY
-
-
-@pytest.mark.thorough
-def test_a_replay_faster_than_that_holds_it_until_it_is_through(tmp_path: Path) -> None:
-    """A day in 1,200 seconds: nothing of it is late, although it takes longer than ``patience``."""
-    world = World()
-    source = Fountain(world, 5, stamp=lambda n, now: now - max(DAY - (now - BEGIN) * 72, 0.0))
-    stream = engine(tmp_path, world, source)
-    run(stream, world, 1190)
-    assert stream.watermark == 0
-    run(stream, world, 60, lag_from=30)
 
 
 # --- clocks
@@ -347,30 +324,6 @@ def test_an_engine_that_has_heard_nothing_yet_closes_nothing(tmp_path: Path) -> 
 # --- backlogs, and connections
 
 
-@pytest.mark.thorough
-def test_a_backlog_is_worked_off_before_anything_closes(tmp_path: Path) -> None:
-    """Ten minutes of messages, drawn at twice the pace at which they came."""
-    world = World()
-    source = Fountain(world, 100)
-    stream = engine(tmp_path, world, source, land_messages=400)
-    run(stream, world, 20)
-    world.pass_by(600)
-    source.publish()
-    pull = source.pull
-
-    def slow(limit_messages: int, limit_bytes: int, timeout_seconds: float) -> list[Message]:
-        world.pass_by(0.5)
-        return pull(min(limit_messages, 100), limit_bytes, timeout_seconds)
-
-    before = stream.watermark
-    with mock.patch.object(source, "pull", slow):
-        while len(source.waiting) > 3000:
-            stream.step()
-            assert stream.watermark == before
-    run(stream, world, 60, lag_from=20)
-    assert json.loads((tmp_path / "run.json").read_text())["accounting"]["total"]["late"] == 0
-
-
 def test_a_broken_connection_is_no_silence(tmp_path: Path) -> None:
     """What is published meanwhile comes when it is mended, and is not late."""
     world = World()
@@ -407,26 +360,6 @@ def test_the_keeper_follows_a_clock_that_is_slewed() -> None:
         keeper.observe_clocks()
         assert keeper.now() == pytest.approx(world.wall(), abs=1e-6)
     assert keeper.confirmed
-
-
-@pytest.mark.parametrize("ahead", [0.5, -DAY])
-def test_who_asks_for_the_time_changes_nothing(ahead: float) -> None:
-    """The time that is believed changes only when a witness is observed."""
-    world = World()
-    keeper = TimeKeeper(world.wall, lambda: world.steady, DELAY, PATIENCE)
-    world.ahead = lambda passed: ahead
-    before = vars(keeper).copy()
-    for _ in range(3):
-        world.pass_by(PATIENCE)
-        assert keeper.now() == world.true
-        assert keeper.jumped == (ahead if abs(ahead) > 1 else 0.0)
-        assert keeper.record().time == world.true
-    assert vars(keeper) == before
-    keeper.observe_clocks()
-    assert keeper.now() == world.true + (ahead if abs(ahead) < 1 else 0.0)
-    world.pass_by(PATIENCE)
-    keeper.observe_clocks()
-    assert keeper.now() == world.wall()
 
 
 @pytest.mark.parametrize(
