@@ -54,7 +54,19 @@ class AdmitReports(OfCollections):
         field: str = "",
         arrival: bool = True,
     ) -> None:
-        """Say to which collections reports may belong."""
+        """Say to which collections reports may belong.
+
+        Args:
+            collections: a collection, the path of its file or its definition, or several.
+            source: name of the origin of messages in rejected rows.
+            field: name of the field of a row that holds the message; empty where elements are messages.
+            arrival: whether an element's timestamp says when its message arrived. An element without one,
+                whose timestamp is Beam's earliest, has an unknown arrival: it is neither late nor from the
+                future.
+
+        Raises:
+            CollectionError, UsageError, TypeError: no collections, or unsound ones.
+        """
         super().__init__(collections)
         self._source, self._field, self._arrival = source, field, arrival
 

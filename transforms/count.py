@@ -79,7 +79,23 @@ class CountSupport(OfCollections):
         late_every: str | float | None = None,
         max_epochs: int = 10_000,
     ) -> None:
-        """Say which reports are counted, and when results are published."""
+        """Say which reports are counted, and when results are published.
+
+        Args:
+            collections: a collection, the path of its file or its definition, or several.
+            deduplicate: whether one report per report id counts, or every report as it comes.
+            shards: into how many parts an epoch's reports are split by their ids; a power of two up to 256.
+                In a stream a job with another number finds none of the state of the one that it replaces.
+            early_every: seconds, or a duration like ``10m``, between results while an epoch lasts; 0 for
+                none. Unbounded input only.
+            late_every: at most one further result per so long when late reports come; None for ``1m``.
+                Unbounded input only.
+            max_epochs: of a collection, over bounded input; the epochs with the fewest records are left out.
+
+        Raises:
+            CollectionError, UsageError, TypeError: no collections, or unsound ones.
+            UsageError: another argument has a value that is not allowed.
+        """
         super().__init__(collections)
         self._deduplicate = deduplicate
         self._bits = shard_bits(shards)

@@ -68,7 +68,18 @@ class EstimateFrequencies(EstimateHistograms):
         max_error_fraction: float = 0.1,
         form: Literal["rows", "tables"] = "rows",
     ) -> None:
-        """Say of which collections, and in which form."""
+        """Say of which collections, and in which form.
+
+        Args:
+            collections: a collection, the path of its file or its definition, or several.
+            max_error_fraction: if a larger part of an epoch's records was rejected, it has no result.
+            form: ``rows``, or ``tables`` with one ``pyarrow.Table`` for each epoch, which is many times
+                cheaper for large domains.
+
+        Raises:
+            CollectionError, UsageError, TypeError: no collections, or unsound ones.
+            UsageError: ``form`` is another text, or ``max_error_fraction`` is no number from 0 to 1.
+        """
         super().__init__(collections, max_error_fraction=max_error_fraction)
         if form not in ("rows", "tables"):
             raise UsageError(

@@ -70,7 +70,27 @@ class FrequenciesPerEpoch(OfCollections):
         max_epochs: int = 10_000,
         error_handling: Mapping[str, str] | None = None,
     ) -> None:
-        """Say which reports are counted, and how; the pieces explain their parameters."""
+        """Say which reports are counted, and how; the pieces explain their parameters.
+
+        Args:
+            collections: a collection, the path of its file or its definition, or several.
+            source: the name of the input in rejected rows.
+            field: which field of a row or a dictionary holds the message; empty where elements are messages.
+            arrival: whether the timestamp of an element says when its message arrived.
+            deduplicate: whether one report per report id counts, or every report.
+            shards: into how many parts the reports of an epoch are split: a power of two up to 256.
+            early_every: streams: seconds, or a duration like ``10m``, between results while an epoch lasts;
+                0 for none.
+            late_every: streams: at most one more result in so long when late reports come; None for ``1m``.
+            max_error_fraction: an epoch has no result if a larger part of its records was rejected.
+            max_epochs: of a collection, over bounded input; those with the fewest records are left out.
+            error_handling: ``{"output": NAME}`` gives two outputs by name, ``frequencies`` and the rejected
+                rows.
+
+        Raises:
+            CollectionError, UsageError, TypeError: no collections, or unsound ones.
+            UsageError: another argument has a value that is not allowed.
+        """
         super().__init__(collections)
         known = self.collections
         self._admit, self._field = AdmitReports(known, source=source, field=field, arrival=arrival), field

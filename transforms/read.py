@@ -31,8 +31,17 @@ class ReadReports(beam.PTransform):
     ) -> None:
         """Say what to read, and how much of it.
 
+        Args:
+            pattern: path or pattern of any file system that Beam knows, or a list of them; a job that finds no
+                such file fails.
+            max_expansion: bytes of reports that each stored byte of a file may stand for.
+            attempts: how often reading is tried where it fails.
+            not_after: when the files had been written, as an ISO 8601 instant or in seconds since 1970; by
+                default the time that the file system has for each file.
+
         Raises:
             TypeError: the patterns are no texts, or there are none in the list.
+            UsageError: ``max_expansion`` or ``attempts`` is below 1, or ``not_after`` is no instant.
         """
         super().__init__()
         self._patterns = None if pattern is None else [pattern] if isinstance(pattern, str) else list(pattern)

@@ -22,7 +22,17 @@ class WindowByEpoch(OfCollections):
     """
 
     def __init__(self, collections: Collections, **window_into: Any) -> None:
-        """Say of which collections the epochs are."""
+        """Say of which collections the epochs are.
+
+        Args:
+            collections: a collection, the path of its file or its definition, or several.
+            window_into: further arguments of Beam's ``WindowInto``: ``trigger``, ``accumulation_mode``,
+                ``timestamp_combiner``, ``allowed_lateness``.
+
+        Raises:
+            CollectionError, UsageError, TypeError: no collections, or unsound ones.
+            UsageError: the windows discard earlier panes, so that a later one has a part of its epoch.
+        """
         super().__init__(collections)
         self._epochs = {one.digest_hex: one.epochs for one in self.collections}
         self._into = window_into
