@@ -32,8 +32,8 @@ class ReadReports(beam.PTransform):
         """Say what to read, and how much of it.
 
         Args:
-            pattern: path or pattern of any file system that Beam knows, or a list of them; a job that finds no
-                such file fails.
+            pattern: path or pattern of any file system that Beam knows, or a list of them; a job that finds
+                no such file fails.
             max_expansion: bytes of reports that each stored byte of a file may stand for.
             attempts: how often reading is tried where it fails.
             not_after: when the files had been written, as an ISO 8601 instant or in seconds since 1970; by

@@ -230,7 +230,6 @@ def test_many_records_that_are_all_late_are_warned_of(
     caplog: pytest.LogCaptureFixture, many: int, warns: bool
 ) -> None:
     caplog.set_level(logging.WARNING, logger="ldpbeam.transforms")
-    caplog.set_level("WARNING", "ldpbeam.transforms")  # a run in this process is quieter, and stays so
     message = present(Device.ephemeral(HOURS).report(1, epoch=0))
     arrivals = np.full(many, (HOURS.closes(0) + 10) * 1_000_000)
     step = AdmitPieces({HOURS.digest: HOURS})
