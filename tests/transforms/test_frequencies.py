@@ -52,7 +52,6 @@ from tests.transforms.public import (
     expected,
     in_order,
     keep,
-    kept,
     newest,
     pending,
     total,
@@ -121,29 +120,6 @@ class Whole(beam.PTransform):
 
     def expand(self, begin: Any) -> Any:
         return self._source(begin.pipeline, self._files) | FrequenciesPerEpoch(BOTH, **self._options)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("deduplicate", [True, False])
-def test_every_kind_of_input_gives_the_rows_of_the_driver(
-    files: Path, tmp_path: Path, deduplicate: bool
-) -> None:
-    """Bit for bit, over collections whose epochs nowhere end together, in the order of time and the global
-    window.
-    """
-    with beam.Pipeline(runner="FnApiRunner") as pipeline:
-        for name in INPUTS:
-            keep(pipeline | name >> Whole(name, files, deduplicate=deduplicate), tmp_path / name, name)
-    wanted = expected(deduplicate=deduplicate)
-    assert len(wanted) == 3 * 7 + 2 * 5
-    for name in INPUTS:
-        found = kept(tmp_path / name)
-        assert in_order(as_dict(row) for row, _, _ in found) == wanted, name
-        for row, when, window in found:
-            assert isinstance(row, FrequencyRow)
-            # The last millisecond of the epoch: in a window of any day behind it.
-            assert when == row.epoch_end.micros - 1_000
-            assert window == "GlobalWindow"
 
 
 @pytest.fixture(scope="module")

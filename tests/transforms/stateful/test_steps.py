@@ -39,7 +39,7 @@ from ldpbeam.transforms.stateful.state import ShardCount, read_state, write_stat
 from ldpbeam.transforms.stateful.sum_shards import SummedEpoch, SumShards
 from tests.conftest import REPOSITORY
 from tests.narrow import present
-from tests.pipelines.running import collection, execute, fleet, found_support, with_duplicates, write
+from tests.pipelines.running import collection, fleet, with_duplicates
 from tests.reference.stream import batch_message
 from tests.transcripts.machine import FOREVER, Cells, FakeBag, FakeCell, Machine, Sent, call, expected_of
 from tests.transcripts.state import generate as golden
@@ -129,25 +129,6 @@ def test_final_counts_and_books_are_those_of_the_rules(
             job.advance(stop)
     job.advance()
     agree(job, sent, deduplicate)
-
-
-@pytest.mark.cases(1)
-@pytest.mark.parametrize("bits", [0, 3])
-def test_final_counts_are_those_of_a_run_over_files(bits: int, tmp_path: Path) -> None:
-    for agreed in BOTH:
-        batches = [batch for digest, batch in SENT if digest == agreed.digest]
-        write(tmp_path / "reports", agreed, batches, prefix=agreed.name)
-    done = execute(BOTH, tmp_path / "reports", tmp_path / "output", shard_bits=bits)
-    job = Machine(BOTH, bits=bits, early=60)
-    for i, (digest, batch) in enumerate(SENT):
-        job.advance(i * MINUTE // 2)
-        job.arrive(digest, batch, max(i * MINUTE // 2, batch.epoch * END))
-    job.advance()
-    found = {key: (s.reports, counts_of(job, key[0], s)) for key, (s, _) in job.final().items()}
-    assert found == found_support(done) == {key: line[:2] for key, line in in_time().items()}
-    lines = {(e["digest"], e["epoch"]): e for e in done.record["accounting"]["epochs"]}
-    for key, (_, books) in job.final().items():
-        assert {what: lines[key][what] for what in books} == books
 
 
 @pytest.mark.parametrize(("times", "bits"), [(30, 0), (3, 2)])
@@ -313,19 +294,6 @@ def test_a_timer_that_fires_too_early_or_twice_changes_nothing(step: CountShard,
             assert (again.due.at, again.watch.at) == (END, END + MINUTE)
     assert (again.bag.items, again.state.value) == (cells.bag.items, cells.state.value)
     assert first
-
-
-def test_the_second_timer_does_what_the_first_one_would(step: CountShard, ten: ReportColumns) -> None:
-    """A runner that loses one of two timers costs an interval, and no more."""
-    cells, lossless = Cells(), Cells()
-    shard_part(step, cells, ten)
-    shard_part(step, lossless, ten)
-    assert cells.watch.at == 11 * MINUTE
-    cells.due.at = None
-    found = call(step, "on_watch", cells, (DIGEST, 0, 0), Timestamp(micros=11 * MINUTE))
-    assert found == fire(step, lossless)
-    assert cells.state == lossless.state
-    assert cells.due.at == END
 
 
 def test_a_closed_shard_is_empty_and_books_what_comes_as_late(step: CountShard, ten: ReportColumns) -> None:
@@ -516,19 +484,6 @@ def test_a_timer_of_the_sum_that_fires_too_early_or_twice_publishes_nothing() ->
     assert total.fire_at(END + 1000) == [(0, "on_time", 2, False, 2, 0)]
     assert total.fire_at(END + 1000) == []
     assert total.fire_at(END + MINUTE + 1000, "on_watch") == []
-
-
-def test_the_second_timer_of_the_sum_stands_in() -> None:
-    total = Sum(1)
-    total.entry("read", 2)
-    total.shard(0, END, 2)
-    total.cells.due.lose()
-    assert total.fire("on_watch") == [(0, "on_time", 2, False, 2, 0)]
-    total.shard(0, END + MINUTE, 2)
-    total.cells.due.lose()
-    total.cells.watch.lose()
-    total.entry("rejected.malformed", 1, END)
-    assert (total.cells.due.at, total.cells.watch.at) == (END + MINUTE + 1000, END + 2 * MINUTE + 1000)
 
 
 @pytest.mark.parametrize("seed", range(4))
