@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 class _ExportOptions:
     """The options of ``export``, parsed."""
 
-    latest: bool
     every: int | None
     by: str | None
     group_file: Path | None
@@ -60,8 +59,8 @@ class _ExportOptions:
 
     def require_together(self, *, summed: bool) -> None:
         """Raise UsageError for options that do not go together."""
-        if self.latest + (self.every is not None) + (self.by is not None) > 1:
-            raise _usage("--latest, --every and --by exclude each other", "Give one of them.")
+        if self.every is not None and self.by is not None:
+            raise _usage("--every and --by exclude each other", "Give one of them.")
         if self.rolled and self.smoothed:
             raise _usage("--smooth is for single epochs", "Leave out --every and --by, or --smooth.")
         if self.drawn_anew is not None and not self.rolled:
@@ -75,9 +74,6 @@ class _ExportOptions:
 @click.command(cls=PrintingCommand, epilog=NOT_ADDED_UP)
 @click.argument("results", type=click.Path(path_type=Path))
 @collections_option
-@click.option(
-    "--latest", is_flag=True, help="One row per epoch and value, of the newest revision. The default."
-)
 @click.option("--every", type=click.IntRange(1), metavar="N", help="The mean of every N epochs instead.")
 @click.option(
     "--by",

@@ -1,12 +1,7 @@
-"""SIGTERM and Ctrl-C: heard whatever the main thread does; then a drain, or an end that leaves no half file.
-
-Python runs a handler when its main thread takes its next step. One that is inside a kernel does not for a
-while, and one that has just begun to wait never does: a signal that came a moment earlier, or that another
-thread took, does not wake it. What Python does at once is to write the signal's number to a descriptor. A
-thread reads it there (:func:`heard_by_thread`).
+"""SIGTERM and Ctrl-C: then a drain, or an end that leaves no half file.
 
 A command that runs until it is told to stop drains at the first signal, and a later one insists
-(:func:`stopped_by_signals`). A run over files ends at once: Beam's runners cannot be told to stop, so the
+(:func:`stopped_by_signals`). A run over files ends at once: Beam's runners cannot be told to stop, so a
 thread sees to it that no file is half-written, takes worker processes and unfinished folders away, and ends
 the process (:func:`interruptible`).
 """
@@ -29,28 +24,11 @@ ENDING = (signal.SIGINT, signal.SIGTERM)
 """The signals by which a command is told to end."""
 
 
-@contextmanager
-def heard_by_thread(hear: Callable[[int], None], name: str) -> Iterator[None]:
-    """For a block, have a thread of its own call ``hear`` with the number of each of :data:`ENDING`."""
-    reading, writing = os.pipe()
-    os.set_blocking(writing, False)
-
-    def listen() -> None:
-        while numbers := os.read(reading, 64):
-            for number in numbers:
-                if number in ENDING:
-                    hear(number)
-
-    listener = threading.Thread(target=listen, name=name, daemon=True)
-    before = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-    listener.start()
-    try:
-        yield
-    finally:
-        signal.set_wakeup_fd(before)
-        os.close(writing)  # the listener reads what is there, and the end of the pipe
-        listener.join()
-        os.close(reading)
+def _apart(do: Callable[[], None]) -> threading.Thread:
+    """Do it in a thread: a handler runs amid the main thread, and would wait for what that holds."""
+    thread = threading.Thread(target=do, name="signal", daemon=True)
+    thread.start()
+    return thread
 
 
 # --- commands that run until told to stop
@@ -69,18 +47,12 @@ def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
         yield
         return
     before: dict[signal.Signals, Any] = {}
-    heard: list[float] = []
-    asked = threading.Event()
-
-    def ask(number: int) -> None:
-        if not asked.is_set():
-            asked.set()
-            stop()
+    heard: list[tuple[float, threading.Thread]] = []
 
     def hear(number: int, frame: object) -> None:
         if not heard:
-            heard.append(time.monotonic())
-        elif time.monotonic() - heard[0] >= TOGETHER:
+            heard.append((time.monotonic(), _apart(stop)))
+        elif time.monotonic() - heard[0][0] >= TOGETHER:
             restore()
             signal.raise_signal(number)
 
@@ -88,14 +60,15 @@ def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
         for name, handler in before.items():
             signal.signal(name, handler)
 
-    with heard_by_thread(ask, "stopping"):
-        for name in ENDING:
-            before[name] = signal.signal(name, hear)
-        try:
-            yield
-        finally:
-            if not heard:
-                restore()
+    for name in ENDING:
+        before[name] = signal.signal(name, hear)
+    try:
+        yield
+    finally:
+        if heard:
+            heard[0][1].join()
+        else:
+            restore()
 
 
 # --- runs over files, which end at once
@@ -131,17 +104,18 @@ def interruptible(refuse_writing: Callable[[float], None]) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    with heard_by_thread(partial(_end, refuse_writing), "interrupt"):
-        before = {name: signal.signal(name, _nothing) for name in ENDING}
-        try:
-            yield
-        finally:
-            for name, handler in before.items():
-                signal.signal(name, handler)
+    ending: list[threading.Thread] = []
 
+    def hear(number: int, frame: object) -> None:
+        if not ending:
+            ending.append(_apart(partial(_end, refuse_writing, number)))
 
-def _nothing(number: int, frame: Any) -> None:
-    """The thread does it; a handler has to be there for the signal to be heard."""
+    before = {name: signal.signal(name, hear) for name in ENDING}
+    try:
+        yield
+    finally:
+        for name, handler in before.items():
+            signal.signal(name, handler)
 
 
 def _end(refuse_writing: Callable[[float], None], number: int) -> None:

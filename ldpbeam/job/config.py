@@ -65,8 +65,7 @@ class Input:
         kind=OptionKind.INSTANT,
         over=Over.FILES,
     )
-    read_attempts: int = count(3, "How often a file is tried that cannot be read.", over=Over.FILES)
-
+    read_attempts: int = 3  # of a file that cannot be read
     brokers: Mapping[str, str] = field(default_factory=dict)
     passed_over: tuple[str, ...] = ()
 
@@ -139,11 +138,7 @@ class Counting:
         least=0,
         most=8,
     )
-    spill_above: int = count(
-        16,  # more is no faster: what waits in memory is copied between steps
-        "MiB of reports that wait in memory for their duplicates; the rest waits on disk, below --output.",
-        over=Over.FILES,
-    )
+    spill_above: int = 16  # MiB of reports that wait in memory for their duplicates; the rest waits on disk
     early_every: int = duration(
         0, "Provisional results while an epoch lasts, such as 10m.", over=Over.MESSAGES
     )
@@ -164,8 +159,8 @@ class LocalEngine:
     land_every: float = duration(
         5, "How often received messages are written to disk (on one machine only).", over=Over.LOCAL
     )
-    land_messages: int = count(10_000, "Messages landed together at most.", over=Over.LOCAL)
-    land_bytes: int = count(64 << 20, "Bytes landed together at most.", over=Over.LOCAL)
+    land_messages: int = 10_000
+    land_bytes: int = 64 << 20
     keep_landed: int = duration(
         7 * 86400, "Keep the reports of closed epochs this long, for replays.", over=Over.LOCAL
     )

@@ -47,7 +47,6 @@ ERRORS = errors_of(ldpbeam.load_collection(FILE))[0]
 
 def test_export_of_single_epochs(results: Path, tmp_path: Path) -> None:
     shown = rows("export", results)
-    assert shown == rows("export", results, "--latest")
     table = ldpbeam.read(results)
     assert [float(row["estimate"]) for row in shown] == table["estimate"].to_pylist()
     assert list(shown[0]) == table.column_names

@@ -297,7 +297,6 @@ EFFECTS: dict[str, dict[str, Effect]] = {
     },
     "export": {
         "--collection": Effect("--collection {s}/minutes.yaml", error, "", "export {s}/minutes --every 3"),
-        "--latest": Effect("--latest", error, "E-USAGE-OPTION", EACH),
         "--every": Effect("--every 4", column("first_epoch"), ["0", "4", "8"]),
         "--by": Effect("--by week", column("epochs"), ["4", "5"]),
         "--group": Effect("--group {s}/groups.csv", column("group"), ["short", "long"]),

@@ -32,25 +32,6 @@ print("ended", flush=True)
 """
 
 
-UNWOKEN = """
-import signal, threading
-from ldpbeam.host.signals import stopped_by_signals
-
-asked, waiting = threading.Event(), threading.Event()
-
-def interrupt():
-    waiting.wait()
-    signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
-
-threading.Thread(target=interrupt, daemon=True).start()
-with stopped_by_signals(asked.set):
-    print("ready", flush=True)
-    waiting.set()
-    asked.wait()
-print("left", flush=True)
-"""
-
-
 @contextmanager
 def started(program: str, *arguments: float) -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, "-c", program, *map(str, arguments)]
@@ -92,12 +73,6 @@ def test_a_later_signal_ends_it() -> None:
         for process in (inside, after):
             process.send_signal(signal.SIGTERM)
             assert process.wait(timeout=PATIENCE) == -signal.SIGTERM
-
-
-def test_a_signal_that_does_not_wake_the_main_thread_is_heard() -> None:
-    with started(UNWOKEN) as process:
-        assert said(process) == "left"
-        assert process.wait(timeout=PATIENCE) == 0
 
 
 def test_a_signal_comes_while_the_lock_that_stopping_needs_is_held() -> None:
