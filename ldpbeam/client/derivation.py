@@ -40,13 +40,11 @@ class DerivedWords(Randomness):
     """The words of one stream, in order."""
 
     def __init__(self, key: bytes) -> None:
-        """Start at the first word of the stream with this key."""
         self._key = key
         self._blocks = 0
         self._left: tuple[int, ...] = ()
 
     def word(self, limit: int = FULL) -> int:
-        """The next word below 2**64 − (2**64 mod limit), modulo the limit; larger ones are passed over."""
         end = FULL - FULL % limit
         while True:
             (word,) = self.words(1)
@@ -54,7 +52,6 @@ class DerivedWords(Randomness):
                 return word % limit
 
     def words(self, count: int) -> Sequence[int]:
-        """The next ``count`` words of the stream, each from 0 to 2**64 − 1."""
         words = self._left
         missing = count - len(words)
         if missing > 0:
@@ -71,17 +68,14 @@ class Derivation:
     """The streams of one device and collection."""
 
     def __init__(self, secret: bytes, digest: bytes, label: bytes = b"ldpbeam device 1\0") -> None:
-        """Keep secret and label; keys are made when streams are asked for."""
         self._secret = secret
         self._label = label + digest
 
     def key(self, purpose: int, part: int, number: int, about: bytes = b"") -> bytes:
-        """The key of a stream."""
         label = self._label + pack("<BIQ", purpose, part, number % FULL) + about
         return hmac.digest(self._secret, label, "sha256")
 
     def stream(self, purpose: int, part: int, number: int, about: bytes = b"") -> DerivedWords:
-        """A stream from its first word on."""
         return DerivedWords(self.key(purpose, part, number, about))
 
 
@@ -102,7 +96,6 @@ class DerivedRandomness(Randomness):
     def __init__(
         self, derivation: Derivation, purpose: Purpose, number: int, part: int, about: bytes = b""
     ) -> None:
-        """Keep the stream's name; its key is made with the first word."""
         self._derivation = derivation
         self._purpose = purpose
         self._number = number
@@ -143,12 +136,10 @@ class ReportRandomness(DerivedRandomness):
         about: bytes,
         inputs: list[tuple[int, int]] | None = None,
     ) -> None:
-        """Fresh words are of the epoch and the values; all attributes append to one list ``inputs``."""
         super().__init__(derivation, Purpose.FRESH, epoch, part, about)
         self.inputs: list[tuple[int, int]] = [] if inputs is None else inputs
 
     def permanent(self, key: int) -> Randomness:
-        """The stream of the input's permanent answer, from its first word on."""
         self.inputs.append((self._part, key))
         return self._derivation.stream(Purpose.PERMANENT, self._part, key)
 

@@ -45,7 +45,6 @@ class WaitingReport(NamedTuple):
 
     @property
     def key(self) -> int:
-        """Of its row: the same for an epoch of a collection, whenever the report is due."""
         return int.from_bytes(sha256(f"{self.digest} {self.epoch}".encode()).digest(), "little") % KEYS
 
 
@@ -63,12 +62,10 @@ class FolderRecords(Records):
         self.state.damaged += lost
 
     def __len__(self) -> int:
-        """The number of reports in the outbox, as changed so far in this transaction."""
         return len(self._reports)
 
     @property
     def waiting(self) -> list[WaitingReport]:
-        """The reports that wait, the first due first."""
         return sorted(_unpack(report)[0] for report in self._reports.values())
 
     def save(self) -> None:
@@ -76,17 +73,14 @@ class FolderRecords(Records):
         self._commit(self._rows)
 
     def put(self, waiting: WaitingReport, report: bytes) -> None:
-        """Add a serialised report, instead of one of the same epoch; :meth:`save` keeps it."""
         self._reports[waiting.key] = content = _pack(waiting, report)
         self._rows.put(_OUTBOX, waiting.key, content)
 
     def remove(self, waiting: WaitingReport) -> None:
-        """Remove a report, where it still waits."""
         if self._reports.pop(waiting.key, None) is not None:
             self._rows.remove(_OUTBOX, waiting.key)
 
     def postpone(self, waiting: WaitingReport, due: int) -> None:
-        """Give a report that waits another time."""
         _, report = _unpack(self._reports[waiting.key])
         self.put(waiting._replace(due=due), report)
 
@@ -131,7 +125,6 @@ class DeviceFolder(Storage):
     """One device's folder."""
 
     def __init__(self, folder: Path, sentinel: Path | None = None) -> None:
-        """Look at the folder; make the state of a new device where there never was one."""
         self._path = folder / "device.sqlite"
         self._sentinel = sentinel or folder / "sentinel"
         with self._errors():
@@ -154,7 +147,6 @@ class DeviceFolder(Storage):
             yield FolderRecords(rows, self._newest.commit)
 
     def read(self, waiting: WaitingReport) -> bytes | None:
-        """The bytes of a report; None where it waits no more, or is damaged."""
         with self._errors(), self._newest.transaction(PATIENCE) as rows:
             content = rows.row(_OUTBOX, waiting.key)
             return None if content is None else _unpack(content)[1]

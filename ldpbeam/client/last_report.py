@@ -17,13 +17,11 @@ class LastReport:
     """Keeps and restores the last reports of a collection."""
 
     def __init__(self, collection: Collection, draws: Draws, secret: bytes) -> None:
-        """Derive what pads are made from; reports are kept in the state, not here."""
         self._collection = collection
         self._draws = draws
         self._pads = Derivation(secret, collection.full_digest, b"ldpbeam masks 1\0")
 
     def message(self, drawn: DrawnReport, epoch: int) -> bytes:
-        """The bytes of a report that was drawn."""
         report = report_pb2.Report(
             digest=self._collection.digest, epoch=epoch, report_id=drawn.report_id, payload=drawn.payload
         )

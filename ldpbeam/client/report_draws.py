@@ -39,7 +39,6 @@ class Draws(ABC):
     """Whether the device keeps its memo, since permanent responses do not follow from its secret."""
 
     def __init__(self, collection: Collection) -> None:
-        """Keep the collection's protocol, and in which epochs its devices report."""
         self._protocol = collection.protocol
         self._participation = collection.participation
 
@@ -84,7 +83,6 @@ class DerivedDraws(Draws):
     KEEPS_MEMO = False
 
     def __init__(self, collection: Collection, secret: bytes) -> None:
-        """Derive what the device keeps for life."""
         super().__init__(collection)
         self._derivation = Derivation(secret, collection.full_digest)
         self._root = WHOLE if collection.attributes else 0
@@ -126,7 +124,6 @@ class StoredDraws(Draws):
     KEEPS_MEMO = True
 
     def __init__(self, collection: Collection) -> None:
-        """Take the operating system's generator."""
         super().__init__(collection)
         self._system = SystemRandomness()
 

@@ -37,7 +37,6 @@ def ranges(entry: device_state_pb2.CollectionState) -> list[Range]:
 
 
 def contain(spans: Iterable[Range | device_state_pb2.Span], epoch: int) -> bool:
-    """Whether an epoch lies in a span."""
     return any(one.first_epoch <= epoch <= one.last_epoch for one in spans)
 
 
@@ -113,7 +112,6 @@ def doubt(entry: device_state_pb2.CollectionState, shown: int) -> bool:
 
 
 def clock_error(epoch: int, jumped: float) -> DeviceError:
-    """For an epoch that is too far after the last one."""
     return DeviceError(
         "E-DEVICE-CLOCK",
         f"epoch {epoch} lies {jumped / DAY:.0f} days after what the device last reported, so that the clock "
@@ -124,7 +122,6 @@ def clock_error(epoch: int, jumped: float) -> DeviceError:
 
 
 def epoch_error(message: str, remedy: str) -> DeviceError:
-    """For an epoch that cannot be reported."""
     return DeviceError("E-DEVICE-EPOCH", message, remedy=remedy)
 
 

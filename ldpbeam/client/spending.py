@@ -64,7 +64,6 @@ class Costs:
     """What the reports of one collection cost, and whether the budget allows them."""
 
     def __init__(self, collection: Collection, secret: bytes, budget: Budget) -> None:
-        """Read the levels of the collection's guarantee, and derive the key of the marks."""
         derivation = Derivation(secret, collection.full_digest, b"ldpbeam marks 1\0")
         self._key = derivation.key(0, 0, 0)
         self._prices = _prices(collection)
@@ -186,12 +185,10 @@ def _budget_error(limit: float) -> DeviceError:
 
 
 def spent_exactly(levels: Iterable[tuple[float, int]]) -> Fraction:
-    """The sum of level · times."""
     return sum((Fraction(level) * times for level, times in levels), Fraction(0))
 
 
 def add_up(state: device_state_pb2.DeviceState, budget: float | None) -> Spending:
-    """The spending that a state holds."""
     spent = []
     for entry in state.collections:
         times = sum(one.times for one in entry.levels)

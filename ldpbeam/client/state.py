@@ -17,7 +17,6 @@ def pack_state(state: device_state_pb2.DeviceState) -> bytes:
 
 
 def unpack_state(content: bytes) -> device_state_pb2.DeviceState:
-    """The state that bytes hold."""
     try:
         state = device_state_pb2.DeviceState.FromString(content)
     except DecodeError:
@@ -39,7 +38,6 @@ def require_no_withdrawal(state: device_state_pb2.DeviceState) -> None:
 
 
 def memo_message(memo: Memo) -> device_state_pb2.DeviceMemo:
-    """A memo as it is stored."""
     message = device_state_pb2.DeviceMemo(parts=map(memo_message, memo.parts))
     if memo.seed is not None:
         message.seed = _bytes(memo.seed)
@@ -49,7 +47,6 @@ def memo_message(memo: Memo) -> device_state_pb2.DeviceMemo:
 
 
 def memo_of(message: device_state_pb2.DeviceMemo) -> Memo:
-    """The memo that was stored."""
     seed = int.from_bytes(message.seed, "little") if message.HasField("seed") else None
     answers = {one.input: int.from_bytes(one.answer, "little") for one in message.answers}
     return Memo(seed, answers, tuple(map(memo_of, message.parts)))

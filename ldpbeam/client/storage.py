@@ -53,7 +53,6 @@ class MemoryStorage(Storage):
     """Records that end with the process."""
 
     def __init__(self) -> None:
-        """Begin a new device, with a secret of its own."""
         self.state = new_state()
 
     @contextmanager

@@ -155,6 +155,64 @@ class HashFamily(ABC):
         """Additions or comparisons that so many reports take, and reading the accumulator once."""
 
 
+class TableFamily(HashFamily, ABC):
+    """A family with few functions: its accumulator is a table with a cell for each function and symbol.
+
+    Class constants:
+        FIRST_SEED: of the seeds, which follow it one by one.
+    """
+
+    SEED_WORDS = 1
+    FIRST_SEED: ClassVar[int] = 0
+
+    @property
+    def payload_bits(self) -> int:
+        return (self.counts_length - 1).bit_length()
+
+    @property
+    def _size(self) -> int:
+        return (self.payload_bits + 7) // 8
+
+    def encode(self, seed: int, symbol: int) -> bytes:
+        """The number of the cell, little-endian."""
+        return ((seed - self.FIRST_SEED) * self.g + symbol).to_bytes(self._size, "little")
+
+    def decode(self, payload: bytes) -> tuple[int, int] | Reason:
+        cell = int.from_bytes(payload, "little")
+        if cell >= self.counts_length:
+            return Reason.VALUE_OUT_OF_RANGE
+        return cell // self.g + self.FIRST_SEED, cell % self.g
+
+    def seeds(self) -> Iterator[int]:
+        return iter(range(self.FIRST_SEED, self.FIRST_SEED + self.functions))
+
+    @property
+    def counts_length(self) -> int:
+        return self.functions * self.g
+
+    def pack(self, seeds: Uints, symbols: Ints) -> Bytes:
+        import numpy as np
+
+        from ldpbeam.kernels import symbols as kernels
+
+        cells = (seeds - np.uint64(self.FIRST_SEED)) * np.uint64(self.g) + symbols.astype(np.uint64)
+        return kernels.pack(cells, self._size)
+
+    def check(self, payloads: Bytes) -> Bytes:
+        from ldpbeam.kernels import symbols
+
+        return symbols.check_below(payloads, self.counts_length)
+
+    def seed_cells(self, counts: Ints, signs: Ints) -> Ints:
+        drawn: Ints = counts.reshape(-1, self.g).sum(axis=1)
+        return drawn
+
+    def add_support(self, payloads: Bytes, counts: Ints) -> None:
+        from ldpbeam.kernels import symbols
+
+        symbols.add_at(payloads, counts)
+
+
 class UniversalFamily(HashFamily, ABC):
     """A family under which all pairs of different values collide with one probability.
 

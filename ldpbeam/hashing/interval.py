@@ -16,9 +16,9 @@ from itertools import pairwise
 from math import exp, log
 from typing import Any, ClassVar
 
-from ldpbeam.arrays import Bytes, Ints, Uints, read_only
-from ldpbeam.errors import CollectionError, Reason
-from ldpbeam.hashing.base import HashFamily
+from ldpbeam.arrays import Ints, Uints, read_only
+from ldpbeam.errors import CollectionError
+from ldpbeam.hashing.base import TableFamily
 from ldpbeam.randomness import FULL
 
 FUNCTIONS = 64
@@ -34,11 +34,10 @@ _GROUPS = 16
 
 
 @dataclass(frozen=True)
-class IntervalFamily(HashFamily):
+class IntervalFamily(TableFamily):
     """H(v) = how many of g − 1 cuts lie at or below v; the domain has an order."""
 
     NAME: ClassVar[str] = "interval"
-    SEED_WORDS: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         """Raises CollectionError for more stretches than values, or than 64."""
@@ -136,28 +135,6 @@ class IntervalFamily(HashFamily):
             "multipliers": list(self.multipliers),
         }
 
-    @property
-    def payload_bits(self) -> int:
-        return (self.counts_length - 1).bit_length()
-
-    @property
-    def _size(self) -> int:
-        return (self.payload_bits + 7) // 8
-
-    def encode(self, seed: int, symbol: int) -> bytes:
-        return (seed * self.g + symbol).to_bytes(self._size, "little")
-
-    def decode(self, payload: bytes) -> tuple[int, int] | Reason:
-        cell = int.from_bytes(payload, "little")
-        return divmod(cell, self.g) if cell < self.counts_length else Reason.VALUE_OUT_OF_RANGE
-
-    def seeds(self) -> Iterator[int]:
-        return iter(range(FUNCTIONS))
-
-    @property
-    def counts_length(self) -> int:
-        return FUNCTIONS * self.g
-
     def seed_columns(self, words: Uints) -> Uints:
         import numpy as np
 
@@ -169,29 +146,6 @@ class IntervalFamily(HashFamily):
 
         hashed: Ints = hashing.hash_interval(seeds, values, self.bounds())
         return hashed
-
-    def pack(self, seeds: Uints, symbols: Ints) -> Bytes:
-        import numpy as np
-
-        from ldpbeam.kernels import symbols as kernels
-
-        cells = seeds * np.uint64(self.g) + symbols.astype(np.uint64)
-        payloads: Bytes = kernels.pack(cells, self._size)
-        return payloads
-
-    def check(self, payloads: Bytes) -> Bytes:
-        from ldpbeam.kernels import symbols
-
-        return symbols.check_below(payloads, self.counts_length)
-
-    def seed_cells(self, counts: Ints, signs: Ints) -> Ints:
-        drawn: Ints = self.cells(counts).sum(axis=1)
-        return drawn
-
-    def add_support(self, payloads: Bytes, counts: Ints) -> None:
-        from ldpbeam.kernels import symbols
-
-        symbols.add_at(payloads, counts)
 
     def cells(self, counts: Ints) -> Ints:
         return counts.reshape(FUNCTIONS, self.g)

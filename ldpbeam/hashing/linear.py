@@ -10,8 +10,8 @@ from math import exp, log1p
 from typing import ClassVar
 
 from ldpbeam.arrays import Bytes, Floats, Ints, Uints
-from ldpbeam.errors import CollectionError, Reason
-from ldpbeam.hashing.base import MOST_CELLS, UniversalFamily
+from ldpbeam.errors import CollectionError
+from ldpbeam.hashing.base import MOST_CELLS, TableFamily, UniversalFamily
 from ldpbeam.randomness import FULL
 
 _MAX_OPTIMAL = 1 << 12  # beyond it the lifetime cap g·ε∞ is out of proportion
@@ -32,11 +32,11 @@ _WIDE = 32
 
 
 @dataclass(frozen=True)
-class LinearFamily(UniversalFamily):
+class LinearFamily(UniversalFamily, TableFamily):
     """H(v) = ⟨s, v⟩ mod g over base-g digits, s any non-zero vector of m digits, g prime, g^m ≥ k."""
 
     NAME: ClassVar[str] = "linear"
-    SEED_WORDS: ClassVar[int] = 1
+    FIRST_SEED: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         """Raises CollectionError where g is not a prime, or too large a prime."""
@@ -132,30 +132,6 @@ class LinearFamily(UniversalFamily):
     def definition(self) -> dict[str, int | str]:
         return {"family": self.NAME, "g": self.g, "digits": self.digits, "seeds": self.points - 1}
 
-    @property
-    def payload_bits(self) -> int:
-        return (self.counts_length - 1).bit_length()
-
-    @cached_property
-    def _size(self) -> int:
-        return (self.payload_bits + 7) // 8
-
-    def encode(self, seed: int, symbol: int) -> bytes:
-        return ((seed - 1) * self.g + symbol).to_bytes(self._size, "little")
-
-    def decode(self, payload: bytes) -> tuple[int, int] | Reason:
-        cell = int.from_bytes(payload, "little")
-        if cell >= self.counts_length:
-            return Reason.VALUE_OUT_OF_RANGE
-        return cell // self.g + 1, cell % self.g
-
-    def seeds(self) -> Iterator[int]:
-        return iter(range(1, self.points))
-
-    @property
-    def counts_length(self) -> int:
-        return (self.points - 1) * self.g
-
     def seed_columns(self, words: Uints) -> Uints:
         import numpy as np
 
@@ -169,30 +145,15 @@ class LinearFamily(UniversalFamily):
 
         return hashing.hash_linear(seeds, values, self.g)
 
-    def pack(self, seeds: Uints, symbols: Ints) -> Bytes:
-        from ldpbeam.kernels import hashing
-
-        payloads: Bytes = hashing.pack_linear(seeds, symbols, self.g, self._size)
-        return payloads
-
-    def check(self, payloads: Bytes) -> Bytes:
-        from ldpbeam.kernels import symbols
-
-        return symbols.check_below(payloads, self.counts_length)
-
     @property
     def largest_class(self) -> int:
         return self.points // self.g
-
-    def seed_cells(self, counts: Ints, signs: Ints) -> Ints:
-        drawn: Ints = counts.reshape(-1, self.g).sum(axis=1)
-        return drawn
 
     def add_support(self, payloads: Bytes, counts: Ints) -> None:
         from ldpbeam.kernels import symbols
 
         if counts.size < _MANY_CELLS or len(payloads) < _MANY_REPORTS:
-            symbols.add_at(payloads, counts)
+            super().add_support(payloads, counts)
             return
         import numpy as np
 

@@ -154,17 +154,6 @@ def hash_interval(seeds: Any, values: Any, bounds: Any) -> Ints:
 
 
 @kernel
-def pack_linear(seeds: Any, symbols: Any, g: Any, width: Any) -> Any:
-    """(seeds[i] − 1)·g + symbols[i] as little-endian integers of ``width`` bytes: uint8 (n, width)."""
-    payloads = np.empty((seeds.size, width), np.uint8)
-    for i in range(seeds.size):
-        cell = (seeds[i] - np.uint64(1)) * np.uint64(g) + np.uint64(symbols[i])
-        for j in range(payloads.shape[1]):
-            payloads[i, j] = np.uint8(cell >> np.uint64(8 * j))
-    return payloads
-
-
-@kernel
 def merge_classes(counts: Any, g: Any, size: Any, low: Any, table: Any) -> None:
     """Put cells that tell the same together, for the seeds whose highest digit is one certain digit."""
     times = np.empty(low, np.int64)

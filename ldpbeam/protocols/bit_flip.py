@@ -393,12 +393,6 @@ class BitFlip(FrequencyProtocol[BucketBits], ABC):
 
     The set is sampled without looking at the value, so it costs no privacy, and the estimator divides by
     the reports that really sampled a bucket: neither rests on how evenly sets are drawn.
-
-    Attributes:
-        domain_size: b.
-        d: buckets that a report speaks about; with d = b nothing is sampled.
-        rounds: of a bit, one of the two: bits are drawn for every report, or they are memoised; then they
-            are sent as they are, without a second round, and the set is sampled once for life.
     """
 
     domain_size: int

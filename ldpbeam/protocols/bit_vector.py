@@ -21,11 +21,7 @@ Response = TypeVar("Response")
 
 @dataclass(frozen=True)
 class Vectors(ABC):
-    """The bit vectors that devices send: bit v of a vector is bit v & 7 of byte v >> 3.
-
-    Attributes:
-        domain_size: k.
-    """
+    """The bit vectors that devices send: bit v of a vector is bit v & 7 of byte v >> 3."""
 
     domain_size: int
 
@@ -65,12 +61,9 @@ class VectorDevice(BitVectorDevice[int], ABC):
         return self._vector(payload)
 
 
-class BitVectorCounter(Counter, ABC):
-    """Of reports with a bit for every value: one cell per value, a column sum of bits.
-
-    Attributes:
-        bits: the vectors that devices send.
-    """
+@dataclass(frozen=True)
+class BitVectorCounter(Counter):
+    """Of reports with a bit for every value: one cell per value, a column sum of bits."""
 
     bits: Vectors
 
@@ -139,12 +132,9 @@ class RandomisedBits(Vectors):
         )
 
 
-class RandomisedBitsCounter(BitVectorCounter, ABC):
-    """Counts reports with rarely many ones in signs[0], and those with rarely few in signs[1].
-
-    Attributes:
-        bits: their law.
-    """
+@dataclass(frozen=True)
+class RandomisedBitsCounter(BitVectorCounter):
+    """Counts reports with rarely many ones in signs[0], and those with rarely few in signs[1]."""
 
     bits: RandomisedBits
 

@@ -177,12 +177,7 @@ class DirectLaw(FrequencyLaw[int]):
 
 @dataclass(frozen=True)
 class Direct(FrequencyProtocol[int], ABC):
-    """Randomised response over the domain itself.
-
-    Attributes:
-        domain_size: k.
-        rounds: over the k values; the instantaneous one always is there.
-    """
+    """Randomised response over the domain itself."""
 
     domain_size: int
     rounds: Rounds[SymbolChannel]

@@ -157,13 +157,7 @@ class LocalHashSimulation(Simulation):
 
 @dataclass(frozen=True)
 class HashedLaw(FrequencyLaw[Hashed], ABC):
-    """Randomised response on the hash of the value, given the function.
-
-    Attributes:
-        domain_size: k.
-        family: the hash family.
-        rounds: over its symbols.
-    """
+    """Randomised response on the hash of the value, given the function."""
 
     domain_size: int
     family: HashFamily
@@ -270,18 +264,16 @@ def _seed_in(there: Callable[[int], bool]) -> Callable[[Any], bool]:
 
 @dataclass(frozen=True)
 class HashedProtocol(LocalProtocol[Hashed], ABC):
-    """Randomised response on the hash of the value.
-
-    Attributes:
-        domain_size: k.
-        family: the hash family with its g.
-        rounds: over g symbols; the instantaneous one always is there. Without a permanent one the seed is
-            fresh in every report.
-    """
+    """Randomised response on the hash of the value."""
 
     domain_size: int
     family: HashFamily
     rounds: Rounds[SymbolChannel]
+
+    @classmethod
+    @abstractmethod
+    def of_rounds(cls, domain_size: int, chosen: FamilyAndRounds) -> HashedProtocol:
+        """The protocol with a family and rounds; what the counts say depends on the family."""
 
     @property
     def g(self) -> int:
@@ -393,3 +385,42 @@ def two_rounds(domain_size: int, parameters: Parameters) -> FamilyAndRounds:
     family = _hash_family(name, g, domain_size)
     permanent = SymbolChannel.from_epsilon(g, longitudinal)
     return family, Rounds(symbol_second_round(permanent, first, parameters.calibration), permanent)
+
+
+class BinaryHash(HashedProtocol, ABC):
+    """GRR(ε) over the two symbols of a hash."""
+
+    ID = 4
+    NAME = "blh"
+    PARAMETERS = ("epsilon",)
+    OPTIONAL = ("hash_family",)
+
+    @classmethod
+    def from_parameters(cls, domain_size: int, parameters: Parameters) -> HashedProtocol:
+        return cls.of_rounds(domain_size, one_round(domain_size, parameters, 2))
+
+
+class OptimalHash(HashedProtocol, ABC):
+    """GRR(ε) over g symbols, see :func:`optimal_g`."""
+
+    ID = 5
+    NAME = "olh"
+    PARAMETERS = ("epsilon",)
+    OPTIONAL = ("hash_family", "g")
+
+    @classmethod
+    def from_parameters(cls, domain_size: int, parameters: Parameters) -> HashedProtocol:
+        return cls.of_rounds(domain_size, one_round(domain_size, parameters))
+
+
+class LongitudinalHash(HashedProtocol, ABC):
+    """Permanent GRR(ε∞) over g symbols, second round calibrated to ε1; the memo holds at most g answers."""
+
+    ID = 11
+    NAME = "loloha"
+    PARAMETERS = ("epsilon_longitudinal", "epsilon_first")
+    OPTIONAL = ("g", "calibration", "hash_family")
+
+    @classmethod
+    def from_parameters(cls, domain_size: int, parameters: Parameters) -> HashedProtocol:
+        return cls.of_rounds(domain_size, two_rounds(domain_size, parameters))

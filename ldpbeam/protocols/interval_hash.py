@@ -17,8 +17,15 @@ from ldpbeam.hashing import IntervalFamily
 from ldpbeam.protocols.contract import DistributionProtocol
 from ldpbeam.protocols.estimator import EVERYONE, DistributionEstimator
 from ldpbeam.protocols.forgery import Forgery
-from ldpbeam.protocols.hashed import FamilyAndRounds, Hashed, HashedLaw, HashedProtocol, one_round, two_rounds
-from ldpbeam.protocols.parameters import Parameters
+from ldpbeam.protocols.hashed import (
+    BinaryHash,
+    FamilyAndRounds,
+    Hashed,
+    HashedLaw,
+    HashedProtocol,
+    LongitudinalHash,
+    OptimalHash,
+)
 from ldpbeam.support import SupportProbabilities
 
 if TYPE_CHECKING:
@@ -97,6 +104,8 @@ class IntervalHashLaw(HashedLaw):
 class IntervalHash(HashedProtocol, DistributionProtocol[Hashed], ABC):
     """Functions that cut the domain into stretches."""
 
+    SOURCE = "made for this library: ldpbeam docs maths, section 3"
+
     family: IntervalFamily
 
     @classmethod
@@ -137,44 +146,13 @@ class IntervalHash(HashedProtocol, DistributionProtocol[Hashed], ABC):
         return IntervalHashLaw(self.domain_size, self.family, self.rounds)
 
 
-class IntervalBLH(IntervalHash):
+class IntervalBLH(BinaryHash, IntervalHash):
     """Binary local hashing (BLH) whose functions cut the domain into two stretches; one round."""
 
-    ID = 4
-    NAME = "blh"
-    PARAMETERS = ("epsilon",)
-    OPTIONAL = ("hash_family",)
-    SOURCE = "made for this library: ldpbeam docs maths, section 3"
 
-    @classmethod
-    def from_parameters(cls, domain_size: int, parameters: Parameters) -> IntervalBLH:
-        return cls.of_rounds(domain_size, one_round(domain_size, parameters, 2))
-
-
-class IntervalOLH(IntervalHash):
+class IntervalOLH(OptimalHash, IntervalHash):
     """Local hashing (OLH) whose functions cut the domain into g stretches; one round."""
 
-    ID = 5
-    NAME = "olh"
-    PARAMETERS = ("epsilon",)
-    OPTIONAL = ("hash_family", "g")
-    SOURCE = "made for this library: ldpbeam docs maths, section 3"
 
-    @classmethod
-    def from_parameters(cls, domain_size: int, parameters: Parameters) -> IntervalOLH:
-        return cls.of_rounds(domain_size, one_round(domain_size, parameters))
-
-
-class IntervalLOLOHA(IntervalHash):
+class IntervalLOLOHA(LongitudinalHash, IntervalHash):
     """LOLOHA whose functions cut the domain into g stretches; two rounds, at most g answers in the memo."""
-
-    ID = 11
-    NAME = "loloha"
-    PARAMETERS = ("epsilon_longitudinal", "epsilon_first")
-    OPTIONAL = ("g", "calibration", "hash_family")
-    SOURCE = "made for this library: ldpbeam docs maths, section 3"
-
-    @classmethod
-    def from_parameters(cls, domain_size: int, parameters: Parameters) -> IntervalLOLOHA:
-        """Permanent GRR(ε∞) over g stretches, second round calibrated to ε1."""
-        return cls.of_rounds(domain_size, two_rounds(domain_size, parameters))

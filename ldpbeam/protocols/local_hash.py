@@ -13,9 +13,16 @@ from ldpbeam.hashing import UniversalFamily
 from ldpbeam.protocols.contract import FrequencyProtocol
 from ldpbeam.protocols.estimator import FrequencyEstimator
 from ldpbeam.protocols.forgery import Forgery
-from ldpbeam.protocols.hashed import FamilyAndRounds, Hashed, HashedLaw, HashedProtocol, one_round, two_rounds
+from ldpbeam.protocols.hashed import (
+    BinaryHash,
+    FamilyAndRounds,
+    Hashed,
+    HashedLaw,
+    HashedProtocol,
+    LongitudinalHash,
+    OptimalHash,
+)
 from ldpbeam.protocols.interval_hash import IntervalBLH, IntervalHash, IntervalLOLOHA, IntervalOLH
-from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.support import Recurrence, SupportProbabilities
 
 if TYPE_CHECKING:
@@ -56,18 +63,14 @@ class LocalHashLaw(HashedLaw):
 
 @dataclass(frozen=True)
 class LocalHash(HashedProtocol, FrequencyProtocol[Hashed], ABC):
-    """Functions under which all pairs of values collide as often: counts say how frequent each value is.
-
-    Class constants:
-        OVER_STRETCHES: the protocol of the same name with ``hash_family: interval``.
-    """
+    """Functions under which all pairs of values collide as often: counts say how frequent each value is."""
 
     OVER_STRETCHES: ClassVar[type[IntervalHash]]
 
     family: UniversalFamily
 
     @classmethod
-    def _of_rounds(cls, domain_size: int, chosen: FamilyAndRounds) -> Self | IntervalHash:
+    def of_rounds(cls, domain_size: int, chosen: FamilyAndRounds) -> Self | IntervalHash:
         family, rounds = chosen
         if isinstance(family, UniversalFamily):
             return cls(domain_size, family, rounds)
@@ -132,48 +135,22 @@ class LocalHash(HashedProtocol, FrequencyProtocol[Hashed], ABC):
         return LocalHashLaw(self.domain_size, self.family, self.rounds, self.estimator.support)
 
 
-class BLH(LocalHash):
+class BLH(BinaryHash, LocalHash):
     """Binary local hashing, one round, g = 2."""
 
-    ID = 4
-    NAME = "blh"
-    PARAMETERS = ("epsilon",)
-    OPTIONAL = ("hash_family",)
     SOURCE = "LOLOHA section 2.3.2"
     OVER_STRETCHES = IntervalBLH
 
-    @classmethod
-    def from_parameters(cls, domain_size: int, parameters: Parameters) -> BLH | IntervalHash:
-        return cls._of_rounds(domain_size, one_round(domain_size, parameters, 2))
 
-
-class OLH(LocalHash):
+class OLH(OptimalHash, LocalHash):
     """Local hashing with the best g (or a given one), one round."""
 
-    ID = 5
-    NAME = "olh"
-    PARAMETERS = ("epsilon",)
-    OPTIONAL = ("hash_family", "g")
     SOURCE = "LOLOHA section 2.3.2"
     OVER_STRETCHES = IntervalOLH
 
-    @classmethod
-    def from_parameters(cls, domain_size: int, parameters: Parameters) -> OLH | IntervalHash:
-        """GRR(ε) over g symbols, see :func:`ldpbeam.protocols.hashed.optimal_g`."""
-        return cls._of_rounds(domain_size, one_round(domain_size, parameters))
 
-
-class LOLOHA(LocalHash):
+class LOLOHA(LongitudinalHash, LocalHash):
     """Two rounds over the hash of the value; the memo holds at most g answers for life."""
 
-    ID = 11
-    NAME = "loloha"
-    PARAMETERS = ("epsilon_longitudinal", "epsilon_first")
-    OPTIONAL = ("g", "calibration", "hash_family")
     SOURCE = "LOLOHA Algorithm 1; exact calibration: ldpbeam docs maths, correction 1"
     OVER_STRETCHES = IntervalLOLOHA
-
-    @classmethod
-    def from_parameters(cls, domain_size: int, parameters: Parameters) -> LOLOHA | IntervalHash:
-        """Permanent GRR(ε∞) over g symbols, second round calibrated to ε1."""
-        return cls._of_rounds(domain_size, two_rounds(domain_size, parameters))

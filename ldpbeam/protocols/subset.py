@@ -75,13 +75,6 @@ class SubsetDevice(VectorDevice):
 
 
 @dataclass(frozen=True)
-class SubsetCounter(BitVectorCounter):
-    """A column sum of bits."""
-
-    bits: Subsets
-
-
-@dataclass(frozen=True)
 class SubsetEstimator(FrequencyEstimator):
     """A report supports the values of its set."""
 
@@ -226,8 +219,8 @@ class Subset(FrequencyProtocol[int]):
         return SubsetDevice(self.domain_size, Subsets(self.domain_size, self.w), self.keep)
 
     @cached_property
-    def counter(self) -> SubsetCounter:
-        return SubsetCounter(self.device.bits)
+    def counter(self) -> BitVectorCounter:
+        return BitVectorCounter(self.device.bits)
 
     @cached_property
     def estimator(self) -> SubsetEstimator:

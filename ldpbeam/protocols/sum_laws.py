@@ -78,23 +78,6 @@ class SumLaw(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class KnownValue(SumLaw):
-    """A report that is the value itself: what is left of a protocol without memo where devices are drawn."""
-
-    weights: Floats
-    own: float = 1.0
-    other: float = 0.0
-
-    @property
-    def conditional(self) -> Floats:
-        return np.zeros_like(self.weights)
-
-    def again(self, first: Floats, second: Floats) -> tuple[Floats, Floats]:
-        none = np.zeros(len(self.weights))
-        return none, none
-
-
-@dataclass(frozen=True, eq=False)
 class OneSymbol(SumLaw):
     """Direct encoding: X is the weight of the one value that is reported."""
 

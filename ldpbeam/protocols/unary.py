@@ -66,13 +66,6 @@ class UnaryDevice(VectorDevice):
         return self.rounds.last.draw_bits(answer, self.domain_size, randomness), memo
 
 
-@dataclass(frozen=True)
-class UnaryCounter(RandomisedBitsCounter):
-    """A column sum of bits."""
-
-    bits: RandomisedBits
-
-
 class UnaryEstimator(FrequencyEstimator):
     """A report supports every value whose bit is 1."""
 
@@ -193,12 +186,7 @@ def _same_bits(one: Fraction, bits: int) -> float:
 
 @dataclass(frozen=True)
 class Unary(FrequencyProtocol[int], ABC):
-    """Independent randomised bits of the one-hot vector.
-
-    Attributes:
-        domain_size: k.
-        rounds: of a bit; the instantaneous one always is there.
-    """
+    """Independent randomised bits of the one-hot vector."""
 
     domain_size: int
     rounds: Rounds[BitChannel]
@@ -238,8 +226,8 @@ class Unary(FrequencyProtocol[int], ABC):
         return UnaryDevice(self.domain_size, self.rounds, self._bits)
 
     @cached_property
-    def counter(self) -> UnaryCounter:
-        return UnaryCounter(self._bits)
+    def counter(self) -> RandomisedBitsCounter:
+        return RandomisedBitsCounter(self._bits)
 
     @cached_property
     def estimator(self) -> UnaryEstimator:
@@ -290,11 +278,7 @@ class OUE(Unary):
 
 
 class TwoRounds(Unary, ABC):
-    """The L-UE family: a memoised round at ε∞, then the second round with which the first report spends ε1.
-
-    Class constants:
-        ROUNDS: what makes the permanent round of ε∞, and the second round of that one and ε1.
-    """
+    """The L-UE family: a memoised round at ε∞, then the second one that leaves the first report at ε1."""
 
     PARAMETERS = ("epsilon_longitudinal", "epsilon_first")
     ROUNDS: ClassVar[tuple[Callable[[float], BitChannel], Callable[[BitChannel, float], BitChannel]]]

@@ -18,7 +18,7 @@ from ldpbeam.estimates import nearest_shares
 from ldpbeam.over_time.covariance import MemoErrors
 from ldpbeam.protocols.contract import FrequencyProtocol
 from ldpbeam.protocols.part_estimator import PartEstimator
-from ldpbeam.protocols.sum_laws import KnownValue, SumLaw
+from ldpbeam.protocols.sum_laws import FreshReports, SumLaw
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +132,9 @@ class SumErrors(MemoErrors):
     def _floor_laws(self) -> tuple[SumLaw, DrawingError]:
         """The law of what is kept, and what drawing for life adds."""
         if self.protocol.estimator.lasting is None:
-            return KnownValue(self.weights), DrawingError(self.weights, 0.0, 1 - self.share)
+            return FreshReports(self.weights, 1.0, 0.0, np.zeros_like(self.weights)), DrawingError(
+                self.weights, 0.0, 1 - self.share
+            )
         asked, both = map(float, self.protocol.estimator.asked)
         drawn = DrawingError(self.weights, 1 / asked - both, both - self.share)
         return self.protocol.estimator.sum_law(self.weights, lasting=True), drawn
