@@ -31,7 +31,6 @@ from tests.ldpbeam.client.devices import (
     parsed,
     set_state,
     several,
-    state_bytes,
     state_of,
     unary,
 )
@@ -66,20 +65,6 @@ def test_every_report_is_admitted_and_the_same_when_asked_again(
         assert [columns.epoch for columns in done.admitted] == [epoch]
         counts = np.zeros(asked.protocol.counter.counts_length, np.int64)
         asked.protocol.counter.add(done.admitted[0].payloads, counts)
-
-
-@memos
-def test_long_reports_are_the_same_again_after_many_restarts(
-    memo: Literal["derived", "stored"], tmp_path: Path
-) -> None:
-    asked = unary(5000)
-    message = Device.open(asked, tmp_path, memo=memo).report(4321, 7)
-    for value in (4321, 0, 17):
-        assert Device.open(asked, tmp_path, memo=memo).report(value, 7) == message
-    later = Device.open(asked, tmp_path, memo=memo).report(4321, 8)
-    assert later != message
-    if memo == "derived":
-        assert state_bytes(Device.open(asked, tmp_path)) < 512
 
 
 @pytest.mark.parametrize(

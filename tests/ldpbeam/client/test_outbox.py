@@ -8,7 +8,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from math import inf
 from pathlib import Path
 from typing import Any
-from urllib.request import OpenerDirector
 
 import pytest
 
@@ -23,8 +22,6 @@ from tests.ldpbeam.client.devices import (
     parsed,
     quicken_disk,
     rows_in,
-    set_state,
-    state_of,
     unary,
 )
 from tests.ldpbeam.client.test_device import memos
@@ -120,16 +117,6 @@ def test_what_was_made_ahead_of_time_is_due_once_the_device_goes_back(
 # --- when
 
 
-def test_the_sending_time_does_not_depend_on_the_value(tmp_path: Path) -> None:
-    device = Device.open(unary(), tmp_path, spread=inf, clock=lambda: 3 * 3600.0)
-    before, dues = state_of(device), set()
-    for value in range(24):
-        set_state(device, before)
-        device.report(value)
-        dues |= {one.due for one in device.outbox.waiting()}
-    assert len(dues) == 1
-
-
 @memos
 def test_a_report_is_due_at_once_unless_its_sending_is_spread(
     memo: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -144,12 +131,6 @@ def test_a_report_is_due_at_once_unless_its_sending_is_spread(
         (waiting,) = device.outbox.waiting()
         dues[spread] = waiting.due - int(now)
     assert dues == {None: 0, 0: 0, 0.9: 0, 600: 450, 1800: 1350, 1801: 1350, inf: 1350}
-
-
-def test_a_report_about_an_epoch_that_has_ended_is_due_at_once(tmp_path: Path) -> None:
-    device = Device.open(loloha(), tmp_path, clock=lambda: 10 * 3600.0)
-    device.report(1, 3)
-    assert device.outbox.waiting() == [WaitingReport(36000, loloha().digest_hex, 3)]
 
 
 # --- the sender
@@ -331,22 +312,6 @@ def test_no_cookie_and_no_name_go_with_a_report(collector: Collector, device: De
         assert headers["User-Agent"] == "ldpbeam"
 
 
-@pytest.mark.parametrize(("given", "seconds"), [({}, 30.0), ({"timeout": 7.0}, 7.0)])
-def test_how_long_an_answer_is_waited_for(
-    device: Device, clock: Time, given: dict[str, float], seconds: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = []
-
-    def away(_: object, __: object, *, timeout: float) -> None:
-        asked.append(timeout)
-        raise OSError
-
-    monkeypatch.setattr(OpenerDirector, "open", away)
-    device.report(1)
-    Sender(device.outbox, "http://127.0.0.1:9", clock=clock, **given).send_due()
-    assert asked == [seconds]
-
-
 def test_a_report_that_is_refused_for_good_is_dropped_and_counted(
     collector: Collector, device: Device, clock: Time
 ) -> None:
@@ -381,19 +346,6 @@ def test_what_is_not_the_collectors_verdict_costs_no_report(
     assert not sender.dropped
     assert len(device.outbox) == 1
     assert sender.next_attempt > clock.now
-
-
-@pytest.mark.parametrize(("size", "dropped"), [(4096, True), (4097, False)])
-def test_a_verdict_of_up_to_4096_bytes_is_read(
-    collector: Collector, device: Device, clock: Time, size: int, dropped: bool
-) -> None:
-    device.report(1)
-    body = '{"reason": "oversize", "more": ""}'
-    collector.answers = [(400, {"body": body.replace('""', '"' + "x" * (size - len(body)) + '"')})]
-    sender = Sender(device.outbox, collector.url, clock=clock)
-    sender.send_due()
-    assert len(device.outbox) == (not dropped)
-    assert sender.dropped.total() == dropped
 
 
 def test_a_report_that_another_process_sends_meanwhile_keeps_none_back(

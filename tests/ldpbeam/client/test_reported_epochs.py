@@ -15,7 +15,7 @@ from ldpbeam.client.report_draws import StoredDraws
 from ldpbeam.client.storage import MemoryStorage
 from ldpbeam.errors import DeviceError
 from ldpbeam.wire import device_state_pb2
-from tests.ldpbeam.client.devices import interrupted_commits, loloha, parsed, state_of, unary
+from tests.ldpbeam.client.devices import loloha, parsed, state_of, unary
 from tests.ldpbeam.client.test_device import memos
 
 HOUR, DAY = 3600, 86400
@@ -127,18 +127,6 @@ def test_reports_of_earlier_epochs_are_forgotten_and_later_ones_are_not(memo: An
     assert Device.open(asked, tmp_path, memo=memo, max_jump=1e9).report(3, 24000) == ahead
 
 
-def test_noise_ahead_of_time_is_the_same_again(tmp_path: Path) -> None:
-    now = [1000.0 * DAY]
-    asked = unary(5000)
-    small = Device.open(asked, tmp_path, budget=1, at_cap="noise", outbox=0, clock=lambda: now[0])
-    noise = small.report(5)
-    now[0] = 10.0 * DAY
-    large = Device.open(asked, tmp_path, budget=100, outbox=0, clock=lambda: now[0])
-    assert large.report(5) != noise
-    now[0] = 1000.0 * DAY
-    assert large.report(5) == noise
-
-
 @memos
 def test_going_back_is_charged_as_every_report(memo: Any, tmp_path: Path) -> None:
     now = [0.0]
@@ -154,21 +142,6 @@ def test_going_back_is_charged_as_every_report(memo: Any, tmp_path: Path) -> Non
     assert outcomes == [1000, 10]
     assert device.spent().epsilon == 4
     assert device.spent().collections[0].stopped
-
-
-def test_a_machine_that_stops_while_it_goes_back_has_no_second_report(tmp_path: Path) -> None:
-    now = [1000.0 * DAY]
-    device = Device.open(loloha(), tmp_path, memo="stored", clock=lambda: now[0])
-    device.report(1)
-    now[0] = 10.0 * DAY
-    with interrupted_commits() as undone, pytest.raises(KeyboardInterrupt):
-        device.report(1)
-    assert [one.epoch for one in device.outbox.waiting()] == [24000]
-    again = device.report(1)
-    assert undone
-    assert sorted(one.epoch for one in device.outbox.waiting()) == [240, 24000]
-    reports = {one.epoch: device.outbox.read(one) for one in device.outbox.waiting()}
-    assert reports[240] == again
 
 
 def test_the_closest_spans_become_one_against_a_slow_model() -> None:

@@ -23,7 +23,6 @@ from tests.ldpbeam.client.devices import (
     loloha,
     parsed,
     set_state,
-    several,
     state_of,
     unary,
 )
@@ -201,12 +200,6 @@ def test_noise_uses_no_answer_that_was_memoised(tmp_path: Path) -> None:
     state.collections[0].spent_budget = 1.0
     set_state(capped, state)
     assert not held & {parsed(capped.report(3, epoch)).payload for epoch in range(48, 80)}
-
-
-def test_counters_of_noise_keep_within_their_bound(tmp_path: Path) -> None:
-    asked = several("together", "one_bit_rrpm", (5, 5, 5), Parameters(epsilon_longitudinal=1.0))
-    device = Device.open(asked, tmp_path, budget=0.1, at_cap="noise", outbox=0)
-    assert len({device.report((0, 0, 4), epoch) for epoch in range(40)}) == 40
 
 
 # --- many inputs

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import fields
 
 import pytest
@@ -10,9 +9,8 @@ import pytest
 from ldpbeam.collection.file import parse_collection
 from ldpbeam.errors import CollectionError
 from ldpbeam.protocols import Parameters
-from ldpbeam.protocols.parameters import LEVELS, PARAMETER_KEYS, ParameterKind
+from ldpbeam.protocols.parameters import LEVELS, PARAMETER_KEYS
 from ldpbeam.wire import collection_pb2
-from tests.conftest import REPOSITORY
 from tests.reference.settings import Setting, settings
 
 
@@ -40,27 +38,6 @@ def test_what_a_protocol_resolves_stands_in_the_table(setting: Setting) -> None:
     resolved = {name for name in takes if PARAMETER_KEYS[name].resolved}
     assert set(built.resolved_parameters()) - {"g"} == resolved - {"g"}
     assert built.resolved_parameters().keys() <= {n for n, key in PARAMETER_KEYS.items() if key.resolved}
-
-
-def test_the_page_has_every_key_as_the_table_has_it() -> None:
-    page = (REPOSITORY / "docs" / "collections.md").read_text("utf-8")
-    rows = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", page.split("### `domain`")[0], re.MULTILINE))
-    kinds = {
-        ParameterKind.LEVEL: "number",
-        ParameterKind.NUMBER: "number",
-        ParameterKind.INTEGER: "integer",
-        ParameterKind.CHOICE: "text",
-    }
-    for name, key in PARAMETER_KEYS.items():
-        written, default, rule, example = rows[name].split(" | ")
-        assert written == (f"`{key.word}` or integer" if key.word else kinds[key.kind])
-        assert re.fullmatch(rf"`{name}: \S+`", example)
-        stated = getattr(key.default, "value", key.default)
-        plain = f"{stated:g}" if isinstance(stated, float) else str(stated)
-        assert default.startswith(("required", "the largest", f"`{key.word}`", f"`{plain}`"))
-        assert all(f"`{choice}`" in rule for choice in key.choices)
-    covered = page.split("## The digest")[1]
-    assert all(f"`{name}`" in covered for name in PARAMETER_KEYS if name not in LEVELS)
 
 
 BASE = "name: a\nepoch: {length: 1h}\n"

@@ -79,19 +79,6 @@ def test_l_osue_second_round_is_its_closed_form(longitudinal: float, first: floa
 
 
 @levels
-def test_l_sue_second_round_composes_to_sue(longitudinal: float, first: float) -> None:
-    built = two("l_sue", 5, longitudinal, first)
-    s = exp(first / 2) / (exp(first / 2) + 1)
-    p1 = exp(longitudinal / 2) / (exp(longitudinal / 2) + 1)
-    assert float(built.rounds.last.own) == pytest.approx((s - (1 - p1)) / (2 * p1 - 1), rel=1e-13)
-    assert float(built.estimator.support.own) == pytest.approx(s, rel=1e-14)
-    assert built.estimator.support.own + built.estimator.support.other == 1
-    one_round = protocol("sue", 5, Parameters(epsilon=first))
-    assert v_star(built) == pytest.approx(v_star(one_round), rel=1e-12)
-    assert_no_more_fits(built, first, 1, -1)
-
-
-@levels
 @pytest.mark.parametrize("size", [2, 3, 360])
 def test_symbol_second_rounds_are_their_formulas(longitudinal: float, first: float, size: int) -> None:
     a, b = exp(longitudinal), exp(first)
@@ -312,15 +299,3 @@ def test_the_variance_formula_is_the_enumerated_variance(name: str, size: int) -
             printed = published_variance(built, holders / n, n)
             close = printed == pytest.approx(truth, rel=1e-3)
             assert not close or holders == 0
-
-
-def test_the_published_variance_is_22_times_too_small_for_l_grr() -> None:
-    """The example of correction 2 (L-GRR, k = 8, f = .5; ε∞ = 3, ε1 = 1.8); elsewhere it is even
-    negative.
-    """
-    built = two("l_grr", 8, 3.0, 1.8, calibration=PUBLISHED)
-    truth = float(variance(np.array([0.5]), 100, built.estimator.support)[0])
-    assert round(truth / published_variance(built, 0.5, 100)) == 22
-    for calibration in Calibration:
-        built = two("l_grr", 8, 2.0, 1.0, calibration=calibration)
-        assert published_variance(built, 0.5, 100) < 0

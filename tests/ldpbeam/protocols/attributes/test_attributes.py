@@ -19,7 +19,7 @@ from ldpbeam.collection.epochs import Epochs
 from ldpbeam.collection.file import parse_collection
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
 from ldpbeam.estimates import FEW, tie_breakers, variance
-from ldpbeam.histogram import INSUFFICIENT, OK, estimate_epoch, make_consistent
+from ldpbeam.histogram import estimate_epoch
 from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, LocalProtocol, Memo, Parameters
 from ldpbeam.protocols.attributes.allocate import ALLOCATIONS, allocate
@@ -29,7 +29,6 @@ from ldpbeam.protocols.part_estimator import part_estimators
 from ldpbeam.randomness import SystemRandomness
 from ldpbeam.support import Support
 from tests.narrow import present
-from tests.reference.script import ScriptedRandomness
 
 LEVELS: dict[str, Any] = {"epsilon": 1.0, "epsilon_longitudinal": 2.0, "epsilon_first": 1.0}
 COUNTING = [name for name, kind in PROTOCOLS.items() if issubclass(kind, FrequencyProtocol)]
@@ -211,19 +210,6 @@ def test_padding_and_attributes_that_do_not_exist() -> None:
         assert CheckCode(code).reason is reason
 
 
-def test_many_attributes_have_two_bytes_of_index() -> None:
-    kind = build("sample", "grr", (2,) * 257)
-    assert isinstance(kind, Sample)
-    assert kind.device.payload_size == 3
-    memo = kind.device.new_memo(ScriptedRandomness([256]))
-    response, _ = kind.device.privatize((0,) * 257, memo, ScriptedRandomness([0]))
-    payload = kind.device.encode(response)
-    assert payload == b"\0\1\0"
-    counts = np.zeros(kind.counter.counts_length, np.int64)
-    kind.counter.add(np.frombuffer(payload, np.uint8).reshape(1, -1), counts)
-    assert np.flatnonzero(counts).tolist() == [256, 257 + 512]
-
-
 def test_what_a_response_says_about_each_attribute() -> None:
     sample, split = (build(allocation, "grr", (3, 300, 5)) for allocation in ("sample", "split"))
     for seed in range(3):
@@ -399,18 +385,6 @@ def test_what_cannot_be_allocated() -> None:
         collection(domain=Domain(3))
     with pytest.raises(CollectionError):
         collection(domain=Domain(3), attributes=())
-
-
-def test_an_epoch_withholds_single_attributes() -> None:
-    agreed = collection(min_reports=50)
-    kind = agreed.protocol
-    counts = np.zeros(kind.counter.counts_length, np.int64)
-    counts[:3] = (49, 50, 51)
-    found = make_consistent(agreed, estimate_epoch(agreed, 0, Support(counts, 150)))
-    assert [one.status for one in found.attributes] == [INSUFFICIENT, OK, OK]
-    assert [one.reports for one in found.attributes] == [49, 50, 51]
-    assert found.attributes[0].consistent is None
-    assert found.attributes[1].consistent is not None
 
 
 @pytest.mark.parametrize("allocation", ["sample", "split"])
