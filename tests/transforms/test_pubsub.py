@@ -21,7 +21,7 @@ from ldpbeam.engine.sources.subscriber import Subscriber, _message, timestamp_mi
 from ldpbeam.errors import UsageError
 from ldpbeam.simulators.deliver.pubsub import arrivals, messages
 from ldpbeam.simulators.random_words import RandomWords
-from ldpbeam.transforms.pubsub import explain, require_path
+from ldpbeam.transforms.pubsub import explain, library, require_path
 from ldpbeam.wire import report_pb2
 from tests.conftest import REPOSITORY
 
@@ -157,6 +157,12 @@ def test_failures_of_the_library_become_one_line(error: Exception | None, code: 
     assert found.remedy
     assert "\n" not in str(found)
     assert isinstance(found, UsageError) == (exit_code == 2)
+
+
+def test_a_refused_acknowledgement_is_a_matter_of_permission() -> None:
+    kinds = library().subscriber.exceptions
+    denied = kinds.AcknowledgeError(kinds.AcknowledgeStatus.PERMISSION_DENIED, None)
+    assert explain(denied, "subscription", PATH).code == "E-USAGE-CREDENTIALS"
 
 
 def test_without_the_library_the_remedy_is_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

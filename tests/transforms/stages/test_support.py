@@ -169,6 +169,8 @@ def test_accumulators_survive_the_wire_at_the_edges(top: int, cells: int) -> Non
     back.counts += 0
     width = next((w for w, limit in ((1, 8), (2, 16), (4, 32)) if 0 <= top < 1 << limit), 8)
     assert len(encoded) <= 17 + cells * width
+    signed = Support(value.counts, value.reports, np.array([2, 1]))
+    assert coder.decode(coder.encode(signed)).signs.tolist() == [2, 1]
 
 
 @given(st.integers(0, 2**64 - 1), st.integers(-(2**63), 2**63 - 1), st.integers(0, 20), st.integers(1, 9))
