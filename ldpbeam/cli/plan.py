@@ -104,7 +104,6 @@ _ERROR = TextOption("error", _error)
     "(values, hash symbols, buckets or rounding points), to somebody who knows when each changed and came "
     "back.",
 )
-@click.option("--lifetime-epsilon", "lifetime", type=float, help="The same as --cap ε --cap-of changes.")
 @click.option(
     "--target-error",
     "target",
@@ -201,7 +200,6 @@ class PlanOptions:
     first: float | None
     cap: float | None
     cap_of: str  # "changes" or "inputs"
-    lifetime: float | None
     target: tuple[float, bool] | None  # a number, and whether it ended in %
     target_quantile: tuple[float, bool] | None
     target_mean: tuple[float, bool] | None
@@ -233,10 +231,7 @@ def _needs(given: PlanOptions, who: _Who, devices: int) -> Needs:
 
     rate = who.drawn_anew if given.drawn_anew is None else given.drawn_anew
     inputs_cap = given.cap if given.cap_of == "inputs" else None
-    whatever = [
-        one for one in (given.lifetime, given.cap if given.cap_of == "changes" else None) if one is not None
-    ]
-    lifetime = min(whatever, default=None)
+    lifetime = given.cap if given.cap_of == "changes" else None
     limits = (rate, given.longitudinal, given.first, inputs_cap, lifetime)
     asked_for = (who.domain.size, devices, given.epochs or who.epochs or USUAL_EPOCHS, *limits)
     ordered = _ordered(given, who)

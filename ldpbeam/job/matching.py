@@ -107,11 +107,6 @@ class _Matches:
         part, *rest = parts
         if part == "**":
             self._below(base, rest)
-        elif "**" in part:
-            from apache_beam.io.filesystem import FileSystem
-
-            # Two stars beside other characters: anything, slashes included, as Beam has it.
-            self._any_depth(base, "", re.compile(FileSystem.translate_pattern("/".join(parts))))
         elif not WILD.search(part):
             self._step(_joined(base, part), rest)
         else:
@@ -143,17 +138,6 @@ class _Matches:
                 self._below(_joined(base, entry.name), rest)
             else:
                 self._step(_joined(base, entry.name), rest)
-
-    def _any_depth(self, base: str, below: str, pattern: re.Pattern[str]) -> None:
-        """The files whose path from ``base`` on matches."""
-        for entry in _entries(_joined(base, below)):
-            path = _joined(below, entry.name)
-            is_folder = entry.is_dir(follow_symlinks=False)
-            if (is_folder or pattern.match(path)) and self._is_data(_joined(base, below), entry):
-                if is_folder:
-                    self._any_depth(base, path, pattern)
-                else:
-                    self._step(_joined(base, path), [])
 
     def _is_data(self, folder: str, entry: Any) -> bool:
         """Whether something is not passed over; else it is noted."""

@@ -301,7 +301,7 @@ def test_a_rate_that_rests_on_devices_that_never_come_back_is_warned_of(
     for asked in (
         ("export", results, "--every", 2, "--collection", FILE),
         ("compare", results, "--collection", FILE),
-        ("plan", "--values", 4, "--devices", 5000, "--epochs", 7, "--lifetime-epsilon", 8),
+        ("plan", "--values", 4, "--devices", 5000, "--epochs", 7, "--cap", 8),
     ):
         done = call(*asked, "--drawn-anew", rate)
         assert done.exit_code == 0

@@ -94,7 +94,7 @@ def test_values_come_from_a_file_of_labels_a_collection_or_a_population(tmp_path
 
 @pytest.mark.thorough
 def test_a_mean_is_a_need_of_its_own(tmp_path: Path) -> None:
-    target, rest = tmp_path / "planned.yaml", ("--devices", 20_000, "--epochs", 6, "--lifetime-epsilon", 2)
+    target, rest = tmp_path / "planned.yaml", ("--devices", 20_000, "--epochs", 6, "--cap", 2)
     found = document("--mean", "0..600", *rest, "--target-error", "1%", "--output", target)
     assert (found["result"], found["needs"]["maximum"], found["needs"]["target"]) == ("mean", 600, 6)
     assert {row["protocol"] for row in found["rows"]} == {"one_bit_mean", "one_bit_rrpm", "laplace_mean"}
@@ -116,11 +116,8 @@ def test_a_mean_is_a_need_of_its_own(tmp_path: Path) -> None:
 
 def test_a_cap_is_about_whatever_changes_unless_it_is_asked_for_inputs() -> None:
     need = ("--values", 24, "--devices", 20_000, "--epochs", 365)
-    strict, same = document(*need, "--cap", 6), document(*need, "--lifetime-epsilon", 6)
-    assert (strict["needs"], strict["rows"]) == (same["needs"], same["rows"])
+    strict = document(*need, "--cap", 6)
     assert (strict["needs"]["lifetime"], strict["needs"]["inputs_cap"]) == (6, None)
-    both = document(*need, "--cap", 6, "--lifetime-epsilon", 4)
-    assert both["needs"]["lifetime"] == 4
     inputs = document(*need, "--cap", 6, "--cap-of", "inputs")
     assert (inputs["needs"]["lifetime"], inputs["needs"]["inputs_cap"]) == (None, 6)
     assert strict["recommended"]["loss_any"] <= 6 < inputs["recommended"]["loss_any"]
