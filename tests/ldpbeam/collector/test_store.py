@@ -200,17 +200,6 @@ def test_a_journal_that_is_deleted_under_a_running_collector_is_reported(tmp_pat
     assert not list(tmp_path.glob(".committed-*"))
 
 
-def test_what_a_finished_journal_leaves_is_no_deleted_journal(
-    tmp_path: Path, killed: dict[str, bytes]
-) -> None:
-    """A power cut may bring the size back, and an older version leaves it; a damaged journal was reported."""
-    size = named(killed, ".committed-")
-    for done in (".damaged-{}", "reports-{}.pb"):
-        finished = done.format(size.removeprefix(".committed-"))
-        assert next_start(tmp_path / "next", {size: killed[size], finished: b""})[1] == []
-    assert len(next_start(tmp_path / "next", {size: killed[size]})[1]) == 1
-
-
 def test_a_report_is_safe_without_the_size_of_its_journal(tmp_path: Path) -> None:
     store, _ = opened(tmp_path)
     with mock.patch.object(os, "pwrite", side_effect=OSError(errno.ENOSPC, "No space left on device")):
@@ -284,14 +273,6 @@ def test_a_collector_that_died_on_a_full_disk_starts_again_and_loses_nothing(
     store.close()
     assert not list(tmp_path.glob(".journal-*"))
     assert not (tmp_path / ".reserve").exists()
-
-
-def test_an_output_that_is_a_file_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "out").write_text("thesis")
-    with pytest.raises(LdpError, match="cannot be used as a directory") as caught:
-        opened(tmp_path / "out")
-    assert caught.value.code == "E-USAGE-OUTPUT"
-    assert (tmp_path / "out").read_text() == "thesis"
 
 
 def test_a_disk_that_cannot_be_read_ends_the_start_and_lets_the_folder_go(tmp_path: Path) -> None:

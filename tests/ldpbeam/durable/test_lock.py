@@ -3,33 +3,17 @@
 from __future__ import annotations
 
 import errno
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from ldpbeam.client.folder import DeviceFolder
-from ldpbeam.collector.store import FileStore
 from ldpbeam.durable import lock as module
 from ldpbeam.durable.errors import HeldError
 from ldpbeam.durable.lock import Lock
-from ldpbeam.engine.storage.landing import Landing
 from ldpbeam.errors import LdpError
-from ldpbeam.records.output import locked
-
-HOLDER = """
-import sys, time
-from pathlib import Path
-from ldpbeam.durable.lock import Lock
-lock = Lock(Path(sys.argv[1]))
-lock.acquire()
-print("held", flush=True)
-time.sleep(600)
-"""
 
 
 def test_another_one_is_kept_out_until_it_is_released(tmp_path: Path) -> None:
@@ -46,20 +30,6 @@ def test_another_one_is_kept_out_until_it_is_released(tmp_path: Path) -> None:
     assert not (tmp_path / "lock").exists()
     with first.held(), pytest.raises(HeldError):
         second.acquire()
-
-
-def test_the_lock_of_a_process_that_is_killed_is_free(tmp_path: Path) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(tmp_path / "lock")], stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "held\n"
-    lock = Lock(tmp_path / "lock")
-    with pytest.raises(HeldError):
-        lock.acquire(0.05)
-    process.kill()
-    process.communicate()
-    lock.acquire()
 
 
 def test_it_is_waited_for_as_long_as_asked(tmp_path: Path) -> None:
@@ -104,21 +74,10 @@ def test_a_link_is_refused_and_its_target_is_not_emptied(tmp_path: Path) -> None
         assert victim.read_bytes() == b"somebody's"
 
 
-PROGRAMS: dict[str, Callable[[Path], object]] = {
-    "device": DeviceFolder,
-    "collector": lambda folder: FileStore(folder, 10.0, 1 << 20).open(),
-    "engine": lambda folder: Landing(str(folder)).locked().__enter__(),
-    "run": lambda folder: locked(str(folder)).__enter__(),
-}
-
-
-@pytest.mark.parametrize("program", PROGRAMS)
-def test_a_file_system_without_locks_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str
-) -> None:
+def test_a_file_system_without_locks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(descriptor: int) -> bool:
         raise OSError(errno.EOPNOTSUPP, "")
 
     monkeypatch.setattr(module, "_lock", refuse)
     with pytest.raises(LdpError, match=rf"{tmp_path}.*no locks.*disk of this machine.*E-DISK-LOCKS"):
-        PROGRAMS[program](tmp_path / "folder")
+        DeviceFolder(tmp_path / "folder")

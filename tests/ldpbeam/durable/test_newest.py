@@ -8,18 +8,13 @@ from pathlib import Path
 import pytest
 
 from ldpbeam.durable.errors import (
-    DamageError,
     HeldError,
     LostError,
     OlderError,
     SentinelError,
-    StoreError,
-    Words,
-    in_words,
 )
 from ldpbeam.durable.newest import NewestStore
 from ldpbeam.durable.store import Transaction
-from ldpbeam.errors import LdpError
 
 
 def store(folder: Path, **more: Path) -> NewestStore:
@@ -111,18 +106,3 @@ def test_a_transaction_with_a_wait_holds_the_lock(made: NewestStore) -> None:
         pass
     with made.lock().held(), pytest.raises(HeldError), made.transaction(0.0):
         pass
-
-
-def test_errors_have_the_words_of_their_class_or_its_base() -> None:
-    words: dict[type[StoreError], Words] = {
-        DamageError: Words("E-A", "it is damaged: {error}", "Remove {sentinel}.")
-    }
-    places = Path("a"), Path("b")
-    with pytest.raises(LdpError) as caught, in_words(words, *places):
-        raise LostError("{x}")
-    error = caught.value
-    assert (error.code, error.message, error.where, error.remedy) == (
-        "E-A", "it is damaged: {x}", "a", "Remove b."
-    )  # fmt: skip
-    with pytest.raises(LdpError, match=r"^b: "), in_words(words, *places):
-        raise SentinelError
