@@ -64,16 +64,7 @@ epsilon_first: 1.0
 
 @dataclass(frozen=True)
 class DataSet:
-    """One population to measure on.
-
-    Attributes:
-        name: in the tables.
-        file: inside the data directory.
-        spec: the population, with FILE for its path.
-        size: number of values, k.
-        epochs, quick_epochs: how many to simulate; None for all the file has.
-        rounds: independent repetitions, each with its own seeds (1 with --quick).
-    """
+    """One population to measure on."""
 
     name: str
     file: str
@@ -103,14 +94,7 @@ PROTOCOLS = (
 
 @dataclass(frozen=True)
 class Published:
-    """What one simulation and run gave; arrays are (epochs, k).
-
-    Attributes:
-        n: reports per epoch, (epochs,).
-        truth: true frequencies among the devices present.
-        estimate, std_error, low, high, consistent: as in `estimates/`.
-        complete: every report that was written was read and counted, and none was rejected.
-    """
+    """What one simulation and run gave; arrays are (epochs, k)."""
 
     n: NDArray[np.int64]
     truth: Floats
@@ -124,22 +108,7 @@ class Published:
 
 @dataclass(frozen=True)
 class Row:
-    """One line of a table.
-
-    Attributes:
-        intervals: number of (round, epoch, value).
-        support: expected support n·other of an absent value, mean over epochs.
-        mse, consistent: of the raw and of the post-processed estimates.
-        uniform: MSE of answering 1/k.
-        floor: V*, mean over epochs.
-        variance: mean theoretical variance at the true frequencies.
-        ratio: mse / variance.
-        ratio_nominal, ratio_band: where it should be, by all intervals and by the effective number.
-        coverage, wald: of the published interval, and of estimate ± 1.96 standard errors.
-        coverage_nominal, coverage_band: likewise.
-        effective: (for the ratio, for the coverage) as many independent intervals know as much.
-        complete: see :class:`Published`.
-    """
+    """One line of a table."""
 
     data: str
     protocol: str
@@ -163,7 +132,6 @@ class Row:
 
 
 def make_collection(data: DataSet, protocol: str, more: str) -> Collection:
-    """ε∞ = 2, ε1 = 1."""
     name = data.name.lower().replace("-", "_")
     return parse_collection(_YAML.format(name=name, k=data.size, protocol=protocol, more=more))
 
@@ -223,13 +191,7 @@ def theoretical_variance(truth: Floats, n: Floats, own: float, other: float) -> 
 
 
 def clustered(residuals: NDArray[np.floating[Any]]) -> float:
-    """Variance of the sum of residuals (rounds, epochs, k), which are dependent in two ways.
-
-    A value's errors in two epochs share memoised answers, and errors of two values in one epoch
-    come from the same reports; rounds are independent. So sums over the epochs of one value and
-    over the values of one epoch are squared, and what both contain is taken away once (Cameron,
-    Gelbach, Miller 2011).
-    """
+    """Variance of the sum of residuals (rounds, epochs, k), which are dependent in two ways."""
     total = 0.0
     for sums, sign in ((residuals.sum(1), 1), (residuals.sum(2), 1), (residuals, -1)):
         clusters = sums.size
@@ -238,14 +200,7 @@ def clustered(residuals: NDArray[np.floating[Any]]) -> float:
 
 
 def effective_number(one: float, variance: float, shape: tuple[int, ...]) -> float:
-    """How many independent intervals, each of variance ``one``, have a mean of this variance.
-
-    At most all. At least what is left when no device ever changes its value: the errors of a value
-    in two epochs then correlate by ρ < 0.3 (0.286 for LOLOHA with g = 3, less for the others, at
-    these ε), and a mean of squares has 1 + (T − 1)ρ² times the variance; errors within an epoch may
-    add a quarter.
-    Without that floor a fault, being common to all intervals, would widen its own band.
-    """
+    """How many independent intervals, each of variance ``one``, have a mean of this variance."""
     rounds, epochs, size = shape
     intervals = rounds * epochs * size
     floor = intervals / (CROSS_VALUE * (1 + (epochs - 1) * CROSS_EPOCH**2))

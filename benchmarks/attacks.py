@@ -47,11 +47,7 @@ Scores = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Seen:
-    """One report as an observer reads it.
-
-    Attributes:
-        scores: for each value, whether the report supports it, less what another value's would.
-    """
+    """One report as an observer reads it."""
 
     scores: Scores
 
@@ -188,14 +184,7 @@ def averaged(
 def changes(
     made: Callable[[], Watched], devices: int, reports: int, chance: random.Random
 ) -> tuple[float, float]:
-    """How far apart reports before and after a change are from those of an unchanged value.
-
-    Returns:
-        The largest difference between the share of changes seen and that of false alarms, over all distances
-        between two reports that an observer may take as the limit; and the share of devices for which "the
-        reports differ" finds every change and nothing else, those without a change left out (Table 2 of the
-        LOLOHA paper).
-    """
+    """How far apart reports before and after a change are from those of an unchanged value."""
     moved: list[float] = []
     stayed: list[float] = []
     complete = counted = 0

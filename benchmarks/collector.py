@@ -57,15 +57,7 @@ end
 
 @dataclass(frozen=True)
 class Load:
-    """Figures of one load.
-
-    Attributes:
-        reports_per_request, connections: of the load.
-        reports_per_second: answered.
-        p50, p99, longest: milliseconds from request to answer.
-        cpu_micros: of the collector, per request.
-        memory: resident MiB of the collector, at a fifth of the time and at the end.
-    """
+    """Figures of one load."""
 
     reports_per_request: int
     connections: int

@@ -133,7 +133,6 @@ def cell_of(
 
 
 def cells(data: Path, seed: int, *, quick: bool) -> Iterator[Cell]:
-    """Every cell."""
     rounds = 2 if quick else 6
     settings = [
         (shape, truth) for k in (QUICK_SIZES if quick else SIZES) for shape, truth in shapes(k).items()
@@ -171,13 +170,7 @@ def shapes_of(k: int) -> dict[str, FloatArray]:
 
 @dataclass(frozen=True)
 class Summed:
-    """What adding up each method's results does.
-
-    Attributes:
-        below: error of the shares below four values, in points (root mean square), by method.
-        rare: by how many points `bayes` finds the rarer half of the values too frequent.
-        single: mean squared error of `bayes` one value at a time, relative to the raw estimates'.
-    """
+    """What adding up each method's results does."""
 
     below: dict[str, float]
     rare: float

@@ -45,16 +45,7 @@ print(json.dumps([os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_sti
 
 @dataclass(frozen=True)
 class Setting:
-    """One row.
-
-    Attributes:
-        axis: what moves; for people.
-        at: where it is.
-        protocol: name, and further keys of the collection.
-        size: of the domain.
-        reports: in all.
-        epochs, collections, attributes: among which they are spread.
-    """
+    """One row."""
 
     axis: str
     at: int

@@ -115,7 +115,6 @@ def distribution(
 
 
 def estimator_of(name: str, k: int, **parameters: Any) -> IntervalEstimator:
-    """Of a protocol with the interval family."""
     built = protocol(name, k, Parameters(hash_family=IntervalFamily.NAME, **parameters))
     assert isinstance(built.estimator, IntervalEstimator)
     return built.estimator
@@ -207,7 +206,6 @@ def measured(shape: str, truth: FloatArray, level: float, devices: int, rounds: 
 
 
 def cells(data: Path, seed: int, *, full: bool) -> Iterator[Cell]:
-    """Every cell."""
     sizes, rounds = (FULL_SIZES, FULL_ROUNDS) if full else (SIZES, ROUNDS)
     settings: list[tuple[str, FloatArray]] = []
     for k in sizes:

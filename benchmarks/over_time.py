@@ -93,10 +93,7 @@ SETTINGS = (
 
 @dataclass
 class Fleets:
-    """What fleets of equal size reported, by fleet, epoch and value.
-
-    ``changed`` is the share of the devices whose value changes from one epoch to the next, on average.
-    """
+    """What fleets of equal size reported, by fleet, epoch and value."""
 
     estimate: Floats
     std_error: Floats
@@ -108,13 +105,7 @@ class Fleets:
 
 @dataclass(frozen=True)
 class Population:
-    """How values change.
-
-    Attributes:
-        rate: the chance that a device draws its value anew from one epoch to the next, or ONCE.
-        permuted: devices that do take each other's values, so that no frequency changes.
-        drift: standard deviation of the step, from epoch to epoch, of the logarithm of a value's weight.
-    """
+    """How values change."""
 
     rate: float
     permuted: bool = False
@@ -138,13 +129,7 @@ class Population:
 
 @dataclass(frozen=True)
 class Events(Population):
-    """In each group some devices take one value, once, in an epoch of the group's own.
-
-    Attributes:
-        count: how many devices of a group.
-        value: which value.
-        lasts: whether they keep it to the end; else they return to their own value in the next epoch.
-    """
+    """In each group some devices take one value, once, in an epoch of the group's own."""
 
     count: int = 0
     value: int = 3
@@ -166,11 +151,7 @@ class Events(Population):
 
 @dataclass(frozen=True)
 class Returning(Population):
-    """Devices come back to values of their own.
-
-    Each leaves its home value with the chance ``rate`` for any of the values and comes back with the chance
-    0.5 (a Markov chain); or, where ``weekly`` is set, has one value for five epochs and another for two.
-    """
+    """Devices come back to values of their own."""
 
     weekly: bool = False
 
@@ -320,10 +301,8 @@ BANDS = {4: 0.90, 8: 0.90}
 
 
 def events(built: LocalProtocol[Any], groups: int, size: float, lasts: bool, seed: int) -> dict[str, float]:
-    """A value rises by ``size`` standard errors; coverage at its epoch, of the epoch before, and the errors.
-
-    ``error`` and ``width`` are those of the other values, over V and over `std_error`.
-    """
+    """A value rises by ``size`` standard errors; coverage at its epoch, of the epoch before, and the
+    errors."""
     quiet = fleets(built, 1, DEVICES, 1, Population(0.0), seed)
     count = round(size * float(quiet.std_error[0, 0, Events.value]) * DEVICES)
     people = Events(0.0, count=count, lasts=lasts)

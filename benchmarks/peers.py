@@ -52,13 +52,7 @@ _BEGIN, _END = "<!-- peers: written by benchmarks/peers.py -->", "<!-- end of pe
 
 @dataclass(frozen=True)
 class Peer:
-    """One library's side of a protocol.
-
-    Attributes:
-        library: its name.
-        client: makes one report of a value.
-        server: estimates the frequencies from a list of reports.
-    """
+    """One library's side of a protocol."""
 
     library: str
     client: Callable[[int], Any]

@@ -35,13 +35,7 @@ FINE, COARSE = 6000, 400
 
 @dataclass(frozen=True)
 class Measured:
-    """One setting of one need.
-
-    Attributes:
-        row: as planned.
-        error: measured, root mean square.
-        fine: whether it was measured finely.
-    """
+    """One setting of one need."""
 
     row: Row
     error: float

@@ -38,12 +38,7 @@ CLOSE = 1.3
 
 @dataclass(frozen=True)
 class Measured:
-    """Of one setting and population: measured over predicted.
-
-    Attributes:
-        error: root mean square of one epoch's, in units of the counter.
-        one, mean: error of one epoch, and of the mean of all, over what the plan says.
-    """
+    """Of one setting and population: measured over predicted."""
 
     error: float
     one: float

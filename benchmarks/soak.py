@@ -185,10 +185,7 @@ def watch(memories: list[Memory], over: threading.Event, every: float = 5.0) -> 
 
 
 def verdict(total: dict[str, Any], sent: dict[str, int], memories: list[Memory], minutes: float) -> bool:
-    """Print what was found; gives whether it is what it has to be.
-
-    A broker delivers at least once: what came again is a duplicate, or one more piece of garbage.
-    """
+    """Print what was found; gives whether it is what it has to be."""
     rejected = sum(total["rejected"].values())
     counts = {
         name: total[name] for name in ("read", "counted", "late", "duplicate", "pending") if name in total

@@ -26,11 +26,7 @@ _TOGETHER = 1000
 
 
 class Subscription:
-    """One subscription, served on a port of this machine.
-
-    Args:
-        lease_seconds: after which a message that was given comes again, unless the client extends it.
-    """
+    """One subscription, served on a port of this machine."""
 
     def __init__(self, lease_seconds: float = 60.0) -> None:
         """Begin to serve."""

@@ -13,15 +13,7 @@ from ldpbeam.wire import codec, report_pb2
 
 @dataclass(frozen=True)
 class Faults:
-    """How many records of each kind a file of faults holds.
-
-    Attributes:
-        duplicate: reports of the first file, sent again.
-        late: reports of the first epoch that arrive with the last ones, ids of their own.
-        malformed: bytes that are no message.
-        foreign_epoch, unknown_collection, wrong_length, value_out_of_range: as the reasons are called.
-        truncated: whether the file ends inside a record.
-    """
+    """How many records of each kind a file of faults holds."""
 
     duplicate: int = 25
     late: int = 12
@@ -34,16 +26,7 @@ class Faults:
 
 
 def write_faults(collection: Collection, reports: Path, faults: Faults = Faults()) -> Path:
-    """Add ``reports/late-and-faulty.pb``, made from what the first file of ``reports`` holds.
-
-    Args:
-        collection: of the reports.
-        reports: folder with length-delimited report files, uncompressed.
-        faults: how many of each kind.
-
-    Returns:
-        The file that was written.
-    """
+    """Add ``reports/late-and-faulty.pb``, made from what the first file of ``reports`` holds."""
     first = min(p for p in reports.iterdir() if p.suffix == ".pb")
     buffer = np.frombuffer(first.read_bytes(), np.uint8)
     _, batches, _ = codec.parse(codec.frames(buffer))

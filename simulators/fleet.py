@@ -147,15 +147,8 @@ class Fleet:
 
 
 def fleet_indices(collection: Collection, values: Values) -> NDArray[np.int64]:
-    """The indices of many devices' values, (devices,) or (devices, attributes); :data:`ABSENT` for no report.
-
-    Args:
-        collection: of the devices.
-        values: as for :meth:`Fleet.report`.
-
-    Raises:
-        ValueError, DeviceError: as for :meth:`Fleet.report`.
-    """
+    """The indices of many devices' values, (devices,) or (devices, attributes); :data:`ABSENT` for no
+    report."""
     held = values.index if isinstance(values, Index) else values
     domains = collection.histograms
     # A set has lost the order of devices, and equal values; of a mapping the keys would be read.
@@ -250,11 +243,7 @@ def _of_one_type(values: list[Any]) -> NDArray[Any] | None:
 
 
 def _numbers(array: NDArray[Any], domain: Domain) -> NDArray[np.int64]:
-    """The indices of raw numbers.
-
-    Each distinct number is judged exactly where a rounded quotient leaves a doubt, which it does near the
-    edges of buckets only: beside a bucket's middle float64 cannot be wrong.
-    """
+    """The indices of raw numbers."""
     distinct, first, which = np.unique(array, return_index=True, return_inverse=True)
     indices = np.full(distinct.shape, ABSENT, np.int64)
     doubtful = np.ones(distinct.shape, bool)

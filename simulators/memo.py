@@ -21,29 +21,14 @@ _NARROW, _WIDE = np.iinfo(np.uint8).max - 1, np.iinfo(np.int64).max - 1
 
 
 def memory(answer_bytes: int | None, inputs: int, devices: int) -> FleetMemo | DirectMemo:
-    """The memory for the keys device·inputs + input.
-
-    Args:
-        answer_bytes: as for :class:`FleetMemo`.
-        inputs: K, inputs of a device.
-        devices: number of devices.
-    """
+    """The memory for the keys device·inputs + input."""
     if answer_bytes is None and inputs <= _FEW:
         return DirectMemo(inputs * devices)
     return FleetMemo(answer_bytes)
 
 
 class DirectMemo:
-    """Symbols by small keys, one cell for each; the same contract as :class:`FleetMemo`'s.
-
-    A cell takes 1 byte while all symbols are below 255, else 8.
-
-    Args:
-        keys: how many there are, at least 1.
-
-    Raises:
-        ValueError: there are none.
-    """
+    """Symbols by small keys, one cell for each; the same contract as :class:`FleetMemo`'s."""
 
     def __init__(self, keys: int) -> None:
         if keys < 1:
@@ -56,11 +41,7 @@ class DirectMemo:
     def recall(
         self, keys: NDArray[np.int64], draw: Callable[[NDArray[np.int64]], NDArray[Any]]
     ) -> NDArray[Any]:
-        """As :meth:`FleetMemo.recall`; symbols are int64 (n,), at least 0.
-
-        Raises:
-            ValueError: a key is none of these, or ``draw`` returned answers of another shape or below 0.
-        """
+        """As :meth:`FleetMemo.recall`; symbols are int64 (n,), at least 0."""
         keys = np.ascontiguousarray(keys, np.int64)
         answers, rows = np.empty(keys.size, np.int64), np.empty(keys.size, np.int64)
         count = kernels.look(keys, self._cells, answers, rows)
@@ -81,19 +62,11 @@ class DirectMemo:
         return answers
 
     def part(self, index: int) -> FleetMemo | DirectMemo:
-        """Refuse: there are no attributes.
-
-        Raises:
-            IndexError: always.
-        """
+        """Refuse: there are no attributes."""
         raise IndexError(f"a memory of one attribute has no part {index}")
 
     def inputs_per_device(self, inputs: int, devices: int) -> NDArray[np.int64]:
-        """As :meth:`FleetMemo.inputs_per_device`.
-
-        Raises:
-            ValueError: the memo is not that of so many devices and inputs.
-        """
+        """As :meth:`FleetMemo.inputs_per_device`."""
         if inputs * devices != self._cells.size:
             raise ValueError(
                 f"the memo has {self._cells.size} keys, not those of {devices} devices with {inputs} inputs "
@@ -104,19 +77,7 @@ class DirectMemo:
 
 
 class FleetMemo:
-    """Permanent answers by 64-bit key; what ``ldpbeam.protocols.simulation.FleetAnswers`` asks for.
-
-    Keys lie in an open-addressing table that is at most half full, answers in the order of their
-    arrival in one array; both double when full. A key costs 32 to 64 bytes besides its answer.
-
-    Args:
-        answer_bytes: bytes of a packed answer, kept as a row; None for a symbol, kept as int64
-            (``FrequencyProtocol.answer_bytes``).
-        parts: memories of the attributes, for devices that report several.
-
-    Raises:
-        ValueError: ``answer_bytes`` is below 1.
-    """
+    """Permanent answers by 64-bit key; what ``ldpbeam.protocols.simulation.FleetAnswers`` asks for."""
 
     def __init__(self, answer_bytes: int | None, parts: Sequence[FleetMemo | DirectMemo] = ()) -> None:
         if answer_bytes is not None and answer_bytes < 1:
@@ -137,19 +98,7 @@ class FleetMemo:
     def recall(
         self, keys: NDArray[np.int64], draw: Callable[[NDArray[np.int64]], NDArray[Any]]
     ) -> NDArray[Any]:
-        """The answers for ``keys``; the new ones are drawn first, in one call, and kept.
-
-        Args:
-            keys: int64 (n,), at least 0, no two equal.
-            draw: takes the rows of ``keys`` (int64, increasing) that are new and returns their
-                answers, as an array of that many rows; not called when there are none.
-
-        Returns:
-            int64 (n,) for symbols, else uint8 (n, answer_bytes); owned by the caller.
-
-        Raises:
-            ValueError: a key is negative, or ``draw`` returned answers of another shape.
-        """
+        """The answers for ``keys``; the new ones are drawn first, in one call, and kept."""
         keys = np.ascontiguousarray(keys, np.int64)
         if keys.size and keys.min() < 0:
             raise ValueError("a memo key is negative; number devices and inputs from 0")
@@ -168,18 +117,7 @@ class FleetMemo:
         return self._parts[index]
 
     def inputs_per_device(self, inputs: int, devices: int) -> NDArray[np.int64]:
-        """How many inputs each device has memoised, the ledger's figure.
-
-        Args:
-            inputs: K of the keys device·K + input.
-            devices: number of devices.
-
-        Returns:
-            int64 (devices,).
-
-        Raises:
-            ValueError: a key belongs to no such device.
-        """
+        """How many inputs each device has memoised, the ledger's figure."""
         keys = self._keys[: self._size]
         if keys.size and keys.max() >= inputs * devices:
             raise ValueError(

@@ -25,15 +25,7 @@ _CELLS = 16 << 20
 def taking_part(
     participation: Participation, random_words: RandomWords, epoch: int, first: int, rows: int
 ) -> NDArray[np.bool_]:
-    """Which of the devices ``first … first + rows - 1`` report in an epoch, bool (rows,).
-
-    Args:
-        participation: rule of the collection.
-        random_words: of the fleet.
-        epoch: number of the epoch.
-        first: index of the first device.
-        rows: devices.
-    """
+    """Which of the devices ``first … first + rows - 1`` report in an epoch, bool (rows,)."""
     reports = np.zeros(rows, np.bool_)
     step = max(1, _CELLS // participation.of)
     for begin in range(0, rows, step):
@@ -49,14 +41,7 @@ def silenced(
     epoch: int,
     values: NDArray[np.integer[Any]],
 ) -> NDArray[np.integer[Any]]:
-    """Values of a whole fleet, (devices,) or (devices, attributes), with silent devices as absent ones.
-
-    Args:
-        participation: rule of the collection; None where all devices report.
-        random_words: of the fleet.
-        epoch: number of the epoch.
-        values: integers, (devices,) or (devices, attributes).
-    """
+    """Values of a whole fleet, (devices,) or (devices, attributes), with silent devices as absent ones."""
     if participation is None:
         return values
     mine = taking_part(participation, random_words, epoch, 0, len(values))

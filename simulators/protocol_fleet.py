@@ -35,12 +35,7 @@ _WORDS = 64 << 20
 
 @dataclass(frozen=True, eq=False)
 class DrawnReports:
-    """Reports of some devices in one epoch, in the order of the devices.
-
-    Attributes:
-        report_ids: uint64 (n,).
-        payloads: uint8 (n, payload_size).
-    """
+    """Reports of some devices in one epoch, in the order of the devices."""
 
     report_ids: NDArray[np.uint64]
     payloads: NDArray[np.uint8]
@@ -114,20 +109,7 @@ class _Words:
 
 
 class ProtocolFleet:
-    """Devices with a memo each, which run one protocol epoch after epoch; of no collection.
-
-    :class:`ldpbeam.simulators.fleet.Fleet` is the fleet of a collection.
-
-    Args:
-        protocol: what the devices run.
-        devices: how many there are.
-        random_words: source of all their words.
-        rows_per_batch: devices per batch at most. It is lowered until the columns of a batch fit 4 MiB each
-            and a matrix of words 64 MiB (a single device may exceed both), and changes no report.
-
-    Raises:
-        ValueError: no devices, no rows, or more (device, input) pairs than 64 bits can number.
-    """
+    """Devices with a memo each, which run one protocol epoch after epoch; of no collection."""
 
     def __init__(
         self,
@@ -167,22 +149,7 @@ class ProtocolFleet:
         )
 
     def reports(self, epoch: int, values: NDArray[np.integer[Any]]) -> Iterator[DrawnReports]:
-        """The reports of one epoch, in the order of the devices; call once per epoch, in order.
-
-        What is memoised depends on the epochs before, and an epoch is only complete when the
-        iterator is exhausted.
-
-        Args:
-            epoch: epoch index.
-            values: integers (devices,), each device's value, or −1 where it is absent; for a
-                protocol of several attributes (devices, attributes).
-
-        Yields:
-            Batches of at least one report.
-
-        Raises:
-            ValueError: ``values`` has another length, or holds what is not a value.
-        """
+        """The reports of one epoch, in the order of the devices; call once per epoch, in order."""
         if values.shape != self._shape:
             raise ValueError(
                 f"the fleet has {self.devices} devices, the values have shape {values.shape}; "

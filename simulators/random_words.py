@@ -40,14 +40,7 @@ _GENERATOR = _FULL - 1
 
 
 class RandomWords:
-    """All randomness of one simulation, addressed by purpose, epoch and row.
-
-    Args:
-        seed: any non-negative integer; equal seeds give equal simulations.
-
-    Raises:
-        ValueError: the seed is negative.
-    """
+    """All randomness of one simulation, addressed by purpose, epoch and row."""
 
     def __init__(self, seed: int) -> None:
         if seed < 0:
@@ -62,27 +55,7 @@ class RandomWords:
     def words(
         self, purpose: str, epoch: int, first: int, rows: int, per_row: int, limit: int = _FULL
     ) -> NDArray[np.uint64]:
-        """Exactly uniform words for rows ``first … first + rows - 1``.
-
-        A row's words depend only on the seed, the purpose, the epoch, the row's absolute index, ``per_row``
-        and ``limit``. A word not below the limit is redrawn at the same position from the next attempt's
-        stream, so words that already lie below the limit are those of the unlimited stream. Bits above the
-        limit's highest are cleared first, so that fewer than half the words are redrawn at any limit.
-
-        Args:
-            purpose: what the words are for; different purposes give independent words.
-            epoch: epoch index, any signed 64-bit integer (-1 for draws made once, before the first epoch).
-            first: absolute index of the first row, at least 0.
-            rows: number of rows, at least 0.
-            per_row: words per row, at least 1.
-            limit: exclusive upper bound of every word, 1 to 2**64.
-
-        Returns:
-            Array of shape (rows, per_row), dtype uint64, owned by the caller.
-
-        Raises:
-            ValueError: an argument is out of its range, or the rows reach beyond word 2**64 of the stream.
-        """
+        """Exactly uniform words for rows ``first … first + rows - 1``."""
         if first < 0 or rows < 0 or per_row < 1:
             raise ValueError(
                 f"cannot draw words for rows={rows} from first={first} with per_row={per_row}: "
@@ -104,17 +77,7 @@ class RandomWords:
         return words
 
     def step(self, purpose: str, epoch: int, first: int, rows: int, spec: WordSpec) -> NDArray[np.uint64]:
-        """:meth:`words` of one step of a protocol: (rows, ``spec.count``).
-
-        Words whose limits rise are streams of their own: word i has the purpose ``purpose.i``.
-
-        Args:
-            purpose: of the step.
-            epoch: number of the epoch.
-            first: index of the first device.
-            rows: devices.
-            spec: the words that the step takes, and their limits.
-        """
+        """:meth:`words` of one step of a protocol: (rows, ``spec.count``)."""
         if not spec.rising:
             return self.words(purpose, epoch, first, rows, spec.count, spec.limit)
         limits = enumerate(spec.limits)
@@ -130,25 +93,7 @@ class RandomWords:
         bits: int,
         channel: BitChannel,
     ) -> NDArray[np.uint8]:
-        """Packed bit vectors, every bit of them drawn by the channel, in place where they may be written.
-
-        A row depends only on the seed, the purpose, the epoch, its device and its bits before.
-
-        Args:
-            purpose: what the bits are for; different purposes give independent bits.
-            epoch: epoch index, any signed 64-bit integer.
-            devices: int64 (n,), absolute indices, at least 0.
-            rows: uint8 (n, (bits + 7) // 8); bit v is bit ``v & 7`` of byte ``v >> 3``.
-            bits: bits of a row, at least 1.
-            channel: weights of a 1.
-
-        Returns:
-            ``rows`` itself, or an array of its shape where it is read-only or not contiguous; bits beyond
-            ``bits`` are 0.
-
-        Raises:
-            ValueError: shapes do not fit each other, or a device's bits lie beyond place 2**64 of the stream.
-        """
+        """Packed bit vectors, every bit of them drawn by the channel, in place where they may be written."""
         if bits < 1 or rows.shape != (devices.size, (bits + 7) // 8):
             raise ValueError(
                 f"{devices.size} devices with {bits} bits each do not have packed rows of shape "
@@ -166,15 +111,7 @@ class RandomWords:
         return drawn
 
     def generator(self, purpose: str, epoch: int) -> np.random.Generator:
-        """A generator of its own for draws that are made for a whole epoch at once.
-
-        Independent of every stream of :meth:`words`. What numpy's distributions make of its words
-        may change with the numpy version (NEP 19).
-
-        Args:
-            purpose: what the draws are for.
-            epoch: epoch index, any signed 64-bit integer.
-        """
+        """A generator of its own for draws that are made for a whole epoch at once."""
         upper, name, *_ = self._stream(purpose, epoch)
         counter = np.array([0, _GENERATOR, upper, name], dtype=np.uint64)
         return np.random.Generator(np.random.Philox(key=self._key, counter=counter))

@@ -47,17 +47,7 @@ def report_file(
     format: Format,  # noqa: A002 - as the command line calls it
     compression: Compression = "none",
 ) -> Path:
-    """Where the reports of an epoch lie: ``epoch-000012`` and .pb, .pb.gz, .pb.zst or .parquet.
-
-    Args:
-        directory: the directory.
-        epoch: epoch index.
-        format: a key of :data:`FORMATS`.
-        compression: one of :data:`COMPRESSIONS`; not part of the name of a Parquet file.
-
-    Raises:
-        ValueError: there is no such format or compression.
-    """
+    """Where the reports of an epoch lie: ``epoch-000012`` and .pb, .pb.gz, .pb.zst or .parquet."""
     _require(format, compression)
     suffix = ".parquet" if format == "parquet" else f".pb{COMPRESSIONS[compression]}"
     return directory / f"epoch-{epoch:06d}{suffix}"
@@ -70,27 +60,7 @@ def write_reports(
     *,
     compression: Compression = "none",
 ) -> int:
-    """Write one file of reports.
-
-    With ``batch`` an element becomes one length-delimited ``ReportBatch``, with ``report`` a length-delimited
-    ``Report`` per report, with ``parquet`` a row: digest uint64, epoch int64, report_id uint64, payload
-    fixed_size_binary of the payload's length, none ever null, in row groups of :data:`ROW_GROUP`.
-
-    The file appears under its name complete or not at all, replacing an older one; equal reports give equal
-    bytes. Without reports there is no file, since readers take an empty one for damaged.
-
-    Args:
-        format: a key of :data:`FORMATS`.
-        path: the file, in an existing directory.
-        columns: the reports; elements without reports are skipped.
-        compression: one of :data:`COMPRESSIONS`.
-
-    Returns:
-        Number of reports written.
-
-    Raises:
-        ValueError: there is no such format or compression, or payloads in a Parquet file differ in length.
-    """
+    """Write one file of reports."""
     _require(format, compression)
     reports = 0
     with ExitStack() as stack:

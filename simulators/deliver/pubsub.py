@@ -44,12 +44,7 @@ _SECONDS = 60.0
 
 @dataclass(frozen=True)
 class PublishRecord(SimulationRecord):
-    """What a simulation did that published its reports.
-
-    Attributes:
-        topic: where they went.
-        messages: in how many messages.
-    """
+    """What a simulation did that published its reports."""
 
     topic: str
     messages: int
@@ -71,28 +66,7 @@ def publish_epochs(  # noqa: PLR0913 - the options of a command, by name
     reports_per_message: int = 4096,
     on_epoch: Callable[[int, int], None] | None = None,
 ) -> PublishRecord:
-    """Let a fleet of devices with the population's values report, epoch after epoch, to a topic.
-
-    The reports are those that :func:`.simulate.simulate` writes for the same arguments.
-    Equal arguments give equal messages in equal order, those of an epoch in order of arrival; Pub/Sub is free
-    to deliver them in another. An epoch begins when all messages of the one before are confirmed.
-
-    Args:
-        collection, population, seed, spec, notes, unlisted, first_epoch, on_epoch: as there.
-        topic: ``projects/P/topics/T``; must exist.
-        out: directory for ``simulation.json``, which holds the returned record, and ``truth.parquet``; made
-            when missing.
-        format: ``batch`` or ``report``.
-        truth: whether to write the truth; needs ``out``.
-        reports_per_message: reports of a ReportBatch at most.
-
-    Raises:
-        UsageError: as for :func:`.simulate.simulate`; ``format`` is another; there is no
-            ``out`` for the truth.
-        ImportError: google-cloud-pubsub is not installed.
-        google.api_core.exceptions.GoogleAPIError, google.auth.exceptions.GoogleAuthError: Pub/Sub refused or
-            was not reached. What was confirmed before stays published.
-    """
+    """Let a fleet of devices with the population's values report, epoch after epoch, to a topic."""
     from google.cloud import pubsub_v1
 
     if format not in ("batch", "report"):
@@ -154,13 +128,7 @@ def messages(
     format: Format,  # noqa: A002 - as above
     rows: int,
 ) -> Iterator[bytes]:
-    """The content of every message of an epoch: with ``batch`` all but the last hold ``rows`` reports.
-
-    Args:
-        batches: reports of an epoch.
-        format: of a message.
-        rows: reports of a message.
-    """
+    """The content of every message of an epoch: with ``batch`` all but the last hold ``rows`` reports."""
     if format == "batch":
         for batch in _regrouped(batches, rows):
             yield batch_message(batch)
@@ -173,14 +141,7 @@ def messages(
 
 
 def arrivals(random_words: RandomWords, epochs: Epochs, epoch: int, count: int) -> list[int]:
-    """Arrival times of an epoch's messages: uniform over the epoch, in order, milliseconds since 1970.
-
-    Args:
-        random_words: of the simulation.
-        epochs: of the collection.
-        epoch: number of the epoch.
-        count: messages.
-    """
+    """Arrival times of an epoch's messages: uniform over the epoch, in order, milliseconds since 1970."""
     words = random_words.words("arrival", epoch, 0, count, 1, limit=1000 * epochs.length)[:, 0]
     start = 1000 * epochs.start(epoch)
     return [start + word for word in np.sort(words).tolist()]

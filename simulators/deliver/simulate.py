@@ -45,25 +45,7 @@ _TRUTH = pa.schema(
 
 @dataclass(frozen=True)
 class SimulationRecord:
-    """What a simulation did; ``simulation.json`` holds these fields under these names.
-
-    Attributes:
-        seed: seed of all random words.
-        population: the SPEC the population was made from, '' when it was not told.
-        devices: number of devices, present or not.
-        first_epoch: epoch index of the population's first epoch.
-        epochs: number of epochs.
-        reports: number of reports written.
-        collection, protocol: their names.
-        digest: the collection's, 16 hexadecimal digits.
-        format, compression: of the report files.
-        mean_memoised_inputs: inputs memoised per device at the end; 0 for one-round protocols.
-        mean_longitudinal_loss: those inputs times ε∞, LOLOHA Eq. 8; 0 for one-round protocols, which it does
-            not speak about.
-        notes: what the population's file holds besides values: empty cells, values that are not listed.
-        unlisted: by column, the labels that are not listed, the most frequent first, at most 1,000, with the
-            number of cells of each.
-    """
+    """What a simulation did; ``simulation.json`` holds these fields under these names."""
 
     seed: int
     population: str
@@ -167,13 +149,7 @@ class PopulationEpochs:
         self.random_words = self._fleet.random_words
 
     def run(self, deliver: Deliver, truth: Path | None, on_epoch: Callable[[int, int], None] | None) -> int:
-        """Every epoch, in order; call once. Returns the number of reports delivered.
-
-        Args:
-            deliver: takes the reports of an epoch; must take all of them.
-            truth: the file of the true frequencies, None for none.
-            on_epoch: told the index and the number of reports of every epoch delivered.
-        """
+        """Every epoch, in order; call once."""
         labels = _labels(self._collection, self._population)
         total = 0
         with ExitStack() as stack:

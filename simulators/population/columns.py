@@ -58,11 +58,7 @@ class _ColumnPopulation:
 
 
 def csv(request: Request) -> Population:
-    """``csv:FILE:COLUMN[,permute]`` or ``csv:FILE:COL1..COLn``.
-
-    Raises:
-        ValueError: the SPEC, the file and the numbers of epochs and devices do not fit.
-    """
+    """``csv:FILE:COLUMN[,permute]`` or ``csv:FILE:COL1..COLn``."""
     path, part = request.source()
     names = column_names(path)
     if ".." in part and part.endswith(",permute"):
@@ -87,14 +83,7 @@ def csv(request: Request) -> Population:
 def column(
     request: Request, values: NDArray[np.int32], labels: tuple[str, ...] | None, permute: bool
 ) -> Population:
-    """One value per device, kept for all epochs, or dealt anew in each.
-
-    Args:
-        request: for the population.
-        values: int32 (devices,).
-        labels: of the values; None where they have none.
-        permute: whether values are dealt to devices anew in each epoch.
-    """
+    """One value per device, kept for all epochs, or dealt anew in each."""
     devices = request.at_most("devices", request.devices, values.size)
     return _Column(
         devices,

@@ -41,12 +41,7 @@ JOINT_SPECS = "syn[:CHANGE], zipf:EXPONENT[:CHANGE], table:FILE[,permute], margi
 
 @dataclass(frozen=True, eq=False)
 class Joint:
-    """The truth about several attributes of the same devices.
-
-    Attributes:
-        parts: one population per attribute, with equal devices and epochs.
-        limit: what vectors of a larger sum are scaled down to; None for any sum.
-    """
+    """The truth about several attributes of the same devices."""
 
     parts: tuple[Population, ...]
     limit: int | None = None
@@ -89,18 +84,7 @@ def joint_population(
     note: Note = unnoted,
     unlisted: dict[str, dict[str, int]] | None = None,
 ) -> Joint:
-    """The population a SPEC describes (forms: module docstring).
-
-    Args:
-        spec, devices, epochs, random_words, unlisted: as for
-            :func:`ldpbeam.simulators.population.specs.population`.
-        attributes: name and domain of each.
-        limit: the most that the values of one device may add up to; None for anything.
-        note: takes lines about what a file holds: rows without values, values that are not listed.
-
-    Raises:
-        ValueError: the SPEC is not well formed, a number is missing, or the file does not fit.
-    """
+    """The population a SPEC describes (forms: module docstring)."""
     for name, number in (("devices", devices), ("epochs", epochs)):
         if number is not None and number < 1:
             raise ValueError(f"population {spec!r} cannot have {number} {name}; ask for at least 1")

@@ -25,16 +25,7 @@ _2100 = 4102444800  # seconds since 1970
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """One value per device and epoch, at the epochs that the data names.
-
-    Attributes:
-        first_epoch: index of the first epoch, where the devices begin.
-        epochs: number of epochs from there on, those without any row included.
-        domain_size: number of values.
-        labels: as in :class:`Population`.
-        table: int32 (epochs with rows, devices).
-        rows: row of the table by epoch, counted from the first one; in the others every device is absent.
-    """
+    """One value per device and epoch, at the epochs that the data names."""
 
     first_epoch: int
     epochs: int
@@ -58,13 +49,7 @@ class Panel:
 
 
 def panel(request: Request) -> Population:
-    """``panel:FILE:device,epoch,value``.
-
-    Raises:
-        ValueError: the SPEC does not name three columns, a device or epoch is empty, a value or an epoch does
-            not fit, a device has several values in an epoch and the last is not asked for, or the file has
-            fewer epochs or devices than are asked for.
-    """
+    """``panel:FILE:device,epoch,value``."""
     path, part = request.source()
     names = part.split(",")
     if len(names) != 3 or len(set(names)) != 3:
@@ -111,10 +96,7 @@ def panel(request: Request) -> Population:
 def _require_one(
     path: Path, device: TextColumn, epoch: TextColumn, value: TextColumn, cell: NDArray[np.int64]
 ) -> int:
-    """How many rows repeat an earlier one; raises ValueError where a device has two values in an epoch.
-
-    Rows of the same ``cell`` are of one device and epoch.
-    """
+    """How many rows repeat an earlier one; raises ValueError where a device has two values in an epoch."""
     _, first, place = np.unique(cell, return_index=True, return_inverse=True)
     clashes = np.flatnonzero(value.codes[first[place]] != value.codes)
     if clashes.size:
@@ -154,11 +136,7 @@ def _moment(text: str) -> int:
 
 
 def _epoch_indices(request: Request, path: Path, column: TextColumn) -> list[int]:
-    """The epoch index of each distinct text: as it stands, or the epoch that holds the date or instant.
-
-    Raises:
-        ValueError: a text is neither, lies outside the collection's epochs, or the column mixes them.
-    """
+    """The epoch index of each distinct text: as it stands, or the epoch that holds the date or instant."""
     calendar = request.calendar
     epochs: list[int] = []
     kinds: set[bool] = set()
@@ -223,17 +201,7 @@ def _unplanned(epoch: int, calendar: Epochs | None, column: TextColumn, *, is_in
 
 
 def epoch_of_text(text: str) -> tuple[int, bool]:
-    """What a cell of a time column says: an epoch's index, or seconds since 1970.
-
-    An integer is an index. A date such as ``2026-01-09`` is its first second in UTC; an instant needs a time
-    zone, and a fraction of a second is cut off.
-
-    Returns:
-        (the number, whether it is an index).
-
-    Raises:
-        ValueError: the text is neither. It is not repeated.
-    """
+    """What a cell of a time column says: an epoch's index, or seconds since 1970."""
     if re.fullmatch(r"[+-]?\d{1,18}", text, re.ASCII):
         return int(text), True
     try:

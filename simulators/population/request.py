@@ -70,13 +70,7 @@ def unnoted(_: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """The arguments of :func:`population`, with the SPEC's first word cut off into ``rest``.
-
-    ``purpose`` names the stream of the draws; attributes of the same devices have one each. ``note`` takes
-    lines about what a file holds that its reader should know: empty cells, values that are not listed.
-    ``keep_last`` is whether the last of several rows of a device in an epoch counts. ``unlisted`` gets, for
-    each column, the labels that are not listed with how often each stands there.
-    """
+    """The arguments of :func:`population`, with the SPEC's first word cut off into ``rest``."""
 
     spec: str
     rest: str
@@ -95,42 +89,19 @@ class Request:
         return ValueError(f"population {self.spec!r}: {why}; {remedy}")
 
     def needed(self, name: str, number: int | None) -> int:
-        """A number that the data does not provide.
-
-        Raises:
-            ValueError: nobody gave it.
-        """
+        """A number that the data does not provide."""
         if number is None:
             raise self.bad(f"it does not say how many {name} there are", f"give the number of {name}")
         return number
 
     def at_most(self, name: str, number: int | None, there: int) -> int:
-        """A number that the data bounds.
-
-        Args:
-            name: of the number, for the error.
-            number: asked for; None for as many as there are.
-            there: how many the data has.
-
-        Raises:
-            ValueError: more are asked for than there are.
-        """
+        """A number that the data bounds."""
         if number is not None and number > there:
             raise self.bad(f"{number} {name} asked for, the file has {there}", f"ask for at most {there}")
         return there if number is None else number
 
     def number(self, what: str, text: str, within: Callable[[float], bool], range_: str) -> float:
-        """A numeric parameter.
-
-        Args:
-            what: the number is, for the error.
-            text: as typed.
-            within: whether a number is allowed.
-            range_: allowed numbers, for the error.
-
-        Raises:
-            ValueError: it is no number, or not allowed.
-        """
+        """A numeric parameter."""
         try:
             number = float(text if text.isascii() else "nan")
         except ValueError:
@@ -140,11 +111,7 @@ class Request:
         return number
 
     def source(self) -> tuple[Path, str]:
-        """The file and the column part.
-
-        Raises:
-            ValueError: the SPEC does not name them.
-        """
+        """The file and the column part."""
         match = _SOURCE.fullmatch(self.rest)
         if match is None:
             raise self.bad("it does not name a file and its columns", f"the forms are {SPECS}")

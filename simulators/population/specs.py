@@ -52,36 +52,7 @@ def population(  # noqa: PLR0913 - the options of a command, by name
     keep_last: bool = False,
     unlisted: dict[str, dict[str, int]] | None = None,
 ) -> Population:
-    """The population a SPEC describes (forms: module docstring).
-
-    Raw texts of a file become values through the domain. Of a plain size they are the values themselves,
-    where all are whole numbers of it. Else the distinct texts of the columns, sorted (as numbers when all
-    are numbers, else as text), become 0, 1, …. That numbering uses every row and column the SPEC names, so
-    it does not depend on ``devices`` or ``epochs``.
-
-    Args:
-        spec: the description.
-        domain: the collection's domain.
-        devices: number of devices; required for ``syn`` and ``zipf``. For files, None takes all and
-            a number takes the first ones in file order (of a panel: in order of first appearance).
-        epochs: number of epochs; required unless the file has a time axis, of which a number takes
-            the first epochs and None all.
-        random_words: source of all draws, which are made once per epoch for all devices together.
-        calendar: the collection's epochs, which say when dates and instants of a panel are; without them a
-            panel's epochs must be indices.
-        note: takes lines about what a file holds: empty cells, values that are not listed, rows passed over.
-        keep_last: of several rows of a device in an epoch of a panel, take the last one that has a value;
-            without it they are refused. The last is the latest instant, and of equal ones, and of dates and
-            indices, the one further down in the file.
-        unlisted: gets, for each column, labels that the domain does not list with their numbers of cells.
-
-    Returns:
-        The population; files have been read by then.
-
-    Raises:
-        ValueError: the SPEC is not well formed, a required number is missing or not positive, the
-            file lacks a column, devices or epochs, or holds what the domain does not.
-    """
+    """The population a SPEC describes (forms: module docstring)."""
     for name, number in (("devices", devices), ("epochs", epochs)):
         if number is not None and number < 1:
             raise ValueError(f"population {spec!r} cannot have {number} {name}; ask for at least 1")

@@ -79,14 +79,7 @@ def _drawn(request: Request, cumulative: NDArray[np.float64] | None, change: str
 
 
 class Launch:
-    """For demonstrations: habits drift and, one day, a new feature takes off.
-
-    Habits are Zipf-like; after a third of the epochs one rare value grows to be the second most common.
-
-    Attributes:
-        devices, epochs, domain_size: sizes.
-        labels: none; the collection names its values.
-    """
+    """For demonstrations: habits drift and, one day, a new feature takes off."""
 
     def __init__(self, devices: int, epochs: int, domain_size: int, random_words: RandomWords) -> None:
         self.devices = devices

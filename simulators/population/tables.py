@@ -36,14 +36,7 @@ _LONGEST = 40
 
 @dataclass(frozen=True)
 class TextColumn:
-    """One column of a table as text.
-
-    Attributes:
-        name: the column's name.
-        texts: its distinct texts, in order of first appearance.
-        codes: shape (rows,), int32; ``texts[codes[row]]`` is the cell as it stands in the file.
-        lines: shape (rows,), int64; the line of the file, from 1, on which each row begins.
-    """
+    """One column of a table as text."""
 
     name: str
     texts: tuple[str, ...]
@@ -62,31 +55,13 @@ class TextColumn:
 
 
 def column_names(path: Path) -> list[str]:
-    """Column names of a CSV file, in file order: its first row, UTF-8, decompressed if .gz.
-
-    Raises:
-        ValueError: the file does not exist, cannot be read, or is empty.
-    """
+    """Column names of a CSV file, in file order: its first row, UTF-8, decompressed if .gz."""
     with _rows(path) as rows:
         return _named(path, rows)
 
 
 def read_columns(path: Path, names: Sequence[str]) -> list[TextColumn]:
-    """The named columns, in the order asked for.
-
-    Empty cells are the empty text; blank lines are skipped.
-
-    Args:
-        path: a CSV file with a header row, as :mod:`ldpbeam.csv_rows` reads it, UTF-8.
-        names: columns to read, without repeats.
-
-    Returns:
-        One column per name, all with the same, positive number of rows.
-
-    Raises:
-        ValueError: the file or a column does not exist (with the columns there are and the closest name), a
-            column name stands twice in the header, the file is not well formed, or it has no rows.
-    """
+    """The named columns, in the order asked for."""
     with _rows(path) as rows:
         there = _named(path, rows)
         _check(path, names, rows)
@@ -119,20 +94,7 @@ def in_header(name: str, there: Sequence[str]) -> str:
 def encode(
     request: Request, path: Path, columns: Sequence[TextColumn], *, indices: bool = False
 ) -> tuple[list[NDArray[np.int32]], tuple[str, ...] | None]:
-    """Columns of texts as columns of values (-1 for empty cells), and the values' labels.
-
-    Where the columns hold ``indices``, or one of their names begins with :data:`INDEX`, the texts are those.
-    Cells that hold a label that is not listed are counted in a note of the request.
-
-    Args:
-        request: for the population; gets notes.
-        path: of the file, for errors.
-        columns: as read.
-        indices: whether the texts are indices of values.
-
-    Raises:
-        ValueError: a text is no value of the domain, or there are more texts than the domain has room for.
-    """
+    """Columns of texts as columns of values (-1 for empty cells), and the values' labels."""
     domain = request.domain
     labels = domain.labels
     named = _span(columns)
@@ -187,13 +149,7 @@ def _note_unlisted(request: Request, path: Path, columns: Sequence[TextColumn], 
 
 
 def note_absent(request: Request, path: Path, columns: Sequence[TextColumn]) -> None:
-    """Count the empty cells of the columns in a note of the request.
-
-    Args:
-        request: gets the note.
-        path: of the file.
-        columns: as read.
-    """
+    """Count the empty cells of the columns in a note of the request."""
     empty = sum(column.times([""]) for column in columns)
     if empty:
         what = "row" if len(columns) == 1 else "cell"

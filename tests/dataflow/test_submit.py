@@ -53,7 +53,6 @@ def reports(tmp_path: Path) -> Path:
 
 
 def of_any_shards(labels: set[str]) -> set[str]:
-    """The same for any number of shards."""
     return {re.sub(r"Of\d+\b", "Of8", label) for label in labels}
 
 

@@ -225,7 +225,6 @@ class VeilLaw(FrequencyLaw[int]):
         return own + silent / k
 
     def guess_is_exact(self, reports: int) -> bool:
-        """Of one report."""
         return reports == 1
 
 
@@ -271,7 +270,6 @@ class Veil(FrequencyProtocol[int]):
 
     @cached_property
     def simulation(self) -> VeilSimulation:
-        """Of its device."""
         return VeilSimulation(self.device)
 
     @property
@@ -283,7 +281,6 @@ class Veil(FrequencyProtocol[int]):
 
     @cached_property
     def law(self) -> VeilLaw:
-        """Of its round."""
         return VeilLaw(self.domain_size, self.estimator.support)
 
 

@@ -33,11 +33,7 @@ _SCALE = 1 << 320
 
 
 def taylor_bounds(epsilon: float) -> tuple[Fraction, Fraction]:
-    """Rationals below and above e^ε, 0 <= ε <= 40, from Σ ε^i/i! with every term rounded down.
-
-    Every term is positive, so the truncated sum is a lower bound; each of at most 600 terms loses
-    less than (1 + ε^i) grains, and what is cut off is below one grain.
-    """
+    """Rationals below and above e^ε, 0 <= ε <= 40, from Σ ε^i/i! with every term rounded down."""
     numerator, denominator = epsilon.as_integer_ratio()
     term, total, i = _SCALE, 0, 0
     while term:
@@ -51,9 +47,8 @@ def taylor_bounds(epsilon: float) -> tuple[Fraction, Fraction]:
 @pytest.mark.thorough
 @pytest.mark.parametrize("part", range(6))
 def test_no_setting_spends_more_than_its_nominal_levels(part: int) -> None:
-    """1000 random settings per part: ε1 and ε∞ never exceeded, and exactly calibrated ones fall
-    short by at most 1e-12.
-    """
+    """1000 random settings per part: ε1 and ε∞ never exceeded, and exactly calibrated ones fall short by
+    at most 1e-12."""
     draw = random.Random(f"certificate {part}")
     names = sorted(PROTOCOLS)
     done: Counter[str] = Counter()

@@ -68,10 +68,7 @@ class Device:
 
 
 def devices(built: Any) -> list[list[Device]]:
-    """Devices of one attribute by the constants that reports show; those of a list are equally likely.
-
-    By the code of a device: nothing here knows how a protocol memoises.
-    """
+    """Devices of one attribute by the constants that reports show; those of a list are equally likely."""
     k = built.domain_size
 
     def device(constant: int | None) -> Device:

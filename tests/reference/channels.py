@@ -26,10 +26,7 @@ def enumerable(protocol: LocalProtocol[Any]) -> bool:
 
 @cache
 def weighted_responses(protocol: LocalProtocol[Any]) -> tuple[tuple[Any, Fraction], ...]:
-    """Responses with the probability of the seed they carry, or with 1 where they carry none.
-
-    Families whose seeds cannot be enumerated are represented by fifty fixed ones.
-    """
+    """Responses with the probability of the seed they carry, or with 1 where they carry none."""
     if enumerable(protocol):
         found = list(protocol.law.responses())
     else:
@@ -42,9 +39,7 @@ def weighted_responses(protocol: LocalProtocol[Any]) -> tuple[tuple[Any, Fractio
 
 @cache
 def channel(protocol: LocalProtocol[Any]) -> tuple[tuple[Fraction, ...], ...]:
-    """P(response | value): one row per value, one column per weighted response, seed probability
-    included.
-    """
+    """P(response | value): one row per value, one column per weighted response, seed probability included."""
     responses = weighted_responses(protocol)
     return tuple(
         tuple(share * protocol.law.likelihood(response, value) for response, share in responses)
@@ -152,9 +147,7 @@ def over_one_denominator(rows: Iterable[Sequence[Fraction]]) -> tuple[list[list[
 
 
 def memos(protocol: LocalProtocol[Any]) -> list[Memo]:
-    """Memos of devices that never reported: one per seed (fifty of them where there are too
-    many).
-    """
+    """Memos of devices that never reported: one per seed (fifty of them where there are too many)."""
     laws = [every_outcome(protocol.device.new_memo, number) for number in range(50)]
     some = laws[:1] if laws[0].complete else laws
     return [Memo(seed) for seed in dict.fromkeys(seed for found in some for seed, _ in found.law)]

@@ -78,11 +78,7 @@ def mle_apx_slsqp(estimates: FloatArray, floor: float, slope: float) -> FloatArr
 
 
 def outcomes(shares: FloatArray, own: float, other: float, exclusive: bool) -> tuple[FloatArray, FloatArray]:
-    """The likelihood as Σ_j w_j log (A x)_j: weights w and a matrix A of probabilities.
-
-    Exclusive: outcome j is "the report is j", seen C_j/n times. Otherwise two outcomes per
-    value, "supports j" and "does not", each row linear in x because x sums to 1.
-    """
+    """The likelihood as Σ_j w_j log (A x)_j: weights w and a matrix A of probabilities."""
     k = shares.size
     yes = np.where(np.eye(k, dtype=bool), own, other)
     if exclusive:
@@ -99,10 +95,7 @@ def em(weights: FloatArray, matrix: FloatArray, rounds: int) -> FloatArray:
 
 
 def optimality_gap(x: FloatArray, weights: FloatArray, matrix: FloatArray) -> float:
-    """How far Σ w log(Ax) can at most be below its maximum, relative to Σ w (Kuhn-Tucker bound).
-
-    By concavity L(x*) - L(x) <= max_u ∂L/∂x_u - x·∂L/∂x, and x·∂L/∂x = Σ w for x on the simplex.
-    """
+    """How far Σ w log(Ax) can at most be below its maximum, relative to Σ w (Kuhn-Tucker bound)."""
     seen = weights > 0.0
     gradient = matrix[seen].T @ (weights[seen] / (matrix[seen] @ x))
     return float((np.max(gradient) - np.sum(weights)) / np.sum(weights))
@@ -137,11 +130,7 @@ def power_log_likelihood(counts: FloatArray, n: int, floor: float, slope: float,
 def kiefer_wolfowitz(
     counts: FloatArray, points: FloatArray, floor: float, slope: float, rounds: int
 ) -> FloatArray:
-    """Posterior means of ``bayes``, one estimate and one point of the prior after the other.
-
-    Weights of the points that explain all estimates, by EM from equal weights, with noise of variance floor +
-    slope·x; no binning, and no point is left out for being far away.
-    """
+    """Posterior means of ``bayes``, one estimate and one point of the prior after the other."""
     variances = [floor + slope * x for x in points]
     density = [
         [float(np.exp(-0.5 * (y - x) ** 2 / v) / np.sqrt(v)) for x, v in zip(points, variances, strict=True)]
@@ -165,13 +154,7 @@ def kiefer_wolfowitz(
 
 
 def haar_of_all_shifts(estimates: FloatArray, variances: FloatArray, steps: int = 100) -> FloatArray:
-    """Posterior means of the differences of neighbouring stretches, one by one; before norm_sub.
-
-    Args:
-        estimates: float64 (k,), which sum to 1.
-        variances: float64 (k,), above 0.
-        steps: of the fit of each prior.
-    """
+    """Posterior means of the differences of neighbouring stretches, one by one; before norm_sub."""
     k = estimates.size
     line = [float(x) for x in [*estimates, *estimates[::-1]]]
     noise = [float(v) for v in [*variances, *variances[::-1]]]

@@ -53,9 +53,7 @@ def linear_hash(seed: int, value: int, g: int, length: int) -> int:
 
 
 def linear_transform(table: Sequence[Sequence[int]], g: int, size: int) -> list[int]:
-    """C(v) = Σ_s T[s][⟨s, v⟩ mod g], from the table T with a row per vector s (the zero one
-    included).
-    """
+    """C(v) = Σ_s T[s][⟨s, v⟩ mod g], from the table T with a row per vector s (the zero one included)."""
     length = 0
     while g**length < len(table):
         length += 1
@@ -70,11 +68,7 @@ def affine_hash(a: int, c: int, value: int, g: int, bits: int = 64) -> int:
 
 
 def cuts(seed: int, g: int, size: int) -> list[int]:
-    """Where the function ``seed`` of the interval family cuts 0 .. size − 1: before each of these values.
-
-    In rational numbers: cut i lies at the share (i + (11^i·seed mod 64 + 1/2)/64)/(g − 1) of the size − 1
-    places between values, and the place that holds it is the cut.
-    """
+    """Where the function ``seed`` of the interval family cuts 0 .. size − 1: before each of these values."""
     shares = (i + (Fraction(11**i * seed % 64) + Fraction(1, 2)) / 64 for i in range(g - 1))
     return [ceil(share / (g - 1) * (size - 1)) for share in shares]
 

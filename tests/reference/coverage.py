@@ -21,14 +21,7 @@ _HALVINGS = 40
 
 @dataclass(frozen=True)
 class Law:
-    """The law of a count, and the frequency behind it.
-
-    Attributes:
-        counts, chances: all but 1e-14 of it, and all but 1e-14 of the least tail area for ``wide`` ones.
-        n: reports.
-        probabilities: own and other.
-        truth: share of the population that holds the value.
-    """
+    """The law of a count, and the frequency behind it."""
 
     counts: np.ndarray
     chances: np.ndarray
@@ -38,10 +31,7 @@ class Law:
 
     @property
     def possible(self) -> tuple[float, float]:
-        """The chances that an interval that holds its estimate can lie above the truth, and below it.
-
-        Those that the estimate does; but none lies below 0 or above 1.
-        """
+        """The chances that an interval that holds its estimate can lie above the truth, and below it."""
         other, gap = float(self.probabilities.other), float(self.probabilities.gap)
         error = (self.counts / self.n - other) / gap - self.truth
         above, below = (float(self.chances[one].sum()) for one in (error > SLACK, error < -SLACK))
@@ -84,11 +74,7 @@ def drawn(probabilities: SupportProbabilities, holders: int, n: int) -> Law:
 
 
 def missed(law: Law, confidence: float = CONFIDENCE, by: Interval = interval) -> tuple[float, float]:
-    """The chances that an interval lies above the truth, and below it.
-
-    Limits fall as the tie rises. So of each count the ties that miss the truth are those below one tie, and
-    those above another one, which are found by halving.
-    """
+    """The chances that an interval lies above the truth, and below it."""
     found = []
     for side in range(2):
         low, high = np.zeros(law.counts.size), np.ones(law.counts.size)

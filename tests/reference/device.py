@@ -101,12 +101,7 @@ class _Part:
 
 
 class ReferenceDevice:
-    """What a device of a collection must send.
-
-    Args:
-        collection: its own.
-        words: those that it drew when it was made.
-    """
+    """What a device of a collection must send."""
 
     def __init__(self, collection: Collection, words: Sequence[int]) -> None:
         self._collection = collection

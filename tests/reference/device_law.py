@@ -192,24 +192,14 @@ class Run(Randomness):
 
 @dataclass
 class Outcomes:
-    """What code can do.
-
-    Attributes:
-        law: the probability of each outcome.
-        complete: whether no word stood for others.
-    """
+    """What code can do."""
 
     law: dict[Any, Fraction] = field(default_factory=dict)
     complete: bool = True
 
 
 def every_outcome(run: Callable[[Any], Any], seed: int = 0) -> Outcomes:
-    """The exact law of what ``run(randomness)`` returns: integers, memos, and tuples of these.
-
-    Args:
-        run: device code.
-        seed: of the words that stand for all where there are too many values.
-    """
+    """The exact law of what ``run(randomness)`` returns: integers, memos, and tuples of these."""
     found = Outcomes()
     weights: dict[Any, dict[int, int]] = defaultdict(lambda: defaultdict(int))
     path: list[int] = []

@@ -15,12 +15,8 @@ __all__ = ["fits"]
 def fits(
     support: Mapping[str, int], truth: Mapping[str, int], own: SupportProbabilities, false_alarm: float
 ) -> bool:
-    """Whether all supports lie where those of correct devices do, but for a chance of ``false_alarm`` in all.
-
-    With own hash functions or none, devices are independent, so the support of a value that n_v of n devices
-    hold is a sum of independent coins: Bin(n_v, own) + Bin(n − n_v, other), exactly. Each of its two tails is
-    allowed false_alarm / (2·values).
-    """
+    """Whether all supports lie where those of correct devices do, but for a chance of ``false_alarm`` in
+    all."""
     n, least = sum(truth.values()), false_alarm / (2 * len(truth))
     for label, held in truth.items():
         law = np.convolve(

@@ -7,11 +7,7 @@ from ldpbeam.privacy.guarantee import Guarantee
 
 
 def constant_value_loss(guarantee: Guarantee, reports: int, symbols: int) -> float | None:
-    """Loss of ``reports`` reports about one unchanged value over a symbol channel of that many symbols.
-
-    ε_t = ln[(e^{ε∞+t·ε_IRR}+m−1)/(e^{ε∞}+e^{t·ε_IRR}+m−2)], which tends to ε∞: ALLOMFREE Eq. 16 with the
-    second round's own level (docs/maths.md correction 5), which is had by inverting the composition.
-    """
+    """Loss of ``reports`` reports about one unchanged value over a symbol channel of that many symbols."""
     if guarantee.memoised_ratio is None:
         return None
     first, once = guarantee.memoised_ratio, guarantee.first_ratio

@@ -9,22 +9,14 @@ from ldpbeam.randomness import FULL, Randomness
 
 
 class ScriptedRandomness(Randomness):
-    """Replays given words: of vectors, and of devices against a simulated fleet.
-
-    Raises:
-        ValueError: a word does not lie below the limit asked for, or the script has run out.
-    """
+    """Replays given words: of vectors, and of devices against a simulated fleet."""
 
     def __init__(self, words: Iterable[int]) -> None:
         """Take the words to replay, first one first."""
         self._words = iter(words)
 
     def word(self, limit: int = FULL) -> int:
-        """The next scripted word.
-
-        Raises:
-            ValueError: it does not lie below the limit, or the script has run out.
-        """
+        """The next scripted word."""
         word = next(self._words, None)
         if word is None:
             raise ValueError("the script of random words has run out")
@@ -33,11 +25,7 @@ class ScriptedRandomness(Randomness):
         return int(word)
 
     def words(self, count: int) -> Sequence[int]:
-        """The next ``count`` words, each as :meth:`word` gives it.
-
-        Raises:
-            ValueError: one is no 64-bit word, or the script has run out.
-        """
+        """The next ``count`` words, each as :meth:`word` gives it."""
         words = list(islice(self._words, count))
         if len(words) < count:
             raise ValueError("the script of random words has run out")

@@ -85,16 +85,7 @@ def supported(agreed: Collection, payload: bytes) -> tuple[int, ...]:
 
 @dataclass
 class Model:
-    """What must come out of everything that has arrived so far.
-
-    Attributes:
-        deduplicate: whether one report counts for each report id.
-        lines: what became of the records of each digest and epoch.
-        kept: the payload that counts for each report id.
-        told: all payloads of a report id.
-        rows: rejected records by reason, digest and epoch.
-        known: every collection that was given, by its digest.
-    """
+    """What must come out of everything that has arrived so far."""
 
     deduplicate: bool = True
     lines: dict[Key, Counter[str]] = field(default_factory=dict)
@@ -182,7 +173,6 @@ class Model:
         return as_written(self.lines.get(key, Counter()))
 
     def support(self, key: Key) -> list[int]:
-        """Of every value, in one epoch."""
         agreed = self.known[key[0]]
         columns = [supported(agreed, payload) for payload in self.kept.get(key, {}).values()]
         none = [0] * frequencies(agreed.protocol).domain_size
@@ -190,7 +180,6 @@ class Model:
 
     @property
     def total(self) -> dict[str, Any]:
-        """Of everything."""
         return as_written(sum(self.lines.values(), Counter()))
 
 

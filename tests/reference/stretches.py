@@ -16,14 +16,7 @@ WANDERS = 4
 
 
 class Moves(NamedTuple):
-    """What a forged report moves, times the number of reports, where values are spread evenly.
-
-    Attributes:
-        share: a cumulative share at the worst place, by a report of the worst function.
-        share_of_all: the same on average over the functions, each with its worst stretch.
-        mean: the mean of the values, over k − 1, by a report of the worst function.
-        mean_of_all: the same on average over the functions, each with its worst stretch.
-    """
+    """What a forged report moves, times the number of reports, where values are spread evenly."""
 
     share: float
     share_of_all: float
@@ -32,12 +25,7 @@ class Moves(NamedTuple):
 
 
 def moves(size: int, g: int, epsilon: float, reports: int) -> Moves:
-    """Of a posterior with a random walk as its prior, in the linear approximation at the uniform density.
-
-    The information is J = (own − other)²·Σ of n_s/D·1_S 1_Sᵀ and a report's score (own − other)/D·1_S,
-    D = other + (own − other)·f(S) of the stretch S; the posterior moves by (J + λP)^−1 times the score within
-    Σ f = 1. λ = k³/(8·4²) is the most that the estimator smoothes.
-    """
+    """Of a posterior with a random walk as its prior, in the linear approximation at the uniform density."""
     channel = SymbolChannel.from_epsilon(g, epsilon)
     own, other = float(channel.own), float(channel.other)
     symbols = np.array([[interval_hash(s, v, g, size) for v in range(size)] for s in range(FUNCTIONS)])

@@ -54,12 +54,7 @@ def ratio(text: str) -> tuple[int, int] | None:
 
 
 def index(domain: dict[str, Any], given: Any) -> int | None:
-    """The index that a value stands for, None where it is refused.
-
-    Args:
-        domain: as in a device's definition.
-        given: a text, an int, a float, or ``{"index": i}``.
-    """
+    """The index that a value stands for, None where it is refused."""
     if isinstance(given, dict):
         at = given.get("index")
         return at if type(at) is int and 0 <= at < domain["size"] else None

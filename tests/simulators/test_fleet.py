@@ -388,11 +388,7 @@ FALSE_ALARM = 1e-8
 
 
 def excess(collection: Collection, fleets: int, memo: bool) -> float:
-    """Student's t of Σ e·e′ − Σ covariance over so many fleets; e and e′ are the errors of two epochs.
-
-    No device changes its value. The covariance is that of docs/over-time.md, at the true frequencies. Without
-    ``memo`` the second epoch is one of new devices.
-    """
+    """Student's t of Σ e·e′ − Σ covariance over so many fleets; e and e′ are the errors of two epochs."""
     mean = collection.protocol.estimator.result.value == "mean"
     size = present(collection.domain).size
     values = np.full(320, 20) if mean else np.arange(max(320, size)) % size

@@ -97,8 +97,6 @@ class Script(Randomness):
 
 
 class Devices:
-    """The same devices one by one, in plain Python."""
-
     def __init__(self, kind: AttributeProtocol[Any], devices: int, random_words: RandomWords) -> None:
         self.kind, self.random_words = kind, random_words
         self.memos = [self.new(device) for device in range(devices)]

@@ -30,9 +30,7 @@ COMPARISONS = 40
 
 
 def acceptance(n: int, p: float) -> tuple[int, int]:
-    """Counts outside [low, high] have probability at most FALSE_ALARM / COMPARISONS under B(n,
-    p).
-    """
+    """Counts outside [low, high] have probability at most FALSE_ALARM / COMPARISONS under B(n, p)."""
     tail = FALSE_ALARM / COMPARISONS / 2
     return int(binom.ppf(tail, n, p)), int(binom.isf(tail, n, p))
 
@@ -50,9 +48,7 @@ def missed(n: int, stated: float, true: float) -> float:
 
 @pytest.mark.parametrize("value", [0, 3])
 def test_direct_reports_have_the_stated_channel(value: int) -> None:
-    """GRR over 4 values, ε = 1: the count of every output is binomial with its stated
-    probability.
-    """
+    """GRR over 4 values, ε = 1: the count of every output is binomial with its stated probability."""
     built = protocol("grr", 4, Parameters(epsilon=1.0))
     randomness = SystemRandomness()
     counts = Counter(built.device.privatize(value, Memo(), randomness)[0] for _ in range(N))
@@ -108,9 +104,7 @@ def test_a_ten_percent_wrong_parameter_is_rejected(factor: float) -> None:
 
 
 def test_a_device_at_another_level_is_caught() -> None:
-    """The procedure itself, run against a device whose ε is 1.25 where 1 is stated: p is 13 %
-    off.
-    """
+    """The procedure itself, run against a device whose ε is 1.25 where 1 is stated: p is 13 % off."""
     stated = float(GRR.from_parameters(4, Parameters(epsilon=1.0)).estimator.support.own)
     wrong = GRR.from_parameters(4, Parameters(epsilon=1.25))
     assert missed(N, stated, float(wrong.estimator.support.own)) < 1e-12
@@ -145,10 +139,7 @@ assert len(set(drawn)) == 801
 
 
 def test_forked_workers_draw_distinct_words() -> None:
-    """A generator with a buffer or a copied state would repeat the parent's noise in every child.
-
-    801 distinct 64-bit words collide by chance with probability 2e-14.
-    """
+    """A generator with a buffer or a copied state would repeat the parent's noise in every child."""
     run = subprocess.run(
         [sys.executable, "-c", WORKERS], cwd=REPOSITORY, capture_output=True, text=True, check=False
     )

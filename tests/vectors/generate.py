@@ -125,10 +125,7 @@ def support_of(built: LocalProtocol[Any]) -> SupportProbabilities | None:
 
 
 def results(built: LocalProtocol[Any], payloads: list[bytes]) -> tuple[list[int], list[float | None] | None]:
-    """What is counted for each row, and the estimates; None where no report sampled the value.
-
-    A distribution is no sum over reports, and has no estimates of single values: None for all of them.
-    """
+    """What is counted for each row, and the estimates; None where no report sampled the value."""
     probabilities = support_of(built)
     if isinstance(built, DistributionProtocol):
         return count_support(built, payloads), None
@@ -150,11 +147,7 @@ def results(built: LocalProtocol[Any], payloads: list[bytes]) -> tuple[list[int]
 
 
 def rounds(built: LocalProtocol[Any]) -> dict[str, Any]:
-    """The integers of both rounds, as a device in another language gets them.
-
-    Raises:
-        TypeError: the definition leaves a round out, or has none of the two.
-    """
+    """The integers of both rounds, as a device in another language gets them."""
     definition = built.device.definition()
     missing = [name for name in ("permanent", "instant") if name not in definition]
     if missing or all(definition[name] is None for name in ("permanent", "instant")):

@@ -35,11 +35,7 @@ def load(path: Path) -> tuple[dict[str, Any], LocalProtocol[Any]]:
 
 
 def test_every_protocol_has_its_vectors_and_they_are_current() -> None:
-    """A changed byte, probability or estimate shows here; so does a protocol without a file.
-
-    If the change is meant: python -m tests.vectors.generate, and say in the commit what devices
-    must know.
-    """
+    """A changed byte, probability or estimate shows here; so does a protocol without a file."""
     fresh = dict(contents())
     assert {path.name for path in FILES} == set(fresh)
     assert {json.loads(text)["protocol"] for text in fresh.values()} == set(PROTOCOLS)

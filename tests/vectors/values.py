@@ -146,7 +146,6 @@ SPELLINGS: tuple[Any, ...] = (
 
 
 def domains() -> Iterator[Domain]:
-    """Of every kind."""
     for end, buckets in RANGES:
         yield Domain(buckets, maximum=float(end))
     yield Domain(24)

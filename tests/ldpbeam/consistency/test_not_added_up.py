@@ -63,10 +63,7 @@ def test_run_json_says_it_of_methods_with_a_bias(protocol: str, method: str, sai
 
 @pytest.mark.parametrize("name", METHODS)
 def test_it_is_true(name: str) -> None:
-    """The rarer half of 40 values, added up, errs by more than 8 standard errors where there is a bias.
-
-    Without one, in the two methods, that has a chance below 1e-11 (Student's t with 99 degrees of freedom).
-    """
+    """The rarer half of 40 values, added up, errs by more than 8 standard errors where there is a bias."""
     noise, rounds = Noise(2_000, 0.5, 0.25, False), 100
     shares = np.arange(1, 41) ** 4.0
     held = np.sort(np.random.default_rng(3).multinomial(noise.n, shares / shares.sum()))

@@ -34,10 +34,7 @@ def shapes(k: int) -> dict[str, FloatArray]:
 @pytest.mark.parametrize("k", [1, 2, 5, 16, 33])
 @pytest.mark.thorough
 def test_a_plain_version_gives_the_same(k: int, n: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With narrow rows: 512 times narrower, which errs 512² times less than the rows of the next test.
-
-    That is 1.3e-7 standard deviations. The seeds are fixed: nothing fails by chance.
-    """
+    """With narrow rows: 512 times narrower, which errs 512² times less than the rows of the next test."""
     monkeypatch.setattr(module, "STEPS", 512 * module.STEPS)
     noise = Noise(n, 0.5, 0.25, False)
     near = 1.3e-7 * noise.floor_variance**0.5
@@ -52,13 +49,7 @@ def test_a_plain_version_gives_the_same(k: int, n: int, monkeypatch: pytest.Monk
 @pytest.mark.parametrize("n", [1_000, 100_000])
 @pytest.mark.parametrize("k", [5, 33, 128, 500])
 def test_rows_of_differences_change_little(k: int, n: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """0.034 standard deviations at most; the seeds are fixed, so nothing fails by chance.
-
-    The factor s of a difference of z deviations is the mean of weights w in 0..1, and s″ = Var(w) + z²·κ3(w)
-    is at most 1/4 + 0.0963·z². A line over a row h = 1/8 wide errs by h²/8·s″, so the difference by 0.014
-    deviations at z = 4; beyond, s is flat. The deviation of scale j is 2^-((j + 1)/2) of a value's, and the
-    sum of these is 2.42.
-    """
+    """0.034 standard deviations at most; the seeds are fixed, so nothing fails by chance."""
     noise = Noise(n, 0.5, 0.25, False)
     for seed, true in enumerate(shapes(k).values()):
         estimates = drawn(true, noise, seed)
@@ -80,11 +71,7 @@ def test_it_reads_alike_from_both_ends(k: int) -> None:
 
 @pytest.mark.parametrize(("name", "share"), [("two", 0.3), ("blocks", 0.22), ("atom", 0.33)])
 def test_most_of_the_noise_goes_and_shapes_stay(name: str, share: float) -> None:
-    """Squared error beside norm_sub, twelve fleets; the seeds are fixed.
-
-    Forty other dozens of fleets had ratios of .187 ± .023, .143 ± .016 and .216 ± .023: the limits are five
-    deviations above, which other seeds would pass in all but 3 of 10^7 cases if the ratios are normal.
-    """
+    """Squared error beside norm_sub, twelve fleets; the seeds are fixed."""
     noise, true = Noise(20_000, 0.5, 0.2689, False), shapes(128)[name]
     error = dict.fromkeys(("ordered", "norm_sub"), 0.0)
     for seed in range(12):
@@ -95,10 +82,7 @@ def test_most_of_the_noise_goes_and_shapes_stay(name: str, share: float) -> None
 
 
 def test_order_is_what_it_goes_by() -> None:
-    """The same estimates in no order have nothing to teach about neighbours: the error is twice as large.
-
-    Of twelve fleets; the seeds are fixed. One fleet's ratio is 2.1 in the median of 400.
-    """
+    """The same estimates in no order have nothing to teach about neighbours: the error is twice as large."""
     noise, true = Noise(20_000, 0.5, 0.2689, False), shapes(128)["two"]
     straight = shuffled = 0.0
     for seed in range(12):

@@ -38,11 +38,7 @@ def law_of(case: Case) -> Law:
 
 
 def must_hold(law: Law) -> None:
-    """The bounds that intervals keep.
-
-    An interval holds its estimate, so it can lie above the truth only where the estimate does. It does with a
-    chance of 0.025, or whenever it can if that is less.
-    """
+    """The bounds that intervals keep."""
     sides = missed(law)
     for side, chance in zip(sides, law.possible, strict=True):
         assert side == pytest.approx(min(chance, TAIL), abs=0.001)

@@ -35,7 +35,6 @@ def channel(epsilon: float, g: int) -> tuple[float, float]:
 
 
 def model(k: int, g: int, epsilon: float, atoms: tuple[int, ...] = ()) -> WalkPosterior:
-    """Of the stretches of the family."""
     return WalkPosterior(Stretches(IntervalFamily(g, k).bounds(), *channel(epsilon, g)), atoms)
 
 
@@ -83,8 +82,6 @@ def values_of(shares: Floats, k: int) -> Ints:
 
 @dataclass(frozen=True)
 class Setting:
-    """Of a comparison with whole matrices."""
-
     k: int
     g: int
     epsilon: float
@@ -264,11 +261,8 @@ def test_the_part_of_a_mean_that_lasts_is_what_two_reports_have_in_common(g: int
 def test_limits_hold_the_share_below_each_value(
     shape: object, n: int, epsilon: float, g: int, atoms: tuple[int, ...]
 ) -> None:
-    """At each of nine places: in 60 fleets no fewer than a coverage of 0.93 has once in a million times nine.
-
-    Likewise over all places together, which move together: as if there were three of them. Limits that are
-    wide without need fail as well: they reach over no more than 4.5 standard errors of the estimates.
-    """
+    """At each of nine places: in 60 fleets no fewer than a coverage of 0.93 has once in a million times
+    nine."""
     built, rng, fleets, k = model(64, g, epsilon, atoms), np.random.default_rng(7), 60, 64
     places = np.array([0, 5, 12, 19, 20, 31, 40, 50, 62])
     held, centres, widths = np.zeros(places.size), [], []
@@ -313,11 +307,7 @@ SIZES = ((64, 1_000, 1.0, 4), (64, 10_000, 1.0, 4), (64, 100_000, 2.0, 6), (256,
     [(shape, *SIZES[(place + more) % 4]) for place, shape in enumerate(SHAPES) for more in (0, 1)],
 )
 def test_coverage_in_400_fleets(shape: object, k: int, n: int, epsilon: float, g: int) -> None:
-    """On average over eleven places .93 at the least, and of the mean .93 to .97.
-
-    Places move together: as if three were independent, a coverage of .95 is below .93 in 400 fleets once in a
-    thousand. The mean covers .95: 400 fleets are below .92 or above .98 once in two hundred.
-    """
+    """On average over eleven places .93 at the least, and of the mean .93 to .97."""
     built, rng, fleets = (
         model(k, g, epsilon, (20 * k // 64,) if shape is lump else ()),
         np.random.default_rng(1),

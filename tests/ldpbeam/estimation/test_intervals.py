@@ -138,11 +138,7 @@ def test_cumulants_of_drawn_devices_are_those_of_the_hypergeometric_law(share: f
 @pytest.mark.parametrize(("own", "other"), ROUNDS[:4])
 @pytest.mark.parametrize("unasked", [0.0, 0.5, 0.98])
 def test_score_limits_are_the_roots_of_the_test(own: float, other: float, unasked: float) -> None:
-    """By bisection of the test itself, without and then with the term for skewness.
-
-    The variance is extended beyond [0, 1] as a polynomial, whose root the quadratic has there; so only limits
-    inside are compared.
-    """
+    """By bisection of the test itself, without and then with the term for skewness."""
     n, chances = 20_000, chances_of(own, other, unasked)
     counts = np.array([round(n * (other + f * (own - other))) for f in (0.08, 0.3, 0.5, 0.7, 0.92)])
     ties = np.array([0.1, 0.5, 0.9, 0.3, 0.6])

@@ -303,8 +303,7 @@ def test_d_bit_flip_pm_loses_everything_about_an_input_at_once(size: int, d: int
 
 def test_changing_at_the_same_epochs_is_not_enough_for_the_cap() -> None:
     """With three inputs, 0 1 0 1 … and 0 1 2 0 1 2 … change at the same epochs, but come back at others:
-    the cap is for sequences that are each other's renaming.
-    """
+    the cap is for sequences that are each other's renaming."""
     losses = symbols("l_grr", 3)
     first, second = (
         [[float(x) for x in row] for row in symbol_rows(c)] for c in (losses.rounds.first, losses.rounds.last)

@@ -214,10 +214,7 @@ def test_three_bits_tell_no_more_than_stated(name: str) -> None:
 
 
 def seen_by_its_other_bits(kind: Unary, devices: int, least: int) -> tuple[Law, Law]:
-    """(10 reports, 01 reports) among those with at least so many ones beyond the two bits of two values.
-
-    A part of what the server sees; all others memoised no one at all.
-    """
+    """(10 reports, 01 reports) among those with at least so many ones beyond the two bits of two values."""
     assert kind.rounds.permanent is not None
     own, other = map(float, kind.rounds.permanent.then(kind.rounds.last))
     zero = float(kind.rounds.last.other)
@@ -238,10 +235,7 @@ def seen_by_its_other_bits(kind: Unary, devices: int, least: int) -> tuple[Law, 
 
 
 def test_many_values_of_a_unary_memo_are_not_covered() -> None:
-    """The other bits of a report tell it from those of devices whose permanent answers are known.
-
-    So a figure that looks at two bits only would be too small, and the one of all bits says nothing.
-    """
+    """The other bits of a report tell it from those of devices whose permanent answers are known."""
     kind, two = built("l_osue", 100, (2.0, 1.8)), one_epoch(built("l_osue", 2, (2.0, 1.8)))
     assert two is not None
     assert isinstance(kind, Unary)

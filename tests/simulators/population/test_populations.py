@@ -78,12 +78,7 @@ def write(path: Path, *lines: str) -> Path:
 
 
 def test_syn_visits_as_many_values_as_the_paper_says() -> None:
-    """docs/maths.md section 6: 29.5 distinct values per device (LOLOHA: n = 10,000, 120 epochs).
-
-    Device i sees value v with p = 1 - (1 - 1/k)(1 - change/k)^119. These n*k indicators are
-    negatively associated (multinomial occupancy), so Bernstein's bound holds for their mean; it is
-    about 0.34 values.
-    """
+    """docs/maths.md section 6: 29.5 distinct values per device (LOLOHA: n = 10,000, 120 epochs)."""
     n, k, epochs = 10_000, 360, 120
     trial = 1 - (1 - 1 / k) * (1 - 0.25 / k) ** (epochs - 1)
     assert round(k * trial, 1) == 29.5
@@ -707,12 +702,7 @@ def test_db_mt(shared_data: Path) -> None:
 
 
 def test_adult_permuted(shared_data: Path) -> None:
-    """docs/maths.md section 6: 34.6 distinct values per device; LOLOHA permutes 260 times.
-
-    A device meets value v, of frequency f, with p = 1 - (1 - f)^260. For fixed v the devices'
-    indicators are negatively associated (a permutation's are, and epochs are independent):
-    Bernstein's bound, per value.
-    """
+    """docs/maths.md section 6: 34.6 distinct values per device; LOLOHA permutes 260 times."""
     n, k, epochs = 45_222, 96, 260
     adult = build(f"csv:{shared_data / 'adult.csv'}:hours-per-week,permute", k, epochs=epochs)
     assert adult.devices == n
