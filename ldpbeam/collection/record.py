@@ -18,19 +18,10 @@ from ldpbeam.errors import CollectionError
 from ldpbeam.protocols import Parameters
 from ldpbeam.protocols.parameters import PARAMETER_KEYS, ParameterKind
 
-_PLAIN: dict[str, Any] = {
-    "name": str,
-    "version": int,
-    "protocol_name": str,
-    "owner": str,
-    "allowed_lateness": int,
-    "consistency": str,
-    "min_reports": int,
-    "future_tolerance": int | None,
-    "retired": int | None,
-    "allocation": str,
-}
-_EPOCHS = ("length", "origin", "count")
+_PLAIN = (
+    *("name", "version", "protocol_name", "owner", "allowed_lateness", "consistency", "min_reports"),
+    *("future_tolerance", "retired", "allocation"),
+)
 
 
 def definition(collection: Collection) -> dict[str, Any]:
@@ -44,7 +35,7 @@ def definition(collection: Collection) -> dict[str, Any]:
         "attributes": [{"name": a.name, "domain": _domain_record(a.domain)} for a in collection.attributes],
         "parameters": parameters,
         "epochs": {"length": epochs.length, "origin": epochs.origin, "count": epochs.count},
-        **_participation_record(collection),
+        **({"participation": few.as_record()} if (few := collection.participation) else {}),
     }
 
 
@@ -52,15 +43,12 @@ def collection_of(record: Mapping[str, Any]) -> Collection:
     """The collection of a :func:`definition`, equal to the one that it was made of."""
     try:
         domain = record["domain"]
-        plain = {name: _typed(record[name], kind, name) for name, kind in _PLAIN.items()}
         made = Collection(
-            **plain,
+            **{name: record[name] for name in _PLAIN},
             domain=_domain(domain) if domain else None,
-            attributes=tuple(
-                Attribute(_typed(a["name"], str, "name"), _domain(a["domain"])) for a in record["attributes"]
-            ),
+            attributes=tuple(Attribute(a["name"], _domain(a["domain"])) for a in record["attributes"]),
             parameters=_parameters(record["parameters"]),
-            epochs=Epochs(**{name: _typed(record["epochs"][name], int, name) for name in _EPOCHS}),
+            epochs=Epochs(*(record["epochs"][name] for name in ("length", "origin", "count"))),
             participation=Participation(**record["participation"]) if "participation" in record else None,
         )
         digest, computed = record["digest"], made.digest_hex
@@ -73,36 +61,17 @@ def collection_of(record: Mapping[str, Any]) -> Collection:
     return made
 
 
-def _typed(value: Any, kind: Any, name: str) -> Any:
-    """A value of a type; a truth is no number here."""
-    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        raise TypeError(f"{name} cannot be {type(value).__name__}")
-    return value
-
-
 def _parameters(record: Mapping[str, Any]) -> Parameters:
-    """Parameters of a protocol, within the limits of a collection file."""
+    """Parameters of a protocol; an integer outside its limits may cost time without end."""
     parameters: dict[str, Any] = {}
     for name, value in record.items():
-        key = PARAMETER_KEYS.get(name)
-        if key is None:
-            raise ValueError("it has an unknown parameter")
-        if value is None:
-            parameters[name] = None
-        elif key.kind is ParameterKind.CHOICE:
-            parameters[name] = key.convert(_typed(value, str, name))
-        elif key.kind is ParameterKind.INTEGER:
-            parameters[name] = _typed(value, int, name)
-            if not key.least <= value <= key.most and value != key.default:
-                raise ValueError(f"{name} is outside its limits")
-        else:
-            parameters[name] = _typed(value, int | float, name)
+        key = PARAMETER_KEYS[name]
+        choice = value is not None and key.kind is ParameterKind.CHOICE
+        parameters[name] = key.convert(value) if choice else value
+        counted = key.kind is ParameterKind.INTEGER and value not in (None, key.default)
+        if counted and not key.least <= value <= key.most:
+            raise ValueError(f"{name} is outside its limits")
     return Parameters(**parameters)
-
-
-def _participation_record(collection: Collection) -> dict[str, Any]:
-    participation = collection.participation
-    return {} if participation is None else {"participation": participation.as_record()}
 
 
 def _domain_record(domain: Domain) -> dict[str, Any]:
@@ -114,18 +83,9 @@ def _domain_record(domain: Domain) -> dict[str, Any]:
 
 
 def _domain(record: Mapping[str, Any]) -> Domain:
-    labels = record["labels"]
-    listed = None
-    if labels is not None:
-        listed = tuple(_typed(label, str, "a label") for label in _typed(labels, list, "labels"))
-    return Domain(
-        _typed(record["size"], int, "size"),
-        listed,
-        _typed(record["maximum"], int | float | None, "maximum"),
-        _typed(record.get("other"), int | None, "other"),
-        _typed(record.get("ordered", False), bool, "ordered"),
-        tuple(_typed(atom, int, "an atom") for atom in _typed(record.get("atoms", []), list, "atoms")),
-    )
+    labels = None if record["labels"] is None else tuple(record["labels"])
+    more = record.get("other"), record.get("ordered", False), tuple(record.get("atoms", ()))
+    return Domain(record["size"], labels, record["maximum"], *more)
 
 
 def _damaged(why: str) -> CollectionError:

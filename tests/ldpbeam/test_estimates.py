@@ -16,7 +16,6 @@ from scipy.stats import binom, hypergeom
 from ldpbeam.estimates import (
     CONFIDENCE,
     FEW,
-    Estimates,
     estimate,
     expected_half_width,
     interval,
@@ -267,25 +266,6 @@ def test_all_rows_are_covered_at_once(name: str) -> None:
         # 1.5: tails of the score test at this level, where counts are few, are not exactly nominal.
         assert missed <= 1.5 * 0.05 / size
         assert missed >= 0.2 * 0.05 / size
-
-
-def test_rows_and_their_joining_keep_every_column() -> None:
-    counts = np.arange(10, 34, dtype=np.int64).reshape(8, 3)
-    whole = Estimates(counts[0], counts[1], counts[2:] / 7)
-    pieces = [whole.rows(slice(0, 1)), whole.rows(slice(1, 3))]
-    again = Estimates.joined(pieces)
-    names = ("n", "support", "frequency", "std_error", "low", "high", "low_all", "high_all")
-    for row, name in enumerate(names):
-        column = getattr(whole, name)
-        assert column.tolist() == (counts[row] / (7 if row > 1 else 1)).tolist()
-        assert getattr(pieces[1], name).tolist() == column[1:].tolist()
-        assert getattr(again, name).tolist() == column.tolist()
-        assert getattr(again, name).dtype == column.dtype
-    unknown = Estimates.unknown(2)
-    assert unknown.n.tolist() == unknown.support.tolist() == [0, 0]
-    assert all(
-        np.isnan(getattr(unknown, name)).all() for name in ("frequency", "std_error", "low", "high_all")
-    )
 
 
 SUM_TO_ONE = [

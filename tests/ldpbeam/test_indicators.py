@@ -159,32 +159,6 @@ def test_crude_attacks_are_seen(name: str, more: dict[str, Any], payloads: Any, 
     assert seen in with_forged(name, payloads, **more)
 
 
-@pytest.mark.parametrize("n", [10_000, 100_000])
-def test_forgers_who_claim_one_function_of_runs_are_seen_from_so_many_on(n: int) -> None:
-    """2·√n of them always, as docs/poisoning.md says; √n/2 not, and 2·√n who claim all functions alike not.
-
-    χ² of 64 functions has 63 degrees of freedom; F forgers with one of them add 63·F²/n. An alarm takes 146
-    of two indicators. With F = 2·√n χ² is 315 ± 34, with √n/2 it is 79 ± 14: of fresh fleets 1 in 10⁶ fails.
-    """
-    kind = built("olh", 64, hash_family="interval")
-    payloads = [kind.device.encode(response) for response in kind.law.responses()]
-    by_function = [payloads[begin : begin + kind.g] for begin in range(0, len(payloads), kind.g)]
-    assert len(by_function) == 64
-    many, few = round(2 * n**0.5), round(n**0.5 / 2)
-    for seed in range(3):
-        fleet = honest(kind, n, seed)
-
-        def with_reports(forged: Any, fleet: Support = fleet) -> set[str]:
-            copied = Support(fleet.counts.copy(), fleet.reports, fleet.signs.copy())
-            return alarms(kind, add(kind, copied, forged))
-
-        one = by_function[17 * seed][0]
-        assert with_reports(rows(one, many)) == {"seeds"}
-        assert with_reports(rows(one, few)) == set()
-        alike = np.concatenate([rows(some[0], 1) for some in by_function])
-        assert with_reports(np.tile(alike, (-(-many // 64), 1))) == set()
-
-
 def test_a_mean_beyond_its_domain_is_seen() -> None:
     kind = protocol("laplace_mean", 1001, Parameters(epsilon=0.1))
     assert isinstance(kind, MeanProtocol)

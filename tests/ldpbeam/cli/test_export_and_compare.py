@@ -154,23 +154,6 @@ def test_compare_of_values_chosen_beforehand(results: Path) -> None:
     assert "Leave one of them out" in str(refused.exception)
 
 
-def test_compare_goes_back_to_epochs_with_estimates(results: Path, tmp_path: Path) -> None:
-    (tmp_path / "latest").mkdir()
-    for epoch in (5, 6, 7):
-        shutil.copy(results / "latest" / f"{epoch}.parquet", tmp_path / "latest")
-    empty = pq.read_table(results / "latest" / "8.parquet")
-    for name in ("estimate", "std_error"):
-        place = empty.column_names.index(name)
-        empty = empty.set_column(place, empty.schema.field(name), pa.nulls(empty.num_rows, pa.float64()))
-    pq.write_table(empty, tmp_path / "latest" / "8.parquet")
-    done = call("compare", tmp_path, "--collection", FILE)
-    assert "epochs 6 against 7" in done.stdout
-    assert (
-        done.stdout
-        == call("compare", results, "--collection", FILE, "--epochs", "6", "--against", "7").stdout
-    )
-
-
 def test_compare_two_runs(results: Path, tmp_path: Path) -> None:
     other = ldpbeam.load_collection(FILE)
     folder = tmp_path / "other"
@@ -309,13 +292,6 @@ def test_a_rate_that_rests_on_devices_that_never_come_back_is_warned_of(
         most = float(rate.rpartition("..")[2])
         assert (f"Write --drawn-anew 0..{most:g} if" in done.stderr) == warned
         assert "W-USAGE" not in done.stdout
-
-
-@pytest.mark.parametrize("rate", ["2", "0.5..0.1", "a", "0..0.1..1"])
-def test_rates_that_are_none(results: Path, rate: str) -> None:
-    done = call("export", results, "--every", 2, "--drawn-anew", rate)
-    assert done.exit_code == 2
-    assert "neither a range" in done.stderr
 
 
 FORMULAS = [

@@ -50,8 +50,3 @@ def test_a_cut_table_of_reports_is_a_reject(done: Path, tmp_path: Path) -> None:
     table = next((done / "estimates").iterdir())
     (tmp_path / "cut.parquet").write_bytes(table.read_bytes()[:-3])
     assert any("corrupt_file" in line for line in inspect_lines(tmp_path / "cut.parquet", (), 5))
-
-
-def test_sound_ones_are_shown(done: Path) -> None:
-    assert any("malformed" in line for line in inspect_lines(done / "rejects", (), 5))
-    assert view_of(done / "run.json", 5) is not None

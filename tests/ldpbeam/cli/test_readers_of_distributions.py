@@ -26,7 +26,6 @@ from scipy.stats import norm
 import ldpbeam
 from ldpbeam.accounting import Account
 from ldpbeam.cli.main import cli
-from ldpbeam.cli.shared.compare_distributions import _verdict
 from ldpbeam.collection.values import Index
 from ldpbeam.engine.run import _require_own
 from ldpbeam.epoch_result import result_of_epoch
@@ -36,7 +35,6 @@ from ldpbeam.protocols.interval_hash import IntervalEstimator
 from ldpbeam.report_page.estimates import Truth
 from ldpbeam.summaries import SHARES, summary_table
 from ldpbeam.sums.distribution import mean_curve
-from ldpbeam.sums.quartiles import QuartileChange, ShareChange
 from ldpbeam.tables import CUMULATIVE, epoch_table, fixed_columns
 from ldpbeam.transforms.sinks.accounting import read_epoch_accounting
 from ldpbeam.transforms.sinks.estimates import EpochFiles
@@ -406,20 +404,6 @@ def test_compare_says_how_far_the_mean_moved(run: Path, tmp_path: Path) -> None:
     assert "summaries" in refused("compare", run / "out", tmp_path / "other")
 
 
-def test_what_two_shares_say_of_values() -> None:
-    def words(*shares: tuple[float, bool]) -> str:
-        tested = tuple(
-            ShareChange(4, x, x - (0.1 if clear else 1), x + (0.1 if clear else 1)) for x, clear in shares
-        )
-        return _verdict(QuartileChange(0.5, (5, 4, 6), (5, 4, 6), tested))
-
-    assert words((-0.2, True)) == words((-0.2, True), (0.3, False)) == "values rose"
-    assert words((-0.2, False), (0.3, True)) == "values fell"
-    assert words((-0.2, False), (0.3, False)) == "no change is clear"
-    assert words((-0.2, True), (0.3, True)) == "values moved towards the atom"
-    assert words((0.2, True), (-0.3, True)) == "values moved away from the atom"
-
-
 def test_the_truth_of_a_share_is_that_up_to_the_value(tmp_path: Path) -> None:
     rows = {"epoch": [2, 2, 2], "value": [4, 1, 3], "frequency": [0.5, 0.2, 0.3]}
     pq.write_table(pa.table(rows), tmp_path / "truth.parquet")
@@ -438,45 +422,12 @@ def test_inspect_check_and_explain(run: Path) -> None:
     assert "up to each value" in words and "the mean of the reports" not in words
 
 
-@pytest.mark.thorough
-def test_replay_publishes_summaries_under_the_new_number(run: Path, tmp_path: Path) -> None:
-    shutil.copytree(run / "sent" / "reports", tmp_path / "in")
-    options = "--population", f"panel:{run / 'panel.csv'}:device,epoch,value", "--seed", 6
-    told("simulate", "--collection", run / "c.yaml", *options, "--output", tmp_path / "more")
-    whole = sorted((tmp_path / "more" / "reports").iterdir())[-1].read_bytes()
-    cut = tmp_path / "in" / "more.pb"
-    given = "run", "--collection", run / "c.yaml", "--input", tmp_path / "in", "--output"
-    cut.write_bytes(whole[: len(whole) * 2 // 3])
-    asked(*given, tmp_path / "out", "--max-error-fraction", 1)
-    before = ldpbeam.read_summaries(tmp_path / "out").to_pylist()
-    cut.write_bytes(whole)
-    told("replay", tmp_path / "out" / "rejects")
-    after = ldpbeam.read_summaries(tmp_path / "out").to_pylist()
-    assert {row["epoch"] for row in after if (row["pane"], row["revision"]) == ("replay", 1)} == {2}
-    assert [row for row in after if row["epoch"] != 2] == [row for row in before if row["epoch"] != 2]
-    told("export", tmp_path / "out", "--mean")  # the revisions of means and of values agree
-    told(*given, tmp_path / "at-once")
-    names = {"pane": "", "revision": 0}
-    expected = ldpbeam.read_summaries(tmp_path / "at-once").to_pylist()
-    assert [row | names for row in after] == [row | names for row in expected]
-    assert named_summaries(tmp_path / "out") == checksums(tmp_path / "out")
-
-
 def checksums(out: Path) -> dict[str, str]:
     """Of the files in summaries/, by their paths."""
     return {
         f"summaries/{path.name}": hashlib.sha256(path.read_bytes()).hexdigest()
         for path in (out / "summaries").iterdir()
     }
-
-
-def named_summaries(out: Path) -> dict[str, str]:
-    """Those that run.json names, which are those that the accounting names."""
-    listed = json.loads((out / "run.json").read_text())["files"]
-    named = {one["path"]: one for one in listed if one["path"].startswith("summaries/")}
-    accounting = [json.loads(path.read_text()) for path in sorted((out / "accounting").glob("*.json"))]
-    assert [one["summaries"] for one in accounting] == [named[name] for name in sorted(named)]
-    return {name: one["sha256"] for name, one in named.items()}
 
 
 def refused_summaries(folder: Path) -> str:

@@ -60,33 +60,6 @@ def without_revision(output: Path) -> dict[tuple[str, int], tuple[int, list[int]
 # --- files
 
 
-@pytest.mark.thorough
-def test_a_forgotten_collection(tmp_path: Path) -> None:
-    write(tmp_path / "in", ONE, with_duplicates(fleet(ONE)), prefix="one-")
-    write(tmp_path / "in", TWO, with_duplicates(fleet(TWO)), "report", "gzip", prefix="two-")
-    (tmp_path / "in" / "junk").write_bytes(b"\x03abc")
-    first = execute(ONE, tmp_path / "in", tmp_path / "out")
-    before = first.files()
-    conflicts = first.total["rejected"]["conflicting_report_id"]
-    assert set(first.total["rejected"]) == {"unknown_collection", "malformed", "conflicting_report_id"}
-    done = replay(tmp_path / "out" / "rejects", (ONE, TWO))
-    paths = sorted(p for p in (tmp_path / "in").iterdir() if p.name != "junk")
-    assert without_revision(tmp_path / "out") == expected_support([ONE, TWO], paths)
-    rejected = done.record.accounting.total.rejected
-    assert set(rejected) == {"malformed", "conflicting_report_id"}
-    assert rejected["malformed"] == 1
-    assert rejected["conflicting_report_id"] > conflicts > 0
-    assert (done.before, done.after) == (first.total["rejected"]["unknown_collection"] + 1, 1)
-    assert {name for name, _, _ in done.revised} == {"two"}
-    after = {p.name: p.read_bytes() for p in (tmp_path / "out" / "estimates").iterdir()}
-    assert {name: after[name] for name in before} == before
-    check_books(json.loads((tmp_path / "out" / "run.json").read_text()))
-    # As if never rejected: the same tables as a run with both, and again nothing to do.
-    whole = execute((ONE, TWO), tmp_path / "in", tmp_path / "whole")
-    assert after == whole.files()
-    assert replay(tmp_path / "out" / "rejects", (ONE, TWO)).revised == ()
-
-
 def test_a_mended_file_gives_a_further_revision(tmp_path: Path) -> None:
     write(tmp_path / "in", ONE, fleet(ONE))
     victim = sorted((tmp_path / "in").iterdir())[1]
@@ -119,19 +92,6 @@ def with_latest(output: Path) -> None:
         digest, epoch = (table[name][0].as_py() for name in ("digest", "epoch"))
         found[digest, epoch] = (table["support"].to_pylist(), table["revision"][0].as_py())
     assert found == {key: (support, revision) for key, (_, support, revision) in newest(output).items()}
-
-
-@pytest.mark.thorough
-def test_a_mended_withheld_epoch_appears_in_latest(tmp_path: Path) -> None:
-    write(tmp_path / "in", ONE, fleet(ONE))
-    victim = sorted((tmp_path / "in").iterdir())[1]
-    whole = victim.read_bytes()
-    victim.write_bytes(whole[:-5] + b"\x00" * 5)
-    execute(ONE, tmp_path / "in", tmp_path / "out", max_error_fraction=0.0)
-    victim.write_bytes(whole)
-    replay(tmp_path / "out" / "rejects")
-    with_latest(tmp_path / "out")
-    assert len(list((tmp_path / "out" / "latest").iterdir())) == 3
 
 
 # --- streams

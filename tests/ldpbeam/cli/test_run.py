@@ -496,26 +496,6 @@ def test_what_a_population_file_holds_is_said(call: Call, site: Path, tmp_path: 
     assert out.splitlines() == [*notes, f"2 reports of 2 devices in {tmp_path / 's' / 'reports'}"]
 
 
-@pytest.mark.thorough
-def test_quiet_and_json(call: Call, site: Path, arguments: list[object], tmp_path: Path) -> None:
-    assert call(*arguments, "--quiet") == (0, "", "")
-    code, out, _ = call(*arguments, "--json")
-    assert code == 0
-    assert json.loads(out) == parse_document((tmp_path / "out" / "run.json").read_text())
-    simulation = ["simulate", "--collection", site / "minutes.yaml", "--population", "syn", "--devices", "3"]
-    code, out, _ = call(*simulation, "--epochs", "2", "--output", tmp_path / "s", "--json")
-    assert json.loads(out) == parse_document((tmp_path / "s" / "simulation.json").read_text())
-    code, out, _ = call("inspect", tmp_path / "out", "--json")
-    assert json.loads(out)["kind"] == "run"
-    code, out, _ = call("report", tmp_path / "out", "--json")
-    assert json.loads(out) == {"page": str(tmp_path / "out" / "index.html"), "problems": []}
-    assert call("report", tmp_path / "out", "-q") == (0, "", "")
-    other = [*arguments[:1], "--collection", site / "other.yaml", *arguments[3:], "--overwrite", "--quiet"]
-    code, out, err = call(*other)
-    assert (code, out) == (5, "")
-    assert "nothing was counted" in err
-
-
 @pytest.mark.parametrize("content", [None, b"", b"PAR1 torn", "rejects"])
 @pytest.mark.cases(1)
 def test_a_truth_that_is_none_is_refused(
