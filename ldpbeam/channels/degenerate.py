@@ -164,23 +164,3 @@ def extremes(bits: int, support: SupportProbabilities) -> tuple[tuple[int, int],
     many = tail_from(bits, own, other, _RARE)
     zeros = tail_from(bits, 1 - own, 1 - other, _RARE)
     return (bits - zeros, many), (tail(bits, own, other, many), tail(bits, 1 - own, 1 - other, zeros))
-
-
-def count_ones(payloads: Bytes) -> Ints:
-    """The number of ones in each of the payloads (n, w), int64 (n,)."""
-    import numpy as np
-
-    from ldpbeam.kernels import bits
-
-    ones, width = np.empty(len(payloads), np.int64), payloads.shape[1]
-    bits.count_ones(read_only(payloads).reshape(-1), width, ones)
-    return ones
-
-
-def refuse_ones(payloads: Bytes, bits: int, admitted: tuple[int, int], codes: Bytes) -> None:
-    """Write ``DEGENERATE`` where a payload (n, w), not refused yet, has fewer or more ones than admitted."""
-    least, most = admitted
-    if least <= 0 and most >= bits:
-        return  # every number of ones is admitted, as in small domains
-    ones = count_ones(payloads)
-    codes[((ones < least) | (ones > most)) & (codes == CheckCode.SOUND)] = CheckCode.DEGENERATE

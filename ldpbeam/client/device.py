@@ -227,7 +227,6 @@ class Device:
         return message
 
     def _asked_epoch(self, epoch: SupportsIndex | None, now: float) -> int:
-        """The epoch that a caller named, or the one that the clock shows."""
         asked = self._collection.epochs.index(now) if epoch is None else plain_integer(epoch, "the epoch")
         if not self._collection.epochs.contains(asked):
             raise reported_epochs.epoch_error(
@@ -255,7 +254,6 @@ class Device:
         return self._collection_state(state) or self._add_collection(state)
 
     def _collection_state(self, state: device_state_pb2.DeviceState) -> _Entry | None:
-        """The collection's part of the state."""
         digest = self._collection.full_digest
         entry = next((entry for entry in state.collections if entry.digest == digest), None)
         if entry is not None and entry.HasField("memo") != self._draws.KEEPS_MEMO:
@@ -269,7 +267,6 @@ class Device:
         return entry
 
     def _add_collection(self, state: device_state_pb2.DeviceState) -> _Entry:
-        """A part of the state for a collection that the device has not reported for."""
         collection = self._collection
         entry = state.collections.add(
             digest=collection.full_digest, name=collection.name, version=collection.version

@@ -79,7 +79,6 @@ class Sender:
         first_pause: float = 2.0,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """Keep where reports go; the first connection is made by :meth:`send_due`."""
         if not url.startswith(("http://", "https://")):
             raise DeviceError(
                 "E-DEVICE-COLLECTOR",

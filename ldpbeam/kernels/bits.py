@@ -53,15 +53,6 @@ def _ones_at(payloads: Any, at: Any, width: Any) -> Any:
 
 
 @kernel
-def count_ones(payloads: Any, width: Any, ones: Any) -> None:
-    """ones[i] = the number of ones in payload i."""
-    at = np.uint64(0)
-    for i in range(ones.size):
-        ones[i] = np.int64(_ones_at(payloads, at, width))
-        at += np.uint64(width)
-
-
-@kernel
 def check_bits(payloads: Any, width: Any, unused: Any, least: Any, most: Any, codes: Any) -> None:
     """codes[i] = ``UNUSED_BITS`` where payload i has a bit beyond the domain; else ``DEGENERATE`` where it
     has fewer than ``least`` or more than ``most`` ones; else ``SOUND``."""

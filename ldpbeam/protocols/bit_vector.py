@@ -61,6 +61,20 @@ class VectorDevice(BitVectorDevice[int], ABC):
         return self._vector(payload)
 
 
+def check_ones(payloads: Bytes, count: int, admitted: tuple[int, int]) -> Bytes:
+    """Codes of packed rows: bits beyond the count must be 0, and ones neither very many nor very few."""
+    import numpy as np
+
+    from ldpbeam.kernels import bits
+
+    least, most = admitted
+    if least <= 0 and most >= count:  # every number of ones is admitted, as in small domains
+        return bits.check_unused(read_only(payloads), unused_bits(count))
+    codes, rows, width = np.empty(len(payloads), np.uint8), read_only(payloads), payloads.shape[1]
+    bits.check_bits(rows.reshape(-1), width, unused_bits(count), least, most, codes)
+    return codes
+
+
 @dataclass(frozen=True)
 class BitVectorCounter(Counter):
     """Of reports with a bit for every value: one cell per value, a column sum of bits."""
@@ -72,16 +86,7 @@ class BitVectorCounter(Counter):
         return self.bits.domain_size
 
     def check(self, payloads: Bytes) -> Bytes:
-        import numpy as np
-
-        from ldpbeam.kernels import bits
-
-        k, (least, most) = self.bits.domain_size, self.bits.ones
-        if least <= 0 and most >= k:  # every number of ones is admitted, as in small domains
-            return bits.check_unused(read_only(payloads), unused_bits(k))
-        codes, rows, width = np.empty(len(payloads), np.uint8), read_only(payloads), payloads.shape[1]
-        bits.check_bits(rows.reshape(-1), width, unused_bits(k), least, most, codes)
-        return codes
+        return check_ones(payloads, self.bits.domain_size, self.bits.ones)
 
     def add(self, payloads: Bytes, counts: Ints) -> None:
         add_bits(payloads, counts)

@@ -7,14 +7,14 @@ from functools import cached_property
 from math import ceil
 from typing import Any
 
-from ldpbeam.arrays import Bytes, Ints, unused_bits
-from ldpbeam.channels.degenerate import BOUND, refuse_ones, tail_from
+from ldpbeam.arrays import Bytes, Ints
+from ldpbeam.channels.degenerate import BOUND, tail_from
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
-from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.privacy.counters import CountersGuarantee, bounded_sum_epsilon, counters_guarantee
 from ldpbeam.protocols import PROTOCOLS
 from ldpbeam.protocols.attributes.base import AttributesCounter
 from ldpbeam.protocols.attributes.split import Split, SplitDevice, SplitSimulation
+from ldpbeam.protocols.bit_vector import check_ones
 from ldpbeam.protocols.contract import LocalProtocol
 from ldpbeam.protocols.counter import Counter
 from ldpbeam.protocols.one_bit_mean import OneBit, OneBitDevice
@@ -92,12 +92,7 @@ class BoundedCountersCounter(AttributesCounter):
     bits: CounterBits
 
     def check(self, payloads: Bytes) -> Bytes:
-        import numpy as np
-
-        unused = payloads[:, -1] & np.uint8(unused_bits(self.bits.count))
-        codes = np.where(unused, np.uint8(CheckCode.UNUSED_BITS), np.uint8(CheckCode.SOUND))
-        refuse_ones(payloads, self.bits.count, self.bits.ones, codes)
-        return codes
+        return check_ones(payloads, self.bits.count, self.bits.ones)
 
     def add(self, payloads: Bytes, counts: Ints) -> None:
         import numpy as np

@@ -114,6 +114,12 @@ def test_what_was_made_ahead_of_time_is_due_once_the_device_goes_back(
     assert dues == {2400: 864000, 240: 866700, 500: 871200, 242: 871200 + 2700}
 
 
+def test_a_device_without_an_outbox_says_so(tmp_path: Path) -> None:
+    for device in (Device.ephemeral(loloha()), Device.open(loloha(), tmp_path, outbox=0)):
+        with pytest.raises(DeviceError, match="E-DEVICE-OUTBOX"):
+            _ = device.outbox
+
+
 # --- when
 
 
@@ -310,6 +316,14 @@ def test_no_cookie_and_no_name_go_with_a_report(collector: Collector, device: De
     for headers in collector.headers:
         assert set(headers) == names
         assert headers["User-Agent"] == "ldpbeam"
+
+
+def test_nobody_answers_and_the_report_waits(device: Device, clock: Time) -> None:
+    device.report(1)
+    with Collector() as closed:
+        url = closed.url
+    sender = Sender(device.outbox, url, clock=clock)
+    assert (sender.send_due(), sender.failures, len(device.outbox)) == (0, 1, 1)
 
 
 def test_a_report_that_is_refused_for_good_is_dropped_and_counted(

@@ -150,15 +150,6 @@ def test_published_first_reports_spend_less_than_nominal(size: int, spent: float
         assert exact.guarantee.per_memoised_input == pytest.approx(2.0, abs=1e-12)
 
 
-@pytest.mark.parametrize("first", [0.1, 0.5, 1.0, 2.0, 3.0])
-def test_allomfree_switches_at_3e_plus_2(first: float) -> None:
-    edge = 3 * exp(first) + 2
-    for size in {2, max(2, int(edge)), int(edge) + 1, int(edge) + 9}:
-        direct = v_star(two("l_grr", size, first + 1, first))
-        unary = v_star(two("l_osue", size, first + 1, first))
-        assert (direct < unary) == (size < edge), size
-
-
 @pytest.mark.parametrize(
     "alpha,expected",
     [

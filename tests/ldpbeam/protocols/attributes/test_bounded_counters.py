@@ -364,13 +364,3 @@ def test_table_rows_beyond_the_sum(tmp_path: Path) -> None:
     assert not {"23", "17", "44", "84"} & set(str(caught.value).replace(",", " ").split())
     free = parse_collection(FILE.replace("together", "split"))
     assert crowd(free, f"table:{path}", None).devices == 4
-
-
-def test_marginals_beyond_the_sum(tmp_path: Path) -> None:
-    agreed, path = parse_collection(FILE), tmp_path / "m.json"
-    counts = {name: [9, *[0] * 59, 1] for name in ("mail", "web", "games")}
-    path.write_text(json.dumps({**counts, "web": [10, *[0] * 60], "games": [10, *[0] * 60]}))
-    assert crowd(agreed, f"marginals:{path}", None).devices == 10
-    path.write_text(json.dumps({name: [0, *[0] * 59, 10] for name in counts}))
-    with pytest.raises(ValueError, match="more than 60"):
-        crowd(agreed, f"marginals:{path}", None)
