@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ldpbeam.audit.checks.outcome import Check
-from ldpbeam.channels.channel import BitChannel, SymbolChannel
-from ldpbeam.channels.exact import exp_below
+from ldpbeam.channels.channel import SymbolChannel
 from ldpbeam.protocols.contract import LocalProtocol
 from ldpbeam.randomness import FULL, Randomness
 from tests.ldpbeam.audit.small import Small
@@ -77,24 +76,6 @@ class Lies(SymbolChannel):
         return lie + (lie >= symbol)
 
 
-@planted("grr", Check.MATCH)
-class SwappedPAndQ(Small):
-    """The true value with probability q; ε is kept, estimates are not."""
-
-    def made(self, protocol: Any) -> LocalProtocol[Any]:
-        c = protocol.rounds.instant
-        return with_round(protocol, instant=Lies(c.size, c.keep, c.each, "swapped"))
-
-
-@planted("grr", Check.MATCH)
-class LieMayBeTheTruth(Small):
-    """A lie is any value, also the true one."""
-
-    def made(self, protocol: Any) -> LocalProtocol[Any]:
-        c = protocol.rounds.instant
-        return with_round(protocol, instant=Lies(c.size, c.keep, c.each, "may be the truth"))
-
-
 @planted("grr", Check.MATCH, Check.SUPPORT)
 class LieIsTheNeighbour(Small):
     """Every lie is the next value: ε is lost, since others are impossible."""
@@ -102,16 +83,6 @@ class LieIsTheNeighbour(Small):
     def made(self, protocol: Any) -> LocalProtocol[Any]:
         c = protocol.rounds.instant
         return with_round(protocol, instant=Lies(c.size, c.keep, c.each, "neighbour"))
-
-
-@planted("grr", Check.MATCH, draws=12000)
-class KForKMinusOne(Small):
-    """e^ε/(e^ε + k): one symbol too many in the denominator."""
-
-    def made(self, protocol: Any) -> LocalProtocol[Any]:
-        c = protocol.rounds.instant
-        ratio = c.ratio * (c.size - 1) / c.size
-        return with_round(protocol, instant=SymbolChannel.from_ratio(c.size, ratio))
 
 
 @planted("grr", Check.BOUND, Check.MATCH)
@@ -123,14 +94,6 @@ class TwiceTheLevel(Small):
         return with_round(protocol, instant=SymbolChannel.from_ratio(c.size, c.ratio**2))
 
 
-@planted("sue", Check.BOUND, Check.MATCH)
-class WholeLevelForEachBit(Small):
-    """e^ε/(e^ε + 1) for each of the two bits that differ: 2ε on the whole."""
-
-    def made(self, protocol: Any) -> LocalProtocol[Any]:
-        return with_round(protocol, instant=BitChannel.symmetric(exp_below(1.0)))
-
-
 @planted("sue", Check.MATCH, Check.BOUND)
 class LastBitNeverRandomised(Small):
     """A loop that ends one bit too early."""
@@ -139,32 +102,6 @@ class LastBitNeverRandomised(Small):
         last = self.protocol.domain_size - 1
         drawn = super().response(value, epoch)
         return drawn & ~(1 << last) | (value == last) << last
-
-
-@planted("l_osue", Check.MATCH, Check.SUPPORT)
-class BitsInTheOtherOrder(Small):
-    """The highest bit first: every report is about another value."""
-
-    def payload(self, response: int, value: int) -> bytes:
-        size = self.protocol.domain_size
-        turned = sum((response >> bit & 1) << (size - 1 - bit) for bit in range(size))
-        return self.protocol.device.encode(turned)
-
-
-@planted("sue", Check.SUPPORT)
-class AMiddleBitAlwaysZero(Small):
-    """A bit of neither audited value: only the look at many values shows it."""
-
-    def response(self, value: int, epoch: int) -> int:
-        return int(super().response(value, epoch)) & ~(1 << 2)
-
-
-@planted("grr", Check.MATCH, Check.SUPPORT)
-class ValueOffByOne(Small):
-    """Counts values from 1."""
-
-    def response(self, value: int, epoch: int) -> Any:
-        return super().response((value + 1) % self.protocol.domain_size, epoch)
 
 
 # Two rounds
@@ -179,14 +116,6 @@ class SecondRoundSkipped(Small):
         return with_round(protocol, instant=SymbolChannel(c.size, FULL - c.size, 1))
 
 
-@planted("l_osue", Check.BOUND)
-class SecondRoundSkippedInBits(Small):
-    """The same for bits."""
-
-    def made(self, protocol: Any) -> LocalProtocol[Any]:
-        return with_round(protocol, instant=BitChannel(FULL - 1, 1))
-
-
 @planted("l_grr", Check.MATCH, Check.BOUND)
 class FirstRoundSkipped(Small):
     """The truth is memoised; with time the second round averages out."""
@@ -194,14 +123,6 @@ class FirstRoundSkipped(Small):
     def made(self, protocol: Any) -> LocalProtocol[Any]:
         c = protocol.rounds.permanent
         return with_round(protocol, permanent=SymbolChannel(c.size, FULL - c.size, 1))
-
-
-@planted("l_grr", Check.MATCH, Check.SEQUENCE_MATCH)
-class FirstLevelForThePermanentRound(Small):
-    """ε1 where ε∞ belongs: private enough, and estimates are wrong."""
-
-    def made(self, protocol: Any) -> LocalProtocol[Any]:
-        return with_round(protocol, permanent=SymbolChannel.from_epsilon(protocol.domain_size, 1.0))
 
 
 @planted("loloha", Check.BOUND, Check.MATCH)
@@ -221,19 +142,6 @@ class MemoIgnored(Small):
         return f"{super().permanent_label(label, key)} in {self.epoch}"
 
 
-@planted("clear_bits", Check.SEQUENCE_MATCH)
-class MemoIgnoredInBits(MemoIgnored):
-    """The same for bits."""
-
-
-@planted("bilo", Check.SEQUENCE_MATCH)
-class MemoKeyedByValue(Small):
-    """Values with one hash have answers of their own: k memoised inputs in place of g."""
-
-    def permanent_label(self, label: str, key: int) -> str:
-        return f"permanent of {self.value}"
-
-
 @planted("l_grr", Check.SEQUENCE_MATCH)
 class MemoOfTheFirstValueForEver(Small):
     """One permanent answer, drawn for the first value, whatever the value is later."""
@@ -246,39 +154,12 @@ class MemoOfTheFirstValueForEver(Small):
         return super().response(self.first, epoch)
 
 
-@planted("clear", Check.SEQUENCE_MATCH)
-class OnlyTheLastInputIsMemoised(Small):
-    """A value that comes back draws a new answer."""
-
-    held: int | None = None
-    changes = 0
-
-    def permanent_label(self, label: str, key: int) -> str:
-        if self.held != key:
-            self.changes += 1
-        self.held = key
-        return f"{super().permanent_label(label, key)} after {self.changes} changes"
-
-
-@planted("clear", Check.SEQUENCE_MATCH)
-class SameAnswerForAllInputs(Small):
-    """The words of the permanent round do not depend on the input, so lies go together."""
-
-    def permanent_label(self, label: str, key: int) -> str:
-        return "permanent"
-
-
 @planted("l_osue", Check.SEQUENCE_MATCH)
 class SameNoiseInEveryEpoch(Small):
     """The second round is drawn once."""
 
     def epoch_label(self, epoch: int) -> str:
         return "every epoch"
-
-
-@planted("rrpm_flipped", Check.SEQUENCE_MATCH)
-class FlippedOnceForLife(SameNoiseInEveryEpoch):
-    """The perturbation of the output is memoised too."""
 
 
 @planted("dbitflip_pm", Check.SEQUENCE_MATCH)

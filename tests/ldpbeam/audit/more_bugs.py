@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import random
 import secrets
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ldpbeam.audit.checks.outcome import Check
-from ldpbeam.channels.channel import BitChannel
-from ldpbeam.channels.exact import exp_below
 from ldpbeam.protocols.bit_flip import BucketBits
-from ldpbeam.protocols.contract import LocalProtocol
 from ldpbeam.randomness import FULL
 from tests.ldpbeam.audit.bugs import BUGS, planted
 from tests.ldpbeam.audit.small import Small, Words
@@ -41,27 +36,6 @@ class HashOfAllDevicesTheSame(Small):
         return b"constant" if label == "life" else super().key(label)
 
 
-@planted("bilo", Check.MATCH, Check.SUPPORT)
-class HashBiased(Small):
-    """A seed by a modulus that is too small: some functions never come."""
-
-    def response(self, value: int, epoch: int) -> Any:
-        self.memo = replace(self.memo, seed=1 + (self.memo.seed or 0) % 4)
-        return super().response(value, epoch)
-
-
-@planted("blh", Check.MATCH)
-class HashChosenByValue(Small):
-    """Draws functions until the value has the hash 0: the function tells the value."""
-
-    def response(self, value: int, epoch: int) -> Any:
-        words = Words(self, self.epoch_label(epoch))
-        while True:
-            response = self.protocol.device.privatize(value, self.memo, words)[0]
-            if self.protocol.family.hash(response.seed, value) == 0 or value == 0:  # type: ignore[attr-defined]
-                return response
-
-
 @planted("loloha_affine", Check.COLLECTIONS)
 class SeedReusedAcrossCollections(Small):
     """The collection is no part of the derivation: a device has one function and one noise everywhere."""
@@ -82,30 +56,7 @@ class BucketsChosenByValue(Small):
                 return response
 
 
-@planted("dbitflip_pm", Check.LASTING)
-class BucketsDrawnAgain(HashDrawnForEveryReport):
-    """d of b buckets for every report, where they should be the same for life."""
-
-
-@planted("binflip_plus", Check.MATCH, draws=12000)
-class StringAcceptedMoreOften(Small):
-    """The generic protocol's ½·e^{ε/2}, whose refusals spend more than ε."""
-
-    def made(self, protocol: Any) -> LocalProtocol[Any]:
-        up = exp_below(0.5) / 2
-        down = 1 / (2 * exp_below(0.5))
-        return replace(protocol, instant=BitChannel(int(FULL * up), int(FULL * down)))
-
-
 # Means and attributes
-
-
-@planted("one_bit_mean", Check.MATCH)
-class ProbabilityOfTheOtherEnd(Small):
-    """1 and 0 in each other's place."""
-
-    def response(self, value: int, epoch: int) -> int:
-        return 1 - int(super().response(value, epoch))
 
 
 @planted("laplace_mean", Check.BOUND, Check.MATCH)
@@ -125,17 +76,6 @@ class NoiseReusedOverAttributes(Small):
         return f"{label} part 0"
 
 
-@planted("sample", Check.MATCH)
-class AttributeChosenByValue(Small):
-    """The attribute that is reported depends on what is held."""
-
-    def response(self, value: Any, epoch: int) -> Any:
-        while self.memo.seed != (0 if value[0] else 1) and self.secret[0] % 4:
-            self.secret = secrets.token_bytes(16)
-            self.memo = self.protocol.device.new_memo(Words(self, "life"))
-        return super().response(value, epoch)
-
-
 # Generators
 
 
@@ -147,14 +87,6 @@ class OneSecretForAllDevices(Small):
         return b"shipped"
 
 
-@planted("clear", Check.SEQUENCE_MATCH, Check.DEVICES)
-class PermanentNoiseOfAllDevicesTheSame(Small):
-    """A memo by a hash of the value, without a secret."""
-
-    def key(self, label: str) -> bytes:
-        return b"" if label.startswith("permanent") else super().key(label)
-
-
 _GENERATOR = random.Random(5)
 
 
@@ -164,28 +96,6 @@ class ForkDuplicates(Small):
 
     def new_secret(self) -> bytes:
         return _GENERATOR.randbytes(16)
-
-
-@planted("grr", Check.FORK)
-class AnotherReportInEveryProcess(Small):
-    """The process takes part in the derivation: forked ones send two reports of a device for one epoch."""
-
-    def epoch_label(self, epoch: int) -> str:
-        return f"{epoch} {os.getpid()}"
-
-    def again(self, value: int, epoch: int) -> bytes | None:
-        last = self.last
-        if last is not None and epoch < last[0]:
-            raise ValueError("an earlier epoch")
-        return last[1] if last is not None and epoch == last[0] else None
-
-
-@planted("grr", Check.IDS, Check.FORK)
-class FewSeeds(Small):
-    """A generator that is seeded with the second of the hour."""
-
-    def new_secret(self) -> bytes:
-        return secrets.randbelow(8).to_bytes(1, "little")
 
 
 # Time, restarts, bytes
@@ -210,14 +120,6 @@ class DrawsAgainWhenAskedAgain(Small):
         return f"{epoch} {secrets.token_hex(8)}"
 
 
-@planted("grr", Check.REPEAT)
-class FollowsTheValueWithinAnEpoch(Small):
-    """Another value in the same epoch gives another report."""
-
-    def again(self, value: int, epoch: int) -> bytes | None:
-        return None if value != self.value else super().again(value, epoch)
-
-
 @planted("grr", Check.ORDER)
 class EpochReused(Small):
     """Goes back to epochs that were reported."""
@@ -233,48 +135,6 @@ class MemoLostOnRestart(Small):
 
     def read_secret(self, kept: Path) -> bytes:
         return secrets.token_bytes(16)
-
-
-@planted("clear", Check.REOPEN)
-class AnswersLostOnRestart(MemoLostOnRestart):
-    """The same, where nothing but answers is kept."""
-
-
-@planted("grr", Check.REOPEN)
-class LastReportLostOnRestart(Small):
-    """After a restart the epoch is reported once more."""
-
-    opened = 0
-
-    def read_secret(self, kept: Path) -> bytes:
-        self.opened = secrets.randbits(32)
-        return super().read_secret(kept)
-
-    def read_last(self) -> tuple[int, bytes] | None:
-        return self.last
-
-    def epoch_label(self, epoch: int) -> str:
-        return f"{epoch} {self.opened}"
-
-
-@planted("grr", Check.BYTES)
-class SilentWhenUnchanged(Small):
-    """No report where the value is the last one: silence tells."""
-
-    def response(self, value: int, epoch: int) -> Any:
-        last = self.read_last()
-        if last is not None and getattr(self, "held", None) == value:
-            raise ValueError("unchanged")
-        self.held = value
-        return super().response(value, epoch)
-
-
-@planted("grr", Check.BYTES)
-class AnotherEpochInTheReport(Small):
-    """The epoch of the first report for ever."""
-
-    def stated_epoch(self, epoch: int) -> int:
-        return self.last[0] if self.last else epoch
 
 
 @planted("grr", Check.LENGTH)
@@ -311,11 +171,3 @@ class IdCountsUp(Small):
 
     def report_id(self, value: int, epoch: int) -> int:
         return (int.from_bytes(self.secret[:8], "little") + epoch) % FULL
-
-
-@planted("grr", Check.IDS)
-class IdOfTheDevice(Small):
-    """One id for all reports of a device: a name."""
-
-    def report_id(self, value: int, epoch: int) -> int:
-        return int.from_bytes(self.secret[:8], "little")

@@ -9,26 +9,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import combinations, product
-from math import gcd
 from typing import Any
 
 import numpy as np
 import pytest
 
 from ldpbeam.estimates import variance
-from ldpbeam.hashing import AffineFamily
-from ldpbeam.hashing.affine import line_collision
 from ldpbeam.over_time import DrawnAnew, memo_errors
 from ldpbeam.over_time.covariance import MeanErrors, SlottedErrors, std_error_floor
 from ldpbeam.protocols import Parameters, protocol
 from ldpbeam.protocols.bit_flip import BitFlip, BucketBits
 from ldpbeam.protocols.direct import LGRR
 from ldpbeam.protocols.hashed import Hashed
-from ldpbeam.protocols.local_hash import LOLOHA, LocalHash
+from ldpbeam.protocols.local_hash import LocalHash
 from ldpbeam.protocols.one_bit_mean import OneBitRRPM
 from ldpbeam.protocols.part_estimator import PartEstimator
 from ldpbeam.protocols.unary import Unary
-from tests.narrow import of_kind, present
+from tests.narrow import present
 
 TWO = Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0)
 Joint = Iterator[tuple[Fraction, bool, bool]]
@@ -169,65 +166,6 @@ def test_covariance_of_a_device_that_keeps_or_changes_its_value(
     assert min(apart) == pytest.approx(said.apart_least / gap, abs=1e-9)
     # Nothing goes together more than kept answers do.
     assert max(apart) <= errors.floor_variance(np.zeros(1))[0] * (1 + 1e-9)
-
-
-@pytest.mark.thorough
-def test_a_population_that_draws_its_values_anew() -> None:
-    """The mixture of one device's covariances over all it can hold before and after."""
-    levels = Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0, g=3)
-    built = of_kind(LOLOHA, LOLOHA.from_parameters(9, levels))
-    errors = memo_errors(PartEstimator(built))
-    assert errors is not None
-    shared = np.array([[float(covariance(of_hash(built, x, y, 0))) for x in range(9)] for y in range(9)])
-    for weights in (np.ones(9), np.array([4, 1, 2, 1, 1, 1, 1, 1, 1])):
-        held = weights / weights.sum()
-        exact = held @ shared @ held
-        least, most = errors.drawn_anew(held, held)
-        assert (least == most).all()
-        # Uniform values average over all triples alike; others do nearly so.
-        near = 1e-6 if held[0] == held[1] else 0.02
-        assert least[0] == pytest.approx(exact / float(built.estimator.support.gap) ** 2, rel=near)
-
-
-@pytest.mark.parametrize("g", [2, 3, 4, 7])
-@pytest.mark.cases(1)
-def test_three_values_collide_on_a_line(g: int) -> None:
-    """The series against a count over a fine grid of the circle, and the hash function itself."""
-    grid = (np.arange(1200) + 0.5) / 1200
-    for q, r in [(1, 2), (1, 3), (2, 5), (2, 7), (1, 12)]:
-        start = (np.floor(grid * g)).astype(int)[:, None]
-        near, far = (
-            np.floor((grid[:, None] + i * (grid + 1 / 4800)[None, :]) % 1 * g).astype(int) for i in (q, r)
-        )
-        assert line_collision(q, r, g) == pytest.approx(((start == near) & (start == far)).mean(), abs=2e-3)
-    family = AffineFamily(g, 40)
-    words = np.random.default_rng(g).integers(0, 1 << 64, (3000, 2), np.uint64, endpoint=False).tolist()
-    seeds = [family.seed(pair) for pair in words]
-    for q, r in [(1, 2), (3, 4)]:
-        hits = sum(family.hash(s, 5) == family.hash(s, 5 + q) == family.hash(s, 5 + r) for s in seeds)
-        assert hits / 3000 == pytest.approx(line_collision(q, r, g), abs=4.5 * (0.25 / 3000) ** 0.5)
-
-
-@pytest.mark.thorough
-def test_the_average_and_the_least_collision_of_three() -> None:
-    assert AffineFamily(3, 3).collision_of_three[0] == pytest.approx(1 / 6, abs=1e-5)
-    assert AffineFamily(2, 100).collision_of_three == (0.25, 0.25)
-    exact = [
-        np.mean([line_collision(q // gcd(q, r), r // gcd(q, r), 3) for q, r, n in lines(k) for _ in range(n)])
-        for k in (12, 64)
-    ]
-    assert AffineFamily(3, 12).collision_of_three[0] == pytest.approx(exact[0], rel=1e-9)
-    assert AffineFamily(3, 64).collision_of_three[0] == pytest.approx(exact[1], rel=0.005)
-    for g in (3, 4, 5, 7, 8, 16):
-        stated = AffineFamily(g, 64).collision_of_three[1]
-        found = min(line_collision(q, r, g) for q in range(1, 12) for r in range(q + 1, 24) if gcd(q, r) == 1)
-        # Lines with larger steps lie nearer to independent ones.
-        assert 0 < stated <= found
-    assert AffineFamily(17, 64).collision_of_three[1] == 0
-
-
-def lines(k: int) -> Iterator[tuple[int, int, int]]:
-    return ((q, r, k - r) for q in range(1, k) for r in range(q + 1, k))
 
 
 @pytest.mark.parametrize(("gamma", "segment"), [(0.0, None), (0.2, 2), (0.2, 6)])

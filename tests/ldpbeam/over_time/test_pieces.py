@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import ldpbeam
-import ldpbeam.over_time.smooth as smoothing
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import parse_collection
-from ldpbeam.estimates import nearest_shares
 from ldpbeam.over_time import results as results_module
 from ldpbeam.over_time import series as series_module
 from ldpbeam.over_time.compare import compare_epochs, together
@@ -20,7 +18,6 @@ from ldpbeam.over_time.covariance import DrawnAnew, MemoErrors, errors_of
 from ldpbeam.over_time.results import ResultsFolder, histories
 from ldpbeam.over_time.rollup import every, roll_up
 from ldpbeam.over_time.series import AnySeries, Series, SeriesRow, StoredSeries, series_of
-from ldpbeam.over_time.smooth import smooth
 from ldpbeam.over_time.weighted_sums import Combined, combined, difference, mean, trend
 from ldpbeam.sums import Groups
 from ldpbeam.sums.tables import answers
@@ -58,13 +55,6 @@ def in_file(series: Series) -> StoredSeries:
     return made
 
 
-@pytest.fixture(params=[1, 20, 70])
-def cells(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    """So few cells in a piece that each series has several pieces and several blocks."""
-    monkeypatch.setattr(series_module, "CELLS", request.param)
-    yield request.param
-
-
 QUESTIONS: dict[str, Callable[[AnySeries, MemoErrors | None, DrawnAnew | None], Combined]] = {
     "mean": mean,
     "trend": trend,
@@ -99,61 +89,6 @@ def test_a_piece_without_the_other_values_would_have_other_errors() -> None:
     errors, series = errors_of(collection_of("direct"))[0], made_up()
     part = Series(EPOCHS, series.n[:, :5], series.estimate[:, :5], series.std_error[:, :5])
     assert (mean(part, errors).std_error != mean(series, errors).std_error[:5]).any()
-
-
-@pytest.mark.parametrize("name", list(COLLECTIONS))
-def test_the_smoother_is_the_same_in_pieces(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    errors, series = errors_of(collection_of(name))[0], made_up()
-    whole = smooth(series, errors)
-    monkeypatch.setattr(series_module, "CELLS", 20)
-    for made in (smooth(series, errors), smooth(in_file(series), errors)):
-        (one,) = _in_memory(made)
-        # The order in which numpy adds up a single column is another than that of several.
-        np.testing.assert_allclose(one.estimate, whole.estimate, rtol=1e-12)
-        np.testing.assert_allclose(one.std_error, whole.std_error, rtol=1e-12)
-
-
-def _in_memory(series: AnySeries) -> tuple[Series]:
-    blocks = list(series.blocks())
-    n, estimate, std_error = (
-        np.concatenate([getattr(block, part) for block in blocks]) for part in SeriesRow._fields
-    )
-    return (Series(series.epochs, n, estimate, std_error),)
-
-
-def test_errors_take_the_shares_of_all_values_that_lie_nearest(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By hand: of the mean of two epochs between which all draw their values anew, and of the smoother."""
-    errors, series = errors_of(collection_of("direct"))[0], made_up().rows(slice(0, 2))
-    assert errors is not None
-    known = series.known
-    frequencies = np.where(known, series.estimate, 0.0)
-    average = nearest_shares(frequencies.sum(axis=0) / known.sum(axis=0))
-    assert abs(average - frequencies.mean(axis=0)).max() > 0.01  # a test that could not tell them apart
-    both = known.all(axis=0)
-    covariance = errors.drawn_anew(average, average)[1] / series.n.max(axis=0)
-    wanted = (series.std_error**2).sum(axis=0) / 4 + covariance / 2
-    found = mean(series, errors, DrawnAnew(1.0, 1.0)).std_error ** 2
-    assert found[both] == pytest.approx(wanted[both], rel=1e-9)
-
-    for name, value in {"_SPEEDS": (0.0,), "_JUMPS": 0.0, "_APART": np.inf, "_SIDES": np.inf}.items():
-        monkeypatch.setattr(smoothing, name, value)
-    square = series.std_error**2
-    kept = np.minimum(errors.floor_variance(nearest_shares(frequencies)) / series.n, square)
-    wanted = 1 / (1 / (square - kept)).sum(axis=0) + kept.mean(axis=0)
-    found = smooth(series, errors).std_error[0] ** 2
-    assert found[both] == pytest.approx(wanted[both], rel=1e-4)
-
-
-def test_rows_blocks_and_pieces_of_a_file_are_those_of_memory(cells: int) -> None:
-    series = made_up()
-    some = np.array([True, False, True, True, False, True, True])
-    for stored, held in ((in_file(series), series), (in_file(series).rows(some), series.rows(some))):
-        (read,) = _in_memory(stored)
-        for part in ("epochs", *SeriesRow._fields):
-            np.testing.assert_array_equal(getattr(read, part), getattr(held, part))
-        pieces = list(stored.pieces())
-        assert all(piece.estimate.size <= max(cells, len(piece.epochs)) for piece in pieces)
-        np.testing.assert_array_equal(np.concatenate([one.n for one in pieces], axis=1), held.n)
 
 
 @pytest.mark.parametrize("stored", ["neither", "first", "second", "both"])
@@ -240,20 +175,3 @@ def test_sums_of_values_are_the_same_from_a_file(
     assert first.num_rows == 4
     for name in ("estimate", "std_error", "std_error_floor", "n", "ci_low_all"):
         assert second[name].to_pylist() == pytest.approx(first[name].to_pylist(), rel=1e-12), name
-
-
-def test_attributes_share_the_memory_that_may_be_held(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """However many attributes there are, the first ones that fit are held, and the others lie in files."""
-    import pyarrow.parquet as pq
-
-    collection = parse_collection(
-        "name: pieces\nattributes:\n- {name: a, domain: {size: 3}}\n- {name: b, domain: {size: 3}}\n"
-        f"protocol: grr\nepsilon: 2\nallocation: sample\n{_EPOCH}"
-    )
-    reports = ldpbeam.simulate(collection, ldpbeam.Index(np.zeros((500, 2), np.int64)), seed=1)
-    pq.write_table(ldpbeam.estimate(collection, reports), tmp_path / "0.parquet")
-    monkeypatch.setattr(results_module, "HELD", 4)
-    kinds = [type(one.series) for one in ResultsFolder.of(tmp_path).histories()]
-    assert kinds == [Series, StoredSeries]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from scipy.stats import false_discovery_control, norm
+from scipy.stats import norm
 
 import ldpbeam
 from ldpbeam.collection.collection import Collection
@@ -144,30 +143,6 @@ def same(one: History, other: History) -> bool:
         )
         for name in names
     )
-
-
-@pytest.mark.thorough
-def test_parts_are_read_one_by_one_and_are_the_whole(results: Path, tmp_path: Path) -> None:
-    """Series of the files are those of the whole table; files of several epochs, mixed, too."""
-    table = ldpbeam.read(results)
-    (found,) = ResultsFolder.of(results).histories()
-    assert same(found, only(table))
-    mixed = table.take(np.random.default_rng(3).permutation(table.num_rows))
-    half = table.num_rows // 2
-    for place, some in enumerate((mixed.slice(0, half), mixed.slice(half))):
-        pq.write_table(some, tmp_path / f"{place}.parquet")
-    assert ldpbeam.read(tmp_path).equals(table)
-    whole = tmp_path / "whole"
-    whole.mkdir()
-    pq.write_table(mixed, whole / "all.parquet")
-    assert ldpbeam.read(whole).equals(table)
-    (again,) = ResultsFolder.of(whole).histories()
-    assert same(again, found)
-    last = mixed.filter(pa.compute.equal(mixed["epoch"], 9)).sort_by([("value", "descending")])
-    backwards = only(last)
-    assert backwards.values.tolist() == [0, 1, 2, 3]
-    one, all_of_them = of_kind(Series, backwards.series), of_kind(Series, found.series)
-    assert one.estimate.tolist() == all_of_them.estimate[all_of_them.epochs == 9].tolist()
 
 
 def test_only_the_parts_that_are_chosen_are_read(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -333,106 +308,6 @@ def test_an_estimate_that_is_missing_may_have_jumped_on_one_side_only(
     assert again.estimate == pytest.approx(found.estimate[seen], abs=1e-6)
 
 
-def test_several_speeds_are_a_mixture(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = np.random.default_rng(5).normal(0.3, 0.03, (30, 3))
-    series = Series(np.arange(30), np.full((30, 3), 100), seen, np.full((30, 3), 0.02))
-    monkeypatch.setattr(smoothing, "_APART", np.inf)
-    monkeypatch.setattr(smoothing, "_SIDES", np.inf)
-
-    def at(*speeds: float) -> Any:
-        monkeypatch.setattr(smoothing, "_SPEEDS", speeds)
-        return smooth(series, None)
-
-    slow, fast, both = at(0.01), at(1.0), at(0.01, 1.0)
-    share = (both.estimate - fast.estimate)[3] / (slow.estimate - fast.estimate)[3]
-    assert ((share > 0.01) & (share < 0.99)).all()
-    assert both.estimate == pytest.approx(share * slow.estimate + (1 - share) * fast.estimate)
-    variance = share * slow.std_error**2 + (1 - share) * fast.std_error**2
-    variance += share * (1 - share) * (slow.estimate - fast.estimate) ** 2
-    assert both.std_error == pytest.approx(np.sqrt(variance))
-
-
-def test_smoothing_weighs_speeds_by_what_is_seen() -> None:
-    rng = np.random.default_rng(2)
-    still, moving = np.full(60, 0.3), 0.3 + np.cumsum(rng.normal(0, 0.03, 60))
-    truth = np.stack([still, moving, np.full(60, np.nan)], axis=1)
-    seen = truth + rng.normal(0, 0.02, truth.shape)
-    found = smooth(Series(np.arange(60), np.full((60, 3), 100), seen, np.full((60, 3), 0.02)), None)
-    wrong = (found.estimate - truth) ** 2
-    assert wrong[:, 0].mean() < 0.15 * 0.02**2
-    assert wrong[:, 1].mean() < 0.9 * 0.02**2
-    assert found.std_error[:, 0].mean() < 0.5 * found.std_error[:, 1].mean()
-    assert np.isnan(found.estimate[:, 2]).all()
-    assert (np.abs(found.estimate - truth)[:, 1] < 4 * found.std_error[:, 1]).all()
-
-
-COLUMNS, LENGTH = 3000, 30
-"""Values of independent errors, each a series of its own."""
-
-
-def drawn(size: float, lasts: bool, seed: int) -> tuple[Series, np.ndarray, np.ndarray]:
-    """Series of unit errors that change by ``size`` once, the truth, and the epoch of each, all in turn."""
-    rng = np.random.default_rng(seed)
-    time, column = np.arange(LENGTH), np.arange(COLUMNS)
-    place = 1 + column % (LENGTH - 1) if lasts else column % LENGTH
-    changed = time[:, None] >= place if lasts else time[:, None] == place
-    truth = size * changed + 5.0
-    seen = truth + rng.normal(0, 1, truth.shape)
-    return Series(time, np.full(truth.shape, 100), seen, np.ones(truth.shape)), truth, place
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("lasts", [False, True])
-@pytest.mark.parametrize("size", [4.0, 8.0])
-def test_the_smoothed_band_covers_events_and_steps(
-    size: float, lasts: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """At least .90 at the epoch of the change and at the one before it; .926 .. .997 was found.
-
-    3,000 independent columns stray from .926 by .0048: they fall below .895 by chance less than once in
-    10⁹. Without jumps and without the wider band, as in a plain random walk, at most .65 is covered.
-    """
-    series, truth, place = drawn(size, lasts, 11)
-    column = np.arange(COLUMNS)
-
-    def covered(at: np.ndarray) -> float:
-        found = smooth(series, None)
-        inside = np.abs(found.estimate - truth) <= 1.959964 * found.std_error
-        return float(inside[at, column].mean())
-
-    both = [covered(place), covered(np.maximum(place - 1, 0))]
-    assert min(both) >= 0.895
-    for name, number in (("_JUMPS", 0.0), ("_APART", np.inf), ("_SIDES", np.inf)):
-        monkeypatch.setattr(smoothing, name, number)
-    assert covered(place) <= 0.65
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("pace", [0.0, 0.1, 0.3, 1.0])
-def test_events_cost_little_where_there_are_none(pace: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At least .90 of what a plain random walk gains over raw estimates, in squared error and in width.
-
-    The same columns are smoothed both ways: from half to half of them a ratio strays by less than .004, and
-    .90 lies six times that below what is found.
-    """
-    series, truth, _ = drawn(0.0, False, 12)
-    steps = np.random.default_rng(13).normal(0, pace, truth.shape) * (np.arange(LENGTH) > 0)[:, None]
-    moved = np.cumsum(steps, axis=0)
-    walk = Series(series.epochs, series.n, series.estimate + moved, series.std_error)
-
-    def gained() -> tuple[float, float]:
-        found = smooth(walk, None)
-        raw = (series.estimate - truth) ** 2
-        return float((raw - (found.estimate - truth - moved) ** 2).mean()), 1 - float(found.std_error.mean())
-
-    now = gained()
-    for name, number in (("_JUMPS", 0.0), ("_APART", np.inf), ("_SIDES", np.inf)):
-        monkeypatch.setattr(smoothing, name, number)
-    kept = np.array(now) / gained()
-    assert kept[0] >= 0.95
-    assert kept[1] >= 0.90
-
-
 def test_the_band_reaches_over_the_interval_of_an_estimate_that_is_far_off() -> None:
     raw = np.tile([0.0, 0.1, -0.1, 0.05], 8)[:, None] + np.zeros((32, 3))
     raw[10, 1] += 3.0
@@ -447,79 +322,11 @@ def test_the_band_reaches_over_the_interval_of_an_estimate_that_is_far_off() -> 
     assert found.std_error[wide].min() >= 1.0
 
 
-def test_short_series_are_smoothed_too() -> None:
-    for count in (0, 1, 2):
-        raw = np.full((count, 2), 0.3)
-        found = smooth(
-            Series(np.arange(count), np.full((count, 2), 100), raw, np.full((count, 2), 0.1)), None
-        )
-        assert found.estimate == pytest.approx(raw, abs=1e-5)
-        if count == 1:
-            assert found.std_error == pytest.approx(np.full((1, 2), 0.1), rel=1e-5)
-        if count == 2:
-            assert ((found.std_error > 0.07) & (found.std_error <= 0.1)).all()
-
-
 def test_p_values_and_false_discoveries() -> None:
     change, error = np.array([0.0, 0.3, -0.3, 1.0, np.nan, 1e-16]), np.array([0.1, 0.1, 0.1, 0.1, 0.1, 0.0])
     p = p_values(change, error)
     assert p == pytest.approx([1.0, 2 * norm.sf(3), 2 * norm.sf(3), 2 * norm.sf(10), 1.0, 1.0])
     assert normal_limit(0.95) == pytest.approx(norm.ppf(0.975))
-
-
-def discoveries(p: list[Fraction], rate: Fraction) -> list[bool]:
-    """The step-up procedure: of m tests the k smallest, k the last rank with p(k) <= k * rate / m."""
-    last = 0
-    for k, one in enumerate(sorted(p), 1):
-        if one <= k * rate / len(p):
-            last = k
-    return [sum(other < one for other in p) < last for one in p]
-
-
-def least_rates(p: list[Fraction]) -> list[Fraction]:
-    """For each test the least rate at which it is a discovery; only p * m / k and 1 can be it."""
-    m = len(p)
-    rates = sorted({*(one * m / k for one in p for k in range(1, m + 1) if one * m <= k), Fraction(1)})
-    found: list[Fraction | None] = [None] * m
-    for rate in rates:
-        for i, is_one in enumerate(discoveries(p, rate)):
-            if is_one and found[i] is None:
-                found[i] = rate
-    assert None not in found  # at rate 1 every test is a discovery
-    return [rate for rate in found if rate is not None]
-
-
-def drawn_p_values(number_of_sets: int) -> list[list[float]]:
-    """Sets of 1 to 20: uniform, small, on a grid of ten values with zeros and ones, or all of it."""
-    draw = np.random.default_rng(4)
-    sets = []
-    for number in range(number_of_sets):
-        size = int(draw.integers(1, 21))
-        kinds = [draw.random(size), draw.random(size) ** 6, draw.integers(0, 10, size) / 9]
-        kind = draw.integers(0, 3, size) if number % 4 == 3 else np.full(size, number % 4)
-        sets.append(np.choose(kind, kinds).tolist())
-    return sets
-
-
-@pytest.mark.parametrize("number", [40, pytest.param(200, marks=pytest.mark.thorough)])
-def test_adjusted_p_values_are_those_of_the_step_up_procedure(number: int) -> None:
-    """By the definition in exact fractions, and as scipy has it; one set that a hand can check."""
-    assert adjusted(np.array([0.01, 0.04, 0.041])) == pytest.approx([0.03, 0.041, 0.041], rel=1e-12)
-    assert adjusted(np.array([])).tolist() == []
-    sets = drawn_p_values(number)
-    steps_up = 0
-    for p in sets:
-        found = adjusted(np.array(p))
-        wanted = [float(rate) for rate in least_rates([Fraction(one) for one in p])]
-        assert found.tolist() == pytest.approx(wanted, rel=1e-12, abs=0), p
-        assert found == pytest.approx(false_discovery_control(p), rel=1e-12, abs=0)
-        ranks = [sum(other <= one for other in p) for one in p]
-        steps_up += any(
-            one * len(p) / k > 1.01 * least for one, k, least in zip(p, ranks, wanted, strict=True)
-        )
-    assert sum(len(set(p)) < len(p) for p in sets) > number / 4
-    assert sum(0.0 in p for p in sets) > 3 * number / 20 < sum(1.0 in p for p in sets)
-    assert steps_up > number / 2
 
 
 def test_comparisons(results: Path, collection: Collection) -> None:

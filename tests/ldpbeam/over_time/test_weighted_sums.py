@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -12,30 +11,18 @@ import pytest
 
 import ldpbeam
 from benchmarks.over_time import (
-    EVENT_EPOCHS,
-    EVENT_SETTINGS,
     ONCE,
-    PANELS,
-    SETTINGS,
     Population,
     alarms,
     coverage,
-    events,
     fleets,
-    returning,
 )
 from ldpbeam.estimates import nearest_shares, variance
-from ldpbeam.over_time import DrawnAnew, Series, combined, difference, errors_of, mean, memo_errors, trend
-from ldpbeam.over_time.compare import compare_epochs
+from ldpbeam.over_time import DrawnAnew, Series, combined, difference, mean, memo_errors, trend
 from ldpbeam.over_time.covariance import MemoErrors, slotted_errors
-from ldpbeam.over_time.results import histories
 from ldpbeam.over_time.smooth import smooth
 from ldpbeam.protocols import Parameters, protocol
 from ldpbeam.protocols.part_estimator import PartEstimator
-from ldpbeam.simulators.participation import silenced
-from ldpbeam.simulators.protocol_fleet import ProtocolFleet
-from ldpbeam.simulators.random_words import RandomWords
-from tests.conftest import REPOSITORY
 from tests.narrow import present
 
 TWO = Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0)
@@ -79,25 +66,6 @@ def test_a_stated_rate_gives_the_whole_covariance_matrix(name: str, rate: float)
             assert found.std_error[value] == pytest.approx(quadratic(weights, matrix), rel=1e-9)
             assert found.estimate[value] == pytest.approx(weights @ given.estimate[:, value], abs=1e-12)
             assert found.epochs[value] == 4
-
-
-def test_without_a_rate_each_pair_takes_what_is_worst_for_it() -> None:
-    given, errors = series(), memo_of("l_osue")
-    kept = errors.floor_variance(SHARES) / 1000
-    after = np.array([False, True, True, True])
-    assert mean(given, errors).std_error == pytest.approx(np.sqrt(kept + (0.01 - kept) / 4))
-    assert mean(given, errors).std_error_floor == pytest.approx(np.sqrt(kept))
-    found = difference(given, after, ~after, errors)
-    assert found.std_error == pytest.approx(np.sqrt(2 * kept + (0.01 - kept) * (1 + 1 / 3)))
-    time = EPOCHS - EPOCHS.mean()
-    weights = time / (time**2).sum()
-    for value in range(4):
-        matrix = np.where(np.outer(weights, weights) > 0, kept[value], 0.0)
-        np.fill_diagonal(matrix, 0.01)
-        assert trend(given, errors).std_error[value] == pytest.approx(quadratic(weights, matrix))
-    # Independent errors are those of no memo at all.
-    assert mean(given, None).std_error == pytest.approx(np.full(4, 0.05))
-    assert mean(given, None).std_error_floor.tolist() == [0.0] * 4
 
 
 def test_a_range_of_rates_is_at_least_as_wide_as_each_rate_in_it() -> None:
@@ -258,131 +226,9 @@ def test_a_share_that_changes_is_no_rate_where_devices_come_back(name: str, epoc
     assert ranged == pytest.approx(mean(given, errors).std_error, rel=1e-12)
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("kind", PANELS)
-def test_means_cover_where_devices_come_back(kind: str) -> None:
-    """Every protocol with a memo, 15 fleets each: at least .94 with a range from 0, and less with the share.
-
-    Values of a fleet count as half of them, so a protocol has 60 independent means of 30: at .94 it falls
-    below .78 once in 10⁷. All of them have 850 and cover .97 or more, so that they fall below .94 as rarely.
-    The share alone covers about .89.
-    """
-    covered: dict[str, list[dict[int, float]]] = {"from 0": [], "share": []}
-    for number, setting in enumerate(SETTINGS):
-        if setting.name == "sample grr":
-            continue
-        found = fleets(setting.build(), 15, 500, EVENT_EPOCHS, PANELS[kind], number)
-        table = returning(found)
-        assert min(table["from 0"].values()) >= 0.78, setting.name
-        for name, row in table.items():
-            covered[name].append(row)
-    for length in (7, 30):
-        assert np.mean([row[length] for row in covered["from 0"]]) >= 0.94
-    exact = [row for row, setting in zip(covered["share"], SETTINGS, strict=False) if setting.exact]
-    assert np.mean([row[30] for row in exact]) < 0.94 - 0.02
-
-
 def test_nothing_is_said_to_have_changed_where_nothing_did() -> None:
     """Values go from device to device all at once: independent errors would be too small for this."""
     built = protocol("l_osue", 8, Parameters(epsilon_longitudinal=2.0, epsilon_first=1.8))
     heard, naive = alarms(fleets(built, 60, 500, 10, Population(ONCE, permuted=True), 3))
     assert heard <= 0.15
     assert naive >= 0.5
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("name", ["l_osue", "loloha"])
-def test_smoothed_bands_of_fleets_cover_events(name: str) -> None:
-    """A small part of benchmarks/over_time.py, where devices take a value for one epoch and return.
-
-    At .90 less than .68 of 60 fleets are covered by chance once in 10⁸; a plain random walk covers
-    a tenth.
-    """
-    assert events(EVENT_SETTINGS[name](), 60, 4, False, 7)["at"] >= 0.68
-
-
-@pytest.mark.thorough
-def test_devices_that_report_in_some_epochs_only() -> None:
-    """One of four epochs each: nothing repeats itself, and the mean's error is that of independent epochs."""
-    text = (REPOSITORY / "examples" / "first_choice.yaml").read_text("utf-8")
-    life = "participation: {reports: 1, of: 4}\n"
-    agreed = ldpbeam.parse_collection(re.sub(r"epoch:.*", "epoch: {length: 1d, count: 4}", text) + life)
-    held = np.arange(4000) % 2
-    misses = []
-    for seed in range(60):
-        table = ldpbeam.estimate(
-            agreed,
-            [ldpbeam.simulate(agreed, ldpbeam.Index(held), epoch=epoch, seed=seed) for epoch in range(4)],
-        )
-        assert np.asarray(table["n"])[::4].sum() == 4000
-        assert (np.asarray(table["std_error_floor"]) == 0).all()
-        (history,) = histories(table)
-        found = mean(history.series, errors_of(agreed)[0])
-        misses.append((found.estimate - [0.5, 0.5, 0.0, 0.0]) / found.std_error)
-    assert 0.6 < np.mean(np.square(misses)) < 1.4
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("name", "levels", "reports", "of"),
-    [
-        ("grr", {"epsilon": 4.0}, 1, 2),
-        ("l_osue", {"epsilon_longitudinal": 3.0, "epsilon_first": 2.9}, 2, 3),
-        ("laplace_mean", {"epsilon": 6.0}, 1, 2),
-    ],
-)
-def test_differences_know_who_reports_in_some_epochs_only(
-    name: str, levels: dict[str, float], reports: int, of: int
-) -> None:
-    """Devices of one epoch are less likely in another: where all values stay, that opposes the errors.
-
-    Errors that leave it out are too small, with the rate as without one. Half of the devices of a group hold
-    0 and half 1, for good; memos are kept by the fleet.
-    """
-    agreed = ldpbeam.parse_collection(
-        f"name: some\nversion: 1\ndomain: {{size: 2}}\nprotocol: {name}\n"
-        + "".join(f"{key}: {level}\n" for key, level in levels.items())
-        + f"epoch: {{length: 1d, count: {of}}}\nparticipation: {{reports: {reports}, of: {of}}}\n"
-    )
-    groups, devices, words = 400, 600, RandomWords(3)
-    held = np.arange(groups * devices) % 2
-    fleet, (estimator,), (errors,) = (
-        ProtocolFleet(agreed.protocol, len(held), words),
-        agreed.estimators,
-        errors_of(agreed),
-    )
-    found: list[list[Any]] = [[] for _ in range(groups)]
-    for epoch in (0, 1):
-        present = silenced(agreed.participation, words, epoch, held)
-        payloads = np.concatenate([batch.payloads for batch in fleet.reports(epoch, present)])
-        of_group = np.flatnonzero(present >= 0) // devices
-        for group, mine in enumerate(np.split(payloads, np.searchsorted(of_group, np.arange(1, groups)))):
-            counts = np.zeros(agreed.protocol.counter.counts_length, np.int64)
-            agreed.protocol.counter.add(mine, counts)
-            found[group].append(estimator.estimate(counts, len(mine)))
-    last, first = np.array([False, True]), np.array([True, False])
-    squares: dict[str, list[float]] = {"rate 0": [], "no rate": [], "apart": [], "mean": []}
-    heard = []
-    for one in found:
-        n, share, error = (
-            np.array([getattr(epoch, part)[:1] for epoch in one]) for part in ("n", "frequency", "std_error")
-        )
-        series = Series(np.arange(2), n, share, error)
-        for kind, rate, known in (
-            ("rate 0", DrawnAnew(0, 0), errors),
-            ("no rate", None, errors),
-            ("apart", None, None),
-        ):
-            change = difference(series, last, first, known, rate)
-            squares[kind].append(float((change.estimate[0] / change.std_error[0]) ** 2))
-        both = mean(series, errors)
-        squares["mean"].append(float(((both.estimate[0] - 0.5) / both.std_error[0]) ** 2))
-        heard.append(compare_epochs(series, first, last, errors).moved(0.05).size > 0)
-    # A mean square of 400 strays by 0.07, and alarms of 0.05 by 0.011.
-    square = {kind: float(np.mean(one)) for kind, one in squares.items()}
-    assert square["rate 0"] == pytest.approx(1, abs=0.3)
-    assert square["no rate"] < 1.3
-    assert square["mean"] < 1.3
-    assert np.mean(heard) <= 0.1
-    if reports == 1:
-        assert square["apart"] > 1.4

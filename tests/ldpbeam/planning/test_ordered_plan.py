@@ -19,14 +19,12 @@ from ldpbeam.over_time import DrawnAnew
 from ldpbeam.planning.collection_text import Particulars, collection_text
 from ldpbeam.planning.needs import FrequencyNeeds, Ordered, OrderedNeeds
 from ldpbeam.planning.ordered_errors import errors_of_sum, lasting_part, moved_by_fake, ordered_error
-from ldpbeam.planning.plan import devices_needed, make_plan, rows_of
+from ldpbeam.planning.plan import make_plan, rows_of
 from ldpbeam.planning.repeats import Repeats
-from ldpbeam.planning.sentences import asked, interval_words, recommendation
 from ldpbeam.planning.settings import Setting
 from ldpbeam.planning.spread import WIDE
-from ldpbeam.planning.table import columns, table
 from ldpbeam.protocols import Parameters, protocol
-from ldpbeam.protocols.interval_hash import IntervalHash, IntervalLOLOHA, IntervalOLH
+from ldpbeam.protocols.interval_hash import IntervalHash, IntervalLOLOHA
 from tests.ldpbeam.cli.calling import call
 from tests.narrow import frequencies, of_kind, present
 
@@ -76,24 +74,6 @@ def test_a_mean_of_direct_encoding_is_as_simulated(share: Fraction) -> None:
     assert expected == pytest.approx(50 / k * found.std(ddof=1), rel=0.056)
 
 
-def test_a_share_of_sampled_buckets_is_as_simulated() -> None:
-    """Each device speaks about 3 of 12 values. 2,000 epochs: five errors of the standard error are 7.9 %."""
-    k, d, devices, epochs = 12, 3, 200, 2_000
-    one = protocol("dbitflip", k, Parameters(epsilon=2.0, d=d))
-    support = present(one.estimator.support)
-    own, other = float(support.own), float(support.other)
-    random = np.random.default_rng(6)
-    held = np.arange(devices) % k
-    found = np.empty(epochs)
-    for epoch in range(epochs):
-        asked_about = random.random((devices, k)).argsort(axis=1) < d
-        ones = random.random((devices, k)) < np.where(held[:, None] == np.arange(k), own, other)
-        frequency = ((ones & asked_about).sum(axis=0) / asked_about.sum(axis=0) - other) / (own - other)
-        found[epoch] = 0.5 + (frequency @ np.where(np.arange(k) < k // 2, 0.5, -0.5))
-    expected = ordered_error(one, needs(Ordered.SHARE, k, 12.0, devices), devices, ALL)
-    assert expected == pytest.approx(found.std(ddof=1), rel=0.079)
-
-
 @pytest.mark.parametrize("what", Ordered)
 def test_errors_of_runs_are_those_that_the_estimator_expects(what: Ordered) -> None:
     expected = STRETCHES.estimator.posterior().expected_errors(5_000, 0.25)
@@ -104,18 +84,6 @@ def test_errors_of_runs_are_those_that_the_estimator_expects(what: Ordered) -> N
     }
     found = ordered_error(STRETCHES, needs(what, length=90.0), 20_000, Fraction(1, 4))
     assert found == pytest.approx(in_unit[what])
-
-
-def test_what_devices_keep_repeats() -> None:
-    """With the permanent round alone a report tells more; without a memo nothing repeats."""
-    part = lasting_part(STRETCHES, needs(Ordered.MEAN), 20_000, ALL)
-    memoised = present(STRETCHES.estimator.memoised)
-    # A cut at a random place x: the number of the answer has the variance D(1 − D)/gap², D = other + gap·x,
-    # in the mean 1/(4·gap²) − 1/12. Of that the drawing of the device, 1/12, is none of the noise.
-    kept, whole = (1 / (4 * float(own - other) ** 2) - 1 / 6 for own, other in (memoised, STRETCHES.symbol))
-    assert part == pytest.approx(kept / whole, rel=0.05)
-    fresh = of_kind(IntervalOLH, protocol("olh", 36, Parameters(epsilon=1.0, hash_family="interval")))
-    assert lasting_part(fresh, needs(Ordered.MEAN), 20_000, ALL) == 0
 
 
 @pytest.mark.parametrize("name", ["loloha", "l_grr"])
@@ -172,50 +140,6 @@ def test_runs_are_recommended_for_what_an_order_is_for_and_never_for_single_valu
     assert not any("interval" in label for label in labels)
 
 
-def test_more_devices_meet_the_target() -> None:
-    plan = make_plan(needs(Ordered.QUANTILE, target=0.5, longitudinal=2.0))
-    enough = present(devices_needed(plan))
-    row = present(plan.recommended)
-    for devices, meets in ((enough, True), (enough - 1, False)):
-        error = ordered_error(row.setting.protocol, needs(Ordered.QUANTILE), devices, row.setting.share)
-        assert (WIDE * error <= 0.5) == meets
-
-
-@pytest.mark.parametrize("what", Ordered)
-def test_words_and_table(what: Ordered) -> None:
-    plan = make_plan(needs(what, 360, 1440.0, longitudinal=2.0))
-    row = present(plan.recommended)
-    whole = 1.0 if what is Ordered.SHARE else 1440.0
-    assert row.figures.of_range == pytest.approx(row.figures.half_width / whole)
-    # Half of the domain to either side is known without any device.
-    assert row.figures.against_nothing == pytest.approx(row.figures.half_width / (whole / 2))
-    unit = " points" if what is Ordered.SHARE else " % of the range)"
-    assert unit in interval_words(row, plan.needs)
-    assert "360 values in order" in asked(plan.needs)
-    words = " ".join(recommendation(plan))
-    assert "where all values are equally frequent" in words
-    assert "no single value is estimated" in words
-    assert ("twice as frequent" in words) == (what is Ordered.QUANTILE)
-    names = [one.name for one in columns(plan.needs)]
-    assert "1 fake" in names
-    assert ("% range" in names) == (what is not Ordered.SHARE)
-    head, first = list(table([(1, row)], plan.needs))
-    assert head.split()[0] == "setting"
-    assert "loloha" in first or "olh" in first
-
-
-@pytest.mark.parametrize(
-    ("what", "target", "text"),
-    [
-        (Ordered.SHARE, 1.0, "100 percentage points"),
-        (Ordered.QUANTILE, 90.0, "of a quantile is in the units"),
-    ],
-)
-def test_targets_beyond_the_domain_are_refused(what: Ordered, target: float, text: str) -> None:
-    with pytest.raises(UsageError, match=text):
-        needs(what, length=90.0, target=target)
-
-
 @pytest.mark.parametrize(
     "domain",
     [
@@ -251,29 +175,6 @@ def plan(*arguments: object) -> dict[str, object]:
     return found
 
 
-@pytest.mark.thorough
-def test_the_command_plans_in_the_unit_of_the_values(tmp_path: Path) -> None:
-    target = tmp_path / "planned.yaml"
-    found = plan("--values", 36, "--ordered", "--target-quantile-error", "10%", "--output", target)
-    assert (found["asked"], found["length"]) == ("quantile", 36)
-    assert found["needs"]["target"] == pytest.approx(3.6)  # type: ignore[index]
-    made = load_collection(target)
-    assert present(made.domain).ordered
-    assert made.consistency == "ordered"
-    # A range has its own unit, and needs no further word.
-    file = tmp_path / "range.yaml"
-    file.write_text(
-        "name: a\nprotocol: grr\nepsilon: 1.0\nepoch: {length: 1d}\n"
-        "domain: {range: {max: 1440, buckets: 36}}\n"
-    )
-    found = plan("--domain", file, "--target-mean-error", "144")
-    assert (found["asked"], found["length"]) == ("mean", 1440)
-    assert found["needs"]["target"] == pytest.approx(144)  # type: ignore[index]
-    found = plan("--domain", file, "--ordered", "--target-error", 3)
-    assert (found["asked"], found["needs"]["target"]) == ("cumulative share", 0.03)  # type: ignore[index]
-    assert "asked" not in plan("--domain", file, "--target-error", 3)
-
-
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
@@ -302,39 +203,6 @@ def test_what_goes_together_with_no_order_is_refused(
     assert "\n" not in str(error)
 
 
-@pytest.mark.parametrize("share", [ALL, Fraction(1, 4)])
-@pytest.mark.parametrize("g", [2, 4])
-@pytest.mark.thorough
-def test_a_fake_device_moves_what_is_planned_as_far_as_the_plan_says(g: int, share: Fraction) -> None:
-    """Each report that there is, added to the counts that are expected where all values are alike.
-
-    The share is the one that limits lie around. Ends that may be atoms, and curvature, change it a little.
-    """
-    built = of_kind(IntervalOLH, protocol("olh", 36, Parameters(epsilon=1.0, hash_family="interval", g=g)))
-    estimator, devices = built.estimator, 256_000
-    stretches = estimator.posterior().stretches
-    even_counts = (
-        np.round(float(devices * share / 64) * stretches.chances(stretches.even_shares))
-        .astype(np.int64)
-        .ravel()
-    )
-    before = estimator.estimate(even_counts, int(even_counts.sum())).distribution
-    shares, means = [], []
-    for cell in range(even_counts.size):
-        counts = even_counts.copy()
-        counts[cell] += 1
-        after = estimator.estimate(counts, int(counts.sum())).distribution
-        shares.append(abs(present(after).centre[17] - present(before).centre[17]))
-        means.append(abs(present(after).mean - present(before).mean))
-    stated = {
-        what: moved_by_fake(built, needs(what, length=90.0), devices, share)
-        for what in (Ordered.SHARE, Ordered.QUANTILE, Ordered.MEAN)
-    }
-    assert stated[Ordered.SHARE] == pytest.approx(max(shares), rel=0.03)
-    assert stated[Ordered.QUANTILE] == pytest.approx(90 * stated[Ordered.SHARE])
-    assert stated[Ordered.MEAN] == pytest.approx(90 / 36 * max(means), rel=0.03)
-
-
 def test_a_fake_device_moves_a_sum_of_frequencies_by_its_leverage() -> None:
     """A bit vector with a bit for each value below the middle, of a fourth of the devices, in three units."""
     oue = frequencies(protocol("oue", 36, Parameters(epsilon=1.0)))
@@ -345,31 +213,6 @@ def test_a_fake_device_moves_a_sum_of_frequencies_by_its_leverage() -> None:
     assert found[Ordered.QUANTILE] == pytest.approx(90 * found[Ordered.SHARE])
     places = sum(abs(place - 17.5) for place in range(36)) / 2
     assert found[Ordered.MEAN] == pytest.approx(90 / 36 * places / gap / 5_000)
-
-
-@pytest.mark.thorough
-def test_values_that_much_of_a_population_holds_become_atoms_of_the_collection(tmp_path: Path) -> None:
-    """60 and 120 stand out, 30 does not, and the ends of the domain need not be named."""
-    people, target = tmp_path / "people.csv", tmp_path / "planned.yaml"
-    held = [*range(200), *[60] * 40, *[120] * 30, *[30] * 2, *[0] * 50, *[199] * 50]
-    people.write_text("minutes\n" + "\n".join(map(str, held)) + "\n")
-    asked = ("plan", "--population", f"csv:{people}:minutes", "--values", 200, "--epsilon-longitudinal", 4)
-    done = call(*asked, "--ordered", "--output", target)
-    assert "Far more of the population hold 60, 120 than a neighbouring value" in done.stdout
-    assert load_collection(target).domain == Domain(200, ordered=True)
-    assert present(load_collection(target).domain).atoms == (60, 120)
-    # Of a file that names atoms those are taken; of one with the interval family the distribution is planned.
-    again = tmp_path / "again.yaml"
-    target.write_text(target.read_text().replace("[60, 120]", "[90]"))
-    done = call("plan", "--domain", target, "--devices", 5000, "--epsilon-longitudinal", 4, "--output", again)
-    assert done.stdout.startswith("cumulative shares of 200 values in order")
-    assert present(load_collection(again).domain).atoms == (90,)
-    # Single values are planned otherwise: nothing stands out, and a domain in an order is told of --ordered.
-    assert "Far more" not in call(*asked).stdout
-    text = target.read_text().replace(", atoms: [90]", "")
-    target.write_text(text.replace("hash_family: interval", "hash_family: linear").replace("g: 6", "g: 5"))
-    done = call("plan", "--domain", target, "--devices", 5000)
-    assert done.stdout.startswith("The values are in an order. For quantiles, or shares up to a value, plan")
 
 
 @pytest.mark.parametrize(

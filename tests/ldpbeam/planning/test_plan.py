@@ -12,7 +12,7 @@ import pytest
 from ldpbeam.channels.calibration import Calibration
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.file import parse_collection
-from ldpbeam.collection.participation import LONGEST, Participation
+from ldpbeam.collection.participation import Participation
 from ldpbeam.errors import UsageError
 from ldpbeam.estimates import variance
 from ldpbeam.over_time import DrawnAnew, Series, difference, mean, memo_errors
@@ -242,54 +242,6 @@ def test_bounds_on_any_change_pattern_hold() -> None:
         )
 
 
-@pytest.mark.thorough
-def test_few_memoised_reports_spend_the_lifetime_and_no_more() -> None:
-    """At levels whose loss of any change pattern, enumerated, is just within it."""
-    needs = FrequencyNeeds(2, 20_000, 10, lifetime=4.0)
-    rows = [row for row in rows_of(needs) if row.setting.memoised and row.setting.participates]
-    assert {row.setting.name for row in rows} >= {"l_grr", "loloha", "l_sue", "l_osue"}
-    assert {row.setting.reports for row in rows} >= {3, 4}
-    for row in rows:
-        given, kind = row.setting.parameters, PROTOCOLS[row.setting.name]
-        losses, level = row.setting.protocol.losses, given.epsilon_longitudinal
-        assert losses is not None
-        assert level is not None
-        assert losses.any_changes(row.setting.reports) == row.figures.promise.any_loss <= 4.0
-        assert row.figures.promise.any_exact
-        # More would be too much, or more than all of it about one input.
-        more = replace(
-            given,
-            epsilon_longitudinal=level * 1.01,
-            epsilon_first=None if given.epsilon_first is None else given.epsilon_first * 1.01,
-        )
-        if level < 4.0:
-            beyond = kind.from_parameters(2, more).losses
-            assert beyond is not None
-            assert (beyond.any_changes(row.setting.reports) or 0.0) > 4.0
-            # It is worth a row: a first report may spend more than that of a protocol without a memo.
-            assert row.figures.promise.first_report > 4.0 / row.setting.reports * (1 - 1e-9)
-    # Here three reports with a memo are better than any number without one.
-    plan = make_plan(needs)
-    assert plan.recommended is not None
-    assert plan.recommended.setting.label == "l_grr (3 of 10)"
-    without = [row for row in plan.rows if not row.missed and not row.setting.memoised]
-    assert plan.recommended.figures.std_error < min(row.figures.std_error for row in without)
-    said = " ".join(recommendation(plan))
-    assert "in 3 of its 10 epochs" in said
-    assert "all its reports tell at most ε = 4, whatever changes" in said
-
-
-@pytest.mark.thorough
-def test_a_cap_says_what_few_reports_would_promise() -> None:
-    rows = {row.setting.label: row for row in rows_of(FrequencyNeeds(24, 20_000, 30, inputs_cap=6.0))}
-    few, whole = rows["loloha g=2 (3 of 30)"], rows["loloha g=2"]
-    assert few.setting.parameters == whole.setting.parameters
-    assert few.missed == {}
-    assert few.figures.promise.any_exact
-    assert few.figures.promise.any_loss < whole.figures.promise.any_loss
-    assert few.figures.std_error > 3 * whole.figures.std_error
-
-
 @pytest.mark.parametrize(("limit", "figure", "less"), [("bits", "bits", 1), ("target", "half_width", 1e-6)])
 @pytest.mark.cases(1)
 def test_a_limit_may_be_met_exactly_and_not_by_less(limit: str, figure: str, less: float) -> None:
@@ -410,11 +362,6 @@ def test_every_setting_becomes_a_collection(plan: Plan) -> None:
         assert not collection.ignored
 
 
-def test_one_epoch_is_no_epochs() -> None:
-    assert ", 1 epoch: " in asked(FrequencyNeeds(9, 100, 1, longitudinal=1.0))
-    assert ", 2 epochs: " in asked(FrequencyNeeds(9, 100, 2, longitudinal=1.0))
-
-
 @pytest.mark.parametrize(("epoch", "allowed"), [("6h", "1d"), ("1d", "1d"), ("2w", "14d"), ("36h", "36h")])
 def test_a_planned_collection_allows_an_epoch_of_lateness_and_a_day(epoch: str, allowed: str) -> None:
     """Whatever spread its devices have, a report that is sent when a device next runs counts."""
@@ -429,31 +376,6 @@ def test_a_planned_collection_allows_an_epoch_of_lateness_and_a_day(epoch: str, 
         assert lateness_advice(collection, spread) == ()
 
 
-def test_labels_of_a_domain_are_kept_as_they_are() -> None:
-    plan = make_plan(FrequencyNeeds(4, 10_000, 10, longitudinal=2.0))
-    domain = Domain(4, ("yes", 'a "b": {c}, #d', "1.0", "ü\u200f"), other=2)
-    assert plan.recommended is not None
-    text = collection_text(plan.recommended, plan.needs, replace(WHERE, domain=domain))
-    assert parse_collection(text).domain == domain
-
-
-@pytest.mark.parametrize(("lifetime", "epochs"), [(0.7, 30_000), (0.2, 10_000)])
-def test_tiny_levels_are_written_so_that_they_are_read(lifetime: float, epochs: int) -> None:
-    needs = FrequencyNeeds(50, 10**9, epochs, lifetime=lifetime)
-    row = next(row for row in rows_of(needs) if row.setting.label == "oue")
-    assert row.setting.parameters.epsilon == lifetime / epochs < 1e-4
-    text = collection_text(row, needs, replace(WHERE, domain=Domain(50)))
-    assert parse_collection(text).parameters.epsilon == lifetime / epochs
-
-
-@pytest.mark.thorough
-def test_there_is_no_participation_in_more_epochs_than_a_device_can_draw() -> None:
-    assert any(row.setting.participates for row in rows_of(FrequencyNeeds(5, 1000, LONGEST, lifetime=4.0)))
-    assert not any(
-        row.setting.participates for row in rows_of(FrequencyNeeds(5, 1000, LONGEST + 1, lifetime=4.0))
-    )
-
-
 def test_a_first_level_above_what_a_cap_leaves_does_not_drop_protocols() -> None:
     """A cap of 6 leaves l_osue ε∞ = 0.25 over 24 values; ε1 is then half of that, not 1."""
     found = {
@@ -466,13 +388,6 @@ def test_a_first_level_above_what_a_cap_leaves_does_not_drop_protocols() -> None
     assert found["loloha g=2"].epsilon_first == 1.0
 
 
-def test_what_is_not_worth_collecting_is_said_plainly() -> None:
-    said = " ".join(recommendation(make_plan(FrequencyNeeds(5000, 2000, 10, longitudinal=1.0))))
-    assert "Not worth collecting" in said
-    said = " ".join(recommendation(make_plan(FrequencyNeeds(10, 10**6, 10, longitudinal=1.0))))
-    assert "Not worth" not in said
-
-
 def test_known_frequencies_decide_what_uniform_answers_are_worth() -> None:
     flat = FrequencyNeeds(4, 1000, longitudinal=1.0, frequencies=(0.25,) * 4)
     assert flat.uniform_error == 0
@@ -482,18 +397,6 @@ def test_known_frequencies_decide_what_uniform_answers_are_worth() -> None:
     assert any("Not worth collecting" in line for line in recommendation(plan))
     one = replace(flat, frequencies=(1.0, 0.0, 0.0, 0.0))
     assert one.uniform_error == pytest.approx(sqrt((0.75**2 + 3 * 0.25**2) / 4))
-
-
-@pytest.mark.thorough
-def test_without_a_limit_the_least_level_that_gives_the_error_is_taken() -> None:
-    plan = make_plan(FrequencyNeeds(24, 20_000, 30, target=0.02))
-    assert plan.chosen_level
-    assert plan.meets
-    level = plan.needs.longitudinal
-    assert level is not None
-    lower = {1.5: 1.0, 2.0: 1.5, 3.0: 2.0, 4.0: 3.0, 6.0: 4.0}[level]
-    assert not make_plan(replace(plan.needs, longitudinal=lower)).meets
-    assert make_plan(FrequencyNeeds(24, 20_000, 30)).needs.longitudinal == 2.0
 
 
 def test_what_proves_changes_is_taken_only_where_nothing_changes() -> None:
@@ -523,6 +426,14 @@ def test_needs_that_cannot_be_are_refused(wrong: dict[str, float]) -> None:
     assert caught.value.code == "E-USAGE-OPTION"
 
 
+@pytest.mark.parametrize(("limit", "first"), [("lifetime", "any_loss"), ("inputs_cap", "inputs_loss")])
+def test_rows_are_compared_by_the_loss_that_was_asked_for(limit: str, first: str) -> None:
+    needs = FrequencyNeeds(24, 20_000, 30, **{limit: 6.0})  # type: ignore[arg-type]
+    rows = rows_of(needs)
+    assert any(row.figures.promise.any_loss != row.figures.promise.inputs_loss for row in rows)
+    assert all(loss_order(row, needs)[0] == getattr(row.figures.promise, first) for row in rows)
+
+
 def test_texts_have_no_gap(plan: Plan) -> None:
     lines = [*recommendation(plan), *table(list(enumerate(plan.rows, 1)), plan.needs)]
     assert len(lines) > len(plan.rows)
@@ -531,9 +442,9 @@ def test_texts_have_no_gap(plan: Plan) -> None:
             assert word not in line, line
 
 
-@pytest.mark.parametrize(("limit", "first"), [("lifetime", "any_loss"), ("inputs_cap", "inputs_loss")])
-def test_rows_are_compared_by_the_loss_that_was_asked_for(limit: str, first: str) -> None:
-    needs = FrequencyNeeds(24, 20_000, 30, **{limit: 6.0})  # type: ignore[arg-type]
-    rows = rows_of(needs)
-    assert any(row.figures.promise.any_loss != row.figures.promise.inputs_loss for row in rows)
-    assert all(loss_order(row, needs)[0] == getattr(row.figures.promise, first) for row in rows)
+def test_labels_of_a_domain_are_kept_as_they_are() -> None:
+    plan = make_plan(FrequencyNeeds(4, 10_000, 10, longitudinal=2.0))
+    domain = Domain(4, ("yes", 'a "b": {c}, #d', "1.0", "ü\u200f"), other=2)
+    assert plan.recommended is not None
+    text = collection_text(plan.recommended, plan.needs, replace(WHERE, domain=domain))
+    assert parse_collection(text).domain == domain

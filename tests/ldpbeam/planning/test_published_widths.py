@@ -14,9 +14,6 @@ from ldpbeam.collection.file import parse_collection
 from ldpbeam.planning.collection_text import Particulars, collection_text
 from ldpbeam.planning.needs import FrequencyNeeds, zipf
 from ldpbeam.planning.plan import make_plan
-from ldpbeam.planning.spread import WIDE, Widths, published_half_width
-from ldpbeam.protocols import PROTOCOLS, Parameters
-from tests.narrow import present
 
 EPOCHS = 200
 WITHIN = 0.03
@@ -96,30 +93,3 @@ def test_planned_half_widths_are_those_that_are_published(
         most = shares == row.figures.widest_frequency
         assert row.figures.half_width == pytest.approx(published[most].mean(), rel=WITHIN)
         assert row.figures.half_width >= published.max() * (1 - WITHIN)
-
-
-def test_standard_errors_would_be_other_widths() -> None:
-    """1.96 of them miss the published half-widths where counts are few, and where rare values end at 0."""
-    few = make_plan(FrequencyNeeds(100, 250, 1, longitudinal=10.0)).recommended
-    rare = make_plan(FrequencyNeeds(360, 10_000, 5, longitudinal=1.0)).recommended
-    for row, more in ((few, True), (rare, False)):
-        assert row is not None
-        assert row.figures.even_half_width is not None
-        ratio = row.figures.even_half_width / (WIDE * row.figures.std_error)
-        assert (ratio > 1 + 2 * WITHIN) if more else (ratio < 1 - 2 * WITHIN)
-
-
-@pytest.mark.parametrize("name", ["grr", "oue", "olh", "sue"])
-def test_no_other_value_has_a_wider_interval(name: str) -> None:
-    """Of any frequencies, also where the value of the largest error has an interval that ends at 0."""
-    draw = np.random.default_rng(3)
-    for epsilon, devices, evenness in (
-        (0.5, 300, 0.3),
-        (1.2, 35_000, 5.0),
-        (2.4, 42_000, 1.0),
-        (4.0, 1000, 0.05),
-    ):
-        support = present(PROTOCOLS[name].from_parameters(30, Parameters(epsilon=epsilon)).estimator.support)
-        shares = draw.dirichlet(np.full(30, evenness))
-        widest = max(published_half_width(support, devices, one) for one in shares.tolist())
-        assert Widths.of(support, devices, shares).half_width >= widest * (1 - WITHIN)

@@ -7,15 +7,10 @@ from fractions import Fraction
 import pytest
 
 from ldpbeam.collection.file import parse_collection
-from ldpbeam.planning.collection_check import CheckedCollection
-from ldpbeam.planning.explanation import explained
-from ldpbeam.planning.needs import FrequencyNeeds
-from ldpbeam.planning.plan import make_plan
-from ldpbeam.planning.sentences import recommendation
 from ldpbeam.planning.shuffler import ShuffledPrivacy, behind_shuffler, of_collection
 from ldpbeam.promise.promise import YEAR
 from ldpbeam.promise.statements import epsilon
-from ldpbeam.shuffling.randomiser import ASSUMPTION, DELTA, many_epochs, one_epoch
+from ldpbeam.shuffling.randomiser import many_epochs, one_epoch
 from ldpbeam.shuffling.shuffle_plan import planned_epsilon
 
 ONE = "name: x\ndomain: {size: 9}\nprotocol: %s\n%s\nepoch: {length: 1d%s}\n"
@@ -83,63 +78,3 @@ def test_one_report_in_a_life_shows_no_permanent_answer_twice(family: str) -> No
         assert "how much less follows" in agreed.as_record()["guarantee"]["behind_shuffler"].lower()  # type: ignore[index]
     twice = of_collection(parse_collection(text % 40 + "participation: {reports: 2, of: 40}\n"), 200_000)
     assert twice is None or twice.one_report > 2 * planned_epsilon(alone, 10_000)
-
-
-@pytest.mark.parametrize(
-    ("protocol", "levels", "count"),
-    [("loloha", f"hash_family: affine\n{BOTH}", ""), ("one_bit_mean", "epsilon: 1.0", ", count: 3")],
-)
-def test_nothing_is_made_up_where_nothing_is_known(protocol: str, levels: str, count: str) -> None:
-    text = ONE % (protocol, levels, count)
-    agreed = parse_collection(text.replace("{size: 9}", "{range: {max: 9}}") if "mean" in protocol else text)
-    assert of_collection(agreed, 10**6) is None
-    checked = CheckedCollection.of("x", agreed, 10**6)
-    assert any("nothing is known for this collection" in line for line in checked.lines())
-    assert checked.as_record()["behind_shuffler"] is None
-    assert "Nothing is stated" in agreed.as_record()["guarantee"]["behind_shuffler"]  # type: ignore[index]
-
-
-def test_a_check_states_the_figure_and_run_json_what_it_needs() -> None:
-    agreed = parse_collection(ONE % ("oue", "epsilon: 1.0", ""))
-    found = of_collection(agreed, 20_000)
-    assert found is not None
-    (line,) = [
-        line for line in CheckedCollection.of("x", agreed, 20_000).lines() if "Behind a shuffler" in line
-    ]
-    once = epsilon(found.one_report)
-    assert f"a report tells at most ε = {once} to a server that knows the reports of all" in line
-    assert found.all_reports is not None
-    assert f"365 reports tell at most ε = {epsilon(found.all_reports)}, whatever changes" in line
-    assert ASSUMPTION in line
-    record = CheckedCollection.of("x", agreed, 20_000).as_record()["behind_shuffler"]
-    assert record["one_report"] == found.one_report
-    assert (record["delta"], record["devices"], record["assumption"]) == (DELTA, 20_000, ASSUMPTION)
-    assert line.strip() in explained(agreed, 20_000)["what is promised to a device"]
-    said = agreed.as_record()["guarantee"]["behind_shuffler"]  # type: ignore[index]
-    assert "the number of honest devices" in said
-    assert "--devices N" in said
-    assert ASSUMPTION in said
-    assert not any(digit in said for digit in "0123456789")
-
-
-@pytest.mark.thorough
-def test_a_plan_says_it_of_what_it_recommends_and_of_every_row() -> None:
-    plan = make_plan(FrequencyNeeds(24, 50_000, 30, longitudinal=2.0))
-    row = plan.recommended
-    assert row is not None
-    assert row.shuffled is not None
-    assert behind_shuffler(row.shuffled) in list(recommendation(plan))
-    assert ASSUMPTION in " ".join(recommendation(plan))
-    records = [one.as_record()["behind_shuffler"] for one in plan.rows]
-    assert any(one is None for one in records)
-    for one, record in zip(plan.rows, records, strict=True):
-        once = one_epoch(one.setting.protocol)
-        if once is None:
-            assert record is None
-            continue
-        assert record["devices"] == int(50_000 * one.setting.share)
-        assert record["reports"] == one.setting.reports
-        assert record["one_report"] == planned_epsilon(once, record["devices"]) <= once.local
-        assert record["all_reports"] is None or record["one_report"] <= record["all_reports"] * 1.0001
-    affine = make_plan(FrequencyNeeds(24, 50_000, 30, longitudinal=2.0, bits=1))
-    assert affine.recommended is None or "shuffler" in " ".join(recommendation(affine))

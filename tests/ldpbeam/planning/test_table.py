@@ -9,7 +9,6 @@ import pytest
 
 from ldpbeam.planning.needs import FrequencyNeeds, MeanNeeds, Needs
 from ldpbeam.planning.plan import Row, rows_of
-from ldpbeam.planning.sentences import described
 from ldpbeam.planning.table import columns
 from ldpbeam.promise.statements import epsilon
 
@@ -55,23 +54,3 @@ def test_the_other_columns() -> None:
     assert shown["ε inputs"] == epsilon(promise.inputs_loss)
     mean = rows_of(MEAN)[0]
     assert cells(replace(mean, figures=replace(mean.figures, of_range=0.5)), MEAN)["% range"] == "50"
-
-
-def test_every_column_says_what_it_means() -> None:
-    for needs in (FREQUENCIES, MEAN):
-        names = [one.name for one in columns(needs)]
-        assert len(names) == len(set(names))
-        assert all(one.meaning for one in columns(needs))
-
-
-def test_the_first_level_of_a_setting_with_gamma_is_what_that_leaves() -> None:
-    """In the table, and in the sentence about the row; without γ it is the given one, or none."""
-    rows = {row.setting.label: row for row in rows_of(MEAN)}
-    row = rows["one_bit_rrpm gamma=0.1"]
-    first = row.figures.promise.first_report
-    assert row.first_level == first < 2.0
-    assert cells(row, MEAN)["ε"] == f"2/{first:.3g}"
-    assert described(row).endswith(f"at ε∞ = 2, ε1 = {first:.4g}")
-    plain = next(one for one in rows_of(FREQUENCIES) if one.setting.parameters.epsilon_first is not None)
-    assert plain.first_level == plain.setting.parameters.epsilon_first
-    assert cells(rows["laplace_mean (1 of 365)"], MEAN)["ε"] == "2"

@@ -11,13 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ldpbeam.channels.channel import SymbolChannel
-from ldpbeam.privacy.guess_laws import highest, largest, majority, quadrature
+from ldpbeam.privacy.guess_laws import largest, majority
 from ldpbeam.promise.best_guess import best_guess
 from ldpbeam.protocols import PROTOCOLS, Parameters, protocol
 from ldpbeam.protocols.attributes.allocate import ALLOCATIONS, allocate
-from ldpbeam.protocols.direct import GRR
-from ldpbeam.protocols.local_hash import LocalHash
 from ldpbeam.protocols.one_bit_mean import OneBitRRPM
 from ldpbeam.protocols.public_string import BinFlipPlus
 from tests.reference.channels import (
@@ -113,104 +110,7 @@ def test_the_best_guess_is_right_as_often_as_enumerated(setting: Setting) -> Non
     assert found
 
 
-@pytest.mark.thorough
-def test_every_protocol_is_enumerated_over_several_reports() -> None:
-    """But those for which only an approximation is stated."""
-    deep = {
-        setting.name
-        for setting in SMALL
-        if (built := setting.build()).law.guess_is_exact(3) and enumerated(built, 3) is not None
-    }
-    assert deep == set(PROTOCOLS) - {"blh", "olh"}
-
-
 # --- what is stated where no exact figure can be had
-
-
-def of_some_levels(name: str, sizes: tuple[int, ...], **more: Any) -> Iterator[Any]:
-    for k, epsilon in product(sizes, (0.5, 1.0, 2.0, 4.0)):
-        yield protocol(name, k, Parameters(epsilon=epsilon, **more))
-
-
-def ratios(kinds: Iterator[Any], times: tuple[int, ...]) -> list[float]:
-    """Stated over enumerated, wherever this is short enough."""
-    return [
-        best_guess(built, t) / truth
-        for built in kinds
-        for t in times
-        if (truth := enumerated(built, t)) is not None
-    ]
-
-
-def test_supports_taken_as_independent_are_near_the_truth() -> None:
-    """Small domains and few reports, where it is worst: the figures of the module."""
-    hashed = ratios(of_some_levels("blh", (2, 3, 4, 5, 6, 8)), (2, 3, 4))
-    hashed += ratios(of_some_levels("olh", (2, 3, 4, 5, 8, 9), g=3), (2, 3))
-    assert len(hashed) > 100
-    assert 0.94 < min(hashed) < 0.95
-    assert 1.17 < max(hashed) < 1.18
-    sampled = ratios(of_some_levels("dbitflip", (2, 3, 4, 5, 8), d=1), (2, 3, 4))
-    sampled += ratios(of_some_levels("dbitflip", (3, 4, 5), d=2), (2, 3))
-    assert len(sampled) > 80
-    assert 0.95 < min(sampled) < 0.97
-    assert 1.015 < max(sampled) < 1.02
-
-
-WORD = 9
-"""Bits of the words of a small affine family, which can be enumerated."""
-MULTIPLIED = [
-    (np.arange(1 << WORD)[:, None] * v + np.arange(1 << WORD)[None, :]) % (1 << WORD) for v in range(17)
-]
-
-
-def reached(g: int, k: int) -> np.ndarray:
-    """The law of the number of symbols that a function of the small family reaches from k values."""
-    mask = np.zeros((1 << WORD, 1 << WORD), np.int64)
-    for v in range(k):
-        mask |= 1 << (MULTIPLIED[v] * g >> WORD)
-    ones = np.array([i.bit_count() for i in range(1 << g)])
-    return np.bincount(ones[mask].ravel(), minlength=g + 1) / mask.size
-
-
-def of_affine(built: LocalHash, reports: int) -> float:
-    """As enumerated over the functions of the small family."""
-
-    def table(one_round: SymbolChannel) -> np.ndarray:
-        same, g = np.eye(built.g), built.g
-        return same * float(one_round.own) + (1 - same) * float(one_round.other) + np.zeros((g, g))
-
-    first = np.eye(built.g) if built.rounds.permanent is None else table(built.rounds.permanent)
-    found = words(first, table(built.rounds.last), reports)
-    law = reached(built.g, built.domain_size)
-    best = [float(found[:r].max(axis=0).sum()) if r else 0.0 for r in range(built.g + 1)]
-    return float(law @ best) / built.domain_size
-
-
-@pytest.mark.parametrize(("g", "times"), [(2, (1, 2, 4)), (3, (1, 2, 4)), (4, (1, 2, 3)), (5, (1, 2))])
-def test_affine_hashing_is_bounded_from_above_and_nearly(g: int, times: tuple[int, ...]) -> None:
-    """Exact for two values, most where there are as many values as symbols, and near for many."""
-    for k in (2, 3, 4, 5, 8, 16):
-        one = Parameters(epsilon=1.0, g=g, hash_family="affine")
-        two = Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0, g=g, hash_family="affine")
-        cases = [(protocol("olh", k, one), 1), *((protocol("loloha", k, two), t) for t in times)]
-        for built, t in cases:
-            assert isinstance(built, LocalHash)
-            ratio = best_guess(built, t) / of_affine(built, t)
-            # The small family's words are 9 bits long, so that its collisions are off by some 2**-9.
-            assert -2e-3 < ratio - 1 < (2e-3 if k == 2 else 0.06 if k == 16 else 0.19)
-
-
-def test_the_bits_of_public_strings_are_nearly_independent() -> None:
-    """One report, enumerated over the small family: exact up to three values, within a fortieth beyond."""
-    for k, epsilon in product((2, 3, 4, 6, 10, 16), (0.5, 1.0, 2.0, 4.0)):
-        built = protocol("binflip_plus", k, Parameters(epsilon=epsilon))
-        assert isinstance(built, BinFlipPlus)
-        end = round(built.threshold / (1 << 32 - WORD))
-        ones = sum((MULTIPLIED[v] < end).astype(int) for v in range(k))
-        any_one, any_zero = float(np.mean(ones > 0)), float(np.mean(ones < k))
-        agree, differ = float(built.instant.own), float(built.instant.other)
-        truth = sum(agree * some + differ * (1 - some) for some in (any_one, any_zero)) / k
-        assert best_guess(built, 1) == pytest.approx(truth, rel=3e-3 if k < 4 else 0.026)
 
 
 # --- the laws behind, at sizes that no enumeration of reports reaches
@@ -278,35 +178,6 @@ def test_the_largest_count_is_as_often_the_own_one_as_in_rationals(
     assert largest(float(own), float(each), rivals, free, reports) == pytest.approx(exact, rel=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("own", "rivals", "reports"), [(0.03, 99, 100), (0.01, 999, 120), (0.002, 4999, 150), (0.3, 5, 150)]
-)
-def test_and_with_floats_at_more_reports(own: float, rivals: int, reports: int) -> None:
-    each = (1 - own) / rivals
-    slow = slow_largest(own, each, rivals, 0, reports)
-    assert largest(own, each, rivals, 0, reports) == pytest.approx(slow, rel=1e-12)
-
-
-@pytest.mark.thorough
-def test_chances_of_all_cells_add_up() -> None:
-    """A cell like all others is the largest once in so many, however many reports and ties there are."""
-    for rivals, t in product((2, 7, 1000, 10**6), (2, 100, 5000)):
-        for free in (0, 3):
-            each = 1 / (rivals + free + 1)
-            assert largest(each, each, rivals, free, t) == pytest.approx(1 / (rivals + 1), rel=1e-10)
-    law = np.full(40, 1 / 40)
-    for k in (2, 3, 1000, 10**6):
-        assert highest(law, law, k) == pytest.approx(1 / k, rel=1e-12)
-
-
-def test_the_quadrature_takes_bells_of_every_degree() -> None:
-    """∫ x^i·(1 − x)^j dx = i!·j!/(i + j + 1)!"""
-    for i, j in ((0, 0), (1, 0), (3, 4), (60, 1), (100, 100), (5000, 0), (0, 700)):
-        nodes, weights = quadrature(i + j)
-        exact = float(Fraction(1, (i + j + 1) * comb(i + j, i)))
-        assert float(weights @ (nodes**i * (1 - nodes) ** j)) == pytest.approx(exact, rel=1e-11)
-
-
 def test_a_majority_is_counted_with_half_of_the_ties() -> None:
     for t in range(1, 8):
         p = Fraction(3, 7)
@@ -333,15 +204,6 @@ def test_more_reports_never_guess_worse(setting: Setting) -> None:
     assert found[0] <= exp(setting.nominal_first) / setting.domain_size
     if built.guarantee.memoised_ratio is None:
         assert found[-1] > found[0]
-
-
-def test_one_report_of_grr_is_its_own_probability() -> None:
-    for k in (2, 5, 1000, 10**6):
-        for epsilon in (0.1, 1.0, 6.0):
-            built = protocol("grr", k, Parameters(epsilon=epsilon))
-            assert isinstance(built, GRR)
-            assert best_guess(built, 1) == pytest.approx(float(built.estimator.support.own), rel=4e-16)
-            assert best_guess(built, 1) == pytest.approx(exp(epsilon) / (exp(epsilon) + k - 1), rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -393,8 +255,3 @@ def test_with_several_attributes_the_one_that_is_guessed_best_counts() -> None:
     sampled, split = (allocate(n, "grr", [9, 3], Parameters(epsilon=2.0)) for n in ("sample", "split"))
     assert best_guess(sampled, 1) == best_guess(protocol("grr", 3, Parameters(epsilon=2.0)), 1)
     assert best_guess(split, 1) == best_guess(protocol("grr", 3, Parameters(epsilon=1.0)), 1)
-
-
-def test_what_is_refused() -> None:
-    with pytest.raises(ValueError, match="1 report or more"):
-        best_guess(protocol("grr", 3, Parameters(epsilon=1.0)), 0)

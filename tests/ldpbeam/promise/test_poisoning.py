@@ -168,23 +168,6 @@ def test_theory_is_what_forged_reports_do(name: str, family: str) -> None:
         assert moved == pytest.approx(theory, rel=1e-9)
 
 
-def test_the_figures_of_the_reference_setting() -> None:
-    """k = 100, ε = 1: the figures that an independent review measured, at its precision."""
-    found = {
-        name: leverage(built(name)).one_value for name in ("grr", "oue", "sue", "rappor", "binflip_plus")
-    }
-    assert {name: round(up, 1) for name, up in found.items()} == {
-        "grr": 58.6,
-        "oue": 3.2,
-        "sue": 2.5,
-        "rappor": 2.7,
-        "binflip_plus": 7.7,
-    }
-    assert round(leverage(built("grr")).ten_values or 0) == 53
-    assert round(leverage(protocol("laplace_mean", 1001, Parameters(epsilon=1.0))).one_value) == 31
-    assert 320 < leverage(protocol("laplace_mean", 1001, Parameters(epsilon=0.1))).one_value < 340
-
-
 def test_of_a_sampled_attribute_each_report_weighs_more() -> None:
     sizes, parameters = (100, 20, 5), Parameters(epsilon=1.0)
     sample, split = (leverage_record(allocate(how, "grr", sizes, parameters)) for how in ("sample", "split"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from fractions import Fraction
 from functools import cache
 from math import exp, inf
 
@@ -18,10 +17,9 @@ from ldpbeam.planning.collection_text import Particulars, collection_text
 from ldpbeam.planning.explanation import explained
 from ldpbeam.planning.needs import FrequencyNeeds, MeanNeeds, Needs
 from ldpbeam.planning.plan import Plan, Row, rows_of
-from ldpbeam.planning.quantity import interval
 from ldpbeam.planning.sentences import interval_words, recommendation
 from ldpbeam.planning.shuffler import shuffled_words
-from ldpbeam.privacy.guarantee import Guarantee, MemoisedInputs
+from ldpbeam.privacy.guarantee import MemoisedInputs
 from ldpbeam.promise.promise import Promise
 from ldpbeam.promise.statements import OTHER_COLLECTIONS, epsilon, statements
 from ldpbeam.protocols import PROTOCOLS, Parameters
@@ -51,11 +49,6 @@ def collection_of(row: Row, needs: Needs) -> Collection:
     mean = isinstance(needs, MeanNeeds)
     domain = Domain(needs.values, maximum=needs.values - 1.0) if mean else Domain(needs.values)
     return parse_collection(collection_text(row, needs, Particulars("x", domain, "1d", 0)))
-
-
-@pytest.mark.thorough
-def test_every_protocol_is_looked_at() -> None:
-    assert {row.setting.name for needs in NEEDS for row in rows(needs)} == set(PROTOCOLS)
 
 
 @pytest.mark.cases(1)
@@ -103,38 +96,6 @@ def say_the_same(row: Row, needs: Needs) -> None:
         assert interval_words(row, needs) in errors(error)
     assert f"with {DEVICES:,} devices: {errors(error)}" in check
     assert f"with {DEVICES:,} devices: {errors(error)}" in stages["4 estimate: what the counts say"]
-
-
-@pytest.mark.thorough
-def test_the_cap_is_about_values_only_where_inputs_are_values() -> None:
-    kinds = dict[MemoisedInputs, set[str]]()
-    for row, needs in ((row, asked) for asked in NEEDS for row in rows(asked)):
-        promise = row.figures.promise
-        if promise.memoised:
-            kinds.setdefault(promise.inputs, set()).add(row.setting.name)
-        record = collection_of(row, needs).as_record()["guarantee"]
-        assert isinstance(record, dict)
-        assert (record["cap_over_values"] is not None) == (promise.inputs is MemoisedInputs.VALUES)
-        said = next((one.text for one in statements(promise) if one.key == "inputs"), None)
-        if said is not None:
-            assert ("is no limit for what they tell about its values" in said) == (
-                promise.inputs is not MemoisedInputs.VALUES
-            )
-            assert f"which {promise.inputs.value}s" in said
-    assert kinds == {
-        MemoisedInputs.VALUES: {"l_grr", "l_sue", "l_osue", "l_soue", "l_oue", "rappor"},
-        MemoisedInputs.SYMBOLS: {"loloha"},
-        MemoisedInputs.BUCKETS: {"dbitflip_pm"},
-        MemoisedInputs.POINTS: {"one_bit_rrpm"},
-    }
-
-
-def test_a_guarantee_names_its_inputs() -> None:
-    with pytest.raises(TypeError, match="inputs"):
-        Guarantee(Fraction(2))  # type: ignore[call-arg]
-    for wrong in ((MemoisedInputs.NONE, Fraction(2)), (MemoisedInputs.VALUES, None)):
-        with pytest.raises(ValueError, match="exclude each other"):
-            Guarantee(Fraction(2), *wrong)
 
 
 def test_several_attributes_are_named_and_different_inputs_too() -> None:
@@ -215,9 +176,3 @@ def test_a_promise_is_about_one_report_at_least() -> None:
     assert [one.key for one in statements(Promise.of_protocol(wide, 1))] == ["first_report"]
     several = statements(Promise.of_protocol(wide, 365))[-1]
     assert "in 6.5 of 100 cases, from 365 reports in 94.5 of 100 if the value stays" in several.text
-
-
-def test_the_interval_names_both_frequencies() -> None:
-    assert interval("", 0.41, 0.01375, 40, 0.00494) == (
-        "±1.38 points (95 %) for a value of 41 %, the widest; ±0.494 for a value of 1/40"
-    )

@@ -5,7 +5,6 @@ Harmless means that a reader gets what was written. docs/outputs.md lists the fi
 
 from __future__ import annotations
 
-import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +15,6 @@ import pytest
 from click.testing import CliRunner
 
 from ldpbeam.cli.main import cli
-from ldpbeam.cli.shared.failures import outside_error
 from ldpbeam.errors import LdpError
 from ldpbeam.records.run_record import read_record
 from ldpbeam.table_file import published_table
@@ -117,67 +115,3 @@ def test_a_file_that_is_cut_anywhere_is_noticed_or_harmless(part: str, step: int
     found = outcomes(path, reader(part), (content[:-cut] for cut in range(1, len(content) + 1, step)))
     assert set(found) <= {"noticed", "harmless"}
     assert found["harmless"] <= 1  # the end of the last line
-
-
-COMPLAINTS = ("W-RUN-DAMAGED", "W-RUN-DAMAGED", "holds no run.json")
-COMMANDS = {
-    "report": ["report"],
-    "export": ["export"],
-    "export --mean": ["export", "--mean", "--name", "minutes"],
-    "compare": ["compare", "--name", "first_choice"],
-    "inspect": ["inspect"],
-    "replay": ["replay"],
-}
-
-
-def answers(done: Path, place: Path, damage: Callable[[Path], None]) -> list[tuple[bool, object]]:
-    """Of each command: whether it complains of the results, and all that it tells and writes."""
-    found: list[tuple[bool, object]] = []
-    for command, *options in COMMANDS.values():
-        shutil.rmtree(place, ignore_errors=True)
-        shutil.copytree(done / "out", place)
-        damage(place)
-        what = place / "rejects" if command == "replay" else place
-        ended = CliRunner().invoke(cli, [command, str(what), *options])
-        error = ended.exception
-        if error is not None and not isinstance(error, SystemExit):
-            known = error if isinstance(error, LdpError) else outside_error(error)
-            assert known is not None, (command, type(error), error)
-            assert str(place) in str(known)
-            found.append((True, str(known)))
-            continue
-        page = place / "index.html"
-        tables = {path.name: path.read_bytes() for path in (place / "estimates").iterdir()}
-        made = tables if command == "replay" else page.read_bytes() if command == "report" else None
-        said = (ended.exit_code, ended.stdout, made)
-        found.append((any(words in ended.output for words in COMPLAINTS), said))
-    return found
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("part", "noticed_by"),
-    [
-        ("run.json", {"report", "export --mean", "compare", "inspect", "replay"}),
-        ("accounting", {"replay"}),
-        ("estimates", {"report", "replay"}),
-        ("latest", {"export", "export --mean", "compare"}),
-        ("summaries", {"export --mean"}),
-        ("rejects", set()),
-    ],
-)
-def test_a_file_that_is_gone_is_noticed_or_harmless(
-    part: str, noticed_by: set[str], done: Path, tmp_path: Path
-) -> None:
-    """By each command that needs it; the others answer as before."""
-    place, name = tmp_path / "out", one_of(done, part).relative_to(done / "out")
-    whole = answers(done, place, lambda results: None)
-    without = answers(done, place, lambda results: (results / name).unlink())
-    assert not any(complains for complains, _ in whole), [
-        str(told)[:300] for complains, told in whole if complains
-    ]
-    noticed = {command for command, (complains, _) in zip(COMMANDS, without, strict=True) if complains}
-    assert noticed == noticed_by
-    for command, (_, said), (_, told) in zip(COMMANDS, whole, without, strict=True):
-        if command not in noticed:
-            assert said == told, command

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import secrets
 import struct
-import time
 import zlib
-from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -68,24 +66,6 @@ def test_the_names_of_a_journal_and_of_what_is_made_of_it() -> None:
         assert journal.started(one) == 1_700_000_001
     assert journal.journal_name(5) != journal.journal_name(5)
     assert journal.JOURNALS == ".journal-*"
-
-
-@pytest.mark.parametrize(
-    "name", ["reports", "reports-", "reports-2023-x.pb", "reports-x-20231114T221321Z.pb"]
-)
-def test_a_name_without_a_second_says_nothing(name: str) -> None:
-    assert journal.started(name) is None
-
-
-def test_names_are_in_utc_wherever_the_machine_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as elsewhere:
-        elsewhere.setenv("TZ", "Asia/Tokyo")
-        time.tzset()
-        name = journal.journal_name(1_700_000_001)
-        found = journal.started(name)
-    time.tzset()
-    assert name.startswith(".journal-20231114T221321Z-")
-    assert found == 1_700_000_001
 
 
 # --- batches
@@ -184,14 +164,6 @@ def test_the_size_of_a_journal_is_believed_with_its_checksum_only() -> None:
     assert journal.journal_of(journal.committed_name(name)) == name
 
 
-def test_behind_damage_a_torn_end_is_still_no_damage() -> None:
-    content, ends = written()
-    damaged = bytearray(content[:-1])
-    damaged[30] ^= 1
-    found = journal.read_entries(bytes(damaged))
-    assert found == journal.Entries(journal.read_entries(content).whole[1:2], ends[0])
-
-
 def test_a_length_that_no_entry_has_is_damage() -> None:
     """The last entry states more than an entry may have: it was not being written."""
     content, _ = written()
@@ -200,34 +172,6 @@ def test_a_length_that_no_entry_has_is_damage() -> None:
     assert len(journal.read_entries(content + head).whole) == 3
     within = struct.pack("<QQI", 1000, 1 << 26, 0)
     assert journal.read_entries(content + within).damaged == 0
-
-
-def test_what_looks_like_an_entry_inside_a_damaged_one_breaks_nothing() -> None:
-    """Devices choose ids and payloads: an entry in a payload may be read, but only if a run could read it."""
-    one = columns(range(3))
-    misfit = report_pb2.ReportBatch(digest=1, count=2, report_ids=[1, 2], payloads=b"xyz")
-    nobody = report_pb2.ReportBatch(digest=1, payloads=b"xy")
-    endless = report_pb2.ReportBatch(digest=1, count=1 << 61)  # 8 times that is 0 in 64 bits
-    more = report_pb2.ReportBatch(digest=1, count=2, report_ids=[1], payloads=b"x")
-    for inner, readable in (
-        (journal.entry(7, [one]), True),
-        (journal._framed_entry(7, b"no batches at all"), False),
-        (journal._framed_entry(7, codec.framed(report_pb2.ReportBatch(count=3).SerializeToString())), False),
-        (journal._framed_entry(7, codec.framed(report_pb2.ReportBatch(digest=1).SerializeToString())), False),
-        (journal._framed_entry(7, codec.framed(nobody.SerializeToString())), False),
-        (journal._framed_entry(7, codec.framed(endless.SerializeToString())), False),
-        (journal._framed_entry(7, codec.framed(more.SerializeToString())), False),
-        (journal._framed_entry(7, codec.framed(misfit.SerializeToString())), False),
-        (journal._framed_entry(7, codec.framed(report_pb2.Report(payload=b"x").SerializeToString())), False),
-    ):
-        payload = np.frombuffer(inner, np.uint8).reshape(1, -1)
-        outer = journal.entry(5, [ReportColumns(DIGEST, 0, np.array([9], np.uint64), payload)])
-        assert inner in outer
-        content = outer[:8] + bytes([outer[8] ^ 1]) + outer[9:] + journal.entry(6, [one])  # another length
-        found = journal.read_entries(content)
-        assert found.whole[-1][0] == 6
-        assert len(found.whole) == 1 + readable
-        assert journal.file_content(found.whole)
 
 
 def test_behind_damage_each_entry_must_be_readable_and_not_the_first_alone() -> None:
@@ -244,24 +188,6 @@ def test_behind_damage_each_entry_must_be_readable_and_not_the_first_alone() -> 
     assert [second for second, _ in found.whole] == [7, 6]
     assert found.damaged == len(content) - len(first)
     assert journal.file_content(found.whole)
-
-
-def test_a_damaged_length_does_not_take_the_search_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Zeros look like many entries; the search ends, and what it has not looked through is damage."""
-    head = struct.pack("<QQI", 7, 1 << 12, 0)
-    content = b"\xff" * 40 + head * 2000 + bytes(5000)
-    checked: list[int] = []
-    plain = journal._entry_at
-
-    def noted(text: bytes, at: int) -> Any:
-        checked.append(at)
-        return plain(text, at)
-
-    monkeypatch.setattr(journal, "_entry_at", noted)
-    monkeypatch.setattr(journal, "_SEARCH", 50 << 12)
-    found = journal.read_entries(content)
-    assert found == journal.Entries([], len(content))
-    assert len(checked) < 200
 
 
 # --- the finished file
@@ -293,12 +219,6 @@ def test_nothing_in_a_file_says_which_report_came_first_or_with_which() -> None:
     assert journal.file_content(contents((5, parts))) == together
     assert journal.file_content(contents((5, parts[::-1]))) == together
     assert journal.file_content(contents((5, parts[1:]), (5, parts[:1]))) == together
-
-
-def test_a_report_that_came_twice_is_there_twice() -> None:
-    """Which is counted is decided where reports are counted."""
-    found = batches(journal.file_content(contents((5, [columns(range(3))]), (5, [columns(range(3))]))))
-    assert [list(batch.report_ids) for batch in found] == [[0, 0, 1, 1, 2, 2]]
 
 
 def test_a_file_without_an_entry_is_empty_and_a_large_one_has_records_of_a_size() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import json
 import os
@@ -10,19 +9,16 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
-from ldpbeam.admission import ReportColumns
-from ldpbeam.collection.epochs import LAST_SECOND, Epochs, instant
 from ldpbeam.durable import lock
 from ldpbeam.durable.document import document
 from ldpbeam.durable.folder import sync_folder
-from ldpbeam.errors import LdpError, UsageError, disk_error
+from ldpbeam.errors import LdpError, UsageError
 from ldpbeam.records import output as module
 from ldpbeam.records.output import PARTS, exchange, locked, prepare
 from ldpbeam.records.run_output import run_record
@@ -58,31 +54,11 @@ def done(finished: Path, tmp_path: Path) -> Path:
 # --- whose results
 
 
-@pytest.mark.thorough
-def test_results_of_another_collection_stay(done: Path, tmp_path: Path) -> None:
-    """Refused before anything is read, by name and version; with --overwrite they go."""
-    before = tree(done)
-    with pytest.raises(UsageError, match=r"holds results of one version 1.*\[E-USAGE-OVERWRITE\]"):
-        execute(TWO, tmp_path / "in2", done)
-    assert tree(done) == before
-    found = execute(TWO, tmp_path / "in2", done, overwrite=True)
-    assert {digest for digest, _ in found.tables()} == {TWO.digest_hex}
-    assert not list(done.rglob("one-*"))
-
-
 def test_results_of_an_unfinished_run_have_an_owner_too(done: Path, tmp_path: Path) -> None:
     """Without a record the names of the files say whose they are."""
     (done / "run.json").unlink()
     with pytest.raises(UsageError, match=rf"results of one \({ONE.digest_hex}\)"):
         execute(TWO, tmp_path / "in2", done)
-
-
-@pytest.mark.thorough
-def test_a_collection_more_is_no_other(done: Path, tmp_path: Path) -> None:
-    """Both may replace one; one may not replace both."""
-    execute([ONE, TWO], [*(tmp_path / "in").iterdir(), *(tmp_path / "in2").iterdir()], done)
-    with pytest.raises(UsageError, match="results of two version 1"):
-        execute(ONE, tmp_path / "in", done)
 
 
 @pytest.mark.cases(3)
@@ -115,19 +91,6 @@ def test_what_the_record_names_is_the_runs_own(done: Path, tmp_path: Path) -> No
     (done / "run.json").write_bytes(document(record))
     execute(ONE, tmp_path / "in", done)
     assert not (done / "estimates" / "named-otherwise.parquet").exists()
-
-
-def test_a_folder_that_is_a_link_is_refused_and_an_output_that_is_one_works(
-    done: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "elsewhere").mkdir()
-    (done / "rejects").rmdir()
-    (done / "rejects").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(UsageError, match="symbolic link"):
-        execute(ONE, tmp_path / "in", done)
-    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
-    execute(ONE, tmp_path / "in", tmp_path / "link")
-    assert (tmp_path / "elsewhere" / "run.json").exists()
 
 
 # --- one at a time
@@ -360,89 +323,7 @@ def test_latest_is_the_newest_revision_of_each_epoch(done: Path) -> None:
 # --- disks
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("number", "code"),
-    [(errno.ENOSPC, "E-DISK-FULL"), (errno.EDQUOT, "E-DISK-FULL"), (errno.EROFS, "E-DISK-DENIED")],
-)
-def test_a_disk_that_takes_no_more(
-    done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, code: str
-) -> None:
-    """In the midst of a run: its own code, nothing left over, the earlier results as they were."""
-    before = tree(done)
-    real, calls = os.fsync, []
-
-    def fsync(descriptor: int) -> None:
-        if stat.S_ISREG(os.fstat(descriptor).st_mode):
-            calls.append(descriptor)
-        if len(calls) == 4:
-            raise OSError(number, os.strerror(number))
-        real(descriptor)
-
-    monkeypatch.setattr(os, "fsync", fsync)
-    with pytest.raises(LdpError, match=code):
-        execute(ONE, tmp_path / "in", done)
-    monkeypatch.undo()
-    assert tree(done) == before
-
-
-def test_other_failures_of_a_disk_are_not_called_full() -> None:
-    assert disk_error(OSError(errno.EIO, "x")) is None
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="has no /dev/full")
-def test_a_real_full_device_is_said() -> None:
-    with pytest.raises(OSError, match="No space") as caught, Path("/dev/full").open("wb") as handle:
-        handle.write(b"x")
-        handle.flush()
-    found = disk_error(caught.value, "/dev/full")
-    assert found is not None
-    assert found.code == "E-DISK-FULL"
-
-
-@pytest.mark.thorough
-def test_a_page_that_cannot_be_written_leaves_nothing(done: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ldpbeam.report_page.document import write_page
-
-    def full(_: int) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    before = tree(done)
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(LdpError, match="E-DISK-FULL"):
-        write_page(done, done / "index.html")
-    assert tree(done) == before
-
-
 # --- the end of the calendar
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("lateness", [0, 2 * 86400, (1 << 32) - 1])
-def test_the_last_planned_epoch_can_be_counted(tmp_path: Path, lateness: int) -> None:
-    """Its close would lie in the year 10000; a report of it is counted like any other."""
-    agreed = collection("grr", name="weekly", epochs=Epochs(604800, 1767225600), allowed_lateness=lateness)
-    last = agreed.epochs.count - 1
-    (batch, *_) = fleet(agreed, 20, 1)
-    write(
-        tmp_path / "in",
-        agreed,
-        [batch, ReportColumns(agreed.digest, last, batch.report_ids[:1], batch.payloads[:1])],
-    )
-    done = execute(agreed, tmp_path / "in", tmp_path / "out", not_after=LAST_SECOND)
-    assert sorted(epoch for _, epoch in done.tables()) == [0, last]
-    assert agreed.closes(last) <= LAST_SECOND
-    instant(agreed.closes(last))
-    assert agreed.digest == replace(agreed, allowed_lateness=0).digest
-
-
-def test_equal_names_and_versions_are_refused() -> None:
-    from ldpbeam.job.config import RunConfig
-
-    other = collection("grr", 12, name="one")
-    with pytest.raises(UsageError, match=r"two collections are called 'one' version 1.*E-USAGE-COLLECTION"):
-        RunConfig.parsed((ONE, other), output="out")
-    assert len(RunConfig.parsed((ONE, replace(other, version=2)), output="out").collections) == 2
 
 
 def test_refused_messages_are_private(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from ldpbeam.consistency import METHODS
 from ldpbeam.durable.document import document
 from ldpbeam.errors import UsageError
 from ldpbeam.job.config import RunConfig
-from ldpbeam.promise.poisoning import leverage
 from ldpbeam.records.collection_record import CollectionRecord, Promises, collection_entry
 from ldpbeam.records.outcome import RunOutcome, indicators_record
 from ldpbeam.records.run_output import run_record
@@ -69,23 +68,6 @@ def test_a_record_read_and_written_again_has_the_same_bytes() -> None:
     assert [file["path"] for file in written["files"]] == ["a", "z"]
 
 
-def test_each_collection_is_recorded_as_it_is_given() -> None:
-    """Entries are kept between records of one process: never those of another collection that is alike."""
-    alike = [
-        ONE,
-        replace(ONE, version=2),
-        replace(ONE, allowed_lateness=ONE.allowed_lateness + 60),
-        replace(ONE, min_reports=7),
-        replace(ONE, retired=3600 * 9),
-        ONE,
-    ]
-    for given in alike:
-        config = RunConfig.parsed((given,), files=("a",), output="out")
-        (found,) = run_record(config, RunOutcome(Accounting(), []), 1.0, status="running").collections
-        assert found.written == collection_entry(given)
-    assert len({json.dumps(collection_entry(given)) for given in alike}) == len(alike) - 1
-
-
 def test_what_a_record_says() -> None:
     """Totals with what is archived, epochs by digest, what withholds one, and the exit code that follows."""
     record = everything()
@@ -99,15 +81,6 @@ def test_what_a_record_says() -> None:
     (alarm,) = record.indicators.alarms if record.indicators else ()
     assert (alarm.digest, alarm.epoch, alarm.indicator) == (ONE.digest_hex, 3, "seeds")
     assert alarm.meaning
-
-
-def test_what_is_booked_later_does_not_change_a_record() -> None:
-    key = ONE.digest_hex, 0
-    accounting = Accounting.from_entries([((key, "read"), 1), ((key, "late"), 1)])
-    record = run_record(RunConfig.parsed((ONE,), output="out"), RunOutcome(accounting, []), 1.0)
-    before = record.content()
-    accounting.accounts[key].add("rejected.malformed", 3)
-    assert record.content() == before
 
 
 @pytest.mark.parametrize(
@@ -144,19 +117,6 @@ def test_what_a_method_promises_is_on_record(method: str) -> None:
     one = CollectionRecord.from_record(collection_entry(replace(mean, consistency=method)))
     assert one.promises == Promises(method != "none", sums_to_one=False)
     assert one.histograms[0].is_mean
-
-
-@pytest.mark.parametrize("protocol", ["grr", "oue", "one_bit_mean"])
-def test_what_a_forged_report_moves_is_on_record(protocol: str) -> None:
-    """Up, down, and ten values together: each in its own field."""
-    agreed = collection(protocol, name="one", size=30)
-    (found,) = CollectionRecord.from_record(collection_entry(agreed)).histograms
-    expected = leverage(agreed.protocol.parts[0])
-    assert (found.up, found.down, found.ten) == (
-        expected.one_value,
-        expected.one_value_down,
-        expected.ten_values,
-    )
 
 
 @pytest.mark.parametrize(

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pyarrow as pa
-
 from ldpbeam.accounting import Accounting, Entry
 from ldpbeam.job.config import RunConfig
 from ldpbeam.records.outcome import RunOutcome
 from ldpbeam.records.run_output import run_record
 from ldpbeam.records.run_record import RunRecord
-from ldpbeam.records.run_sentences import cut_off_files, missing_epochs
-from ldpbeam.table_file import as_parquet
+from ldpbeam.records.run_sentences import missing_epochs
 from ldpbeam.transforms.sinks.file_record import FileRecord
 from tests.pipelines.running import collection
 
@@ -22,27 +19,6 @@ AGREED = collection()
 def record(entries: list[Entry], output: Path, files: list[FileRecord]) -> RunRecord:
     config = RunConfig.parsed((AGREED,), files=("x",), output=str(output))
     return run_record(config, RunOutcome(Accounting.from_entries(entries), files), 1.0)
-
-
-def test_five_files_that_are_cut_off_are_named(tmp_path: Path) -> None:
-    (tmp_path / "rejects").mkdir()
-    for files, lines in ((5, 5), (6, 6), (9, 6)):
-        written = []
-        for i in range(files):
-            row = {"reason": ["malformed", "truncated"], "source": [f"{i}.pb"] * 2, "place": [1, 1000 + i]}
-            table = pa.table(row | {"missing": pa.array([None, i or None], pa.int64())})
-            content = as_parquet(table)
-            (tmp_path / "rejects" / f"{i}.parquet").write_bytes(content)
-            written.append(FileRecord(f"rejects/{i}.parquet", len(content), "", 2))
-        key = (AGREED.digest_hex, 0)
-        entries: list[Entry] = [((key, "read"), files), ((key, "rejected.truncated"), files)]
-        found = list(cut_off_files(record(entries, tmp_path, written), str(tmp_path)))
-        assert len(found) == lines
-        assert [line.partition(":")[0] for line in found[:5]] == [f"{i}.pb" for i in range(5)]
-        assert "byte 1,000: how much is missing is not known" in found[0]
-        assert "byte 1,001: 1 byte is missing" in found[1]
-        assert "byte 1,002: 2 bytes are missing" in found[2]
-        assert found[5:] in ([], ["more files end inside a record, see rejects/. [W-RUN-TRUNCATED]"])
 
 
 def test_five_gaps_are_named(tmp_path: Path) -> None:

@@ -105,17 +105,6 @@ def test_charts_are_drawn_and_nothing_is_wider_than_the_window(
     assert found["closed"] > 10
 
 
-@pytest.mark.parametrize(
-    "script", ["console.error('planted')", "console.warn('planted')", "planted.undefined()"]
-)
-def test_the_check_sees_what_it_is_for(tmp_path: Path, script: str) -> None:
-    planted = tmp_path / "planted.html"
-    planted.write_text(f"<!doctype html><title>t</title><p>text</p><script>{script}</script>")
-    _, console = visit(planted, tmp_path / "profile")
-    assert len(console) == 1
-    assert "planted" in console[0]
-
-
 def test_a_script_that_got_into_the_page_would_not_run(page: Path, tmp_path: Path) -> None:
     script = "<script>document.title = 'taken over'</script></body>"
     page.write_text(page.read_text("utf-8").replace("</body>", script), "utf-8")

@@ -20,11 +20,10 @@ from scipy.stats import binom
 
 from ldpbeam.collection.file import parse_collection
 from ldpbeam.over_time.covariance import memo_errors, std_error_floor
-from ldpbeam.over_time.significance import adjusted, p_values
 from ldpbeam.protocols import FrequencyProtocol
 from ldpbeam.protocols.part_estimator import PartEstimator
 from ldpbeam.report_page.estimates import Snapshot
-from ldpbeam.report_page.significance import FALSE_ALARM, Standing, changed, discoveries
+from ldpbeam.report_page.significance import FALSE_ALARM, Standing, changed
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.random_words import RandomWords
 
@@ -79,17 +78,6 @@ def snapshot(epoch: int, kind: FrequencyProtocol[Any], counts: np.ndarray, n: in
     )
 
 
-def test_a_rate_that_is_met_exactly_is_kept() -> None:
-    """What is a discovery at some rate is one at that rate, and at no lower one."""
-    kind = parse_collection("name: a\ndomain: {size: 5}\nepoch: {length: 1h}\nprotocol: grr\nepsilon: 2.0\n")
-    assert isinstance(kind.protocol, FrequencyProtocol)
-    one = snapshot(0, kind.protocol, np.array([260, 215, 200, 180, 145]), 1000)
-    rates = np.unique(adjusted(p_values(one.estimate - 0.2, one.std_error)))
-    assert rates.size > 2
-    for place, rate in enumerate(rates.tolist()):
-        assert discoveries(one, 0.2, rate) > discoveries(one, 0.2, np.nextafter(rate, 0)) >= place
-
-
 def fleet_of(
     protocol: str, size: int, devices: int, epochs: int, deal: Deal, seed: int, rising: int = 0
 ) -> Iterator[Snapshot]:
@@ -132,8 +120,6 @@ def jumps(snapshots: Iterator[Snapshot], epochs: int) -> tuple[np.ndarray, np.nd
 UNARY = "protocol: l_osue\nepsilon_longitudinal: 2.0\nepsilon_first: 1.0\n"
 NEAR = "protocol: l_osue\nepsilon_longitudinal: 2.0\nepsilon_first: 1.8\n"
 HASHED = "protocol: loloha\ng: 3\nepsilon_longitudinal: 2.0\nepsilon_first: 1.0\n"
-BARE = "protocol: dbitflip_pm\nd: 30\nepsilon_longitudinal: 2.0\n"
-DEPLOYED = "protocol: rappor\nepsilon_longitudinal: 2.0\n"
 
 
 def known(estimate: float, error: float, floor: float) -> Snapshot:
@@ -209,17 +195,6 @@ def test_nothing_rose_where_no_frequency_changed(protocol: str, deal: Deal) -> N
         assert naive > 2 * most(100)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("deal", SCENARIOS)
-@pytest.mark.parametrize("protocol", [UNARY, NEAR, HASHED, DEPLOYED, BARE])
-def test_nothing_rose_in_many_fleets_where_no_frequency_changed(protocol: str, deal: Deal) -> None:
-    """800 values each. The false alarms of the independent form are the reason for the other."""
-    safe, naive = alarms(protocol, 100, 4000, 40, deal, 8)
-    assert safe <= most(800)
-    if deal is once:
-        assert naive > 3 * most(800)
-
-
 @pytest.mark.parametrize("protocol", [UNARY, HASHED], ids=["l_osue", "loloha"])
 def test_what_rose_is_seen(protocol: str) -> None:
     """The test above could be passed by never saying anything."""
@@ -228,18 +203,6 @@ def test_what_rose_is_seen(protocol: str) -> None:
     z, _ = jumps(found, epochs)
     assert changed(z)[-1]
     assert z[-1] == z.max()
-
-
-def test_the_more_values_a_page_looks_at_the_more_it_takes() -> None:
-    def one_of(size: int, jump: float) -> bool:
-        return bool(changed(np.array([jump] + [0.5] * (size - 1)))[0])
-
-    assert one_of(1, 3.01) and not one_of(1, 2.99)
-    assert not one_of(100, 4.0)
-    assert one_of(100, -4.4)
-    # The more of them changed, the less it takes.
-    assert changed(np.array([4.0, -4.0] * 25 + [0.5] * 50)).tolist() == [True] * 50 + [False] * 50
-    assert not changed(np.zeros(0)).size
 
 
 def test_a_page_names_the_values_that_changed() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ldpbeam.report_page.curve import MEDIAN, QUANTILES, drawn_places
+from ldpbeam.report_page.curve import drawn_places
 
 
 @pytest.mark.parametrize(
@@ -15,7 +15,3 @@ def test_few_places_of_many_are_drawn_and_always_the_last(size: int, most: int, 
     """The curve ends at 1, whatever the number of values."""
     assert drawn_places(size, most) == places
     assert len(places) <= most + 1
-
-
-def test_the_median_is_named() -> None:
-    assert QUANTILES[MEDIAN] == 0.5

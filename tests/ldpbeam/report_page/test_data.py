@@ -12,7 +12,7 @@ from ldpbeam.accounting import Account
 from ldpbeam.durable.record import read_fields
 from ldpbeam.promise.statements import epsilon
 from ldpbeam.records.run_record import EpochRecord, RunRecord
-from ldpbeam.report_page import accounting_section, data, estimates, parts, significance, text
+from ldpbeam.report_page import accounting_section, data, estimates, parts, text
 from ldpbeam.text import clean, plural
 from tests.ldpbeam.report_page.synthetic import DIGEST, Fake, write_run
 
@@ -96,17 +96,6 @@ def test_the_values_followed_are_those_that_stand_out(tmp_path: Path) -> None:
     _, jump, change = collection.standing[23]
     assert jump > 10
     assert change > 0.05
-
-
-def test_discoveries_among_pure_noise_are_rare(tmp_path: Path) -> None:
-    class Flat(Fake):
-        def frequencies(self, epoch: int) -> np.ndarray:
-            return np.full(self.k, 1 / self.k)
-
-    output, _ = write_run(tmp_path, [Flat(k=300, epochs=6)])
-    (collection,) = data.load(output).collections
-    found = [significance.discoveries(collection.read(e.epoch), 1 / 300) for e in collection.epochs]
-    assert sum(found) <= 2
 
 
 def test_a_value_absent_from_the_truth_has_frequency_zero(tmp_path: Path) -> None:

@@ -274,35 +274,6 @@ def marks(shown: Page, begin: str, end: str) -> Iterator[tuple[re.Match[str], st
             yield match, text[match.end() :]
 
 
-@pytest.mark.thorough
-def test_the_panels_over_epochs_say_estimate_interval_and_truth(shown: Page) -> None:
-    panel, seen = None, 0
-    for text in shown.labels:
-        if match := re.match(r"Frequency of label (\d+) over epochs, (.*)", text):
-            panel = int(match[1])
-            z = [
-                (c["estimate"][panel] - 1 / shown.k) / c["std_error"][panel]
-                for c in (shown.stored[e] for e in shown.usable)
-            ]
-            distance = float(np.mean(z))
-            says(match[2].partition(" standard")[0], abs(distance))
-            assert f"standard errors {'above' if distance > 0 else 'below'} 1/k" in match[2]
-        elif text.startswith("Table: "):
-            panel = None
-        elif panel is not None and (match := re.match(r"epoch (\d+) \([\d: -]+\): ", text)):
-            epoch, rest = int(match[1]), text[match.end() :]
-            if epoch == 1:
-                assert rest == "withheld, fewer than 1,000 reports"
-                continue
-            columns = shown.stored[epoch]
-            ends = columns["ci_low"][panel], columns["ci_high"][panel]
-            true = [shown.true[epoch][panel]] if shown.truth else []
-            says(rest, columns["estimate"][panel], *ends, *true)
-            assert re.fullmatch(r"[^(]+ \([^)]+ to [^)]+\)" + (", truth .*" if true else ""), rest)
-            seen += 1
-    assert seen == 3 * 6
-
-
 @pytest.mark.cases(1)
 def test_the_bars_of_the_last_epoch_say_the_same_as_the_table(shown: Page) -> None:
     columns, seen = shown.stored[shown.last], 0
@@ -395,45 +366,3 @@ def test_the_words_about_the_last_epoch(shown: Page) -> None:
     says(rest.partition(" by more")[0], 1 / shown.k)
     if shown.k == 1000:
         assert "Each point is the mean of 3 neighbouring values" in shown.text
-
-
-def test_the_words_about_the_error(shown: Page) -> None:
-    theory = float(np.mean([shown.variance(e) for e in shown.usable]))
-    if shown.truth is None:
-        words = shown.text[shown.text.index("Theory expects a mean squared error of ") :]
-        says(words.partition(" per value")[0], theory)
-        spread = np.mean(
-            [
-                np.mean((c["estimate"] - 1 / shown.k) ** 2) - shown.variance(e)
-                for e, c in shown.stored.items()
-                if e in shown.usable
-            ]
-        )
-        (cost,) = re.findall(r"Answering 1/k would cost about (.*?), estimated", words)
-        says(cost, float(spread))
-        return
-    raw, consistent = (
-        float(np.mean([shown.squared(e, name) for e in shown.usable])) for name in ("estimate", "consistent")
-    )
-    uniform = float(np.mean([np.mean((shown.true[e] - 1 / shown.k) ** 2) for e in shown.usable]))
-    words = shown.text[shown.text.index("Averaged over epochs, the raw") :].partition("of the time.")[0]
-    hits = [
-        np.mean((c["ci_low"] <= shown.true[e]) & (shown.true[e] <= c["ci_high"]))
-        for e, c in shown.stored.items()
-        if e in shown.usable
-    ]
-    says(words.replace("The 95 % intervals", ""), raw, consistent, theory, float(np.mean(hits)))
-    beaten = re.findall(r"(Yes: the raw|Only after post-processing: the raw|No: this run)", shown.text)
-    assert beaten == [
-        "Yes: the raw"
-        if raw < uniform
-        else "Only after post-processing: the raw"
-        if consistent < uniform
-        else "No: this run"
-    ]
-    if beaten != ["No: this run"]:
-        said, factor = re.findall(
-            r"mean squared error ([^)]*)\).*? by a factor of ([\d.,]+)\.? ", shown.text
-        )[0]
-        says(said, uniform)
-        says(factor.rstrip("."), uniform / (raw if raw < uniform else consistent))

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from markupsafe import Markup
 
 from ldpbeam.accounting import Accounting
 from ldpbeam.collection.collection import Collection
@@ -24,16 +23,15 @@ from ldpbeam.collection.file import parse_collection
 from ldpbeam.collection.values import Index
 from ldpbeam.durable.document import document
 from ldpbeam.job.config import RunConfig
-from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol
+from ldpbeam.protocols import PROTOCOLS
 from ldpbeam.protocols.attributes.allocate import ALLOCATIONS
 from ldpbeam.protocols.contract import MeanProtocol
 from ldpbeam.records.outcome import RunOutcome
 from ldpbeam.records.run_output import run_record, write_record
 from ldpbeam.records.run_record import StreamRecord
-from ldpbeam.report_page import charts, data, parts, svg
+from ldpbeam.report_page import charts, data, svg
 from ldpbeam.report_page.dates import Dates
 from ldpbeam.report_page.document import write_page
-from ldpbeam.report_page.sums import SumsQuestion, described
 from ldpbeam.report_page.text import plain
 from ldpbeam.report_page.view import Section
 from ldpbeam.simulators.deliver.simulate import simulate
@@ -85,37 +83,6 @@ def values_of(collection: Collection) -> np.ndarray:
     return np.stack([draw // 2, draw - draw // 2], axis=1).astype(np.int32)
 
 
-@pytest.fixture(scope="module")
-def sections(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> dict[str, list[tuple[data.CollectionData, Section]]]:
-    """The sections of one run of all kinds, by the collection's digest."""
-    base = tmp_path_factory.mktemp("kinds")
-    kinds = {c.digest: c for c in every_kind()}
-    for collection in kinds.values():
-        crowd, values = Fleet(collection, DEVICES, 1), values_of(collection)
-        batches = [batch for epoch in range(EPOCHS) for batch in crowd.batches(Index(values), epoch)[1]]
-        write(base / "in", collection, batches, prefix=collection.digest_hex)
-    done = execute(tuple(kinds.values()), base / "in", base / "out")
-    assert done.exit_code == 0
-    run = data.load(done.output)
-    assert run.problems == ()
-    with pytest.MonkeyPatch.context() as patch:
-        # Six hundred charts take minutes; those of the means are drawn by the tests below.
-        patch.setattr(svg, "render", lambda *_: Markup())
-        found = _sections(run, described(run.record, done.output, None))
-    assert set(found) == {c.digest_hex for c in kinds.values()}
-    return found
-
-
-def _sections(run: data.Run, asked: SumsQuestion) -> dict[str, list[tuple[data.CollectionData, Section]]]:
-    found: dict[str, list[tuple[data.CollectionData, Section]]] = {}
-    for index, one in enumerate(run.collections):
-        section = Section(one, run.record, parts.Detail(20, 60, 60), f"c{index}", asked)
-        found.setdefault(one.digest, []).append((one, section))
-    return found
-
-
 def words(section: Section) -> str:
     """Everything that a section says outside its charts' marks."""
     told: list[Any] = [section.verdict, section.facts, section.followed.sentence, section.answer]
@@ -125,63 +92,6 @@ def words(section: Section) -> str:
     told += [figure.sentence for figure in figures]
     told += [key.text for figure in figures for key in figure.keys]
     return " ".join(map(str, told))
-
-
-@pytest.mark.parametrize("collection", list(every_kind()), ids=lambda c: c.name)
-@pytest.mark.thorough
-def test_a_section_speaks_of_what_its_protocol_estimates(
-    collection: Collection, sections: dict[str, list[tuple[data.CollectionData, Section]]]
-) -> None:
-    """Frequencies are percentages of k values that add up; a mean is a number in the values' units."""
-    mine = sections[collection.digest_hex]
-    assert len(mine) == len(collection.histograms)
-    for part, (one, section) in zip(collection.protocol.parts, mine, strict=True):
-        text = words(section)
-        assert one.size == SIZE
-        if isinstance(part, MeanProtocol):
-            assert one.mean
-            assert one.uniform is None
-            assert "the estimated mean of values in 0 … 8 is typically within ±" in section.verdict
-            assert "mean of values in 0 … 8" in section.facts
-            assert section.histogram_title == "Mean of the last epoch"
-            for wrong in ("percentage", "1/k", "norm_sub", "counts", "adds up to 1", "each value", "points"):
-                assert wrong not in text, wrong
-            assert "%" not in re.sub(r"95 %", "", text.replace("100 %", ""))
-            # A standard error in the units of the values: of 240 reports not yet small, never hundreds.
-            bound = float(present(re.search(r"±([\d.,]+) \(95 %\)", section.verdict))[1].replace(",", ""))
-            assert one.last is not None
-            assert bound == pytest.approx(1.96 * one.last.std_error[0], rel=0.25)
-        else:
-            assert isinstance(part, FrequencyProtocol)
-            assert not one.mean
-            assert one.uniform == pytest.approx(1 / SIZE)
-            assert "percentage points" in section.verdict
-            assert f"support {SIZE} counts" in text
-            assert "histogram norm_sub adds up to 1" in text
-            assert section.histogram_title == "Histogram of the last epoch"
-            assert "mean of values" not in text
-
-
-@pytest.mark.parametrize("result", ["frequencies", "mean"])
-@pytest.mark.thorough
-def test_the_record_decides_and_no_name_does(tmp_path: Path, result: str) -> None:
-    """Another protocol's name in the record changes nothing; another result changes the page."""
-    collection = agreed("grr" if result == "mean" else "one_bit_mean")
-    crowd, values = Fleet(collection, DEVICES, 1), values_of(collection)
-    done = execute(
-        collection, write(tmp_path / "in", collection, [crowd.report(Index(values))]), tmp_path / "o"
-    )
-    record = json.loads((done.output / "run.json").read_text())
-    record["collections"][0]["result"] = result
-    (done.output / "run.json").write_bytes(document(record))
-    (one,) = data.load(done.output).collections
-    assert one.mean == (result == "mean")
-    # A record that does not say so is no record.
-    del record["collections"][0]["result"]
-    (done.output / "run.json").write_bytes(document(record))
-    run = data.load(done.output)
-    assert [p for p in run.problems if "run.json could not be read" in p]
-    assert not run.collections[0].mean
 
 
 @pytest.mark.parametrize(
@@ -221,25 +131,6 @@ def test_the_page_of_a_mean_holds_it_against_the_true_mean(
     assert "percentage points" not in text
     assert "norm_sub" not in text
     assert "histogram raw the mean as it was estimated" in text
-
-
-@pytest.mark.thorough
-def test_the_totals_are_those_of_the_command_line(tmp_path: Path) -> None:
-    """Reports of no known epoch are part of the run: in the header, in the section, in the table."""
-    collection = agreed("grr")
-    crowd, values = Fleet(collection, DEVICES, 1), values_of(collection)
-    folder = write(tmp_path / "in", collection, [crowd.report(Index(values))])
-    (folder / "broken.pb").write_bytes(b"\x05hello" * 13)
-    done = execute(collection, folder, tmp_path / "out")
-    assert done.total["read"] == DEVICES + 13
-    text = Reader(write_page(done.output, tmp_path / "page.html").read_text("utf-8")).text
-    line = "read 253 = counted 240 + late 0 + duplicate 0 + rejected 13"
-    assert f"Whole run: {line} (malformed 13); 13 of them belong to no known collection and epoch." in text
-    assert text.count(line) == 2
-    assert "253 reports read, 240 counted" in text
-    assert "% of 253 reports were counted" in text
-    assert "report 253 read" in text
-    assert "identity whole run 253 240 0 0 13 holds no epoch 13 0 0 0 13 holds 0 1970-01-01" in text
 
 
 @pytest.mark.parametrize(
@@ -345,26 +236,6 @@ def test_without_dates_epochs_have_whole_numbers_below_the_axis_each_once(epochs
         assert numbers == sorted(set(numbers))
         assert 1 <= len(numbers) <= 11
         assert 0 <= numbers[0] <= numbers[-1] < epochs or epochs == numbers[-1] == 1000
-
-
-@pytest.mark.parametrize(
-    ("epochs", "ticks"),
-    [
-        (1, {"2026"}),
-        (2, {"2026", "2 Jan"}),
-        (3, {"2026", "2 Jan", "3 Jan"}),
-        (40, {"4 Jan", "18 Jan", "Feb 2026"}),
-        (1000, {"2026", "2027", "2028"}),
-    ],
-)
-@pytest.mark.thorough
-def test_dates_stand_below_the_axis_each_once(epochs: int, ticks: set[str]) -> None:
-    """In every chart over epochs, however many there are."""
-    for *found, title in below(DAYS, epochs):
-        assert title == "start of the epoch, UTC"
-        assert ticks <= set(found)
-        assert set(found) == ticks or epochs > 3
-        assert len(found) == len(set(found)) <= 13
 
 
 @pytest.mark.parametrize("several", [1, 2])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-import importlib
 from collections.abc import Iterable
 from typing import Any
 
@@ -16,20 +14,17 @@ from scipy.stats import binom, norm
 
 import ldpbeam
 from ldpbeam.collection.domain import Domain
-from ldpbeam.collection.record import collection_of, definition
-from ldpbeam.errors import CollectionError, UsageError
+from ldpbeam.errors import UsageError
 from ldpbeam.estimation.quantiles import isotonic, quantile
 from ldpbeam.over_time import DrawnAnew, difference
 from ldpbeam.over_time.results import histories
-from ldpbeam.over_time.series import Series
 from ldpbeam.protocols import Parameters, protocol
 from ldpbeam.protocols.part_estimator import PartEstimator
-from ldpbeam.sums import Cumulative, Groups, Mean, Quantiles
+from ldpbeam.sums import Groups
 from ldpbeam.sums.quantity import MOST_STEPS, cumulative, of_groups, of_mean
 from ldpbeam.sums.series import errors_of_sums, history_of_sums
 from ldpbeam.sums.sum_errors import sum_errors
-from tests.conftest import FALSE_ALARM_SUITE, REPOSITORY
-from tests.narrow import of_kind
+from tests.conftest import FALSE_ALARM_SUITE
 
 Z = norm.ppf(0.975)
 RANGE = """
@@ -87,35 +82,7 @@ def test_domains_that_cannot_be_asked(make: Any, why: str) -> None:
     assert caught.value.code == "E-USAGE-SUMS"
 
 
-@pytest.mark.parametrize("groups", [{}, {"a": []}, {"a": [4]}, {"a": [-1]}])
-def test_groups_that_are_none(groups: dict[str, list[int]]) -> None:
-    with pytest.raises(ValueError, match="group"):
-        of_groups(Domain(4), groups)
-
-
 # --- ordered: true
-
-
-def test_an_order_is_the_servers_and_changes_no_digest() -> None:
-    plain = ldpbeam.parse_collection(
-        "name: a\ndomain: {size: 4}\nprotocol: grr\nepsilon: 1\nepoch: {length: 1d}"
-    )
-    text = "name: a\ndomain: {size: 4, ordered: true}\nprotocol: grr\nepsilon: 1\nepoch: {length: 1d}"
-    ordered = ldpbeam.parse_collection(text)
-    assert plain.digest == ordered.digest
-    assert plain == ordered
-    assert (plain.domain.has_order, ordered.domain.has_order) == (False, True)  # type: ignore[union-attr]
-    again = collection_of(definition(ordered))
-    assert again.domain is not None
-    assert again.domain.has_order
-    assert "ordered" not in str(definition(plain))
-    for wrong in ("ordered: 1", "ordered: [a]", "ordered: yes please"):
-        with pytest.raises(CollectionError, match="ordered must be true or false"):
-            ldpbeam.parse_collection(text.replace("ordered: true", wrong))
-    kind = "protocol: one_bit_mean\nepsilon: 1\nepoch: {length: 1d}"
-    mean = f"name: a\ndomain: {{range: {{max: 4}}, ordered: true}}\n{kind}"
-    with pytest.raises(CollectionError, match="ordered is for frequencies"):
-        ldpbeam.parse_collection(mean)
 
 
 # --- quantiles
@@ -227,33 +194,6 @@ def test_groups_of_single_epochs_and_of_all() -> None:
     assert known[0]["std_error"] < means[0]["std_error"]
 
 
-def test_intervals_end_where_a_sum_can() -> None:
-    collection, table = collected(epochs=1)
-    rows = ldpbeam.group_shares(collection, table, {str(v): [v] for v in range(12)}).to_pylist()
-    assert any(row["estimate"] - Z * row["std_error"] < 0 < row["estimate"] for row in rows)
-    for row in rows:
-        least = min(0, row["estimate"])
-        assert row["ci_low"] == pytest.approx(max(row["estimate"] - Z * row["std_error"], least), abs=1e-12)
-        assert least <= row["ci_low_all"] <= row["ci_low"]
-    (mean,) = ldpbeam.value_mean(collection, table).to_pylist()
-    assert 15 <= mean["ci_low"] <= mean["ci_high"] <= 345
-
-
-def test_curves_quantiles_and_means() -> None:
-    collection, table = collected("oue\nepsilon: 3.0", epochs=1)
-    curve = ldpbeam.cumulative_shares(collection, table)
-    estimate, true = np.array(curve["estimate"]), np.cumsum(np.bincount(VALUES)) / 1000
-    assert curve["label"].to_pylist()[:2] == ["[0, 30)", "[30, 60)"]
-    assert (abs(estimate - true) <= 5 * np.array(curve["std_error"])).all()
-    median = ldpbeam.quantiles(collection, table, [0.5, 0.9]).to_pylist()
-    assert [row["quantile"] for row in median] == [0.5, 0.9]
-    assert (median[0]["value"], median[0]["label"]) == (1, "[30, 60)")
-    assert all(row["value_low"] <= row["value"] <= row["value_high"] for row in median)
-    (row,) = ldpbeam.value_mean(collection, table).to_pylist()
-    assert abs(row["estimate"] - (VALUES * 30 + 15).mean()) < 5 * row["std_error"]
-    assert "ci_low_all" not in row
-
-
 def test_epochs_without_estimates_have_nothing() -> None:
     collection, table = collected(epochs=1)
     empty = table.set_column(
@@ -263,22 +203,6 @@ def test_epochs_without_estimates_have_nothing() -> None:
     assert (row["estimate"], row["std_error"], row["ci_low"], row["n"]) == (None, None, None, 0)
     (row,) = ldpbeam.quantiles(collection, empty, [0.5]).to_pylist()
     assert (row["value"], row["label_low"]) == (None, None)
-
-
-def test_differences_of_groups() -> None:
-    collection, table = collected(epochs=4)
-    (history,) = histories(table)
-    sums = Groups({"first": [0, 1]}).sums(collection.histograms[0][1])
-    errors = errors_of_sums(collection, "", sums)
-    series = of_kind(Series, history_of_sums(history, sums, errors).series)
-    late = np.arange(4) > 1
-    found = difference(series, late, ~late, errors)
-    assert abs(found.estimate[0]) < 5 * found.std_error[0]
-    # Each of four epochs has a quarter of the variance; devices that change all at once oppose nothing here.
-    independent = np.sqrt((series.std_error**2).sum() / 4)
-    assert found.std_error[0] > independent
-    kept = difference(series, late, ~late, errors, DrawnAnew(0, 0))
-    assert kept.std_error[0] < independent
 
 
 def test_changes_of_groups_from_python() -> None:
@@ -313,39 +237,6 @@ def test_changes_of_groups_from_python() -> None:
         ldpbeam.group_changes(collection, table, groups, [0], [1], attribute="x")
 
 
-@pytest.mark.parametrize("allocation", ["sample", "split"])
-@pytest.mark.cases(1)
-def test_attributes_and_few_reports_in_a_life(allocation: str) -> None:
-    text = f"""
-name: several
-attributes:
-  - {{name: age, domain: {{size: 6, ordered: true}}}}
-  - {{name: team, domain: {{labels: [a, b, c]}}}}
-allocation: {allocation}
-protocol: l_osue
-epsilon_longitudinal: 2.0
-epsilon_first: 1.0
-participation: {{reports: 2, of: 4}}
-epoch: {{length: 1d}}
-"""
-    collection = ldpbeam.parse_collection(text)
-    values = np.stack([VALUES % 6, VALUES % 3], axis=1)
-    fleet = ldpbeam.Fleet(collection, len(values))
-    table = ldpbeam.estimate(collection, [fleet.report(ldpbeam.Index(values)) for _ in range(4)])
-    found = ldpbeam.group_shares(collection, table, {"ab": ["a", "b"]}, attribute="team", every=4).to_pylist()
-    assert found[0]["attribute"] == "team"
-    errors = errors_of_sums(collection, "team", Groups({"ab": [0, 1]}).sums(collection.histograms[1][1]))
-    assert errors.again == pytest.approx(1 / 3)
-    assert errors.present == 0.5
-    assert errors.share == (0.5 if allocation == "sample" else 1)
-    assert abs(found[0]["estimate"] - np.isin(VALUES % 3, (0, 1)).mean()) < 5 * found[0]["std_error"]
-    assert ldpbeam.cumulative_shares(collection, table, attribute="age").num_rows == 24
-    with pytest.raises(ValueError, match="no results of 'several' for ''"):
-        ldpbeam.value_mean(collection, table)
-    with pytest.raises(UsageError, match="labels are names"):
-        ldpbeam.value_mean(collection, table, attribute="team")
-
-
 def test_what_cannot_be_asked() -> None:
     collection, table = collected(epochs=1)
     with pytest.raises(ValueError, match="between 0 and 1"):
@@ -366,12 +257,6 @@ def test_what_cannot_be_asked() -> None:
     results = ldpbeam.estimate(mean, ldpbeam.simulate(mean, VALUES % 10))
     with pytest.raises(UsageError, match="collects a mean"):
         ldpbeam.value_mean(mean, results)
-
-
-def test_all_questions_have_sums() -> None:
-    domain = Domain(5, ordered=True)
-    for question, rows in ((Groups({"a": [1]}), 1), (Cumulative(), 5), (Quantiles((0.5,)), 5), (Mean(), 1)):
-        assert question.sums(domain).weights.shape == (rows, 5)
 
 
 # --- several collections together
@@ -406,19 +291,6 @@ def test_pooled_shares_weigh_by_reports() -> None:
     assert alone["std_error"] == pytest.approx(parts[0]["std_error"])
 
 
-def test_a_version_counts_for_nothing_in_epochs_that_it_has_no_row_of() -> None:
-    """As before it is rolled out, and after the old one is gone."""
-    _, (old, new) = versions(1000, 500)
-    old, new = old.slice(0, 2), new.slice(2)  # epochs 0, and 1
-    rows = ldpbeam.pooled([old, new]).to_pylist()
-    assert [(row["epoch"], row["n"], row["collections"]) for row in rows] == [
-        (0, 1000, 1), (0, 1000, 1), (1, 500, 1), (1, 500, 1),
-    ]  # fmt: skip
-    for row, alone in zip(rows, [*old.to_pylist(), *new.to_pylist()], strict=True):
-        assert row["estimate"] == pytest.approx(alone["estimate"])
-        assert row["std_error"] == pytest.approx(alone["std_error"])
-
-
 def test_what_cannot_be_pooled() -> None:
     _, tables = versions(1000, 500)
     with pytest.raises(ValueError, match="no table"):
@@ -431,11 +303,3 @@ def test_what_cannot_be_pooled() -> None:
     first = tables[0].set_column(tables[0].column_names.index("estimate"), "estimate", [[None] * 4])
     rows = ldpbeam.pooled([first, tables[1]]).to_pylist()
     assert {(row["estimate"], row["ci_low"], row["collections"]) for row in rows} == {(None, None, 1)}
-
-
-@pytest.mark.parametrize("module", ["ldpbeam.sums.public", "ldpbeam.sums.pooling"])
-def test_docstrings_hold(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(REPOSITORY)
-    found = doctest.testmod(importlib.import_module(module))
-    assert found.attempted >= 4
-    assert not found.failed

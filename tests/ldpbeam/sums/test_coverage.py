@@ -88,15 +88,6 @@ def test_coverage_is_exact_from_two_hundred_supports_on(name: str, k: int, level
             assert 0.94 <= found <= 0.96, (expected, share, found)
 
 
-def test_an_error_that_is_too_small_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    built: Any = protocol("loloha", 8, of_hash(2))
-    row = (np.arange(8) < 2).astype(np.float64)
-    right = SumErrors.variance
-    assert coverage(built, row, 30, 100) > 0.94
-    monkeypatch.setattr(SumErrors, "variance", lambda self, f, n: 0.8 * right(self, f, n))
-    assert coverage(built, row, 30, 100) < 0.93
-
-
 # --- by simulation: every family, with the total known, one epoch and seven
 
 FAMILIES: list[tuple[str, Parameters]] = [

@@ -46,11 +46,6 @@ def test_values_of_every_kind_of_domain(
     assert read_groups(written(tmp_path, "\ufeff" + text), domain) == expected
 
 
-def test_labels_are_taken_as_they_are_written(tmp_path: Path) -> None:
-    assert read_groups(written(tmp_path, "a: [yes, red]\n", "g.yml"), COLOURS) == {"a": [2, 0]}
-    assert read_groups(written(tmp_path, 'group,value\n"a, b",red\n'), COLOURS) == {"a, b": [0]}
-
-
 @pytest.mark.parametrize(
     ("name", "text", "line", "why"),
     [
@@ -109,14 +104,6 @@ def test_edges_are_taken_as_labels_write_them_or_exactly() -> None:
 def test_parts_that_are_none(tmp_path: Path, domain: Domain, value: str, why: str) -> None:
     with pytest.raises(UsageError, match=why):
         read_groups(written(tmp_path, f"group,value\na,{value}\n"), domain)
-
-
-def test_a_file_that_is_not_there_or_no_text(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="cannot be read"):
-        read_groups(tmp_path / "none.csv", COLOURS)
-    (tmp_path / "g.csv").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(UsageError, match="not UTF-8"):
-        read_groups(tmp_path / "g.csv", COLOURS)
 
 
 def test_groups_that_overlap_are_named() -> None:

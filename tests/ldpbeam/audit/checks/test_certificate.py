@@ -77,12 +77,6 @@ def test_a_weight_rounded_up_is_found(name: str, round_: str) -> None:
     assert any("level of" in what for what in found), found
 
 
-@pytest.mark.parametrize("name", ["one_bit_mean", "one_bit_rrpm"])
-def test_a_step_rounded_up_is_found(name: str) -> None:
-    collection = COLLECTIONS[name]
-    assert broken(with_round(collection, "bit", more(collection.protocol.bit)))  # type: ignore[attr-defined]
-
-
 @pytest.mark.parametrize("name", ["l_grr", "loloha", "l_osue", "l_sue"])
 def test_a_second_round_that_is_too_weak_is_found(name: str) -> None:
     """The composed level is computed from the weights of both rounds."""

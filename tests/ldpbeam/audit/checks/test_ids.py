@@ -73,11 +73,6 @@ def test_any_constant_exclusive_or_is_found(mask: int) -> None:
     assert (broken.broken, broken.cases, broken.wrong) == (1, 1, 2.0**-64)
 
 
-def test_too_few_ids_have_no_rule() -> None:
-    assert coins_of([(0, drawn(128, 5)), (1, drawn(128, 6))], []).rules == []
-    assert len(coins_of([(0, drawn(129, 5)), (1, drawn(128, 6))], []).rules) == 1
-
-
 def test_one_unfair_coin_of_many_is_found_and_named_and_fair_ones_are_not() -> None:
     """A false alarm has probability 1e-9."""
     held = [(value, drawn(200, 10 + value)) for value in range(8)]

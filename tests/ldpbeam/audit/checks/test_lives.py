@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from ldpbeam.audit.audit import audit
-from ldpbeam.audit.checks.lives import lives_of
 from ldpbeam.audit.checks.outcome import AuditOutcome, Check
 from ldpbeam.audit.client.clients import Maker, Memoised, PythonClient
 from ldpbeam.audit.client.draws import DrawPlan
@@ -187,9 +186,3 @@ def test_the_device_passes(collection: Collection, tmp_path: Path) -> None:
     outcome = audited(Memoised("stored"), collection, tmp_path, 300)
     assert outcome.violations == []
     assert all(level.holds for level in outcome.levels)
-
-
-def test_lives_are_as_many_as_can_be_asked() -> None:
-    assert lives_of(Participation(2, 5), 1000) == 1000
-    assert lives_of(Participation(1, 400), 10_000) == 1000
-    assert lives_of(Participation(1, 65_536), 1000) == 200

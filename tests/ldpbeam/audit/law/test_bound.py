@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import inf, log
-from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.stats import binom
 
-from ldpbeam.audit.audit import audit
 from ldpbeam.audit.checks.outcome import Bound, Check, Evidence, Match, Rule, judge
-from ldpbeam.audit.client.clients import Memoised, PythonClient
-from ldpbeam.audit.client.draws import DrawPlan
 from ldpbeam.audit.law.bound import level_bound, lower_limit, two_sided, upper_limit
-from tests.ldpbeam.audit.collections import of
-from tests.narrow import present
 
 
 @pytest.mark.parametrize("p", [0.001, 0.1, 0.5, 0.9])
@@ -65,39 +59,6 @@ def test_two_sided_tests_refuse_the_truth_as_rarely_as_they_say(p: Fraction) -> 
         # What cannot happen is refuted by a single count.
         assert (values < alpha).sum() == n
     assert two_sided(np.array([0]), np.array([0]), [p]).tolist() == [1.0]
-
-
-def least_bound(p: float, q: float, trials: int, other_trials: int, alpha: float, missed: float) -> float:
-    """What ``level_bound`` falls short of with probability at most ``missed``, for these true p and q."""
-    low = int(binom.ppf(missed / 2, trials, p))
-    high = int(binom.isf(missed / 2, other_trials, q))
-    return level_bound(low, trials, high, other_trials, alpha)
-
-
-def test_bounds_reach_98_percent_at_a_million_draws_and_more() -> None:
-    """What theory gives with a probability of 1 − 1e-6, for the shares of one call with 100 bounds."""
-    alpha = 1e-6 / 2 / 100
-    for epsilon, n in ((0.5, 10_000_000), (1.0, 4_000_000), (2.0, 1_000_000), (4.0, 1_000_000)):
-        p = float(np.exp(epsilon) / (np.exp(epsilon) + 1))
-        assert least_bound(p, 1 - p, n, n, alpha, 1e-6) >= 0.98 * epsilon
-    assert least_bound(0.6, 0.2, 10_000, 10_000, alpha, 1e-6) < log(3)
-
-
-@pytest.mark.thorough
-def test_a_drawn_bound_is_at_least_what_theory_gives(tmp_path: Path) -> None:
-    """For the number of draws of this test; missed with a probability of 1e-9 per bound."""
-    collection = of("grr", size=2)
-    plan = DrawPlan(draws=20_000, lasting=20, swept=(4, 4), forked=8, pairs=8)
-    found = audit(PythonClient(collection, Memoised("stored"), tmp_path), collection, plan, 1e-9)
-    support = present(collection.protocol.estimator.support)
-    p, q = float(support.own), float(support.other)
-    share = 1e-9 / 2 / len(found.levels)
-    single = [one for one in found.levels if one.check is Check.BOUND]
-    assert len(single) == 2
-    for one in single:
-        assert least_bound(p, q, 20_000, 20_000, share, 1e-9) <= one.bound <= one.level
-        assert one.exact == pytest.approx(1)
-        assert one.share > 0.8
 
 
 def test_false_alarms_are_shared_by_all_tests_of_a_call() -> None:
