@@ -161,6 +161,20 @@ def test_refused_messages_are_kept_as_they_came(output: Path) -> None:
     assert sum(row["count"] for row in rows) == sum(books.rejected.values()) == books.read - 3
 
 
+def test_what_is_taken_up_again_is_no_longer_refused(output: Path) -> None:
+    known = state(output)
+    known.land(segment(b"one", b"two", b"three"))
+    known.land(segment(b"four"))
+    places = [one.place for one in known.refused(1)]
+    known.land(Segment(0, replayed=frozenset([(1, places[1]), (2, known.refused(2)[0].place)])))
+    for again in (known, state(output)):
+        assert [(one.place, one.message) for one in again.refused(1)] == [
+            (places[0], b"one"),
+            (places[2], b"three"),
+        ]
+        assert again.refused(2) == []
+
+
 def test_an_epoch_of_which_nothing_was_read_is_not_booked() -> None:
     """A single report from the future belongs to no epoch; its epoch must not haunt the books."""
     one = report_pb2.Report(digest=ONE.digest, epoch=5, report_id=1, payload=b"\0").SerializeToString()
