@@ -6,9 +6,7 @@ import json
 import logging
 import re
 import runpy
-import shlex
 import sys
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,6 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from ldpbeam.cli.main import cli
 from ldpbeam.pipelines.deploy.dataflow import FOLDER, LEFT_OUT, arguments, generated, options
-from tests.conftest import REPOSITORY
 from tests.dataflow import conftest
 from tests.dataflow.service import OPTIONS, Graph, serving
 from tests.dataflow.store import ObjectStore
@@ -55,7 +52,6 @@ REFUSED = {
     "bigquery_table": ["estimates", "my-project:estimates"],
     "sdk_container_image": ["a b"],
 }
-KINDS = {"TEXT", "BOOLEAN", "PUBSUB_SUBSCRIPTION", "PUBSUB_TOPIC", "BIGQUERY_TABLE", "GCS_WRITE_FOLDER"}
 
 
 def test_the_metadata_is_what_the_command_line_gives() -> None:
@@ -67,26 +63,6 @@ def test_every_option_is_a_parameter_or_left_out_for_a_reason() -> None:
     assert set(options()) == set(PARAMETERS) - {"sdk_container_image"} | set(LEFT_OUT)
     assert set(PARAMETERS) & set(LEFT_OUT) == set()
     assert "sdk_container_image" in PipelineOptions([]).get_all_options()
-
-
-def test_every_option_of_the_command_line_is_known() -> None:
-    """Without those of what a command prints: the output of a launcher is a log."""
-    params = [one for one in cli.commands["run"].params if one.name not in {"quiet", "as_json"}]
-    assert [one.opts[0].removeprefix("--").replace("-", "_") for one in params] == list(options())
-    assert [one.required for one in params if one.name == "output"] == [True]
-
-
-def test_parameters_are_described_as_the_service_wants_them() -> None:
-    assert METADATA["streaming"] is True
-    for name, parameter in PARAMETERS.items():
-        keys = {"name", "label", "helpText", "isOptional", "paramType"}
-        assert set(parameter) - {"regexes"} == keys, name
-        assert re.fullmatch(r"[a-zA-Z][-_a-zA-Z0-9]*", name)
-        assert parameter["helpText"], name
-        assert parameter["label"], name
-        assert parameter["paramType"] in KINDS, name
-    required = {name for name, parameter in PARAMETERS.items() if not parameter["isOptional"]}
-    assert required == {"collection", "subscription", "output"}
 
 
 def matches(name: str, value: str) -> bool:
@@ -168,58 +144,3 @@ def test_the_launcher_writes_the_job_as_the_service_wants_it(
 
 
 # --- the image
-
-
-DOCKERFILE = (FOLDER / "Dockerfile").read_text("utf-8")
-
-
-def steps(word: str) -> list[str]:
-    """What follows a word at the beginning of an instruction."""
-    joined = DOCKERFILE.replace("\\\n", " ")
-    return [line.partition(" ")[2].strip() for line in joined.splitlines() if line.startswith(f"{word} ")]
-
-
-def test_the_image_has_the_versions_that_the_suite_is_run_on() -> None:
-    pins = (REPOSITORY / "requirements" / "gcp.txt").read_text()
-    beam = re.search(r"^apache-beam==(\S+)", pins, re.MULTILINE)
-    python = re.search(
-        r'^requires-python = ">=(\d+\.\d+)"', (REPOSITORY / "pyproject.toml").read_text(), re.M
-    )
-    assert beam
-    assert python
-    assert steps("FROM") == [f"python:{python[1]}-slim"]
-    sources = [step.split()[0].partition("=")[2] for step in steps("COPY") if step.startswith("--from")]
-    launcher = f"python{python[1].replace('.', '')}-template-launcher-base"
-    assert sources == [
-        f"apache/beam_python{python[1]}_sdk:{beam[1]}",
-        f"gcr.io/dataflow-templates-base/{launcher}:latest",
-    ]
-    (install,) = steps("RUN")
-    needed, ours, check, *_ = (shlex.split(part) for part in install.split("&&"))
-    assert [needed[:2], ours[:2], check] == [["pip", "install"], ["pip", "install"], ["pip", "check"]]
-    assert "--require-hashes" in needed
-    assert needed[needed.index("--requirement") + 1] == "source/requirements/gcp.txt"
-    assert {"--no-deps", "--no-build-isolation", "./source"} < set(ours)
-    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
-    extras = project["optional-dependencies"]
-    assert extras["gcp"][0] == "ldpbeam[pipeline]"
-    assert extras["gcp"][1].startswith("apache-beam[gcp]==")
-    assert any(wanted.startswith("numba==") for wanted in extras["pipeline"])
-
-
-def test_the_image_is_built_of_the_packages_and_of_nothing_else() -> None:
-    copied = [step.split()[:-1] for step in steps("COPY") if not step.startswith("--from")]
-    names = {name for step in copied for name in step}
-    packages = {"ldpbeam", *(path.name for path in (REPOSITORY / "ldpbeam").iterdir() if path.is_symlink())}
-    assert names == packages | {"pyproject.toml", "requirements", "DESCRIPTION.md", "LICENSE"}
-    ignored = (FOLDER / "Dockerfile.dockerignore").read_text().split()
-    assert {line[1:] for line in ignored if line.startswith("!")} == names
-    assert ignored[0] == "*"
-
-
-def test_the_image_starts_workers_and_launches_templates() -> None:
-    assert steps("ENTRYPOINT") == ['["/opt/apache/beam/boot"]']
-    (environment,) = steps("ENV")
-    assert environment == "FLEX_TEMPLATE_PYTHON_PY_FILE=/template/launch.py"
-    assert steps("WORKDIR") == ["/template"]
-    assert "mv source/pipelines/deploy/dataflow/launch.py ." in DOCKERFILE

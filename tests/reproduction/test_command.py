@@ -1,12 +1,10 @@
 """What ``python -m reproduction`` takes: each option has its effect, and --list computes nothing."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import click
 import pytest
 from click.testing import CliRunner
 
@@ -20,11 +18,6 @@ OPTIONS: dict[str, tuple[list[str], Callable[[Any, Any, Path, int], object], obj
     "--jobs": (["--jobs", "77"], lambda names, settings, folder, jobs: jobs, 77),
     "--output": (["--output", "mine"], lambda names, settings, folder, jobs: folder, Path("mine")),
 }
-
-
-def test_every_option_is_here() -> None:
-    options = {one.opts[0] for one in reproduce.params if isinstance(one, click.Option)}
-    assert options == {*OPTIONS, "--list", "--quiet", "--json"}
 
 
 @pytest.mark.parametrize("option", OPTIONS)
@@ -43,9 +36,3 @@ def test_an_option_changes_what_is_computed(
         for line in (["loloha:fig3", "-q"], ["loloha:fig3", "-q", *added]):
             assert CliRunner().invoke(reproduce, line).exit_code == 0
     assert asked[0] != asked[1] == wanted
-
-
-def test_experiments_are_listed_and_not_computed() -> None:
-    with mock.patch("reproduction.runner.run", side_effect=AssertionError):
-        done = CliRunner().invoke(reproduce, ["loloha:fig3", "--list", "--json"])
-    assert {one["name"].rpartition(":")[0] for one in json.loads(done.output)} == {"loloha:fig3"}

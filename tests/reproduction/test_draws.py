@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from ldpbeam.channels.calibration import Calibration
-from ldpbeam.channels.channel import BitChannel
 from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
 from ldpbeam.protocols.bit_flip import BitFlip
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
@@ -155,31 +154,6 @@ def test_bits_drawn_together_are_fair_coins_of_that_weight(weight: int) -> None:
     fourth = expected * (1 + (3 * 64 - 6) * p * (1 - p))
     error = np.sqrt((fourth - expected**2) / count)
     assert abs(ones.sum(axis=1).var() - expected) < LIMIT * error
-
-
-def test_the_lowest_digit_of_a_weight_counts() -> None:
-    """Words are compared digit by digit to the end, here against 2**64 − 1."""
-
-    class Digits:
-        def __init__(self, last: int) -> None:
-            self.bit_generator, self.left, self.last = self, 64, last
-
-        def random_raw(self, size: int) -> np.ndarray[Any, Any]:
-            self.left -= 1
-            ones = np.full(size, ~np.uint64(0))
-            return ones if self.left else np.full(size, ~np.uint64(0) if self.last else np.uint64(0))
-
-    full = (1 << 64) - 1
-    low: Any = Digits(0)
-    high: Any = Digits(1)
-    assert bernoulli_words(low, 1, full).tolist() == [full]
-    assert bernoulli_words(high, 1, full).tolist() == [0]
-
-
-def test_unused_bits_of_memoised_rows_are_zero() -> None:
-    rows = permanent_bits(generator(9), np.arange(11), 11, BitChannel((1 << 64) - 1, (1 << 64) - 1))
-    assert rows.shape == (11, 2)
-    assert (rows[:, 1] == 0b111).all()
 
 
 def test_protocols_drawn_together_share_the_permanent_round() -> None:

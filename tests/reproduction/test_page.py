@@ -3,8 +3,8 @@
 import pytest
 
 from reproduction import experiment
-from reproduction.claims import command, document, rows
-from reproduction.paper import Comparison, Settings
+from reproduction.claims import rows
+from reproduction.paper import Settings
 from tests.conftest import REPOSITORY
 
 PAGE = (REPOSITORY / "docs" / "reproduction.md").read_text("utf-8")
@@ -28,19 +28,3 @@ def test_the_page_has_the_results_of_closed_forms(name: str) -> None:
     lines = rows(vars(claim) for claim in one.compare(found))
     assert lines
     assert [line for line in lines if f"{line.rsplit(' | ', 1)[0]} |\n" not in PAGE] == []
-
-
-def test_claims_become_markdown() -> None:
-    record = {
-        "experiment": "a:b",
-        "source": "A Fig. 1",
-        "quick": True,
-        "runs": None,
-        "seed": 2,
-        "figures": [["f", "caption"]],
-        "comparisons": [vars(Comparison("x|y", "1", "2 * 3", "differs", ""))],
-    }
-    assert command(record) == "python -m reproduction a:b --quick --seed 2"
-    text = document([record, {**record, "comparisons": []}])
-    assert "| differs | x\\|y | 1 | 2 \\* 3 |  |" in text
-    assert text.count("**A Fig. 1**") == 1

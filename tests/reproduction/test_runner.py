@@ -1,6 +1,5 @@
 """Cells are kept one by one, runs go on where they ended, and a second run is the same."""
 
-import json
 import os
 import signal
 import subprocess
@@ -11,12 +10,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from reproduction import EXPERIMENTS, experiment
+from reproduction import EXPERIMENTS
 from reproduction.__main__ import reproduce
-from reproduction.paper import Comparison, Row, Settings, mean
+from reproduction.paper import Settings, mean
 from reproduction.results import write, write_page
-from reproduction.runner import Outcome, read_cell, run
-from reproduction.study import series
+from reproduction.runner import Outcome, run
 from tests.conftest import REPOSITORY
 from tests.waiting import poll, slowness
 
@@ -143,35 +141,12 @@ def test_an_experiment_without_its_file_is_skipped_and_says_where_it_is_publishe
     assert not (tmp_path / "out").exists()
 
 
-def test_what_is_no_cell_is_not_read(tmp_path: Path) -> None:
-    path = tmp_path / "cell.json"
-    for text in ("", "[]", '{"rows": 3}', '{"rows": [1]}', "\0"):
-        path.write_text(text)
-        assert read_cell(path) is None
-    path.write_text(json.dumps({"rows": [{"a": 1}]}))
-    assert read_cell(path) == [{"a": 1}]
-
-
 def test_every_experiment_has_what_the_page_needs() -> None:
     for name, one in EXPERIMENTS.items():
         assert one.name == name
         assert one.cells(Settings(quick=True))
         assert one.source.split()[0] in {"LOLOHA", "Consistency", "ALLOMFREE", "Microsoft", "Corrections"}
     assert len(set(EXPERIMENTS)) == len(EXPERIMENTS)
-
-
-def test_quick_is_a_tenth() -> None:
-    assert len(experiment(NAME).cells(Settings(quick=True))) * 10 == len(experiment(NAME).cells(Settings()))
-
-
-def test_lines_are_means_over_runs() -> None:
-    rows: list[Row] = [
-        {"x": 1.0, "y": 2.0, "n": "a"},
-        {"x": 1.0, "y": 4.0, "n": "a"},
-        {"x": 0.5, "y": 1.0, "n": "a"},
-    ]
-    (line,) = series(rows, "x", "y", lambda row: str(row["n"]))
-    assert line.points == [(0.5, 1.0), (1.0, 3.0)]
 
 
 def test_the_command_lists_runs_and_refuses(tmp_path: Path) -> None:
@@ -192,15 +167,3 @@ def test_the_command_lists_runs_and_refuses(tmp_path: Path) -> None:
     ]
     refused = CliRunner().invoke(reproduce, ["loloha:fig9"])
     assert "E-USAGE-OPTION" in str(refused.exception)
-
-
-def test_a_claim_from_a_file_cannot_become_markup(tmp_path: Path) -> None:
-    found = only(run(["allomfree:table2"], settings(tmp_path), tmp_path / "out"))
-    write(tmp_path / "out", settings(tmp_path), found)
-    record = tmp_path / "out" / "records" / "allomfree-table2.json"
-    held = json.loads(record.read_text())
-    held["comparisons"] = [vars(Comparison("<script>", "", "", "", ""))]
-    record.write_text(json.dumps(held))
-    page = write_page(tmp_path / "out").read_text()
-    assert "<script>" not in page
-    assert "&lt;script&gt;" in page

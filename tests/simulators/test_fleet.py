@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from scipy.stats import t as student
 
 import ldpbeam
 from ldpbeam.admission import Admission, ReportColumns
@@ -17,7 +16,6 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.values import Index, index_of, value_of
 from ldpbeam.errors import DeviceError, UsageError
-from ldpbeam.over_time import errors_of
 from ldpbeam.protocols import PROTOCOLS
 from ldpbeam.simulators.fleet import fleet_indices
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
@@ -70,10 +68,6 @@ def same(one: ReportColumns, other: ReportColumns) -> bool:
         and np.array_equal(one.report_ids, other.report_ids)
         and np.array_equal(one.payloads, other.payloads)
     )
-
-
-MEMOISING = [name for name in PROTOCOLS if of(name).protocol.guarantee.memoised_ratio is not None]
-PLAIN = [name for name in PROTOCOLS if name not in MEMOISING]
 
 
 # --- what it takes
@@ -207,15 +201,6 @@ def test_what_is_no_finite_number_is_refused(values: Any) -> None:
     for collection in (RANGE, of("grr", 4)):
         with pytest.raises(DeviceError, match="None stands for an absent device"):
             fleet_indices(collection, values)
-
-
-@pytest.mark.parametrize(
-    "values", ["red", b"red", 5, 0.5, None, Index(1), Index("red"), np.array(3)], ids=repr
-)
-def test_a_single_value_is_no_fleets(values: Any) -> None:
-    for collection in (COLOURS, TWO, RANGE):
-        with pytest.raises(DeviceError, match=r"one for each device.*E-DEVICE-VALUE"):
-            ldpbeam.simulate(collection, values)
 
 
 def test_the_first_device_with_a_wrong_number_is_named_and_no_large_index_is_absence() -> None:
@@ -383,49 +368,6 @@ def test_estimate_refuses_an_epoch_that_a_run_rejects(epoch: int, retired: str, 
 
 # --- errors over time
 
-FALSE_ALARM = 1e-8
-"""Of one of these tests; there are ten, so 1e-7 of all of them. What is tested is a sum, near normal."""
-
-
-def excess(collection: Collection, fleets: int, memo: bool) -> float:
-    """Student's t of Σ e·e′ − Σ covariance over so many fleets; e and e′ are the errors of two epochs."""
-    mean = collection.protocol.estimator.result.value == "mean"
-    size = present(collection.domain).size
-    values = np.full(320, 20) if mean else np.arange(max(320, size)) % size
-    truth = np.full(1, 20.0) if mean else np.full(size, 1 / size)
-    (errors,) = map(present, errors_of(collection))
-    found = []
-    for seed in range(fleets):
-        fleet = ldpbeam.Fleet(collection, len(values), seed)
-        later = fleet if memo else ldpbeam.Fleet(collection, len(values), fleets + seed)
-        table = ldpbeam.estimate(collection, [fleet.report(values, 0), later.report(values, 1)])
-        first, second = np.asarray(table["estimate"]).reshape(2, -1) - truth
-        n = np.asarray(table["n"]).reshape(2, -1)[0]
-        found.append((first * second - errors.floor_variance(truth) / n).sum())
-    # Ten fleets of a mean, which has a single value, count as one: then their sums are near normal, too.
-    sums = np.reshape(found, (20, -1)).sum(axis=1)
-    return float(sums.mean() / sums.std(ddof=1) * np.sqrt(sums.size))
-
-
-@pytest.mark.cases(1)
-@pytest.mark.parametrize("name", MEMOISING)
-def test_errors_of_two_epochs_go_together_as_theory_says(name: str) -> None:
-    """And those of devices without a memo, as ``simulate`` for each epoch had them, do not."""
-    limit = student.isf(FALSE_ALARM / 2, 19)
-    # RAPPOR's second round hides most of the permanent one: more values show it.
-    collection = of(name, 1024 if name == "rappor" else 64)
-    fleets = 200 if collection.protocol.estimator.result.value == "mean" else 20
-    assert abs(excess(collection, fleets, memo=True)) < limit
-    assert excess(collection, fleets, memo=False) < -limit
-
-
-@pytest.mark.parametrize("values", [{"red", "blue"}, {"red": 1, "blue": 2}, frozenset({"red"}), "red", 3])
-def test_values_without_an_order_of_devices_are_refused(values: Any) -> None:
-    """Of a set equal values would be one device, of a mapping the names would be the values."""
-    collection = ldpbeam.load_collection("examples/first_choice.yaml")
-    with pytest.raises(DeviceError, match="one for each device"):
-        ldpbeam.simulate(collection, values)
-
 
 def test_an_index_beyond_the_domain_names_the_device() -> None:
     collection = ldpbeam.load_collection("examples/first_choice.yaml")
@@ -436,8 +378,3 @@ def test_an_index_beyond_the_domain_names_the_device() -> None:
     for held in ({"colour": Index([0, 0]), "size": Index([0, 99])}, Index([[0, 0], [0, 99]])):
         with pytest.raises(DeviceError, match=r"device 1: an index of this domain lies in 0 to"):
             ldpbeam.simulate(TWO, held)
-
-
-def test_a_simulation_of_nobody_is_refused() -> None:
-    with pytest.raises(DeviceError, match="no device"):
-        ldpbeam.simulate(ldpbeam.load_collection("examples/first_choice.yaml"), [])

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
-from scipy.stats import chi2, norm
+from scipy.stats import norm
 
 from ldpbeam.channels.calibration import Calibration
 from ldpbeam.collection.collection import Attribute, Collection
@@ -238,28 +238,6 @@ def test_estimates_are_unbiased_and_wrong_parameters_are_not(allocation: str, na
     assert worst_wrong > limit, "the test would not see a wrong `other`"
 
 
-def test_the_variance_holds_what_sampling_adds() -> None:
-    """Mean of z² over many fleets, and the same without the sampled share, which must be refused."""
-    sizes, devices, fleets = (2, 5, 3), 600, 400
-    kind = build("allomfree", None, sizes, epsilon_longitudinal=7.0, epsilon_first=6.0)
-    values = people(sizes, devices)
-    total, naive, terms = np.zeros(3), np.zeros(3), 0
-    for seed in range(fleets):
-        terms += 1
-        for j, (support, n) in enumerate(counted(kind, values, seed)):
-            truth = float((values[:, j] == 0).mean())
-            part = present(part_estimators(kind)[j].support)
-            error = estimate(support, n, part).frequency[0] - truth
-            total[j] += error**2 / variance(np.array([truth]), n, part)[0]
-            without = replace(part, sampled=Fraction(1))
-            naive[j] += error**2 / variance(np.array([truth]), n, without)[0]
-    tail = FALSE_ALARM / 6
-    low, high = chi2.ppf(tail, terms), chi2.isf(tail, terms)
-    assert (total > low).all()
-    assert (total < high).all()
-    assert (naive > high).all(), "the test would not see a missing term"
-
-
 # Populations
 
 
@@ -287,18 +265,6 @@ def drawn(spec: str, devices: int | None = None, epochs: int = 3, seed: int = 1)
         epochs=epochs,
         random_words=RandomWords(seed),
     )
-
-
-def test_drawn_attributes_are_independent() -> None:
-    people = drawn("zipf:1.1", 20_000)
-    first, second, _ = people.values()
-    assert first.shape == (20_000, 2)
-    both = np.zeros((3, 2))
-    np.add.at(both, (first[:, 0], first[:, 1]), 1)
-    expected = both.sum(axis=1, keepdims=True) * both.sum(axis=0) / 20_000
-    assert ((both - expected) ** 2 / expected).sum() < chi2.isf(FALSE_ALARM, 2)
-    changed = (first != second).mean(axis=0)
-    assert (changed > 0.05).all()
 
 
 def test_a_table(tmp_path: Path) -> None:

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ldpbeam.protocols.simulation import FleetAnswers
-from ldpbeam.simulators.memo import DirectMemo, FleetMemo, memory
+from ldpbeam.simulators.memo import DirectMemo, FleetMemo
 
 SYMBOL = None
 CALLS = st.lists(
@@ -56,11 +55,6 @@ def keys_of(keys: list[int]) -> NDArray[np.int64]:
     return np.array(keys, np.int64)
 
 
-def test_it_is_what_a_protocol_asks_for() -> None:
-    memo: FleetAnswers = FleetMemo(SYMBOL)
-    assert memo.recall(keys_of([]), Drawn(SYMBOL)).dtype == np.int64
-
-
 @pytest.mark.cases(1)
 @pytest.mark.parametrize("width", [SYMBOL, 1, 3, 8, 177])
 @given(calls=CALLS)
@@ -90,24 +84,6 @@ def test_it_grows_and_forgets_nothing(width: int | None, step: int) -> None:
     assert draw.count == keys.size
     backwards = memo.recall(order[::-1], draw)
     assert np.array_equal(backwards[::-1], first)
-
-
-def test_what_is_returned_is_the_callers() -> None:
-    memo, draw = FleetMemo(SYMBOL), Drawn(SYMBOL)
-    memo.recall(keys_of([5, 6]), draw)[:] = 99
-    assert memo.recall(keys_of([5, 6]), draw).tolist() == [0, 1]
-
-
-@given(calls=st.lists(st.sets(st.integers(0, 7 * 5 - 1)), max_size=5))
-def test_inputs_per_device(calls: list[set[int]]) -> None:
-    memo, draw = FleetMemo(SYMBOL), Drawn(SYMBOL)
-    for keys in calls:
-        memo.recall(keys_of(sorted(keys)), draw)
-    seen = set().union(*calls)
-    expected = [sum(key // 5 == device for key in seen) for device in range(7)]
-    counts = memo.inputs_per_device(5, 7)
-    assert counts.dtype == np.int64
-    assert counts.tolist() == expected
 
 
 def test_keys_of_no_device_are_refused() -> None:
@@ -140,14 +116,6 @@ def test_negative_keys_and_empty_answers_are_refused() -> None:
 # --- a cell for each key
 
 
-def test_few_symbols_have_a_cell_each() -> None:
-    assert isinstance(memory(SYMBOL, 8, 5), DirectMemo)
-    assert isinstance(memory(SYMBOL, 9, 5), FleetMemo)
-    assert isinstance(memory(1, 2, 5), FleetMemo)
-    memo: FleetAnswers = DirectMemo(3)
-    assert memo.recall(keys_of([]), Drawn(SYMBOL)).dtype == np.int64
-
-
 @given(calls=st.lists(st.lists(st.integers(0, 29), unique=True, max_size=30), max_size=8))
 @pytest.mark.parametrize("least", [0, 230, 254, 255, 1 << 40])
 @pytest.mark.thorough
@@ -166,23 +134,3 @@ def test_cells_answer_as_a_dictionary(least: int, calls: list[list[int]]) -> Non
     counts = memo.inputs_per_device(5, 6)
     assert counts.dtype == np.int64
     assert counts.tolist() == expected
-
-
-def test_cells_refuse_what_they_cannot_hold() -> None:
-    memo, draw = DirectMemo(10), Drawn(SYMBOL)
-    memo.recall(keys_of([1]), draw)
-    for bad in (-1, 10):
-        with pytest.raises(ValueError, match="negative or above 9"):
-            memo.recall(keys_of([2, bad]), draw)
-    with pytest.raises(ValueError, match="1 new answers"):
-        memo.recall(keys_of([1, 2]), lambda rows: np.zeros(rows.size + 1, np.int64))
-    with pytest.raises(ValueError, match="symbols count from 0"):
-        memo.recall(keys_of([1, 2]), lambda rows: rows - 9)
-    assert len(memo) == 1
-    assert memo.recall(keys_of([2, 1]), draw).tolist() == [1, 0]
-    with pytest.raises(ValueError, match="not those of 4 devices"):
-        memo.inputs_per_device(2, 4)
-    with pytest.raises(ValueError, match="at least 1"):
-        DirectMemo(0)
-    with pytest.raises(IndexError, match="no part 0"):
-        memo.part(0)

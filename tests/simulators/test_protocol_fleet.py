@@ -13,7 +13,6 @@ from scipy.stats import norm
 
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, LocalProtocol, Memo, Parameters, protocol
 from ldpbeam.protocols.simulation import WordSpec
-from ldpbeam.simulators import protocol_fleet as fleet_module
 from ldpbeam.simulators.population.specs import ABSENT
 from ldpbeam.simulators.protocol_fleet import DrawnReports, ProtocolFleet
 from ldpbeam.simulators.random_words import RandomWords
@@ -150,22 +149,6 @@ def test_a_device_does_not_depend_on_the_others() -> None:
             assert a[0].report_ids[0] == b[0].report_ids[row]
 
 
-@pytest.mark.parametrize(("name", "size"), [("l_osue", 1412), ("sue", 1 << 19), ("grr", 300)])
-def test_batches_stay_small(name: str, size: int) -> None:
-    kind = build(name, size)
-    fleet = ProtocolFleet(kind, 2, RandomWords(1), rows_per_batch=1 << 30)
-    rows = fleet._rows
-    assert max(rows * kind.device.payload_size, 8 * rows) <= fleet_module._COLUMN
-    instant = kind.simulation.word_plan.instant
-    words = 0 if instant.bits else instant.count
-    assert 8 * rows * words <= fleet_module._WORDS
-    assert rows >= 16
-    # The ceiling is reached: one more row would exceed one of the three.
-    assert (rows + 1) * max(kind.device.payload_size, 8) > fleet_module._COLUMN or (
-        8 * (rows + 1) * words > fleet_module._WORDS
-    )
-
-
 class Counting(RandomWords):
     """Streams that remember which purposes were drawn."""
 
@@ -184,16 +167,6 @@ class Counting(RandomWords):
         return super().randomised(purpose, epoch, *arguments)
 
 
-def test_permanent_words_are_drawn_only_for_new_inputs() -> None:
-    random_words = Counting(1)
-    fleet = ProtocolFleet(build("l_osue", 9), 20, random_words)
-    values = np.arange(20, dtype=np.int32) % 9
-    for epoch in range(3):
-        list(fleet.reports(epoch, values))
-    assert [e for purpose, e in random_words.purposes if purpose == "permanent"] == [0]
-    assert [e for purpose, e in random_words.purposes if purpose == "report_id"] == [0, 1, 2]
-
-
 @pytest.mark.parametrize(("name", "epochs"), [("olh", [5, 6]), ("loloha", [-1, -1])])
 def test_a_seed_for_life_is_drawn_before_the_first_epoch(name: str, epochs: list[int]) -> None:
     random_words = Counting(1)
@@ -201,11 +174,6 @@ def test_a_seed_for_life_is_drawn_before_the_first_epoch(name: str, epochs: list
     for epoch in (5, 6):
         list(fleet.reports(epoch, np.zeros(20, np.int32)))
     assert [epoch for purpose, epoch in random_words.purposes if purpose == "seed"] == epochs
-
-
-def test_an_epoch_without_devices_has_no_batch() -> None:
-    fleet = ProtocolFleet(build("grr", 4), 10, RandomWords(1), rows_per_batch=3)
-    assert list(fleet.reports(0, np.full(10, ABSENT, np.int32))) == []
 
 
 def test_what_is_no_value_is_refused_at_once() -> None:

@@ -13,9 +13,6 @@ from ldpbeam.kernels.philox import product
 from ldpbeam.simulators.random_words import RandomWords
 from tests.reference.random_words import FULL, documented
 
-FALSE_ALARM = 1e-9
-"""Probability that a sound generator fails the statistical tests of this file."""
-
 
 @pytest.mark.parametrize("seed", [0, 7, 1 << 200])
 @pytest.mark.parametrize("epoch", [-1, 0, 5])
@@ -101,37 +98,6 @@ def test_a_limit_redraws_only_words_at_or_above_it(limit: int) -> None:
         assert limited.flat[position] == next(word for word in attempts if word < limit)
 
 
-@pytest.mark.parametrize("limit", [FULL, 3 << 62, 96, 3])
-def test_words_are_uniform(limit: int) -> None:
-    """Every one of 96 (or 3) equal cells holds its share, by Bernstein's bound over all cells."""
-    cells = min(96, limit)
-    count = 192_000
-    words = RandomWords(6).words("noise", 0, 0, count, 1, limit).ravel()
-    held = np.bincount((words // np.uint64(limit // cells)).astype(np.int64), minlength=cells)
-    log = np.log(2 * 4 * 96 / FALSE_ALARM)
-    share = count / cells
-    slack = log / 3 + np.sqrt(log * log / 9 + 2 * log * share)
-    assert np.all(np.abs(held[:cells] - share) < slack)
-    assert slack < 0.25 * share  # the test can fail: a cell a quarter off is found
-
-
-def test_bits_and_differences_of_neighbours_are_fair() -> None:
-    """Each bit and each exclusive-or with the next row: 128 binomial counts, Hoeffding's bound."""
-    count = 4000
-    words = RandomWords(7).words("noise", -1, 0, count + 1, 1).ravel()
-    bits = np.unpackbits(words.view(np.uint8).reshape(-1, 8), axis=1)
-    ones = np.stack([bits[:-1].sum(axis=0), (bits[:-1] ^ bits[1:]).sum(axis=0)])
-    slack = np.sqrt(count * np.log(2 * ones.size / FALSE_ALARM) / 2)
-    assert np.all(np.abs(ones - count / 2) < slack)
-    assert slack < 0.06 * count  # the test can fail: a bit set in 56 of 100 words is found
-
-
-def test_no_rows_and_the_last_word() -> None:
-    assert RandomWords(0).words("noise", 0, 0, 0, 3, 5).shape == (0, 3)
-    assert RandomWords(0).words("noise", 0, FULL - 1, 1, 1).shape == (1, 1)
-    assert int(RandomWords(0).words("noise", 0, 0, 9, 2, 1).max()) == 0
-
-
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
@@ -147,8 +113,3 @@ def test_no_rows_and_the_last_word() -> None:
 def test_arguments_out_of_range(arguments: tuple[str, int, int, int, int], text: str) -> None:
     with pytest.raises(ValueError, match=text):
         RandomWords(0).words(*arguments)
-
-
-def test_a_negative_seed() -> None:
-    with pytest.raises(ValueError, match="count from 0"):
-        RandomWords(-1)

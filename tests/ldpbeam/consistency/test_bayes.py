@@ -51,18 +51,6 @@ def test_the_fit_is_the_slow_one(noise: Noise, k: int, monkeypatch: pytest.Monke
     np.testing.assert_allclose(fast, project(slow / noise.n), rtol=0, atol=1e-9)
 
 
-def test_400_steps_come_near_the_best_prior() -> None:
-    """Kuhn and Tucker: no point of the prior deserves more than 1 % more weight than it has."""
-    counts = NOISE.realisable(drawn(zipf(400), NOISE, 3)) * NOISE.n
-    scale = CountNoise.of(NOISE)
-    points = scale.counts(module.prior_points(counts, scale))
-    density = np.exp(-0.5 * ((counts[:, None] - points) / scale.std(points)) ** 2) / scale.std(points)
-    prior = np.full(points.size, 1 / points.size)
-    for _ in range(module.ROUNDS):
-        prior = prior * np.mean(density / (density @ prior)[:, None], axis=0)
-    assert np.max(np.mean(density / (density @ prior)[:, None], axis=0)) < 1.01
-
-
 @pytest.mark.parametrize(("rows", "sd"), [(0, 0.02), (300, 0.002)])
 def test_bins_change_little(rows: int, sd: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where estimates are too many for rows of their own: hundredths of a standard deviation."""
@@ -143,22 +131,6 @@ def test_it_is_norm_sub_where_it_would_move_little(
     for limit, expected in ((share * 0.999, shrunk), (share * 1.001, project(estimates))):
         monkeypatch.setattr(module, "LEAST_MOVED", limit)
         assert np.array_equal(consistent("bayes", estimates, noise), expected)
-
-
-@pytest.mark.parametrize("own", [0.5, 0.9])
-def test_a_smooth_histogram_with_little_noise_has_no_more_error_than_with_norm_sub(own: float) -> None:
-    """Where posterior means alone have 1.3 times the error at least, in six draws of it."""
-    noise, ramp = Noise(10**6, own, 0.05, False), np.arange(1.0, 51.0) / 1275
-    error = dict.fromkeys(("shrunk", "bayes", "norm_sub"), 0.0)
-    for seed in range(6):
-        estimates = drawn(ramp, noise, seed)
-        for name in error:
-            found = (
-                module.shrunk(estimates, noise) if name == "shrunk" else consistent(name, estimates, noise)
-            )
-            error[name] += float(np.mean((found - ramp) ** 2))
-    assert error["shrunk"] > 1.3 * error["norm_sub"]
-    assert error["bayes"] == error["norm_sub"]
 
 
 def test_frequent_values_stay_where_they_are() -> None:

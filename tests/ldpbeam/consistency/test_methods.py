@@ -1,7 +1,6 @@
 """Every method keeps its promises, on any input."""
 
 import math
-from dataclasses import FrozenInstanceError
 
 import numpy as np
 import pytest
@@ -35,32 +34,6 @@ def noises(draw: st.DrawFn) -> Noise:
     other = draw(st.integers(0, grain - 1))
     own = draw(st.integers(other + 1, grain) | st.just(grain) | st.just(other + 1))
     return Noise(n, own / grain, other / grain, draw(st.booleans()))
-
-
-def test_the_table_lists_the_agreed_methods_under_their_own_names() -> None:
-    assert list(METHODS) == [
-        "none",
-        "base_pos",
-        "base_cut",
-        "norm",
-        "norm_mul",
-        "norm_cut",
-        "norm_sub",
-        "mle_apx",
-        "power",
-        "power_ns",
-        "mle",
-        "bayes",
-        "ordered",
-    ]
-    assert all(name == method.name for name, method in METHODS.items())
-
-
-def test_methods_and_table_cannot_be_changed() -> None:
-    with pytest.raises(FrozenInstanceError):
-        METHODS["norm"].name = "x"  # type: ignore[misc]
-    with pytest.raises(TypeError):
-        METHODS["norm"] = METHODS["none"]  # type: ignore[index]
 
 
 @given(methods, estimate_lists, noises())

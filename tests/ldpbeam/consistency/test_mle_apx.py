@@ -59,19 +59,6 @@ def test_a_general_optimiser_finds_the_same(channel: tuple[float, float], seed: 
     assert best <= reference.gaussian_objective(found, estimates, floor, slope) * (1 + 1e-9)
 
 
-def test_it_is_one_scale_and_one_shift_on_the_active_values() -> None:
-    noise = Noise(2000, 0.5, 0.25, False)
-    estimates = np.array([0.54, 0.31, 0.19, 0.06, -0.03, -0.05])
-
-    x = consistent("mle_apx", estimates, noise)
-
-    scale, shift = np.polyfit(estimates[:4], x[:4], 1)
-    floor, slope = line(noise)
-    np.testing.assert_allclose(scale * estimates[:4] + shift, x[:4], atol=1e-14)
-    assert np.isclose(shift, (scale - 1.0) * floor / slope)
-    np.testing.assert_array_equal(x[4:], 0.0)
-
-
 @given(problems())
 def test_symmetric_rounds_make_it_norm_sub(problem: tuple[np.ndarray, Noise]) -> None:
     estimates, _ = problem
@@ -83,19 +70,6 @@ def test_symmetric_rounds_make_it_norm_sub(problem: tuple[np.ndarray, Noise]) ->
         consistent("norm_sub", estimates, noise),
         atol=1e-13,
     )
-
-
-def test_it_uses_the_composed_probabilities() -> None:
-    """The Consistency paper (section 8) suspects it: with one round's variance the answer differs."""
-    estimates = np.array([0.6, 0.3, 0.2, -0.05, 0.05])
-    first, second = (0.5, 0.1), (0.8, 0.2)
-    own = first[0] * second[0] + (1 - first[0]) * second[1]
-    other = first[1] * second[0] + (1 - first[1]) * second[1]
-
-    both = consistent("mle_apx", estimates, Noise(1000, own, other, False))
-    one = consistent("mle_apx", estimates, Noise(1000, *first, False))
-
-    assert np.max(np.abs(both - one)) > 1e-3
 
 
 @pytest.mark.parametrize(

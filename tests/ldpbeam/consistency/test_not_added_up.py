@@ -3,43 +3,14 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-import ldpbeam
-from ldpbeam import tables
-from ldpbeam.cli.export import export
 from ldpbeam.collection.file import parse_collection
 from ldpbeam.consistency import METHODS, NOT_ADDED_UP, UNBIASED, consistent
 from ldpbeam.consistency.base import Noise
 from ldpbeam.records.collection_record import collection_entry
-from ldpbeam.report_page.glosses import glosses
-
-ROOT = Path(__file__).resolve().parents[3]
-PAGES = ["docs/consistency.md", "docs/outputs.md", "docs/python.md", "docs/commands.md"]
-
-
-def words(text: str | None) -> str:
-    return " ".join((text or "").split())
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_pages_say_it(page: str) -> None:
-    assert NOT_ADDED_UP in words((ROOT / page).read_text("utf-8"))
-
-
-def test_docstrings_and_help_say_it() -> None:
-    for told in (ldpbeam.read.__doc__, ldpbeam.estimate.__doc__, tables.__doc__):
-        assert NOT_ADDED_UP in words(told)
-    assert NOT_ADDED_UP in words(CliRunner().invoke(export, ["--help"]).output)
-
-
-def test_the_page_says_it_where_it_explains_its_words() -> None:
-    (meaning,) = [text for word, text in glosses([5], []) if word == "consistent"]
-    assert NOT_ADDED_UP in meaning
 
 
 @pytest.mark.parametrize(

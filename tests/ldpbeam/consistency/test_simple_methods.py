@@ -12,7 +12,6 @@ from ldpbeam.consistency.clip import threshold
 from tests.reference import consistency as reference
 
 NOISE = Noise(10_000, 0.5, 0.25, False)
-FALSE_ALARM = 1e-9
 
 
 def test_base_pos_clips() -> None:
@@ -73,12 +72,6 @@ def test_norm_mul_of_nothing_positive_is_uniform(estimates: list[float]) -> None
     np.testing.assert_array_equal(consistent("norm_mul", np.array(estimates), NOISE), [0.5, 0.5])
 
 
-def test_norm_mul_of_the_smallest_numbers() -> None:
-    result = consistent("norm_mul", np.array([5e-324, 5e-324, -1.0]), NOISE)
-
-    np.testing.assert_array_equal(result, [0.5, 0.5, 0.0])
-
-
 @pytest.mark.parametrize(
     ("estimates", "expected"),
     [
@@ -103,14 +96,3 @@ def test_norm_cut_is_dropping_one_by_one(estimates: list[float]) -> None:
 
     np.testing.assert_array_equal(result, reference.norm_cut_one_by_one(values))
     assert result.sum() <= 1.0 + 1e-12
-
-
-def test_clipping_biases_absent_values_upwards_as_documented() -> None:
-    """E max(N(0, V*), 0) = sqrt(V*/2π); 10⁶ draws, z-score against a false alarm of 1e-9."""
-    draws = np.random.default_rng(3).normal(size=10**6) * np.sqrt(NOISE.floor_variance)
-
-    clipped = consistent("base_pos", draws, NOISE)
-
-    score = (clipped.mean() - np.sqrt(NOISE.floor_variance / (2 * np.pi))) / (clipped.std() / 1e3)
-    assert abs(score) < stats.norm.isf(FALSE_ALARM / 2)
-    assert clipped.mean() / (clipped.std() / 1e3) > 100.0

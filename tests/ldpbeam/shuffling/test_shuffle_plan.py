@@ -10,8 +10,8 @@ from scipy.stats import binom
 
 from ldpbeam.channels.exact import log_above
 from ldpbeam.protocols import Parameters, protocol
-from ldpbeam.shuffling.randomiser import DELTA, Randomiser, many_epochs, one_epoch
-from ldpbeam.shuffling.shuffle import central_epsilon, crowd, hiding
+from ldpbeam.shuffling.randomiser import Randomiser, many_epochs, one_epoch
+from ldpbeam.shuffling.shuffle import central_epsilon
 from ldpbeam.shuffling.shuffle_plan import _surely, planned_epsilon
 
 BOTH = {"epsilon_longitudinal": 2.0, "epsilon_first": 1.0}
@@ -60,29 +60,6 @@ def test_where_few_hide_a_device_the_local_level_is_stated(devices: int) -> None
     assert central_epsilon(tight, devices) <= planned_epsilon(tight, devices) <= log_above(Fraction(3))
 
 
-@pytest.mark.parametrize(
-    ("name", "k", "levels", "devices", "epochs"),
-    [
-        ("grr", 1_000, {"epsilon": 0.1}, 100_000, 1),
-        ("grr", 10**6, {"epsilon": 8.0}, 10**8, 1),
-        ("l_grr", 1_000, {"epsilon_longitudinal": 0.1, "epsilon_first": 0.05}, 10**8, 1),
-        ("l_grr", 10**6, {"epsilon_longitudinal": 8.0, "epsilon_first": 4.0}, 10**8, 30),
-        ("l_grr", 10**6, {"epsilon_longitudinal": 8.0, "epsilon_first": 4.0}, 10**8, 5_000),
-        ("oue", 10**6, {"epsilon": 2.0 / 5_000}, 10**8, 5_000),
-    ],
-)
-@pytest.mark.filterwarnings("error")
-def test_no_float_is_exceeded(name: str, k: int, levels: dict[str, float], devices: int, epochs: int) -> None:
-    """No warning, where exponents are large, and a figure between the exact one and a twenty-fifth above."""
-    found = randomiser(name, k, levels, epochs)
-    quick = planned_epsilon(found, devices, epochs)
-    assert quick <= epochs * found.local
-    if epochs < 1_000:
-        assert (
-            central_epsilon(found, devices, epochs) <= quick <= 1.04 * central_epsilon(found, devices, epochs)
-        )
-
-
 @pytest.mark.parametrize("n", [10, 1_000, 2_000_000])
 @pytest.mark.parametrize("q", [0.001, 0.3, 0.99, 1.0])
 @pytest.mark.parametrize("failing", [1e-3, 5e-12])
@@ -93,13 +70,3 @@ def test_a_count_is_surely_reached(n: int, q: float, failing: float) -> None:
     exact = binom.ppf(failing, n, q)
     assert count <= exact
     assert exact - count <= 0.7 * np.sqrt(n * q * (1 - q)) + 6
-
-
-def test_a_crowd_is_counted_as_in_the_exact_accounting() -> None:
-    """Those that share a function, then those of them that hide a device; both bounded from below."""
-    found = randomiser("loloha", 24, {**BOTH, "g": 2}, 1)
-    among = crowd(found, 10**6)
-    quick = 1 + _surely(10**6 - 1, 1 / found.functions, DELTA / 200)
-    assert 0.99 * among < quick <= among
-    assert planned_epsilon(found, 10**6) > 2 * planned_epsilon(Randomiser(found.ratio, found.distance), 10**6)
-    assert hiding(found, among, DELTA / 200) > 64

@@ -75,14 +75,6 @@ def test_records_are_protobufs_own_bytes(ids: list[int], width: int, epoch: int,
     assert batch_record(batch) == delimited(message(batch))
 
 
-def test_columns_need_not_be_contiguous() -> None:
-    whole = columns(list(range(10)), 6)
-    view = ReportColumns(DIGEST, 3, whole.report_ids[::2], whole.payloads[::2, ::-1])
-    packed = ReportColumns(DIGEST, 3, view.report_ids.copy(), view.payloads.copy())
-    assert report_records(view) == report_records(packed)
-    assert batch_record(view) == batch_record(packed)
-
-
 @pytest.mark.parametrize("count", [1, 15, 16, 2047, 2048])
 def test_batches_of_any_length(count: int) -> None:
     batch = columns(list(range(1, count + 1)), 5)
@@ -176,16 +168,6 @@ def test_row_groups_do_not_depend_on_how_reports_come(
     assert (tmp_path / "cut").read_bytes() == (tmp_path / "whole").read_bytes()
 
 
-def test_a_row_group_has_one_epoch(tmp_path: Path) -> None:
-    """Reports of another epoch begin another group, so that the epoch is one number in a dictionary."""
-    batches = [columns([1, 2], 3), columns([3], 3, seed=1)]
-    batches.append(columns([4, 5], 3, epoch=4))
-    write_reports("parquet", tmp_path / "x", batches)
-    file = pq.ParquetFile(tmp_path / "x")
-    groups = [file.read_row_group(i)["epoch"].to_pylist() for i in range(file.num_row_groups)]
-    assert groups == [[3, 3, 3], [4, 4]]
-
-
 def every_kind() -> list[Any]:
     return [pytest.param(f, c, id=f"{f}-{c}") for f in FORMATS for c in COMPRESSIONS]
 
@@ -223,28 +205,3 @@ def test_no_report_no_file(tmp_path: Path, kind: Format) -> None:
     assert write_reports(kind, tmp_path / "x", []) == 0
     assert list(tmp_path.iterdir()) == []
     assert write_reports(kind, tmp_path / "x", [empty, columns([1], 3), empty]) == 1
-
-
-def test_names() -> None:
-    names = {
-        report_file(Path("r"), 12, kind, compression).as_posix()
-        for kind in FORMATS
-        for compression in COMPRESSIONS
-    }
-    stem = "r/epoch-000012"
-    assert names == {f"{stem}{end}" for end in (".pb", ".pb.gz", ".pb.zst", ".parquet")}
-    assert report_file(Path(), 1234567, "batch").name == "epoch-1234567.pb"
-
-
-def test_unknown_kinds_are_refused(tmp_path: Path) -> None:
-    wrong: Any = "brotli"
-    for kind in FORMATS:
-        with pytest.raises(ValueError, match=r"compression 'brotli'; .* compressions none, gzip, zstd"):
-            write_reports(kind, tmp_path / "x", [columns([1], 1)], compression=wrong)
-    with pytest.raises(ValueError, match="no format 'brotli'"):
-        write_reports(wrong, tmp_path / "x", [columns([1], 1)])
-    assert list(tmp_path.iterdir()) == []
-    with pytest.raises(ValueError, match="no format 'brotli'"):
-        report_file(tmp_path, 0, wrong)
-    with pytest.raises(ValueError, match="compression 'brotli'"):
-        report_file(tmp_path, 0, "batch", wrong)

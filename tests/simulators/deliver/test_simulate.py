@@ -208,12 +208,6 @@ def test_reports_are_never_mixed(tmp_path: Path) -> None:
     assert tree(tmp_path) == before
 
 
-def test_an_empty_directory_may_be_there(tmp_path: Path) -> None:
-    (tmp_path / "reports").mkdir()
-    simulate(collection(), Given(VALUES), tmp_path, seed=1)
-    assert (tmp_path / "simulation.json").exists()
-
-
 @pytest.mark.parametrize(
     ("changes", "code"),
     [
@@ -242,11 +236,6 @@ def test_a_simulation_that_stops_leaves_no_record(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         simulate(collection(), Given(VALUES), tmp_path, seed=1, truth=True, on_epoch=stop)
     assert sorted(tree(tmp_path)) == ["reports/epoch-000000.pb"]
-
-
-def test_one_round_protocols_memoise_nothing(tmp_path: Path) -> None:
-    record = simulate(collection(protocol="sue", epsilon=1.0), Given(VALUES), tmp_path, seed=1)
-    assert record.mean_memoised_inputs == record.mean_longitudinal_loss == 0
 
 
 def test_files_of_epochs_to_come_are_from_their_time(tmp_path: Path) -> None:

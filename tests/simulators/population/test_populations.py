@@ -142,14 +142,6 @@ def test_drawn_values_depend_on_the_seed_alone(spec: str) -> None:
     assert (matrix(first) != matrix(build(spec, 360, 500, 4, seed=2))).any()
 
 
-def test_a_consumer_may_write_into_an_epoch() -> None:
-    drawn = build("syn:0", 9, 50, 3)
-    expected = matrix(drawn)
-    for epoch, values in enumerate(drawn.values()):
-        np.testing.assert_array_equal(values, expected[epoch])
-        values[:] = 0
-
-
 def test_drawn_populations_carry_the_labels_of_the_domain() -> None:
     assert build("syn", Domain(2, ("no", "yes")), 3, 1).labels == ("no", "yes")
     assert build("syn", 2, 3, 1).labels is None
@@ -180,11 +172,6 @@ def test_one_column_per_epoch(tmp_path: Path) -> None:
     assert matrix(build(f"csv:{file}:w1..w10", 3)).tolist() == [[0, 0], [1, 2], [-1, 1], [2, 1]]
     assert matrix(build(f"csv:{file}:w1..w10", 3, 1, 2)).tolist() == [[0], [1]]
     assert matrix(build(f"csv:{file}:w10..x", 3)).tolist() == [[2, 1], [0, 0]]  # '-', 'b', 'c'
-
-
-def test_a_column_with_dots_is_itself(tmp_path: Path) -> None:
-    file = write(tmp_path / "a.csv", "a..b,b", "1,2")
-    assert build(f"csv:{file}:a..b", 3, epochs=1).devices == 1
 
 
 def test_a_colon_in_the_path(tmp_path: Path) -> None:
@@ -266,11 +253,6 @@ def test_a_column_of_indices_says_so_in_the_spec_or_in_the_file(
     if mark:
         with pytest.raises(ValueError, match=r"csv:3: column .*'4' is no value .*0 to 3"):
             build(f"csv:{wrong}:v", domain, epochs=1)
-
-
-def test_numbering_does_not_depend_on_how_many_devices(tmp_path: Path) -> None:
-    file = write(tmp_path / "a.csv", "v", "5", "7", "1")
-    assert matrix(build(f"csv:{file}:v", 3, 2, 1)).tolist() == [[1, 2]]
 
 
 def test_panel(tmp_path: Path) -> None:
@@ -424,25 +406,6 @@ def test_dates_need_the_collections_epochs(tmp_path: Path) -> None:
         build(f"panel:{file}:d,e,v", 3)
 
 
-def test_text_is_read_as_it_stands(tmp_path: Path) -> None:
-    """No nulls, no numbers, no dates, and codes that hold over many of Arrow's blocks."""
-    texts = ["NA", "null", "007", "1e3", "2020-01-01", "true", "", "é"]
-    rows = [texts[i % 8] + ("x" * 60 if i % 3 == 0 else "") for i in range(100_000)]
-    file = tmp_path / "a.csv"
-    file.write_text("\ufeffv,w\n" + "".join(f"{text},0\n" for text in rows), encoding="utf-8")
-    (column,) = read_columns(file, ["v"])
-    assert file.stat().st_size > 2 << 20  # several blocks
-    assert [column.texts[code] for code in column.codes] == rows
-    assert column.texts == tuple(dict.fromkeys(rows))
-
-
-def test_lines_are_counted_over_blanks_and_quotes(tmp_path: Path) -> None:
-    file = write(tmp_path / "a.csv", "v,w", "", 'a,"b', 'c"', "d,e")
-    (column,) = read_columns(file, ["w"])
-    assert column.lines.tolist() == [3, 5]
-    assert [column.line_of("b\nc"), column.line_of("e")] == [3, 5]
-
-
 # --- What a file holds besides values
 
 
@@ -497,34 +460,6 @@ def test_copies_of_a_row_are_counted(tmp_path: Path) -> None:
     assert noted(f"panel:{file}:d,e,v", 2)[1] == [
         "2 rows with the device, epoch and value of an earlier row: passed over"
     ]
-
-
-def test_the_last_value_of_a_device_and_epoch(tmp_path: Path) -> None:
-    """By the time, then by the place in the file; rows without a value are passed over."""
-    calendar = Epochs(86400, parse_instant("2026-01-01T00:00:00Z"), 100)
-    file = write(
-        tmp_path / "p.csv",
-        "d,e,v",
-        "x,2026-01-01T09:00:00.5Z,late",
-        "x,2026-01-01T09:00:00.25Z,early",
-        "y,2026-01-02T00:00:00Z,one",
-        "y,2026-01-02T00:00:00Z,two",
-        "y,2026-01-02T10:00:00Z,",
-        "x,2026-01-03T00:30:00+01:00,evening",
-        "x,2026-01-02,morning",
-        "z,2026-01-02,",
-    )
-    values, notes = noted(f"panel:{file}:d,e,v", 9, calendar=calendar, keep_last=True)
-    # early 0, evening 1, late 2, morning 3, one 4, two 5
-    assert values.tolist() == [[2, -1, -1], [1, 5, -1]]
-    assert notes == [
-        "2 rows without a value: passed over",
-        "3 rows with a later one of the same device and epoch: passed over",
-    ]
-    with pytest.raises(ValueError, match=r"csv:3: a second, different value for device 'x'"):
-        noted(f"panel:{file}:d,e,v", 9, calendar=calendar)
-    with pytest.raises(ValueError, match="leave --keep-last out"):
-        noted(f"csv:{file}:v", 9, epochs=1, keep_last=True)
 
 
 @given(
@@ -688,33 +623,6 @@ def test_msfimu_panel(shared_data: Path) -> None:
     assert len(panel.labels) == 10
     assert "" not in panel.labels
     assert (values >= 0).any(axis=0).all()
-
-
-def test_db_mt(shared_data: Path) -> None:
-    """docs/maths.md section 6: 52.0 distinct values per device. No randomness."""
-    table = build(f"csv:{shared_data / 'db_mt.csv'}:PWGTP1..PWGTP80", 1412)
-    assert (table.epochs, table.devices) == (80, 10_336)
-    held = seen(table)
-    assert held.any(axis=0).all()  # all 1,412 values occur
-    assert round(held.sum() / 10_336, 1) == 52.0
-    assert table.labels is not None
-    assert [int(label) for label in table.labels] == sorted(int(label) for label in table.labels)
-
-
-def test_adult_permuted(shared_data: Path) -> None:
-    """docs/maths.md section 6: 34.6 distinct values per device; LOLOHA permutes 260 times."""
-    n, k, epochs = 45_222, 96, 260
-    adult = build(f"csv:{shared_data / 'adult.csv'}:hours-per-week,permute", k, epochs=epochs)
-    assert adult.devices == n
-    assert adult.labels is not None
-    column = next(adult.values())
-    frequency = np.bincount(column, minlength=k) / n
-    assert np.count_nonzero(frequency) == 96
-    trial = 1 - (1 - frequency) ** epochs
-    assert round(trial.sum(), 1) == 34.6
-    met = seen(adult).mean(axis=0)
-    assert (np.abs(met - trial) < bernstein(trial, n, FALSE_ALARM / k)).all()
-    assert abs(met.sum() - 34.6) < 0.1
 
 
 # --- Errors
