@@ -288,3 +288,7 @@ def test_a_footer_and_its_row_group_that_both_lie_lose_no_row_in_silence(tmp_pat
         lowered[place + 1] = 0x28  # 40 becomes 20, in zigzag
     admitted, rejected = check(tmp_path / "in", bytes(lowered))
     assert (admitted, rejected) == (20, {"corrupt_file": 20})
+    doubtful = bytearray(data)
+    doubtful[places[2] + 1] = 0x28  # of one column: no row is missing, and the disagreement is not silent
+    admitted, rejected = check(tmp_path / "in", bytes(doubtful))
+    assert (admitted, rejected) == (40, {"corrupt_file": 1})
