@@ -406,6 +406,7 @@ EFFECTS: dict[str, dict[str, Effect]] = {
         "--output": Effect("--output {s}", lambda d: re.findall(r"free at (.*)", d.out), None, "doctor"),
         "--runner": Effect("--runner PrismRunner", lines("PrismRunner"), 1, "doctor"),
     },
+    "schema": {"--output": Effect("--output {t}/a.json", there("a.json"), True, "schema")},
     "definition": {
         "--output": Effect("--output {t}/a.json", there("a.json"), True, "definition {s}/one.yaml")
     },
@@ -442,7 +443,7 @@ EFFECTS: dict[str, dict[str, Effect]] = {
 }
 BASES = {
     "run": RUN, "export": EXPORT, "compare": COMPARE, "report": "report {s}/out", "simulate": SIMULATE,
-    "check": "check {s}/one.yaml", "explain": "explain {s}/one.yaml", "doctor": "doctor",
+    "check": "check {s}/one.yaml", "explain": "explain {s}/one.yaml", "doctor": "doctor", "schema": "schema",
     "definition": "definition {s}/one.yaml", "plan": PLAN, "init": INIT,
     "inspect": "inspect {s}/sim/reports --collection {s}/one.yaml",
 }  # fmt: skip
