@@ -11,67 +11,48 @@ import subprocess
 import sys
 import time
 import urllib.request
-from base64 import b64decode
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, TypeVar
 from urllib.parse import quote
-
-from apache_beam.coders import VarIntCoder
 
 from tests.conftest import REPOSITORY
 from tests.flink.fetch import flink, job_server
 from tests.waiting import PATIENCE
 
-__all__ = ["JAVA", "Cluster", "JobServerProcess", "Process", "Worker", "free_port", "until"]
-
 Found = TypeVar("Found")
+MANAGERS = 2
 
 JAVA = ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
 """Short-lived processes: the optimising compiler would take more time than its code saves."""
 
-COUNTER = "beam:metric:user:sum_int64:v1"
-
 # Flink reflects into the JDK; the list is the one of Flink's own default configuration.
+OPENED = (
+    "lang net io nio lang.reflect text time util util.concurrent util.concurrent.atomic util.concurrent.locks"
+)
 OPEN = [
     *(
         f"--add-exports={name}=ALL-UNNAMED"
         for name in ("java.base/sun.net.util", "java.rmi/sun.rmi.registry")
     ),
-    *(
-        f"--add-opens=java.base/{name}=ALL-UNNAMED"
-        for name in (
-            "java.lang",
-            "java.net",
-            "java.io",
-            "java.nio",
-            "sun.nio.ch",
-            "java.lang.reflect",
-            "java.text",
-            "java.time",
-            "java.util",
-            "java.util.concurrent",
-            "java.util.concurrent.atomic",
-            "java.util.concurrent.locks",
-        )
-    ),
+    *(f"--add-opens=java.base/java.{name}=ALL-UNNAMED" for name in OPENED.split()),
+    "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
 ]
 # Flink's scripts work these out; without them a TaskManager refuses to start.
 MEMORY = {
-    "taskmanager.cpu.cores": "2.0",
-    "taskmanager.memory.framework.heap.size": "128m",
-    "taskmanager.memory.framework.off-heap.size": "128m",
-    "taskmanager.memory.task.heap.size": "384m",
-    "taskmanager.memory.task.off-heap.size": "256m",
-    "taskmanager.memory.managed.size": "64m",
-    "taskmanager.memory.network.min": "64m",
-    "taskmanager.memory.network.max": "64m",
-    "taskmanager.memory.jvm-metaspace.size": "256m",
-    "taskmanager.memory.jvm-overhead.min": "128m",
-    "taskmanager.memory.jvm-overhead.max": "128m",
+    "cpu.cores": "2.0",
+    "memory.framework.heap.size": "128m",
+    "memory.framework.off-heap.size": "128m",
+    "memory.task.heap.size": "384m",
+    "memory.task.off-heap.size": "256m",
+    "memory.managed.size": "64m",
+    "memory.network.min": "64m",
+    "memory.network.max": "64m",
+    "memory.jvm-metaspace.size": "256m",
+    "memory.jvm-overhead.min": "128m",
+    "memory.jvm-overhead.max": "128m",
 }
 
 
@@ -83,11 +64,7 @@ def free_port() -> int:
 
 
 def until(what: str, find: Callable[[], Found | None], seconds: float = PATIENCE) -> Found:
-    """What `find` gives as soon as that is something.
-
-    Raises:
-        TimeoutError: it never was.
-    """
+    """What `find` gives as soon as that is something."""
     end, pause = time.monotonic() + seconds, 0.1
     while time.monotonic() < end:
         if found := find():
@@ -101,7 +78,6 @@ class Process:
     """A child in a group of its own, its output in a file; killing it leaves no descendant."""
 
     def __init__(self, command: Sequence[str], log: Path, environment: dict[str, str] | None = None) -> None:
-        """Start it."""
         self.log = log
         with log.open("ab") as out:
             self._child = subprocess.Popen(
@@ -115,34 +91,23 @@ class Process:
 
     @property
     def pid(self) -> int:
-        """Of the child itself."""
         return self._child.pid
 
     @property
     def alive(self) -> bool:
-        """Whether the child itself still runs."""
         return self._child.poll() is None
 
     def ended(self) -> bool:
-        """Whether the child has ended, as it should.
-
-        Raises:
-            RuntimeError: it ended in another way.
-        """
+        """Whether the child has ended, as it should."""
         if self._child.poll():
             raise RuntimeError(f"{self.log.name}: the process failed: {self.log.read_text()[-2000:]}")
         return not self.alive
 
     def await_port(self, port: int) -> None:
-        """Wait until the child listens.
-
-        Raises:
-            RuntimeError: it ended before it did.
-        """
+        """Wait until the child listens."""
 
         def listens() -> bool:
-            if not self.alive:
-                raise RuntimeError(f"{self.log.name}: the process ended: {self.log.read_text()[-2000:]}")
+            assert not self.ended(), f"{self.log.name}: the process ended: {self.log.read_text()[-2000:]}"
             with socket.socket() as probe:
                 return probe.connect_ex(("127.0.0.1", port)) == 0
 
@@ -152,18 +117,19 @@ class Process:
             self.kill()
             raise
 
-    def kill(self) -> None:
+    def close(self) -> None:
         """SIGKILL to the whole group, as often as one likes."""
         with suppress(ProcessLookupError):
             os.killpg(self._child.pid, signal.SIGKILL)
         self._child.wait()
+
+    kill = close
 
 
 class Worker(Process):
     """A pool that starts a Python process for every TaskManager that asks for one."""
 
     def __init__(self, log: Path, port: int | None = None) -> None:
-        """Start the pool; its workers import the checkout, like an installed package."""
         self.port = port or free_port()
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
         self._command = [sys.executable, "-m", "tests.flink.pool", str(self.port)]
@@ -183,10 +149,9 @@ class JobServerProcess(Process):
     """Beam's job server for one cluster."""
 
     def __init__(self, log: Path, master: str) -> None:
-        """Start it."""
         port = free_port()
         self.endpoint = f"localhost:{port}"
-        command = [*JAVA, "-Xmx512m", "-jar", str(job_server().jar)]
+        command = [*JAVA, "-Xmx512m", "-jar", str(job_server())]
         command += ["--flink-master", f"http://{master}", "--job-port", str(port)]
         command += ["--artifact-port", "0", "--expansion-port", "-1"]
         command += ["--artifacts-dir", str(log.parent / "artifacts")]
@@ -197,16 +162,12 @@ class JobServerProcess(Process):
 class Cluster:
     """One JobManager and some TaskManagers on this machine; a context manager that leaves nothing behind."""
 
-    def __init__(
-        self, folder: Path, managers: int = 2, slots: int = 2, java: Sequence[str] = (), **settings: str
-    ) -> None:
-        """Nothing is started yet. `java`: for TaskManagers. `settings`: Flink's, with _ for a dot."""
+    def __init__(self, folder: Path, java: Sequence[str] = ()) -> None:
+        """Nothing is started yet; `java` are options of TaskManagers."""
         self.folder = folder
         self.rest = free_port()
         self.managers: dict[str, Process] = {}
-        self._count = managers
         self._java_options = list(java)
-        self._started = 0
         self._open = ExitStack()
         self._settings = {
             "jobmanager.rpc.address": "127.0.0.1",
@@ -217,7 +178,7 @@ class Cluster:
             "rest.address": "127.0.0.1",
             "rest.bind-address": "127.0.0.1",
             "rest.port": str(self.rest),
-            "taskmanager.numberOfTaskSlots": str(slots),
+            "taskmanager.numberOfTaskSlots": "2",
             "cluster.evenly-spread-out-slots": "true",
             "state.checkpoints.dir": (folder / "checkpoints").as_uri(),
             "io.tmp.dirs": str(folder / "tmp"),
@@ -237,7 +198,6 @@ class Cluster:
             "restart-strategy.fixed-delay.attempts": "100",
             # By then Flink knows that a killed TaskManager is gone, and does not start the job on it.
             "restart-strategy.fixed-delay.delay": "3 s",
-            **{name.replace("_", "."): value for name, value in settings.items()},
         }
 
     @property
@@ -247,61 +207,46 @@ class Cluster:
 
     def __enter__(self) -> Self:
         """Start everything and wait until all slots are offered."""
-        with ExitStack() as undo:
-            undo.callback(self._stop)
+        with self._open as undo:
             (self.folder / "tmp").mkdir(parents=True)
             lines = (f"{name}: {value}\n" for name, value in self._settings.items())
             (self.folder / "config.yaml").write_text("".join(lines))
             manager = "org.apache.flink.runtime.entrypoint.StandaloneSessionClusterEntrypoint"
             self._job_manager = self._java("jobmanager", manager, "512m", [])
-            for _ in range(self._count):
+            for _ in range(MANAGERS):
                 self.add_manager()
-            self.get("/overview")
             until("the cluster", self._complete)
-            undo.pop_all()
+            self._open = undo.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Kill everything."""
-        self._stop()
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
 
     def _complete(self) -> bool:
-        """Whether all TaskManagers have registered.
-
-        Raises:
-            RuntimeError: one of them has ended, and never will.
-        """
-        for manager in self.managers.values():
-            manager.ended()
-        return len(self.registered()) >= self._count
-
-    def _stop(self) -> None:
-        self._open.close()
+        assert not any(manager.ended() for manager in self.managers.values())
+        return len(self.get("/taskmanagers")["taskmanagers"]) >= MANAGERS
 
     def _java(
         self, name: str, main: str, heap: str, more: Sequence[str], options: Sequence[str] = ()
     ) -> Process:
         command = [*JAVA, f"-Xmx{heap}", "-XX:MaxDirectMemorySize=512m", *options, *OPEN]
-        command += ["-cp", str(flink() / "*"), main, "--configDir", str(self.folder), *more]
+        command += ["-cp", flink(), main, "--configDir", str(self.folder), *more]
         process = Process(command, self.folder / f"{name}.log")
         self._open.callback(process.kill)
         return process
 
     def add_manager(self) -> Process:
         """One more TaskManager; it registers when it is ready."""
-        self._started += 1
-        name = f"taskmanager-{self._started}"
+        name = f"taskmanager-{len(self.managers) + 1}"
         main = "org.apache.flink.runtime.taskexecutor.TaskManagerRunner"
-        memory = {**MEMORY, "taskmanager.resource-id": name}
-        more = [part for key, value in memory.items() for part in ("-D", f"{key}={value}")]
+        settings = {**MEMORY, "resource-id": name}
+        more = [part for key, value in settings.items() for part in ("-D", f"taskmanager.{key}={value}")]
         process = self._java(name, main, "512m", more, self._java_options)
         self.managers[name] = process
         return process
 
-    def kill_manager(self, job: str) -> str:
-        """Kill a TaskManager that runs tasks of the job; its name."""
+    def kill_manager(self, job: str) -> None:
+        """Kill a TaskManager that runs tasks of the job."""
         vertices = (vertex["id"] for vertex in self.get(f"/jobs/{job}")["vertices"])
         busy = {
             task["taskmanager-id"]
@@ -310,14 +255,9 @@ class Cluster:
         }
         name = min(busy & {name for name, process in self.managers.items() if process.alive})
         self.managers[name].kill()
-        return name
 
     def get(self, path: str) -> Any:
-        """An answer of the JobManager's REST interface.
-
-        Raises:
-            RuntimeError: the JobManager has ended, and never will answer.
-        """
+        """An answer of the JobManager's REST interface."""
 
         def ask() -> list[Any] | None:
             self._job_manager.ended()
@@ -330,10 +270,6 @@ class Cluster:
             return None
 
         return until(f"an answer to {path}", ask)[0]
-
-    def registered(self) -> list[str]:
-        """Names of the TaskManagers that the JobManager knows now."""
-        return [manager["id"] for manager in self.get("/taskmanagers")["taskmanagers"]]
 
     def job(self, name: str) -> str:
         """The id of the job of that name, once there is one."""
@@ -359,22 +295,24 @@ class Cluster:
         """How many checkpoints of the job are complete."""
         return int(self.get(f"/jobs/{job}/checkpoints")["counts"]["completed"])
 
+    def goes_on(self, job: str, checkpoints: int) -> None:
+        """Wait until so many checkpoints are complete from now on."""
+        goal = self.checkpoints(job) + checkpoints
+        until(f"{goal} checkpoints", lambda: self.checkpoints(job) >= goal)
+
+    def replace_manager(self, job: str) -> None:
+        """Kill a TaskManager, add one, and wait until the job has started again."""
+        before = self.restarts(job)
+        self.kill_manager(job)
+        self.add_manager()
+        until("a restart", lambda: self.restarts(job) > before)
+
     def restarts(self, job: str) -> int:
         """How often the job was started again from a checkpoint."""
         return int(self.get(f"/jobs/{job}/checkpoints")["counts"]["restored"])
 
-    def counters(self, job: str) -> dict[str, int]:
-        """Beam's counters of the namespace `ldpbeam` of a batch, as the job's page has them at its end."""
-        found: Counter[str] = Counter()
-        for accumulator in self.get(f"/jobs/{job}/accumulators")["user-task-accumulators"]:
-            if accumulator["name"] == "__metricscontainers":
-                for one in json.loads(accumulator["value"])["metrics"]["attempted"]:
-                    if one["urn"] == COUNTER and one["labels"]["NAMESPACE"] == "ldpbeam":
-                        found[one["labels"]["NAME"]] += VarIntCoder().decode(b64decode(one["payload"]))
-        return dict(found)
-
     def live_counters(self, job: str) -> dict[str, int]:
-        """The same of a stream, since its last restart, as the tasks of the page show them.
+        """Counters of a stream, since its last restart, as the tasks of the page show them.
 
         A page that nobody has looked at for some seconds is empty or old at first.
         """

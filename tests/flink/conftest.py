@@ -1,6 +1,7 @@
 """One cluster for the whole suite; pools of workers and job servers are a test's own."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -26,27 +27,18 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 @pytest.fixture(scope="session")
 def job_endpoint(cluster: Cluster) -> Iterator[str]:
     """A job server that submits to the cluster."""
-    server = JobServerProcess(cluster.folder / "job-server.log", cluster.address)
-    try:
+    with closing(JobServerProcess(cluster.folder / "job-server.log", cluster.address)) as server:
         yield server.endpoint
-    finally:
-        server.kill()
 
 
 @pytest.fixture(scope="session")
 def expansion(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ExpansionService]:
     """Beam's Java connectors."""
-    service = ExpansionService(tmp_path_factory.mktemp("expansion") / "service")
-    try:
+    with closing(ExpansionService(tmp_path_factory.mktemp("expansion") / "service")) as service:
         yield service
-    finally:
-        service.kill()
 
 
 @pytest.fixture
 def worker(tmp_path: Path) -> Iterator[Worker]:
-    pool = Worker(tmp_path / "pool.log")
-    try:
+    with closing(Worker(tmp_path / "pool.log")) as pool:
         yield pool
-    finally:
-        pool.kill()

@@ -42,7 +42,7 @@ class Broker(Process):
         identity = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         self._classes = folder / "classes"
         sources = [str(Path(__file__).with_name(name)) for name in ("Produce.java", "Pour.java")]
-        compile_ = ["javac", "-d", str(self._classes), "-cp", str(kafka() / "*"), *sources]
+        compile_ = ["javac", "-d", str(self._classes), "-cp", kafka(), *sources]
         subprocess.run(compile_, check=True, capture_output=True)
         # In one word with its option: one of 64 identities begins with "-".
         form = self._java("kafka.tools.StorageTool", "format", f"--cluster-id={identity}", "-c", str(path))
@@ -52,15 +52,15 @@ class Broker(Process):
 
     @staticmethod
     def _java(main: str, *arguments: str) -> list[str]:
-        return [*JAVA, "-Xmx384m", "-cp", str(kafka() / "*"), main, *arguments]
+        return [*JAVA, "-Xmx384m", "-cp", kafka(), main, *arguments]
 
     def produce(self, topic: str, numbers: range, base: int, millis: int, pause: int = 0) -> list[str]:
         """The command that sends the numbers, each stamped with `base` and its multiple of `millis`."""
         words: Sequence[object] = (self.address, topic, numbers.start, len(numbers), base, millis, pause)
-        path = os.pathsep.join([str(kafka() / "*"), str(self._classes)])
+        path = os.pathsep.join([kafka(), str(self._classes)])
         return [*JAVA, "-cp", path, "Produce", *map(str, words)]
 
     def pour(self, topic: str) -> list[str]:
         """The command that sends each line of base64 from its standard input, stamped with the time."""
-        path = os.pathsep.join([str(kafka() / "*"), str(self._classes)])
+        path = os.pathsep.join([kafka(), str(self._classes)])
         return [*JAVA, "-Xmx256m", "-cp", path, "Pour", self.address, topic]

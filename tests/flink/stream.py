@@ -25,24 +25,11 @@ from apache_beam.utils.timestamp import Duration, Timestamp
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.job.config import RunConfig
-from ldpbeam.pipelines.unbounded import collect_stream
 from tests.pipelines.running import collection
 from tests.reference.stream import Arrived, Model, batch_message
 
-__all__ = [
-    "Config",
-    "Counts",
-    "Published",
-    "arriving",
-    "build",
-    "count",
-    "expected",
-    "message",
-    "messages",
-    "outcome",
-]
-
 SIZE = 11
+PAUSE = 0.01
 
 Counts = dict[int, tuple[list[int], dict[str, int]]]
 """By epoch: support of each value, and the account."""
@@ -50,18 +37,9 @@ Counts = dict[int, tuple[list[int], dict[str, int]]]
 
 @dataclass(frozen=True)
 class Config:
-    """What is sent and where results go.
+    """What is sent, `blocks` messages of `ids` reports in turn over the epochs, and the folder of results.
 
-    Attributes:
-        output: a folder.
-        blocks: how many messages, each with `ids` reports.
-        epochs: over how many epochs they spread, in turn.
-        length: seconds of an epoch.
-        origin: when the first begins, seconds since 1970.
-        pause: seconds that each message takes.
-        source: "create" (everything at once, then the end), or "ranges" (some at a time, without an end).
-        late: every so many messages, one belongs to the first epoch (0: none).
-        together: how many "ranges" gives at a time.
+    Every `late` messages, one belongs to the first epoch.
     """
 
     output: str
@@ -70,10 +48,7 @@ class Config:
     epochs: int = 6
     length: int = 60
     origin: int = 0
-    pause: float = 0.0
-    source: str = "create"
     late: int = 0
-    together: int = 50
 
     @property
     def agreed(self) -> Collection:
@@ -160,73 +135,25 @@ class Published:
         return outcome(self._config)
 
 
-def build(pipeline: beam.Pipeline, config: Config) -> None:
-    """Source and graph."""
-    count(arriving(pipeline, config), config)
+def live(output: Path) -> Config:
+    """For a source that goes on, gives 20 messages at a time and takes some 20 s over all."""
+    return Config(str(output), blocks=1500, late=17)
 
 
-def arriving(pipeline: beam.Pipeline, config: Config) -> beam.PCollection[int]:
-    """The source: numbers of messages, each at the time of its arrival."""
-    return pipeline | "Source" >> _source(config)
+def arriving(pipeline: beam.Pipeline, config: Config) -> beam.PCollection[bytes]:
+    """Messages, each at the time of its arrival, from a splittable source with its watermark behind it."""
+    return (
+        pipeline
+        | "Start" >> beam.Create([config.blocks], reshuffle=False)
+        | "Range" >> beam.ParDo(_ReadRange(config)).with_output_types(int)
+        | "Spread" >> beam.Reshuffle()
+        | "Message" >> beam.Map(lambda number: slowly(config, number)).with_output_types(bytes)
+    )
 
 
-def messages(numbers: beam.PCollection[int], config: Config) -> beam.PCollection[bytes]:
-    """The messages of numbers, at the same times."""
-    return numbers | "Message" >> beam.ParDo(_Send(config)).with_output_types(bytes)
-
-
-def count(numbers: beam.PCollection[int], config: Config) -> None:
-    """Numbers, at the time of their arrival, as messages through the real graph."""
-    _ = messages(numbers, config) | "Collect" >> collect_stream(config.run)
-
-
-class _Send(beam.DoFn):
-    """A number to its message; slow where asked to be."""
-
-    def __init__(self, config: Config) -> None:
-        super().__init__()
-        self._config = config
-
-    def process(self, number: int) -> Iterator[bytes]:
-        time.sleep(self._config.pause)
-        yield message(self._config, number)
-
-
-def _source(config: Config) -> beam.PTransform:
-    return _Everything(config) if config.source == "create" else _Ranges(config)
-
-
-class _Everything(beam.PTransform):
-    """All numbers at once."""
-
-    def __init__(self, config: Config) -> None:
-        super().__init__()
-        self._config = config
-
-    def expand(self, pipeline: beam.Pipeline) -> beam.PCollection[int]:
-        config = self._config
-
-        def stamp(number: int) -> TimestampedValue:
-            return TimestampedValue(number, config.arrival(number))
-
-        numbers = pipeline | "Numbers" >> beam.Create(list(range(config.blocks)))
-        return numbers | "Arrive" >> beam.Map(stamp).with_output_types(int)
-
-
-class _Ranges(beam.PTransform):
-    """A splittable source: each number at its arrival, the watermark behind it."""
-
-    def __init__(self, config: Config) -> None:
-        super().__init__()
-        self._config = config
-
-    def expand(self, pipeline: beam.Pipeline) -> beam.PCollection[int]:
-        return (
-            pipeline
-            | "Start" >> beam.Create([self._config.blocks], reshuffle=False)
-            | "Range" >> beam.ParDo(_ReadRange(self._config)).with_output_types(int)
-            | "Spread" >> beam.Reshuffle()
-        )
+def slowly(config: Config, number: int) -> bytes:
+    time.sleep(PAUSE)
+    return message(config, number)
 
 
 class _Restrictions(RestrictionProvider):
@@ -259,9 +186,9 @@ class _ReadRange(beam.DoFn):
     ) -> Iterator[TimestampedValue]:
         config = self._config
         number = tracker.current_restriction().start
-        stop = number + config.together
+        stop = number + 20
         while number < min(stop, config.blocks) and tracker.try_claim(number):
-            time.sleep(config.pause)
+            time.sleep(PAUSE)
             yield TimestampedValue(number, config.arrival(number))
             self._advance(estimator, config.arrival(number))
             number += 1

@@ -1,4 +1,4 @@
-"""The command line on Flink: files, a job that is left to its cluster, and one that fails."""
+"""The command line on Flink: files, and a job that is left to its cluster."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from tests.flink.cluster import Cluster, Worker, free_port, until
+from tests.flink.cluster import Cluster, Worker, until
 from tests.flink.fetch import FLINK_MINOR, job_server
 from tests.waiting import PATIENCE
 
@@ -60,7 +60,7 @@ def over_files(folder: Path, output: Path) -> list[object]:
 
 
 def on_flink(master: str) -> list[object]:
-    jar = job_server().jar
+    jar = job_server()
     flink = ["--runner", "FlinkRunner", f"--flink_version={FLINK_MINOR}", f"--flink_master={master}"]
     return [*flink, f"--flink_job_server_jar={jar}"]
 
@@ -116,15 +116,3 @@ def test_detached_job_goes_on_when_the_command_has_ended(
     assert done.stdout.splitlines()[-2] == f"{job['cluster_id']} on {job['cluster']}"
     until("the end of the job", lambda: cluster.state(job["cluster_id"]) == "FINISHED" or None)
     assert results(output) == results(folder / "local")
-
-
-@pytest.mark.slow
-def test_failed_job_is_one_line(folder: Path) -> None:
-    """Nobody is where the workers should be."""
-    pool = ["--environment_type=EXTERNAL", f"--environment_config=127.0.0.1:{free_port()}"]
-    done = ldpbeam(*over_files(folder, folder / "failed"), *on_flink("[local]"), *pool)
-    assert done.returncode == 6
-    last = done.stderr.splitlines()[-1]
-    assert last.startswith("ldpbeam: the job ended in state FAILED on FlinkRunner: ")
-    assert last.endswith("[E-RUN-JOB]")
-    assert not (folder / "failed" / "run.json").exists()

@@ -1,4 +1,4 @@
-"""The graph counts the same on Flink as in this process: embedded, on a cluster, through failures."""
+"""The graph counts the same on Flink as a plain loop, through failures."""
 
 from pathlib import Path
 
@@ -6,9 +6,9 @@ import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
+from ldpbeam.pipelines.unbounded import collect_stream
 from tests.flink.cluster import Cluster, Worker, until
-from tests.flink.fetch import FLINK_MINOR, job_server
-from tests.flink.graph import Config, Counts, Published, bounded, build, expected, live, outcome
+from tests.flink.stream import Published, arriving, expected, live
 from tests.waiting import PATIENCE
 
 pytestmark = [
@@ -24,16 +24,8 @@ pytestmark = [
     ),
 ]
 
-PARALLEL = "--parallelism=2"
-STREAMING = ["--streaming", PARALLEL]
 # Checkpoints are off by default. A step of a splittable source takes a whole bundle, a second by default.
 CHECKPOINTS = ["--checkpointing_interval=1000", "--max_bundle_time_mills=100"]
-
-
-def run(config: Config, *options: str) -> beam.runners.runner.PipelineResult:
-    pipeline = beam.Pipeline(options=PipelineOptions(list(options)))
-    build(pipeline, config)
-    return pipeline.run()
 
 
 def on_cluster(job_endpoint: str, worker: Worker, name: str, *more: str, streaming: bool = True) -> list[str]:
@@ -43,71 +35,39 @@ def on_cluster(job_endpoint: str, worker: Worker, name: str, *more: str, streami
         f"--job_name={name}",
         "--environment_type=EXTERNAL",
         f"--environment_config=127.0.0.1:{worker.port}",
-        *(STREAMING if streaming else [PARALLEL]),
+        "--parallelism=2",
+        *(["--streaming"] if streaming else []),
         *more,
     ]
 
 
-@pytest.fixture(scope="module")
-def reference(tmp_path_factory: pytest.TempPathFactory) -> Counts:
-    """What FnApiRunner publishes; a plain loop agrees."""
-    config = bounded(tmp_path_factory.mktemp("reference"))
-    run(config, "--runner=FnApiRunner").wait_until_finish()
-    assert outcome(config) == expected(config)
-    return outcome(config)
-
-
-@pytest.mark.slow
-def test_embedded_cluster_counts_the_same(reference: Counts, tmp_path: Path) -> None:
-    config = bounded(tmp_path)
-    jar = job_server().jar
-    flink = ["--runner=FlinkRunner", "--flink_master=[local]", f"--flink_version={FLINK_MINOR}"]
-    result = run(config, *flink, f"--flink_job_server_jar={jar}", *STREAMING)
-    result.wait_until_finish()
-    assert outcome(config) == reference
-
-
-@pytest.mark.slow
-def test_standalone_cluster_counts_the_same(
-    reference: Counts, cluster: Cluster, job_endpoint: str, worker: Worker, tmp_path: Path
-) -> None:
-    config = bounded(tmp_path / "out")
-    run(config, *on_cluster(job_endpoint, worker, "standalone")).wait_until_finish()
-    assert outcome(config) == reference
-    assert len(cluster.registered()) == 2
-
-
 @pytest.mark.timeout(4 * PATIENCE)
 def test_job_recovers_from_a_killed_task_manager_and_a_killed_worker_pool(
-    reference: Counts, cluster: Cluster, job_endpoint: str, worker: Worker, tmp_path: Path
+    cluster: Cluster, job_endpoint: str, worker: Worker, tmp_path: Path
 ) -> None:
     config = live(tmp_path / "out")
-    run(config, *on_cluster(job_endpoint, worker, "recovery", *CHECKPOINTS))
+    published, wanted = Published(config), expected(config)
+    pipeline = beam.Pipeline(
+        options=PipelineOptions(on_cluster(job_endpoint, worker, "recovery", *CHECKPOINTS))
+    )
+    _ = arriving(pipeline, config) | "Collect" >> collect_stream(config.run)
+    pipeline.run()
     job = cluster.job("recovery")
-    published = Published(config)
-
-    def goes_on(checkpoints: int) -> None:
-        """Several checkpoints complete from now on, the job running."""
-        goal = cluster.checkpoints(job) + checkpoints
-        until(f"{goal} checkpoints", lambda: cluster.checkpoints(job) >= goal or None)
-
-    goes_on(2)
-    assert published.look() != reference, "the job was over before anything was killed"
-    cluster.kill_manager(job)
-    cluster.add_manager()
-    until("a restart", lambda: cluster.restarts(job) >= 1 or None)
-    goes_on(2)
-    assert published.look() != reference, "the job was over before the pool was killed"
+    cluster.goes_on(job, 2)
+    assert published.look() != wanted, "the job was over before anything was killed"
+    cluster.replace_manager(job)
+    cluster.goes_on(job, 2)
+    assert published.look() != wanted, "the job was over before the pool was killed"
     before = cluster.restarts(job)
     worker.kill()
     until("the job to stumble", lambda: cluster.state(job) != "RUNNING" or cluster.restarts(job) > before)
     worker.restart()
     try:
-        until("the counts", lambda: published.look() == reference or None)
+        until("the counts", lambda: published.look() == wanted)
     except TimeoutError:
-        pytest.fail(f"{published.look()} instead of {reference}\n{cluster.problems(job)}")
+        pytest.fail(f"{published.look()} instead of {wanted}\n{cluster.problems(job)}")
     # Nothing comes afterwards that would change them.
-    goes_on(3)
-    assert published.look() == reference
+    cluster.goes_on(job, 3)
+    assert published.look() == wanted
     assert cluster.restarts(job) > before, "the pool was killed and nobody noticed"
     cluster.cancel(job)

@@ -33,7 +33,7 @@ def test_rows_become_one_snapshot(tmp_path: Path) -> None:
         "catalog_name": "local",
         "catalog_properties": {"type": "hadoop", "warehouse": warehouse.as_uri()},
     }
-    classes = ["-cp", str(iceberg() / "*"), SERVICE]
+    classes = ["-cp", iceberg(), SERVICE]
     # The writer runs in a Java worker, which the service starts beside itself.
     service = Process(
         [*JAVA, *classes, str(port), "--alsoStartLoopbackWorker=true"], tmp_path / "service.log"

@@ -28,7 +28,7 @@ def test_java_knows_every_column(tmp_path: Path) -> None:
     service = Process(command, tmp_path / "expansion.log")
     try:
         service.await_port(port)
-        program = [*JAVA, "-cp", str(calls_from_java() / "*"), str(Path(__file__).parent / "Call.java")]
+        program = [*JAVA, "-cp", calls_from_java(), str(Path(__file__).parent / "Call.java")]
         given = [f"localhost:{port}", str(REPOSITORY / "examples" / "first_choice.yaml")]
         done = subprocess.run([*program, *given], capture_output=True, text=True, check=False)
     finally:
