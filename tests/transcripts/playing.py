@@ -484,22 +484,3 @@ def _unsound(played: Played) -> Iterator[str]:
     named = {r["file"] for book in books for r in book.get("revisions", ()) if r["file"]}
     if files != named:
         yield f"files and books differ: {sorted(files ^ named)}"
-
-
-def told_table(transcript: Transcript, played: Played) -> str:
-    """What was told, in the form of a transcript: to be read, and then written down if it is right."""
-    lines = ["told  | epoch | revision | pane    | n  | closed | status | books | reports"]
-    for note in played.told:
-        cells = [
-            told_at(note["told"]),
-            _place(transcript, note),
-            "" if note["revision"] is None else str(note["revision"]),
-            "" if note["revision"] is None else note["pane"],
-            "" if note["n"] is None else str(note["n"]),
-            "yes" if note["closed"] else "no",
-            "",
-            _told(_line(note["line"])),
-            "",
-        ]
-        lines.append(" | ".join(cells))
-    return "\n".join(lines)
