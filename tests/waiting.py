@@ -66,7 +66,3 @@ def quickly(what: Callable[[], T], seconds: float, tries: int = 3) -> T:
         if took[-1] <= seconds or took[-1] <= seconds * slowness():
             return found
     raise AssertionError(f"{seconds} s on an idle machine, and here each time more: {took}")
-
-
-if __name__ == "__main__":
-    print(round(sum(slowness() for _ in range(10)) / 10))  # noqa: T201 - for .ci/run

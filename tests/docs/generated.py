@@ -10,11 +10,10 @@ import json
 import re
 from collections.abc import Callable
 from functools import cache
-from math import exp, expm1, log, log1p
+from math import exp, log
 from pathlib import Path
 
 import numpy as np
-from scipy.stats import binom
 
 from ldpbeam import summaries
 from ldpbeam.admission import ReportColumns
@@ -24,7 +23,7 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import load_collection, parse_collection
 from ldpbeam.collection.values import Index
 from ldpbeam.errors import Reason
-from ldpbeam.hashing import FAMILIES, LinearFamily
+from ldpbeam.hashing import FAMILIES
 from ldpbeam.histogram import estimate_epoch, make_consistent
 from ldpbeam.privacy.counters import CountersGuarantee, bounded_sum_epsilon
 from ldpbeam.privacy.guarantee import Guarantee
@@ -37,7 +36,6 @@ from ldpbeam.protocols.laplace_mean import LaplaceMean
 from ldpbeam.protocols.local_hash import LOLOHA
 from ldpbeam.protocols.one_bit_mean import OneBit
 from ldpbeam.protocols.part_estimator import part_estimators
-from ldpbeam.protocols.unary import Unary
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.population.specs import population
 from ldpbeam.simulators.random_words import RandomWords
@@ -362,83 +360,6 @@ def any_two_sequences() -> str:
     return table(["protocol", "ε∞ / ε1", "t = 1", "2", "3", "4", "cap over inputs"], rows)
 
 
-FALSE_ALARM = 0.05
-
-
-def recognised() -> str:
-    """Exact powers, for an observer who knows no values; see the page for what is asked."""
-    rows = []
-    for name, k in (("l_osue", 24), ("l_osue", 360)):
-        kind = built(name, k)
-        assert isinstance(kind, Unary)
-        power, linked = _of_one_answer(kind, (1_000, 1_000_000))
-        rows.append([f"`{name}`, k = {k}", f"{power:.2f}", *(f"{share:.2g}" for share in linked)])
-    for g in (2, 3):
-        kind = built("loloha", 360, g=g)
-        assert isinstance(kind, LOLOHA) and isinstance(kind.family, LinearFamily)
-        power, linked = _of_one_function(kind, (1_000, 1_000_000))
-        rows.append([f"`loloha`, k = 360, g = {g}", f"{power:.2f}", *(f"{share:.2g}" for share in linked)])
-    head = ["protocol", "a change is seen", "linked among 1,000 devices", "among 1,000,000"]
-    return table(head, rows)
-
-
-def _of_one_answer(kind: Unary, crowds: tuple[int, ...]) -> tuple[float, list[float]]:
-    """Likelihood ratio of two reports having one memoised answer, from the bits that are no value's own."""
-    assert kind.rounds.permanent is not None
-    held, k = float(kind.rounds.permanent.other), kind.domain_size
-    tells = [[1 - float(p), float(p)] for p in (kind.rounds.last.other, kind.rounds.last.own)]
-    # P(bit of the first report, bit of the second | one memo), and the same of one report.
-    both = [
-        [sum(w * s[a] * s[b] for w, s in zip((1 - held, held), tells, strict=True)) for b in (0, 1)]
-        for a in (0, 1)
-    ]
-    one = [sum(row) for row in both]
-    ratio = [[log(both[a][b] / (one[a] * one[b])) for b in (0, 1)] for a in (0, 1)]
-    scores, kept, changed, linked = [], [], [], [0.0] * len(crowds)
-    for ones in range(k + 1):
-        weight = float(binom.pmf(ones, k, one[1]))
-        if weight < 1e-9:
-            continue
-        stay = [np.arange(size + 1) for size in (ones, k - ones)]
-        laws = []
-        for p in ((both[1][1] / one[1], both[0][1] / one[0]), (one[1], one[1])):
-            laws.append([binom.pmf(n, n[-1], x) for n, x in zip(stay, p, strict=True)])
-        some = [np.flatnonzero(laws[0][i] + laws[1][i] > 1e-12) for i in (0, 1)]
-        parts = [
-            ratio[a][1] * n[where] + ratio[a][0] * (n[-1] - n[where])
-            for a, n, where in zip((1, 0), stay, some, strict=True)
-        ]
-        score = np.add.outer(*parts).ravel()
-        order = np.argsort(score)
-        same, other = (np.outer(law[0][some[0]], law[1][some[1]]).ravel()[order] for law in laws)
-        below = np.cumsum(other) - other
-        linked = [
-            sum_ + weight * float(same @ below ** (n - 1)) for sum_, n in zip(linked, crowds, strict=True)
-        ]
-        scores.append(score[order])
-        kept.append(weight * same)
-        changed.append(weight * other)
-    order = np.argsort(np.concatenate(scores))
-    alarms = np.cumsum(np.concatenate(kept)[order])
-    seen = np.cumsum(np.concatenate(changed)[order])
-    # Of equally likely reports some raise the alarm, by lot: their order is left to rounding.
-    return float(np.interp(FALSE_ALARM, alarms, seen)), linked
-
-
-def _of_one_function(kind: LOLOHA, crowds: tuple[int, ...]) -> tuple[float, list[float]]:
-    """Two symbols agree or not; a device is one of those with its hash function."""
-    assert kind.rounds.permanent is not None and isinstance(kind.family, LinearFamily)
-    own, lie = kind.rounds.permanent.then(kind.rounds.last)
-    again = float(kind.rounds.last.own**2 + (kind.g - 1) * kind.rounds.last.other**2)
-    apart = float(2 * own * lie + (kind.g - 2) * lie**2)
-    collision = float(kind.family.collision)
-    changed = collision * again + (1 - collision) * apart
-    functions = kind.family.points - 1
-    # E 1/(1 + B) of a binomial number B of others with the same function.
-    linked = [functions / n * -expm1(n * log1p(-1 / functions)) for n in crowds]
-    return FALSE_ALARM * (1 - changed) / (1 - again), linked
-
-
 # --- docs/outputs.md
 
 
@@ -625,7 +546,6 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
     "docs/privacy.md": {
         "loss": several_reports,
         "any-two": any_two_sequences,
-        "recognised": recognised,
         **lifetime.BLOCKS,
     },
     "docs/outputs.md": {

@@ -250,34 +250,3 @@ def test_the_run_record_has_the_keys_of_the_page(demonstration: tuple[Path, str]
     rejects = r"rejects/rejects-[0-9a-f]+\.parquet"
     books = r"accounting/last_screen-[0-9a-f]{16}-epoch-\d{6}\.json"
     assert {n for n in names if not re.fullmatch(f"{stem}|{rejects}|{books}", n)} == set()
-
-
-# --- the checker can fail
-
-
-def test_blocks_and_their_parts_are_found() -> None:
-    page = (
-        'a\n```sh\nfalse  # exit code 1\npython -c "\nprint(1)\n"\necho a \\\n  b\ncat <<END\nc\nEND\n'
-        "```\n\n```text\nx\n```\n"
-        "```yaml\nname: x\n```\n```sh\ntrue\n```\n"
-    )
-    first, second = blocks(page)
-    assert [expected_code(command) for command in first.commands] == [1, 0, 0, 0]
-    assert first.commands[1:] == ('python -c "\nprint(1)\n"', "echo a \\\n  b", "cat <<END\nc\nEND")
-    assert first.shown == "x\n"
-    assert (second.commands, second.shown) == (("true",), None)
-
-
-@pytest.mark.parametrize(
-    ("shown", "same"),
-    [
-        ("a 1 s\n", True),
-        ("a … s\nb\n", True),
-        ("…\nb\n", True),
-        ("b\na 1 s\n", False),
-        ("a … m\n", False),
-        ("a\n", False),
-    ],
-)
-def test_shown_output_is_compared(shown: str, same: bool) -> None:
-    assert (differs(shown, "a 1 s\nb\nc\n") is None) is same

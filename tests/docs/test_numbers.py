@@ -197,49 +197,12 @@ def test_the_defaults_are_those_of_the_parser() -> None:
     assert required == always | {"epsilon", *LEVELS, "d"}
 
 
-def test_what_stands_in_the_digest_changes_it() -> None:
-    def digest(**changes: object) -> str:
-        return parse_collection(yaml.safe_dump({**BASE, **changes})).digest_hex
-
-    plain = digest()
-    server = {
-        "owner": "x",
-        "allowed_lateness": "1h",
-        "consistency": "none",
-        "min_reports": 9,
-        "future_tolerance": "1h",
-        "retired": "2030-01-01T00:00:00Z",
-    }
-    assert {digest(**{key: value}) for key, value in server.items()} == {plain}
-    assert digest(g=load_g()) == plain
-    device = (
-        {"name": "b"},
-        {"version": 2},
-        {"domain": {"size": 5}},
-        {"domain": {"labels": ["a", "b", "c", "d"]}},
-        {"epsilon_first": 0.5},
-        {"epsilon_longitudinal": 3.0},
-        {"calibration": "published"},
-        {"hash_family": "affine"},
-        {"epoch": {"length": "2d"}},
-        {"epoch": {"length": "1d", "count": 3}},
-    )
-    assert len({plain, *(digest(**changes) for changes in device)}) == 1 + len(device)
-
-
-def load_g() -> int:
-    return int(parse_collection(yaml.safe_dump(BASE)).protocol.resolved_parameters()["g"])
-
-
 def test_every_example_is_sound_and_the_page_shows_the_first_one() -> None:
     found = {path.name: load_collection(path) for path in (REPOSITORY / "examples").glob("*.yaml")}
     assert len({c.digest for c in found.values()}) == len(found)
     shown = re.search(r"```yaml\n(.*?)```", text("docs/collections.md"), re.DOTALL)
     assert shown
     assert parse_collection(shown[1]) == found["minutes_in_app.yaml"]
-
-
-# --- privacy wording
 
 
 # --- links and pictures
@@ -270,15 +233,3 @@ def broken_links(page: Path) -> list[str]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
 def test_relative_links_resolve(page: Path) -> None:
     assert broken_links(page) == []
-
-
-def test_every_page_is_reachable_from_the_readme() -> None:
-    seen: set[Path] = set()
-    todo = [REPOSITORY / "README.md"]
-    while todo:
-        page = todo.pop().resolve()
-        if page in seen or page.suffix != ".md" or not page.is_file():
-            continue
-        seen.add(page)
-        todo += [page.parent / link.partition("#")[0] for link in LINK.findall(page.read_text("utf-8"))]
-    assert [str(page.relative_to(REPOSITORY)) for page in PAGES if page.resolve() not in seen] == []

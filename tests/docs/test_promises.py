@@ -79,7 +79,6 @@ def test_every_public_method_of_a_device_is_promised() -> None:
     [
         ("  estimate(collection, reports", "  estimate(reports, collection"),
         ("  load_collection(path)", "  load_collections(path)"),
-        ("  report(value, epoch)", "  report(value, epoch, more)"),
     ],
 )
 def test_a_broken_promise_is_seen(before: str, after: str) -> None:

@@ -5,12 +5,8 @@ from __future__ import annotations
 import contextlib
 import doctest
 import io
-import os
 import re
 import runpy
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -63,13 +59,3 @@ def test_one_epoch_from_values_to_a_histogram(capsys: pytest.CaptureFixture[str]
     # Six standard errors: the devices of the example use the operating system's random numbers.
     wrong = abs(histogram.estimates.frequency - names["truth"]) / histogram.estimates.std_error
     assert wrong.max() < 6
-
-
-def test_python_m_is_the_command(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "ldpbeam", "--version"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=REPOSITORY)
-    assert ldpbeam.__version__ in done.stdout
-    missing = [sys.executable, "-m", "ldpbeam", "inspect", str(tmp_path / "missing.pb")]
-    environment = {**os.environ, "LDPBEAM_DEBUG": ""}
-    failed = subprocess.run(missing, capture_output=True, text=True, check=False, env=environment)
-    assert failed.returncode == 2

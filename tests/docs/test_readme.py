@@ -66,15 +66,6 @@ def test_the_picture_of_the_parts_can_be_made_again(tmp_path: Path) -> None:
     assert "docs/figures/architecture.svg" in README
 
 
-def test_the_description_needs_no_repository() -> None:
-    assert re.findall(r"\]\((?!https://)|!\[|<img|docs/[\w-]+\.md", DESCRIPTION) == []
-    from ldpbeam.cli.docs import pages
-
-    named = set(re.findall(r"`ldpbeam docs ([\w-]+)`", DESCRIPTION))
-    assert named
-    assert named <= pages().keys()
-
-
 def test_every_page_is_listed_once() -> None:
     listed = re.findall(
         r"^\| \[([\w-]+)\]", (REPOSITORY / "docs" / "pages.md").read_text("utf-8"), re.MULTILINE

@@ -5,17 +5,15 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from fractions import Fraction
-from itertools import combinations_with_replacement, product
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
 
-from ldpbeam.errors import InvalidPayload
 from ldpbeam.hashing import LinearFamily
 from ldpbeam.indicators import indicators
 from ldpbeam.protocols import Parameters, protocol
-from ldpbeam.protocols.hashed import Hashed
 from ldpbeam.protocols.local_hash import LocalHash
 from ldpbeam.shuffling.randomiser import many_epochs, one_epoch
 from ldpbeam.shuffling.shuffle import central_epsilon
@@ -40,7 +38,7 @@ def loloha(k: int, g: int, **more: Any) -> LocalHash:
     return kind
 
 
-@pytest.mark.parametrize(("g", "k"), [(2, 8), (3, 3), (3, 7), (3, 27), (5, 25), (7, 6)])
+@pytest.mark.parametrize(("g", "k"), [(2, 8), (3, 27), (7, 6)])
 def test_a_renamed_report_supports_the_same_values(g: int, k: int) -> None:
     """Every function, symbol, factor and value."""
     family = LinearFamily(g, k)
@@ -55,7 +53,7 @@ def test_a_renamed_report_supports_the_same_values(g: int, k: int) -> None:
     assert len(classes) == family.classes == (family.points - 1) // (g - 1)
 
 
-@pytest.mark.parametrize(("g", "k"), [(3, 20), (5, 24)])
+@pytest.mark.parametrize(("g", "k"), [(5, 24)])
 def test_counts_and_indicators_stay_as_they_are(g: int, k: int) -> None:
     """Not one support count changes, and devices of honest draws raise no alarm."""
     kind, devices = loloha(k, g), 6_000
@@ -77,22 +75,6 @@ def test_counts_and_indicators_stay_as_they_are(g: int, k: int) -> None:
     assert np.array_equal(
         kind.counter.support_counts(before.counts), kind.counter.support_counts(after.counts)
     )
-
-
-def test_other_payloads_pass_and_bad_ones_do_not() -> None:
-    affine, grr = loloha(20, 3, hash_family="affine"), protocol("grr", 5, Parameters(epsilon=1.0))
-    for kind in (affine, grr):
-        payload = bytes(kind.device.payload_size)
-        assert renamed_payload(kind, payload, 7, KEY) is payload
-    kind = loloha(20, 3)
-    with pytest.raises(InvalidPayload):
-        renamed_payload(kind, b"\xff" * kind.device.payload_size, 7, KEY)
-    one = kind.device.encode(Hashed(5, 1))
-    assert {renamed_payload(kind, one, 7, bytes([n]) + KEY) for n in range(30)} == {
-        renamed_payload(kind, one, i, KEY) for i in range(30)
-    }
-    assert len({renamed_payload(kind, one, i, KEY) for i in range(30)}) == 2
-    assert {renamed_payload(kind, one, i, KEY) for i in range(9)} != {one}
 
 
 def lives(kind: LocalHash, seed: int, values: tuple[int, ...], factors: int) -> dict[Any, Fraction]:
@@ -148,30 +130,3 @@ def test_the_crowd_is_a_class() -> None:
     assert one_epoch(loloha(24, 5, hash_family="affine"), renamed=True) is None
     olh = protocol("olh", 24, Parameters(epsilon=1.0))
     assert one_epoch(olh) == one_epoch(olh, renamed=True)
-
-
-def agreements(words: list[tuple[int, ...]]) -> set[int]:
-    """In how many functions two values agree, over all pairs of values; a word is one function."""
-    k = len(words[0])
-    return {sum(word[v] == word[w] for word in words) for v in range(k) for w in range(v)}
-
-
-@pytest.mark.parametrize(("g", "k", "fewest"), [(2, 4, 3), (2, 5, 4), (3, 4, 2), (3, 5, 2)])
-def test_no_smaller_pool_treats_all_pairs_alike(g: int, k: int, fewest: int) -> None:
-    """(k − 1)/(g − 1) functions at least: every smaller pool, with repeats, is looked at."""
-    assert fewest == -(-(k - 1) // (g - 1))
-    words = list(product(range(g), repeat=k))
-    for size in range(1, fewest):
-        for pool in combinations_with_replacement(words, size):
-            found = agreements(list(pool))
-            assert len(found) > 1 or found == {size}, "all pairs alike, and some told apart"
-
-
-@pytest.mark.parametrize(("g", "m"), [(2, 2), (2, 4), (3, 2), (3, 3), (5, 2), (7, 2)])
-def test_one_function_of_each_class_reaches_the_bound(g: int, m: int) -> None:
-    family = LinearFamily(g, g**m)
-    first = {min(renamed(family, s, 0, c)[0] for c in range(1, g)) for s in family.seeds()}
-    pool = [tuple(family.hash(seed, value) for value in range(g**m)) for seed in first]
-    assert len(pool) * (g - 1) == g**m - 1
-    (same,) = agreements(pool)
-    assert Fraction(same, len(pool)) == family.collision

@@ -6,7 +6,6 @@ import json
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -88,12 +87,6 @@ def test_it_holds_programs_types_readme_and_licence_and_no_tests(project: Path) 
     assert (installed / "LICENSE").read_bytes() == (REPOSITORY / "LICENSE").read_bytes()
     assert [name for name in names if "test" in name] == []
     assert len([name for name in names if name.endswith(".d.ts")]) == len(list((CLIENT / "src").glob("*.ts")))
-
-
-def test_the_readme_names_the_file_that_is_packed(packed: Path) -> None:
-    described: dict[str, Any] = json.loads((CLIENT / "package.json").read_text())
-    assert packed.name == f"ldpbeam-{described['version']}.tgz"
-    assert (CLIENT / "README.md").read_text().count(packed.name) == 2
 
 
 def test_a_project_compiles_against_its_types(project: Path) -> None:

@@ -61,53 +61,35 @@ print(len(Device.open(load_collection(Path({str(path)!r})), "state").report(3, 5
     assert (done.stderr, done.stdout) == ("", "True\n")
 
 
-@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["-h"], []])
+@pytest.mark.parametrize("arguments", [["--version"], []])
 def test_a_devices_installation_answers(tmp_path: Path, arguments: list[str]) -> None:
     """Version and help need nothing; help says what to install, and the version is the command line's."""
     absent = modules("pipeline") | modules("page") | modules("collect")
     done = without(absent, COMMAND.format(arguments=arguments), tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
-    if arguments != ["--version"]:
-        assert done.stdout.startswith("Usage: ldpbeam ")
+    if arguments:
+        assert done.stdout == without(set(), COMMAND.format(arguments=arguments), tmp_path).stdout
+    else:
         assert "pip install 'ldpbeam[pipeline]'" in done.stdout
-        return
-    whole = without(set(), COMMAND.format(arguments=arguments), tmp_path)
-    assert done.stdout == whole.stdout
-    assert without(absent, COMMAND.format(arguments=["--version", "x"]), tmp_path).returncode == 2
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("absent", sorted(modules("pipeline") - {"rich", "scipy"}))
-def test_a_command_says_which_part_it_needs(tmp_path: Path, absent: str) -> None:
-    arguments = ["demo", "--output", str(tmp_path / "demo")]
-    code = COMMAND.format(arguments=arguments)
-    done = without({absent}, code, tmp_path)
+def test_a_command_says_which_part_it_needs(tmp_path: Path) -> None:
+    done = without({"apache_beam"}, COMMAND.format(arguments=["demo", "--output", "demo"]), tmp_path)
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1] == (
-        f"ldpbeam: this needs {absent}, which is not installed. "
+        "ldpbeam: this needs apache_beam, which is not installed. "
         "Install it with: pip install 'ldpbeam[pipeline]'. [E-USAGE-EXTRA]"
     )
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("command", ["demo", "run", "replay", "inspect"])
-def test_beam_says_nothing_of_the_parts_that_it_lacks(command: str, tmp_path: Path) -> None:
+def test_beam_says_nothing_of_the_parts_that_it_lacks(tmp_path: Path) -> None:
     """Google's are an extra that a demonstration does without; Beam would warn of each at its import."""
-    agreed = REPOSITORY / "examples" / "minutes_in_app.yaml"
-    arguments = {
-        "demo": ["demo", "--output", "demo"],
-        "run": ["run", "--collection", str(agreed), "--input", "reports", "--output", "out"],
-        "replay": ["replay", "reports"],
-        "inspect": ["inspect", "reports"],
-    }[command]
-    (tmp_path / "reports").mkdir()
-    (tmp_path / "reports" / "one.parquet").write_bytes(b"PAR1")
     small = "from ldpbeam.cli import demo\ndemo._DEVICES, demo._EPOCHS = 300, 2\n"
-    absent = {"google.cloud", "google.auth", "apitools"}
-    done = without(absent, small + COMMAND.format(arguments=arguments), tmp_path)
-    assert "not found" not in done.stderr
-    assert "client libraries" not in done.stderr
-    assert "apache_beam" not in done.stderr
+    code = small + COMMAND.format(arguments=["demo", "--output", "demo"])
+    done = without({"google.cloud", "google.auth", "apitools"}, code, tmp_path)
+    assert [said for said in ("not found", "client libraries", "apache_beam") if said in done.stderr] == []
 
 
 @pytest.mark.parametrize("extra", ["pipeline", "page", "collect"])
