@@ -13,14 +13,11 @@ import os
 import signal
 import sys
 import threading
-import time
-from itertools import cycle
 from pathlib import Path
 from unittest import mock
 
 from ldpbeam.admission import ReportColumns
 from ldpbeam.client.device import Device
-from ldpbeam.client.folder import FolderRecords
 from ldpbeam.client.sender import Sender
 from ldpbeam.collection.file import load_collection
 from ldpbeam.collector import server
@@ -33,7 +30,6 @@ from ldpbeam.engine.sources.watched_folder import WatchedFolder
 from ldpbeam.engine.storage.landing import Landing
 from ldpbeam.errors import DeviceError
 from ldpbeam.job.config import RunConfig
-from tests.collector_crash.forks import LONGEST_DELAY
 
 FOLDER, AGREED = Path(sys.argv[1]), load_collection(Path(sys.argv[2]))
 DEVICES = 20
@@ -114,26 +110,10 @@ def plant(fault: str) -> None:
                 keep(store, late.pop(0))
 
         mock.patch.object(FileStore, "commit", commit).start()
-    elif fault == "a device forgets before it sends":
-        post = Sender._post
-
-        def posted(sender: Sender, report: bytes) -> tuple[int, str, str]:
-            sender._outbox.acknowledge(*sender._outbox.waiting())
-            # As long as a kill is put off: kills fall in here, however fast or slow the machine is.
-            time.sleep(LONGEST_DELAY)
-            return post(sender, report)
-
-        mock.patch.object(Sender, "_post", posted).start()
-    elif fault == "a device keeps no report":
-        turns = cycle((True, True, False))
-        put = FolderRecords.put
-        mock.patch.object(FolderRecords, "put", lambda *given: next(turns) and put(*given)).start()
     elif fault == "a device begins anew":
         mock.patch.dict(globals(), STATES=f"devices-{os.getpid()}").start()
     elif fault == "an engine reads again":
         mock.patch.object(WatchedFolder, "resume", lambda source, taken: None).start()
-    elif fault:
-        raise ValueError(fault)
 
 
 def main() -> None:

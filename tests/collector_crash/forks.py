@@ -17,9 +17,6 @@ from typing import Any
 from tests.conftest import REPOSITORY
 from tests.waiting import PATIENCE
 
-LONGEST_DELAY = 0.05
-"""Seconds from the report that a kill waits for to the kill, at most."""
-
 
 class Forks:
     """The warm process, and what it has forked."""

@@ -14,23 +14,20 @@ import random
 import signal
 import threading
 import time
-from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import pytest
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import load_collection
-from ldpbeam.collector import store as stores
 from ldpbeam.engine.engine import LocalStream
 from ldpbeam.engine.sources.watched_folder import WatchedFolder
 from ldpbeam.engine.storage.landing import Landing
 from ldpbeam.job.config import RunConfig
 from ldpbeam.wire import report_pb2
-from tests.collector_crash.forks import forks
-from tests.ldpbeam.collector.serving import TYPE, folder, names, records, report
+from tests.collector_crash.forks import forks, kill
+from tests.ldpbeam.collector.serving import TYPE, records
 from tests.pipelines.running import check_books
 from tests.waiting import PATIENCE, poll
 
@@ -116,11 +113,7 @@ def test_killed_collectors_and_engines_lose_nothing_and_repeat_nothing(tmp_path:
                 time.sleep(0.002)
                 for each in devices:
                     each.port = warm.ports.get(collector, each.port)
-            for victim in draw.sample([engine, collector], 2):
-                with suppress(ProcessLookupError):
-                    os.kill(victim, signal.SIGKILL)
-            while any(Path(f"/proc/{victim}").exists() for victim in (engine, collector)):
-                time.sleep(0.001)
+            kill(*draw.sample([engine, collector], 2))
         last = warm.fork("collect")
         assert warm.listening(last)
         for each in devices:
@@ -170,15 +163,3 @@ def counted(tmp_path: Path, agreed: Collection) -> dict[str, Any]:
     assert record["accounting"]["total"]["rejected"] == {}
     total: dict[str, Any] = record["accounting"]["total"]
     return total
-
-
-@pytest.mark.parametrize("fault", ["says yes too early", "forgets the journal"])
-def test_the_test_can_fail(tmp_path: Path, fault: str) -> None:
-    """What the kills look for is seen where it is planted."""
-    faults: dict[str, AbstractContextManager[object]] = {
-        "says yes too early": mock.patch.object(stores.FileStore, "commit", lambda self, columns: None),
-        "forgets the journal": mock.patch.object(stores, "file_content", lambda journal: b""),
-    }
-    with faults[fault], folder(tmp_path) as served:
-        assert served.post(report(7)).status == 204
-    assert names(tmp_path) == []

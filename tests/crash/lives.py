@@ -7,13 +7,12 @@ second draw is seen at once.
 from __future__ import annotations
 
 import json
-import os
 import secrets
 from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from google.protobuf.message import DecodeError
 
@@ -42,18 +41,6 @@ PLAN = [(3, 0), (3, 1), (5, 2), (3, 3)]
 """(value, epoch) of a first life: a new value, the same, another one, the first again."""
 
 
-class Living(Protocol):
-    """A device, or what claims to be one."""
-
-    def report(self, value: int, epoch: int) -> bytes:
-        """The report of an epoch."""
-        ...
-
-    def waiting(self) -> dict[int, bytes] | None:
-        """Reports that a sender is given, by epoch; None where the device keeps none."""
-        ...
-
-
 class Real:
     """The client."""
 
@@ -63,7 +50,7 @@ class Real:
     def report(self, value: int, epoch: int) -> bytes:
         return present(self._device.report(value, epoch))
 
-    def waiting(self) -> dict[int, bytes] | None:
+    def waiting(self) -> dict[int, bytes]:
         outbox = self._device.outbox
         found = ((one.epoch, outbox.read(one)) for one in outbox.waiting())
         return {epoch: report for epoch, report in found if report is not None}
@@ -74,61 +61,27 @@ class Real:
 
 
 class Naive:
-    """What one would write first: a memo in a JSON file.
+    """What one would write first: a memo in a JSON file, which is kept after the report has left."""
 
-    Args:
-        folder: where its file is.
-        design: ``in place`` rewrites the file before the report leaves; ``emit first`` keeps it after that,
-            durably and by replacing; ``no fsync`` replaces it before, without waiting for the disk.
-    """
-
-    def __init__(self, folder: Path, design: str) -> None:
+    def __init__(self, folder: Path) -> None:
         self._path = folder / "memo.json"
-        self._design = design
-        try:
-            self._memo = json.loads(self._path.read_bytes())
-        except (OSError, ValueError):
-            self._memo = {"answers": {}, "last": -1, "report": ""}
-        self._unkept = False
+        self._memo = json.loads(self._path.read_bytes()) if self._path.exists() else {}
 
     def report(self, value: int, epoch: int) -> bytes:
-        if self._unkept:
-            self._keep()
-        if epoch == self._memo["last"]:
-            return bytes.fromhex(self._memo["report"])
-        answer = self._memo["answers"].setdefault(str(value), secrets.token_hex(BUCKETS // 8))
-        message = report_pb2.Report(
-            epoch=epoch, report_id=secrets.randbits(64), payload=bytes.fromhex(answer)
-        ).SerializeToString()
-        self._memo |= {"last": epoch, "report": message.hex()}
-        self._unkept = True
-        if self._design != "emit first":
-            self._keep()
-        return message
+        self._path.with_suffix(".tmp").write_text(json.dumps(self._memo))
+        self._path.with_suffix(".tmp").replace(self._path)
+        answer = self._memo.setdefault(str(value), secrets.token_hex(BUCKETS // 8))
+        return report_pb2.Report(epoch=epoch, payload=bytes.fromhex(answer)).SerializeToString()
 
-    def waiting(self) -> dict[int, bytes] | None:
-        return None
+    def waiting(self) -> None:
+        pass
 
-    def _keep(self) -> None:
-        self._unkept = False
-        path = self._path if self._design == "in place" else self._path.with_suffix(".tmp")
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        content = json.dumps(self._memo).encode()
-        while content:
-            content = content[os.write(descriptor, content) :]
-        if self._design == "emit first":
-            os.fsync(descriptor)
-        os.close(descriptor)
-        if self._design != "in place":
-            path.replace(self._path)
+
+Living = Real | Naive
 
 
 class Record:
-    """What a device was asked for, and what left it, over all its lives.
-
-    Args:
-        tell: called with each addition, in the words of :meth:`add`.
-    """
+    """What a device was asked for, and what left it, over all its lives; ``tell`` hears each addition."""
 
     def __init__(self, tell: Callable[..., None] | None = None) -> None:
         self.asked: dict[int, set[int]] = defaultdict(set)
@@ -152,13 +105,7 @@ class Record:
         lost: int | None = None,
         **_: Any,
     ) -> None:
-        """One addition.
-
-        Args:
-            asked: epoch and value of a question.
-            left: epoch and bytes of a report, hexadecimal.
-            lost: epoch of a report that does not wait.
-        """
+        """Asked: epoch and value; left: epoch and report, in hex; lost: epoch whose report does not wait."""
         if asked is not None:
             self.asked[asked[0]].add(asked[1])
         if left is not None:
@@ -223,18 +170,10 @@ def _payload(message: bytes) -> bytes | None:
 # --- lives that the recorder runs, in a folder below the recorded one
 
 
-def opened(folder: Path, kind: str) -> Living:
-    """A device of a kind: ``derived`` or ``stored``, or a design of :class:`Naive`."""
-    if kind in ("derived", "stored"):
-        return Real(folder / "device", kind)
-    folder.joinpath("device").mkdir(exist_ok=True)
-    return Naive(folder / "device", kind)
-
-
 def first_life(folder: Path, kind: str) -> None:
     """The plan."""
     record = Record(mark)
-    device = opened(folder, kind)
+    device = Real(folder / "device", kind)
     for value, epoch in PLAN:
         record.ask(device, value, epoch)
         record.hand_out(device)
@@ -243,7 +182,7 @@ def first_life(folder: Path, kind: str) -> None:
 def second_life(folder: Path, kind: str, said: Said = (), tell: Callable[..., None] | None = mark) -> Record:
     """From the newest epoch on, with another value first: all that was seen must be seen again."""
     record = Record.of(said, tell)
-    device = opened(folder, kind)
+    device = Real(folder / "device", kind)
     record.hand_out(device)
     newest = record.newest
     record.ask(device, 5, newest)
@@ -260,7 +199,7 @@ def refused_life(folder: Path, kind: str) -> None:
     for value, epoch in PLAN:
         for attempt in (value, 8):
             try:
-                device = device or opened(folder, kind)
+                device = device or Real(folder / "device", kind)
                 record.ask(device, attempt, epoch)
                 record.hand_out(device)
                 break
@@ -278,7 +217,7 @@ def withdrawing_life(folder: Path, kind: str) -> None:
         return found
 
     secrets.token_bytes = drawn  # type: ignore[assignment]
-    steps: list[Callable[[], Any]] = [lambda: made.append(opened(folder, kind))]
+    steps: list[Callable[[], Any]] = [lambda: made.append(Real(folder / "device", kind))]
     steps += [partial(lambda value, epoch: record.ask(made[0], value, epoch), *asked) for asked in PLAN]
     steps.append(lambda: made[0].withdraw())  # noqa: PLW0108 - there is none yet
     for step in steps:

@@ -144,18 +144,13 @@ class _File:
 
 
 @dataclass(eq=False)
-class _Link:
-    target: bytes
-
-
-@dataclass(eq=False)
 class _Folder:
     mode: int = 0o700
     names: dict[str, _Node] = field(default_factory=dict)
     certain: dict[str, _Node] = field(default_factory=dict)
 
 
-_Node = _File | _Link | _Folder
+_Node = _File | _Folder
 
 
 @dataclass(eq=False)
@@ -199,8 +194,6 @@ class Disk:
             above.names[last] = above.certain[last] = self._node(entry)
 
     def _node(self, entry: Entry) -> _Node:
-        if entry.link:
-            return _Link(entry.content or b"")
         if entry.content is None:
             self._folders[entry.inode] = _Folder(entry.mode)
             return self._folders[entry.inode]
@@ -231,9 +224,6 @@ class Disk:
                 self._files[call.inode].resize(call.offset)
             case Kind.FSYNC:
                 self._force(call.inode)
-            case Kind.SYNC:
-                for inode in (*self._files, *self._folders):
-                    self._force(inode)
             case Kind.REFUSED:
                 if call.first == b"fsync" and call.offset != errno.ENOSPC and call.inode in self._files:
                     self._files[call.inode].forget()
@@ -249,8 +239,6 @@ class Disk:
             case Kind.MKDIR:
                 self._folders[call.inode] = _Folder(call.offset & 0o777)
                 self._change((*self._at(path), self._folders[call.inode]))
-            case Kind.SYMLINK:
-                self._change((*self._at(path), _Link(os.fsencode(call.second))))
             case Kind.LINK:
                 old, name = self._at(path)
                 self._change((*self._at(call.second), old.names[name]))
@@ -315,8 +303,6 @@ class Disk:
             match node:
                 case _File():
                     found[path] = Entry(content(node), node.number, node.mode)
-                case _Link():
-                    found[path] = Entry(node.target, 0, link=True)
                 case _Folder():
                     found[path] = Entry(None, 0, node.mode)
         return found
@@ -382,13 +368,7 @@ def _sample(sizes: Sequence[Sequence[int]]) -> Iterator[tuple[int, Sequence[int]
 
 
 class Loss(NamedTuple):
-    """A loss of power.
-
-    Attributes:
-        after: how many calls had been made.
-        said: marks that the program had made.
-        state: what is left.
-    """
+    """A loss of power after so many calls: the marks that the program had made, and what is left."""
 
     after: int
     said: Said
@@ -399,11 +379,7 @@ def losses(log: Log, limit: int = LIMIT) -> Iterator[Loss]:
     """Every place of a record at which the power may be lost, with everything that may be left there.
 
     After each call, and once more when the program has said something since: what it said holds from then on.
-    The same state with the same marks is given once.
-
-    Args:
-        log: the record.
-        limit: states at each place, at most.
+    The same state with the same marks is given once, and ``limit`` states at each place at most.
     """
     disk, said = Disk(log), list[Any]()
     seen: set[tuple[int, bytes]] = set()
@@ -412,9 +388,7 @@ def losses(log: Log, limit: int = LIMIT) -> Iterator[Loss]:
         for state in disk.states(limit):
             digest = blake2b(digest_size=16)
             for path, entry in state.items():
-                digest.update(
-                    f"{path}\0{entry.link}{entry.content is None}{len(entry.content or b'')}\0".encode()
-                )
+                digest.update(f"{path}\0{entry.content is None}{len(entry.content or b'')}\0".encode())
                 digest.update(entry.content or b"")
             if (key := (len(said), digest.digest())) not in seen:
                 seen.add(key)

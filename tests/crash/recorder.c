@@ -4,7 +4,7 @@
  * call that changes something below the folder becomes one record of a log (recorder.py reads it), in the order
  * in which the calls took effect, whatever thread or process made them: a lock on the log is held during the
  * call. What a file descriptor stands for is asked of /proc, so descriptors may be copied, inherited and closed
- * as one likes. What cannot be recorded (a shared writable memory map, say) is a record that says so.
+ * as one likes. What is done in other ways, recorder.py notices: the record does not explain what the folder holds.
  */
 
 #define _GNU_SOURCE
@@ -18,21 +18,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/mman.h>
-#include <sys/sendfile.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 /* As in recorder.py. */
-enum kind { CREATE = 1, WRITE, SIZE, FSYNC, RENAME, UNLINK, LINK, SYMLINK, MKDIR, RMDIR, MARK, UNSEEN, REFUSED, SYNC };
+enum kind { CREATE = 1, WRITE, SIZE, FSYNC, RENAME, UNLINK, LINK, MKDIR, RMDIR, MARK, UNSEEN, REFUSED };
 
 struct head {
     uint32_t magic, kind;
     uint64_t inode;
     int64_t offset;
-    uint32_t process, thread, first, second;
+    uint32_t first, second;
 };
 
 static char folder[PATH_MAX], log_path[PATH_MAX];
@@ -140,7 +137,7 @@ static void all(int log, const void *data, size_t size) {
 static void note(int log, enum kind kind, uint64_t inode, int64_t offset, const void *first, size_t first_size,
                  const char *second) {
     int error = errno;
-    struct head head = {0x4c445052, kind, inode, offset, getpid(), syscall(SYS_gettid), first_size, strlen(second)};
+    struct head head = {0x4c445052, kind, inode, offset, first_size, strlen(second)};
     all(log, &head, sizeof head);
     all(log, first, first_size);
     all(log, second, head.second);
@@ -232,29 +229,6 @@ int open(const char *path, int flags, ...) { MODE return opened(AT_FDCWD, path, 
 int open64(const char *path, int flags, ...) { MODE return opened(AT_FDCWD, path, flags, mode, "openat64"); }
 int openat(int at, const char *path, int flags, ...) { MODE return opened(at, path, flags, mode, "openat"); }
 int openat64(int at, const char *path, int flags, ...) { MODE return opened(at, path, flags, mode, "openat64"); }
-int __open_2(const char *path, int flags) { return opened(AT_FDCWD, path, flags, 0, "openat"); }
-int __open64_2(const char *path, int flags) { return opened(AT_FDCWD, path, flags, 0, "openat64"); }
-int __openat_2(int at, const char *path, int flags) { return opened(at, path, flags, 0, "openat"); }
-int __openat64_2(int at, const char *path, int flags) { return opened(at, path, flags, 0, "openat64"); }
-int creat(const char *path, mode_t mode) { return opened(AT_FDCWD, path, O_CREAT | O_WRONLY | O_TRUNC, mode, "openat"); }
-int creat64(const char *path, mode_t mode) { return opened(AT_FDCWD, path, O_CREAT | O_WRONLY | O_TRUNC, mode, "openat64"); }
-
-/* What goes through the streams of the C library is not seen. */
-#define STREAM(name)                                                                     \
-    FILE *name(const char *given, const char *mode) {                                    \
-        char path[PATH_MAX];                                                             \
-        if (strpbrk(mode, "wa+") && place(AT_FDCWD, given, path)) unseen(#name, path);   \
-        return REAL(name)(given, mode);                                                  \
-    }
-STREAM(fopen)
-STREAM(fopen64)
-
-FILE *fdopen(int descriptor, const char *mode) {
-    char path[PATH_MAX];
-    if (strpbrk(mode, "wa+") && changes(descriptor, path)) unseen("fdopen", path);
-    return REAL(fdopen)(descriptor, mode);
-}
-
 /* --- writing */
 
 static void synced(int log, int descriptor, const char *path) {
@@ -312,78 +286,6 @@ ssize_t writev(int descriptor, const struct iovec *parts, int count) {
     return write_parts(descriptor, parts, count, -1);
 }
 
-#define PARTS_AT(name)                                                                        \
-    ssize_t name(int descriptor, const struct iovec *parts, int count, off_t at) {            \
-        char path[PATH_MAX];                                                                  \
-        if (!changes(descriptor, path)) return REAL(name)(descriptor, parts, count, at);      \
-        return write_parts(descriptor, parts, count, at);                                     \
-    }
-PARTS_AT(pwritev)
-PARTS_AT(pwritev64)
-
-#define PARTS_WITH_FLAGS(name)                                                                           \
-    ssize_t name(int descriptor, const struct iovec *parts, int count, off_t at, int flags) {            \
-        char path[PATH_MAX];                                                                             \
-        if (!changes(descriptor, path)) return REAL(name)(descriptor, parts, count, at, flags);          \
-        if (flags) unseen(#name " with flags", path);                                                    \
-        return write_parts(descriptor, parts, count, at);                                                \
-    }
-PARTS_WITH_FLAGS(pwritev2)
-PARTS_WITH_FLAGS(pwritev64v2)
-
-/* Bytes that never were in the program's memory are read back. */
-static void moved(int log, int descriptor, const char *path, off_t at, ssize_t size) {
-    char link[64], *data = malloc(size);
-    snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
-    int again = REAL(open)(link, O_RDONLY | O_CLOEXEC);
-    if (!data || again < 0 || pread(again, data, size, at) != size) fail("reading back");
-    REAL(close)(again);
-    written(log, descriptor, path, at, data, size);
-    free(data);
-}
-
-#define SENDING(name)                                                                                  \
-    ssize_t name(int descriptor, int from, off_t *offset, size_t size) {                               \
-        char path[PATH_MAX];                                                                           \
-        if (!changes(descriptor, path)) return REAL(name)(descriptor, from, offset, size);             \
-        int log = begin();                                                                             \
-        if (refused(log, "write", path, inode_of(descriptor))) return -1;                              \
-        ssize_t done = REAL(name)(descriptor, from, offset, size);                                     \
-        if (done > 0) moved(log, descriptor, path, lseek(descriptor, 0, SEEK_CUR) - done, done);       \
-        end(log);                                                                                      \
-        return done;                                                                                   \
-    }
-SENDING(sendfile)
-SENDING(sendfile64)
-
-ssize_t copy_file_range(int from, off64_t *begins, int descriptor, off64_t *at, size_t size, unsigned flags) {
-    char path[PATH_MAX];
-    if (!changes(descriptor, path)) return REAL(copy_file_range)(from, begins, descriptor, at, size, flags);
-    int log = begin();
-    if (refused(log, "write", path, inode_of(descriptor))) return -1;
-    ssize_t done = REAL(copy_file_range)(from, begins, descriptor, at, size, flags);
-    if (done > 0) moved(log, descriptor, path, (at ? *at : lseek(descriptor, 0, SEEK_CUR)) - done, done);
-    end(log);
-    return done;
-}
-
-ssize_t splice(int from, off64_t *begins, int descriptor, off64_t *at, size_t size, unsigned flags) {
-    char path[PATH_MAX];
-    if (changes(descriptor, path)) unseen("splice", path);
-    return REAL(splice)(from, begins, descriptor, at, size, flags);
-}
-
-#define MAPPING(name)                                                                                        \
-    void *name(void *where, size_t size, int protection, int flags, int descriptor, off_t at) {              \
-        char path[PATH_MAX];                                                                                 \
-        int shared = (flags & MAP_TYPE) == MAP_SHARED || (flags & MAP_TYPE) == MAP_SHARED_VALIDATE;          \
-        if (folder_size && shared && !(flags & MAP_ANONYMOUS) && protection & PROT_WRITE && changes(descriptor, path)) \
-            unseen("a shared writable memory map", path);                                                    \
-        return REAL(name)(where, size, protection, flags, descriptor, at);                                   \
-    }
-MAPPING(mmap)
-MAPPING(mmap64)
-
 /* --- sizes */
 
 #define CUT(name)                                                                             \
@@ -400,45 +302,22 @@ MAPPING(mmap64)
 CUT(ftruncate)
 CUT(ftruncate64)
 
-#define CUT_AT(name)                                                                          \
-    int name(const char *given, off_t size) {                                                 \
-        char path[PATH_MAX], whole[PATH_MAX];                                                 \
-        if (!place(AT_FDCWD, given, path)) return REAL(name)(given, size);                    \
+/* Room that is kept in advance: the file may grow by zeros. It says what is wrong, and sets no errno. */
+#define GROWN(name)                                                                           \
+    int name(int descriptor, off_t at, off_t size) {                                          \
+        char path[PATH_MAX];                                                                  \
+        if (!changes(descriptor, path)) return REAL(name)(descriptor, at, size);              \
         int log = begin();                                                                    \
-        if (refused(log, "truncate", path, inode_at(path))) return -1;                        \
-        int found = REAL(name)(given, size);                                                  \
-        if (!found && realpath(path, whole)) say(log, SIZE, inode_at(whole), size, "", whole); \
+        off_t before = size_of(descriptor);                                                   \
+        if (refused(log, "allocate", path, inode_of(descriptor))) return errno;               \
+        int found = REAL(name)(descriptor, at, size);                                         \
+        off_t after = size_of(descriptor);                                                    \
+        if (after != before) say(log, SIZE, inode_of(descriptor), after, "", path);           \
         end(log);                                                                             \
         return found;                                                                         \
     }
-CUT_AT(truncate)
-CUT_AT(truncate64)
-
-/* Room that is kept in advance: the file may grow by zeros. posix_ says what is wrong, and sets no errno. */
-static int grown(int descriptor, int mode, off_t at, off_t size, const char *name, int posix) {
-    char path[PATH_MAX];
-    int log = -1;
-    off_t before = 0;
-    if (changes(descriptor, path)) {
-        log = begin();
-        before = size_of(descriptor);
-        if (refused(log, "allocate", path, inode_of(descriptor))) return posix ? errno : -1;
-        if (mode & ~FALLOC_FL_KEEP_SIZE) say(log, UNSEEN, 0, 0, "fallocate that changes content", path);
-    }
-    int found = posix ? ((int (*)(int, off_t, off_t))real(name))(descriptor, at, size)
-                      : ((int (*)(int, int, off_t, off_t))real(name))(descriptor, mode, at, size);
-    if (log >= 0) {
-        off_t after = size_of(descriptor);
-        if (after != before) say(log, SIZE, inode_of(descriptor), after, "", path);
-        end(log);
-    }
-    return found;
-}
-
-int fallocate(int descriptor, int mode, off_t at, off_t size) { return grown(descriptor, mode, at, size, "fallocate", 0); }
-int fallocate64(int descriptor, int mode, off64_t at, off64_t size) { return grown(descriptor, mode, at, size, "fallocate64", 0); }
-int posix_fallocate(int descriptor, off_t at, off_t size) { return grown(descriptor, 0, at, size, "posix_fallocate", 1); }
-int posix_fallocate64(int descriptor, off64_t at, off64_t size) { return grown(descriptor, 0, at, size, "posix_fallocate64", 1); }
+GROWN(posix_fallocate)
+GROWN(posix_fallocate64)
 
 /* --- forcing to disk. sync_file_range promises nothing after a power loss, so nothing is noted of it. */
 
@@ -455,21 +334,6 @@ int posix_fallocate64(int descriptor, off64_t at, off64_t size) { return grown(d
     }
 FORCE(fsync)
 FORCE(fdatasync)
-
-void sync(void) {
-    int log = folder_size ? begin() : -1;
-    REAL(sync)();
-    if (log >= 0) say(log, SYNC, 0, 0, "", ""), end(log);
-}
-
-int syncfs(int descriptor) {
-    char path[PATH_MAX];
-    if (!changes(descriptor, path)) return REAL(syncfs)(descriptor);
-    int log = begin(), found = REAL(syncfs)(descriptor);
-    if (!found) say(log, SYNC, 0, 0, "", "");
-    end(log);
-    return found;
-}
 
 /* --- names */
 
@@ -529,19 +393,6 @@ static int linked(int from_at, const char *from, int to_at, const char *to, int 
 int link(const char *from, const char *to) { return linked(AT_FDCWD, from, AT_FDCWD, to, 0); }
 int linkat(int from_at, const char *from, int to_at, const char *to, int flags) { return linked(from_at, from, to_at, to, flags); }
 
-int symlinkat(const char *target, int at, const char *given) {
-    char path[PATH_MAX];
-    if (!place(at, given, path)) return REAL(symlinkat)(target, at, given);
-    int log = begin();
-    if (refused(log, "symlink", path, 0)) return -1;
-    int found = REAL(symlinkat)(target, at, given);
-    if (!found) say(log, SYMLINK, inode_at(path), 0, path, target);
-    end(log);
-    return found;
-}
-
-int symlink(const char *target, const char *path) { return symlinkat(target, AT_FDCWD, path); }
-
 int mkdirat(int at, const char *given, mode_t mode) {
     char path[PATH_MAX];
     if (!place(at, given, path)) return REAL(mkdirat)(at, given, mode);
@@ -554,11 +405,3 @@ int mkdirat(int at, const char *given, mode_t mode) {
 }
 
 int mkdir(const char *path, mode_t mode) { return mkdirat(AT_FDCWD, path, mode); }
-
-#define NODE(name)                                                          \
-    int name(int at, const char *given, mode_t mode, dev_t device) {        \
-        char path[PATH_MAX];                                                \
-        if (place(at, given, path)) unseen("mknod", path);                  \
-        return REAL(name)(at, given, mode, device);                         \
-    }
-NODE(mknodat)

@@ -6,8 +6,8 @@ is seen like Python: both ask the C library. The program adds marks of its own w
 has left it by then.
 
 A record is worth only as much as it is complete, so :meth:`Recorder.run` replays it and compares the outcome
-with the folder, byte for byte: what changed in a way that the recorder does not see (a shared memory map, a
-stream of the C library, a system call of its own) is an error, never a gap.
+with the folder, byte for byte: what changed in a way that the recorder does not see (a memory map, a stream
+of the C library, a system call of its own) is an error, never a gap.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from typing import Any, NamedTuple, NoReturn
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SOURCE = Path(__file__).with_suffix(".c")
-_HEAD = struct.Struct("<IIQqIIII")
+_HEAD = struct.Struct("<IIQqII")
 _MAGIC = 0x4C445052
 
 
@@ -45,52 +45,33 @@ class Kind(IntEnum):
     RENAME = 5
     UNLINK = 6
     LINK = 7
-    SYMLINK = 8
-    MKDIR = 9
-    RMDIR = 10
-    MARK = 11
-    UNSEEN = 12
-    REFUSED = 13
-    SYNC = 14
+    MKDIR = 8
+    RMDIR = 9
+    MARK = 10
+    UNSEEN = 11
+    REFUSED = 12
 
 
 class Call(NamedTuple):
-    """One record.
-
-    Attributes:
-        kind: what was done.
-        inode: of the file or folder, where that matters.
-        offset: of a write; the size of SIZE; the mode of CREATE and MKDIR; the error number of REFUSED.
-        process, thread: their ids.
-        first: content of WRITE; text of MARK; what UNSEEN and REFUSED are about; otherwise the (old) path.
-        second: the new path, the target of a symbolic link; for the rest the path, to read.
-    """
+    """One record: `offset` of a write, or size, mode or error number; `first` content, text or (old) path."""
 
     kind: Kind
     inode: int
     offset: int
-    process: int
-    thread: int
     first: bytes
     second: str
-
-    def __str__(self) -> str:
-        """A line to read."""
-        if self.kind == Kind.WRITE:
-            return f"WRITE {self.second} {self.offset}+{len(self.first)}"
-        return f"{self.kind.name} {self.first[:200].decode(errors='replace')} {self.second}".strip()
 
 
 def read_log(path: Path) -> Iterator[Call]:
     """All records, in the order in which the calls took effect."""
     content, at = path.read_bytes() if path.exists() else b"", 0
     while at < len(content):
-        magic, kind, inode, offset, process, thread, first, second = _HEAD.unpack_from(content, at)
+        magic, kind, inode, offset, first, second = _HEAD.unpack_from(content, at)
         assert magic == _MAGIC, f"{path}: no record at byte {at}"
         at += _HEAD.size
         parts = content[at : at + first], content[at + first : at + first + second]
         at += first + second
-        yield Call(Kind(kind), inode, offset, process, thread, parts[0], os.fsdecode(parts[1]))
+        yield Call(Kind(kind), inode, offset, parts[0], os.fsdecode(parts[1]))
 
 
 class Unrecorded(AssertionError):  # noqa: N818 - a test fails with it
@@ -99,19 +80,11 @@ class Unrecorded(AssertionError):  # noqa: N818 - a test fails with it
 
 @dataclass(frozen=True)
 class Entry:
-    """What a name in a folder stood for before the program began.
-
-    Attributes:
-        content: of a file; None for a folder; the target of a symbolic link.
-        inode: two names of one file have the same.
-        mode: of it.
-        link: whether it is a symbolic link.
-    """
+    """What a name stands for; content None: a folder. Two names of one file have the same inode."""
 
     content: bytes | None
     inode: int
     mode: int = 0o600
-    link: bool = False
 
 
 Entries = Mapping[str, Entry]
@@ -122,28 +95,14 @@ def entries(folder: Path) -> dict[str, Entry]:
     """Everything below a folder, as it is."""
     found = {}
     for path in sorted(folder.rglob("*")):
-        status = path.lstat()
-        content = None if path.is_dir() and not path.is_symlink() else b""
-        if path.is_symlink():
-            content = os.fsencode(path.readlink())
-        elif path.is_file():
-            content = path.read_bytes()
-        found[path.relative_to(folder).as_posix()] = Entry(
-            content, status.st_ino, status.st_mode & 0o777, path.is_symlink()
-        )
+        status, content = path.stat(), None if path.is_dir() else path.read_bytes()
+        found[path.relative_to(folder).as_posix()] = Entry(content, status.st_ino, status.st_mode & 0o777)
     return found
 
 
 @dataclass(frozen=True)
 class Log:
-    """A program's record.
-
-    Attributes:
-        folder: below which it was recorded.
-        inode: of the folder.
-        before: what was there when it began; durable.
-        calls: in order, marks among them.
-    """
+    """A program's record, in order, and what was there, durable, when it began."""
 
     folder: Path
     inode: int
@@ -158,22 +117,13 @@ class Log:
         """How many calls there are of some kinds."""
         return sum(call.kind in kinds for call in self.calls)
 
-    @property
-    def changes(self) -> int:
-        """How many calls could be refused, at least."""
-        return len(self.calls) - self.count(Kind.MARK, Kind.UNSEEN)
-
 
 # --- in the process under test
 
 
-@functools.cache
 def _loaded() -> ctypes.CDLL:
-    """The library, where this process was started with it."""
-    found = ctypes.CDLL(None)
-    if not hasattr(found, "recorder_begin"):
-        raise Unrecorded("the recorder is not loaded in this process: start programs with Recorder.run")
-    return found
+    """The library that this process was started with."""
+    return ctypes.CDLL(None)
 
 
 def mark(**words: Any) -> None:
@@ -226,16 +176,9 @@ def _serve() -> NoReturn:
 
 @functools.cache
 def library() -> Path:
-    """The compiled recorder.
-
-    Raises:
-        AssertionError: there is no C compiler, or it refuses.
-    """
+    """The compiled recorder."""
     compiler = next((found for name in ("cc", "gcc", "clang") if (found := shutil.which(name))), None)
-    assert compiler, (
-        "the recorder of power losses needs a C compiler; install one (Debian: sudo apt-get install gcc "
-        "libc6-dev), or run make crash as root"
-    )
+    assert compiler, "install a C compiler (Debian: sudo apt-get install gcc libc6-dev)"
     made = Path(tempfile.mkdtemp(prefix="recorder-")) / "recorder.so"
     command = [compiler, "-shared", "-fPIC", "-O1", "-o", str(made), str(SOURCE), "-ldl"]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
@@ -250,18 +193,13 @@ def fast_folder() -> Path:
 
 
 class Recorder:
-    """A warm process that is forked for each program.
+    """A warm process that is forked for each program."""
 
-    Args:
-        python: the interpreter.
-    """
-
-    def __init__(self, python: str = sys.executable) -> None:
-        """Start it."""
+    def __init__(self) -> None:
         self.home = fast_folder()
         self._logs = 0
         self._process = subprocess.Popen(
-            [python, "-c", "from tests.crash.recorder import _serve; _serve()"],
+            [sys.executable, "-c", "from tests.crash.recorder import _serve; _serve()"],
             cwd=REPOSITORY,
             env={**os.environ, "PYTHONPATH": str(REPOSITORY), "LD_PRELOAD": str(library())},
             stdin=subprocess.PIPE,
@@ -270,7 +208,6 @@ class Recorder:
         )
 
     def close(self) -> None:
-        """End it."""
         self._process.communicate()
         shutil.rmtree(self.home)
 
@@ -291,10 +228,6 @@ class Recorder:
             refuse: the call that fails, counted from 0 in each process, and its error number.
             planted: whether the program is wrong on purpose, and may force nothing to disk.
             given: arguments; JSON.
-
-        Raises:
-            Unrecorded: the record is not complete, or there is nothing in it.
-            AssertionError: the program raised.
         """
         self._logs += 1
         log = self.home / f"{self._logs}.log"
@@ -334,9 +267,8 @@ def _require_complete(log: Log, planted: bool) -> None:
     disk = Disk(log)
     for call in log.calls:
         disk.apply(call)
-    replayed = disk.now()
-    found = {name: (one.content, one.link) for name, one in entries(log.folder).items()}
-    recorded = {name: (one.content, one.link) for name, one in replayed.items()}
+    found = {name: one.content for name, one in entries(log.folder).items()}
+    recorded = {name: one.content for name, one in disk.now().items()}
     if found != recorded:
         wrong = sorted(name for name in {*found, *recorded} if found.get(name, ()) != recorded.get(name, ()))
         raise Unrecorded(f"what the recorder saw does not explain what is in {', '.join(wrong[:3])}")
@@ -349,9 +281,7 @@ def restore(state: Entries, folder: Path) -> Path:
     first: dict[int, Path] = {}
     for name, entry in state.items():
         path = folder / name
-        if entry.link:
-            path.symlink_to(os.fsdecode(entry.content or b""))
-        elif entry.content is None:
+        if entry.content is None:
             path.mkdir(entry.mode)
         elif entry.inode in first:
             path.hardlink_to(first[entry.inode])

@@ -5,7 +5,6 @@ What may be left of the disk holds what is left after SIGKILL, too.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections import Counter
 from pathlib import Path
@@ -17,7 +16,7 @@ from ldpbeam.collection.file import load_collection
 from ldpbeam.job.config import RunConfig
 from ldpbeam.job.inputs import match_inputs
 from ldpbeam.pipelines.run import run
-from tests.crash.harness import RECORD, YAML, Tree, differences, reader_complaints, spread, tree
+from tests.crash.harness import YAML, Tree, differences, reader_complaints, spread, tree
 from tests.crash.power import final, losses, without
 from tests.crash.recorder import Call, Kind, Log, Recorder, restore
 from tests.pipelines.running import fleet, with_duplicates, write
@@ -27,30 +26,12 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="the recorder is loaded as Linux does it"),
 ]
 
-LOSSES = 60
 
-
-def program(folder: Path, collection: str, inputs: str, plant: str = "") -> None:
-    """A run whose output is the folder; a plant leaves the older record, or writes the new one first."""
+def program(folder: Path, collection: str, inputs: str) -> None:
+    """A run whose output is the folder."""
     config = RunConfig.parsed(
         (load_collection(collection),), files=match_inputs(inputs).files, output=str(folder), shard_bits=0
     )
-    unlink, rename = os.unlink, os.rename
-
-    def stays(path: Any, **more: Any) -> None:
-        if Path(path).name != RECORD:
-            unlink(path, **more)
-
-    def early(old: Any, new: Any) -> None:
-        record = folder / RECORD
-        if not record.exists():
-            record.write_bytes(b"{}\n")
-        rename(old, new)
-
-    if plant == "record stays":
-        os.unlink = stays
-    elif plant == "record first":
-        os.rename = early  # type: ignore[assignment]
     run(config)
 
 
@@ -66,20 +47,20 @@ def given(home: Path) -> dict[str, dict[str, str]]:
     return {"older": {"inputs": some}, "newer": {"inputs": all_of_them}, "both": {"collection": str(path)}}
 
 
-def recorded(recorder: Recorder, home: Path, given: Any, older: bool, **more: Any) -> tuple[Log, list[Tree]]:
+def recorded(recorder: Recorder, home: Path, given: Any, older: bool) -> tuple[Log, list[Tree]]:
     """The record of a run, in an empty folder or over an older run's results; and the versions there are."""
     folder = restore({}, home / "recorded")
     versions: list[Tree] = []
     for which in ("older", "newer") if older else ("newer",):
-        log = recorder.run(program, folder, **given["both"], **given[which], **more)
+        log = recorder.run(program, folder, **given["both"], **given[which])
         versions.append(tree(folder))
     return log, versions
 
 
-def complaints(log: Log, versions: list[Tree], home: Path, wanted: int = LOSSES) -> Counter[str]:
+def complaints(log: Log, versions: list[Tree], home: Path) -> Counter[str]:
     """What readers could trip over after a loss of power."""
     found: Counter[str] = Counter()
-    for loss in spread([*losses(log, 64)], wanted):
+    for loss in spread([*losses(log, 64)], 60):
         found.update(reader_complaints(tree(restore(loss.state, home / "left")), versions))
     return found
 
@@ -109,12 +90,3 @@ def test_a_run_that_forces_only_the_one_to_disk_fails(
 
     last = final(without(log, gone), 1000)
     assert any(reader_complaints(tree(restore(state, home / "left")), versions) for state in last)
-
-
-@pytest.mark.parametrize("plant", ["record stays", "record first"])
-def test_a_planted_fault_is_seen(plant: str, recorder: Recorder, home: Path, given: Any) -> None:
-    log, versions = recorded(recorder, home, given, True)
-    older = restore({}, home / "recorded")
-    recorder.run(program, older, **given["both"], **given["older"])
-    log = recorder.run(program, older, **given["both"], **given["newer"], plant=plant)
-    assert complaints(log, versions, home, 10**6)
