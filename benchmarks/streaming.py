@@ -1,10 +1,8 @@
-"""Streams against files in one run, and the memory of a stream over ten minutes.
+"""Streams against files in one run, and a stream that grows old.
 
     python benchmarks/streaming.py throughput [--reports 4000000] [--repeats 5]
     python benchmarks/streaming.py flink --flink JOB_SERVER_JAR [--reports 40000000] [--repeats 3]
-    python benchmarks/streaming.py memory [--minutes 10] [--rate 100000]
     python benchmarks/streaming.py months [--segments 100000] [--epochs 10000]
-    python benchmarks/streaming.py outage [--segments 100000]
 
 ``throughput`` counts the same reports (LOLOHA, k = 360, batches of 4,096) as files on FnApiRunner, through
 the local engine fed from memory, through the local engine fed from a Pub/Sub emulator, and through the graph
@@ -14,13 +12,10 @@ and the most, ratios those of one round.
 ``flink`` runs the graph for clusters on an embedded Flink cluster with two slots, in turn over all reports
 and over a hundredth of them, each time in a new process, as a user starts a job: the difference is what a
 report costs once everything has started.
-``memory`` streams through the emulator, with epochs of five seconds, and fits a line through the engine's
-resident memory after the first two minutes.
 ``months`` simulates two collections for so many epochs, with landed segments all the time. At ten moments it
-restarts the engine and says what that takes and holds, and what closing an epoch costs. ``outage`` does so
-with segments that were landed while nobody counted. Neither forces anything to disk, which costs on every
-machine something else; ``months`` leaves out Beam's half second per pipeline as well, and its times are
-those of the processor, which hold beside other work.
+restarts the engine and says what that takes and holds, and what closing an epoch costs. It forces nothing
+to disk, which costs on every machine something else, and its times are those of the processor, which hold
+beside other work.
 """
 
 from __future__ import annotations
@@ -34,7 +29,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -305,84 +300,10 @@ def _publish(topic: str, sent: list[tuple[int, bytes]], asked: Collection) -> No
         future.result(timeout=120)
 
 
-# --- memory
-
-
-def _send_for(topic: str, seconds: float, rate: int, origin: int) -> None:
-    """Another process: batches of the current epoch at a steady rate."""
-    from google.cloud import pubsub_v1
-
-    from ldpbeam.collection.epochs import instant
-
-    asked = collection("5s", instant(origin), "5s")
-    rng = np.random.Generator(np.random.Philox(2))
-    publisher = pubsub_v1.PublisherClient()
-    begin, sent = time.monotonic(), 0
-    while (passed := time.monotonic() - begin) < seconds:
-        while sent < passed * rate:
-            epoch = asked.epochs.index(time.time())
-            for message in messages(asked, epoch, _BATCH, rng):
-                publisher.publish(topic, message)
-            sent += _BATCH
-        time.sleep(0.05)
-
-
 def _resident() -> float:
     """MiB of this process."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
-
-
-def memory(minutes: float, rate: int) -> None:
-    """Print resident memory over time, and its slope."""
-    from ldpbeam.collection.epochs import instant
-    from ldpbeam.engine.engine import LocalStream
-    from ldpbeam.engine.sources.subscriber import Subscriber
-
-    with (
-        tempfile.TemporaryDirectory() as name,
-        emulator(Path(name)) as service,
-        Landing(f"{name}/out").locked() as landing,
-    ):
-        os.environ["PUBSUB_EMULATOR_HOST"] = service.host
-        topic, subscription = _channel()
-        origin = int(time.time()) - 60
-        asked = collection("5s", instant(origin), "5s")
-        config = RunConfig.parsed(
-            (asked,),
-            output=f"{name}/out",
-            subscription=subscription,
-            land_every=1.0,
-            watermark_delay=2.0,
-            late_every=2,
-            keep_landed=10,
-        )
-        sender = multiprocessing.get_context("spawn").Process(
-            target=_send_for, args=(topic, minutes * 60, rate, origin)
-        )
-        sender.start()
-        times: list[float] = []
-        sizes: list[float] = []
-        with Subscriber(subscription, max_messages=20_000) as source:
-            engine = LocalStream(config, source, landing)
-            begin = time.monotonic()
-            while (passed := time.monotonic() - begin) < minutes * 60:
-                engine.step()
-                times.append(passed / 60)
-                sizes.append(_resident())
-                if len(times) % 30 == 0:
-                    print(f"{passed:6.0f} s  {sizes[-1]:7.1f} MiB", flush=True)
-        engine.stop()
-        sender.join()
-        assert engine.record is not None
-        total = engine.record.accounting.total
-        warm = np.array(times) >= min(2.0, minutes / 5)
-        slope = float(np.polyfit(np.array(times)[warm], np.array(sizes)[warm], 1)[0])
-        print(f"read {total.read:,}, counted {total.counted:,}, late {total.late:,}")
-        print(f"{total.read / (minutes * 60):,.0f} reports/s over {minutes:g} minutes")
-        print(f"resident memory at the end {sizes[-1]:.0f} MiB, slope {slope:+.2f} MiB/min (limit 1)")
-        if slope > 1:
-            sys.exit(1)
 
 
 # --- months
@@ -524,69 +445,6 @@ def _flat(what: str, values: list[float], limit: float) -> None:
         sys.exit(1)
 
 
-def outage(segments: int) -> None:
-    """Landed by an engine that died over and over: nothing counted; 336 epochs, 48 open."""
-    import gc
-    from unittest import mock
-
-    from ldpbeam.engine.engine import LocalStream
-    from ldpbeam.engine.storage.segment import judge
-    from ldpbeam.engine.storage.stream_state import StreamState
-    from ldpbeam.schedule import Schedule
-
-    rng = np.random.Generator(np.random.Philox(4))
-    with (
-        tempfile.TemporaryDirectory() as name,
-        mock.patch("os.fsync", lambda descriptor: None),
-        unforced(),
-        Landing(f"{name}/out").locked() as landing,
-    ):
-        output = f"{name}/out"
-        asked = replace(_months_of("first"), allowed_lateness=48 * 60)
-        known = {asked.digest: asked}
-        state = StreamState(landing, output, {asked.digest_hex: Schedule(asked)})
-        start, count = asked.epochs.origin, 336
-        for number in range(1, segments + 1):
-            epoch = (number - 1) * count // segments
-            ids = rng.integers(0, 1 << 64, 150, np.uint64).tolist()
-            when = round((start + 60.0 * epoch + 30) * 1e6)
-            state.land(judge([_reports(asked, epoch, ids, bytes(150))], [when], known, watermark=0))
-        size = sum(path.stat().st_size for path in Path(output, "landing").iterdir())
-        print(f"an outage: {segments:,} segments, {size / 1e6:.0f} MB, {count} epochs")
-        clock = Silence(float(start + 60 * count))
-        config = RunConfig.parsed(
-            (asked,), output=output, subscription="memory", land_every=1.0, watermark_delay=1.0, patience=5.0
-        )
-        took: dict[str, float] = {}
-
-        def timed(what: str, do: Any) -> Any:
-            begin = time.perf_counter()
-            found = do()
-            took[what] = time.perf_counter() - begin
-            print(f"  {what:<46} {took[what]:8.1f} s  {_resident():6.0f} MiB", flush=True)
-            return found
-
-        engine = timed("first restart", lambda: LocalStream(config, clock, landing, clock, clock))
-
-        def publish(until: int) -> None:
-            while not (engine.record and engine.status.published >= until):
-                engine.step()
-
-        timed(f"first publication of {count} epochs", lambda: publish(count))
-        for epoch in range(count - 48, count):
-            data = _reports(asked, epoch, [epoch], b"\0")
-            clock.waiting.append(Held(data, round(clock.now * 1e6)))
-        clock.now += 70
-        timed("a straggler for each of 48 open epochs", lambda: publish(count + 48))
-        engine.stop()
-        del engine
-        gc.collect()
-        engine = timed("second restart", lambda: LocalStream(config, clock, landing, clock, clock))
-        total = engine.status
-        engine.stop()
-        assert (total.read, total.counted) == (150 * segments + 48, 150 * segments + 48), total
-
-
 def main() -> None:
     """Parse and run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
@@ -598,26 +456,17 @@ def main() -> None:
     cluster.add_argument("--flink", metavar="JOB_SERVER_JAR", required=True)
     cluster.add_argument("--reports", type=int, default=40_000_000)
     cluster.add_argument("--repeats", type=int, default=3)
-    growth = commands.add_parser("memory")
-    growth.add_argument("--minutes", type=float, default=10)
-    growth.add_argument("--rate", type=int, default=100_000)
     old = commands.add_parser("months")
     old.add_argument("--segments", type=int, default=100_000)
     old.add_argument("--epochs", type=int, default=10_000)
-    away = commands.add_parser("outage")
-    away.add_argument("--segments", type=int, default=100_000)
     given = parser.parse_args()
     logging.basicConfig(level=logging.ERROR)
     if given.command == "throughput":
         throughput(given.reports, given.repeats)
     elif given.command == "flink":
         flink(given.reports, given.repeats, given.flink)
-    elif given.command == "outage":
-        outage(given.segments)
-    elif given.command == "months":
-        months(given.segments, given.epochs)
     else:
-        memory(given.minutes, given.rate)
+        months(given.segments, given.epochs)
 
 
 if __name__ == "__main__":
