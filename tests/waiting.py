@@ -25,11 +25,7 @@ IDLE_START = 0.02
 def poll(
     what: Callable[[], T], seconds: float = PATIENCE, why: Callable[[], object] = str, every: float = 0.02
 ) -> T:
-    """The first truthy answer.
-
-    Raises:
-        AssertionError: there is none within ``seconds``; with what ``why`` says.
-    """
+    """The first truthy answer."""
     end = time.monotonic() + seconds
     while not (found := what()):
         assert time.monotonic() < end, f"not within {seconds} s: {why()}"
@@ -38,10 +34,7 @@ def poll(
 
 
 def slowness() -> float:
-    """How many times longer than on an idle machine a process takes just now; at least 1.
-
-    By this a limit grows that is a promise of its own, such as that a run ends two seconds after a signal.
-    """
+    """How many times longer than on an idle machine a process takes just now; at least 1."""
     times = 5
     begin = time.monotonic()
     for _ in range(times):
@@ -50,14 +43,7 @@ def slowness() -> float:
 
 
 def quickly(what: Callable[[], T], seconds: float, tries: int = 3) -> T:
-    """What ``what`` gives, once it has taken no longer than so many seconds of an idle machine.
-
-    For what takes a hundred times as long where it is wrong; speed is measured in benchmarks/. A machine
-    that stood still in one try did not in all of them; what is remembered has one try.
-
-    Raises:
-        AssertionError: each try took longer.
-    """
+    """What ``what`` gives, once it has taken no longer than so many seconds of an idle machine."""
     took = []
     for _ in range(tries):
         begin = time.monotonic()

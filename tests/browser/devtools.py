@@ -80,14 +80,7 @@ class Visitor:
     async def page(
         self, url: str, width: int = 1280, media: str = "screen", scheme: str = "light"
     ) -> AsyncIterator[Page]:
-        """Open a page until the block ends.
-
-        Args:
-            url: of the page.
-            width: of the window, in CSS pixels.
-            media: ``screen`` or ``print``.
-            scheme: ``light`` or ``dark``.
-        """
+        """Open a page until the block ends."""
         ask = self._browser.ask
         target = (await ask("Target.createTarget", url="about:blank", browserContextId=self._context))[
             "targetId"

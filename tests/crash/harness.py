@@ -51,11 +51,7 @@ def stable(name: str, content: bytes | None) -> bytes | None:
 
 
 def reader_complaints(found: Tree, versions: Sequence[Tree]) -> list[str]:
-    """What a reader could trip over in a directory whose run was stopped.
-
-    Whatever has its final name is whole and one of ``versions``, the results of undisturbed runs; where a
-    record is, all files of its version are there.
-    """
+    """What a reader could trip over in a directory whose run was stopped."""
     complaints = []
     for name, content in found.items():
         if content is None or _UNFINISHED.match(name) or _TEMPORARY.search(name) or name == RECORD:

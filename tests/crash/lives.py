@@ -137,11 +137,7 @@ class Record:
         return max(self.asked, default=0)
 
     def complaints(self) -> list[str]:
-        """Two reports for an epoch, or none that waits; two permanent responses for a value.
-
-        Where an epoch was asked for with several values, because the machine stopped before an answer, any of
-        them may be what was reported.
-        """
+        """Two reports for an epoch, or none that waits; two permanent responses for a value."""
         found = [f"epoch {epoch} has {len(r)} reports" for epoch, r in self.left.items() if len(r) > 1]
         found += [f"the report of epoch {epoch} is lost" for epoch in self.lost]
         payloads = {epoch: {_payload(m) for m in messages} for epoch, messages in self.left.items()}

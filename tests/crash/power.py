@@ -163,10 +163,7 @@ class _Change:
 
 
 def subsets(count: int) -> list[tuple[bool, ...]]:
-    """Which of ``count`` things last: all, none, then every subset of a few; of many some.
-
-    Of many: each beginning, all but one, one alone, and sixteen that are drawn with a fixed seed.
-    """
+    """Which of ``count`` things last: all, none, then every subset of a few; of many some."""
     if count <= FEW:
         return sorted(product((True, False), repeat=count), key=lambda mask: -abs(2 * sum(mask) - count))
     draw = random.Random(count)
@@ -376,11 +373,7 @@ class Loss(NamedTuple):
 
 
 def losses(log: Log, limit: int = LIMIT) -> Iterator[Loss]:
-    """Every place of a record at which the power may be lost, with everything that may be left there.
-
-    After each call, and once more when the program has said something since: what it said holds from then on.
-    The same state with the same marks is given once, and ``limit`` states at each place at most.
-    """
+    """Every place of a record at which the power may be lost, with everything that may be left there."""
     disk, said = Disk(log), list[Any]()
     seen: set[tuple[int, bytes]] = set()
 

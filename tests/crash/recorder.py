@@ -145,11 +145,7 @@ def _run(request: Mapping[str, Any]) -> None:
 
 
 def _serve() -> NoReturn:
-    """A process for each request, one after the other.
-
-    What programs need is imported once, and their module's function ``warm``, where there is one, is called
-    once: it does what takes long the first time, such as the compilation of kernels.
-    """
+    """A process for each request, one after the other."""
     _loaded()
     warm = set[str]()
     for line in sys.stdin:
@@ -220,15 +216,7 @@ class Recorder:
         planted: bool = False,
         **given: Any,
     ) -> Log:
-        """Call ``program(folder, **given)`` in a process of its own.
-
-        Args:
-            program: a function of a module, by whose name the process finds it.
-            folder: below it calls are recorded; it exists.
-            refuse: the call that fails, counted from 0 in each process, and its error number.
-            planted: whether the program is wrong on purpose, and may force nothing to disk.
-            given: arguments; JSON.
-        """
+        """Call ``program(folder, **given)`` in a process of its own."""
         self._logs += 1
         log = self.home / f"{self._logs}.log"
         before, inode = entries(folder), folder.stat().st_ino

@@ -55,10 +55,7 @@ def live(made: Callable[[], Living], first: int, values: list[int], pipe: int) -
 
 
 def kill_one(made: Callable[[], Living], record: Record, draw: random.Random, longest: float) -> None:
-    """Start a life at the newest epoch, with other values, and kill it after some lines and a while.
-
-    Lines, since on a busy machine a while alone is no life at all.
-    """
+    """Start a life at the newest epoch, with other values, and kill it after some lines and a while."""
     reader, writer = os.pipe()
     values = [draw.randrange(5) for _ in range(7)]
     child = os.fork()
@@ -270,10 +267,7 @@ def betrayed(log: Log, state: Entries) -> list[str]:
 def test_whatever_a_lost_disk_holds_a_person_who_withdrew_has_withdrawn(
     memo: str, recorder: Recorder, home: Path
 ) -> None:
-    """Until the call returns the device goes on as if nothing was, or has withdrawn; never in between.
-
-    Once the next process has looked, nothing is left of a secret, an answer or a report.
-    """
+    """Until the call returns the device goes on as if nothing was, or has withdrawn; never in between."""
     log = recorder.run(withdrawing_life, fresh(home), kind=memo)
     names = set(kept(entries(home / "recorded")))
     found: Counter[str] = Counter()

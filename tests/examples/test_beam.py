@@ -129,11 +129,7 @@ def with_beam(base_python: str, packages: list[str]) -> str:
 
 @pytest.mark.thorough
 def test_yaml_with_the_wheel(sent: ReportColumns, tmp_path: Path) -> None:
-    """With the transform in an environment that Beam makes, by pip, from the wheel.
-
-    Beam clones an environment that has only Beam, and installs the wheel into the clone. The first of the two
-    is made here.
-    """
+    """With the transform in an environment that Beam makes, by pip, from the wheel."""
     sources(tmp_path / "source")
     wheel = ("wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", tmp_path)
     example("-m", "pip", *wheel, tmp_path / "source")

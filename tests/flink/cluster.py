@@ -312,10 +312,7 @@ class Cluster:
         return int(self.get(f"/jobs/{job}/checkpoints")["counts"]["restored"])
 
     def live_counters(self, job: str) -> dict[str, int]:
-        """Counters of a stream, since its last restart, as the tasks of the page show them.
-
-        A page that nobody has looked at for some seconds is empty or old at first.
-        """
+        """Counters of a stream, since its last restart, as the tasks of the page show them."""
         found: Counter[str] = Counter()
         for vertex in self.get(f"/jobs/{job}")["vertices"]:
             place = f"/jobs/{job}/vertices/{vertex['id']}/subtasks/metrics"

@@ -37,10 +37,7 @@ Counts = dict[int, tuple[list[int], dict[str, int]]]
 
 @dataclass(frozen=True)
 class Config:
-    """What is sent, `blocks` messages of `ids` reports in turn over the epochs, and the folder of results.
-
-    Every `late` messages, one belongs to the first epoch.
-    """
+    """What is sent, `blocks` messages of `ids` reports in turn over the epochs, and the folder of results."""
 
     output: str
     blocks: int = 600
@@ -121,11 +118,7 @@ class Published:
         self._seen: dict[int, dict[int, str]] = {}
 
     def look(self) -> Counts:
-        """The outcome as it is now.
-
-        Raises:
-            AssertionError: a revision that was there has gone, or says something else.
-        """
+        """The outcome as it is now."""
         for path in sorted(Path(self._config.output, "accounting").glob("*-epoch-*.json")):
             record = json.loads(path.read_text())
             now = {int(each["revision"]): str(each["sha256"]) for each in record["revisions"]}

@@ -36,10 +36,7 @@ NO_CREDENTIALS = "org.apache.beam.sdk.extensions.gcp.auth.NoopCredentialFactory"
 
 
 class EmulatorOptions(PipelineOptions):
-    """Where the Java connector finds Pub/Sub.
-
-    Beam's Python part knows the option under a name of its own, which the Java part cannot read.
-    """
+    """Where the Java connector finds Pub/Sub."""
 
     @classmethod
     def _add_argparse_args(cls, parser: Any) -> None:
@@ -126,11 +123,7 @@ def test_subscription_is_counted_once(
 
 @contextmanager
 def kept_alive(publisher: Any, topic: str, repeated: bytes) -> Iterator[None]:
-    """One message again and again; its reports count once.
-
-    A reader of the connector has no watermark before it has received something, so each of several needs
-    traffic.
-    """
+    """One message again and again; its reports count once."""
     over = Event()
 
     def send() -> None:
@@ -152,10 +145,7 @@ def checkpointed(cluster: Cluster, job: str, goal: int) -> bool:
 
 
 def counted(counts: Counts) -> dict[int, tuple[list[int], int, int, int]]:
-    """What must be exact: a subscription delivers at least once, so more may be read, and be a duplicate.
-
-    Of the first epoch something is always pending, since it gets the message that is repeated.
-    """
+    """What must be exact: a subscription delivers at least once, so more may be read, and be a duplicate."""
     return {
         epoch: (support, account["counted"], account["late"], account["pending"] if epoch else 0)
         for epoch, (support, account) in counts.items()

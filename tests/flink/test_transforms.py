@@ -54,11 +54,7 @@ def keep_all(found: Any, folder: Path) -> None:
 def test_a_batch_gives_the_rows_of_the_driver(
     cluster: Cluster, job_endpoint: str, worker: Worker, tmp_path: Path
 ) -> None:
-    """With accounts and rejected rows; Beam's counters say the same.
-
-    A part of the job that Flink tries again, on a machine that stands still, keeps its rows twice and counts
-    twice: all rows are looked at, each once, and counters for no less than the accounts.
-    """
+    """With accounts and rejected rows; Beam's counters say the same."""
     options = PipelineOptions(on_cluster(job_endpoint, worker, "public-batch", streaming=False))
     with beam.Pipeline(options=options) as pipeline:
         sent = pipeline | beam.Create([*MESSAGES, *JUNK])

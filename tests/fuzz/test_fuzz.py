@@ -79,10 +79,7 @@ def test_groups_are_nested_as_deep_as_the_library_takes_them(depth: int) -> None
 
 @seeds(20)
 def test_mutated_files_balance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    """Every format in turn, with columns of other types too: no exception, and the books balance.
-
-    Nothing is tried again: what is wrong is the content, whatever position it makes a reader go to.
-    """
+    """Every format in turn, with columns of other types too: no exception, and the books balance."""
     monkeypatch.setattr(StoredFile, "_drop", _never)
     draw = random.Random(f"files {seed}")
     sound = {kind: valid(kind) for kind in KINDS} | typed_tables()
@@ -130,10 +127,7 @@ def _as_column(values: Any) -> Any:
 def test_no_row_of_a_table_is_lost_in_silence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    """Each byte outside the pages' data changed: fewer rows than there were are never read without a word.
-
-    Where all else agrees, exactly what is missing is booked: rows read are the rows there were.
-    """
+    """Each byte outside the pages' data changed: fewer rows than there were are never read without a word."""
     monkeypatch.setattr(StoredFile, "_drop", _never)
     data, draw = rows_in_groups(), random.Random(f"footer {seed}")
     footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")

@@ -83,10 +83,7 @@ def test_limits_of_many_values_and_both_levels_are_those_of_each_alone() -> None
 @pytest.mark.parametrize("name", ["grr", "oue", "loloha", "sampled"])
 @pytest.mark.parametrize("n", [1, 3_000, None])
 def test_every_column_is_that_of_the_formulas(name: str, n: int | None, size: int) -> None:
-    """Kernels against numpy, bit for bit; limits of few counts have the tests of test_exact_limits.py.
-
-    With None each value has its own n, and some have none.
-    """
+    """Kernels against numpy, bit for bit; limits of few counts have the tests of test_exact_limits.py."""
     probabilities = built("oue" if name == "sampled" else name, 100).estimator.support
     if name == "sampled":
         probabilities = probabilities.among(Fraction(1, 3))
@@ -204,10 +201,7 @@ def test_the_variance_is_that_of_the_exact_law(name: str, n: int) -> None:
 @pytest.mark.parametrize("share", [0.1, 0.25, 0.5])
 @pytest.mark.thorough
 def test_sampling_devices_adds_its_own_variance(share: float) -> None:
-    """Where a share of the population reports, who is drawn is random too: exact mixture.
-
-    Variance and coverage of the limits, at a level whose noise does not hide the sampling.
-    """
+    """Where a share of the population reports, who is drawn is random too: exact mixture."""
     from fractions import Fraction
 
     base = present(protocol("grr", 2, Parameters(epsilon=1.5)).estimator.support)
@@ -283,10 +277,8 @@ SUM_TO_ONE = [
 def test_published_variances_of_a_histogram_add_up_to_the_true_ones(
     name: str, size: int, levels: tuple[float, ...], n: int, shows: bool
 ) -> None:
-    """Whatever the counts are, as a sum over all values of a variance that is linear in f needs only Σ f = 1.
-
-    So they are right for each value where all are alike. With clipped estimates they are not.
-    """
+    """Whatever the counts are, as a sum over all values of a variance that is linear in f needs only Σ f =
+    1."""
     names = ("epsilon",) if len(levels) == 1 else ("epsilon_longitudinal", "epsilon_first")
     built = protocol(name, size, Parameters(**dict(zip(names, levels, strict=True))))  # type: ignore[arg-type]
     assert isinstance(built, FrequencyProtocol)

@@ -92,10 +92,8 @@ def test_honest_fleets_raise_no_alarm_and_p_values_are_not_too_small(name: str, 
 
 @pytest.mark.parametrize("cells", [2, 10, 100, 1000])
 def test_chi_squared_holds_as_far_out_as_an_alarm(cells: int) -> None:
-    """The law of the statistic for Poisson cells of 100 reports, exact by convolution, at a chance of 1e-7.
-
-    A multinomial's cells are those Poisson cells with their sum given, which only takes variation away.
-    """
+    """The law of the statistic for Poisson cells of 100 reports, exact by convolution, at a chance of
+    1e-7."""
     expected = 100
     x = np.arange(700)
     limit = chi2.isf(1e-7 / _SAFETY, cells) * expected

@@ -332,10 +332,7 @@ def test_rejects_say_where(ran: Ran) -> None:
 
 @pytest.mark.thorough
 def test_nothing_written_holds_a_payload(ran: Ran) -> None:
-    """Neither rejects nor run.json contain payload bytes, raw, in hex or in base64.
-
-    Not the estimates: the support of an epoch with a single report is that report.
-    """
+    """Neither rejects nor run.json contain payload bytes, raw, in hex or in base64."""
     texts = []
     written = [*(ran.done.output / "rejects").iterdir(), ran.done.output / "run.json"]
     for path in sorted(written):

@@ -40,12 +40,7 @@ INSTALLATIONS = (
 
 @dataclass(frozen=True)
 class Emulator:
-    """A running one.
-
-    Attributes:
-        host: value for PUBSUB_EMULATOR_HOST.
-        exact: whether it is the fake, which knows at once that a client has gone.
-    """
+    """A running one."""
 
     host: str
     exact: bool
@@ -67,12 +62,7 @@ def jar() -> Path | None:
 
 @contextmanager
 def emulator(scratch: Path, wanted: str = "") -> Iterator[Emulator]:
-    """Pub/Sub for the duration of a block; fails the test where there is none.
-
-    Args:
-        scratch: directory for logs and what is built.
-        wanted: which, where the environment does not say.
-    """
+    """Pub/Sub for the duration of a block; fails the test where there is none."""
     wanted = os.environ.get("LDPBEAM_PUBSUB_EMULATOR") or wanted
     path, java, go = jar(), shutil.which("java"), shutil.which("go")
     if path and java and wanted in {"", "official"}:

@@ -77,7 +77,6 @@ def agree(
 
 
 def retire(path: Path, old: Path, epoch: int) -> Path:
-    """The same collection, retired from an epoch on."""
     start = load_collection(old).epochs.start(epoch)
     path.write_text(f"{old.read_text()}retired: {instant(start)}\n")
     assert load_collection(path).digest == load_collection(old).digest

@@ -34,8 +34,6 @@ Sent = tuple[int, ReportColumns, int]
 
 @dataclass
 class FakeBag:
-    """A bag."""
-
     items: list[bytes] = field(default_factory=list)
     largest: int = 0
     reads: int = 0

@@ -182,7 +182,6 @@ def time_of(text: str) -> int:
 
 
 def told_at(micros: int) -> str:
-    """The same the other way round. The sum of shards tells a millisecond after the time that is due."""
     seconds, rest = divmod(micros, 1_000_000)
     sign = ""
     if seconds < 0:

@@ -382,10 +382,7 @@ RUNS = parse_collection(
 
 
 def test_rows_have_the_columns_of_the_files() -> None:
-    """Their names, their order, their types, and which may be null; pages have those of the rejected ones.
-
-    Files of most collections lack the last three.
-    """
+    """Their names, their order, their types, and which may be null; pages have those of the rejected ones."""
     columns = list(arrow_schema(FrequencyRow))
     assert columns[: -len(CUMULATIVE)] == list(estimates_schema(HOURS))
     assert columns == list(estimates_schema(RUNS))

@@ -44,10 +44,7 @@ def test_an_account_adds_up_from_its_rows() -> None:
 
 @pytest.mark.parametrize("row", ROWS)
 def test_every_column_has_a_type_that_all_languages_know(row: Any) -> None:
-    """Not Beam's for any object of Python; and a type of Arrow, but for instants, which Beam has none for.
-
-    Instants are in milliseconds: Beam SQL fails at rows with microseconds.
-    """
+    """Not Beam's for any object of Python; and a type of Arrow, but for instants, which Beam has none for."""
     schema = named_tuple_to_schema(row)
     named = {field.name: field.type.logical_type.urn for field in schema.fields}
     instants = {name for name in row._fields if row.__annotations__[name] is Timestamp}

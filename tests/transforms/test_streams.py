@@ -71,8 +71,7 @@ def run(source: TestStream, output: Path, then: Callable[[Any], dict[str, Any]])
 @pytest.mark.cases(1)
 def test_a_stream_restates_its_epochs_and_its_account_balances(windows: bool, tmp_path: Path) -> None:
     """In time, late, too late, overtaken by the watermark, of the future, again, junk, and of no known
-    time.
-    """
+    time."""
     unknown = TimestampedValue(part(FIRST, 90, 100), MIN_TIMESTAMP)
     source = stream(
         (0, [unknown, *at(60, part(FIRST, 0, 40), part(FIRST, 0, 20), *JUNK, part(FUTURE, 0, 50))]),

@@ -15,14 +15,7 @@ from tests.ldpbeam.audit.small import Small
 
 @dataclass(frozen=True)
 class Planted:
-    """A bug.
-
-    Attributes:
-        kind: the broken client.
-        collection: name of the collection of ``conftest`` that it is audited for.
-        checks: all of which must find it.
-        draws: with which they do.
-    """
+    """A bug."""
 
     kind: type[Small]
     collection: str

@@ -61,8 +61,6 @@ class BucketsChosenByValue(Small):
 
 @planted("laplace_mean", Check.BOUND, Check.MATCH)
 class NoiseOfHalfTheScale(Small):
-    """Half the noise."""
-
     def response(self, value: int, epoch: int) -> int:
         noisy = int(super().response(value, epoch))
         return value + (noisy - value) // 2
@@ -111,8 +109,6 @@ class TruthInOneEpochOf97(Small):
 
 @planted("grr", Check.REPEAT)
 class DrawsAgainWhenAskedAgain(Small):
-    """The same epoch twice is two reports."""
-
     def again(self, value: int, epoch: int) -> bytes | None:
         return None
 

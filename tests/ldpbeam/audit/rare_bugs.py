@@ -253,8 +253,6 @@ class ReplaysTheLast(Replays):
 
 @planted("replay-two-ago")
 class ReplaysTheOneBefore(Replays):
-    """The one before that."""
-
     behind = 2
 
 

@@ -98,12 +98,7 @@ Seen = Callable[[Ended], Any]
 
 @dataclass(frozen=True)
 class Effect:
-    """What an option adds to a command line, what is looked at, and what is seen with it.
-
-    Attributes:
-        wanted: None where it is enough that it is not the same without the option.
-        base: the command line without it, in the place of the command's own.
-    """
+    """What an option adds to a command line, what is looked at, and what is seen with it."""
 
     added: str
     seen: Seen
@@ -188,7 +183,6 @@ _ENDED: dict[tuple[Path, str], Ended] = {}
 
 
 def once(line: str, site: Path) -> Ended:
-    """The same, once for all tests."""
     key = site, line
     if key not in _ENDED:
         _ENDED[key] = ended(line, site, site / f"once-{len(_ENDED)}")

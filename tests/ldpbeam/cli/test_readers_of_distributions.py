@@ -95,7 +95,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def tables(run: Path) -> pa.Table:
-    """Of all epochs."""
     return ldpbeam.read(run / "out")
 
 

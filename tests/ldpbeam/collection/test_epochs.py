@@ -32,9 +32,7 @@ def test_unsound_epochs_are_refused(arguments: Any, said: str) -> None:
 
 
 def test_counts_are_cut_at_the_end_of_the_calendar() -> None:
-    """A year-long epoch with the default count would run to year 10⁶: planned epochs end by
-    9999.
-    """
+    """A year-long epoch with the default count would run to year 10⁶: planned epochs end by 9999."""
     epochs = Epochs(365 * 86400, 0)
     assert 8000 < epochs.count < 8100 < DEFAULT_COUNT
     assert epochs.start(epochs.count) <= LAST

@@ -130,7 +130,6 @@ def serving(store: Store, limits: Limits | None = None, host: str = "127.0.0.1")
 
 @contextmanager
 def folder(output: Path, limits: Limits | None = None, every: float = 3600.0) -> Iterator[Served]:
-    """The same, writing to a folder."""
     with serving(FileStore(output, every, 1 << 24), limits) as served:
         yield served
 

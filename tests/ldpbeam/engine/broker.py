@@ -23,12 +23,7 @@ class Message:
 
 
 class Clock:
-    """Seconds since 1970, and a clock for waiting that passes as the broker is asked in vain.
-
-    Attributes:
-        now: the truth, by which the broker stamps messages.
-        ahead: by how much the clock on the wall is wrong.
-    """
+    """Seconds since 1970, and a clock for waiting that passes as the broker is asked in vain."""
 
     def __init__(self, now: float) -> None:
         self.now = now

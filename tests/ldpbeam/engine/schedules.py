@@ -56,10 +56,7 @@ DOES = (
 
 
 class Disk:
-    """Stands between the engine and the disk: dies when told to, and knows what is forced.
-
-    Forcing is recorded and not done: a killed process loses no written page, and this is not about power.
-    """
+    """Stands between the engine and the disk: dies when told to, and knows what is forced."""
 
     def __init__(self, root: Path) -> None:
         self.root = str(root)

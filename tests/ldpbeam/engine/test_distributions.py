@@ -51,7 +51,6 @@ def sent(agreed: Collection) -> list[ReportColumns]:
 
 
 def cut(batches: list[ReportColumns], size: int) -> list[bytes]:
-    """The same reports in messages of so many."""
     return [
         batch_message(
             ReportColumns(one.digest, one.epoch, one.report_ids[begin:end], one.payloads[begin:end])

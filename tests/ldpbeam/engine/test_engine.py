@@ -93,7 +93,6 @@ class Bench:
         return found
 
     def books(self, epoch: int, agreed: Collection = ONE) -> dict[str, Any]:
-        """The books of an epoch that has some."""
         return present(self.written(epoch, agreed))
 
     def told(self, epoch: int, agreed: Collection = ONE) -> list[tuple[str, int]]:

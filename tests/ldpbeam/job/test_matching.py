@@ -34,7 +34,6 @@ VARIATIONS = 240
 
 
 def name(draw: random.Random) -> str:
-    """Of a file or folder."""
     if draw.random() < 0.4:
         return draw.choice(WHOLE)
     made = "".join(draw.choice(SIGNS) for _ in range(draw.randrange(1, 4)))

@@ -246,10 +246,7 @@ def test_the_smoother_is_the_best_linear_one(
 def jumped(
     epochs: int, raw: np.ndarray, noise: float, cases: dict[tuple[int, ...], float], jump: float
 ) -> Any:
-    """Mean and variance of each level from all the ways it can jump, by whole covariance matrices.
-
-    ``cases``: the chance of each set of steps in which it jumps.
-    """
+    """Mean and variance of each level from all the ways it can jump, by whole covariance matrices."""
     weights, means, variances = [], [], []
     for steps, chance in cases.items():
         level = np.full((epochs, epochs), 1e5)

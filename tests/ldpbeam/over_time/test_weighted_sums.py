@@ -200,11 +200,7 @@ def test_intervals_of_simulated_fleets_cover(name: str, rate: float, band: tuple
 @pytest.mark.parametrize("name", ["l_osue", "loloha", "dbitflip_pm"])
 @pytest.mark.parametrize("epochs", [7, 30])
 def test_a_share_that_changes_is_no_rate_where_devices_come_back(name: str, epochs: int) -> None:
-    """The variance of a mean, exactly: devices leave a home value with the chance .5, and return with .5.
-
-    So after any number of epochs it is at home both times with the chance 1/4, and rests away with less. From
-    0 to the share that changes is enough; the share alone is too little.
-    """
+    """The variance of a mean, exactly: devices leave a home value with the chance .5, and return with .5."""
     parameters = {"dbitflip_pm": Parameters(epsilon_longitudinal=2.0, d=2)}.get(name, TWO)
     errors, n, error = memo_of(name, parameters), 1000, 0.1
     given = Series(

@@ -53,10 +53,6 @@ def test_a_share_of_unary_encoding_is_the_formula_of_groups() -> None:
 
 @pytest.mark.parametrize("share", [ALL, Fraction(1, 4)])
 def test_a_mean_of_direct_encoding_is_as_simulated(share: Fraction) -> None:
-    """Of 4,000 epochs. The error of a standard error is a part 1/√8000: five of these are 5.6 %.
-
-    Another seed would fail in one of 1.7 million cases.
-    """
     k, devices, epochs = 10, 400, 4_000
     one = protocol("grr", k, Parameters(epsilon=4.0))  # so clear that the drawing of a share counts for much
     support = present(one.estimator.support)

@@ -136,10 +136,7 @@ def multiplied(first: list[Any], second: list[Any]) -> list[Any]:
 
 
 def slow_largest(own: Any, each: Any, rivals: int, free: int, reports: int) -> Any:
-    """By generating functions, with Fractions or floats: for each own count c and number of ties.
-
-    The counts of all cells have t!·∏ p^x/x! in the multinomial; here every p is t times as large.
-    """
+    """By generating functions, with Fractions or floats: for each own count c and number of ties."""
     t, zero = reports, own * 0
     series, anything = (
         [zero + (t * p) ** j / factorial(j) for j in range(t + 1)] for p in (each, each * free)

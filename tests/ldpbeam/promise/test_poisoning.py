@@ -124,11 +124,7 @@ def forge(kind: Any, targets: list[int]) -> bytes:  # noqa: PLR0911 - one per ki
 
 @pytest.mark.parametrize(("name", "family"), CASES)
 def test_theory_is_what_forged_reports_do(name: str, family: str) -> None:
-    """1 % forged reports beside a fleet, through check and estimate: their leverage, diluted, and no more.
-
-    f' − f = forged·(up·sampled − f)/(behind + forged), exactly, where ``behind`` honest reports speak
-    about the value. A leverage that is off by 1 % is seen.
-    """
+    """1 % forged reports beside a fleet, through check and estimate: their leverage, diluted, and no more."""
     kind = kinds(name, family)
     draw = np.random.default_rng(3)
     values = np.minimum(draw.zipf(1.5, HONEST) - 1, K - 1).astype(np.int32)

@@ -147,7 +147,6 @@ def test_no_report_moves_a_mean_by_more_than_the_leverage(
 
 
 def test_optimal_is_that_of_the_first_level() -> None:
-    """Of loloha ε1, however large ε∞ is."""
     for first in (0.5, 1.0, 2.0):
         built = made("loloha", 360, epsilon_longitudinal=5.0, epsilon_first=first)
         assert built.g == made("olh", 360, epsilon=first).g == optimal_stretches(360, first)

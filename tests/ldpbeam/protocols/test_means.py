@@ -462,10 +462,7 @@ def test_whole_numbers_are_exact() -> None:
     ],
 )
 def test_a_run_gives_one_row_per_epoch(name: str, chosen: str, tmp_path: Path) -> None:
-    """Simulated devices, report files, the pipeline, a Parquet row: the mean of each epoch.
-
-    A mean is 6 standard errors off with probability 2e-9; there are 9.
-    """
+    """Simulated devices, report files, the pipeline, a Parquet row: the mean of each epoch."""
     agreed = parse_collection(
         f"name: minutes\ndomain: {{range: {{max: 60}}}}\nprotocol: {name}\n{chosen}\nepoch: {{length: 1h}}\n"
     )

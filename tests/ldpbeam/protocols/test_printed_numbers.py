@@ -277,9 +277,7 @@ def published_variance(built: Encoded, frequency: float, n: int) -> float:
 
 @pytest.mark.parametrize("name,size", [("l_grr", 8), ("l_osue", 8), ("loloha", 8), ("l_soue", 3)])
 def test_the_variance_formula_is_the_enumerated_variance(name: str, size: int) -> None:
-    """The form of section 1 passes at every frequency; the published one at f = 0 only (correction
-    2).
-    """
+    """The form of section 1 passes at every frequency; the published one at f = 0 only (correction 2)."""
     built = two(name, size, 2.0, 1.0)
     n = 8
     for holders in range(n + 1):

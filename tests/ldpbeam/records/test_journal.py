@@ -24,7 +24,6 @@ def columns(ids: range, epoch: int = 0, digest: int = DIGEST, width: int = 1) ->
 
 
 def message(some: ReportColumns, arrival: int | None = None) -> report_pb2.ReportBatch:
-    """The same as protobuf's own class."""
     made = report_pb2.ReportBatch(
         digest=some.digest,
         epoch=some.epoch,

@@ -81,10 +81,7 @@ def snapshot(epoch: int, kind: FrequencyProtocol[Any], counts: np.ndarray, n: in
 def fleet_of(
     protocol: str, size: int, devices: int, epochs: int, deal: Deal, seed: int, rising: int = 0
 ) -> Iterator[Snapshot]:
-    """Estimates of a fleet with frequencies proportional to rank^-1, which stay what they are.
-
-    In the later half so many devices more hold the last value, which nobody held.
-    """
+    """Estimates of a fleet with frequencies proportional to rank^-1, which stay what they are."""
     text = f"name: a\ndomain: {{size: {size}}}\nepoch: {{length: 1h}}\n{protocol}"
     kind = parse_collection(text).protocol
     assert isinstance(kind, FrequencyProtocol)

@@ -39,11 +39,7 @@ def steps(built: Any, row: Any, value: int) -> Any:
 
 
 def coverage(built: Any, row: Any, inside: int, n: int) -> float:
-    """Of the group of these values, where so many of n devices hold one of them: by convolution.
-
-    Estimates without a known total, so that one integer says all: c = 0. The variance of what a report
-    supports takes two values only, so the frequencies matter through the estimate alone.
-    """
+    """Of the group of these values, where so many of n devices hold one of them: by convolution."""
     k = len(row)
     first, last = int(row.argmax()), int(row.argmin())
     size = n * int(row.sum()) + 1
@@ -73,10 +69,7 @@ EXACT = [
     ("name", "k", "levels"), EXACT, ids=[f"{o[0]}-{o[2].g or o[2].epsilon}" for o in EXACT]
 )
 def test_coverage_is_exact_from_two_hundred_supports_on(name: str, k: int, levels: Parameters) -> None:
-    """0.94 to 0.96 from 200 expected supports of a group that nobody is in, and at 1,000 too.
-
-    Over fleets of near sizes, as single ones jump with the integers. An error a tenth too small is seen.
-    """
+    """0.94 to 0.96 from 200 expected supports of a group that nobody is in, and at 1,000 too."""
     built: Any = protocol(name, k, levels)
     row = (np.arange(k) < 2).astype(np.float64)
     absent = float(built.estimator.support.other) * row.sum()
@@ -181,10 +174,7 @@ OVER_TIME = [one for one in FAMILIES if one[0] in ("l_grr", "l_osue", "loloha", 
     ("name", "levels"), OVER_TIME, ids=[f"{n}-{p.hash_family}-{p.g or ''}" for n, p in OVER_TIME]
 )
 def test_coverage_of_seven_epochs(name: str, levels: Parameters, changing: float) -> None:
-    """Of the mean of seven, and of the last three less the first four: at least 0.95 without a rate.
-
-    With the rate at most 0.975, where covariances are known; a naive mean of memos holds far less.
-    """
+    """Of the mean of seven, and of the last three less the first four: at least 0.95 without a rate."""
     built: Any = protocol(name, K, levels)
     weights, fleets, epochs = asked(), 400, 7
     frequency, n = simulated(built, fleets, shuffled(epochs, changing), seed=11)

@@ -19,11 +19,7 @@ K, DEVICES, EPOCHS, FLEETS = 24, 1_000, 5, 60
 @pytest.mark.parametrize("anew", [0.0, 0.3, 1.0])
 @pytest.mark.parametrize("first", [1.0, 1.8], ids=["2/1", "2/1.8"])
 def test_limits_of_a_period_hold_whatever_devices_do(first: float, anew: float) -> None:
-    """Of shares at each value in .93 of the fleets at least, of the mean in .85 to 1: 60 fleets.
-
-    Limits of the mean hold in .95 or more: fewer than .85 of 60 are once in 1,300. Where errors are taken as
-    independent, they hold less often than that at 2/1.8 if nobody changes.
-    """
+    """Of shares at each value in .93 of the fleets at least, of the mean in .85 to 1: 60 fleets."""
     levels = Parameters(epsilon_longitudinal=2.0, epsilon_first=first, hash_family="interval")
     kind = of_kind(IntervalHash, protocol("loloha", K, levels))  # type: ignore[type-abstract]
     truth = 0.7 * np.exp(-np.arange(K) / 4) / np.exp(-np.arange(K) / 4).sum()

@@ -32,10 +32,7 @@ def varint(number: int, size: int = 0) -> bytes:
 
 
 def by_library(message: bytes) -> Read:
-    """What a message is by its documented rules, read with the protobuf library.
-
-    A field that is 0 or empty is absent, as proto3 has it. One that is not repeated occurs once at most.
-    """
+    """What a message is by its documented rules, read with the protobuf library."""
     try:
         one, many = Report.FromString(message), ReportBatch.FromString(message)
     except DecodeError:

@@ -19,16 +19,6 @@ RESPONSE = types.PublishResponse.pb()
 
 @dataclass
 class FakeTopic:
-    """One topic.
-
-    Attributes:
-        messages: what was published, in order.
-        before: codes to fail with instead of taking a request, one each.
-        after: codes to fail with after taking a request, one each, as when the answer is lost.
-        down: code to fail with always.
-        calls: requests so far.
-    """
-
     topic: str
     messages: list[Any] = field(default_factory=list)
     before: deque[grpc.StatusCode] = field(default_factory=deque)

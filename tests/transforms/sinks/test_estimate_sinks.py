@@ -459,10 +459,7 @@ def test_the_schema_is_that_of_the_parquet_files() -> None:
 
 
 def latest(rows: list[Row]) -> list[Row]:
-    """What the view shows of a table with these rows; sqlite reads the same SQL.
-
-    The table has all columns of its schema, and the rows those of their collection.
-    """
+    """What the view shows of a table with these rows; sqlite reads the same SQL."""
     view = (FOLDER / "latest.sql").read_text("utf-8").replace("CREATE OR REPLACE", "CREATE")
     names = [one["name"] for one in json.loads((FOLDER / "estimates.schema.json").read_text("utf-8"))]
     with closing(sqlite3.connect(":memory:")) as database:

@@ -58,10 +58,8 @@ def test_windows_and_triggers_of_the_input_play_no_part(windows: str) -> None:
 
 @pytest.mark.parametrize("arrival", [True, False])
 def test_an_unknown_arrival_is_unknown(arrival: bool) -> None:
-    """Beam gives elements without a time its earliest one: no report came then, and none is from the future.
-
-    Known and unknown arrivals come in one bundle, and neither changes the other; a time before 1970 is known.
-    """
+    """Beam gives elements without a time its earliest one: no report came then, and none is from the
+    future."""
     sent: list[Any] = [b"bare", TimestampedValue(b"stamped", 10), b"again", TimestampedValue(b"old", -5)]
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
         found = pipeline | beam.Create(sent, reshuffle=False) | gather_messages("here", arrival=arrival)

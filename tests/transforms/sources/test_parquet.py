@@ -112,10 +112,7 @@ def test_rows_that_lie_even_are_cut_where_others_are(tmp_path: Path, monkeypatch
     "fault", ["none", "symbol", "digest", "epoch", "two epochs", "foreign", "width", "unborn"]
 )
 def test_rows_that_lie_even_are_judged_like_others(fault: str, shared: bool) -> None:
-    """All at once where nothing is to be said about any, else one by one: the same accounting and columns.
-
-    Numbers that are the same in all rows may be in memory once.
-    """
+    """All at once where nothing is to be said about any, else one by one: the same accounting and columns."""
     n, draw = 50, random.Random(fault)
     digest, epoch = np.full(n, AGREED.digest, np.uint64), np.full(n, 3)
     payloads = np.full((n, WIDTH + (fault == "width")), 3, np.uint8)

@@ -14,8 +14,7 @@ EPOCHS = st.builds(Epochs, st.integers(1, 10**6), st.integers(0, 4 * 10**9), st.
 @given(st.lists(EPOCHS, min_size=1, max_size=5), st.data())
 def test_every_epoch_ends_where_a_window_ends(calendars: list[Epochs], data: st.DataObject) -> None:
     """And longer windows would not do: each calendar and each difference of two is a multiple of the
-    length.
-    """
+    length."""
     windows = common_windows(calendars)
     length, offset = windows.size.micros // 10**6, windows.offset.micros // 10**6
     for epochs in calendars:

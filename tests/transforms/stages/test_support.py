@@ -86,10 +86,7 @@ LARGE = collection("loloha", 8_000, "large", parameters=_TWO)
 
 
 def test_reports_wait_for_a_large_table_and_give_the_same_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However they are batched, merged and encoded, until they take half the memory of the table.
-
-    The accumulators of many epochs are in memory together: each is as large as its payloads.
-    """
+    """However they are batched, merged and encoded, until they take half the memory of the table."""
     monkeypatch.setattr("ldpbeam.support.LARGE_TABLE", 1 << 17)
     protocol = LARGE.protocol
     assert protocol.counter.counts_length == 11**5 - 11 > 1 << 17
