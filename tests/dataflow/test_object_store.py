@@ -8,12 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ldpbeam.accounting import Account
-from ldpbeam.durable.document import document
 from ldpbeam.job.matching import match_path
-from ldpbeam.transforms.sinks.accounting import EpochAccounting
 from tests.dataflow.conftest import YAML, Call
-from tests.dataflow.service import serving
 from tests.dataflow.store import ObjectStore
 from tests.pipelines.running import fleet, write
 
@@ -56,33 +52,6 @@ def test_a_run_writes_the_same_into_an_object_store(
 
 
 @pytest.mark.thorough
-def test_earlier_objects_of_a_run_go_and_others_stay(
-    call: Call, agreed: Path, reports: Path, objects: dict[str, bytes]
-) -> None:
-    """What an earlier run of the collection left and this one has not written goes; another's is refused."""
-    arguments = ["run", "--collection", agreed, "--input", reports, "--output", "mem://bucket/results"]
-    assert call(*arguments)[0] == 0
-    wanted = dict(objects)
-    for name in list(objects):
-        if "epoch-000001" in name:
-            objects[name.replace("epoch-000001", "epoch-000007")] = b"old"
-    objects["mem://bucket/results/estimates/mine.parquet"] = b"precious"
-    assert call(*arguments)[0] == 0
-    assert objects.pop("mem://bucket/results/estimates/mine.parquet") == b"precious"
-    assert set(objects) == set(wanted)
-    other = f"mem://bucket/results/estimates/other-{'0' * 16}-epoch-000000-r000.parquet"
-    objects[other] = b"theirs"
-    before = dict(objects)
-    code, _, err = call(*arguments)
-    assert code == 2
-    assert f"results of other ({'0' * 16})" in err
-    assert "[E-USAGE-OVERWRITE]" in err
-    assert objects == before
-    assert call(*arguments, "--overwrite")[0] == 0
-    assert other not in objects
-
-
-@pytest.mark.thorough
 def test_a_run_that_fails_in_an_object_store_leaves_no_record(
     call: Call, agreed: Path, reports: Path, objects: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -99,45 +68,6 @@ def test_a_run_that_fails_in_an_object_store_leaves_no_record(
     monkeypatch.setattr(EstimateEpochs, "process", fail)
     assert call(*arguments)[0] == 6
     assert "mem://bucket/results/run.json" not in objects
-
-
-@pytest.mark.thorough
-def test_a_drained_job_leaves_its_record_in_the_object_store(
-    call: Call, stream: list[object], objects: dict[str, bytes], tmp_path: Path
-) -> None:
-    """What the job itself would have written is put there by hand."""
-    instants = ("2026-01-01T03:00:00Z", "2026-01-01T04:00:00Z", "2026-01-01T04:00:00Z")
-    written = EpochAccounting("minutes", 1, "0" * 16, 3, *instants, True, Account(read=5, counted=5), ())
-    objects[f"mem://bucket/results/{written.file_name}"] = document(written.as_record())
-    with serving("JOB_STATE_DONE") as service:
-        options = service.options(tmp_path / "staged")
-        code, out, err = call(*stream, "--output", "mem://bucket/results", *options)
-    assert (code, err) == (0, "")
-    assert "read 5 = counted 5" in out
-    assert json.loads(objects["mem://bucket/results/run.json"])["accounting"]["total"]["read"] == 5
-
-
-@pytest.mark.thorough
-def test_a_path_with_brackets_is_no_pattern_in_an_object_store(
-    call: Call, agreed: Path, reports: Path, objects: dict[str, bytes]
-) -> None:
-    """An output `results[1]` beside `results1`: only its own objects are looked at, and replaced."""
-    name = f"estimates/other-{'0' * 16}-epoch-000000-r000.parquet"
-    theirs = {
-        f"mem://bucket/{folder}/{name}": b"theirs" for folder in ("results1", "results(1]", "resultsX1]")
-    }
-    objects.update(theirs)
-    arguments = ["run", "--collection", agreed, "--input", reports, "--output", "mem://bucket/results[1]"]
-    for _ in range(2):
-        code, _, err = call(*arguments)
-        assert (code, err) == (0, "")
-    written = json.loads(objects["mem://bucket/results[1]/run.json"])
-    assert written["accounting"]["total"]["counted"] == 240
-    assert {name: objects[name] for name in theirs} == theirs
-    stream = [*arguments[:-1], "mem://bucket/live[1]", "--streaming", "--job", "a"]
-    assert call(*stream)[0] == 0
-    live = json.loads(objects["mem://bucket/live[1]/run.json"])
-    assert live["accounting"]["total"]["counted"] == 240
 
 
 def test_objects_are_found_by_path_folder_and_pattern(reports: Path, objects: dict[str, bytes]) -> None:

@@ -162,24 +162,6 @@ def test_a_batch_job_groups_and_combines_in_windows_of_epochs(
 
 
 @pytest.mark.thorough
-def test_other_runners_only_translate_and_leave_results_alone(
-    call: Call, agreed: Path, reports: Path, tmp_path: Path
-) -> None:
-    output = tmp_path / "out"
-    output.mkdir()
-    (output / "run.json").write_text("an earlier run's")
-    arguments = ["run", "--collection", agreed, "--input", reports, "--output", output]
-    code, out, _ = call(*arguments, "--dry_run=True")
-    assert code == 0
-    assert out.splitlines()[-1] == "checked a batch job for FnApiRunner; nothing was started"
-    subscription = ["--subscription", "projects/my-project/subscriptions/reports"]
-    code, out, _ = call("run", "--collection", agreed, *subscription, "--output", output, "--dry_run")
-    assert code == 0
-    assert out.splitlines()[-1] == "checked a streaming job for FnApiRunner; nothing was started"
-    assert [path.read_text() for path in output.iterdir()] == ["an earlier run's"]
-
-
-@pytest.mark.thorough
 def test_a_template_is_written_and_no_connection_is_made(
     call: Call, stream: list[object], tmp_path: Path, offline: list[Any]
 ) -> None:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from scipy.special import betainc, betaincc, betainccinv
 
-from ldpbeam.audit.law.bound import lower_limit, upper_limit
 from ldpbeam.estimation.clopper_pearson import lower_limits, upper_limits
 
 TAILS = np.array([0.4, 0.025, 0.025 / 360, 2.5e-8])
@@ -36,10 +34,3 @@ def test_limits_are_right_where_scipy_is_wrong() -> None:
     wrong = betaincc(count, n - count + 1, betainccinv(count, n - count + 1, 0.025)) / 0.025 - 1
     assert wrong[0] < -0.9, "scipy is right now, and needs no look"
     assert_right(count, n)
-
-
-def test_an_audit_is_not_misled_by_scipy() -> None:
-    """A share of 999 in 10105 is not 0.25."""
-    assert upper_limit(999, 10_105, 0.025) == pytest.approx(0.1049, abs=2e-4)
-    assert lower_limit(999, 10_105, 0.025) == pytest.approx(0.0931, abs=2e-4)
-    assert (lower_limit(0, 5, 0.1), upper_limit(5, 5, 0.1)) == (0.0, 1.0)

@@ -183,18 +183,3 @@ def test_without_the_term_for_skewness_they_would_not(sign: float, least: float,
     probabilities = support("oue", 10_000, (6.0,))
     assert float(81_088 * probabilities.other) > FEW
     assert least < all_held(wide(probabilities, 8, 81_088), 10_000, wrong) < most
-
-
-def test_wald_intervals_would_fail_where_supports_are_a_handful() -> None:
-    """L-GRR, k = 1412, n = 10336 (DB_MT): estimate ± 1.96 standard errors misses one side only."""
-    probabilities = support("l_grr", 1412, (2, 1))
-    law = fixed(probabilities, 0, 10_336)
-    own, other, gap, _ = probabilities.chances
-    frequency = (law.counts / law.n - other) / gap
-    share = np.clip(frequency, 0, 1)
-    spread = share * own * (1 - own) + (1 - share) * other * (1 - other)
-    error = 1.96 * np.sqrt(spread / law.n) / gap
-    too_high, too_low = (float(law.chances[one].sum()) for one in (frequency > error, frequency < -error))
-    assert too_high + too_low < 0.035
-    assert max(too_high, too_low) > 2.5 * min(too_high, too_low)
-    must_hold(law)

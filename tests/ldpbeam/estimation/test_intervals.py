@@ -52,14 +52,6 @@ def rejection(x: float, n: int, z: float, chances: Chances, skew: float) -> Call
     return distance
 
 
-@pytest.mark.parametrize("known", [[0.3], [-0.2, 0.9, 0.8], [0.1, 0.2], [5.0, -5.0, 5.0, 0.0], [0.25] * 4])
-def test_what_is_left_above_the_threshold_adds_up_to_1(known: list[float]) -> None:
-    frequency = np.array([math.nan, *known, math.nan])
-    off = kernels.threshold(frequency)
-    assert np.maximum(np.array(known) - off, 0.0).sum() == pytest.approx(1, abs=1e-12)
-    assert math.isnan(frequency[0])
-
-
 @pytest.mark.parametrize("unasked", [0.0, 0.75])
 def test_a_frequency_and_its_error_are_the_formula_in_rationals(unasked: float) -> None:
     """A value without a report has neither; estimates below 0 and above 1 have the variance of 0 and of 1."""
@@ -159,14 +151,6 @@ def test_score_limits_are_the_roots_of_the_test(own: float, other: float, unaske
             assert found[row, v] == pytest.approx(both, abs=1e-11)
             if third / second > 0.1:
                 assert abs(found[row, v] - plain) > 1e-9
-
-
-def test_a_value_without_a_report_has_no_score_limits() -> None:
-    found = np.zeros((6, 3))
-    given = np.array([5, 0, 3]), np.array([9, 0, -1]), np.full(3, 0.5)
-    kernels.score_limits(*given, chances_of(0.7, 0.1), Z, found)
-    assert np.isnan(found[2:, 1:]).all()
-    assert np.isfinite(found[:, 0]).all()
 
 
 @pytest.mark.parametrize("exponent", [3, 6, 8, 9, 10])
