@@ -184,6 +184,7 @@ class Collector:
     # --- requests
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        await asyncio.sleep(0)  # others have their turn: aiohttp answers requests of one connection in a row
         # As it was sent: a proxy may compare paths before it decodes them.
         methods = self._routes.get(request.raw_path.partition("?")[0])
         try:
