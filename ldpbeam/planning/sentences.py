@@ -148,7 +148,7 @@ def _place(row: Row, other: Row, needs: Needs, fit: Sequence[Row]) -> int:
 def _reason(row: Row, others: Sequence[Row], needs: Needs, place: int) -> str:
     if place < 0:
         least = min(other.figures.bits for other in others)
-        return f"a report has {bits(least)}: with less than a tenth of them the error is at most 1.25 times as large"
+        return f"a report has {bits(least)}; one with a tenth of them has at most 1.25 times the error"
     kind = PREFERENCE[place]
     if kind != "loss":
         return _REASONS[kind]
