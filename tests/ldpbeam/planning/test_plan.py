@@ -323,8 +323,8 @@ def test_no_heavy_report_is_taken_and_what_is_left_out_is_named_with_its_reason(
     said = list(recommendation(plan))
     assert "18 bits per report: ±" in said[0]
     assert (
-        "Left out: l_osue, since a report has 20,000 bits, and less than a tenth of that has an error not "
-        "much larger." in said
+        "Left out: l_osue, since a report has 20,000 bits; one with a tenth of them has at most 1.25 "
+        "times the error." in said
     )
     losses = (
         f"ε = {epsilon(light.promise.any_loss)} whatever changes, not {epsilon(row.figures.promise.any_loss)}"
