@@ -1,4 +1,4 @@
-"""Words that follow from a device's secret by a pseudo-random function, as docs/devices.md specifies it.
+"""Words that follow from a device's secret by a pseudo-random function, as docs/wire.md specifies it.
 
 A stream is named by its label, and its words by their place in it. So the same draw gives the same words
 after a crash, in another process, or from an older copy of the state. Nothing has to be remembered for that.

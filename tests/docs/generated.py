@@ -390,9 +390,8 @@ _RUNS = {"name": "any", "domain": {"size": 2, "ordered": True}, "epoch": {"lengt
 
 
 def summaries_columns() -> str:
-    texts = DESCRIPTIONS | summaries.DESCRIPTIONS
-    schema = summaries.summaries_schema()
-    return _columns(schema, {field.name: texts[field.name] for field in schema})
+    own = [field for field in summaries.summaries_schema() if field.name in summaries.DESCRIPTIONS]
+    return _columns(own, summaries.DESCRIPTIONS)
 
 
 def rejects_columns() -> str:

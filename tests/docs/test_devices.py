@@ -57,10 +57,3 @@ def test_every_protocol_has_its_row_in_the_threat_model() -> None:
     named = {name for row in rows[2:] for name in re.findall(r"`(\w+)`", row[0])}
     assert named == {*PROTOCOLS, *ALLOCATIONS}
     assert all(len(row) == 5 and all(row) for row in rows)
-
-
-def test_the_specification_names_every_purpose() -> None:
-    from ldpbeam.client.derivation import Purpose
-
-    section = PAGE.read_text("utf-8").partition("## The derivation")[2]
-    assert re.findall(r"^\| (\d) \|", section, re.MULTILINE) == [str(int(one)) for one in Purpose]

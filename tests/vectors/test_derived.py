@@ -31,7 +31,7 @@ every = pytest.mark.parametrize("name", sorted(BY_NAME))
 
 
 class Spec:
-    """docs/devices.md, word by word."""
+    """docs/wire.md, word by word."""
 
     def __init__(self, secret: bytes, full_digest: bytes) -> None:
         self._secret = secret
