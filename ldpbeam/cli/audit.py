@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from ldpbeam.cli.shared.console import PrintingCommand, deliver, say
 from ldpbeam.errors import LdpError, UsageError
-from ldpbeam.protocols.parameters import PARAMETER_KEYS, ParameterKind
 
 if TYPE_CHECKING:
     from ldpbeam.audit.checks.outcome import AuditOutcome
-    from ldpbeam.collection.collection import Collection
-
-_KINDS: dict[ParameterKind, Any] = {
-    ParameterKind.LEVEL: float,
-    ParameterKind.NUMBER: float,
-    ParameterKind.INTEGER: int,
-}
 
 
 class PrivacyViolation(LdpError):  # noqa: N818 - what it is
@@ -28,46 +20,31 @@ class PrivacyViolation(LdpError):  # noqa: N818 - what it is
     exit_code = 7
 
 
-def _parameters(command: Any) -> Any:
-    """An option for each key of a collection about its protocol."""
-    for name, key in reversed(PARAMETER_KEYS.items()):
-        kind = click.Choice(key.choices) if key.kind is ParameterKind.CHOICE else _KINDS[key.kind]
-        option = "--" + name.replace("_", "-")
-        command = click.option(option, name, type=kind, help=f"With --protocol, as in a collection: {name}.")(
-            command
-        )
-    return command
-
-
 @click.command(cls=PrintingCommand)
 @click.argument("collections", nargs=-1, type=click.Path(path_type=Path), metavar="[COLLECTION]...")
-@click.option("--protocol", help="Audit this protocol instead of a collection file; needs its levels.")
-@click.option("--size", type=click.IntRange(2), help="With --protocol: number of values. Default: 10.")
-@_parameters
 @click.option("--draws", type=click.IntRange(100), help="Reports about each of two values. Default: 100000.")
 @click.option("--quick", is_flag=True, help="Fewer draws and settings: a minute on two idle cores.")
 @click.option(
     "--client", metavar="COMMAND", help="Audit a client in another process; see ldpbeam docs audit."
 )
-def audit(
-    collections: tuple[Path, ...],
-    protocol: str | None,
-    size: int | None,
-    draws: int | None,
-    quick: bool,
-    client: str | None,
-    **parameters: Any,
-) -> None:
-    """Draw reports from a client, and test whether it keeps what collections promise."""
+def audit(collections: tuple[Path, ...], draws: int | None, quick: bool, client: str | None) -> None:
+    """Draw reports from a client, and test whether it keeps what collections promise.
+
+    Without a collection every protocol is audited.
+    """
     from ldpbeam.audit.audit import FALSE_ALARM
     from ldpbeam.audit.checks.faults import unseen, warning
     from ldpbeam.audit.parallel import audit_all, tasks_for
-    from ldpbeam.audit.standard_collections import QUICK_DRAWS
+    from ldpbeam.audit.standard_collections import QUICK_DRAWS, standard_collections
+    from ldpbeam.cli.shared.collections import load
 
-    given = {name: value for name, value in parameters.items() if value is not None}
-    asked = _collections(collections, protocol, size, given, quick=quick)
+    asked = [load(path) for path in collections] or list(standard_collections(quick=quick))
     if client is not None and len(asked) > 1:
-        raise _usage("a client in another process serves one collection", "Name one collection.")
+        raise UsageError(
+            "E-USAGE-OPTION",
+            "a client in another process serves one collection",
+            remedy="Name one collection.",
+        )
     tasks = tasks_for(asked, draws or (QUICK_DRAWS if quick else 100_000), client)
     outcomes = []
     for outcome in audit_all(tasks):
@@ -89,30 +66,6 @@ def audit(
     )
     if violations:
         raise _violation(outcomes)
-
-
-def _collections(
-    files: tuple[Path, ...],
-    protocol: str | None,
-    size: int | None,
-    parameters: dict[str, Any],
-    *,
-    quick: bool,
-) -> list[Collection]:
-    from ldpbeam.audit.standard_collections import one_collection, standard_collections
-    from ldpbeam.cli.shared.collections import load
-
-    if protocol is None:
-        if parameters or size is not None:
-            raise _usage(
-                "levels and sizes are for --protocol", "Add --protocol, or put them into a collection."
-            )
-        return [load(path) for path in files] or list(standard_collections(quick=quick))
-    if files:
-        raise _usage("a collection has its own protocol", "Leave out --protocol, or the collection.")
-    if "calibration" in parameters:
-        parameters["calibration"] = PARAMETER_KEYS["calibration"].convert(parameters["calibration"])
-    return [one_collection(protocol, size or 10, **parameters)]
 
 
 def _print(outcome: AuditOutcome) -> None:
@@ -143,7 +96,3 @@ def _violation(outcomes: list[AuditOutcome]) -> PrivacyViolation:
         where=f"{first.name}, {first.protocol}, {first.client}",
         remedy="Do not ship it; ldpbeam docs audit says what each check means.",
     )
-
-
-def _usage(what: str, remedy: str) -> UsageError:
-    return UsageError("E-USAGE-OPTION", what, remedy=remedy)

@@ -129,7 +129,6 @@ _ERROR = TextOption("error", _error)
 )
 @click.option("--bits", type=click.IntRange(1), help="The most bits that a report may have.")
 @click.option("--rows", type=click.IntRange(1), default=12, show_default=True, help="Rows of the table.")
-@click.option("--columns", is_flag=True, help="Say what the table's columns are.")
 @click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Write a collection (.yaml).")
 @click.option("--row", type=click.IntRange(1), metavar="N", help="Which row --output writes; else the best.")
 @click.option("--name", default="planned", show_default=True, help="Name of the written collection.")
@@ -161,7 +160,7 @@ def plan(**asked: Any) -> None:
         who = _with_atoms(who)
     elif who.domain.has_order and not who.mean:
         say("The values are in an order. For quantiles, or shares up to a value, plan with --ordered.")
-    _print(made, given.rows, columns=given.columns)
+    _print(made, given.rows)
     written: dict[str, str] = {}
     if given.output is not None:
         if chosen is None:
@@ -205,7 +204,6 @@ class PlanOptions:
     target_mean: tuple[float, bool] | None
     bits: int | None
     rows: int
-    columns: bool
     output: Path | None
     row: int | None
     name: str
@@ -318,9 +316,8 @@ def _chosen(made: Plan, number: int | None) -> Row | None:
     return made.rows[number - 1]
 
 
-def _print(made: Plan, rows: int, *, columns: bool) -> None:
+def _print(made: Plan, rows: int) -> None:
     from ldpbeam.planning.sentences import asked, recommendation
-    from ldpbeam.planning.table import columns as columns_of
     from ldpbeam.planning.table import table
 
     say(asked(made.needs), *recommendation(made))
@@ -330,9 +327,7 @@ def _print(made: Plan, rows: int, *, columns: bool) -> None:
     shown += [pair for pair in numbered[rows:] if pair[1] in marked]
     say("", *table(shown, made.needs))
     if len(shown) < len(numbered):
-        say(f"… {len(numbered) - len(shown)} more: --rows {len(numbered)}; what columns mean: --columns")
-    for one in columns_of(made.needs)[1:] if columns else ():
-        say(f"  {one.name}: {one.meaning}")
+        say(f"… {len(numbered) - len(shown)} more: --rows {len(numbered)}; columns: ldpbeam docs planning")
 
 
 _LIMITS = (

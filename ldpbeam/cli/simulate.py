@@ -30,7 +30,6 @@ class SimulateOptions:
     report_format: str = "batch"  # or report, or parquet
     compression: str = "none"  # of the files; or gzip, or zstd
     truth: bool = False  # whether the true frequencies are written too
-    keep_last: bool = False  # of several rows of a device in an epoch of a panel
 
 
 @click.command(cls=PrintingCommand)
@@ -47,7 +46,7 @@ class SimulateOptions:
     required=True,
     metavar="SPEC",
     help="syn | zipf:1.1 | csv:FILE:COLUMN[,permute] | csv:FILE:COL1..COLn | "
-    "panel:FILE:device,epoch,value | table:FILE | marginals:FILE",
+    "panel:FILE:device,epoch,value | table:FILE",
 )
 @click.option("--devices", type=click.IntRange(1), help="Number of devices. Default: all of a file.")
 @click.option(
@@ -85,11 +84,6 @@ class SimulateOptions:
     help="Compression of the files.",
 )
 @click.option("--truth", is_flag=True, help="Also write truth.parquet, the true frequencies.")
-@click.option(
-    "--keep-last",
-    is_flag=True,
-    help="Of several rows of a device in an epoch (panel:), take the last one with a value.",
-)
 def simulate(**asked: Any) -> None:
     """Write or publish the reports that a fleet of devices would send. Give --output, --topic or both."""
     simulate_reports(SimulateOptions(**asked))
@@ -115,21 +109,13 @@ def simulate_reports(asked: SimulateOptions) -> None:
     drawn["random_words"] = RandomWords(asked.seed)
     notes: list[str] = []
     drawn["note"] = notes.append
-    unlisted: dict[str, dict[str, int]] = {}
-    drawn["unlisted"] = unlisted
     people: Population | Joint
     try:
         if collection.domain is None:
-            if asked.keep_last:
-                raise ValueError("several attributes have one row per device; leave --keep-last out")
             drawn |= {"attributes": collection.histograms, "limit": collection.protocol.device.sum_limit}
             people = joint_population(asked.population, **drawn)
         else:
-            drawn |= {
-                "domain": collection.domain,
-                "calendar": collection.epochs,
-                "keep_last": asked.keep_last,
-            }
+            drawn |= {"domain": collection.domain, "calendar": collection.epochs}
             people = population(asked.population, **drawn)
     except ValueError as error:
         raise UsageError("E-USAGE-POPULATION", str(error).rstrip(".")) from None
@@ -139,7 +125,6 @@ def simulate_reports(asked: SimulateOptions) -> None:
             "seed": asked.seed,
             "spec": asked.population,
             "notes": notes,
-            "unlisted": unlisted,
             "format": asked.report_format,
             "truth": asked.truth,
             "first_epoch": people.first_epoch if isinstance(people, Panel) else 0,

@@ -8,7 +8,7 @@ its reports belong to.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,7 +59,6 @@ def publish_epochs(  # noqa: PLR0913 - the options of a command, by name
     out: Path | None = None,
     spec: str = "",
     notes: Sequence[str] = (),
-    unlisted: Mapping[str, Mapping[str, int]] | None = None,
     format: Format = "batch",  # noqa: A002 - as the command line calls it
     truth: bool = False,
     first_epoch: int = 0,
@@ -111,7 +110,7 @@ def publish_epochs(  # noqa: PLR0913 - the options of a command, by name
         publisher.stop()
         publisher.transport.close()
     record = PublishRecord(
-        **simulation.facts(spec, notes, unlisted),
+        **simulation.facts(spec, notes),
         reports=total,
         format=format,
         compression="none",

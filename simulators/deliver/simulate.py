@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from math import fsum
@@ -61,7 +61,6 @@ class SimulationRecord:
     mean_memoised_inputs: float
     mean_longitudinal_loss: float
     notes: list[str]
-    unlisted: dict[str, dict[str, int]]
 
 
 def simulate(  # noqa: PLR0913 - the options of a command, by name
@@ -72,7 +71,6 @@ def simulate(  # noqa: PLR0913 - the options of a command, by name
     seed: int,
     spec: str = "",
     notes: Sequence[str] = (),
-    unlisted: Mapping[str, Mapping[str, int]] | None = None,
     format: Format = "batch",  # noqa: A002 - as the command line calls it
     compression: Compression = "none",
     truth: bool = False,
@@ -95,7 +93,6 @@ def simulate(  # noqa: PLR0913 - the options of a command, by name
         seed: seed of the devices' random words. The population may use the same one.
         spec: the SPEC of the population, for the record.
         notes: what its file holds besides values, for the record.
-        unlisted: the labels that the domain does not list with their numbers of cells, by column; likewise.
         format: a key of :data:`ldpbeam.simulators.deliver.files.FORMATS`.
         compression: one of :data:`ldpbeam.simulators.deliver.files.COMPRESSIONS`.
         truth: whether to write the truth.
@@ -131,7 +128,7 @@ def simulate(  # noqa: PLR0913 - the options of a command, by name
 
     total = simulation.run(write, out / "truth.parquet" if truth else None, on_epoch)
     record = SimulationRecord(
-        **simulation.facts(spec, notes, unlisted), reports=total, format=format, compression=compression
+        **simulation.facts(spec, notes), reports=total, format=format, compression=compression
     )
     write_record(record, out)
     return record
@@ -168,9 +165,7 @@ class PopulationEpochs:
                     on_epoch(epoch, delivered)
         return total
 
-    def facts(
-        self, spec: str, notes: Sequence[str], unlisted: Mapping[str, Mapping[str, int]] | None
-    ) -> dict[str, Any]:
+    def facts(self, spec: str, notes: Sequence[str]) -> dict[str, Any]:
         """What :class:`SimulationRecord` says about devices and collection, once all have reported."""
         return {
             "seed": self.random_words.seed,
@@ -184,7 +179,6 @@ class PopulationEpochs:
             "mean_memoised_inputs": float(self._fleet.memoised_inputs().mean()),
             "mean_longitudinal_loss": fsum(ledger.mean for ledger in self._fleet.ledgers()),
             "notes": list(notes),
-            "unlisted": {column: dict(cells) for column, cells in (unlisted or {}).items()},
         }
 
 

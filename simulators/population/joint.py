@@ -6,8 +6,6 @@ The SPEC of the command line, for a collection with ``attributes``:
     table:FILE             every row of a CSV file is a device with fixed values; columns are named as
                            the attributes (a blank may stand for ``_``; ``index:NAME`` holds indices)
     table:FILE,permute     the rows dealt anew to the devices in every epoch
-    marginals:FILE         JSON, attribute to counts of its values, in order; attributes independent,
-                           values fixed, counts exact (of all devices)
 
 A device holds all attributes or is absent: a row is whole, or empty and absent.
 
@@ -18,11 +16,9 @@ file with such a row is refused.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +31,7 @@ from .request import ABSENT, INDEX, Note, Population, Request, unnoted
 from .synthetic_values import syn, zipf
 from .tables import column_names, counted, encode, in_header, read_columns
 
-JOINT_SPECS = "syn[:CHANGE], zipf:EXPONENT[:CHANGE], table:FILE[,permute], marginals:FILE"
+JOINT_SPECS = "syn[:CHANGE], zipf:EXPONENT[:CHANGE], table:FILE[,permute]"
 """The forms a SPEC can take for several attributes, for messages and help."""
 
 
@@ -82,16 +78,14 @@ def joint_population(
     random_words: RandomWords,
     limit: int | None = None,
     note: Note = unnoted,
-    unlisted: dict[str, dict[str, int]] | None = None,
 ) -> Joint:
     """The population a SPEC describes (forms: module docstring)."""
     for name, number in (("devices", devices), ("epochs", epochs)):
         if number is not None and number < 1:
             raise ValueError(f"population {spec!r} cannot have {number} {name}; ask for at least 1")
     kind, _, rest = spec.partition(":")
-    found: dict[str, Any] = {} if unlisted is None else {"unlisted": unlisted}
     requests = [
-        Request(spec, rest, domain, devices, epochs, random_words, f"population.{index}", note=note, **found)
+        Request(spec, rest, domain, devices, epochs, random_words, f"population.{index}", note=note)
         for index, (_, domain) in enumerate(attributes)
     ]
     names = [name for name, _ in attributes]
@@ -99,8 +93,6 @@ def joint_population(
         return Joint(tuple(draw(request) for request in requests), limit)
     if kind == "table" and rest:
         return _table(requests, names, limit)
-    if kind == "marginals" and rest:
-        return _marginals(requests, names, limit)
     raise ValueError(f"unknown population {spec!r} for several attributes; the forms are {JOINT_SPECS}")
 
 
@@ -137,45 +129,6 @@ def _table(requests: Sequence[Request], names: Sequence[str], limit: int | None)
             for request, (values, labels) in zip(requests, encoded, strict=True)
         )
     )
-
-
-def _marginals(requests: Sequence[Request], names: Sequence[str], limit: int | None) -> Joint:
-    path = Path(requests[0].rest)
-    try:
-        content = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{path} cannot be read as JSON ({error}); repair the file") from None
-    if not isinstance(content, dict):
-        raise ValueError(f"{path} is no JSON object; write attribute names with lists of counts")
-    parts, total = [], None
-    columns = []
-    for request, name in zip(requests, names, strict=True):
-        counts = content.get(_named(name, list(content)))
-        size = request.domain.size
-        if not (
-            isinstance(counts, list)
-            and len(counts) == size
-            and all(type(count) is int and count >= 0 for count in counts)
-        ):
-            raise ValueError(
-                f"{path}: attribute {name!r} needs a list of {size} counts, one per value of its domain"
-            )
-        if total not in (None, sum(counts)):
-            raise ValueError(
-                f"{path}: attribute {name!r} counts {sum(counts)} devices and others {total}; "
-                "all attributes belong to the same devices"
-            )
-        total = sum(counts)
-        values = np.repeat(np.arange(size, dtype=np.int32), counts)
-        request.random_words.generator(f"{request.purpose}.deal", 0).shuffle(values)
-        columns.append(values)
-        parts.append(column(request, values, request.domain.labels, permute=False))
-    if _beyond(columns, limit).size:
-        raise ValueError(
-            f"{path}: independent attributes of these counts add up to more than {limit} for some devices, "
-            "which the collection's devices refuse; use table: or syn"
-        )
-    return Joint(tuple(parts))
 
 
 def _beyond(columns: Sequence[NDArray[np.int32]], limit: int | None) -> NDArray[np.intp]:

@@ -16,12 +16,6 @@ from ldpbeam.collection.epochs import Epochs, instant, parse_instant
 from .request import ABSENT, INDEX, Population, Request
 from .tables import TextColumn, column_names, counted, encode, in_header, note_absent, read_columns, recoded
 
-_SERIAL_OF_1970 = 25569
-"""What spreadsheets number the day 1970-01-01, counting from 1899-12-30."""
-_SERIAL_DAYS = (32874, 73050)
-"""The days from 1990 to 2099 as spreadsheets number them."""
-_2100 = 4102444800  # seconds since 1970
-
 
 @dataclass(frozen=True, eq=False)
 class Panel:
@@ -70,17 +64,13 @@ def panel(request: Request) -> Population:
     rank = {epoch_index: rank for rank, epoch_index in enumerate(there)}
     epoch_of = recoded(epoch, (rank[epoch_index] for epoch_index in index))
     cell = epoch_of.astype(np.int64) * len(device.texts) + device.codes
-    rows = _last_rows(request, path, epoch, value, cell) if request.keep_last else np.arange(cell.size)
-    if not request.keep_last:
-        note_absent(request, path, [value])
-        copies = _require_one(path, device, epoch, value, cell)
-        if copies:
-            request.note(
-                f"{path}: {counted(copies, 'row')} with the device, epoch and value of an earlier row: "
-                "passed over"
-            )
+    note_absent(request, path, [value])
+    copies = _require_one(path, device, epoch, value, cell)
+    if copies:
+        what = "with the device, epoch and value of an earlier row: passed over"
+        request.note(f"{path}: {counted(copies, 'row')} {what}")
     table = np.full((len(rank), len(device.texts)), ABSENT, dtype=np.int32)
-    table[epoch_of[rows], device.codes[rows]] = encoded[0][rows]
+    table[epoch_of, device.codes] = encoded[0]
     epochs = request.at_most("epochs", request.epochs, there[-1] - there[0] + 1)
     devices = request.at_most("devices", request.devices, len(device.texts))
     return Panel(
@@ -104,35 +94,9 @@ def _require_one(
         raise ValueError(
             f"{path}:{value.lines[row]}: a second, different value for device "
             f"{device.texts[device.codes[row]]!r} in epoch {epoch.texts[epoch.codes[row]]!r}, but "
-            f"a device holds one value per epoch; keep one of them, or take the last one with --keep-last "
-            f"({counted(clashes.size, 'such row')})"
+            f"a device holds one value per epoch; keep one of them ({counted(clashes.size, 'such row')})"
         )
     return int(cell.size - first.size)
-
-
-def _last_rows(
-    request: Request, path: Path, epoch: TextColumn, value: TextColumn, cell: NDArray[np.int64]
-) -> NDArray[np.intp]:
-    """The last row with a value of every device and epoch that have one, in no particular order."""
-    held = np.flatnonzero(value.codes != value.texts.index("")) if "" in value.texts else np.arange(cell.size)
-    moment = np.array([_moment(text) for text in epoch.texts], np.int64)[epoch.codes]
-    backwards = held[np.argsort(moment[held], kind="stable")][::-1]
-    _, first = np.unique(cell[backwards], return_index=True)
-    last = backwards[first]
-    if held.size < cell.size:
-        request.note(f"{path}: {counted(cell.size - held.size, 'row')} without a value: passed over")
-    if last.size < held.size:
-        request.note(
-            f"{path}: {counted(held.size - last.size, 'row')} with a later one of the same device and epoch: "
-            "passed over"
-        )
-    return last
-
-
-def _moment(text: str) -> int:
-    """What orders the rows of an epoch: microseconds since 1970, or the index, which all of them have."""
-    number, is_index = epoch_of_text(text)
-    return number if is_index else number * 10**6 + datetime.fromisoformat(text).microsecond
 
 
 def _epoch_indices(request: Request, path: Path, column: TextColumn) -> list[int]:
@@ -161,28 +125,10 @@ def _epoch_indices(request: Request, path: Path, column: TextColumn) -> list[int
         if epoch < 0 or (calendar is not None and not calendar.contains(epoch)):
             raise fail(text, _unplanned(epoch, calendar, column, is_index=is_index))
         epochs.append(epoch)
-    first = min(epochs)
-    if kinds == {True} and first == 1:
+    if kinds == {True} and min(epochs) == 1:
         request.note(
             f"{path}: column {column.name!r} begins with 1, and epochs count from 0: nothing is reported in "
             "epoch 0; if the column counts from 1, subtract 1 from it"
-        )
-    if (
-        calendar is not None
-        and kinds == {True}
-        and first >= _SERIAL_DAYS[0]
-        and max(epochs) <= _SERIAL_DAYS[1]
-    ):
-        begin, day = instant(calendar.start(first)), instant((first - _SERIAL_OF_1970) * 86400)[:10]
-        text = column.texts[epochs.index(first)]
-        what = f"the epoch with the index {first} begins at {begin}"
-        if calendar.start(first) >= _2100:
-            raise fail(
-                text, f"{what}; as a spreadsheet's number of a day it is {day}; write dates (2026-01-09)"
-            )
-        request.note(
-            f"{path}: column {column.name!r}: the numbers are taken for indices of epochs; {what}, and "
-            f"would be {day} as a spreadsheet's number of a day"
         )
     return epochs
 

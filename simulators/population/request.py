@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -21,7 +21,7 @@ ABSENT = -1
 
 SPECS = (
     "syn[:CHANGE], zipf:EXPONENT[:CHANGE], csv:FILE:COLUMN[,permute], csv:FILE:COL1..COLn, "
-    "panel:FILE:device,epoch,value; for several attributes also table:FILE[,permute], marginals:FILE"
+    "panel:FILE:device,epoch,value; for several attributes also table:FILE[,permute]"
 )
 """The forms a population's SPEC can take, for messages and help."""
 
@@ -81,8 +81,6 @@ class Request:
     purpose: str = "population"
     calendar: Epochs | None = None
     note: Note = unnoted
-    keep_last: bool = False
-    unlisted: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def bad(self, why: str, remedy: str) -> ValueError:
         """An error about the SPEC."""

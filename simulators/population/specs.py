@@ -24,7 +24,6 @@ is absent, and is counted in a note. Several attributes of the same devices:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
@@ -40,7 +39,7 @@ __all__ = ["ABSENT", "SPECS", "Panel", "Population", "population"]
 _KINDS: dict[str, Callable[[Request], Population]] = {"syn": syn, "zipf": zipf, "csv": csv, "panel": panel}
 
 
-def population(  # noqa: PLR0913 - the options of a command, by name
+def population(
     spec: str,
     *,
     domain: Domain,
@@ -49,8 +48,6 @@ def population(  # noqa: PLR0913 - the options of a command, by name
     random_words: RandomWords,
     calendar: Epochs | None = None,
     note: Note = unnoted,
-    keep_last: bool = False,
-    unlisted: dict[str, dict[str, int]] | None = None,
 ) -> Population:
     """The population a SPEC describes (forms: module docstring)."""
     for name, number in (("devices", devices), ("epochs", epochs)):
@@ -60,8 +57,4 @@ def population(  # noqa: PLR0913 - the options of a command, by name
     build = _KINDS.get(kind)
     if build is None:
         raise ValueError(f"unknown population {spec!r}; the forms are {SPECS}")
-    if keep_last and kind != "panel":
-        raise ValueError(f"population {spec!r} has one row per device; leave --keep-last out")
-    request = Request(spec, rest, domain, devices, epochs, random_words, calendar=calendar)
-    found = {} if unlisted is None else unlisted
-    return build(replace(request, note=note, keep_last=keep_last, unlisted=found))
+    return build(Request(spec, rest, domain, devices, epochs, random_words, calendar=calendar, note=note))

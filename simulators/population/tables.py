@@ -28,8 +28,6 @@ _SHOWN = 20
 """Most column names an error lists."""
 _FREQUENT = 5
 """Most labels that nobody listed in a note."""
-_RECORDED = 1000
-"""Most of them in the record of a simulation."""
 _LONGEST = 40
 """Characters of a label in a note."""
 
@@ -126,7 +124,7 @@ def encode(
 
 
 def _note_unlisted(request: Request, path: Path, columns: Sequence[TextColumn], other: str) -> None:
-    """Say which labels that nobody listed are the most frequent; count up to ``_RECORDED`` of them."""
+    """Say which labels that nobody listed are the most frequent."""
     cells = Counter[str]()
     for column in columns:
         times = np.bincount(column.codes, minlength=len(column.texts)).tolist()
@@ -135,7 +133,6 @@ def _note_unlisted(request: Request, path: Path, columns: Sequence[TextColumn], 
                 cells[text] += number
     if not cells:
         return
-    request.unlisted[_span(columns)] = dict(cells.most_common(_RECORDED))
     shown = []
     for text, number in cells.most_common(_FREQUENT):
         name = meant(text, request.domain.labels or ())

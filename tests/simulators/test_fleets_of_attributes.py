@@ -14,7 +14,6 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from ldpbeam.channels.calibration import Calibration
 from ldpbeam.collection.collection import Attribute, Collection
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
@@ -305,51 +304,6 @@ def test_a_table(tmp_path: Path) -> None:
         drawn(f"table:{path}")
     with pytest.raises(ValueError, match="several attributes"):
         drawn(f"csv:{path}:age", 1)
-
-
-def test_marginals(tmp_path: Path) -> None:
-    path = tmp_path / "m.json"
-    path.write_text('{"n": 6, "age": [1, 2, 3], "home region": [6, 0]}')
-    values = next(drawn(f"marginals:{path}").values())
-    assert np.bincount(values[:, 0]).tolist() == [1, 2, 3]
-    assert not values[:, 1].any()
-    for bad in (
-        "[]",
-        "{",
-        '{"age": [1, 2, 3]}',
-        '{"age": [1, 2, 3], "home_region": [6, 1]}',
-        '{"age": [1, 2, -3], "home_region": [0, 0]}',
-        '{"age": 3, "home_region": [0, 0]}',
-    ):
-        path.write_text(bad)
-        with pytest.raises(ValueError, match=str(path)):
-            drawn(f"marginals:{path}")
-
-
-def test_msfimu_marginals(shared_data: Path) -> None:
-    names = ("Visitor_category", "Gender", "Age", "Geolife", "Region", "Sleeping_area")
-    sizes = (3, 3, 8, 12, 37, 11)
-    people = joint_population(
-        f"marginals:{shared_data / 'msfimu_marginals.json'}",
-        attributes=[(name, Domain(size)) for name, size in zip(names, sizes, strict=True)],
-        devices=None,
-        epochs=1,
-        random_words=RandomWords(1),
-    )
-    assert people.devices == 88_935
-    values = next(people.values())
-    kind = allocate(
-        "allomfree",
-        None,
-        sizes,
-        Parameters(epsilon_longitudinal=4.0, epsilon_first=2.4, calibration=Calibration.EXACT),
-    )
-    limit = norm.isf(FALSE_ALARM / (2 * sum(sizes)))
-    for j, (support, n) in enumerate(counted(kind, values, 1)):
-        truth = np.bincount(values[:, j], minlength=sizes[j]) / len(values)
-        part = present(part_estimators(kind)[j].support)
-        z = (estimate(support, n, part).frequency - truth) / np.sqrt(variance(truth, n, part))
-        assert np.abs(z).max() < limit
 
 
 @pytest.mark.parametrize("allocation", ["sample", "split", "allomfree"])

@@ -46,12 +46,9 @@ def test_a_violation_ends_with_7(file: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "exit_code"),
     [
-        (["--epsilon", "1"], "E-USAGE-OPTION", 2),
         (["--client", "x"], "E-USAGE-OPTION", 2),
-        (["x.yaml", "--protocol", "grr"], "E-USAGE-OPTION", 2),
-        (["--protocol", "grr", "--client", "no-such-program", "--epsilon", "1"], "E-AUDIT-CLIENT", 2),
-        (["--protocol", "grr"], "E-COLLECTION-VALUE", 3),
-        (["--protocol", "grrr"], "E-COLLECTION-VALUE", 3),
+        (["examples/first_choice.yaml", "--client", "no-such-program"], "E-AUDIT-CLIENT", 2),
+        (["no-such.yaml"], "E-COLLECTION-FILE", 3),
     ],
 )
 def test_what_cannot_be_audited(arguments: list[str], code: str, exit_code: int) -> None:

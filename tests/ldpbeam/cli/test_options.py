@@ -26,10 +26,8 @@ from click.testing import CliRunner
 
 import ldpbeam
 from ldpbeam.cli.main import cli
-from ldpbeam.collection.collection import Collection
 from ldpbeam.transforms.sources import files as source_files
 from ldpbeam.wire import codec, report_pb2
-from tests.narrow import present
 
 YAML = """\
 name: {name}
@@ -126,7 +124,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (place / "groups.csv").write_text("group,value\nshort,0..30\nlong,30..120\n")
     (place / "parts.csv").write_text("group,value\nlow,0..4\nhigh,5..10\n")
     (place / "values.csv").write_text("value\n" + "".join(f"{i % 3}\n" for i in range(60)))
-    (place / "panel.csv").write_text("device,epoch,value\na,0,1\na,0,2\nb,0,3\n")
     (place / "labels.txt").write_text("red\ngreen\nblue\n")
 
     def ran(line: str) -> None:
@@ -366,13 +363,6 @@ EFFECTS: dict[str, dict[str, Effect]] = {
             "--compression gzip", lambda d: {n.rpartition(".")[2] for n in reports_in("x")(d)}, {"gz"}
         ),
         "--truth": Effect("--truth", there("x/truth.parquet"), True),
-        "--keep-last": Effect(
-            "--keep-last",
-            error,
-            "",
-            SIMULATE.replace("zipf:1", "panel:{s}/panel.csv:device,epoch,value").partition(" --devices")[0]
-            + " --output {t}/x",
-        ),
     },
     "inspect": {
         "--limit": Effect(
@@ -395,10 +385,6 @@ EFFECTS: dict[str, dict[str, Effect]] = {
     },
     "explain": {
         "--devices": Effect("--devices 500", lines("with 500 devices"), 1, "explain {s}/one.yaml"),
-    },
-    "doctor": {
-        "--output": Effect("--output {s}", lambda d: re.findall(r"free at (.*)", d.out), None, "doctor"),
-        "--runner": Effect("--runner PrismRunner", lines("PrismRunner"), 1, "doctor"),
     },
     "schema": {"--output": Effect("--output {t}/a.json", there("a.json"), True, "schema")},
     "definition": {
@@ -437,7 +423,7 @@ EFFECTS: dict[str, dict[str, Effect]] = {
 }
 BASES = {
     "run": RUN, "export": EXPORT, "compare": COMPARE, "report": "report {s}/out", "simulate": SIMULATE,
-    "check": "check {s}/one.yaml", "explain": "explain {s}/one.yaml", "doctor": "doctor", "schema": "schema",
+    "check": "check {s}/one.yaml", "explain": "explain {s}/one.yaml", "schema": "schema",
     "definition": "definition {s}/one.yaml", "plan": PLAN, "init": INIT,
     "inspect": "inspect {s}/sim/reports --collection {s}/one.yaml",
 }  # fmt: skip
@@ -464,45 +450,7 @@ def test_an_option_has_its_effect(site: Path, tmp_path: Path, command: str, opti
         assert found == effect.wanted
 
 
-# --- the stream: its engine is built from the command line, and the test moves its clock
-
-
-# --- what a run hands on
-
-
 # --- audits, of which only what would be audited is looked at
-
-
-AUDIT = "audit --protocol {} --draws 100"
-PARAMETERS: dict[str, tuple[str, str, Callable[[Collection], object], object]] = {
-    "--protocol": ("grr --epsilon 1", "--protocol oue", lambda c: c.protocol_name, "oue"),
-    "--size": ("grr --epsilon 1", "--size 4", lambda c: present(c.domain).size, 4),
-    "--epsilon": ("grr --epsilon 1", "--epsilon 2", lambda c: c.parameters.epsilon, 2.0),
-    "--epsilon-longitudinal": (
-        "l_grr --epsilon-longitudinal 2 --epsilon-first 1", "--epsilon-longitudinal 3",
-        lambda c: c.parameters.epsilon_longitudinal, 3.0,
-    ),
-    "--epsilon-first": (
-        "l_grr --epsilon-longitudinal 2 --epsilon-first 1", "--epsilon-first 0.5",
-        lambda c: c.parameters.epsilon_first, 0.5,
-    ),
-    "--g": (
-        "loloha --epsilon-longitudinal 2 --epsilon-first 1", "--g 3", lambda c: c.parameters.g, 3,
-    ),
-    "--calibration": (
-        "loloha --epsilon-longitudinal 2 --epsilon-first 1", "--calibration published",
-        lambda c: c.parameters.calibration.name.lower(), "published",
-    ),
-    "--hash-family": (
-        "loloha --epsilon-longitudinal 2 --epsilon-first 1", "--hash-family affine",
-        lambda c: c.parameters.hash_family, "affine",
-    ),
-    "--d": ("dbitflip_pm --epsilon-longitudinal 2 --d 2", "--d 4", lambda c: c.parameters.d, 4),
-    "--p2": ("rappor --epsilon-longitudinal 2 --q2 0.2", "--p2 0.8", lambda c: c.parameters.p2, 0.8),
-    "--q2": ("rappor --epsilon-longitudinal 2 --p2 0.8", "--q2 0.2", lambda c: c.parameters.q2, 0.2),
-    "--gamma": ("one_bit_rrpm --epsilon-longitudinal 2", "--gamma 0.3", lambda c: c.parameters.gamma, 0.3),
-    "--segment": ("one_bit_rrpm --epsilon-longitudinal 2", "--segment 3", lambda c: c.parameters.segment, 3),
-}  # fmt: skip
 
 
 def audited(line: str, site: Path, folder: Path) -> Any:
@@ -518,15 +466,6 @@ def audited(line: str, site: Path, folder: Path) -> Any:
     return asked
 
 
-@pytest.mark.parametrize("option", PARAMETERS)
-def test_a_parameter_of_an_audit(site: Path, tmp_path: Path, option: str) -> None:
-    base, added, look, wanted = PARAMETERS[option]
-    line = AUDIT.format(base)
-    without, found = (audited(each, site, tmp_path) for each in (line, f"{line} {added}"))
-    assert look(found[0].collection) == wanted
-    assert look(without[0].collection) != wanted
-
-
 def test_draws_and_clients_of_an_audit(site: Path, tmp_path: Path) -> None:
     def draws(line: str) -> int:
         return max(task.draws for task in audited(line, site, tmp_path))
@@ -538,12 +477,3 @@ def test_draws_and_clients_of_an_audit(site: Path, tmp_path: Path) -> None:
     assert len(audited("audit --quick", site, tmp_path)) < len(audited("audit", site, tmp_path))
     assert "./mine" not in str(audited(base, site, tmp_path))
     assert "./mine" in str(audited(f"{base} --client ./mine", site, tmp_path))
-
-
-# --- the demonstration, small, and the papers, of which only what would be computed is looked at
-
-
-# --- the collector, as it is started, in this process
-
-
-# --- all of them

@@ -105,9 +105,9 @@ def test_a_mean_is_a_need_of_its_own(tmp_path: Path) -> None:
     # A collection of a mean asks for the same, and so does its range without 0.
     again = document("--domain", target, *rest, "--target-error", 6)
     assert (again["needs"], again["rows"]) == (found["needs"], found["rows"])
-    lines = call("--mean", 600, *rest, "--columns").splitlines()
+    lines = call("--mean", 600, *rest).splitlines()
     assert lines[0].startswith("the mean of 0 .. 600, 20,000 devices in each epoch, 6 epochs")
-    assert any(line.startswith("  % range: ") for line in lines)
+    assert any("% range" in line for line in lines)
     people = tmp_path / "people.csv"
     people.write_text("d1,d2\n" + "0,0\n0,60\n600,600\n599,599\n" * 5, "utf-8")
     found = document("--population", f"csv:{people}:d1..d2", "--mean", 600, "--cap", 4)
@@ -127,10 +127,8 @@ def test_a_cap_is_about_whatever_changes_unless_it_is_asked_for_inputs() -> None
             assert row["loss_inputs"] is not None
             over = row[name] is None or row[name] > 6 * (1 + 1e-9)
             assert over == (limit in row["missed"])
-    text = call(*need, "--cap", 6, "--cap-of", "inputs", "--columns")
+    text = call(*need, "--cap", 6, "--cap-of", "inputs")
     assert "all reports about memoised inputs at most ε = 6" in text
-    assert "  ε any: " in text
-    assert "  ε inputs: " in text
 
 
 def test_an_error_without_a_number_is_refused_as_before() -> None:

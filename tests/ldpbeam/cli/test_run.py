@@ -485,13 +485,13 @@ def test_what_a_population_file_holds_is_said(call: Call, site: Path, tmp_path: 
     code, out, err = call(*simulation)
     assert (code, out) == (2, "")
     assert err.startswith(f"ldpbeam: {file}:3: a second, different value")
-    assert "--keep-last" in err
-    code, out, err = call(*simulation, "--keep-last")
+    file.write_text("who;when;value\n1;0;3\n1;0;3\n2;0;\n2;1;4\n")
+    code, out, err = call(*simulation)
     notes = parse_document((tmp_path / "s" / "simulation.json").read_text())["notes"]
     assert (code, err) == (0, "")
     assert notes == [
-        f"{file}: 1 row without a value: passed over",
-        f"{file}: 1 row with a later one of the same device and epoch: passed over",
+        f"{file}: column 'value': 1 row without a value: the device is absent there",
+        f"{file}: 1 row with the device, epoch and value of an earlier row: passed over",
     ]
     assert out.splitlines() == [*notes, f"2 reports of 2 devices in {tmp_path / 's' / 'reports'}"]
 

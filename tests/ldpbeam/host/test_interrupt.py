@@ -124,8 +124,8 @@ def test_ctrl_c_in_any_command_ends_it_with_130(
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli.commands["doctor"], "callback", interrupted)
-    monkeypatch.setattr("sys.argv", ["ldpbeam", "doctor"])
+    monkeypatch.setattr(cli.commands["docs"], "callback", interrupted)
+    monkeypatch.setattr("sys.argv", ["ldpbeam", "docs"])
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 130

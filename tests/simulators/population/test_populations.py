@@ -442,15 +442,11 @@ def test_labels_that_nobody_listed_are_named_with_the_label_that_was_meant(tmp_p
     listed = Domain(4, ("search", "share", "v1", "none"), other=3)
     cells = ['"search "'] * 3 + ["SHARE"] * 2 + ["seurch", "sharre", "v2", "chess"]
     file = write(tmp_path / "p.csv", "d,e,v", *(f"{i},0,{cell}" for i, cell in enumerate(cells)))
-    unlisted: dict[str, dict[str, int]] = {}
-    _, (note,) = noted(f"panel:{file}:d,e,v", listed, unlisted=unlisted)
+    _, (note,) = noted(f"panel:{file}:d,e,v", listed)
     assert note.endswith(
         "taken for 'none': 'search ' 3 (perhaps 'search' was meant), 'SHARE' 2 (perhaps 'share' was meant), "
         "'seurch' 1 (perhaps 'search' was meant), 'sharre' 1 (perhaps 'share' was meant), 'v2' 1 and 1 more"
     )
-    assert unlisted == {
-        "v": {"search ": 3, "SHARE": 2, "seurch": 1, "sharre": 1, "v2": 1, "chess": 1},
-    }
     with pytest.raises(ValueError, match="perhaps 'search' was meant; correct"):
         noted(f"panel:{file}:d,e,v", Domain(2, ("search", "share")))
 
@@ -460,71 +456,6 @@ def test_copies_of_a_row_are_counted(tmp_path: Path) -> None:
     assert noted(f"panel:{file}:d,e,v", 2)[1] == [
         "2 rows with the device, epoch and value of an earlier row: passed over"
     ]
-
-
-@given(
-    rows=st.lists(
-        st.tuples(st.integers(0, 3), st.integers(0, 2), st.sampled_from(["", "0", "1", "2"])), min_size=1
-    )
-)
-def test_the_last_value_is_that_of_a_dictionary(
-    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[int, int, str]]
-) -> None:
-    file = write(tmp_path_factory.mktemp("p") / "p.csv", "d,e,v", *(f"{d},{e},{v}" for d, e, v in rows))
-    held = {(d, e): int(v) for d, e, v in rows if v}
-    labels = Domain(3, ("0", "1", "2"))
-    devices, epochs = list(dict.fromkeys(d for d, _, _ in rows)), {e for _, e, _ in rows}
-    values, _ = noted(f"panel:{file}:d,e,v", labels, keep_last=True)
-    for row, epoch in enumerate(range(min(epochs), max(epochs) + 1)):
-        assert values[row].tolist() == [held.get((device, epoch), -1) for device in devices]
-
-
-@pytest.mark.parametrize(
-    ("length", "index", "refused", "said"),
-    [
-        (
-            "1d",
-            46023,
-            True,
-            "begins at 2152-01-04T00:00:00Z; as a spreadsheet's number of a day it is 2026-01-01",
-        ),
-        (
-            "1h",
-            46023,
-            False,
-            "begins at 2031-04-02T15:00:00Z, and would be 2026-01-01 as a spreadsheet's number",
-        ),
-        ("1h", 32874, False, "would be 1990-01-01"),
-        ("1h", 73050, False, "would be 2099-12-31"),
-        ("1h", 32873, False, ""),
-        ("1h", 73051, False, ""),
-        ("1d", 27029, False, ""),  # 2100-01-02
-    ],
-)
-def test_days_that_a_spreadsheet_numbered(
-    tmp_path: Path, length: str, index: int, refused: bool, said: str
-) -> None:
-    calendar = Epochs(parse_duration(length), parse_instant("2026-01-01T00:00:00Z"), 100_000)
-    file = write(tmp_path / "p.csv", "d,e,v", f"1,{index},0")
-    if refused:
-        with pytest.raises(ValueError, match=r"csv:2: column 'e': ") as caught:
-            noted(f"panel:{file}:d,e,v", 2, calendar=calendar)
-        assert said in str(caught.value)
-        return
-    notes = noted(f"panel:{file}:d,e,v", 2, calendar=calendar)[1]
-    assert len(notes) == bool(said)
-    assert all(said in note for note in notes)
-    file = write(tmp_path / "p.csv", "d,e,v", f"1,{index},0", "1,0,1")  # with another epoch it is no day
-    people = population(
-        f"panel:{file}:d,e,v",
-        domain=Domain(2),
-        devices=None,
-        epochs=2,
-        random_words=RandomWords(1),
-        calendar=calendar,
-        note=notes.append,
-    )
-    assert (people.epochs, len(notes)) == (2, bool(said))
 
 
 @pytest.mark.parametrize(
@@ -686,7 +617,7 @@ def test_errors_of_a_spec(
     [
         (
             ["d,e,v", "1,1,a", "2,1,a", "", "1,1,b", "2,1,c"],
-            ["p.csv:5: ", "'1'", "(2 such rows)", "--keep-last"],
+            ["p.csv:5: ", "'1'", "(2 such rows)"],
         ),
         (["d,e,v", "1,1,a", "1,1,"], ["p.csv:3: ", "second, different", "(1 such row)"]),
         (["d,e,v", "1,1,a", ",1,a"], ["p.csv:3: ", "column 'd' is empty"]),
