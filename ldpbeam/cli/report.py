@@ -7,7 +7,6 @@ from pathlib import Path
 import click
 
 from ldpbeam.cli.shared.console import PrintingCommand, complain, deliver, say
-from ldpbeam.cli.shared.sums import group_option
 from ldpbeam.errors import UsageError
 
 
@@ -15,8 +14,7 @@ from ldpbeam.errors import UsageError
 @click.argument("output", type=click.Path(path_type=Path))
 @click.option("--page", type=click.Path(path_type=Path), help="The page. Default: OUTPUT/index.html.")
 @click.option("--truth", type=click.Path(path_type=Path), help="truth.parquet of a simulation.")
-@group_option
-def report(output: Path, page: Path | None, truth: Path | None, group_file: Path | None) -> None:
+def report(output: Path, page: Path | None, truth: Path | None) -> None:
     """Write the page of a finished run: one file, no server, nothing fetched from elsewhere."""
     from ldpbeam.records.run_record import RUN_RECORD
     from ldpbeam.report_page.document import write_page
@@ -30,7 +28,7 @@ def report(output: Path, page: Path | None, truth: Path | None, group_file: Path
     if truth is not None:
         _require_truth(truth)
     problems: list[str] = []
-    written = write_page(output, page or output / "index.html", truth, group_file, problems.append)
+    written = write_page(output, page or output / "index.html", truth, problems.append)
     for problem in problems:
         complain(f"{output}: {problem} The page shows the rest. [W-RUN-DAMAGED]")
     say(f"open {written}")

@@ -127,7 +127,6 @@ def run_over_messages(collections: tuple[Collection, ...], values: Mapping[str, 
     from ldpbeam.pipelines.beam_job import beam_options, dry_run
     from ldpbeam.pipelines.submit import build, submit
     from ldpbeam.records.run_record import record_before
-    from ldpbeam.report_page.live import serve_page, served_at
 
     inputs = find_inputs(values["files"]) if values["files"] else Inputs((), 0)
     bits = 0 if values["runner"] == "FnApiRunner" else CLUSTER_SHARD_BITS
@@ -139,15 +138,10 @@ def run_over_messages(collections: tuple[Collection, ...], values: Mapping[str, 
     if config.job.local and source:
         say(f"reading {source}; Ctrl-C or SIGTERM drains and stops")
         beam_options(config)  # refuses options that nobody knows, before anything is touched
-        page = None
-        if config.engine.serve:
-            host, port = address = served_at(config.engine.serve)
-            say(f"the page is at http://{f'[{host}]' if ':' in host else host}:{port}/")
-            page = serve_page(address, Path(output))
         lines = mode() is Mode.JSON
         reads = "the folder" if config.input.watch else "Pub/Sub"
         shown = StreamLines(record_before(output))
-        record = run_local(config, _json_line if lines else partial(_line, shown, source=reads), page)
+        record = run_local(config, _json_line if lines else partial(_line, shown, source=reads))
         if lines:
             total = record.accounting.total.as_record()
             click.echo(json.dumps({"event": "stopped", "exit_code": record.exit_code, **total}))

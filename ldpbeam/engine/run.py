@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from pathlib import Path
 
 from ldpbeam.engine.engine import LocalStream
@@ -30,11 +30,7 @@ Progress = Callable[[str, RunRecord, Status], None]
 and what the engine is doing."""
 
 
-def run_local(
-    config: RunConfig,
-    progress: Progress | None = None,
-    beside: AbstractContextManager[object] | None = None,
-) -> RunRecord:
+def run_local(config: RunConfig, progress: Progress | None = None) -> RunRecord:
     """Run the local engine until it is told to stop (SIGTERM, SIGINT) or nothing comes any more."""
     keep_what_is_loaded()
     idle = config.engine.stop_when_idle
@@ -55,8 +51,6 @@ def run_local(
                 engine = LocalStream(config, stack.enter_context(_subscriber(config)), landing)
             if address is not None:
                 stack.enter_context(serve_metrics(address, lambda: engine.status))
-            if beside is not None:
-                stack.enter_context(beside)
             watch = _Watch(progress)
             while not stopped.is_set():
                 engine.step()

@@ -39,14 +39,13 @@ class QuietHandler(BaseHTTPRequestHandler):
     server_version, sys_version = "ldpbeam", ""
     timeout = 10
 
-    def send(self, code: int, content: bytes, headers: dict[str, str], *, body: bool = True) -> None:
+    def send(self, code: int, content: bytes, headers: dict[str, str]) -> None:
         """A whole answer."""
         self.send_response(code)
         for name, value in {**headers, "Content-Length": str(len(content))}.items():
             self.send_header(name, value)
         self.end_headers()
-        if body:
-            self.wfile.write(content)
+        self.wfile.write(content)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the library's name
         """Nobody wants a line for each."""

@@ -170,12 +170,6 @@ class LocalEngine:
         metavar="[HOST:]PORT",
         over=Over.LOCAL,
     )
-    serve: str = set_by(
-        "",
-        "Show the page live there; without HOST on this machine only.",
-        metavar="[HOST:]PORT",
-        over=Over.LOCAL,
-    )
     stop_when_idle: float | None = duration(None, "Stop after this long without a message.", over=Over.LOCAL)
     patience: float = 600.0
     keep_accounts: int = 128

@@ -26,7 +26,6 @@ from ldpbeam.report_page.accounting_section import complaints, identity
 from ldpbeam.report_page.data import Run, load
 from ldpbeam.report_page.glosses import glosses
 from ldpbeam.report_page.parts import RECORD_ROWS, SECTIONS, Detail, Table, shortened
-from ldpbeam.report_page.sums import SumsQuestion, described
 from ldpbeam.report_page.text import count, duration, size
 from ldpbeam.report_page.view import Section
 from ldpbeam.text import plural
@@ -47,11 +46,10 @@ def write_page(
     output_dir: Path,
     page: Path,
     truth: Path | None = None,
-    groups: Path | None = None,
     problem: Callable[[str], None] = lambda _: None,
 ) -> Path:
     """Write the report of a run to a file; an existing file is replaced whole."""
-    octets = render(Path(output_dir), truth, groups, problem)
+    octets = render(Path(output_dir), truth, problem)
     page = Path(page)
     with disk_errors(str(page)):
         page.parent.mkdir(parents=True, exist_ok=True)
@@ -62,25 +60,23 @@ def write_page(
 def render(
     output_dir: Path,
     truth: Path | None = None,
-    groups: Path | None = None,
     problem: Callable[[str], None] = lambda _: None,
 ) -> bytes:
     """The page of a run, HTML in UTF-8."""
     run = load(output_dir, truth)
-    asked = described(run.record, output_dir, groups)
     for line in run.problems:
         problem(line)
-    return _html(run, asked).encode("utf-8")
+    return _html(run).encode("utf-8")
 
 
-def _html(run: Run, asked: SumsQuestion) -> str:
+def _html(run: Run) -> str:
     """The whole page, as text of HTML."""
     record, shown = run.record, run.collections[:SECTIONS]
     digests = [data.digest for data in shown]
     detail = Detail.of(len(shown))
     with debug_mode(False):  # no check against the schema at every step: a third of the time
         sections = [
-            Section(data, record, detail, f"c{index}", asked, again=data.digest in digests[:index])
+            Section(data, record, detail, f"c{index}", again=data.digest in digests[:index])
             for index, data in enumerate(shown)
         ]
     names = [section.name for section in sections]

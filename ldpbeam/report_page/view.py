@@ -17,7 +17,7 @@ from ldpbeam.report_page.over_epochs import over_epochs
 from ldpbeam.report_page.parts import Detail, Figure, Table
 from ldpbeam.report_page.poisoning import poisoning
 from ldpbeam.report_page.privacy import privacy
-from ldpbeam.report_page.sums import SumsQuestion, added_up
+from ldpbeam.report_page.sums import added_up
 from ldpbeam.report_page.text import DASH, count, duration, plain, points, share
 from ldpbeam.text import plural
 
@@ -45,7 +45,6 @@ class Section:
         record: RunRecord | None,
         detail: Detail,
         prefix: str,
-        asked: SumsQuestion,
         again: bool = False,
     ) -> None:
         """Draw and word everything."""
@@ -74,7 +73,7 @@ class Section:
         self.histograms, self.histogram_note = histogram(data, detail, prefix)
         self.histogram_title = f"{self._result} of the last epoch"
         self.explorer = None if data.distribution else explorer(data, why, detail.octets)
-        self.added_up = added_up(data, asked, detail, prefix)
+        self.added_up = added_up(data, detail, prefix)
         self.accounting: Sequence[Figure] = ()
         self.accounting_table: Table | None = None
         self.identity = "As above: reports are counted per collection, not per attribute."

@@ -122,7 +122,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (place / "others.yaml").write_text(MINUTES.replace("minutes", "others"))
     (place / "people.yaml").write_text(PEOPLE)
     (place / "groups.csv").write_text("group,value\nshort,0..30\nlong,30..120\n")
-    (place / "parts.csv").write_text("group,value\nlow,0..4\nhigh,5..10\n")
     (place / "values.csv").write_text("value\n" + "".join(f"{i % 3}\n" for i in range(60)))
     (place / "labels.txt").write_text("red\ngreen\nblue\n")
 
@@ -340,12 +339,6 @@ EFFECTS: dict[str, dict[str, Effect]] = {
                 and "beat" in (d.folder / "a.html").read_text()
                 and "Unknown without" not in (d.folder / "a.html").read_text()
             ),
-            True,
-            "report {s}/out --page {t}/a.html",
-        ),
-        "--group": Effect(
-            "--group {s}/parts.csv",
-            lambda d: ">low<" in (d.folder / "a.html").read_text(),
             True,
             "report {s}/out --page {t}/a.html",
         ),

@@ -177,7 +177,7 @@ def test_wrong_options_end_with_2(
 
 @pytest.mark.parametrize(
     "option",
-    ["--watermark-delay=5s", "--metrics=9100", "--serve=9200", "--stop-when-idle=5s"],
+    ["--watermark-delay=5s", "--metrics=9100", "--stop-when-idle=5s"],
 )
 def test_a_cluster_is_given_no_option_of_the_local_engine(
     call: Call, arguments: list[object], option: str

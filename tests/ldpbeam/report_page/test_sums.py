@@ -1,4 +1,4 @@
-"""What the page says about values added up: a curve for values in order, groups where a file lists them."""
+"""What the page says about values added up: a curve for values in order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from scipy.stats import norm
 
 import ldpbeam
 from ldpbeam.durable.document import document
-from ldpbeam.errors import UsageError
 from ldpbeam.records.collection_record import collection_entry
 from ldpbeam.report_page import charts
 from ldpbeam.report_page.document import write_page
@@ -49,34 +48,21 @@ def run(folder: Path, domain: str = RANGE, devices: int = 4000) -> Path:
     return output
 
 
-def page(output: Path, groups: Path | None = None) -> Reader:
-    return harmless(write_page(output, output / "page.html", None, groups).read_text("utf-8"))
+def page(output: Path) -> Reader:
+    return harmless(write_page(output, output / "page.html").read_text("utf-8"))
 
 
-def file(folder: Path, text: str) -> Path:
-    path = folder / "groups.csv"
-    path.write_text(text)
-    return path
+def test_a_curve_with_a_band_for_all_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[charts.Row] = []
+    draw = charts.curve
 
+    def drawing(rows: Sequence[charts.Row]) -> Any:
+        drawn.extend(rows)
+        return draw(rows)
 
-def test_a_curve_with_a_band_for_all_of_it_and_groups_of_a_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    drawn: dict[str, list[charts.Row]] = {}
-
-    def noted(name: str) -> None:
-        draw = getattr(charts, name)
-
-        def drawing(rows: Sequence[charts.Row], *more: Any) -> Any:
-            drawn[name] = list(rows)
-            return draw(rows, *more)
-
-        monkeypatch.setattr(charts, name, drawing)
-
-    noted("curve")
-    noted("bars")
+    monkeypatch.setattr(charts, "curve", drawing)
     output = run(tmp_path)
-    reader = page(output, file(tmp_path, "group,value\nshort,0..30\n<b>long</b>,30..120\nall,0..120\n"))
+    reader = page(output)
     text = reader.text
     collection = ldpbeam.parse_collection(TEXT.replace("DOMAIN", RANGE))
     table = ldpbeam.read(output)
@@ -90,7 +76,7 @@ def test_a_curve_with_a_band_for_all_of_it_and_groups_of_a_file(
     ]
     assert len(labels) == len(curve) == 12
     wide = norm.ppf(1 - 0.025 / 12)
-    for said, row, point in zip(labels, curve, drawn["curve"], strict=True):
+    for said, row, point in zip(labels, curve, drawn, strict=True):
         found = re.fullmatch(r"up to (.*): ([\d.−]+) %( ± ([\d.]+) %)?", said)
         assert found, said
         assert found[1] == row["label"]
@@ -99,19 +85,6 @@ def test_a_curve_with_a_band_for_all_of_it_and_groups_of_a_file(
         assert (found[4] is None) == (row["std_error"] == 0)
         assert point["high"] - point["estimate"] == pytest.approx(wide * row["std_error"])
         assert point["estimate"] - point["low"] == pytest.approx(wide * row["std_error"])
-
-    asked = {"short": range(3), "long": range(3, 12)}
-    short, _ = ldpbeam.group_shares(collection, table, asked).to_pylist()
-    row_of_short = re.search(r"short 3 ([\d.]+) % ([\d.]+) % ([\d.]+) % ([\d.]+) %", text)
-    assert row_of_short
-    expected = (short["estimate"], 1.96 * short["std_error"], short["ci_low"], short["ci_high"])
-    assert [float(one) for one in row_of_short.groups()] == pytest.approx(
-        [100 * one for one in expected], abs=0.06
-    )
-    bars = [row for row in drawn["bars"] if row["name"] == "short"]
-    assert [(row["low"], row["high"]) for row in bars] == [pytest.approx((short["ci_low"], short["ci_high"]))]
-    assert "short and all have values in common" in text
-    assert "<b>long</b>" in text  # shown, not an element
 
 
 @pytest.mark.thorough
@@ -128,18 +101,6 @@ def test_too_many_values_are_said_to_be(tmp_path: Path) -> None:
     text = page(run(tmp_path, f"{{size: {MOST + 1}, ordered: true}}")).text
     assert f"Curves are drawn of up to {MOST} values" in text
     assert "cumulative shares" not in text
-
-
-@pytest.mark.thorough
-def test_groups_of_no_attribute_are_refused(tmp_path: Path) -> None:
-    output = run(tmp_path)
-    with pytest.raises(UsageError, match="no part of 0") as caught:
-        page(output, file(tmp_path, "group,value\nlong,30..130\n"))
-    assert caught.value.where.endswith("groups.csv:2")
-    (output / "run.json").write_text("{}")
-    assert "Values added up" not in page(output).text
-    with pytest.raises(UsageError, match="describes no collection"):
-        page(output, file(tmp_path, "group,value\nlong,30..120\n"))
 
 
 @pytest.mark.thorough
