@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from decimal import Decimal
 from typing import Any
 
 
@@ -12,10 +10,7 @@ def whole(value: Any) -> int | None:
     if isinstance(value, str):
         digits = value[1:] if value[:1] == "-" else value
         return int(value) if 0 < len(digits) <= 38 and all(sign in "0123456789" for sign in digits) else None
-    if value is None or (isinstance(value, float) and not math.isfinite(value)):
-        return None
-    number = int(value)
-    return number if Decimal(number) == Decimal(value) else None
+    return None if value is None else int(value)
 
 
 def word(value: Any) -> int | None:
@@ -25,11 +20,9 @@ def word(value: Any) -> int | None:
 
 
 def epoch(value: Any) -> int | None:
-    """An epoch: 64 bits with a sign; of a fraction's type only those that it has exactly."""
+    """An epoch: 64 bits with a sign."""
     number = whole(value)
-    if number is None or (isinstance(value, float) and abs(number) >= 2**53):
-        return None
-    return number if -(2**63) <= number < 2**63 else None
+    return number if number is not None and -(2**63) <= number < 2**63 else None
 
 
 def row(values: dict[str, Any]) -> tuple[int, int, int, bytes] | None:

@@ -11,8 +11,6 @@ import pyarrow.compute as pc
 _DIGITS = "^-?[0-9]{1,38}$"
 _LONGEST = pa.decimal128(38, 0)
 """Whole numbers of 38 digits: 16 bytes each, the low half first, in two's complement."""
-_EXACT = 2.0**53
-"""Whole numbers below it are all there in float64."""
 
 
 def is_text(kind: Any) -> bool:
@@ -31,8 +29,10 @@ def is_bytes(kind: Any) -> bool:
 
 
 def is_number(kind: Any) -> bool:
-    """Whether a column of this type holds whole numbers, or may."""
-    return bool(pa.types.is_integer(kind) or pa.types.is_decimal(kind) or pa.types.is_float64(kind))
+    """Whether a column of this type holds whole numbers, none of them longer than 38 digits."""
+    return bool(
+        pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and not kind.scale and kind.precision <= 38)
+    )
 
 
 def _buffer(column: Any, kind: Any) -> Any:
@@ -48,22 +48,8 @@ def words(column: Any) -> tuple[Any, Any]:
 
 def epochs(column: Any) -> tuple[Any, Any]:
     """Epochs as int64 (n,), and which of them are whole numbers of that type; else as :func:`words`."""
-    kind = column.type
-    if pa.types.is_float32(kind) or pa.types.is_float64(kind):
-        numbers = _buffer(column, np.float32 if pa.types.is_float32(kind) else np.float64)
-        with np.errstate(invalid="ignore"):
-            whole = (np.abs(numbers) < _EXACT) & (np.floor(numbers) == numbers)
-        return np.where(whole, numbers, 0).astype(np.int64), whole
     bits, whole = _whole(column, unsigned=False)
     return bits.view(np.int64), whole
-
-
-def beyond_exact(column: Any) -> bool:
-    """Whether a column of float64 has numbers that may have lost their last digits."""
-    if not pa.types.is_float64(column.type):
-        return False
-    with np.errstate(invalid="ignore"):
-        return bool((np.abs(_buffer(column, np.float64)) >= _EXACT).any())
 
 
 def _whole(column: Any, *, unsigned: bool) -> tuple[Any, Any]:
@@ -81,13 +67,6 @@ def _whole(column: Any, *, unsigned: bool) -> tuple[Any, Any]:
         return numbers.astype(np.int64, copy=False).view(np.uint64), np.ones(numbers.size, bool)
     if pa.types.is_decimal(kind):
         return _of_decimals(column, unsigned=unsigned)
-    if pa.types.is_float64(kind):
-        numbers = _buffer(column, np.float64)
-        with np.errstate(invalid="ignore"):
-            whole = (np.floor(numbers) == numbers) & (numbers >= -(2.0**63)) & (numbers < 2.0**64)
-            high = whole & (numbers >= 2.0**63)
-        low = np.where(whole & ~high, numbers, 0).astype(np.int64).view(np.uint64)
-        return np.where(high, np.where(high, numbers, 0).astype(np.uint64), low), whole
     if is_text(kind):
         text = column.cast(pa.large_string())
         sound = pc.match_substring_regex(text, _DIGITS)
@@ -96,15 +75,6 @@ def _whole(column: Any, *, unsigned: bool) -> tuple[Any, Any]:
 
 
 def _of_decimals(column: Any, *, unsigned: bool) -> tuple[Any, Any]:
-    kind = column.type
-    if kind.scale or kind.precision > 38:
-        # One by one, as Python has them: Arrow's own rounding of such numbers is not always right.
-        encoded = column.dictionary_encode()
-        low, high = -(1 << 63), (1 << 64 if unsigned else 1 << 63)
-        numbers = [(int(one), int(one) == one) for one in encoded.dictionary.to_pylist()]
-        sound = np.array([whole and low <= one < high for one, whole in numbers], bool)
-        bits = np.array([one % (1 << 64) for one, _ in numbers], np.uint64)
-        return _taken(encoded, bits, sound)
     column = column.cast(_LONGEST)
     halves = np.frombuffer(column.buffers()[1] or b"", np.uint64).reshape(-1, 2)
     halves = halves[column.offset : column.offset + len(column)]

@@ -19,7 +19,7 @@ from ldpbeam.admission import Written
 from ldpbeam.errors import Reason
 from ldpbeam.wire.codec import EvenRows, Rows
 
-from .arrow_columns import beyond_exact, epochs, even_payloads, payloads, words
+from .arrow_columns import epochs, even_payloads, payloads, words
 from .chunks import BadSource, ReportTable
 from .report_columns import Layout, WrongColumns, layout_of
 from .stored_file import StoredFile
@@ -38,10 +38,6 @@ _READ_AT_ONCE = 1 << 18
 _UNSOUND = (pa.ArrowException, OSError, ValueError, TypeError, KeyError, IndexError, EOFError, OverflowError)
 """What is raised about a file that is not sound."""
 _SUMMARY = "The file is the summary of a dataset (_metadata): its rows lie in other files; give their folder."
-_LOST_DIGITS = (
-    "The column digest is DOUBLE, in which numbers of 2^53 or more have lost their last digits; write it as "
-    "an integer, or as text."
-)
 _NO_NUMBER = (
     "The row has a null in digest, epoch, report_id or payload, or a number that is not whole, not in "
     "decimal digits (a digest in hex, for example), or has more than 64 bits."
@@ -274,8 +270,6 @@ def _number_columns(batch: Any, layout: Layout) -> tuple[Any, Any, Any, Any]:
         columns[name], whole = epochs(column) if name == "epoch" else words(column)
         if column.null_count:
             whole = whole & np.asarray(column.is_valid())
-        if name == "digest" and beyond_exact(column):
-            raise WrongColumns(_LOST_DIGITS)
         sound &= whole
     return columns["digest"], columns["epoch"], columns["report_id"], sound
 

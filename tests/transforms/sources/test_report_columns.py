@@ -37,12 +37,6 @@ def integers(kind: Any, low: int, high: int) -> tuple[Any, Callable[[Draw], Any]
     return kind, lambda draw: number(draw, low, high)
 
 
-def fraction(draw: Draw) -> float:
-    if draw.random() < 0.2:
-        return draw.choice([float("nan"), float("inf"), -float("inf"), 0.5, -0.0, 2.0**64, 2.0**63, 1e300])
-    return float(number(draw))
-
-
 def text(draw: Draw) -> str:
     if draw.random() < 0.2:
         odd = ["", " 1", "1 ", "1.0", "-", "+1", "٣", "1\n", "9" * 39, "0" * 38, "1e3", "naïve"]
@@ -51,13 +45,8 @@ def text(draw: Draw) -> str:
 
 
 def decimals(kind: Any) -> tuple[Any, Callable[[Draw], Any]]:
-    def make(draw: Draw) -> Decimal:
-        most = 10 ** (kind.precision - kind.scale) - 1
-        made = Decimal(number(draw, -min(most, 2**66), min(most, 2**66)))
-        part = Decimal(draw.choice([0, 0, 0, 1])) / 10**kind.scale if kind.scale else 0
-        return made + part
-
-    return kind, make
+    most = min(10**kind.precision - 1, 2**66)
+    return kind, lambda draw: Decimal(number(draw, -most, most))
 
 
 NUMBERS: dict[str, tuple[Any, Callable[[Draw], Any]]] = {
@@ -67,14 +56,9 @@ NUMBERS: dict[str, tuple[Any, Callable[[Draw], Any]]] = {
     "int16": integers(pa.int16(), -(2**15), 2**15 - 1),
     "int32": integers(pa.int32(), -(2**31), 2**31 - 1),
     "int64": integers(pa.int64(), -(2**63), 2**63 - 1),
-    "double": (pa.float64(), fraction),
     "decimal(20, 0)": decimals(pa.decimal128(20, 0)),
     "decimal(38, 0)": decimals(pa.decimal128(38, 0)),
-    "decimal(38, 10)": decimals(pa.decimal128(38, 10)),
-    "decimal(9, 2)": decimals(pa.decimal128(9, 2)),
     "decimal(18, 0)": decimals(pa.decimal128(18, 0)),
-    "decimal(50, 0)": decimals(pa.decimal256(50, 0)),
-    "decimal(60, 20)": decimals(pa.decimal256(60, 20)),
     "text": (pa.string(), text),
     "large text": (pa.large_string(), text),
     "text, kept once": (pa.dictionary(pa.int32(), pa.string()), text),
@@ -90,16 +74,11 @@ PAYLOADS = {
 }
 
 
-def small(values: list[Any]) -> list[Any]:
-    return [v if not isinstance(v, float) or abs(v) < 2**53 else 7.0 for v in values]
-
-
 def drawn(draw: Draw, rows: int) -> tuple[dict[str, Any], dict[str, list[Any]]]:
     columns, values = {}, {}
     for name in ("digest", "epoch", "report_id"):
         kind, make = NUMBERS[draw.choice(list(NUMBERS))]
-        made = [None if draw.random() < 0.05 else make(draw) for _ in range(rows)]
-        values[name] = small(made) if name == "digest" else made
+        values[name] = [None if draw.random() < 0.05 else make(draw) for _ in range(rows)]
         columns[name] = pa.array(values[name], kind)
     kind = PAYLOADS[draw.choice(list(PAYLOADS))]
     lengths = [2] if pa.types.is_fixed_size_binary(kind) else draw.choice([[2], [0, 1, 2, 30]])
@@ -158,7 +137,15 @@ WRONG: dict[str, tuple[Callable[[], pa.Table], str]] = {
     "8 bytes": (lambda: table(report_id=pa.array([bytes(8)] * 3, pa.binary(8))), "whose order nobody knows"),
     "bytes for digests": (lambda: table(digest=pa.array([b"1"] * 3)), "the column digest is binary"),
     "a timestamp": (lambda: table(epoch=pa.array([1, 2, 3], pa.timestamp("ms"))), "epoch is timestamp[ms]"),
-    "a half": (lambda: table(epoch=pa.array([1.0, 2, 3], pa.float16())), "epoch is halffloat"),
+    "a double": (lambda: table(epoch=pa.array([1.0, 2, 3])), "epoch is double"),
+    "a fraction": (
+        lambda: table(digest=pa.array([Decimal(1)] * 3, pa.decimal128(9, 2))),
+        "digest is decimal128(9, 2)",
+    ),
+    "too many digits": (
+        lambda: table(digest=pa.array([Decimal(1)] * 3, pa.decimal256(50, 0))),
+        "digest is decimal256(50, 0)",
+    ),
     "a struct of itself": (lambda: table(epoch=pa.array([{"epoch": 1}] * 3)), "epoch is a struct"),
     "a map": (
         lambda: table(payload=pa.array([[("a", 1)]] * 3, pa.map_(pa.string(), pa.int8()))),
@@ -177,7 +164,6 @@ WRONG: dict[str, tuple[Callable[[], pa.Table], str]] = {
         lambda: pa.Table.from_arrays([*table().columns, table()["epoch"]], [*table().column_names, "epoch"]),
         "epoch is there 2 times",
     ),
-    "digits lost": (lambda: table(digest=pa.array([1.0, 2.0**53, 3.0])), "digest is DOUBLE"),
 }
 
 
@@ -189,7 +175,7 @@ def test_a_column_of_another_type_is_named(tmp_path: Path, name: str) -> None:
     assert (bad.reason, bad.count, bad.place) == (Reason.WRONG_COLUMNS, 3, 0)
     assert words in bad.explanation
     assert bad.explanation.endswith(".")
-    if name not in {"twice", "digits lost"}:
+    if name != "twice":
         assert "must be" in bad.explanation
 
 
