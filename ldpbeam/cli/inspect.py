@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     type=click.IntRange(1),
     default=5,
     show_default=True,
-    help="How many reports, rejects, epochs or values to show.",
+    help="How many reports, rejects or epochs to show.",
 )
 def inspect(file: Path, collection_files: tuple[Path, ...], limit: int) -> None:
-    """Show what a file or folder is, and the first records in it.
+    """Show what a file or folder is, and the first records in it: reports, rejects, a run or a simulation.
 
-    It may hold reports, rejects, estimates, the results of a run, a simulation, or be a collection.
+    ldpbeam export shows estimates, ldpbeam check collections.
     """
     from ldpbeam.records.file_views import View, view_of
 

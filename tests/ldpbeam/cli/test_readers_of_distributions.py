@@ -413,9 +413,6 @@ def test_the_truth_of_a_share_is_that_up_to_the_value(tmp_path: Path) -> None:
 
 def test_inspect_check_and_explain(run: Path) -> None:
     assert "3,000 counted" in told("inspect", run / "out")
-    told("inspect", run / "out" / "estimates")
-    told("inspect", run / "out" / "summaries")
-    assert "results are a distribution" in told("inspect", run / "c.yaml")
     told("check", run / "c.yaml")
     words = told("explain", run / "c.yaml")
     assert "up to each value" in words and "the mean of the reports" not in words
