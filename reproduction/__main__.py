@@ -51,7 +51,7 @@ def reproduce(
 ) -> None:
     """Run the papers' evaluations again: all of them, or those named, such as loloha:fig2 or allomfree."""
     from ldpbeam.cli.shared.progress import Bar
-    from reproduction import EXPERIMENTS
+    from reproduction.experiments import EXPERIMENTS
     from reproduction.paper import Settings
 
     names = _chosen(experiments, EXPERIMENTS)
@@ -88,23 +88,18 @@ def _processors() -> int:
 
 
 def _chosen(asked: tuple[str, ...], known: Mapping[str, Experiment]) -> list[str]:
-    """Names of experiments without repeats: those that are known in their own order, then others."""
-    chosen: dict[str, None] = {}
+    """Names of experiments without repeats, in their own order; all where none is asked for."""
+    chosen = set()
     for text in asked:
-        names = [name for name in known if name == text or name.startswith(f"{text.rstrip(':')}:")]
+        names = {name for name in known if name == text or name.startswith(f"{text.rstrip(':')}:")}
         if not names:
-            try:
-                names = [known[text].name]
-            except KeyError:
-                raise UsageError(
-                    "E-USAGE-OPTION",
-                    f"there is no experiment {text!r}",
-                    remedy="make reproduce OPTIONS=--list names them all.",
-                ) from None
-        chosen.update(dict.fromkeys(names))
-    if not asked:
-        return list(known)
-    return [name for name in known if name in chosen] + [name for name in chosen if name not in set(known)]
+            raise UsageError(
+                "E-USAGE-OPTION",
+                f"there is no experiment {text!r}",
+                remedy="make reproduce OPTIONS=--list names them all.",
+            )
+        chosen |= names
+    return [name for name in known if name in chosen or not asked]
 
 
 if __name__ == "__main__":

@@ -6,22 +6,22 @@ its attributes and reports it once with the whole ε.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
-from functools import cache
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ldpbeam.arrays import Floats, Ints
-from ldpbeam.channels.calibration import Calibration
 from ldpbeam.estimates import variance
-from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
+from ldpbeam.protocols import FrequencyProtocol
 from reproduction import paper_numbers
 from reproduction.data import attributes
 from reproduction.draws import frequencies, one_epoch
 from reproduction.loloha_data import CLIPPED, UNBIASED, errors
-from reproduction.paper import Comparison, Figure, Line, Panel, Row, Settings, distinct, mean, number
+from reproduction.paper import Comparison, Figure, Panel, Row, Settings, distinct, mean, number
+from reproduction.protocols import floor, frequency_protocol, two_rounds_of
 from reproduction.study import panels, series, study
 
 _PAPER_N = 10_000
@@ -32,25 +32,11 @@ _RUNS = 100
 _UNARY = ("l_osue", "l_sue", "l_soue", "l_oue")
 
 
-@cache
-def two_round(
-    name: str, size: int, longitudinal: float, first: float, calibration: Calibration = Calibration.EXACT
-) -> FrequencyProtocol[Any]:
-    """A two-round protocol at these levels."""
-    levels = Parameters(epsilon_longitudinal=longitudinal, epsilon_first=first, calibration=calibration)
-    built = protocol(name, size, levels)
-    assert isinstance(built, FrequencyProtocol)  # noqa: S101 - those of this module all are
-    return built
-
-
-@cache
-def allomfree(
-    size: int, longitudinal: float, first: float, calibration: Calibration
-) -> FrequencyProtocol[Any]:
+def allomfree(size: int, longitudinal: float, first: float, *, published: bool) -> FrequencyProtocol[Any]:
     """Algorithm 1: the better of L-GRR and L-OSUE by V*, at either calibration."""
-    grr = two_round("l_grr", size, longitudinal, first, calibration)
-    osue = two_round("l_osue", size, longitudinal, first)
-    return grr if grr.estimator.support.floor <= osue.estimator.support.floor else osue
+    grr = two_rounds_of("l_grr", size, longitudinal, first, published=published)
+    osue = two_rounds_of("l_osue", size, longitudinal, first)
+    return grr if floor(grr) <= floor(osue) else osue
 
 
 # --- Tables 1 and 2, Figure 3: closed forms
@@ -65,8 +51,8 @@ def _table_1(alpha: float) -> list[Row]:
         levels = paper_numbers.ALLOMFREE_TABLE_1_MISLABELLED.get(key, (longitudinal, first))
         for (name, size), text in zip(paper_numbers.ALLOMFREE_TABLE_1_COLUMNS, printed, strict=True):
             variance, exact = (
-                float(two_round(name, size, *levels, one).estimator.support.floor) / _PAPER_N
-                for one in (Calibration.PUBLISHED, Calibration.EXACT)
+                floor(two_rounds_of(name, size, *levels, published=published), _PAPER_N)
+                for published in (True, False)
             )
             rows.append(
                 {
@@ -86,15 +72,12 @@ def _table_1(alpha: float) -> list[Row]:
 
 
 def _compare_table_1(rows: Sequence[Row]) -> list[Comparison]:
-    agreeing = sum(bool(row["agrees"]) for row in rows)
     mislabelled = len(paper_numbers.ALLOMFREE_TABLE_1_MISLABELLED)
     worst = max(rows, key=lambda row: number(row, "variance") / number(row, "exact_calibration"))
     return [
-        Comparison(
+        _digits(
+            rows,
             "Table 1: V* of L-GRR and four L-UE protocols, n = 10,000",
-            f"{len(rows)} numbers",
-            f"{agreeing} of {len(rows)} agree in every printed digit",
-            "reproduced" if agreeing == len(rows) else "differs",
             f"{mislabelled} rows at ε1 = 0.3 ε∞ bear the labels of other levels; their numbers are those of "
             "ε∞ = 2 and 4",
         ),
@@ -108,13 +91,19 @@ def _compare_table_1(rows: Sequence[Row]) -> list[Comparison]:
     ]
 
 
+def _digits(rows: Sequence[Row], claim: str, why: str = "") -> Comparison:
+    """Whether the numbers of a table agree as they are printed."""
+    agreeing = sum(bool(row["agrees"]) for row in rows)
+    found = f"{agreeing} of {len(rows)} agree in every printed digit"
+    verdict = "reproduced" if agreeing == len(rows) else "differs"
+    return Comparison(claim, f"{len(rows)} numbers", found, verdict, why)
+
+
 def _table_2() -> list[Row]:
     rows: list[Row] = []
     for epsilon, printed in paper_numbers.ALLOMFREE_TABLE_2:
         for (name, size), text in zip(paper_numbers.ALLOMFREE_TABLE_2_COLUMNS, printed, strict=True):
-            built = protocol(name, size, Parameters(epsilon=epsilon))
-            assert isinstance(built, FrequencyProtocol)  # noqa: S101 - all three are
-            variance = float(built.estimator.support.floor) / _PAPER_N
+            variance = floor(frequency_protocol(name, size, epsilon=epsilon), _PAPER_N)
             rows.append(
                 {
                     "epsilon": epsilon,
@@ -129,15 +118,7 @@ def _table_2() -> list[Row]:
 
 
 def _compare_table_2(rows: Sequence[Row]) -> list[Comparison]:
-    agreeing = sum(bool(row["agrees"]) for row in rows)
-    return [
-        Comparison(
-            "Table 2: V* of one-round GRR, OUE, SUE, n = 10,000",
-            f"{len(rows)} numbers",
-            f"{agreeing} of {len(rows)} agree in every printed digit",
-            "reproduced" if agreeing == len(rows) else "differs",
-        )
-    ]
+    return [_digits(rows, "Table 2: V* of one-round GRR, OUE, SUE, n = 10,000")]
 
 
 def _figure_3(alpha: float) -> list[Row]:
@@ -146,7 +127,7 @@ def _figure_3(alpha: float) -> list[Row]:
             "alpha": alpha,
             "epsilon_longitudinal": level,
             "protocol": name,
-            "variance": float(two_round(name, 2, level, alpha * level).estimator.support.floor) / _PAPER_N,
+            "variance": floor(two_rounds_of(name, 2, level, alpha * level), _PAPER_N),
         }
         for name in _UNARY
         for level in _LEVELS
@@ -154,9 +135,7 @@ def _figure_3(alpha: float) -> list[Row]:
 
 
 def _draw_figure_3(rows: Sequence[Row]) -> list[Figure]:
-    def lines(some: list[Row]) -> list[Line]:
-        return series(some, "epsilon_longitudinal", "variance", "protocol")
-
+    lines = partial(series, x="epsilon_longitudinal", y="variance", name="protocol")
     drawn = panels(rows, "alpha", ("ε1 = {} ε∞", "ε∞", "V* (n = 10,000)"), lines)
     return [Figure("allomfree-fig3", "Variance of the four L-UE protocols.", drawn)]
 
@@ -182,16 +161,14 @@ def _compare_figure_3(rows: Sequence[Row]) -> list[Comparison]:
 # --- Tables 3 and 4, Figures 4 to 7: one of several attributes per device
 
 
-_METHODS: dict[str, Callable[[int, float, float], FrequencyProtocol[Any]]] = {
-    "l_sue": lambda k, level, first: two_round("l_sue", k, level, first),
-    "l_oue": lambda k, level, first: two_round("l_oue", k, level, first),
-    "l_osue": lambda k, level, first: two_round("l_osue", k, level, first),
-    "l_soue": lambda k, level, first: two_round("l_soue", k, level, first),
-    "allomfree": lambda k, level, first: allomfree(k, level, first, Calibration.PUBLISHED),
-    "allomfree exact": lambda k, level, first: allomfree(k, level, first, Calibration.EXACT),
-    "sample + loloha": lambda k, level, first: two_round("loloha", k, level, first),
-}
-"""What is compared: the protocol of an attribute with k values at levels ε∞, ε1."""
+def _methods(k: int, level: float, first: float) -> dict[str, FrequencyProtocol[Any]]:
+    """What is compared: the protocol of an attribute with k values at levels ε∞, ε1."""
+    return {
+        **{name: two_rounds_of(name, k, level, first) for name in ("l_sue", "l_oue", "l_osue", "l_soue")},
+        "allomfree": allomfree(k, level, first, published=True),
+        "allomfree exact": allomfree(k, level, first, published=False),
+        "sample + loloha": two_rounds_of("loloha", k, level, first),
+    }
 
 
 def _gains(
@@ -201,8 +178,9 @@ def _gains(
     values, sizes = attributes(data, settings.data)
     values = values[: settings.devices]
     truth = [np.bincount(column, minlength=k) for column, k in zip(values.T, sizes, strict=True)]
-    protocols = {method: [make(k, level, alpha * level) for k in sizes] for method, make in _METHODS.items()}
-    squares = {method: np.zeros((2, runs)) for method in _METHODS}
+    each = [_methods(k, level, alpha * level) for k in sizes]
+    protocols = {method: [one[method] for one in each] for method in each[0]}
+    squares = {method: np.zeros((2, runs)) for method in protocols}
     for run in range(runs):
         chosen = rng.integers(0, len(sizes), len(values))
         held = [np.bincount(values[chosen == j, j], minlength=k) for j, k in enumerate(sizes)]

@@ -15,16 +15,15 @@ from typing import Any
 import numpy as np
 
 from ldpbeam.arrays import Floats
-from ldpbeam.channels.calibration import Calibration
 from ldpbeam.consistency import NAMES, consistent
-from ldpbeam.consistency.base import Noise
 from ldpbeam.protocols import FrequencyProtocol
 from ldpbeam.simulators.random_words import RandomWords
 from reproduction import paper_numbers
 from reproduction.data import Sequences, paired, sequences
 from reproduction.draws import frequencies, two_rounds
-from reproduction.loloha import LEVELS, frequency_protocol
+from reproduction.loloha import LEVELS
 from reproduction.paper import Comparison, Experiment, Figure, Panel, Row, Settings, distinct, mean
+from reproduction.protocols import noise, two_rounds_of
 from reproduction.study import repeated, series, study
 
 _ALPHA = 0.4
@@ -86,14 +85,10 @@ def _made(name: str, seed: int, devices: int | None, epochs: int | None) -> Sequ
 
 def _protocol(name: str, size: int, level: float) -> FrequencyProtocol[Any]:
     """As the paper calibrates it: its L-GRR and LOLOHA have the published second round."""
-    two: dict[str, Any] = {"epsilon_longitudinal": level, "epsilon_first": _ALPHA * level}
-    theirs = {**two, "calibration": Calibration.PUBLISHED}
-    if name == "l_grr":
-        return frequency_protocol("l_grr", size, **theirs)
-    if name.endswith("loloha"):
-        g = 2 if name == "biloloha" else None
-        return frequency_protocol("loloha", size, **theirs, hash_family="affine", g=g)
-    return frequency_protocol(name, size, **two)
+    if not name.endswith("loloha"):
+        return two_rounds_of(name, size, level, _ALPHA * level, published=name == "l_grr")
+    g = 2 if name == "biloloha" else None
+    return two_rounds_of("loloha", size, level, _ALPHA * level, published=True, hash_family="affine", g=g)
 
 
 def _compute(
@@ -104,15 +99,10 @@ def _compute(
     built = _protocol(protocol, people.size, level)
     (counts,) = two_rounds(rng, [built], people)
     raw, truth = frequencies(counts, people.devices, built.estimator.support), people.truth
-    noise = Noise(
-        people.devices,
-        float(built.estimator.support.own),
-        float(built.estimator.support.other),
-        built.estimator.EXCLUSIVE,
-    )
+    known = noise(built, people.devices)
     errors: dict[str, float] = {}
     for method in _METHODS:
-        histograms = np.array([consistent(method, row, noise) for row in raw])
+        histograms = np.array([consistent(method, row, known) for row in raw])
         errors[method] = float(((histograms - truth) ** 2).mean())
     errors[ONES] = float(((1 - truth) ** 2).mean())
     errors[UNIFORM] = float(((1 / people.size - truth) ** 2).mean())

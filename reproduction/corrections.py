@@ -13,13 +13,12 @@ from typing import Any
 import numpy as np
 
 from ldpbeam.arrays import Floats
-from ldpbeam.channels.calibration import Calibration
 from ldpbeam.estimates import interval, variance
 from ldpbeam.protocols import FrequencyProtocol
 from ldpbeam.protocols.direct import Direct
 from reproduction.draws import frequencies
-from reproduction.loloha import frequency_protocol
 from reproduction.paper import Comparison, Figure, Panel, Row, Settings, mean, number
+from reproduction.protocols import floor, frequency_protocol, two_rounds_of
 from reproduction.study import curves, series, study
 
 LONG, FIRST = 2.0, 1.0
@@ -27,10 +26,8 @@ LONG, FIRST = 2.0, 1.0
 
 
 def two(name: str, size: int, published: bool = False, **more: Any) -> FrequencyProtocol[Any]:
-    """A two-round protocol at ε∞ = 2, ε1 = 1, or other parameters."""
-    calibration = Calibration.PUBLISHED if published else Calibration.EXACT
-    levels = {"epsilon_longitudinal": LONG, "epsilon_first": FIRST, **more}
-    return frequency_protocol(name, size, **levels, calibration=calibration)
+    """A two-round protocol at ε∞ = 2, ε1 = 1."""
+    return two_rounds_of(name, size, LONG, FIRST, published=published, **more)
 
 
 # --- correction 1: the second round
@@ -38,13 +35,13 @@ def two(name: str, size: int, published: bool = False, **more: Any) -> Frequency
 
 def _calibration() -> list[Row]:
     """What a first report spends of ε1 = 1 at ε∞ = 2, and n·V* of L-GRR, over the number of symbols."""
-    osue = float(two("l_osue", 2).estimator.support.floor)
+    osue = floor(two("l_osue", 2))
     return [
         {
             "symbols": m,
             "calibration": label,
             "first report": one.guarantee.first_report,
-            "variance": float(one.estimator.support.floor),
+            "variance": floor(one),
             "l_osue": osue,
         }
         for m in (2, 3, 4, 6, 8, 10, 12, 16, 24, 32, 48, 96, 192, 360, 1024)
@@ -71,7 +68,7 @@ def _switch(rows: Sequence[Row], published: bool) -> int:
     osue = number(rows[0], "l_osue")
     best = 2
     for k in range(2, 64):
-        if float(two("l_grr", k, published).estimator.support.floor) <= osue:
+        if floor(two("l_grr", k, published)) <= osue:
             best = k
     return best
 
@@ -124,7 +121,7 @@ def _published_variance(f: Floats, n: int, one: Direct) -> Floats:
 
 def _variances(settings: Settings, rng: np.random.Generator) -> list[Row]:
     """L-GRR, k = 8, ε∞ = 3, ε1 = 1.8: variance, Eq. (4), and coverage of intervals made of them."""
-    one = two("l_grr", 8, published=True, epsilon_longitudinal=3.0, epsilon_first=1.8)
+    one = two_rounds_of("l_grr", 8, 3.0, 1.8, published=True)
     assert isinstance(one, Direct)  # noqa: S101 - it is
     own, other = float(one.estimator.support.own), float(one.estimator.support.other)
     n, draws = _POPULATION, settings.repeats(_DRAWS)
@@ -168,7 +165,7 @@ def _compare_variances(rows: Sequence[Row]) -> list[Comparison]:
     theirs = [number(row, "coverage of Eq. (4)") for row in rows]
     b, d, level, n = 360, 1, 2.0, 10_000
     flip = frequency_protocol("dbitflip_pm", b, epsilon_longitudinal=level, d=d)
-    exact = float(flip.estimator.support.floor) * b / (d * n)
+    exact = floor(flip) * b / (d * n)
     closed = (b / d) / (4 * n * sinh(level / 4) ** 2)
     printed = b / (2 * d * n * sinh(level / 2))
     return [

@@ -12,15 +12,15 @@ from ldpbeam.estimates import variance
 from reproduction.corrections import FIRST, LONG, two
 from reproduction.data import paired
 from reproduction.draws import frequencies, one_epoch, two_rounds
-from reproduction.loloha import frequency_protocol
 from reproduction.paper import Comparison, Figure, Row, Settings, mean, number
+from reproduction.protocols import floor, frequency_protocol, two_rounds_of
 from reproduction.study import curves, panels, study
 
 # --- correction 5: losses over several reports
 
 
 def _losses(g: int) -> list[Row]:
-    one = frequency_protocol("loloha", 360, epsilon_longitudinal=LONG, epsilon_first=FIRST, g=g)
+    one = two("loloha", 360, g=g)
     losses: Any = one.losses
     rows: list[Row] = []
     for t in range(1, 9):
@@ -58,7 +58,7 @@ def _compare_losses(rows: Sequence[Row]) -> list[Comparison]:
         t for t in range(1, 9) if all(r["any two sequences"] is not None for r in rows if r["reports"] == t)
     ]
     last = max(known)
-    strict = frequency_protocol("loloha", 360, epsilon_longitudinal=0.5, epsilon_first=0.45, g=3)
+    strict = two_rounds_of("loloha", 360, 0.5, 0.45, g=3)
     losses: Any = strict.losses
     return [
         Comparison(
@@ -144,9 +144,7 @@ def _compare_correlations(rows: Sequence[Row]) -> list[Comparison]:
 def _participation(settings: Settings, rng: np.random.Generator, level: float) -> list[Row]:
     """n times the variance of a rare value in an epoch, at the same loss over a lifetime."""
     once = frequency_protocol("oue", 100, epsilon=level)
-    memo = frequency_protocol(
-        "loloha", 100, epsilon_longitudinal=level / 2, epsilon_first=level / 4, g=2, hash_family="affine"
-    )
+    memo = two_rounds_of("loloha", 100, level / 2, level / 4, g=2, hash_family="affine")
     n = settings.devices or 40_000
     rows: list[Row] = []
     for epochs in (1, 2, 4, 8, 16, 32, 64, 128, 365):
@@ -161,10 +159,10 @@ def _participation(settings: Settings, rng: np.random.Generator, level: float) -
             {
                 "epsilon": level,
                 "epochs": epochs,
-                "one epoch of T": epochs * float(once.estimator.support.floor),
+                "one epoch of T": epochs * floor(once),
                 "one epoch of T, measured": n * float(np.mean(squares)),
-                "ε/T in every epoch": float(split.estimator.support.floor),
-                "BiLOLOHA with cap ε (renamed values only)": float(memo.estimator.support.floor),
+                "ε/T in every epoch": floor(split),
+                "BiLOLOHA with cap ε (renamed values only)": floor(memo),
             }
         )
     return rows

@@ -72,18 +72,17 @@ def absent(folder: Path, file: str) -> str:
     """Why a file cannot be read; empty where it can."""
     if (folder / file).is_file():
         return ""
-    source = SOURCES.get(file)
-    where = source.published if source else "a CSV file of your own, one row per device, one column per epoch"
-    known = f" Expected SHA-256: {source.sha256}." if source and source.sha256 else ""
-    return f"{file} is not in {folder}. It is published by: {where}.{known}"
+    source = SOURCES[file]
+    known = f" Expected SHA-256: {source.sha256}." if source.sha256 else ""
+    return f"{file} is not in {folder}. It is published by: {source.published}.{known}"
 
 
 def stranger(file: str, digest: str) -> str:
     """That a file is another one than the page was made with; empty where it is not, or none is known."""
-    source = SOURCES.get(file)
-    if source is None or not source.sha256 or source.sha256 == digest:
+    expected = SOURCES[file].sha256
+    if expected in ("", digest):
         return ""
-    return f"{file} has SHA-256 {digest}, not {source.sha256}: figures may differ from docs/reproduction.md."
+    return f"{file} has SHA-256 {digest}, not {expected}: figures may differ from docs/reproduction.md."
 
 
 @dataclass(frozen=True, eq=False)

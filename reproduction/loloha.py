@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ldpbeam.channels.calibration import Calibration
-from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
+from ldpbeam.protocols import FrequencyProtocol
 from ldpbeam.protocols.hashed import optimal_g
 from reproduction import paper_numbers
-from reproduction.paper import Comparison, Figure, Line, Panel, Row, distinct, mean
+from reproduction.paper import Comparison, Figure, Panel, Row, distinct, mean
+from reproduction.protocols import floor, frequency_protocol, two_rounds_of
 from reproduction.study import panels, series, study
 
 LEVELS = tuple(half / 2 for half in range(1, 11))
@@ -23,28 +24,21 @@ _N = 10_000
 _K = 360
 
 
-def frequency_protocol(name: str, size: int, **parameters: Any) -> FrequencyProtocol[Any]:
-    made = protocol(name, size, Parameters(**parameters))
-    if not isinstance(made, FrequencyProtocol):
-        raise TypeError(f"{name} estimates no frequencies")
-    return made
+_METHODS: dict[str, tuple[str, dict[str, Any]]] = {
+    "RAPPOR": ("l_sue", {}),
+    "L-OSUE": ("l_osue", {}),
+    "L-GRR": ("l_grr", {"published": True}),
+    "L-GRR exact": ("l_grr", {}),
+    "BiLOLOHA": ("loloha", {"published": True, "hash_family": "affine", "g": 2}),
+    "OLOLOHA": ("loloha", {"published": True, "hash_family": "affine"}),
+    "OLOLOHA exact": ("loloha", {"hash_family": "linear"}),
+}
 
 
-def method(name: str, size: int, longitudinal: float, first: float) -> FrequencyProtocol[Any]:
+def method(label: str, size: int, longitudinal: float, first: float) -> FrequencyProtocol[Any]:
     """One of the paper's methods, or one of ours, over a domain of that size."""
-    two: dict[str, Any] = {"epsilon_longitudinal": longitudinal, "epsilon_first": first}
-    theirs = {**two, "calibration": Calibration.PUBLISHED}
-    made: dict[str, tuple[str, dict[str, Any]]] = {
-        "RAPPOR": ("l_sue", two),
-        "L-OSUE": ("l_osue", two),
-        "L-GRR": ("l_grr", theirs),
-        "L-GRR exact": ("l_grr", two),
-        "BiLOLOHA": ("loloha", {**theirs, "hash_family": "affine", "g": 2}),
-        "OLOLOHA": ("loloha", {**theirs, "hash_family": "affine"}),
-        "OLOLOHA exact": ("loloha", {**two, "hash_family": "linear"}),
-    }
-    kind, parameters = made[name]
-    return frequency_protocol(kind, size, **parameters)
+    name, more = _METHODS[label]
+    return two_rounds_of(name, size, longitudinal, first, **more)
 
 
 # --- Fig. 1
@@ -118,7 +112,7 @@ def _figure_2(alpha: float) -> list[Row]:
             "alpha": alpha,
             "epsilon_longitudinal": level,
             "method": name,
-            "variance": float(method(name, _K, level, alpha * level).estimator.support.floor) / _N,
+            "variance": floor(method(name, _K, level, alpha * level), _N),
         }
         for name in _CURVES
         for level in LEVELS
@@ -126,9 +120,7 @@ def _figure_2(alpha: float) -> list[Row]:
 
 
 def _draw_figure_2(rows: Sequence[Row]) -> list[Figure]:
-    def lines(some: list[Row]) -> list[Line]:
-        return series(some, "epsilon_longitudinal", "variance", "method")
-
+    lines = partial(series, x="epsilon_longitudinal", y="variance", name="method")
     drawn = panels(rows, "alpha", ("α = {}", "ε∞", "V* (n = 10,000)"), lines)
     return [Figure("loloha-fig2", "Approximate variance of the two-round protocols.", drawn)]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,6 @@ from numpy.typing import NDArray
 
 from ldpbeam.arrays import Floats, Ints
 from ldpbeam.consistency import consistent
-from ldpbeam.consistency.base import Noise
 from ldpbeam.estimates import variance
 from ldpbeam.protocols import FrequencyProtocol
 from ldpbeam.protocols.bit_flip import BitFlip
@@ -26,8 +26,9 @@ from reproduction.draws import (
     second_round,
     two_rounds,
 )
-from reproduction.loloha import LEVELS, frequency_protocol, method
-from reproduction.paper import Comparison, Experiment, Figure, Line, Panel, Row, Settings, mean, number
+from reproduction.loloha import LEVELS, method
+from reproduction.paper import Comparison, Experiment, Figure, Panel, Row, Settings, mean, number
+from reproduction.protocols import frequency_protocol, noise
 from reproduction.study import panels, repeated, series, study
 
 _ALPHAS = (0.4, 0.5, 0.6)
@@ -104,12 +105,10 @@ def _figure_3(
 
 def errors(estimates: Floats, truth: Floats, one: FrequencyProtocol[Any], n: int) -> dict[str, float]:
     """MSE, averaged over epochs (Eq. 7), of unbiased estimates (epochs, k) and of two histograms."""
-    noise = Noise(
-        n, float(one.estimator.support.own), float(one.estimator.support.other), one.estimator.EXCLUSIVE
-    )
+    known = noise(one, n)
     result = {UNBIASED: float(((estimates - truth) ** 2).mean())}
     for label, name in ((CLIPPED, "norm_mul"), (PROJECTED, "norm_sub")):
-        histograms = np.array([consistent(name, row, noise) for row in estimates])
+        histograms = np.array([consistent(name, row, known) for row in estimates])
         result[label] = float(((histograms - truth) ** 2).mean())
     return result
 
@@ -252,9 +251,7 @@ def _distinct(keys: NDArray[np.int64]) -> int:
 
 
 def _draw_figure_4(data: str, rows: Sequence[Row]) -> list[Figure]:
-    def lines(some: list[Row]) -> list[Line]:
-        return series(some, "epsilon_longitudinal", "loss", "method")
-
+    lines = partial(series, x="epsilon_longitudinal", y="loss", name="method")
     drawn = panels(rows, "alpha", ("α = {}", "ε∞", "mean loss of a device"), lines)
     return [Figure(f"loloha-fig4-{data}", f"{data}: ε∞ times the inputs that a device memoised.", drawn)]
 
@@ -358,7 +355,7 @@ def _compare_table_2(data: str, rows: Sequence[Row]) -> list[Comparison]:
 
 
 def of(name: str) -> list[Experiment]:
-    """The experiments on one data set: syn, adult, or NAME for the columns of NAME.csv, one per epoch."""
+    """The experiments on one data set: syn, or the columns of NAME.csv, one per epoch."""
     more: dict[str, Any] = {
         "constants": {"data": name},
         "files": () if name == "syn" else (f"{name}.csv",),

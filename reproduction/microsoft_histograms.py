@@ -11,17 +11,15 @@ from ldpbeam.arrays import Floats, Ints
 from ldpbeam.protocols.bit_flip import BitFlip
 from ldpbeam.protocols.public_string import BinFlipPlus
 from reproduction.draws import fresh_symbols
-from reproduction.loloha import frequency_protocol
 from reproduction.microsoft import LEVELS, RUNS, SMALL, USAGE_NOTE, draw_errors, minutes
 from reproduction.paper import Cell, Comparison, Row, Settings, mean
+from reproduction.protocols import frequency_protocol
 from reproduction.study import study
 
 _TOGETHER = 300
 """Runs of a cell."""
 
 _BUCKETS = 32
-# --- histograms: Fig. 2 (c), Fig. 3 (c)
-
 _SAMPLED = (1, 2, 4)
 _WHOLE = ("BinFlip", "KFlip", "BinFlip+")
 
@@ -54,7 +52,7 @@ def _histograms(
         _sampled_errors(rng, held, int(mechanism[0]), runs)
         if mechanism[0].isdigit()
         else {
-            (mechanism, level): np.abs(draw(mechanism, rng, held, level, runs) - truth).max(axis=1)
+            (mechanism, level): np.abs(DRAWS[mechanism](rng, held, level, runs) - truth).max(axis=1)
             for level in LEVELS
         }
     )
@@ -102,16 +100,12 @@ def _bin_flip_plus(rng: np.random.Generator, held: Ints, level: float, runs: int
     return np.asarray((counts / held.sum() - other) / (own - other))
 
 
-_DRAW: dict[str, Callable[[np.random.Generator, Ints, float, int], Floats]] = {
+DRAWS: dict[str, Callable[[np.random.Generator, Ints, float, int], Floats]] = {
     "BinFlip": _bin_flip,
     "KFlip": _k_flip,
     "BinFlip+": _bin_flip_plus,
 }
-
-
-def draw(name: str, rng: np.random.Generator, held: Ints, level: float, runs: int) -> Floats:
-    """Estimated frequencies of a mechanism about all buckets, float64 (runs, 32)."""
-    return _DRAW[name](rng, held, level, runs)
+"""Estimated frequencies of the mechanisms about all buckets, float64 (runs, 32)."""
 
 
 def sampled_sets(rng: np.random.Generator, n: int, d: int) -> NDArray[np.int64]:

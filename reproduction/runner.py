@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
@@ -21,7 +21,8 @@ from ldpbeam import __version__
 from ldpbeam.durable.file import PRIVATE, write_file
 from ldpbeam.durable.folder import make_folder
 from ldpbeam.pipelines.workers import end_with
-from reproduction import EXPERIMENTS, experiment
+from reproduction.data import absent
+from reproduction.experiments import EXPERIMENTS
 from reproduction.paper import Cell, Row, Settings, canonical
 
 
@@ -34,16 +35,27 @@ def sources() -> str:
     return digest.hexdigest()
 
 
-@dataclass(frozen=True)
+@dataclass
 class Outcome:
-    """What became of one experiment."""
+    """What became of one experiment: its cells, and the rows of those that are computed."""
 
     name: str
-    rows: Sequence[Row]
-    skipped: str
-    computed: int
-    kept: int
-    inputs: dict[str, str]
+    inputs: dict[str, str] = field(default_factory=dict)
+    cells: Sequence[Cell] = ()
+    paths: Sequence[Path] = ()
+    found: dict[int, list[Row]] = field(default_factory=dict)
+    skipped: str = ""
+    computed: int = 0
+
+    @property
+    def rows(self) -> list[Row]:
+        """Of all cells, once they are computed."""
+        return [row for index in range(len(self.cells)) for row in self.found[index]]
+
+    @property
+    def kept(self) -> int:
+        """How many cells an earlier run had computed."""
+        return len(self.cells) - self.computed
 
 
 def file_digest(path: Path) -> str:
@@ -78,7 +90,7 @@ def write_cell(path: Path, name: str, cell: Cell, rows: list[Row]) -> None:
 
 def compute(name: str, settings: Settings, cell: Cell) -> list[Row]:
     """Rows of one cell, in this process."""
-    rows = experiment(name).compute(settings, cell)
+    rows = EXPERIMENTS[name].compute(settings, cell)
     # As they will be read again: a table made of fresh rows and one of stored rows are the same.
     plain: list[Row] = json.loads(json.dumps(rows, allow_nan=False))
     return plain
@@ -93,7 +105,7 @@ def run(
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Iterator[Outcome]:
     """Run experiments; each is yielded when its rows are complete, in the order asked for."""
-    plans = [_plan(name, settings, output) for name in names]
+    plans = [_planned(name, settings, output) for name in names]
     total = sum(len(plan.cells) for plan in plans)
     done = sum(len(plan.found) for plan in plans)
     progress(done, total)
@@ -110,47 +122,28 @@ def run(
                 plan.computed += 1
                 done += 1
                 progress(done, total)
-            yield plan.outcome()
+            yield plan
     finally:
         if pool is not None:
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-@dataclass
-class _Plan:
-    name: str
-    cells: Sequence[Cell]
-    paths: Sequence[Path]
-    found: dict[int, list[Row]]
-    inputs: dict[str, str]
-    skipped: str = ""
-    computed: int = 0
-
-    def outcome(self) -> Outcome:
-        rows = [row for index in range(len(self.cells)) for row in self.found[index]]
-        reused = len(self.cells) - self.computed
-        return Outcome(self.name, rows, self.skipped, self.computed, reused, self.inputs)
-
-
-def _plan(name: str, settings: Settings, output: Path) -> _Plan:
-    from reproduction.data import absent
-
+def _planned(name: str, settings: Settings, output: Path) -> Outcome:
+    """An experiment with the cells that are stored."""
     described = EXPERIMENTS[name]
     missing = [text for file in described.files if (text := absent(settings.data, file))]
     if missing:
-        return _Plan(name, [], [], {}, {}, " ".join(missing))
+        return Outcome(name, skipped=" ".join(missing))
     inputs = {file: file_digest(settings.data / file) for file in described.files}
     cells = described.cells(settings)
     folder = output / "cells" / name.replace(":", "-")
     paths = [folder / cell_name(name, settings, cell, inputs) for cell in cells]
-    stored = {index: read_cell(path) for index, path in enumerate(paths)}
-    return _Plan(
-        name, cells, paths, {index: rows for index, rows in stored.items() if rows is not None}, inputs
-    )
+    stored = {index: rows for index, path in enumerate(paths) if (rows := read_cell(path)) is not None}
+    return Outcome(name, inputs, cells, paths, stored)
 
 
 def _missing(
-    plan: _Plan, settings: Settings, pool: ProcessPoolExecutor | None, jobs: int
+    plan: Outcome, settings: Settings, pool: ProcessPoolExecutor | None, jobs: int
 ) -> Iterator[tuple[int, list[Row]]]:
     todo = [index for index in range(len(plan.cells)) if index not in plan.found]
     if pool is None:

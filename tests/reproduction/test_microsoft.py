@@ -8,9 +8,9 @@ import pytest
 from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.random_words import RandomWords
-from reproduction import experiment
+from reproduction.experiments import EXPERIMENTS
 from reproduction.microsoft import DAY, minutes, one_bit, usage
-from reproduction.microsoft_histograms import bucketed, draw, sampled_sets
+from reproduction.microsoft_histograms import DRAWS, bucketed, sampled_sets
 from reproduction.microsoft_privacy import pattern_supports, worst_case
 from reproduction.paper import Settings, number
 
@@ -48,7 +48,7 @@ def test_histograms_of_one_round_have_the_law_of_the_devices(name: str, kind: st
         counts = np.zeros(built.counter.counts_length, np.int64)
         built.counter.add(payloads[group * values.size : (group + 1) * values.size], counts)
         found[group] = (built.counter.support_counts(counts) / values.size - other) / (own - other)
-    drawn = draw(name, np.random.default_rng(7), held, level, groups)
+    drawn = DRAWS[name](np.random.default_rng(7), held, level, groups)
     spread = np.sqrt(found.var(axis=0) / groups + drawn.var(axis=0) / groups)
     assert (np.abs(found.mean(axis=0) - drawn.mean(axis=0)) < 5 * spread).all()
     # The figure shows the largest error of a run.
@@ -69,7 +69,7 @@ def test_sampled_sets_are_sets_and_equally_likely() -> None:
 
 
 def test_sampled_histograms_get_better_with_more_bits() -> None:
-    compute = experiment("microsoft:fig3c").compute
+    compute = EXPERIMENTS["microsoft:fig3c"].compute
     errors: dict[object, float] = {}
     for mechanism in ("1BitFlipPM", "2BitFlipPM", "4BitFlipPM", "BinFlip"):
         rows = compute(Settings(devices=20_000, seed=3), {"mechanism": mechanism, "first": 0, "runs": 12})

@@ -2,9 +2,9 @@
 
 import pytest
 
-from reproduction import experiment
-from reproduction.claims import rows
+from reproduction.experiments import EXPERIMENTS
 from reproduction.paper import Settings
+from reproduction.results import claims
 from tests.conftest import REPOSITORY
 
 PAGE = (REPOSITORY / "docs" / "reproduction.md").read_text("utf-8")
@@ -23,8 +23,8 @@ CLOSED = (
 
 @pytest.mark.parametrize("name", CLOSED)
 def test_the_page_has_the_results_of_closed_forms(name: str) -> None:
-    one = experiment(name)
+    one = EXPERIMENTS[name]
     found = [row for cell in one.cells(Settings()) for row in one.compute(Settings(), cell)]
-    lines = rows(vars(claim) for claim in one.compare(found))
+    lines = claims(vars(claim) for claim in one.compare(found))
     assert lines
     assert [line for line in lines if f"{line.rsplit(' | ', 1)[0]} |\n" not in PAGE] == []

@@ -6,19 +6,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from reproduction import experiment, paper_numbers
-from reproduction.loloha import frequency_protocol
+from reproduction import paper_numbers
+from reproduction.experiments import EXPERIMENTS
 from reproduction.loloha_data import errors
 from reproduction.paper import Cell, Row, Settings, distinct, mean, number
+from reproduction.protocols import frequency_protocol
 
 
 def rows_of(name: str, settings: Settings, cells: Sequence[Cell] | None = None) -> list[Row]:
-    one = experiment(name)
+    one = EXPERIMENTS[name]
     return [row for cell in cells or one.cells(settings) for row in one.compute(settings, cell)]
 
 
 def verdicts(name: str, rows: Sequence[Row]) -> set[str]:
-    return {one.verdict for one in experiment(name).compare(rows)}
+    return {one.verdict for one in EXPERIMENTS[name].compare(rows)}
 
 
 # --- closed forms: every printed digit
@@ -192,7 +193,7 @@ def test_the_degenerate_rows_are_those_of_answering_1_and_uniform(bfive: list[Ro
 def test_every_method_and_protocol_is_in_the_layout(bfive: list[Row]) -> None:
     from ldpbeam.consistency import NAMES
 
-    summary = experiment("consistency:table2:bfive").summary
+    summary = EXPERIMENTS["consistency:table2:bfive"].summary
     assert summary is not None
     table = summary(bfive)
     methods = [name for name in NAMES if name != "ordered"]  # the paper's values are in no order
@@ -200,7 +201,7 @@ def test_every_method_and_protocol_is_in_the_layout(bfive: list[Row]) -> None:
     assert {"l_grr", "biloloha", "l_osue, published"} <= set(table[0])
     found = {
         one.claim.rpartition(": ")[2]: one.verdict
-        for one in experiment("consistency:table2:bfive").compare(bfive)
+        for one in EXPERIMENTS["consistency:table2:bfive"].compare(bfive)
     }
     assert found["Power"] == found["PowerNS"] == "does not hold"
 
@@ -211,7 +212,7 @@ def test_figures_over_epsilon_fall_towards_more_budget() -> None:
     rows = rows_of("consistency:fig3", settings, cells)
     low, high = (mean(rows, "mse", method="norm_sub", epsilon_longitudinal=level) for level in (5.0, 0.5))
     assert low < high / 5
-    (figure,) = experiment("consistency:fig3").figures(rows)
+    (figure,) = EXPERIMENTS["consistency:fig3"].figures(rows)
     assert figure.name == "consistency-fig3"
 
 
@@ -272,7 +273,7 @@ def test_the_published_second_round_spends_less_than_it_may() -> None:
     assert exact == pytest.approx([1.0] * len(exact), abs=1e-6)
     switches = [
         one
-        for one in experiment("corrections:calibration").compare(rows)
+        for one in EXPERIMENTS["corrections:calibration"].compare(rows)
         if "Algorithm 1: up to" in one.claim
     ]
     assert (switches[0].published[:5], switches[0].found[:6]) == ("k = 5", "k = 10")
@@ -306,7 +307,7 @@ def test_errors_of_epochs_are_correlated_as_in_theory() -> None:
 
 def test_one_report_in_t_epochs_is_measured_and_compared() -> None:
     rows = corrections("participation")
-    (claim,) = experiment("corrections:participation").compare(rows)
+    (claim,) = EXPERIMENTS["corrections:participation"].compare(rows)
     assert "ε = 2.0: T up to 23, ε = 4.0: T up to 61" in claim.found
     first = [row for row in rows if row["epochs"] == 1]
     for row in first:

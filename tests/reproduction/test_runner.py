@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from reproduction import EXPERIMENTS
 from reproduction.__main__ import reproduce
+from reproduction.experiments import EXPERIMENTS
 from reproduction.paper import Settings, mean
 from reproduction.results import write, write_page
 from reproduction.runner import Outcome, run
@@ -74,17 +74,17 @@ def test_an_interrupted_run_goes_on_with_what_is_missing(tmp_path: Path) -> None
 
 def test_a_cell_belongs_to_its_seed_and_its_data(tmp_path: Path) -> None:
     header = "a,b\n"
-    table = tmp_path / "mine.csv"
+    table = tmp_path / "db_de.csv"
     table.write_text(header + "1,2\n2,2\n3,1\n" * 5)
     all_of_it = Settings(data=tmp_path, seed=3, runs=1)
-    first = only(run(["loloha:fig4:mine"], all_of_it, tmp_path / "out"))
+    first = only(run(["loloha:fig4:db_de"], all_of_it, tmp_path / "out"))
     assert first.computed == 1
     assert mean(first.rows, "inputs", method="RAPPOR, L-OSUE, L-GRR") == pytest.approx(5 / 3)
     other = Settings(data=tmp_path, seed=4, runs=1)
-    assert only(run(["loloha:fig4:mine"], other, tmp_path / "out")).computed == 1
-    assert only(run(["loloha:fig4:mine"], all_of_it, tmp_path / "out")).computed == 0
+    assert only(run(["loloha:fig4:db_de"], other, tmp_path / "out")).computed == 1
+    assert only(run(["loloha:fig4:db_de"], all_of_it, tmp_path / "out")).computed == 0
     table.write_text(header + "1,2\n2,2\n3,1\n" * 6)
-    assert only(run(["loloha:fig4:mine"], all_of_it, tmp_path / "out")).computed == 1
+    assert only(run(["loloha:fig4:db_de"], all_of_it, tmp_path / "out")).computed == 1
 
 
 @pytest.mark.thorough
@@ -158,12 +158,9 @@ def test_the_command_lists_runs_and_refuses(tmp_path: Path) -> None:
     done = CliRunner().invoke(reproduce, ["allomfree:table2", "--jobs", "1", "--output", str(out)])
     assert done.exit_code == 0
     assert "20 of 20 agree in every printed digit" in done.output
-    page = (out / "index.html").read_text()
+    page = (out / "index.md").read_text()
     assert "ALLOMFREE Table 2" in page
     assert "reproduced" in page
-    assert sorted(path.name for path in (out / "tables").iterdir()) == [
-        "allomfree-table2.csv",
-        "allomfree-table2.parquet",
-    ]
+    assert [path.name for path in (out / "tables").iterdir()] == ["allomfree-table2.csv"]
     refused = CliRunner().invoke(reproduce, ["loloha:fig9"])
     assert "E-USAGE-OPTION" in str(refused.exception)

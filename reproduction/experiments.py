@@ -1,0 +1,22 @@
+"""Every experiment by its name, in the order of the papers."""
+
+from __future__ import annotations
+
+from reproduction import (
+    allomfree,
+    consistency,
+    corrections,
+    corrections_over_time,
+    loloha,
+    loloha_data,
+    microsoft,
+    microsoft_histograms,
+    microsoft_privacy,
+)
+
+_PAPERS = (
+    *(loloha, loloha_data, consistency, allomfree, microsoft, microsoft_histograms, microsoft_privacy),
+    *(corrections, corrections_over_time),
+)
+
+EXPERIMENTS = {one.name: one for paper in _PAPERS for one in paper.EXPERIMENTS}
