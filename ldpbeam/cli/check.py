@@ -7,27 +7,19 @@ from pathlib import Path
 import click
 
 from ldpbeam.cli.shared.console import PrintingCommand, deliver, say
-from ldpbeam.cli.shared.options import DurationOption, devices_option
+from ldpbeam.cli.shared.options import devices_option
 
 
 @click.command(cls=PrintingCommand)
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
 @devices_option
 @click.option(
-    "--spread",
-    type=DurationOption(least=0),
-    default="0",
-    show_default=True,
-    metavar="DURATION",
-    help="Time after a report, such as 1h, from which devices draw when to send it: spread of Device.open.",
-)
-@click.option(
     "--against",
     type=click.Path(path_type=Path),
     metavar="OLD",
     help="An earlier file: what has changed since.",
 )
-def check(files: tuple[Path, ...], devices: int, spread: int, against: Path | None) -> None:
+def check(files: tuple[Path, ...], devices: int, against: Path | None) -> None:
     """Check collections before devices have them: promise, digest, expected errors, warnings.
 
     Several files count as those of one fleet, and check says what a device loses by all of them. With
@@ -56,8 +48,8 @@ def check(files: tuple[Path, ...], devices: int, spread: int, against: Path | No
     refused: list[LdpError] = []
     for path in files:
         try:
-            checks.append(CheckedCollection.of(str(path), load(path), devices, spread))
-            warn(path, lateness_advice(checks[-1].collection, spread))
+            checks.append(CheckedCollection.of(str(path), load(path), devices))
+            warn(path, lateness_advice(checks[-1].collection))
         except LdpError as error:
             refused.append(error)
     if refused:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import inf
 from typing import Any
 
-from google.protobuf import text_format
-from google.protobuf.message import Message
+from google.protobuf import json_format
 
 from ldpbeam.collection.advice import Advice, warnings_about
 from ldpbeam.collection.collection import Collection
-from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import duration, instant
 from ldpbeam.collection.message import SERVER_FIELDS, taken
 from ldpbeam.errors import CollectionError
@@ -26,7 +23,7 @@ from ldpbeam.privacy.ledger import total_cap
 from ldpbeam.promise.statements import NO_TURN, bits, epsilon, statements
 
 _FEW = 5
-"""Most labels or attributes that are named of each change."""
+"""Labels or attributes that are named of each change, at most."""
 
 
 @dataclass(frozen=True)
@@ -71,14 +68,13 @@ class CheckedCollection:
     where: str
     collection: Collection
     devices: int
-    spread: int
     expected: tuple[HistogramErrors, ...]
     advice: tuple[Advice, ...]
 
     @classmethod
-    def of(cls, where: str, collection: Collection, devices: int, spread: int = 0) -> CheckedCollection:
-        advice = (*warnings_about(collection), *lateness_advice(collection, spread))
-        return cls(where, collection, devices, spread, expected(collection, devices), advice)
+    def of(cls, where: str, collection: Collection, devices: int) -> CheckedCollection:
+        advice = (*warnings_about(collection), *lateness_advice(collection))
+        return cls(where, collection, devices, expected(collection, devices), advice)
 
     def lines(self) -> Iterator[str]:
         """What ``check`` prints about the collection, line by line."""
@@ -97,7 +93,8 @@ class CheckedCollection:
             f"{instant(epochs.start(epochs.count))}; estimates from "
             f"{collection.min_reports:,} report{'' if collection.min_reports == 1 else 's'} on"
         )
-        yield f"  {_lateness(collection, self.spread)}"
+        late = collection.allowed_lateness
+        yield f"  a report counts until {f'{duration(late)} after ' if late else ''}the end of its epoch"
         owner = f"owner {collection.owner}" if collection.owner else "no owner is named"
         retired = collection.retired
         yield f"  {owner}; {'not retired' if retired is None else f'retired on {instant(retired)}'}"
@@ -109,7 +106,6 @@ class CheckedCollection:
             "file": self.where,
             **self.collection.as_record(),
             "devices": self.devices,
-            "spread_seconds": self.spread,
             "expected": [
                 {
                     "attribute": one.attribute,
@@ -128,38 +124,16 @@ class CheckedCollection:
         }
 
 
-def _lateness(collection: Collection, spread: int) -> str:
-    """Until when a report counts, and when devices send it."""
-    allowed = collection.allowed_lateness
-    until = f"{duration(allowed)} after the end" if allowed else "the end"
-    if not spread:
-        when = "at once (spread=0)"
-    elif spread < collection.epochs.length:
-        when = f"at a time drawn from the next {duration(spread)}, within the epoch"
-    else:
-        when = "at a time drawn from what is left of the epoch"
-    return f"A report counts until {until} of its epoch; devices send it {when}."
-
-
-def lateness_advice(collection: Collection, spread: int) -> tuple[Advice, ...]:
-    """Where reports of ordinary devices come too late to count: what that costs, and what to do."""
-    allowed, length = collection.allowed_lateness, collection.epochs.length
-    if allowed and (allowed >= length or not spread):
+def lateness_advice(collection: Collection) -> tuple[Advice, ...]:
+    """Where reports of ordinary devices come too late to count."""
+    if collection.allowed_lateness:
         return ()
-    remedy = f"Write allowed_lateness: {duration(length)}, "
-    if spread:
-        message = (
-            f"a device that runs once in an epoch sends a report with spread={spread} when it next runs, up "
-            f"to {duration(length)} after the end of its epoch: with allowed_lateness {duration(allowed)} it "
-            "is late and does not count"
-        )
-        remedy += "or open devices that do not run all day with spread=0."
-    else:
-        message = (
-            "allowed_lateness is 0: a report that a device makes just before the end of its epoch, or that "
-            "the network holds up, is late and does not count"
-        )
-        remedy += "an epoch: then a report counts which a device sends when it next runs."
+    message = (
+        "allowed_lateness is 0: a report that a device makes just before the end of its epoch, or that the "
+        "network holds up, is late and does not count"
+    )
+    epoch = duration(collection.epochs.length)
+    remedy = f"Write allowed_lateness: {epoch}: then a report counts which a device sends when it next runs."
     return (Advice("W-COLLECTION-LATENESS", message, remedy),)
 
 
@@ -193,94 +167,62 @@ class Change:
 
 def change(old: Collection, new: Collection) -> Change:
     """What a device must know lies in the digest; what only the pipeline needs does not."""
-    before, after = _fields(old.to_message()), _fields(new.to_message())
+    before, after = _facts(old), _facts(new)
     devices: list[str] = []
     server: list[str] = []
     for key in before | after:
         was, now = before.get(key), after.get(key)
         if was != now:
-            (server if key in SERVER_FIELDS else devices).append(f"{key}: {_difference(was, now)}")
-    for key, about in _IN_NO_MESSAGE.items():
-        was, now = (
-            {name: " ".join(filter(None, (name, about(domain)))) for name, domain in one.histograms}
-            for one in (old, new)
-        )
-        server += [
-            f"{key}: {was[name]} → {now[name]}" for name in was if was[name] != now.get(name, was[name])
-        ]
+            only_server = key.partition(" ")[0] in _SERVER
+            (server if only_server else devices).append(f"{key}: {_difference(was, now)}")
     return Change(tuple(devices), tuple(server))
 
 
-_IN_NO_MESSAGE: dict[str, Callable[[Domain], str]] = {
-    "ordered": lambda domain: str(domain.ordered).lower(),
-    "atoms": lambda domain: ", ".join(map(domain.label, domain.atoms)) or "none",
-}
-"""What the file says about the values of an attribute, by its key, that devices are not told."""
+_SERVER = (*SERVER_FIELDS, "ordered", "atoms")
+"""Keys that devices are not told."""
 
 
-def _fields(message: Message) -> dict[str, Any]:
-    """The fields of a message that are set, by name; ``other`` of a domain as its label."""
-    fields = {field.name: value for field, value in message.ListFields()}
-    if "labels" in fields and "other" in fields:
-        fields["other"] = fields["labels"][fields["other"]]
-    return fields
+def _facts(collection: Collection) -> dict[str, Any]:
+    """What a collection says, by its keys; ``other`` of a domain as its label."""
+    message = json_format.MessageToDict(collection.to_message(), preserving_proto_field_name=True)
+    facts = dict(_flat(message))
+    for name, domain in collection.histograms:
+        about = f" of {name}" if name else ""
+        facts[f"ordered{about}"] = str(domain.ordered).lower()
+        facts[f"atoms{about}"] = list(map(domain.label, domain.atoms))
+        if domain.labels is not None and domain.other is not None:
+            facts[f"domain.other{about}"] = domain.labels[domain.other]
+    return facts
+
+
+def _flat(value: Any, key: str = "", about: str = "") -> Iterator[tuple[str, Any]]:
+    """The parts of a message that have no parts, each with its key."""
+    if isinstance(value, dict):
+        for name, part in value.items():
+            yield from _flat(part, f"{key}.{name}" if key else name, about)
+    elif isinstance(value, list) and isinstance(value[0], dict):
+        yield key, [one["name"] for one in value]
+        for one in value:
+            yield from _flat({name: one[name] for name in one if name != "name"}, "", f" of {one['name']}")
+    else:
+        yield key + about, value
 
 
 def _difference(was: Any, now: Any) -> str:
-    """From what to what; of parts and lists of names those that differ."""
-    if isinstance(was, Message) and isinstance(now, Message):
-        return _of_parts(_fields(was), _fields(now))
-    if was is None or now is None or isinstance(was, Message | str | int | float):
-        return f"{_written(was)} → {_written(now)}"
-    before, after = ({getattr(one, "name", one): one for one in some} for some in (was, now))
-    changes = {
-        "added": [name for name in after if name not in before],
-        "removed": [name for name in before if name not in after],
-        "moved": _moved(before, after),
-    }
+    """From what to what; of lists what is new in them, and what is gone."""
+    if not isinstance(was, list) or not isinstance(now, list):
+        return f"{'none' if was is None else was} → {'none' if now is None else now}"
+    gone, new = set(was) - set(now), set(now) - set(was)
+    changes = {"added": [one for one in now if one in new], "removed": [one for one in was if one in gone]}
     words = [f"{what} {_few(names)}" for what, names in changes.items() if names]
-    kept = _of_parts(before, {name: after.get(name, one) for name, one in before.items()})
-    return ", ".join(filter(None, [*words, kept]))
-
-
-def _of_parts(before: dict[str, Any], after: dict[str, Any]) -> str:
-    return ", ".join(
-        f"{name}: {_difference(before.get(name), after.get(name))}"
-        for name in before | after
-        if before.get(name) != after.get(name)
-    )
+    if [one for one in was if one not in gone] != [one for one in now if one not in new]:
+        words.append("in another order")
+    return ", ".join(words)
 
 
 def _few(names: Sequence[str]) -> str:
     more = f" and {len(names) - _FEW:,} more" if len(names) > _FEW else ""
     return ", ".join(map(repr, names[:_FEW])) + more
-
-
-def _moved(before: Iterable[str], after: Iterable[str]) -> list[str]:
-    """The fewest names of both whose move makes one order the other."""
-    places = {name: place for place, name in enumerate(after)}
-    common = [name for name in before if name in places]
-    least: list[int] = []  # the least place that ends an ascending run of each length
-    ends: list[str] = []
-    previous: dict[str, str | None] = {}
-    for name in common:
-        length = bisect_left(least, places[name])
-        previous[name] = ends[length - 1] if length else None
-        least[length : length + 1], ends[length : length + 1] = [places[name]], [name]
-    stay, last = set(), ends[-1] if ends else None
-    while last is not None:
-        stay.add(last)
-        last = previous[last]
-    return [name for name in common if name not in stay]
-
-
-def _written(value: Any) -> str:
-    """The value of a field, for people, in a line."""
-    if value is None:
-        return "none"
-    if isinstance(value, Message):
-        return text_format.MessageToString(value, as_one_line=True, as_utf8=True)
-    return str(value) if isinstance(value, str | int | float) else "; ".join(map(_written, value))
 
 
 def require_new_version(old: Collection, new: Collection) -> None:

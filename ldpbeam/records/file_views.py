@@ -34,13 +34,13 @@ def view_of(path: Path, limit: int) -> View | None:
         raise _elsewhere(path, "ldpbeam check")
     if path.suffix == ".json":
         return _of_json(path, limit)
-    tables = [path] if path.suffix == ".parquet" else sorted(path.glob("[!.]*.parquet"))
-    if tables and _columns(tables[0]) & {"estimate", "frequency"}:
-        raise _elsewhere(path, "ldpbeam export, or any reader of Parquet,")
     if (path / "run.json").is_file():
         return _run(path / "run.json", limit)
     if (path / "simulation.json").is_file():
         return _of_json(path / "simulation.json", limit)
+    tables = [path] if path.suffix == ".parquet" else sorted(path.glob("[!.]*.parquet"))
+    if tables and _columns(tables[0]) & {"estimate", "frequency"}:
+        raise _elsewhere(path, "ldpbeam export, or any reader of Parquet,")
     if (path / "estimates").is_dir() and (path / "accounting").is_dir():
         lines = (
             f"{path} holds no run.json: a run is under way there, or it was stopped before its end.",

@@ -121,17 +121,14 @@ drawn_anew_option = click.option(
 
 
 class DurationOption(click.ParamType[int]):
-    """A duration such as 90s or 10m, at least ``least`` seconds; gives seconds."""
+    """A duration such as 90s or 10m, at least a second; gives seconds."""
 
     name = "duration"
-
-    def __init__(self, least: int = 1) -> None:
-        self._least = least
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Parse, or say what is wrong."""
         spelt = param.opts[0] if param is not None else "a duration"
-        return value if isinstance(value, int) else _seconds(spelt, value, self._least)
+        return value if isinstance(value, int) else _seconds(spelt, value)
 
 
 def epoch_option(about: str) -> Callable[[Command], Command]:
@@ -192,8 +189,8 @@ def _typed(context: click.Context, name: str) -> bool:
     return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
-def _seconds(option: str, text: str, least: int = 1) -> int:
-    """A duration in seconds; raises UsageError for less than so many."""
+def _seconds(option: str, text: str) -> int:
+    """A duration in seconds; raises UsageError for less than one."""
     from ldpbeam.collection.epochs import parse_duration
 
     try:
@@ -202,7 +199,7 @@ def _seconds(option: str, text: str, least: int = 1) -> int:
         raise UsageError(
             "E-USAGE-OPTION", f"{option}: {error}", remedy="Write for example 90s or 10m."
         ) from None
-    if seconds < least:
+    if seconds < 1:
         raise UsageError(
             "E-USAGE-OPTION", f"{option} must be at least 1s", remedy="Write for example 90s or 10m."
         )

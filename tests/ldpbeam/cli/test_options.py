@@ -373,7 +373,6 @@ EFFECTS: dict[str, dict[str, Effect]] = {
     },
     "check": {
         "--devices": Effect("--devices 500", lines("with 500 devices"), 1, "check {s}/one.yaml"),
-        "--spread": Effect("--spread 2h", lambda d: "spread=7200" in d.err, True, "check {s}/one.yaml"),
         "--against": Effect("--against {s}/newer.yaml", lambda d: d.code, 3, "check {s}/one.yaml"),
     },
     "explain": {

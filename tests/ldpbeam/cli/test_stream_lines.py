@@ -73,7 +73,7 @@ def test_a_stream_goes_on_from_its_record(
     before, now = record((3, "read", 5), (3, "counted", 5)), record((3, "read", 8), (3, "counted", 8))
     (tmp_path / "out").mkdir()
 
-    def run_local(_: RunConfig, progress: Progress, beside: object) -> RunRecord:
+    def run_local(_: RunConfig, progress: Progress) -> RunRecord:
         progress("published", now, Status())
         return now
 
