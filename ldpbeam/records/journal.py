@@ -4,7 +4,7 @@
 with the second in which its reports arrived. ``.journal-START-TOKEN`` is being written; a finished file takes
 its place. ``.committed-START-TOKEN`` holds the size of the journal after its last commit; by it a collector
 notices that somebody has cut or deleted the journal. ``.damaged-START-TOKEN`` was a journal that could not be
-read whole; the finished file has all that could be read. START is the first second of arrival; TOKEN is
+read whole; the finished file has what stood before the damage. START is the first second of arrival; TOKEN is
 random, so no name ever comes again.
 """
 
@@ -33,11 +33,6 @@ _HEAD = struct.Struct("<QQ")
 
 _COMMITTED = struct.Struct("<QI")
 """Size of a journal after a commit, and the CRC-32 of this number."""
-
-_LARGEST = 1 << 26
-"""Bytes of an entry's content, at most: twice those of the bodies that are committed together, and more."""
-_SEARCH = 1 << 28
-"""Bytes that are looked through for the next entry behind a damaged one: a second or less."""
 
 _REPORT_IDS, _PAYLOADS, _ARRIVAL = b"\x32", b"\x3a", b"\x40"
 """Field numbers and wire types of report.proto."""
@@ -94,10 +89,7 @@ def batch_message(columns: ReportColumns, arrival: int | None = None) -> bytes:
 def entry(second: int, columns: Iterable[ReportColumns]) -> bytes:
     """Reports that arrived in one second and are made safe together."""
     parts = (part for some in columns for part in of_a_size(some, codec.MAX_RECORD // 4))
-    return _framed_entry(second, b"".join(codec.framed(batch_message(part)) for part in parts))
-
-
-def _framed_entry(second: int, content: bytes) -> bytes:
+    content = b"".join(codec.framed(batch_message(part)) for part in parts)
     head = _HEAD.pack(second, len(content))
     return head + zlib.crc32(content, zlib.crc32(head)).to_bytes(4, "little") + content
 
@@ -117,37 +109,22 @@ def committed_size(content: bytes) -> int:
 
 
 class Entries(NamedTuple):
-    """What a journal holds."""
+    """What a journal holds before its first damage, and the bytes of commits that are lost."""
 
     whole: list[tuple[int, bytes]]
     damaged: int
 
 
 def read_entries(journal: bytes, committed: int = 0) -> Entries:
-    """All entries that can be read."""
-    whole, damaged, at = list[tuple[int, bytes]](), 0, 0
-    while at < len(journal):
-        entry = _readable_entry_at(journal, at) if damaged else _entry_at(journal, at)
-        if entry is not None:
-            whole.append(entry)
-            at += _ENTRY.size + len(entry[1])
-            continue
-        following = _next_entry(journal, at)
-        if following is None and _torn(journal, at):
-            break
-        end = len(journal) if following is None else following
-        damaged += end - at
-        at = end
-    read = sum(_ENTRY.size + len(content) for _, content in whole)
-    return Entries(whole, max(damaged, committed - read))
-
-
-def _torn(journal: bytes, at: int) -> bool:
-    """Whether the rest of a journal is the beginning of an entry that was being written."""
-    if len(journal) - at < _ENTRY.size:
-        return True
-    _, length = _HEAD.unpack_from(journal, at)
-    return len(journal) - at - _ENTRY.size < length <= _LARGEST and not _whole_but_its_length(journal, at)
+    """All entries up to one that is torn or damaged; ``committed`` bytes were once safe."""
+    whole, at = list[tuple[int, bytes]](), 0
+    while (entry := _entry_at(journal, at)) is not None:
+        whole.append(entry)
+        at += _ENTRY.size + len(entry[1])
+    rest = len(journal) - at
+    # An entry that was being written lacks its end, and nobody was answered.
+    torn = rest < _ENTRY.size or rest - _ENTRY.size < _HEAD.unpack_from(journal, at)[1]
+    return Entries(whole, max(0 if torn else rest, committed - at))
 
 
 def _entry_at(journal: bytes, at: int) -> tuple[int, bytes] | None:
@@ -162,68 +139,6 @@ def _entry_at(journal: bytes, at: int) -> tuple[int, bytes] | None:
     if zlib.crc32(content, zlib.crc32(journal[at : at + _HEAD.size])) != check:
         return None
     return second, content
-
-
-def _readable_entry_at(journal: bytes, at: int) -> tuple[int, bytes] | None:
-    """Behind damage: what looks like an entry there may be bytes within another, which a device chose."""
-    entry = _entry_at(journal, at)
-    return entry if entry is not None and _readable(entry[1]) else None
-
-
-def _next_entry(journal: bytes, at: int) -> int | None:
-    """Where the first entry behind a damaged one begins; None where there is none."""
-    _, length = _HEAD.unpack_from(journal.ljust(at + _HEAD.size, b"\0"), at)
-    stated = at + _ENTRY.size + length  # right unless the length itself is damaged
-    if _readable_entry_at(journal, stated) is not None:
-        return int(stated)
-    budget = _SEARCH
-    for place in _plausible(journal, at + 1):
-        budget -= _ENTRY.size + _HEAD.unpack_from(journal, place)[1]
-        if budget < 0:
-            return None
-        if _readable_entry_at(journal, place) is not None:
-            return place
-    return None
-
-
-def _plausible(journal: bytes, begin: int) -> list[int]:
-    """Where an entry may begin, by its first bytes: a second before the year 36,000, a length that fits."""
-    bytes_ = np.frombuffer(journal, np.uint8)[begin:]
-    places = len(bytes_) - _ENTRY.size + 1
-    if places <= 0:
-        return []
-    zero = bytes_ == 0
-    fits = np.ones(places, np.bool_)
-    for offset in (5, 6, 7, 12, 13, 14, 15):  # the high bytes of two little-endian numbers
-        fits &= zero[offset : offset + places]
-    starts = (np.flatnonzero(fits) + begin).tolist()
-    rest = [len(journal) - place - _ENTRY.size for place in starts]
-    return [p for p, most in zip(starts, rest, strict=True) if 0 < _HEAD.unpack_from(journal, p)[1] <= most]
-
-
-def _whole_but_its_length(journal: bytes, at: int) -> bool:
-    """Whether the rest of a journal is an entry whose stated length alone is wrong."""
-    begin = at + _ENTRY.size
-    second, _, check = _ENTRY.unpack_from(journal, at)
-    head = _HEAD.pack(second, len(journal) - begin)
-    return bool(zlib.crc32(journal[begin:], zlib.crc32(head)) == check)
-
-
-def _readable(content: bytes) -> bool:
-    """Whether all of it is batches that a run could read."""
-    buffer, at = np.frombuffer(content, np.uint8), 0
-    while at < buffer.size:
-        frames = codec.frames(buffer, at)
-        rows, batches, wrong = codec.parse(frames)
-        if frames.end <= at or rows.digest.size or wrong.size:
-            return False
-        n = batches.ids_length >> 3  # what is claimed may be any number, and 8 times it too many bits
-        if (n < 1).any() or (batches.count != n.astype(np.uint64)).any():
-            return False
-        if (batches.payloads_length % n).any():
-            return False
-        at = frames.end
-    return True
 
 
 def file_content(entries: Iterable[tuple[int, bytes]]) -> bytes:

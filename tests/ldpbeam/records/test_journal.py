@@ -127,17 +127,21 @@ def test_wherever_a_journal_is_torn_whole_commits_survive_and_nothing_is_invente
         assert found == journal.Entries(whole[: sum(end <= cut for end in ends)], 0), cut
 
 
-def test_of_a_damaged_journal_every_other_entry_is_read_and_the_damage_is_seen() -> None:
-    """Every bit of it, turned: the entry that has it is lost, no other, and the bytes of it are counted."""
+def test_of_a_damaged_journal_the_entries_before_are_read_and_the_damage_is_seen() -> None:
+    """Every bit of it, turned: the entry that has it and those behind it are lost, and counted."""
     content, ends = written()
     whole, begins = journal.read_entries(content).whole, [0, *ends[:2]]
     for bit in range(8 * len(content)):
         damaged = bytearray(content)
         damaged[bit // 8] ^= 1 << bit % 8
         hit = sum(end <= bit // 8 for end in ends)
-        found = journal.read_entries(bytes(damaged))
-        assert found.whole == [one for place, one in enumerate(whole) if place != hit], bit
-        assert found.damaged == ends[hit] - begins[hit], bit
+        found = journal.read_entries(bytes(damaged), len(content))
+        assert found == journal.Entries(whole[:hit], len(content) - begins[hit]), bit
+
+
+def test_damage_is_seen_without_the_size_of_the_last_commit() -> None:
+    content, ends = written()
+    assert journal.read_entries(content[:-1] + b"\0").damaged == ends[2] - ends[1]
 
 
 def test_a_journal_that_is_shorter_than_its_size_after_a_commit_was_cut() -> None:
@@ -161,32 +165,6 @@ def test_the_size_of_a_journal_is_believed_with_its_checksum_only() -> None:
         assert journal.committed_size(other) == 0
     name = journal.journal_name(1_700_000_001)
     assert journal.journal_of(journal.committed_name(name)) == name
-
-
-def test_a_length_that_no_entry_has_is_damage() -> None:
-    """The last entry states more than an entry may have: it was not being written."""
-    content, _ = written()
-    head = struct.pack("<QQI", 1000, (1 << 26) + 1, 0)
-    assert journal.read_entries(content + head).damaged == len(head)
-    assert len(journal.read_entries(content + head).whole) == 3
-    within = struct.pack("<QQI", 1000, 1 << 26, 0)
-    assert journal.read_entries(content + within).damaged == 0
-
-
-def test_behind_damage_each_entry_must_be_readable_and_not_the_first_alone() -> None:
-    """In a damaged entry stand two that a device chose, one behind the other; a run could read the first."""
-    one = columns(range(3))
-    first = journal.entry(7, [one])
-    payload = first + journal._framed_entry(8, b"no batches at all")
-    outer = journal.entry(
-        5, [ReportColumns(DIGEST, 0, np.array([9], np.uint64), np.array([[*payload]], np.uint8))]
-    )
-    assert payload in outer
-    content = outer[:8] + bytes([outer[8] ^ 1]) + outer[9:]  # another length
-    found = journal.read_entries(content + journal.entry(6, [one]))
-    assert [second for second, _ in found.whole] == [7, 6]
-    assert found.damaged == len(content) - len(first)
-    assert journal.file_content(found.whole)
 
 
 # --- the finished file
