@@ -25,8 +25,8 @@ from ldpbeam.records.run_record import RunRecord
 from ldpbeam.report_page.accounting_section import complaints, identity
 from ldpbeam.report_page.data import Run, load
 from ldpbeam.report_page.glosses import glosses
-from ldpbeam.report_page.parts import RECORD_ROWS, SECTIONS, Detail, Table, shortened
-from ldpbeam.report_page.text import count, duration, size
+from ldpbeam.report_page.parts import LISTED, SECTIONS, Detail, Table
+from ldpbeam.report_page.text import count, duration
 from ldpbeam.report_page.view import Section
 from ldpbeam.text import plural
 
@@ -96,7 +96,6 @@ def _html(run: Run) -> str:
         glosses=glosses((data.size for data in run.collections if not data.mean), _reasons(record)),
         whole=_whole(record) if record else "",
         record=list(_record(record)) if record else [("Runner", "unknown")],
-        record_tables=_record_tables(record) if record else [],
         style=Markup((resources / "style.css").read_text(encoding="utf-8")),  # noqa: S704 - ours
         script=Markup(script),  # noqa: S704 - ours
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
@@ -156,39 +155,14 @@ def _record(record: RunRecord) -> Iterator[tuple[str, str]]:
     yield "Time", duration(timings.total_seconds)
     if timings.reports_per_second is not None:
         yield "Speed", f"{count(round(timings.reports_per_second))} reports per second"
+    yield (
+        "Inputs and files",
+        f"{count(len(record.inputs))} read, {count(len(record.files))} written: run.json",
+    )
     for one in record.collections[:40]:
         words = [f"digest {one.digest}", *(f"{k} {v}" for k, v in list(one.parameters.items())[:20])]
         words.append(f"lateness {duration(one.allowed_lateness_seconds)}")
         yield f"Collection {one.name}", " · ".join(words)
-
-
-def _record_tables(record: RunRecord) -> list[Table]:
-    """The inputs and files of the run."""
-    inputs, written = record.inputs, record.files
-    tables = []
-    if inputs:
-        tables.append(
-            Table(
-                title=f"Table: {plural(len(inputs), 'input')}",
-                head=["input"],
-                rows=[[one.path] for one in inputs[:RECORD_ROWS]],
-                note=shortened(len(inputs), RECORD_ROWS, "input", "first"),
-            )
-        )
-    if written:
-        tables.append(
-            Table(
-                title=f"Table: {plural(len(written), 'file')} written",
-                head=["file", "SHA-256", "size", "rows"],
-                rows=[
-                    [file.path, file.sha256, size(file.size), count(file.rows)]
-                    for file in written[:RECORD_ROWS]
-                ],
-                names=2,
-                note=shortened(len(written), RECORD_ROWS, "file", "first"),
-            )
-        )
-    return tables
 
 
 def _more(run: Run) -> Table | None:
@@ -206,7 +180,7 @@ def _more(run: Run) -> Table | None:
                 count(len(data.epochs)),
                 count(sum(epoch.n for epoch in data.epochs)),
             ]
-            for data in rest[:RECORD_ROWS]
+            for data in rest[:LISTED]
         ],
         names=2,
         note=f"The first {SECTIONS} collections are drawn; these did not fit.",

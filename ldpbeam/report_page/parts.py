@@ -15,8 +15,8 @@ from ldpbeam.text import plural
 SECTIONS = 8
 """How many collections, or attributes of one, have a section; the others are listed."""
 
-RECORD_ROWS = 200
-"""Rows of the tables of inputs and files."""
+LISTED = 200
+"""How many of those are listed."""
 
 
 @dataclass(frozen=True)

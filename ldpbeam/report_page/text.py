@@ -75,11 +75,3 @@ def duration(seconds: float | None) -> str:
         if seconds >= size and (seconds / size).is_integer():
             return f"{int(seconds // size)} {unit}"
     return f"{seconds:.3g} s" if seconds < 600 else f"{seconds / 60:.3g} min"
-
-
-def size(octets: int) -> str:
-    """A number of bytes in the largest of MiB, KiB and B that fits."""
-    for limit, unit in ((1 << 20, "MiB"), (1 << 10, "KiB")):
-        if octets >= limit:
-            return f"{octets / limit:.1f} {unit}"
-    return f"{octets} B"

@@ -126,7 +126,6 @@ def test_a_value_absent_from_the_truth_has_frequency_zero(tmp_path: Path) -> Non
         (text.duration(21600), "6 h"),
         (text.duration(86400), "1 d"),
         (text.duration(3.2), "3.2 s"),
-        (text.size(1536), "1.5 KiB"),
         (plural(1, "epoch"), "1 epoch"),
         (plural(1200, "epoch"), "1,200 epochs"),
     ],

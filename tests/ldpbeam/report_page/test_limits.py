@@ -77,7 +77,7 @@ def test_the_caps_are_shared_by_the_sections(sections: int, shown: int) -> None:
     drawn = min(max(sections, 1), parts.SECTIONS)
     expected = 60_000 + 700 * detail.epochs + 185 * detail.rows + 500 * detail.bins
     expected += 350 * detail.drawn + 2_600 * detail.marks + detail.octets
-    assert drawn * expected + 350 * parts.RECORD_ROWS <= 2_000_000
+    assert drawn * expected + 350 * parts.LISTED <= 2_000_000
 
 
 @pytest.mark.thorough

@@ -230,25 +230,12 @@ def loss_table(shown: Page, table: Table) -> None:
                 assert level * (1 - 1e-9) <= number(text)[0] <= level + 2 * number(text)[1]
 
 
-def inputs_table(shown: Page, table: Table) -> None:
-    assert [row[0] for row in table.rows] == [one["path"] for one in shown.record["inputs"]]
-
-
-def files_table(shown: Page, table: Table) -> None:
-    for row, file in zip(table.rows, shown.record["files"], strict=True):
-        assert [row[0], row[1], row[3]] == [file["path"], file["sha256"], f"{file['rows']:,}"]
-        size, unit = row[2].split()
-        says(size, file["bytes"] / {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20}[unit])
-
-
 TABLES: dict[str, Callable[[Page, Table], None]] = {
     "estimate ± half its 95 % interval": followed_table,
     "epoch 3 by value, the largest first": by_value_table,
     "exact numbers per epoch, and the identity checked": accounting_table,
     "mean squared errors per epoch": error_table,
     "largest loss after t reports": loss_table,
-    "1 input": inputs_table,
-    "4 files written": files_table,
 }
 
 
