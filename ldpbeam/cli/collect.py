@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from ldpbeam.collector.store import Store
 
 
+_FILE_BYTES = 16 << 20  # at which a file is finished before its age
+
+
 @click.command(cls=PrintingCommand)
 @collections_option
 @click.option(
@@ -35,13 +38,6 @@ if TYPE_CHECKING:
     default="10s",
     show_default=True,
     help="Age at which a file of reports is finished and can be read.",
-)
-@click.option(
-    "--file-bytes",
-    type=click.IntRange(1),
-    default=16 << 20,
-    show_default=True,
-    help="Bytes at which a file is finished before that age.",
 )
 @click.option(
     "--max-body",
@@ -65,20 +61,6 @@ if TYPE_CHECKING:
     help="The most connections at once; beyond it the idlest makes way.",
 )
 @click.option(
-    "--body-timeout",
-    type=DurationOption(),
-    default="20s",
-    show_default=True,
-    help="The longest time for sending a body.",
-)
-@click.option(
-    "--idle-timeout",
-    type=DurationOption(),
-    default="75s",
-    show_default=True,
-    help="Time after which a connection without a whole request is closed.",
-)
-@click.option(
     "--allow-origin",
     "origins",
     multiple=True,
@@ -92,12 +74,9 @@ def collect(  # noqa: PLR0913 - the options
     output: Path | None,
     topic: str | None,
     file_every: int,
-    file_bytes: int,
     max_body: int,
     max_waiting: int,
     max_connections: int,
-    body_timeout: int,
-    idle_timeout: int,
     origins: tuple[str, ...],
 ) -> None:
     """Take reports over HTTP, and answer once they are on disk, or confirmed by Pub/Sub.
@@ -127,14 +106,14 @@ def collect(  # noqa: PLR0913 - the options
     require_distinct(collections)
     store: Store
     if output is not None:
-        store = FileStore(output, file_every, file_bytes, notice=_notice)
+        store = FileStore(output, file_every, _FILE_BYTES, notice=_notice)
     else:
         from ldpbeam.collector.topic import TopicStore
 
         assert topic is not None  # noqa: S101 - refused above
         store = TopicStore(topic)
     say(*map(introduction, collections))
-    limits = Limits(max_body, max_waiting, max_connections, body_timeout, idle_timeout, frozenset(origins))
+    limits = Limits(max_body, max_waiting, max_connections, origins=frozenset(origins))
     counts = serve(
         store, collections, address, limits, lambda host, port: _listening(host, port, output or topic)
     )
