@@ -16,6 +16,10 @@ from typing import IO
 COMMA = ","
 _NAMES = {COMMA: "commas", ";": "semicolons", "\t": "tabs"}
 _LONGEST_CELL = (1 << 31) - 1  # characters; the default of the csv module, 131,072, is below sound files
+_OPEN = (
+    "in the row that begins here a quote is not closed, or followed by more text; "
+    "close it before the separator, and double every quote inside the cell"
+)
 _SEPARATOR_LINE = re.compile(r'"?sep=([^"\r\n])"?[\r\n]*', re.IGNORECASE)
 
 
@@ -79,40 +83,9 @@ class CsvRows:
                         yield last + 1, cells
                     last = skipped + reader.line_num
         except csv.Error:
-            raise self._fault(last) from None
+            raise CsvError(last + 1, _OPEN) from None
         finally:
             csv.field_size_limit(before)
-
-    def _fault(self, last: int) -> CsvError:
-        """What is wrong in the row behind line ``last``, and where its quote opened."""
-        with self._open() as text:
-            line = opened = last + 1
-            state = _START
-            for row in islice(text, last, None):
-                if state != _QUOTED:
-                    state = _START
-                for char in row.rstrip("\r\n"):
-                    if state == _QUOTED:
-                        state = _CLOSED if char == '"' else _QUOTED
-                    elif char == '"' and state == _CLOSED:
-                        state = _QUOTED  # a doubled quote
-                    elif char == self.separator:
-                        state = _START
-                    elif char == '"' and state == _START:
-                        state, opened = _QUOTED, line
-                    elif state == _CLOSED:
-                        where = "" if opened == line else f" ends on line {line} and"
-                        return CsvError(
-                            opened,
-                            f"the quoted cell that opens here{where} is followed by more text; close the "
-                            "quote before the separator, and double every quote inside the cell",
-                        )
-                    else:
-                        state = _PLAIN
-                line += 1
-        return CsvError(
-            opened, "the quote that opens here is not closed; close it, or double it inside a quoted cell"
-        )
 
     def _separator(self) -> str:
         """The only separator that parts the header into columns; a comma where there is none, or several."""
@@ -125,7 +98,3 @@ class CsvRows:
             except CsvError:
                 continue  # a quoted cell ends at another separator
         return parting[0] if len(parting) == 1 else COMMA
-
-
-_START, _PLAIN, _QUOTED, _CLOSED = range(4)
-"""Within a row: at the start of a cell, in an unquoted one, in a quoted one, behind its closing quote."""

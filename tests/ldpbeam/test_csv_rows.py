@@ -101,9 +101,9 @@ def test_the_separator_is_that_of_the_header(text: str, separator: str, header: 
 
 def test_the_line_of_a_separator_counts() -> None:
     assert list(read("sep=;\na;b\n1;2\n\n3;4\n")) == [(3, ["1", "2"]), (5, ["3", "4"])]
-    with pytest.raises(CsvError, match="line 4: the quote that opens here is not closed"):
+    with pytest.raises(CsvError, match="line 4: in the row that begins here a quote is not closed"):
         list(read('sep=;\na;b\n1;2\n3;"4\n5;6\n'))
-    with pytest.raises(CsvError, match="line 5"):
+    with pytest.raises(CsvError, match="line 4"):
         list(read('sep=;\na;b\n1;2\n"3\n";"4\n5;6\n'))
 
 
@@ -114,8 +114,8 @@ def test_the_line_of_a_separator_counts() -> None:
         ('a,b\n1,2\n3,"4', 3, "is not closed"),
         ('a,b\n1,2\n"first\nsecond",\'"\n3,"4\n', 5, "is not closed"),
         ('a,"b\n1,2\n', 1, "is not closed"),
-        ('a,b\n1,"2\n3,"4"\n', 2, "that opens here ends on line 3 and is followed by more text"),
-        ('a,b\n1,"2" \n', 2, "that opens here is followed by more text"),
+        ('a,b\n1,"2\n3,"4"\n', 2, "followed by more text"),
+        ('a,b\n1,"2" \n', 2, "followed by more text"),
         ("a,b\n1,2\n3\n", 3, "the row has 1 cell and the header has 2 columns; correct"),
         ("a\n1,2\n", 2, "the row has 2 cells and the header has 1 column; correct"),
         ("a;b\n1,2\n", 2, "(separated by semicolons, as the header is)"),

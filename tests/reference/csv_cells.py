@@ -8,7 +8,7 @@ from __future__ import annotations
 
 
 class Bad(Exception):  # noqa: N818 - a result, not a failure
-    """The text is not CSV; ``line`` is where the faulty cell or row begins."""
+    """The text is not CSV; ``line`` is where the faulty row begins."""
 
     def __init__(self, line: int) -> None:
         self.line = line
@@ -28,18 +28,17 @@ def table(text: str, separator: str) -> tuple[list[str], list[tuple[int, list[st
         while True:
             cell = ""
             if text[at : at + 1] == '"':
-                opened = line
                 at += 1
                 while text[at : at + 1] != '"' or text[at + 1 : at + 2] == '"':
                     if at == len(text):
-                        raise Bad(opened)
+                        raise Bad(begin)
                     wide = _end(text, at) if text[at] in "\r\n" else 2 if text[at] == '"' else 1
                     cell += '"' if text[at] == '"' else text[at : at + wide]
                     line += text[at] in "\r\n"
                     at += wide
                 at += 1
                 if at < len(text) and text[at] not in separator + "\r\n":
-                    raise Bad(opened)
+                    raise Bad(begin)
             else:
                 while at < len(text) and text[at] not in separator + "\r\n":
                     cell += text[at]
