@@ -28,9 +28,6 @@ _SLACK = 1 + 1e-9
 _HEAVY, _LIGHTER, _WORTH = 10_000, 10, 1.25
 """A report of more bits is heavy, if so many times fewer bits have an error at most so much larger."""
 
-PREFERENCE = ("published", "identified", "loss", "loss", "loss", "sharing", "bits", "error")
-"""By what rows of errors that are alike are compared, in order of weight."""
-
 
 @dataclass(frozen=True)
 class Row:
@@ -139,7 +136,7 @@ def rows_of(needs: Needs) -> tuple[Row, ...]:
 def best(rows: Sequence[Row], needs: Needs, allowed: Set[str] = frozenset()) -> Row | None:
     """The row of least error among those that miss nothing but what is allowed; None where there is none.
 
-    Heavy reports are left out (:func:`heavy`). Among errors that are alike a hash function that is an
+    Heavy reports are left out (:func:`_heavy`). Among errors that are alike a hash function that is an
     identifier is avoided; then the loss decides that was asked for (:func:`loss_order`), then bits. The
     published calibration is for the papers' tables.
 
@@ -151,13 +148,13 @@ def best(rows: Sequence[Row], needs: Needs, allowed: Set[str] = frozenset()) -> 
     fit = [row for row in rows if row.missed.keys() <= allowed]
     if not fit:
         return None
-    fit = [row for row in fit if not heavy(row, fit)]
+    fit = [row for row in fit if not _heavy(row, fit)]
     least = min(row.figures.std_error for row in fit)
     alike = [row for row in fit if row.figures.std_error <= least * ALIKE]
-    return min(alike, key=lambda row: preference(row, needs))
+    return min(alike, key=lambda row: _preference(row, needs))
 
 
-def heavy(row: Row, rows: Sequence[Row]) -> bool:
+def _heavy(row: Row, rows: Sequence[Row]) -> bool:
     """Whether one of the rows has a far smaller report for an error that is not much larger."""
     bits, error = row.figures.bits, row.figures.std_error
     return bits > _HEAVY and any(
@@ -174,8 +171,8 @@ def loss_order(row: Row, needs: Needs) -> tuple[float, ...]:
     return (promise.any_loss, *rest)
 
 
-def preference(row: Row, needs: Needs) -> tuple[float, ...]:
-    """What rows of errors that are alike are compared by; :data:`PREFERENCE` names the numbers."""
+def _preference(row: Row, needs: Needs) -> tuple[float, ...]:
+    """What rows of errors that are alike are compared by, in order of weight."""
     figures = row.figures
     return (
         row.setting.published,

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ldpbeam.over_time.covariance import DrawnAnew
 from ldpbeam.planning.needs import FrequencyNeeds, Needs, Ordered, OrderedNeeds
-from ldpbeam.planning.plan import (
-    ALIKE,
-    PREFERENCE,
-    Plan,
-    Row,
-    devices_needed,
-    epochs_possible,
-    heavy,
-    preference,
-)
+from ldpbeam.planning.plan import Plan, Row, devices_needed, epochs_possible
 from ldpbeam.planning.quantity import RANKED, interval, quantity
 from ldpbeam.planning.shuffler import behind_shuffler
 from ldpbeam.promise.statements import NO_TURN, bits, epsilon, statements
@@ -58,7 +49,7 @@ def recommendation(plan: Plan) -> Iterator[str]:
         return
     head = "Take" if plan.meets else "Nothing meets all of it. The nearest is"
     yield f"{head} {described(row)}, {bits(row.figures.bits)} per report: {interval_words(row, needs)}."
-    yield from _why(plan, row)
+    yield _why(plan, row)
     if row.identified:
         yield "Each device has its own hash function: all its reports can be told to be of one device."
     yield from _worth(plan, row)
@@ -103,67 +94,21 @@ def described(row: Row) -> str:
     return f"{row.setting.label} at ε∞ = {given.epsilon_longitudinal:.4g}{first}"
 
 
-def _why(plan: Plan, row: Row) -> Iterator[str]:
-    """Of the rows that keep the same limits every one of less error is left out for a reason that is said."""
+def _why(plan: Plan, row: Row) -> str:
+    """How the error compares with the least of those that keep the same limits."""
+    # The half-width above is that of one value.
+    error = "its root mean square error over all values"
+    if not isinstance(plan.needs, FrequencyNeeds):
+        error = "its error"
     fit = [other for other in plan.rows if other.missed.keys() <= row.missed.keys()]
-    better = [other for other in fit if other.figures.std_error < row.figures.std_error]
-    if not better:
-        yield f"Why: of all that keep the same limits, {_error(plan.needs)} is the least."
-        return
-    least = min(better, key=lambda other: other.figures.std_error)
-    lost = 100 * (row.figures.std_error / least.figures.std_error - 1)
-    equal = f"; up to {100 * (ALIKE - 1):.0f} % counts as equal" if lost <= 100 * (ALIKE - 1) else ""
-    yield f"Why: {_error(plan.needs)} is within {lost:.1f} % of the least ({least.setting.label}{equal})."
-    reasons: dict[int, list[Row]] = {}
-    for other in better:
-        reasons.setdefault(_place(row, other, plan.needs, fit), []).append(other)
-    for place, others in reasons.items():
-        labels = _some([other.setting.label for other in others])
-        yield f"Left out: {labels}, since {_reason(row, others, plan.needs, place)}."
-
-
-def _some(labels: Sequence[str]) -> str:
-    more = f" and {len(labels) - _NAMED} more" if len(labels) > _NAMED else ""
-    return ", ".join(labels[:_NAMED]) + more
-
-
-_NAMED = 3
-"""Settings that a sentence names, at most."""
-
-
-def _error(needs: Needs) -> str:
-    """The error by which settings are compared; the half-width above is that of one value."""
-    frequencies = isinstance(needs, FrequencyNeeds)
-    return "its root mean square error over all values" if frequencies else "its error"
-
-
-def _place(row: Row, other: Row, needs: Needs, fit: Sequence[Row]) -> int:
-    """By which of its numbers a row of less error is not taken; -1 for the size of its report."""
-    if heavy(other, fit):
-        return -1
-    pairs = zip(preference(row, needs), preference(other, needs), strict=True)
-    return next(place for place, (mine, theirs) in enumerate(pairs) if mine < theirs)
-
-
-def _reason(row: Row, others: Sequence[Row], needs: Needs, place: int) -> str:
-    if place < 0:
-        least = min(other.figures.bits for other in others)
-        return f"a report has {bits(least)}; one with a tenth of them has at most 1.25 times the error"
-    kind = PREFERENCE[place]
-    if kind != "loss":
-        return _REASONS[kind]
-    mine = preference(row, needs)[place]
-    theirs = min(preference(other, needs)[place] for other in others)
-    about = _loss_names(needs)[place - PREFERENCE.index("loss")]
-    return f"a device may lose ε = {epsilon(theirs)} {about}, not {epsilon(mine)}"
-
-
-_REASONS = {
-    "published": "the published calibration spends less than the levels that it is given",
-    "identified": "each device would have its own hash function, and be known by it",
-    "sharing": "fewer devices would share a hash function",
-    "bits": "a report has more bits",
-}
+    least = min(fit, key=lambda other: other.figures.std_error)
+    more = row.figures.std_error / least.figures.std_error - 1
+    if more <= 0:
+        return f"Why: of all that keep the same limits, {error} is the least."
+    return (
+        f"Why: {error} is within {100 * more:.1f} % of the least ({least.setting.label}, "
+        f"{bits(least.figures.bits)}), and it is better in what counts next: ldpbeam docs planning."
+    )
 
 
 def _worth(plan: Plan, row: Row) -> Iterator[str]:
@@ -239,9 +184,3 @@ def _weaker(plan: Plan) -> Iterator[str]:
     yield f"With a weaker promise {described(row)} gives ±{width}:"
     keys = {"inputs", "any_changes"}
     yield from (f"  {one.text}" for one in statements(row.figures.promise) if one.key in keys)
-
-
-def _loss_names(needs: Needs) -> tuple[str, str, str]:
-    """What the losses of :func:`ldpbeam.planning.plan.loss_order` are about, in its order."""
-    inputs, two, anything = "about its memoised inputs", "by two reports", "whatever changes"
-    return (inputs, two, anything) if needs.inputs_cap is not None else (anything, two, inputs)

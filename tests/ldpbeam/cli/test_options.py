@@ -378,7 +378,6 @@ EFFECTS: dict[str, dict[str, Effect]] = {
     "explain": {
         "--devices": Effect("--devices 500", lines("with 500 devices"), 1, "explain {s}/one.yaml"),
     },
-    "schema": {"--output": Effect("--output {t}/a.json", there("a.json"), True, "schema")},
     "definition": {
         "--output": Effect("--output {t}/a.json", there("a.json"), True, "definition {s}/one.yaml")
     },
@@ -415,7 +414,7 @@ EFFECTS: dict[str, dict[str, Effect]] = {
 }
 BASES = {
     "run": RUN, "export": EXPORT, "compare": COMPARE, "report": "report {s}/out", "simulate": SIMULATE,
-    "check": "check {s}/one.yaml", "explain": "explain {s}/one.yaml", "schema": "schema",
+    "check": "check {s}/one.yaml", "explain": "explain {s}/one.yaml",
     "definition": "definition {s}/one.yaml", "plan": PLAN, "init": INIT,
     "inspect": "inspect {s}/sim/reports --collection {s}/one.yaml",
 }  # fmt: skip
