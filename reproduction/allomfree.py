@@ -92,7 +92,6 @@ def _compare_table_1(rows: Sequence[Row]) -> list[Comparison]:
 
 
 def _digits(rows: Sequence[Row], claim: str, why: str = "") -> Comparison:
-    """Whether the numbers of a table agree as they are printed."""
     agreeing = sum(bool(row["agrees"]) for row in rows)
     found = f"{agreeing} of {len(rows)} agree in every printed digit"
     verdict = "reproduced" if agreeing == len(rows) else "differs"
@@ -260,7 +259,6 @@ def _draw_gains(data: str, figure: int, rows: Sequence[Row]) -> list[Figure]:
 
 
 def _gain_table(data: str, rows: Sequence[Row]) -> list[Row]:
-    """The layout of Tables 3 and 4."""
     table: list[Row] = []
     for alpha in distinct(rows, "alpha"):
         for level in distinct(rows, "epsilon_longitudinal"):

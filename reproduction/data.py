@@ -96,12 +96,10 @@ class Sequences:
 
     @property
     def epochs(self) -> int:
-        """Number of epochs."""
         return int(self.pair.shape[0])
 
     @property
     def devices(self) -> int:
-        """Number of devices."""
         return int(self.pair.shape[1])
 
     def values(self, epoch: int) -> NDArray[np.int64]:

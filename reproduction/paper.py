@@ -54,8 +54,6 @@ def canonical(cell: Cell) -> str:
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a panel."""
-
     name: str
     points: Sequence[tuple[float, float]]
     dashed: bool = False
@@ -63,8 +61,6 @@ class Line:
 
 @dataclass(frozen=True)
 class Panel:
-    """One system of axes."""
-
     title: str
     x: str
     y: str
@@ -111,8 +107,6 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Experiment:
-    """One table or figure of a paper."""
-
     name: str
     source: str
     title: str

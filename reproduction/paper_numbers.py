@@ -13,7 +13,6 @@ class Printed:
 
     @property
     def value(self) -> float:
-        """The number itself."""
         return float(self.text)
 
     @property

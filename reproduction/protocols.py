@@ -35,6 +35,5 @@ def floor(one: FrequencyProtocol[Any], n: int = 1) -> float:
 
 
 def noise(one: FrequencyProtocol[Any], n: int) -> Noise:
-    """What consistency methods are told of the estimates."""
     support = one.estimator.support
     return Noise(n, float(support.own), float(support.other), one.estimator.EXCLUSIVE)

@@ -98,7 +98,6 @@ def _cell(text: str) -> str:
 
 
 def command(record: Mapping[str, Any]) -> str:
-    """What was typed for this record."""
     quick = " --quick" if record["quick"] else ""
     runs = "" if record["runs"] is None else f" --runs {record['runs']}"
     seed = "" if record["seed"] == 1 else f" --seed {record['seed']}"

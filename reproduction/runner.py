@@ -49,7 +49,6 @@ class Outcome:
 
     @property
     def rows(self) -> list[Row]:
-        """Of all cells, once they are computed."""
         return [row for index in range(len(self.cells)) for row in self.found[index]]
 
     @property
@@ -59,7 +58,6 @@ class Outcome:
 
 
 def file_digest(path: Path) -> str:
-    """SHA-256 of a file."""
     with path.open("rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 
@@ -89,7 +87,6 @@ def write_cell(path: Path, name: str, cell: Cell, rows: list[Row]) -> None:
 
 
 def compute(name: str, settings: Settings, cell: Cell) -> list[Row]:
-    """Rows of one cell, in this process."""
     rows = EXPERIMENTS[name].compute(settings, cell)
     # As they will be read again: a table made of fresh rows and one of stored rows are the same.
     plain: list[Row] = json.loads(json.dumps(rows, allow_nan=False))

@@ -113,7 +113,6 @@ class FleetMemo:
         return recalled
 
     def part(self, index: int) -> FleetMemo | DirectMemo:
-        """The memory of one attribute."""
         return self._parts[index]
 
     def inputs_per_device(self, inputs: int, devices: int) -> NDArray[np.int64]:
@@ -127,7 +126,6 @@ class FleetMemo:
         return np.bincount(keys // inputs, minlength=devices)
 
     def _keep(self, keys: NDArray[np.int64], answers: NDArray[Any]) -> NDArray[np.int64]:
-        """Append answers and return their positions."""
         first, self._size = self._size, self._size + keys.size
         if self._size > len(self._keys):
             rows = 1 << (self._size - 1).bit_length()

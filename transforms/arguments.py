@@ -25,7 +25,6 @@ MOST_SHARDS = 256
 
 
 def read_collections(given: Collections) -> tuple[Collection, ...]:
-    """The given collections, in their order."""
     several: Iterable[Any] = ()
     if isinstance(given, Iterable) and not isinstance(given, str | bytes) and not _is_mapping(given):
         several = given
@@ -67,7 +66,6 @@ def _refused(message: str, remedy: str) -> UsageError:
 
 
 def seconds(name: str, given: Any, *, least: int = 0) -> int:
-    """A duration in whole seconds."""
     remedy = f'Write for example {name}="10m".'
     try:
         number = parse_duration(given) if isinstance(given, str) else given
@@ -95,7 +93,6 @@ def instant(name: str, given: Any) -> int | None:
 
 
 def shard_bits(shards: Any) -> int:
-    """The logarithm of a number of shards."""
     if shards not in {1 << bits for bits in range(MOST_SHARDS.bit_length())} or isinstance(shards, bool):
         raise _refused(
             f"shards is a power of two from 1 to {MOST_SHARDS}, not {shards!r}", "Leave it out for 8."
@@ -104,14 +101,12 @@ def shard_bits(shards: Any) -> int:
 
 
 def fraction(name: str, given: Any) -> float:
-    """A share from 0 to 1."""
     if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given <= 1:
         raise _refused(f"{name} is from 0 to 1, not {given!r}", "Leave it out for 0.1.")
     return float(given)
 
 
 def at_least_one(name: str, given: Any) -> int:
-    """A whole number above 0."""
     if isinstance(given, bool) or not isinstance(given, int) or given < 1:
         raise _refused(f"{name} is a whole number above 0, not {given!r}", "Leave it out for the default.")
     return given

@@ -47,7 +47,6 @@ class _SupportCombineFn(CountSupportOfEach):
     """The CombineFn of stage 3 for other graphs: columns in, integer counts out; merging is addition."""
 
     def __init__(self, collections: Collections) -> None:
-        """Count for each of some collections; all reports of a key are of one collection."""
         super().__init__(read_collections(collections))
 
     def extract_output(self, accumulator: Accumulated | None, *_: object) -> Support | None:

@@ -41,7 +41,6 @@ class EstimateHistograms(OfCollections):
     """Turns counts into histograms, which our own pipelines publish."""
 
     def __init__(self, collections: Collections, *, max_error_fraction: float = 0.1) -> None:
-        """Set the collections, and the largest part of an epoch's records that may be rejected."""
         super().__init__(collections)
         self._limit = fraction("max_error_fraction", max_error_fraction)
 

@@ -44,7 +44,6 @@ def count_entries(entries: Iterable[Entry]) -> int:
 
 
 def count_result(reports: int, *, withheld: bool) -> None:
-    """Add a result: of so many reports and published, or withheld."""
     _counter("results_withheld" if withheld else "results").inc()
     if not withheld:
         _distribution("reports_per_result").update(reports)

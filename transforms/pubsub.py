@@ -28,7 +28,6 @@ def require_path(kind: Kind, path: str) -> str:
 
 
 def library() -> Any:
-    """The package google.cloud.pubsub_v1."""
     return optional_module("google.cloud.pubsub_v1")
 
 

@@ -226,7 +226,6 @@ def _rows(kind: Any, table: Any) -> Iterable[Any]:
 
 
 def _timestamps(column: Any) -> list[Timestamp]:
-    """The same instant in all rows, as :class:`Timestamp`."""
     first = Timestamp(micros=column[0].value) if len(column) else None
     return [first] * len(column)
 
@@ -238,7 +237,6 @@ def rejected_row(rejection: Rejection) -> RejectedRow:
 
 
 def rejection_of(row: RejectedRow) -> Rejection:
-    """The rejection of a row: the reverse of :func:`rejected_row`."""
     reason = Reason(row.reason)
     detail = "" if row.explanation == reason.explanation else row.explanation
     return Rejection(reason, *row[2:], detail)

@@ -43,8 +43,6 @@ def _epochs(text: str) -> Epochs:
 
 @dataclass(frozen=True)
 class _CompareOptions:
-    """The options of ``compare``, parsed."""
-
     epochs: Epochs | None
     against: Epochs | None
     by: str | None
@@ -295,12 +293,10 @@ def _one(
 
 
 def _has(read: ReadHistory, epochs: Epochs | None) -> bool:
-    """Whether there is a result of one of these epochs."""
     return epochs is None or bool(_inside(read.history.series.epochs, epochs).any())
 
 
 def _inside(epochs: Any, span: Epochs) -> Any:
-    """Which epochs lie in a span, bool (T,)."""
     return (epochs >= span[0]) & (epochs <= span[1])
 
 

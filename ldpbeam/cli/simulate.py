@@ -163,7 +163,6 @@ def _require_publishable(topic: str, compression: str) -> None:
 def _publish(
     collection: Collection, people: Any, topic: str, **settings: Any
 ) -> tuple[SimulationRecord, str]:
-    """Publish, and say in what."""
     from google.api_core.exceptions import GoogleAPIError
     from google.auth.exceptions import GoogleAuthError
 

@@ -32,14 +32,11 @@ WORTH_SAYING = 100 << 20
 
 @dataclass(frozen=True)
 class Advice:
-    """One warning."""
-
     code: str
     message: str
     remedy: str
 
     def in_file(self, where: str) -> str:
-        """One line for a person."""
         return f"{where}: {self.message}. {self.remedy} [{self.code}]"
 
 
@@ -56,7 +53,6 @@ def _domain_memory(protocol: LocalProtocol[Any]) -> int:
 
 
 def warnings_about(collection: Collection) -> tuple[Advice, ...]:
-    """Every warning about a collection, each attribute looked at on its own; mostly none."""
     advice: list[Advice] = []
     built = collection.protocol
     asked = zip(collection.histograms, built.parts, part_estimators(built), strict=True)

@@ -20,7 +20,6 @@ WITH_PARTICIPATION = "ldpbeam device definition 2"
 
 
 def device_definition(collection: Collection) -> dict[str, Any]:
-    """The definition as JSON values."""
     epochs, attributes, few = collection.epochs, collection.attributes, collection.participation
     return {
         "format": FORMAT if few is None else WITH_PARTICIPATION,

@@ -35,8 +35,6 @@ def require_printable(text: str, what: str, key: str) -> None:
 
 @dataclass(frozen=True)
 class Domain:
-    """A finite set of values."""
-
     size: int
     labels: tuple[str, ...] | None = None
     maximum: float | None = None

@@ -23,8 +23,6 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 @dataclass(frozen=True)
 class Epochs:
-    """The epochs of a collection."""
-
     length: int
     origin: int
     count: int = DEFAULT_COUNT
@@ -55,7 +53,6 @@ class Epochs:
             object.__setattr__(self, "count", latest // self.length)
 
     def contains(self, epoch: int) -> bool:
-        """Whether the index is one of the planned epochs."""
         return 0 <= epoch < self.count
 
     def start(self, epoch: int) -> int:

@@ -312,7 +312,6 @@ def _parameters(
 
 
 def _parameter(entry: _Entry, key: ParameterKey) -> Any:
-    """The value of one key, of the kind that the table of keys asks for."""
     if key.word and syntax.is_text(entry.node):
         if entry.node.value == key.word:
             return key.default

@@ -80,7 +80,6 @@ def canonical(message: collection_pb2.Collection) -> bytes:
 
 
 def full_digest_of(message: collection_pb2.Collection) -> bytes:
-    """The SHA-256 of the canonical form."""
     return hashlib.sha256(canonical(message)).digest()
 
 

@@ -51,7 +51,6 @@ class Participation:
         return tuple(sorted(epochs))
 
     def as_record(self) -> dict[str, int]:
-        """Both numbers, for JSON."""
         return {"reports": self.reports, "of": self.of}
 
 

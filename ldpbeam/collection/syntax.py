@@ -147,14 +147,12 @@ def number_of(node: yaml.Node) -> float | None:
 
 
 def is_mapping(node: yaml.Node) -> bool:
-    """Whether a node maps keys to values."""
     import yaml
 
     return isinstance(node, yaml.MappingNode)
 
 
 def is_list(node: yaml.Node) -> bool:
-    """Whether a node is a list."""
     import yaml
 
     return isinstance(node, yaml.SequenceNode)

@@ -44,7 +44,6 @@ def value_of(collection: Collection, given: Any) -> Any:
 
 
 def value_error(message: str, remedy: str = "") -> DeviceError:
-    """A value cannot be reported."""
     return DeviceError("E-DEVICE-VALUE", message, remedy=remedy)
 
 

@@ -272,7 +272,6 @@ class RunConfig:
         return chosen_source(self.input.given) is not None or "--streaming" in self.job.beam_args
 
     def __post_init__(self) -> None:
-        """Validate."""
         require_distinct(self.collections)
 
 

@@ -63,7 +63,6 @@ def find_inputs(patterns: Sequence[str]) -> Inputs:
 
 
 def match_inputs(pattern: str) -> MatchedFiles:
-    """What a path or pattern names; see :func:`ldpbeam.job.matching.match_path`."""
     matched = match_path(pattern)
     if matched.files:
         return matched

@@ -25,8 +25,6 @@ _UNFINISHED = re.compile(
 
 @dataclass(frozen=True)
 class MatchedFiles:
-    """What one path or pattern names."""
-
     files: tuple[str, ...]
     size: int
     passed_over: tuple[str, ...] = ()

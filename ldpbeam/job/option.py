@@ -8,8 +8,6 @@ from typing import Any
 
 
 class OptionKind(Enum):
-    """What the value of an option is."""
-
     TEXT = "text"
     TEXTS = "texts"
     FLAG = "flag"
@@ -33,8 +31,6 @@ _TEMPLATE_LACKS = {Over.FILES: "of runs over files", Over.LOCAL: "of the local e
 
 @dataclass(frozen=True)
 class Option:
-    """An option of ``ldpbeam run``."""
-
     help: str  # for ``--help``
     kind: OptionKind = OptionKind.TEXT  # what its value is
     metavar: str | None = None  # how the value is called there
@@ -57,12 +53,10 @@ class Option:
 
 
 def set_by(default: Any, help: str, **more: Any) -> Any:  # noqa: A002 - as click calls it
-    """A field that an option fills."""
     return field(default=default, metadata={"option": Option(help, **more)})
 
 
 def flag(help: str, **more: Any) -> Any:  # noqa: A002
-    """A field that says yes or no."""
     return set_by(False, help, kind=OptionKind.FLAG, **more)
 
 

@@ -77,7 +77,6 @@ class CheckedCollection:
         return cls(where, collection, devices, expected(collection, devices), advice)
 
     def lines(self) -> Iterator[str]:
-        """What ``check`` prints about the collection, line by line."""
         collection, protocol = self.collection, self.collection.protocol
         sizes = [f"{name + ': ' if name else ''}{d.size:,} values" for name, d in collection.histograms]
         name = f"{collection.name} version {collection.version}"
@@ -100,7 +99,6 @@ class CheckedCollection:
         yield f"  {owner}; {'not retired' if retired is None else f'retired on {instant(retired)}'}"
 
     def as_record(self) -> dict[str, Any]:
-        """What ``check --json`` prints about the collection, ready for JSON."""
         shuffled = of_collection(self.collection, self.devices)
         return {
             "file": self.where,
@@ -287,7 +285,6 @@ def together(collections: Sequence[Collection]) -> dict[str, Any]:
 
 
 def together_lines(collections: Sequence[Collection]) -> Iterator[str]:
-    """What :func:`together` gives, as the lines that ``check`` prints."""
     facts = together(collections)
     yield (
         f"one device that reports for all {facts['collections']}: first reports tell at most ε = "

@@ -23,8 +23,6 @@ from ldpbeam.protocols.part_estimator import PartEstimator
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """What is known of a setting."""
-
     std_error: float
     half_width: float
     least_change: float

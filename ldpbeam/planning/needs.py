@@ -141,12 +141,10 @@ class MeanNeeds(Needs):
 
     @property
     def maximum(self) -> int:
-        """The largest value, m."""
         return self.values - 1
 
     @property
     def whole(self) -> float:
-        """The largest value m, in the units of the counter."""
         return float(self.maximum)
 
     @property

@@ -56,7 +56,6 @@ class Row:
         return ShuffledPrivacy.of(setting.protocol, self.devices, setting.share, setting.reports)
 
     def as_record(self) -> dict[str, Any]:
-        """One setting as ``plan --json`` prints it: parameters, errors, losses, needs that it misses."""
         parameters, protocol = self.setting.parameters, self.setting.protocol
         levels = {name: getattr(parameters, name) for name in protocol.PARAMETERS if name != "d"}
         takes = {"hash_family", "calibration"} & set(protocol.OPTIONAL)
@@ -94,7 +93,6 @@ class Plan:
 
     @cached_property
     def meets(self) -> bool:
-        """Whether the recommended setting meets everything."""
         return self.recommended is not None and not self.recommended.missed
 
 
@@ -138,12 +136,7 @@ def best(rows: Sequence[Row], needs: Needs, allowed: Set[str] = frozenset()) -> 
 
     Heavy reports are left out (:func:`_heavy`). Among errors that are alike a hash function that is an
     identifier is avoided; then the loss decides that was asked for (:func:`loss_order`), then bits. The
-    published calibration is for the papers' tables.
-
-    Args:
-        rows: every setting with its figures.
-        needs: what the settings are for.
-        allowed: names of needs that a row may miss, such as ``target``.
+    published calibration is for the papers' tables. ``allowed`` names needs that a row may miss.
     """
     fit = [row for row in rows if row.missed.keys() <= allowed]
     if not fit:

@@ -162,7 +162,6 @@ def _about_order(row: Row, needs: OrderedNeeds) -> Iterator[str]:
 
 
 def _promise(row: Row) -> Iterator[str]:
-    """What a device loses, in the sentences of every command; and who has no turn."""
     yield from (one.text for one in statements(row.figures.promise))
     if row.setting.participates:
         yield NO_TURN

@@ -65,7 +65,6 @@ class Setting:
 
     @property
     def memoised(self) -> bool:
-        """Whether the protocol has a permanent round."""
         return self.protocol.guarantee.memoised_ratio is not None
 
     @property

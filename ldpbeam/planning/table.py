@@ -12,8 +12,6 @@ from ldpbeam.promise.statements import epsilon
 
 
 class Column(NamedTuple):
-    """A column: its head, and the text of a row that has this number in the table."""
-
     name: str
     cell: Callable[[int, Row], str]
 

@@ -67,8 +67,6 @@ def _pack_set(indices: Sequence[int]) -> int:
 
 @dataclass(frozen=True)
 class BitFlipDevice(BitVectorDevice[BucketBits]):
-    """d of b buckets, and a randomised bit of the one-hot vector for each."""
-
     ENCODING = "bit_flip"
 
     domain_size: int
@@ -78,7 +76,6 @@ class BitFlipDevice(BitVectorDevice[BucketBits]):
 
     @property
     def everyone(self) -> bool:
-        """Whether every bucket is asked."""
         return self.d == self.domain_size
 
     @cached_property
@@ -413,7 +410,6 @@ class BitFlip(FrequencyProtocol[BucketBits], ABC):
 
     @property
     def channel(self) -> BitChannel:
-        """The one round there is."""
         return self.rounds.first
 
     @property

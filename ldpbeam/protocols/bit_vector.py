@@ -104,7 +104,6 @@ class RandomisedBits(Vectors):
 
     @property
     def everyone(self) -> bool:
-        """Whether a report has a bit for every value."""
         return self.asked_about == self.domain_size
 
     @cached_property

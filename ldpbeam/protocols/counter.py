@@ -16,7 +16,6 @@ class Counter(ABC):
     """
 
     def __init_subclass__(cls) -> None:
-        """Raises TypeError for a class that lacks a method."""
         super().__init_subclass__()
         require_complete(cls)
 

@@ -28,7 +28,6 @@ class Memo:
         return f"Memo({len(self.answers)} memoised inputs, {len(self.parts)} parts)"
 
     def with_answer(self, key: int, answer: int) -> Memo:
-        """A memo that also remembers ``answer`` for ``key``."""
         return Memo(self.seed, {**self.answers, key: answer}, self.parts)
 
 
@@ -44,7 +43,6 @@ class ProtocolDevice(ABC, Generic[Response]):
     domain_size: int
 
     def __init_subclass__(cls) -> None:
-        """Raises TypeError for a class that lacks a method or ENCODING."""
         super().__init_subclass__()
         require_complete(cls, ("ENCODING",))
 
@@ -69,7 +67,6 @@ class ProtocolDevice(ABC, Generic[Response]):
         return None
 
     def new_memo(self, randomness: Randomness) -> Memo:
-        """The memo of a device that never reported."""
         return Memo()
 
     def privatize(self, value: Any, memo: Memo, randomness: Randomness) -> tuple[Response, Memo]:

@@ -56,7 +56,6 @@ class Estimator(ABC):
     recurrence: Recurrence
 
     def __init_subclass__(cls) -> None:
-        """Raises TypeError for a class that lacks a method."""
         super().__init_subclass__()
         require_complete(cls)
 

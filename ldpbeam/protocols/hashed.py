@@ -101,8 +101,6 @@ class LocalHashDevice(ProtocolDevice[Hashed]):
 
 @dataclass(frozen=True)
 class LocalHashCounter(Counter):
-    """As the hash family counts."""
-
     family: HashFamily
 
     @property
@@ -277,7 +275,6 @@ class HashedProtocol(LocalProtocol[Hashed], ABC):
 
     @property
     def g(self) -> int:
-        """The number of symbols that a function maps the values to."""
         return self.family.g
 
     @property

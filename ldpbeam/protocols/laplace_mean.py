@@ -145,8 +145,6 @@ class LaplaceCounter(Counter):
 
 @dataclass(frozen=True)
 class LaplaceEstimator(MeanEstimator):
-    """The mean of the reports."""
-
     maximum: int
     variance: float
 
@@ -181,8 +179,6 @@ class LaplaceEstimator(MeanEstimator):
 
 @dataclass(frozen=True)
 class LaplaceSimulation(Simulation):
-    """Words of the noise of each report."""
-
     device: LaplaceDevice
 
     @property

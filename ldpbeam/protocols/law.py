@@ -50,7 +50,6 @@ class Law(ABC, Generic[Response]):
     domain_size: int
 
     def __init_subclass__(cls) -> None:
-        """Raises TypeError for a class that lacks a method."""
         super().__init_subclass__()
         require_complete(cls)
 
@@ -134,8 +133,6 @@ class Law(ABC, Generic[Response]):
 
 
 class FrequencyLaw(Law[Response], ABC):
-    """Of reports that support values."""
-
     @abstractmethod
     def supports(self, response: Response, value: int) -> bool:
         """Whether the response supports the value: the slow definition of counting."""

@@ -119,8 +119,6 @@ class OneBitDevice(ProtocolDevice[int], ABC):
 
 @dataclass(frozen=True)
 class FreshBitDevice(OneBitDevice):
-    """A bit drawn anew for every report."""
-
     ENCODING = "one_bit_mean"
 
     domain_size: int
@@ -210,8 +208,6 @@ class OneBitEstimator(MeanEstimator):
 
 @dataclass(frozen=True)
 class FreshBitSimulation(Simulation):
-    """A word for each report."""
-
     device: FreshBitDevice
 
     @property

@@ -18,8 +18,6 @@ from ldpbeam.hashing import FAMILIES
 
 
 class ParameterKind(Enum):
-    """How the value of a key is written."""
-
     LEVEL = "level"
     """A number in 0.000001 .. 32, a bound on privacy loss."""
     NUMBER = "number"

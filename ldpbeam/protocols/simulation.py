@@ -28,7 +28,6 @@ class WordSpec:
 
     @property
     def limits(self) -> list[int]:
-        """The limit of each word."""
         return [self.limit + i * self.rising for i in range(self.count)]
 
 
@@ -94,16 +93,13 @@ class FleetAnswers(Protocol):
         """
         ...
 
-    def part(self, index: int) -> FleetAnswers:
-        """The answers of one attribute of several."""
-        ...
+    def part(self, index: int) -> FleetAnswers: ...
 
 
 class Simulation(ABC):
     """The same function of the same random words as a device's, for columns of devices."""
 
     def __init_subclass__(cls) -> None:
-        """Raises TypeError for a class that lacks a method."""
         super().__init_subclass__()
         require_complete(cls)
 

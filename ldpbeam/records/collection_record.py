@@ -104,8 +104,6 @@ def _probabilities(raw: Mapping[str, Any] | None) -> SupportProbabilities | None
 
 @dataclass(frozen=True)
 class CollectionRecord:
-    """One collection of a run."""
-
     name: str
     version: int
     digest: str
@@ -125,7 +123,6 @@ class CollectionRecord:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> CollectionRecord:
-        """An entry of run.json."""
         leverage = {one["attribute"]: one for one in record["leverage"]}
         allocation = record.get("allocation", "")
         # A collection with one domain is its only attribute.
@@ -138,7 +135,6 @@ class CollectionRecord:
         return read_fields(cls, record, histograms=tuple(histograms), epoch_seconds=length, written=record)
 
     def as_record(self) -> dict[str, Any]:
-        """The entry as it was read."""
         return dict(self.written)
 
 

@@ -21,8 +21,6 @@ from ldpbeam.text import clean
 
 @dataclass(frozen=True)
 class View:
-    """What a file or folder is."""
-
     kind: str  # a word for programs: run, epoch, simulation
     lines: tuple[str, ...]  # for people; control characters of whatever was read are replaced
     document: Any  # the same for programs, ready for JSON

@@ -25,8 +25,6 @@ OUTCOME = "outcome.json"
 
 
 class RunOutcome(NamedTuple):
-    """What a run has done."""
-
     accounting: Accounting
     files: list[FileRecord]
     indicators: Indicators | None = None
@@ -61,7 +59,6 @@ def _write(_: bytes, output: str, published: Iterable[Published]) -> FileRecord:
 
 
 def read_outcome(output: str) -> RunOutcome:
-    """What the pipeline left."""
     path = FileSystems.join(output, OUTCOME)
     with FileSystems.open(path) as handle:
         try:

@@ -29,8 +29,6 @@ class Rejects:
 
 @dataclass(frozen=True)
 class Replayed:
-    """What a replay did."""
-
     record: RunRecord  # the new content of run.json
     before: int  # records that were rejected
     after: int  # records that still are

@@ -37,14 +37,11 @@ class Archived:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Archived:
-        """As run.json has it."""
         return read_fields(cls, record, account=Account.from_record(record), withheld=0)
 
 
 @dataclass(frozen=True)
 class EpochRecord:
-    """The accounting of one epoch."""
-
     collection: str  # its name; empty where the collection is no longer given
     digest: str  # of the collection
     epoch: int  # index
@@ -54,11 +51,9 @@ class EpochRecord:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> EpochRecord:
-        """A line of run.json."""
         return read_fields(cls, record, account=Account.from_record(record))
 
     def as_record(self) -> dict[str, object]:
-        """A line of run.json."""
         record = write_fields(self)
         account, withheld = record.pop("account"), record.pop("withheld")
         return {**record, **account, "withheld": withheld}
@@ -111,8 +106,6 @@ class RunAccounting:
 
 @dataclass(frozen=True)
 class Timings:
-    """Wall-clock time of a run."""
-
     total_seconds: float
     reports_per_second: float | None
 
@@ -176,8 +169,6 @@ class InputRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class RunRecord:
-    """Everything that run.json says."""
-
     status: str  # one of :data:`STATUS`, ``nothing_counted``, ``detached``, ``running`` or ``stopped``
     exit_code: int  # 0, 4 when records were rejected, 5 when nothing was counted or an epoch was withheld
     versions: Mapping[str, str]  # of this package, of Python and of libraries, by name
@@ -199,7 +190,6 @@ class RunRecord:
 
     @classmethod
     def parse(cls, content: str | bytes, name: str) -> RunRecord:
-        """The record of a file's content."""
         try:
             record = parse_document(content)
             if record.get("schema") != SCHEMA:
@@ -222,7 +212,6 @@ class RunRecord:
         return {"schema": SCHEMA, **write_fields(self)}
 
     def content(self) -> bytes:
-        """The bytes of run.json."""
         return document(self.as_record())
 
 

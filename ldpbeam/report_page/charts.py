@@ -199,7 +199,6 @@ def _pointed(base: alt.Chart, rows: Sequence[Row], most: int) -> alt.Chart:
 
 
 def _level(value: float) -> alt.Chart:
-    """A dashed horizontal line at `value`."""
     rule = alt.Chart(_values([{"level": value}])).mark_rule(
         aria=False, color=UNIFORM, strokeDash=[3, 3], strokeWidth=1
     )
@@ -324,7 +323,6 @@ def stack(
     dates: Dates,
     together: int = 1,
 ) -> Chart:
-    """Reports per epoch, stacked by what became of them."""
     epochs = (domain[1] - domain[0] + 1) / together
     bar = max(1.0, (_WIDTH - 90) / epochs * (0.8 if epochs < 120 else 1.0))
     axis, parts = _Epochs(dates, *domain, edge=0.5), list(colours)
@@ -350,7 +348,6 @@ def lines(
     dates: Dates | None = None,
     most: int = POINTED,
 ) -> Chart:
-    """Lines over epochs, or over whole numbers."""
     xs = [int(x) for _, _, _, points in series for x, _ in points]
     ys = [y for _, _, _, points in series for _, y in points] + ([] if level is None else [level])
     domain = [min(ys) / 1.6, max(ys) * 1.6] if logarithmic else [0.0, max(ys) * 1.06 or 1.0]

@@ -24,8 +24,6 @@ def drawn_places(size: int, most: int) -> list[int]:
 
 @dataclass(frozen=True)
 class CurveText:
-    """What is said of a curve."""
-
     reports: str
     band: str
     line_key: str

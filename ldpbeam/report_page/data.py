@@ -135,7 +135,6 @@ class Run:
 
 
 def load(output_dir: Path, truth: Path | None = None) -> Run:
-    """Read the output directory of a run."""
     problems: list[str] = []
     record = _record(output_dir / RUN_RECORD, problems)
     slots = index(output_dir / "estimates", problems)

@@ -15,7 +15,6 @@ class Dates:
     seconds: int | None = None
 
     def of(self, epoch: int) -> datetime | None:
-        """When an epoch begins; only the one that somebody named, where nobody says how long they are."""
         if self.start is None or epoch == self.epoch:
             return self.start
         if not self.seconds:

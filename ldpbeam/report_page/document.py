@@ -62,7 +62,6 @@ def render(
     truth: Path | None = None,
     problem: Callable[[str], None] = lambda _: None,
 ) -> bytes:
-    """The page of a run, HTML in UTF-8."""
     run = load(output_dir, truth)
     for line in run.problems:
         problem(line)
@@ -70,7 +69,6 @@ def render(
 
 
 def _html(run: Run) -> str:
-    """The whole page, as text of HTML."""
     record, shown = run.record, run.collections[:SECTIONS]
     digests = [data.digest for data in shown]
     detail = Detail.of(len(shown))
@@ -129,7 +127,6 @@ def _reached(record: RunRecord) -> str:
 
 
 def _reasons(record: RunRecord | None) -> list[str]:
-    """Why records were rejected."""
     return list(record.accounting.total.rejected_record()) if record else []
 
 
@@ -148,7 +145,6 @@ def _whole(record: RunRecord) -> str:
 
 
 def _record(record: RunRecord) -> Iterator[tuple[str, str]]:
-    """Name and value of each line of the run record."""
     yield "Runner", record.runner or "unknown"
     yield "Versions", " · ".join(f"{k} {v}" for k, v in list(record.versions.items())[:30])
     timings = record.timings

@@ -24,8 +24,6 @@ _LABEL, _ROW = 240, 48
 
 @dataclass(frozen=True)
 class Explorer:
-    """The epochs as JSON, and what is left out."""
-
     epochs: str
     note: str
 

@@ -209,7 +209,6 @@ class _Drawing:
         )
 
     def _table(self) -> Table:
-        """Every value, or the largest ones."""
         snapshot, limit = self.snapshot, self.detail.rows
         order: Sequence[int] = self._largest.tolist()
         if self.rows > limit:

@@ -21,8 +21,6 @@ LISTED = 200
 
 @dataclass(frozen=True)
 class Detail:
-    """How much one section shows."""
-
     rows: int
     epochs: int
     bins: int
@@ -66,8 +64,6 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """A chart with its sentence, legend and table."""
-
     title: str
     sentence: str
     chart: Markup
@@ -76,14 +72,11 @@ class Figure:
 
     @classmethod
     def of(cls, chart: Chart, name: str, title: str, sentence: str, summary: str = "", **more: Any) -> Figure:
-        """Draw a chart."""
         return cls(title, sentence, svg.render(chart, summary or sentence, name), **more)
 
 
 @dataclass(frozen=True)
 class Multiple:
-    """One of the small charts of values over epochs."""
-
     label: str
     reason: str
     chart: Markup

@@ -22,8 +22,6 @@ _NAMES = {
 
 @dataclass(frozen=True)
 class Poisoning:
-    """The lines about forged reports of one collection, or one attribute of it."""
-
     leverage: str
     verdict: str
     alarm: bool

@@ -20,8 +20,6 @@ _MANY = 100_000
 
 @dataclass(frozen=True)
 class PromiseRow:
-    """One line of the privacy table."""
-
     name: str
     value: str
     meaning: str

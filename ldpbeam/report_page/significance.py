@@ -25,7 +25,6 @@ class Standing:
         self._sums: Floats = np.zeros((_COLUMNS, 0))
 
     def add(self, place: int, snapshot: Snapshot, baseline: float) -> None:
-        """Add an epoch."""
         self._make_room(snapshot.values)
         good = np.isfinite(snapshot.estimate) & (snapshot.std_error > 0)
         where = np.searchsorted(self._values, snapshot.values[good])

@@ -47,7 +47,6 @@ class Section:
         prefix: str,
         again: bool = False,
     ) -> None:
-        """Draw and word everything."""
         self._data = data
         self._usable = [epoch for epoch in data.epochs if epoch.usable]
         of_run = record.accounting if record else None

@@ -68,7 +68,6 @@ class Curve:
 
     @classmethod
     def of(cls, rows: pa.Table) -> Curve:
-        """From rows of estimates."""
         if not set(CUMULATIVE) <= set(rows.column_names):
             raise UsageError(
                 "E-USAGE-RESULTS",
@@ -80,13 +79,11 @@ class Curve:
 
     @classmethod
     def mean(cls, curves: Sequence[Curve]) -> Curve:
-        """The mean of the curves of some epochs, see :func:`mean_curve`."""
         columns = (np.array([getattr(one, name) for one in curves]) for name in ("shares", "low", "high"))
         return cls(curves[-1].rows, *mean_curve(*columns))
 
     @property
     def known(self) -> bool:
-        """Whether there is a result."""
         return bool(np.isfinite(self.shares).all())
 
     @property
@@ -113,7 +110,6 @@ class _Period:
 
     @cached_property
     def known(self) -> list[Curve]:
-        """Those of the epochs that have a result."""
         return [one for one in self.curves if one.known]
 
     @cached_property
@@ -336,12 +332,10 @@ class MeanOfEpochs:
 
     @property
     def std_error(self) -> float:
-        """Standard error of ``mean``, in the unit of the values."""
         return float(np.hypot(self.fresh, self.lasting))
 
 
 def mean_of_epochs(collection: Collection, curves: Sequence[Curve], summaries: pa.Table) -> MeanOfEpochs:
-    """The mean of the means of some epochs of an attribute."""
     rows = [_row_of_mean(curve, summaries) for curve in curves]
     place = [name for name, _ in collection.histograms].index(rows[0]["attribute"])
     estimator = collection.estimators[place]

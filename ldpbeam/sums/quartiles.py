@@ -34,8 +34,6 @@ eighth of the domain, and past half of that an atom no longer widens them."""
 
 @dataclass(frozen=True)
 class ShareChange:
-    """How much the share up to a value rose."""
-
     place: int
     change: float
     low: float
@@ -43,7 +41,6 @@ class ShareChange:
 
     @property
     def clear(self) -> bool:
-        """Whether the share surely changed."""
         return not self.low <= 0.0 <= self.high
 
     @property
@@ -55,8 +52,6 @@ class ShareChange:
 
 @dataclass(frozen=True)
 class QuartileChange:
-    """One quartile before and after."""
-
     share: float
     before: tuple[int, int, int]
     after: tuple[int, int, int]
@@ -64,7 +59,6 @@ class QuartileChange:
 
     @property
     def clear(self) -> bool:
-        """Whether some share surely changed."""
         return any(one.clear for one in self.tested)
 
     @property
@@ -83,7 +77,6 @@ class MeanChange:
 
     @property
     def change(self) -> float:
-        """How much the mean rose."""
         return self.after.mean - self.before.mean
 
     @property
@@ -93,7 +86,6 @@ class MeanChange:
 
 
 def compare_means(before: MeanOfEpochs, after: MeanOfEpochs, verdicts: int, *, one_memo: bool) -> MeanChange:
-    """The means of two sides."""
     fresh = hypot(before.fresh, after.fresh)
     lasting = before.lasting + after.lasting if one_memo else hypot(before.lasting, after.lasting)
     reach = normal_limit(1 - (1 - CONFIDENCE) / verdicts)
@@ -103,7 +95,6 @@ def compare_means(before: MeanOfEpochs, after: MeanOfEpochs, verdicts: int, *, o
 def compare_quartiles(
     before: Curve, after: Curve, atoms: Sequence[int], verdicts: int
 ) -> list[QuartileChange]:
-    """The quartiles of two epochs with the same values; both have a result."""
     changes = []
     for share in QUARTILES:
         quartile = before.quantile(share)

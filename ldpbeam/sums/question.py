@@ -13,8 +13,6 @@ from ldpbeam.sums.quantity import Sums, cumulative, of_groups, of_mean
 
 
 class Question(ABC):
-    """One of the four; the same for every attribute and epoch."""
-
     @abstractmethod
     def sums(self, domain: Domain) -> Sums:
         """The weights of the values.

@@ -125,7 +125,6 @@ class SumErrors(MemoErrors):
 
     @property
     def independent(self) -> bool:
-        """Whether errors of different epochs are."""
         return self.protocol.estimator.lasting is None and self.share == 1 and self.again == 1
 
     @cached_property

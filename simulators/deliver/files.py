@@ -60,7 +60,6 @@ def write_reports(
     *,
     compression: Compression = "none",
 ) -> int:
-    """Write one file of reports."""
     _require(format, compression)
     reports = 0
     with ExitStack() as stack:
@@ -188,7 +187,6 @@ class _RowGroups:
             self._rows += len(table)
 
     def end(self) -> None:
-        """Write what waits."""
         if self._held:
             self._writer.write_table(pa.concat_tables(self._held), row_group_size=ROW_GROUP)
         self._held, self._rows = [], 0

@@ -79,33 +79,7 @@ def simulate(  # noqa: PLR0913 - the options of a command, by name
 ) -> SimulationRecord:
     """Let a fleet of devices with the population's values report, epoch after epoch, into files.
 
-    Writes ``reports/`` (one file per epoch with a report, named by
-    :func:`ldpbeam.simulators.deliver.files.report_file`), with ``truth`` also ``truth.parquet`` (one row per
-    epoch, attribute and value: epoch, attribute, value, label, count, frequency, n; the attribute is
-    empty where there is only one, n counts the devices present, and frequency is null where there
-    are none) and, last, ``simulation.json``, which therefore marks a
-    complete simulation. Equal arguments give equal files.
-
-    Args:
-        collection: what the devices were given.
-        population: the true values; its domain must be the collection's.
-        out: output directory, made when missing.
-        seed: seed of the devices' random words. The population may use the same one.
-        spec: the SPEC of the population, for the record.
-        notes: what its file holds besides values, for the record.
-        format: a key of :data:`ldpbeam.simulators.deliver.files.FORMATS`.
-        compression: one of :data:`ldpbeam.simulators.deliver.files.COMPRESSIONS`.
-        truth: whether to write the truth.
-        first_epoch: epoch index of the population's first epoch.
-        on_epoch: told the index and the number of reports of every epoch written.
-
-    Returns:
-        The record that was written.
-
-    Raises:
-        UsageError: there are reports already, the domain or the epochs are not the collection's,
-            or there is no such format or compression.
-        ValueError: the seed is negative.
+    ``simulation.json`` is written last and so marks a complete simulation. Equal arguments give equal files.
     """
     reports = out / "reports"
     simulation = PopulationEpochs(collection, population, seed, first_epoch)
@@ -146,7 +120,6 @@ class PopulationEpochs:
         self.random_words = self._fleet.random_words
 
     def run(self, deliver: Deliver, truth: Path | None, on_epoch: Callable[[int, int], None] | None) -> int:
-        """Every epoch, in order; call once."""
         labels = _labels(self._collection, self._population)
         total = 0
         with ExitStack() as stack:
@@ -194,7 +167,6 @@ def refuse_existing(reports: Path) -> None:
 
 
 def write_record(record: SimulationRecord, out: Path) -> None:
-    """Write ``simulation.json``."""
     with replacing(out / "simulation.json", PUBLIC, force=False) as raw:
         raw.write(document(asdict(record)))
 

@@ -27,7 +27,6 @@ class _Column:
     permute: RandomWords | None
 
     def values(self) -> Iterator[NDArray[np.int32]]:
-        """The column, or a fresh permutation of it."""
         for epoch in range(self.epochs):
             if self.permute is None:
                 yield self.column.copy()
@@ -37,8 +36,6 @@ class _Column:
 
 @dataclass(frozen=True, eq=False)
 class _ColumnPopulation:
-    """One value per device and epoch."""
-
     domain_size: int
     labels: tuple[str, ...] | None
     table: NDArray[np.int32]

@@ -37,19 +37,15 @@ JOINT_SPECS = "syn[:CHANGE], zipf:EXPONENT[:CHANGE], table:FILE[,permute]"
 
 @dataclass(frozen=True, eq=False)
 class Joint:
-    """The truth about several attributes of the same devices."""
-
     parts: tuple[Population, ...]
     limit: int | None = None
 
     @property
     def devices(self) -> int:
-        """Number of devices, present or not."""
         return self.parts[0].devices
 
     @property
     def epochs(self) -> int:
-        """Number of epochs."""
         return self.parts[0].epochs
 
     def values(self) -> Iterator[NDArray[np.int32]]:

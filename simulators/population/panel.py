@@ -30,11 +30,9 @@ class Panel:
 
     @property
     def devices(self) -> int:
-        """Number of devices."""
         return len(self.table[0])
 
     def values(self) -> Iterator[NDArray[np.int32]]:
-        """The rows of the table, each at its epoch."""
         for epoch in range(self.epochs):
             if epoch in self.rows:
                 yield self.table[self.rows[epoch]].copy()

@@ -33,8 +33,6 @@ _SOURCE = re.compile(r"(.+?):((?:[^:]|(?:(?<=:)|(?<=,)|(?<=\.\.))index:)+)", re.
 
 
 class Population(Protocol):
-    """The truth a simulation is measured against."""
-
     @property
     def devices(self) -> int:
         """Number of devices, present or not."""
@@ -109,7 +107,6 @@ class Request:
         return number
 
     def source(self) -> tuple[Path, str]:
-        """The file and the column part."""
         match = _SOURCE.fullmatch(self.rest)
         if match is None:
             raise self.bad("it does not name a file and its columns", f"the forms are {SPECS}")

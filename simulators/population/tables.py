@@ -34,8 +34,6 @@ _LONGEST = 40
 
 @dataclass(frozen=True)
 class TextColumn:
-    """One column of a table as text."""
-
     name: str
     texts: tuple[str, ...]
     codes: NDArray[np.int32]
@@ -167,7 +165,6 @@ def _of_size(domain: Domain, texts: Iterable[str]) -> bool:
 
 
 def counted(number: int, noun: str) -> str:
-    """A number with its noun: ``1 row``, ``2,000 rows``."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 

@@ -63,15 +63,12 @@ SINKS: dict[str, Sink] = {
 
 @dataclass(frozen=True)
 class Outputs:
-    """Where the results of a run go."""
-
     output: str
     job: str = ""
     targets: Mapping[str, str] = field(default_factory=dict)
 
 
 def check_sinks(targets: Mapping[str, str]) -> None:
-    """Check the targets of optional sinks before anything is started."""
     for name, target in targets.items():
         if target:
             SINKS[name].load().check(target)

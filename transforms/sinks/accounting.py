@@ -52,8 +52,6 @@ def named_stem(name: str, digest: str, epoch: int) -> str:
 
 @dataclass(frozen=True)
 class Revision:
-    """One result of an epoch, as the epoch's accounting names it."""
-
     number: int
     pane: str
     reports: int
@@ -113,7 +111,6 @@ class EpochAccounting:
         revisions: tuple[Revision, ...],
         summaries: FileRecord | None = None,
     ) -> EpochAccounting:
-        """The accounting of an epoch whose newest result is given."""
         epoch, epochs = histogram.epoch, collection.epochs
         times = map(instant, (epochs.start(epoch), epochs.end(epoch), collection.closes(epoch)))
         of = (collection.name, collection.version, collection.digest_hex, epoch, *times, histogram.closed)
@@ -138,7 +135,6 @@ class EpochAccounting:
 
     @property
     def indicators(self) -> list[dict[str, Any]]:
-        """Signs of forged reports in the newest revision."""
         return self.newest.indicators if self.newest else []
 
     @property
@@ -195,12 +191,10 @@ def write_accounting(output: str, accounting: EpochAccounting | UnattributedAcco
 
 
 def accounting_content(accounting: EpochAccounting | UnattributedAccounting) -> bytes:
-    """The bytes of a file in ``accounting/``."""
     return document(accounting.as_record())
 
 
 def read_accounting(path: str) -> EpochAccounting | UnattributedAccounting:
-    """What one file of ``accounting/`` holds."""
     with FileSystems.open(path) as handle, whole_accounting(path):
         record = parse_document(handle.read())
         if record["schema"] == UnattributedAccounting.SCHEMA:
@@ -247,8 +241,6 @@ def read_epoch_accounting(output: str, collection: Collection, epoch: int) -> Ep
 
 @dataclass(frozen=True)
 class Numbered:
-    """A number that was given."""
-
     revision: int  # the number
     content: str  # :func:`content_digest` of what it stands for
     job: str  # who gave it

@@ -105,8 +105,6 @@ def bigquery_client(project: str) -> Any:
 
 
 class WriteEstimatesToBigQuery(ConfirmedSink):
-    """:class:`EpochHistogram` to rows."""
-
     def __init__(self, collection: Collection, table: str) -> None:
         super().__init__(collection)
         self._table = require_table(table)

@@ -55,12 +55,10 @@ class ConfirmedSink(beam.DoFn, ABC):
         """Disconnect; also where nothing was ever connected."""
 
     def setup(self) -> None:
-        """Connect, once per worker."""
         self.fixed = fixed_columns(self.collection)
         self.connect()
 
     def start_bundle(self) -> None:
-        """Forget what a bundle before this one did not finish."""
         self.begin()
         self._waiting, self._sent = [], 0
 
@@ -70,7 +68,6 @@ class ConfirmedSink(beam.DoFn, ABC):
         when: Any = beam.DoFn.TimestampParam,
         window: Any = beam.DoFn.WindowParam,
     ) -> list[WindowedValue]:
-        """Send one histogram, and pass on those that are confirmed."""
         self._waiting.append(WindowedValue(histogram, when, (window,)))
         self._sent += self.send(histogram)
         enough = self._sent > OUTSTANDING_BYTES or len(self._waiting) > OUTSTANDING
@@ -83,5 +80,4 @@ class ConfirmedSink(beam.DoFn, ABC):
         return confirmed
 
     def teardown(self) -> None:
-        """Give the connection back."""
         self.disconnect()

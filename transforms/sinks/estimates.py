@@ -48,8 +48,6 @@ def latest_file_name(collection: Collection, epoch: int) -> str:
 
 @dataclass(frozen=True)
 class PublishedIndicators:
-    """Indicators of forged reports in one result, as its accounting has them."""
-
     digest: str  # of the collection, 16 hexadecimal digits
     epoch: int  # index
     indicators: list[dict[str, Any]]  # records, see :meth:`ldpbeam.indicators.Indicator.as_record`
@@ -108,7 +106,6 @@ class EpochFiles:
         return made, EpochAccounting.of_histogram(self._collection, histogram, revisions, summaries)
 
     def _revision(self, histogram: EpochHistogram, table: FileRecord | None) -> Revision:
-        """What the accounting says about a result."""
         return Revision(
             histogram.revision,
             histogram.pane,
@@ -151,7 +148,6 @@ class WriteEpochs(beam.DoFn):
         self._files: EpochFiles
 
     def setup(self) -> None:
-        """Make the columns that are the same for every epoch, once per worker."""
         self._files = EpochFiles(*self._parameters)
 
     def process(self, histogram: EpochHistogram) -> list[Published]:

@@ -9,8 +9,6 @@ from typing import ClassVar
 
 @dataclass(frozen=True)
 class FileRecord:
-    """A file that was written."""
-
     path: str  # relative to the output directory, with forward slashes
     size: int  # bytes
     sha256: str  # of the content, hexadecimal

@@ -17,8 +17,6 @@ from .of_each import OfEach
 
 
 class NumberRevisions(beam.DoFn):
-    """:meth:`RevisionNumbers.number` as a step."""
-
     def __init__(self, collection: Collection, outputs: Outputs) -> None:
         self._numbers = RevisionNumbers(collection, outputs.output, outputs.job)
 

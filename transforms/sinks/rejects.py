@@ -19,7 +19,6 @@ from .file_record import FileRecord
 
 
 def rejects_table(rejections: Iterable[Rejection]) -> Any:
-    """Rows in the order of sources and places."""
     rows = sorted(rejections, key=lambda r: (r.source, r.place, r.index, r.reason.value))
     records = ({**vars(r), "reason": r.reason.value, "explanation": r.explanation} for r in rows)
     return pa.Table.from_pylist(list(records), schema=arrow_schema(RejectedRow))

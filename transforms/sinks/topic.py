@@ -37,8 +37,6 @@ _PAUSE = 5.0
 
 @dataclass(frozen=True)
 class EstimateMessage:
-    """A message about one revision of one epoch."""
-
     data: bytes
     attributes: dict[str, str]
     ordering_key: str

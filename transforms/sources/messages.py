@@ -59,8 +59,6 @@ class _WaitingMessages:
 
 @dataclass(frozen=True)
 class _MessageFault:
-    """Why an element holds no message."""
-
     kind: str
     explanation: str
 
@@ -77,7 +75,6 @@ class GatherMessages(beam.DoFn):
         self.start_bundle()
 
     def start_bundle(self) -> None:
-        """Forget messages of a bundle that was not finished."""
         self._known, self._unknown = _WaitingMessages(), _WaitingMessages()
         self._bad: dict[str, BadSource] = {}
 
@@ -102,7 +99,6 @@ class GatherMessages(beam.DoFn):
             yield self._chunk(held)
 
     def _content(self, message: Any) -> tuple[bytes | bytearray | memoryview | _MessageFault, str]:
-        """The bytes of a message, or why there are none; and its name."""
         name = ""
         if self._field:
             of_table = isinstance(message, Mapping)

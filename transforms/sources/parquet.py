@@ -50,8 +50,6 @@ class TooLarge(Exception):  # noqa: N818 - a signal inside this module
 
 @dataclass
 class _Progress:
-    """How far the reading of a file is."""
-
     source: str  # the file
     left: int  # bytes that it may still stand for
     written_by: Written | None  # as in :class:`Chunk`

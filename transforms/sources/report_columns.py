@@ -33,8 +33,6 @@ _LONGEST = 40  # characters of a name or type that are quoted
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the columns of reports are."""
-
     leaves: Mapping[str, int]
     shared: Mapping[str, int]
     lengths: frozenset[str]
@@ -55,7 +53,6 @@ def in_folders(path: str) -> dict[str, str]:
 
 
 def layout_of(schema: Any, arrow_schema: Any, folders: Mapping[str, str]) -> Layout:
-    """Where the columns of reports are."""
     leaves: dict[str, int] = {}
     shared: dict[str, int] = {}
     faults: list[str] = []

@@ -68,8 +68,6 @@ class ColumnsOnDisk:
 
 
 class WaitingColumns:
-    """Columns in memory, or where they are."""
-
     __slots__ = ("held",)
 
     def __init__(self, held: ReportColumns | ColumnsOnDisk) -> None:
@@ -184,7 +182,6 @@ def _changed(path: str) -> LdpError:
 
 
 def register_waiting_columns() -> None:
-    """Tell Beam the coder of :class:`WaitingColumns`; a second call changes nothing."""
     coders.registry.register_coder(WaitingColumns, WaitingColumnsCoder)
 
 
@@ -266,8 +263,6 @@ def _checksums(columns: ReportColumns) -> tuple[int, int]:
 
 
 class _ReportBlock(NamedTuple):
-    """Reports that are read together."""
-
     begin: int
     end: int
     held: ReportColumns | tuple[ColumnsOnDisk, slice]

@@ -24,16 +24,12 @@ from .support import CountSupportOfEach
 
 @dataclass(frozen=True)
 class WindowOptions:
-    """How bounded input is counted."""
-
     shard_bits: int | None
     max_epochs: int
     spill: Spill | None = None
 
 
 class CountedWindows(NamedTuple):
-    """What :func:`count_windows` gives."""
-
     counted: beam.PCollection
     rejected: beam.PCollection
     entries: beam.PCollection

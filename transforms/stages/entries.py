@@ -32,7 +32,6 @@ def _of_an_epoch(entry: Entry) -> Iterator[EpochEntry]:
 
 
 def entries_without_epoch() -> beam.ParDo:
-    """The entries of records that belong to no epoch."""
     return beam.Filter(_of_no_epoch).with_output_types(Entry)
 
 

@@ -53,7 +53,6 @@ class ShardState:
         return DistinctSample(self.sampled_bits, self.sampled)
 
     def with_part(self, part: bytes, deduplicate: bool) -> ShardState:
-        """A part came into the bag."""
         if not deduplicate:
             stored = self.stored + _SUPPORT_WEIGHT
             return replace(self, stored=stored, changed=True, parts=self.parts + 1)
@@ -77,7 +76,6 @@ class ShardState:
 
     @property
     def is_scattered(self) -> bool:
-        """Whether the items of the bag are small."""
         return self.parts > max(1, self.stored // _WORTH)
 
 

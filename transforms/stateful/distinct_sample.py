@@ -34,7 +34,6 @@ class DistinctSample:
         return len(self.names) << self.bits
 
     def including(self, ids: Uints, reports: int) -> DistinctSample:
-        """Further ids were taken."""
         bits = max(self.bits, (reports // SIZE).bit_length())
         largest = (1 << (64 - bits)) - 1
         names = {name for name in self.names if name <= largest}

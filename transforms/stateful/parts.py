@@ -27,7 +27,6 @@ class CountBeforeShuffle(beam.DoFn):
         self._held: dict[EpochKey, tuple[Support, Timestamp]] = {}
 
     def start_bundle(self) -> None:
-        """Forget counts of a bundle that was not finished."""
         self._held = {}
 
     def process(self, pair: EpochParts, when: Any = beam.DoFn.TimestampParam) -> None:

@@ -56,11 +56,9 @@ class SummedEpoch:
         return self.entries["read"] - sum(n for what, n in self.entries.items() if what not in aside)
 
     def with_entry(self, what: str, count: int) -> SummedEpoch:
-        """An entry of the accounting came."""
         return replace(self, entries=self.entries + Counter({what: count}), unpublished=True)
 
     def with_count(self, count: ShardCount) -> SummedEpoch:
-        """The count of a shard came."""
         return replace(self, counts={**self.counts, count.shard: count.due}, unpublished=True)
 
     def served(self, shards: int) -> int:
@@ -89,7 +87,6 @@ class SummedEpoch:
     def with_result(
         self, total: Support, repeats: int, conflicting: int, now: int, pane: str
     ) -> tuple[SummedEpoch, Support | None]:
-        """The state with a result, once all shards were added up."""
         counted = b"%d/%d/" % (repeats, conflicting) + SupportCoder().encode(total)
         content = hashlib.sha256(counted).hexdigest()[:16]
         if content == self.content and pane != ON_TIME:
@@ -107,7 +104,6 @@ class SummedEpoch:
         return following, total
 
     def account(self) -> Account:
-        """The accounting of the epoch."""
         account = Account(counted=self.counted, duplicate=self.repeats)
         if self.conflicting:
             account.add(CONFLICTING, self.conflicting)

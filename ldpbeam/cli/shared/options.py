@@ -50,7 +50,6 @@ class TextOption(click.ParamType[Any]):
         self.name, self._parse = name, parse
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Parse, or say what is wrong."""
         try:
             return self._parse(value) if isinstance(value, str) else value
         except ValueError as error:
@@ -126,7 +125,6 @@ class DurationOption(click.ParamType[int]):
     name = "duration"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Parse, or say what is wrong."""
         spelt = param.opts[0] if param is not None else "a duration"
         return value if isinstance(value, int) else _seconds(spelt, value)
 
@@ -185,7 +183,6 @@ def given(context: click.Context, over: Collection[Over]) -> dict[str, Any]:
 
 
 def _typed(context: click.Context, name: str) -> bool:
-    """Whether an option stands on the command line."""
     return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 

@@ -49,7 +49,6 @@ class Bar(Progress):
         self.reach(int(task.completed) + steps, int(task.total or 0))
 
     def reach(self, done: int, total: int) -> None:
-        """Say how far it has come."""
         now = time.monotonic()
         rate = self._reports / max(now - self._started, 1e-9)
         note = f"{rate:,.0f} reports/s" if self._reports else ""

@@ -28,7 +28,6 @@ ALLOCATIONS: dict[str, type[AttributeProtocol[Any]]] = {
 def allocate(
     allocation: str, protocol_name: str | None, sizes: Sequence[int], parameters: Parameters
 ) -> AttributeProtocol[Any]:
-    """The protocol of a collection with several attributes."""
     if allocation not in ALLOCATIONS:
         raise CollectionError(
             "E-COLLECTION-VALUE",

@@ -38,7 +38,6 @@ class AttributesDevice(ProtocolDevice[Response], ABC):
 
     @property
     def domain_size(self) -> int:  # type: ignore[override]
-        """The number of values of all attributes together."""
         return sum(part.domain_size for part in self.devices)
 
     @property
@@ -49,12 +48,6 @@ class AttributesDevice(ProtocolDevice[Response], ABC):
         return {}
 
     def require_value(self, value: Any) -> Any:
-        """One plain int per attribute.
-
-        Raises:
-            TypeError: no sequence, or one that holds something else than integers.
-            ValueError: not one value per attribute, or one outside its domain.
-        """
         if not hasattr(value, "__len__"):
             raise TypeError(f"needs a sequence of one value for each of {len(self.devices)} attributes")
         if len(value) != len(self.devices):
@@ -75,7 +68,6 @@ class AttributesCounter(Counter, ABC):
 
     @cached_property
     def spans(self) -> tuple[slice, ...]:
-        """Where each part's cells lie in the accumulator."""
         return slices((part.counts_length for part in self.counters), self.cells_before)
 
     @property
@@ -88,7 +80,6 @@ class AttributesCounter(Counter, ABC):
 
     @cached_property
     def sign_spans(self) -> tuple[slice, ...]:
-        """Where each part's cells lie in ``signs``."""
         return slices(part.signs_length for part in self.counters)
 
     def support_counts(self, counts: Ints) -> Ints:
@@ -129,7 +120,6 @@ class AttributesEstimator(Estimator):
 
     @cached_property
     def spans(self) -> tuple[slice, ...]:
-        """Where each attribute's numbers lie in a result."""
         return slices(part.protocol.estimator.size for part in self.parts)
 
     def estimate(
@@ -152,7 +142,6 @@ class AttributesEstimator(Estimator):
 
 
 def part_model(law: Law[Any], pair: tuple[Any, Any]) -> PairModel:
-    """The model of one attribute about two of its values."""
     model = law.model(pair)
     assert isinstance(model, PairModel)  # noqa: S101 - attributes have no attributes of their own
     return model
@@ -188,7 +177,6 @@ class AttributeProtocol(LocalProtocol[Response], ABC):
 
     @property
     def domain_size(self) -> int:  # type: ignore[override]
-        """The number of values of all attributes together."""
         return sum(part.domain_size for part in self.parts)
 
     @classmethod

@@ -28,8 +28,6 @@ _MOST_TOGETHER = 32.0
 
 @dataclass(frozen=True)
 class BoundedCountersDevice(SplitDevice):
-    """One bit about every counter, for values that add up to a limit at most."""
-
     ENCODING = "together"
 
     devices: tuple[OneBitDevice, ...]
@@ -70,8 +68,6 @@ class BoundedCountersDevice(SplitDevice):
 
 @dataclass(frozen=True)
 class CounterBits:
-    """The bits of a report about counters of a bounded sum."""
-
     count: int
     ends: SupportProbabilities
 

@@ -30,8 +30,6 @@ MOST_MODELS = 8
 
 
 class AttributeResponse(NamedTuple):
-    """The response of a device that reports one attribute: which one, and its part's response."""
-
     attribute: int
     response: Any
 
@@ -50,7 +48,6 @@ class SampleDevice(AttributesDevice[AttributeResponse]):
 
     @property
     def index_bytes(self) -> int:
-        """Bytes of the attribute's index."""
         return 1 if len(self.devices) <= 256 else 2
 
     @property
@@ -106,7 +103,6 @@ class SampleCounter(AttributesCounter):
 
     @property
     def cells_before(self) -> int:  # type: ignore[override]
-        """One cell per attribute, which counts the reports about it."""
         return len(self.counters)
 
     def _groups(self, payloads: Bytes) -> Iterator[tuple[int, Ints, Bytes]]:
@@ -183,8 +179,6 @@ class SampleSimulation(Simulation):
 
 @dataclass(frozen=True)
 class SampleLaw(AttributesLaw[AttributeResponse]):
-    """The attribute, drawn without the value, and its own law."""
-
     def likelihood(self, response: AttributeResponse, value: Sequence[int]) -> Fraction:
         part = self.laws[response.attribute]
         return part.likelihood(response.response, value[response.attribute]) / len(self.laws)

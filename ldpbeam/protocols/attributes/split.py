@@ -29,8 +29,6 @@ from ldpbeam.randomness import Randomness
 
 @dataclass(frozen=True)
 class SplitDevice(AttributesDevice[tuple[Any, ...]]):
-    """Reports every attribute by its own device."""
-
     ENCODING = "split"
 
     devices: tuple[ProtocolDevice[Any], ...]
@@ -75,8 +73,6 @@ class SplitDevice(AttributesDevice[tuple[Any, ...]]):
 
 @dataclass(frozen=True)
 class SplitCounter(AttributesCounter):
-    """The attributes' cells."""
-
     counters: tuple[Counter, ...]
     columns: tuple[slice, ...]
 
@@ -122,8 +118,6 @@ class SplitSimulation(Simulation):
 
 @dataclass(frozen=True)
 class SplitLaw(AttributesLaw[tuple[Any, ...]]):
-    """Independent reports of the attributes."""
-
     def likelihood(self, response: tuple[Any, ...], value: Sequence[int]) -> Fraction:
         return prod(
             (k.likelihood(r, v) for k, r, v in zip(self.laws, response, value, strict=True)),
