@@ -13,6 +13,8 @@ from ldpbeam.accounting import Entry, Key
 from ldpbeam.arrays import Bytes, Ints, Uints, read_only
 from ldpbeam.collection.collection import Collection, digest_hex
 from ldpbeam.errors import Reason
+from ldpbeam.wire import report_pb2
+from ldpbeam.wire.codec import varint
 
 LISTED = 100
 """Rejections of one kind in one source that are listed one by one; the rest share one.
@@ -75,6 +77,19 @@ def put_together(parts: Sequence[ReportColumns]) -> ReportColumns:
     ids = np.concatenate([part.report_ids for part in parts])
     payloads = np.concatenate([part.payloads for part in parts])
     return ReportColumns(parts[0].digest, parts[0].epoch, ids, read_only(payloads))
+
+
+def batch_message(columns: ReportColumns, arrival: int | None = None) -> bytes:
+    """Columns as a ``ReportBatch``, byte for byte as protobuf writes it."""
+    # Fields stand in the order of their numbers; each mark is a number with its wire type (report.proto).
+    head = report_pb2.ReportBatch(digest=columns.digest, epoch=columns.epoch, count=len(columns))
+    ids = np.ascontiguousarray(columns.report_ids, "<u8").tobytes()
+    payloads = columns.payloads.tobytes()
+    parts = [head.SerializeToString(), b"\x32", varint(len(ids)), ids]
+    parts += [b"\x3a", varint(len(payloads)), payloads]
+    if arrival is not None:
+        parts += [b"\x40", varint(arrival)]
+    return b"".join(parts)
 
 
 @dataclass(frozen=True)

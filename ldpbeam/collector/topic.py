@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ldpbeam.admission import ReportColumns
+from ldpbeam.admission import ReportColumns, batch_message
 from ldpbeam.errors import LdpError
-from ldpbeam.records.journal import batch_message, of_a_size
+from ldpbeam.records.journal import of_a_size
 from ldpbeam.transforms.pubsub import library, require_path
 
 RECEIVED = "received"

@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ldpbeam.admission import ReportColumns
-from ldpbeam.wire import codec, report_pb2
+from ldpbeam.admission import ReportColumns, batch_message
+from ldpbeam.wire import codec
 
 JOURNAL_PREFIX, DAMAGED_PREFIX, REPORT_SUFFIX = ".journal-", ".damaged-", ".pb"
 COMMITTED_PREFIX = ".committed-"
@@ -33,9 +33,6 @@ _HEAD = struct.Struct("<QQ")
 
 _COMMITTED = struct.Struct("<QI")
 """Size of a journal after a commit, and the CRC-32 of this number."""
-
-_REPORT_IDS, _PAYLOADS, _ARRIVAL = b"\x32", b"\x3a", b"\x40"
-"""Field numbers and wire types of report.proto."""
 
 
 def journal_name(second: int) -> str:
@@ -69,18 +66,6 @@ def started(name: str) -> int | None:
         return int(datetime.strptime(name.split("-")[1], _STAMP).replace(tzinfo=UTC).timestamp())
     except (IndexError, ValueError):
         return None
-
-
-def batch_message(columns: ReportColumns, arrival: int | None = None) -> bytes:
-    """Columns as a ``ReportBatch``, byte for byte as protobuf writes it."""
-    head = report_pb2.ReportBatch(digest=columns.digest, epoch=columns.epoch, count=len(columns))
-    ids = np.ascontiguousarray(columns.report_ids, "<u8").tobytes()
-    payloads = columns.payloads.tobytes()
-    parts = [head.SerializeToString(), _REPORT_IDS, codec.varint(len(ids)), ids]
-    parts += [_PAYLOADS, codec.varint(len(payloads)), payloads]
-    if arrival is not None:
-        parts += [_ARRIVAL, codec.varint(arrival)]
-    return b"".join(parts)
 
 
 # --- the journal: what was committed together is one entry with a checksum

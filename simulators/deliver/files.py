@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import zstandard
 
-from ldpbeam.admission import ReportColumns
+from ldpbeam.admission import ReportColumns, batch_message
 from ldpbeam.durable.file import PUBLIC, replacing
 from ldpbeam.wire import report_pb2
 from ldpbeam.wire.codec import framed, varint
@@ -37,8 +37,6 @@ ROW_GROUP = 1 << 18
 # Field number and wire type of what is assembled here (report.proto).
 _REPORT_ID = b"\x19"  # 3, fixed64
 _PAYLOAD = b"\x22"  # 4, bytes
-_REPORT_IDS = b"\x32"  # 6, packed
-_PAYLOADS = b"\x3a"  # 7, bytes
 
 
 def report_file(
@@ -73,17 +71,6 @@ def write_reports(
             put(batch)
             reports += len(batch)
     return reports
-
-
-def batch_message(batch: ReportColumns) -> bytes:
-    """A ``ReportBatch`` of at least one report."""
-    # Protobuf writes fields in the order of their numbers: a message of the first is a prefix.
-    head = report_pb2.ReportBatch(
-        digest=batch.digest, epoch=batch.epoch, count=len(batch)
-    ).SerializeToString()
-    ids = np.ascontiguousarray(batch.report_ids, "<u8").tobytes()
-    payloads = batch.payloads.tobytes()
-    return b"".join((head, _REPORT_IDS, varint(len(ids)), ids, _PAYLOADS, varint(len(payloads)), payloads))
 
 
 def batch_record(batch: ReportColumns) -> bytes:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ldpbeam.admission import ReportColumns, put_together
+from ldpbeam.admission import ReportColumns, batch_message, put_together
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.errors import UsageError
@@ -25,7 +25,7 @@ from ldpbeam.wire import report_pb2
 from ..population.joint import Joint
 from ..population.specs import Population
 from ..random_words import RandomWords
-from .files import Format, batch_message
+from .files import Format
 from .simulate import PopulationEpochs, SimulationRecord, refuse_existing, write_record
 
 RECEIVED = "received"

@@ -19,8 +19,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import ldpbeam
-from ldpbeam.admission import ReportColumns
-from ldpbeam.simulators.deliver.files import batch_message, report_file, write_reports
+from ldpbeam.admission import ReportColumns, batch_message
+from ldpbeam.simulators.deliver.files import report_file, write_reports
 from ldpbeam.tables import CUMULATIVE
 from ldpbeam.transforms import FrequenciesPerEpoch
 from tests.conftest import REPOSITORY

@@ -19,8 +19,8 @@ import pytest
 from apache_beam.yaml.yaml_provider import PypiExpansionService
 
 import ldpbeam
-from ldpbeam.admission import ReportColumns
-from ldpbeam.simulators.deliver.files import batch_message, report_file, write_reports
+from ldpbeam.admission import ReportColumns, batch_message
+from ldpbeam.simulators.deliver.files import report_file, write_reports
 from tests.conftest import REPOSITORY
 from tests.narrow import present
 from tests.repository.package import environment, sources

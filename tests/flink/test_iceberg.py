@@ -11,7 +11,7 @@ import pytest
 from apache_beam import managed
 
 import ldpbeam
-from ldpbeam.simulators.deliver.files import batch_message
+from ldpbeam.admission import batch_message
 from ldpbeam.transforms import FrequenciesPerEpoch
 from tests.conftest import REPOSITORY
 from tests.flink.cluster import JAVA, Process, free_port

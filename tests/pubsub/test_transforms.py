@@ -14,11 +14,10 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms.error_handling import ErrorHandler
 
 import ldpbeam
-from ldpbeam.admission import ReportColumns
+from ldpbeam.admission import ReportColumns, batch_message
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.engine.sources.subscriber import Subscriber
-from ldpbeam.simulators.deliver.files import batch_message
 from ldpbeam.tables import CUMULATIVE
 from ldpbeam.transforms import FrequenciesPerEpoch, RejectedRow, as_dict
 from tests.pipelines.running import collection, fleet

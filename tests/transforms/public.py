@@ -12,10 +12,9 @@ import apache_beam as beam
 from apache_beam.metrics import MetricsFilter
 
 import ldpbeam
-from ldpbeam.admission import ReportColumns
+from ldpbeam.admission import ReportColumns, batch_message
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import Epochs
-from ldpbeam.simulators.deliver.files import batch_message
 from ldpbeam.tables import CUMULATIVE
 from ldpbeam.transforms import AccountRow
 from tests.pipelines.running import collection, fleet, with_duplicates

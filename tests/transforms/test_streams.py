@@ -17,9 +17,8 @@ from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.utils.timestamp import MIN_TIMESTAMP, Timestamp
 
 import ldpbeam
-from ldpbeam.admission import ReportColumns
+from ldpbeam.admission import ReportColumns, batch_message
 from ldpbeam.errors import UsageError
-from ldpbeam.simulators.deliver.files import batch_message
 from ldpbeam.tables import CUMULATIVE
 from ldpbeam.transforms import (
     AdmitReports,

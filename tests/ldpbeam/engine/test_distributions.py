@@ -17,9 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import ldpbeam
-from ldpbeam.admission import ReportColumns
+from ldpbeam.admission import ReportColumns, batch_message
 from ldpbeam.collection.collection import Collection
-from ldpbeam.simulators.deliver.files import batch_message
 from tests.ldpbeam.engine.test_engine import HOUR, Bench
 from tests.pipelines.running import execute, with_duplicates, write
 

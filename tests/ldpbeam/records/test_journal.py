@@ -10,7 +10,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from ldpbeam.admission import ReportColumns
+from ldpbeam.admission import ReportColumns, batch_message
 from ldpbeam.records import journal
 from ldpbeam.wire import codec, report_pb2
 
@@ -76,7 +76,7 @@ def test_a_batch_is_byte_for_byte_that_of_protobuf(epoch: int, arrival: int | No
     """With ids and payloads whose lengths need one byte, and two."""
     for ids, width in ((range(3), 2), (range(250, 300), 9)):
         some = columns(ids, epoch, width=width)
-        assert journal.batch_message(some, arrival) == message(some, arrival).SerializeToString()
+        assert batch_message(some, arrival) == message(some, arrival).SerializeToString()
 
 
 @pytest.mark.parametrize(("limit", "rows"), [(11 * 4, 4), (11 * 5 - 1, 4), (11, 1), (1, 1), (10**6, 10)])

@@ -12,8 +12,8 @@ from apache_beam.transforms.trigger import AccumulationMode, AfterCount, Repeate
 from apache_beam.transforms.window import FixedWindows, GlobalWindow, GlobalWindows, TimestampedValue
 from apache_beam.utils.timestamp import MIN_TIMESTAMP, Timestamp
 
+from ldpbeam.admission import batch_message
 from ldpbeam.collection.epochs import Epochs
-from ldpbeam.simulators.deliver.files import batch_message
 from ldpbeam.transforms.sources.messages import GatherMessages, gather_messages
 from ldpbeam.transforms.stages.reports import ACCOUNTING, AdmitPieces
 from tests.pipelines.running import collection, fleet
