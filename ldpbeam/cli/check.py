@@ -7,12 +7,18 @@ from pathlib import Path
 import click
 
 from ldpbeam.cli.shared.console import PrintingCommand, deliver, say
-from ldpbeam.cli.shared.options import devices_option
 
 
 @click.command(cls=PrintingCommand)
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
-@devices_option
+@click.option(
+    "--devices",
+    type=click.IntRange(1),
+    default=100_000,
+    show_default=True,
+    metavar="N",
+    help="Devices that report in an epoch: errors are stated for so many.",
+)
 @click.option(
     "--against",
     type=click.Path(path_type=Path),

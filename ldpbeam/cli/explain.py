@@ -7,19 +7,17 @@ from pathlib import Path
 import click
 
 from ldpbeam.cli.shared.console import PrintingCommand, deliver, say
-from ldpbeam.cli.shared.options import devices_option
 
 
 @click.command(cls=PrintingCommand)
 @click.argument("collection", type=click.Path(path_type=Path))
-@devices_option
-def explain(collection: Path, devices: int) -> None:
-    """Say what a collection does, stage by stage, with its real integers, formulas and guarantees."""
+def explain(collection: Path) -> None:
+    """Say what a collection does, stage by stage, with its integers and formulas; check says its promise."""
     from ldpbeam.cli.shared.collections import load
     from ldpbeam.planning.explanation import explained
 
     agreed = load(collection)
-    stages = explained(agreed, devices)
+    stages = explained(agreed)
     say(f"{agreed.name} version {agreed.version}, digest {agreed.digest_hex}")
     for title, lines in stages.items():
         say("", title, *(f"  {line}" for line in lines))

@@ -1,4 +1,4 @@
-"""A collection in words: what a device does, what the server computes, and what is promised."""
+"""A collection in words: what a device does, what the server computes, and what is not promised."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from typing import Any
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import instant
 from ldpbeam.consistency import METHODS
-from ldpbeam.planning.collection_check import errors, expected, promised
-from ldpbeam.planning.shuffler import shuffled_words
 from ldpbeam.promise.poisoning import leverage
 from ldpbeam.promise.statements import OTHER_COLLECTIONS, bits
 from ldpbeam.protocols import LocalProtocol
@@ -20,23 +18,20 @@ from ldpbeam.protocols.part_estimator import PartEstimator, part_estimators
 _SHOWN = 60  # characters of an integer or list that is longer
 
 
-def explained(collection: Collection, devices: int) -> dict[str, list[str]]:
-    """The five stages, and what is promised about them; errors are those of so many devices."""
+def explained(collection: Collection) -> dict[str, list[str]]:
     parts = list(zip(collection.histograms, collection.estimators, strict=True))
     support, estimate = [], []
     for ((name, _), estimator), protocol in zip(parts, collection.protocol.parts, strict=True):
         about = f"{name}: " if name else ""
         support += [about + line for line in _support(protocol, estimator)]
         estimate += [about + line for line in _estimate(protocol, estimator)]
-    estimate += [f"with {devices:,} devices: {errors(one)}" for one in expected(collection, devices)]
     return {
         "1 report: what a device does": list(_reports(collection)),
         "2 epoch: which reports count together": list(_epochs(collection)),
         "3 support: what is counted": support,
         "4 estimate: what the counts say": estimate,
         "5 histogram: what is published beside it": list(_histogram(collection)),
-        "what is promised to a device": [*promised(collection), shuffled_words(collection, devices)],
-        "what is not": [*collection.protocol.not_hidden, OTHER_COLLECTIONS],
+        "what is not promised to a device": [*collection.protocol.not_hidden, OTHER_COLLECTIONS],
         "what a forger can do": list(_forged(collection)),
     }
 

@@ -32,15 +32,6 @@ collections_option = click.option(
     help="A collection (YAML) that reports may belong to; repeat it for several.",
 )
 
-devices_option = click.option(
-    "--devices",
-    type=click.IntRange(1),
-    default=100_000,
-    show_default=True,
-    metavar="N",
-    help="Devices that report in an epoch: errors are stated for so many.",
-)
-
 
 class TextOption(click.ParamType[Any]):
     """What a function makes of a text; its ValueError becomes the usage error, with the same words."""

@@ -44,7 +44,6 @@ def test_the_stages_have_the_integers_that_devices_draw_with() -> None:
     found = dict(re.findall(r"^  (own|other) = .* = ([0-9.]+)$", out, re.MULTILINE))
     assert float(found["own"]) == pytest.approx(float(protocol.estimator.support.own), abs=1e-9)
     assert float(found["other"]) == pytest.approx(float(protocol.estimator.support.other), abs=1e-9)
-    assert "Two reports tell at most ε = 2.136" in out
     document = json.loads(call(path, "--json"))
     assert [stage["title"][0] for stage in document["stages"][:5]] == list("12345")
     assert call(path, "--quiet") == ""
@@ -55,15 +54,13 @@ def test_every_protocol_is_explained(name: str) -> None:
     kind = PROTOCOLS[name]
     levels = "".join(f"{key}: {VALUES[key]}\n" for key in kind.PARAMETERS)
     text = f"name: a\ndomain: {{size: 5}}\nprotocol: {name}\nepoch: {{length: 1d}}\n{levels}"
-    stages = explained(parse_collection(text), 1000)
-    assert len(stages) == 8
+    stages = explained(parse_collection(text))
+    assert len(stages) == 7
     for title, lines in stages.items():
         assert lines
         assert all(line and "None" not in line and "nan" not in line for line in lines), title
 
 
 def test_attributes_are_named() -> None:
-    out = {
-        line.split(":")[0] for lines in explained(parse_collection(SEVERAL), 1000).values() for line in lines
-    }
+    out = {line.split(":")[0] for lines in explained(parse_collection(SEVERAL)).values() for line in lines}
     assert {"x", "y"} <= out

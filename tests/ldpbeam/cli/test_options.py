@@ -375,9 +375,6 @@ EFFECTS: dict[str, dict[str, Effect]] = {
         "--devices": Effect("--devices 500", lines("with 500 devices"), 1, "check {s}/one.yaml"),
         "--against": Effect("--against {s}/newer.yaml", lambda d: d.code, 3, "check {s}/one.yaml"),
     },
-    "explain": {
-        "--devices": Effect("--devices 500", lines("with 500 devices"), 1, "explain {s}/one.yaml"),
-    },
     "definition": {
         "--output": Effect("--output {t}/a.json", there("a.json"), True, "definition {s}/one.yaml")
     },

@@ -156,7 +156,7 @@ def test_check_and_explain_speak_of_the_life_and_of_the_share() -> None:
     (some,) = expected(parse_collection(mean), 100_000)
     (every,) = expected(without(parse_collection(mean)), 20_000)
     assert some.half_width == pytest.approx(every.half_width)
-    lines = [line for lines in explained(asked, 100_000).values() for line in lines]
+    lines = [line for lines in explained(asked).values() for line in lines]
     assert "a share of 0.2 of the devices is behind a value's reports" in lines
     assert any(line.startswith("a device reports in 2 of the 10 epochs") for line in lines)
     found = together([asked])
