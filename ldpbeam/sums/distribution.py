@@ -171,18 +171,11 @@ def read_summaries(folder: Path) -> pa.Table:
     """What ``summaries/`` of a run holds: mean and quantiles of the newest revision of every epoch.
 
     Raises:
-        UsageError: there are none, or damaged ones, or those of an epoch are gone.
+        UsageError: there are none, or damaged ones.
     """
     import pyarrow as pa
 
     paths = sorted(path for path in (folder / "summaries").glob("*.parquet") if path.name[0] != ".")
-    gone = _without_summaries(folder, {path.name for path in paths})
-    if gone:
-        raise UsageError(
-            "E-USAGE-RESULTS",
-            f"{gone} is gone, though latest/ has the distribution of that epoch",
-            remedy="Restore it from a copy, or run again.",
-        )
     if not paths:
         raise UsageError(
             "E-USAGE-RESULTS",
@@ -190,24 +183,6 @@ def read_summaries(folder: Path) -> pa.Table:
             remedy="Give the directory that was --output of a run with a collection of hash_family interval.",
         )
     return pa.concat_tables(published_rows(path) for path in paths)
-
-
-def _without_summaries(folder: Path, names: set[str]) -> Path | None:
-    """The first file that ought to be there and is not."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    for table in sorted((folder / "latest").glob("*.parquet")):
-        wanted = folder / "summaries" / table.name
-        if table.name in names or table.name[0] == ".":
-            continue
-        try:
-            columns = pq.read_schema(table).names
-        except (pa.ArrowException, OSError):
-            continue  # whoever reads the estimates is told
-        if CUMULATIVE[0] in columns and not wanted.is_file() and table.is_file():
-            return wanted
-    return None
 
 
 def _front(period: _Period, rows: int) -> dict[str, Any]:
