@@ -114,8 +114,8 @@ def _config(collections: tuple[Collection, ...], inputs: Inputs, values: Mapping
     )
     check_sinks(config.outputs.targets)
     _require_supported(config)
-    for note in inputs.notes:
-        click.echo(f"ldpbeam: {note}", err=True)
+    if inputs.note:
+        click.echo(f"ldpbeam: {inputs.note}", err=True)
     say(*map(introduction, collections))
     return config
 

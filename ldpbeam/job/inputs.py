@@ -10,9 +10,6 @@ from ldpbeam.errors import UsageError
 from ldpbeam.job.matching import MatchedFiles, match_path, some_of
 from ldpbeam.transforms.wildcards import WILD
 
-_BESIDE_REPORTS = frozenset({"simulation.json", "truth.parquet"})
-"""What ``ldpbeam simulate`` writes beside ``reports/``: about them, and no reports."""
-_OURS = _BESIDE_REPORTS | {"collection.yaml", "index.html"}
 CLUSTER_SHARD_BITS = 3
 """Bits of sharding for messages on clusters, whose size nobody knows."""
 _SHARD_BYTES = 256 << 20
@@ -25,41 +22,31 @@ class Inputs:
 
     paths: tuple[str, ...]  # each file once, in order of their names
     size: int  # bytes in all, or a little more
-    notes: tuple[str, ...] = ()  # what was not taken as it was typed, for the user
     passed_over: tuple[str, ...] = ()  # files and folders that were not taken for data
+
+    @property
+    def note(self) -> str:
+        """What was passed over, for the user; empty for nothing."""
+        why = "as no data, unfinished, or a folder that is no partition"
+        left = self.passed_over
+        return f"passed over {len(left):,}, {why}: {some_of(left)}" if left else ""
 
 
 def find_inputs(patterns: Sequence[str]) -> Inputs:
     """The files of several paths and patterns together; a file that two of them name is read once."""
     by_identity: dict[str, str] = {}
     size = 0
-    notes: list[str] = []
     passed_over: dict[str, None] = {}
     for pattern in patterns:
-        taken = _reports_below(pattern)
-        if taken != pattern:
-            notes.append(f"{pattern} is the output of a simulation: reading {taken}")
-        matched = match_inputs(taken)
+        matched = match_inputs(pattern)
         for path in matched.files:
-            if _beside_reports(path):
-                notes.append(f"{path} holds the record or the truth of a simulation: left out")
-            else:
-                by_identity.setdefault(_identity(path), path)
+            by_identity.setdefault(_identity(path), path)
         # For a progress display and the number of shards: what patterns share may count twice.
         size += matched.size
         passed_over |= dict.fromkeys((*matched.passed_over, *matched.folders))
-    if not by_identity:
-        raise UsageError(
-            "E-USAGE-INPUT",
-            f"{' and '.join(map(repr, patterns))} holds no reports",
-            remedy="Give the files of reports, or the folder that holds them.",
-        )
     taken_after_all = set(by_identity.values())
     left = tuple(path for path in passed_over if path not in taken_after_all)
-    if left:
-        why = "as no data, unfinished, or a folder that is no partition"
-        notes.append(f"passed over {len(left):,}, {why}: {some_of(left)}")
-    return Inputs(tuple(sorted(by_identity.values())), size, tuple(dict.fromkeys(notes)), left)
+    return Inputs(tuple(sorted(by_identity.values())), size, left)
 
 
 def match_inputs(pattern: str) -> MatchedFiles:
@@ -98,24 +85,6 @@ def waits_on_disk(runner: str, output: str) -> bool:
 def _identity(path: str) -> str:
     """What two spellings of one file have in common."""
     return path if "://" in path else str(Path(path).resolve())
-
-
-def _reports_below(pattern: str) -> str:
-    """The folder of reports in a simulation's output; anything else as it is."""
-    if "://" in pattern:
-        return pattern
-    folder = Path(pattern)
-    if not (folder / "reports").is_dir():
-        return pattern
-    files = {path.name for path in folder.iterdir() if path.is_file() and not path.name.startswith(".")}
-    return str(folder / "reports") if files <= _OURS else pattern
-
-
-def _beside_reports(path: str) -> bool:
-    if "://" in path:
-        return False
-    file = Path(path)
-    return file.name in _BESIDE_REPORTS and (file.parent / "simulation.json").is_file()
 
 
 def split_arguments(

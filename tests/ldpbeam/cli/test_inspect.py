@@ -36,7 +36,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
         SimulateOptions(base / "screens.yaml", "zipf:1.1", DEVICES, EPOCHS, base / "sim", truth=True)
     )
     (base / "broken.pb").write_bytes(b"\x01\xff")
-    inputs = (str(base / "sim"), str(base / "broken.pb"))
+    inputs = (str(base / "sim" / "reports"), str(base / "broken.pb"))
     asked = {"files": inputs, "output": str(base / "out")}
     assert run_over_files((load_collection(base / "screens.yaml"),), asked) == 4
     return base

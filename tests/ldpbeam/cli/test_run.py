@@ -298,46 +298,6 @@ def test_running_again_gives_the_same_files(call: Call, arguments: list[object],
     assert not (out / "index.html").exists()
 
 
-@pytest.fixture(scope="session")
-def simulated(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The output of the command simulate, with the truth beside the reports."""
-    from ldpbeam.cli.simulate import SimulateOptions, simulate_reports
-
-    out = tmp_path_factory.mktemp("simulated") / "s"
-    simulate_reports(SimulateOptions(site / "minutes.yaml", "zipf:1.1", 200, 2, out, truth=True))
-    return out
-
-
-@pytest.mark.parametrize("what", [".", "*", pytest.param("reports", marks=pytest.mark.thorough), "expanded"])
-@pytest.mark.thorough
-def test_a_simulations_output_is_its_reports(
-    call: Call, site: Path, simulated: Path, tmp_path: Path, what: str
-) -> None:
-    head: list[object] = [
-        "run",
-        "--collection",
-        site / "minutes.yaml",
-        "--output",
-        tmp_path / "out",
-        "--input",
-    ]
-    typed: dict[str, list[object]] = {
-        ".": [simulated],
-        "*": [f"{simulated}/*"],
-        "reports": [simulated / "reports"],
-    }
-    code, out, err = call(*head, *typed.get(what, [*sorted(simulated.iterdir())]))
-    if what == "*":  # a quoted pattern names files, and there are no reports among them
-        assert code == 2
-        one_line(err, "E-USAGE-INPUT")
-        assert "simulation.json" not in out
-        return
-    assert code == 0, err
-    assert "read 400 = counted 400 + late 0 + duplicate 0 + rejected 0" in out
-    assert ("is the output of a simulation: reading" in err) == (what == ".")
-    assert ("truth of a simulation: left out" in err) == (what == "expanded")
-
-
 @pytest.mark.cases(1)
 @pytest.mark.parametrize(
     ("content", "given", "text"),
