@@ -131,15 +131,11 @@ def _note_unlisted(request: Request, path: Path, columns: Sequence[TextColumn], 
                 cells[text] += number
     if not cells:
         return
-    shown = []
-    for text, number in cells.most_common(_FREQUENT):
-        name = meant(text, request.domain.labels or ())
-        shown.append(f"{text[:_LONGEST]!r} {number:,}" + (f" (perhaps {name!r} was meant)" if name else ""))
-    more = f" and {len(cells) - _FREQUENT:,} more" if len(cells) > _FREQUENT else ""
+    shown = ", ".join(f"{text[:_LONGEST]!r} {number:,}" for text, number in cells.most_common(_FREQUENT))
     request.note(
         f"{path}: column {_span(columns)!r}: {counted(cells.total(), 'cell')} with "
-        f"{counted(len(cells), 'value')} that the domain does not list: taken for {other!r}: "
-        f"{', '.join(shown)}{more}"
+        f"{counted(len(cells), 'value')} that the domain does not list: taken for {other!r}, "
+        f"above all {shown}"
     )
 
 
@@ -246,9 +242,7 @@ def _rows(path: Path) -> Iterator[CsvRows]:
     except CsvError as error:
         raise ValueError(f"{path}:{error.line}: {error.why}") from None
     except UnicodeDecodeError:
-        raise ValueError(
-            f"{path}:{_undecodable(path)}: this is not UTF-8 text; convert the file to UTF-8"
-        ) from None
+        raise ValueError(f"{path}: this is not UTF-8 text; convert the file to UTF-8") from None
     except OSError as error:
         why = " ".join(str(error.strerror or error).split())
         raise ValueError(f"{path}: the file cannot be read ({why}); give a readable CSV file") from None
@@ -257,14 +251,3 @@ def _rows(path: Path) -> Iterator[CsvRows]:
 def _open(path: Path) -> IO[str]:
     """A file as text, decompressed by its name's end; a byte-order mark is no part of it."""
     return io.TextIOWrapper(pa.input_stream(str(path)), encoding="utf-8-sig", newline="")
-
-
-def _undecodable(path: Path) -> int:
-    """The line, from 1, of the first bytes that are no UTF-8."""
-    with pa.input_stream(str(path)) as raw:
-        for number, line in enumerate(io.BufferedReader(raw), 1):
-            try:
-                line.decode()
-            except UnicodeDecodeError:
-                return number
-    return 1  # it changed meanwhile
