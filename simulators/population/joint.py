@@ -1,12 +1,5 @@
 """Populations of several attributes: what every device holds of each, epoch after epoch.
 
-The SPEC of the command line, for a collection with ``attributes``:
-
-    syn  zipf:1.1          as for one attribute, each attribute drawn independently
-    table:FILE             every row of a CSV file is a device with fixed values; columns are named as
-                           the attributes (a blank may stand for ``_``; ``index:NAME`` holds indices)
-    table:FILE,permute     the rows dealt anew to the devices in every epoch
-
 A device holds all attributes or is absent: a row is whole, or empty and absent.
 
 Where a collection bounds the sum of a device's values (``allocation: together``), ``syn`` and ``zipf`` draw
@@ -75,7 +68,7 @@ def joint_population(
     limit: int | None = None,
     note: Note = unnoted,
 ) -> Joint:
-    """The population a SPEC describes (forms: module docstring)."""
+    """The population a SPEC describes (docs/commands.md)."""
     for name, number in (("devices", devices), ("epochs", epochs)):
         if number is not None and number < 1:
             raise ValueError(f"population {spec!r} cannot have {number} {name}; ask for at least 1")
