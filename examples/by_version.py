@@ -12,7 +12,7 @@ from ldpbeam.sums import read_groups
 def main() -> None:
     """Print the shares of each version and of all devices, with 95 % intervals."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("groups", type=Path, help="CSV or YAML, as for ldpbeam export --group")
+    parser.add_argument("groups", type=Path, help="CSV, as for ldpbeam export --group")
     parser.add_argument("versions", nargs="+", help="COLLECTION=RESULTS, such as screen-5.0.yaml=counted-5.0")
     asked = parser.parse_args()
 

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import sys
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -18,15 +17,13 @@ import ldpbeam
 from ldpbeam.cli.shared.console import Mode, PrintingCommand, deliver, mode, say
 from ldpbeam.errors import UsageError
 
-_WIDEST = 100  # columns: longer lines are hard to read
-
 
 @click.command(cls=PrintingCommand)
 @click.argument("name", required=False)
 def docs(name: str | None) -> None:
     """Show a page of the documentation; without a name, list all pages.
 
-    In a terminal the page appears in a pager. A pipe or a file gets its Markdown.
+    A page is Markdown; in a terminal it appears in a pager.
     """
     if name is None:
         known = pages().values()
@@ -37,7 +34,7 @@ def docs(name: str | None) -> None:
         return
     shown = page(name)
     if mode() is Mode.LINES and sys.stdout.isatty():
-        click.echo_via_pager(_laid_out(shown.text), color=True)
+        click.echo_via_pager(shown.text)
     elif mode() is Mode.LINES:
         click.echo(shown.text, nl=False)
     deliver({"name": shown.name, "title": shown.title, "path": str(shown.path), "text": shown.text})
@@ -74,14 +71,3 @@ def page(name: str) -> Page:
     raise UsageError(
         "E-USAGE-OPTION", f"there is no page {name!r}", remedy=f"{hint}ldpbeam docs lists all pages."
     )
-
-
-def _laid_out(text: str) -> str:
-    """A page with the control sequences of a terminal."""
-    from rich.console import Console
-    from rich.markdown import Markdown
-
-    console = Console(width=min(shutil.get_terminal_size().columns, _WIDEST), force_terminal=True)
-    with console.capture() as captured:
-        console.print(Markdown(text, hyperlinks=False))
-    return captured.get()

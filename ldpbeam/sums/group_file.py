@@ -9,7 +9,6 @@ from pathlib import Path
 
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.number import exact_number
-from ldpbeam.collection.syntax import NotYamlError, compose, is_list, is_mapping
 from ldpbeam.csv_rows import CsvError, CsvRows
 from ldpbeam.errors import UsageError
 from ldpbeam.text import meant
@@ -24,14 +23,8 @@ def read_groups(path: Path, domain: Domain) -> dict[str, list[int]]:
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise _refused(str(path), f"the groups cannot be read: {why}", "Check the path.") from None
-    if path.suffix == ".csv":
-        lines = _of_csv(text, path)
-    elif path.suffix in (".yaml", ".yml"):
-        lines = _of_yaml(text, path)
-    else:
-        raise _refused(str(path), "the name says no format", "End it with .csv, .yaml or .yml.")
     groups: dict[str, list[int]] = {}
-    for line, name, value in lines:
+    for line, name, value in _lines(text, path):
         try:
             groups.setdefault(name, []).extend(values_of(domain, value))
         except ValueError as error:
@@ -94,7 +87,7 @@ def _number(text: str) -> Fraction:
         raise ValueError("is no part of the range, such as 0..60") from None
 
 
-def _of_csv(text: str, path: Path) -> Iterator[tuple[int, str, str]]:
+def _lines(text: str, path: Path) -> Iterator[tuple[int, str, str]]:
     try:
         rows = CsvRows(lambda: io.StringIO(text, newline=""))
         if [cell.strip() for cell in rows.header] != _HEAD:
@@ -102,41 +95,11 @@ def _of_csv(text: str, path: Path) -> Iterator[tuple[int, str, str]]:
                 f"{path}:1", "the columns are not group,value", "Write group,value as the first line."
             )
         for line, row in rows:
-            if not all(row):
-                raise _refused(
-                    f"{path}:{line}", "the group or the value is empty", "Write a line such as games,chess."
-                )
+            if not row[0]:
+                raise _refused(f"{path}:{line}", "the group has no name", "Write a line such as games,chess.")
             yield line, row[0], row[1]
     except CsvError as error:
         raise _refused(f"{path}:{error.line}", error.why, "Write a line such as games,chess.") from None
-
-
-def _of_yaml(text: str, path: Path) -> Iterator[tuple[int, str, str]]:
-    try:
-        root = compose(text)
-    except NotYamlError as fault:
-        line = f":{fault.line}" if fault.line else ""
-        raise _refused(f"{path}{line}", f"the file is not YAML: {fault.why}", "Correct that line.") from None
-    if root is None:
-        return
-    remedy = "Write groups such as games: [chess, go]."
-    if not is_mapping(root):
-        raise _refused(f"{path}:1", "the file does not map names to lists of values", remedy)
-    seen: set[str] = set()
-    for key, values in root.value:
-        line = key.start_mark.line + 1
-        if not isinstance(key.value, str) or not is_list(values):
-            raise _refused(f"{path}:{line}", "here is no name with a list of values", remedy)
-        if key.value in seen:
-            raise _refused(f"{path}:{line}", f"group {key.value!r} is given twice", "Keep one.")
-        seen.add(key.value)
-        if not values.value:
-            raise _refused(f"{path}:{line}", f"group {key.value!r} has no values", remedy)
-        for value in values.value:
-            # As it is written: a label yes is no truth value.
-            if not isinstance(value.value, str):
-                raise _refused(f"{path}:{value.start_mark.line + 1}", "a value is a single text", remedy)
-            yield value.start_mark.line + 1, str(key.value), str(value.value)
 
 
 def _refused(where: str, what: str, remedy: str) -> UsageError:

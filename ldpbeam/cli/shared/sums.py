@@ -34,7 +34,7 @@ group_option = click.option(
     "group_file",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Shares of groups of values, which FILE lists: CSV with the columns group,value, or YAML.",
+    help="Shares of groups of values, which FILE lists: CSV with the columns group,value.",
 )
 
 

@@ -51,9 +51,6 @@ def test_another_name_is_refused_with_near_ones(name: str, said: str) -> None:
     assert text.endswith("ldpbeam docs lists all pages. [E-USAGE-OPTION]")
 
 
-# --- a terminal
-
-
 # --- what names a page
 
 

@@ -17,8 +17,8 @@ YEARS = Domain(101, None, 100.0)
 PLACES = Domain(10)
 
 
-def written(folder: Path, text: str, name: str = "groups.csv") -> Path:
-    path = folder / name
+def written(folder: Path, text: str) -> Path:
+    path = folder / "groups.csv"
     path.write_text(text, "utf-8")
     return path
 
@@ -38,37 +38,24 @@ def test_values_of_every_kind_of_domain(
 ) -> None:
     text = "\n".join(["group,value", *lines, ""])
     assert read_groups(written(tmp_path, text), domain) == expected
-    members = {
-        name: [line.split(",")[1] for line in lines if line.startswith(f"{name},")] for name in expected
-    }
-    yaml = "".join(f"{name}: {values}\n" for name, values in members.items())
-    assert read_groups(written(tmp_path, yaml, "groups.yaml"), domain) == expected
     assert read_groups(written(tmp_path, "\ufeff" + text), domain) == expected
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "line", "why"),
+    ("text", "line", "why"),
     [
-        ("g.csv", "group,value\nwarm,red\nwarm,blue\n", ":3", "'blue' is not one of the labels"),
-        ("g.csv", "name,label\nwarm,red\n", ":1", "columns are not group,value"),
-        ("g.csv", "group,value\nwarm\n", ":2", "1 cell "),
-        ("g.csv", "group,value\nwarm,\n", ":2", "the value is empty"),
-        ("g.csv", 'group,value\nwarm,red\n"warm,blue\n', ":3", "not closed"),
-        ("g.csv", "group,value\n", "", "no group"),
-        ("g.csv", "", ":1", "columns"),
-        ("g.yaml", "warm: [red,\n  blue]\n", ":2", "'blue' is not one"),
-        ("g.yaml", "warm: red\n", ":1", "no name with a list"),
-        ("g.yaml", "warm: []\n", ":1", "has no values"),
-        ("g.yaml", "warm: [red]\nwarm: [yes]\n", ":2", "given twice"),
-        ("g.yaml", "- red\n", ":1", "does not map names"),
-        ("g.yaml", "warm: [[red]]\n", ":1", "single text"),
-        ("g.yaml", "warm: [red\n", ":2", "not YAML"),
-        ("g.yaml", "", "", "no group"),
-        ("g.txt", "x", "", "no format"),
+        ("group,value\nwarm,red\nwarm,blue\n", ":3", "'blue' is not one of the labels"),
+        ("name,label\nwarm,red\n", ":1", "columns are not group,value"),
+        ("group,value\nwarm\n", ":2", "1 cell "),
+        ("group,value\nwarm,\n", ":2", "'' is not one of the labels"),
+        ("group,value\n,red\n", ":2", "no name"),
+        ('group,value\nwarm,red\n"warm,blue\n', ":3", "not closed"),
+        ("group,value\n", "", "no group"),
+        ("", ":1", "columns"),
     ],
 )  # fmt: skip
-def test_what_is_no_file_of_groups(tmp_path: Path, name: str, text: str, line: str, why: str) -> None:
-    path = written(tmp_path, text, name)
+def test_what_is_no_file_of_groups(tmp_path: Path, text: str, line: str, why: str) -> None:
+    path = written(tmp_path, text)
     with pytest.raises(UsageError, match=why) as caught:
         read_groups(path, COLOURS)
     assert caught.value.code == "E-USAGE-GROUPS"
