@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     help="How many reports, rejects or epochs to show.",
 )
 def inspect(file: Path, collection_files: tuple[Path, ...], limit: int) -> None:
-    """Show what a file or folder is, and the first records in it: reports, rejects, a run or a simulation.
+    """Show what a file or folder is, and the first records in it: reports, rejects or a run.
 
     ldpbeam export shows estimates, ldpbeam check collections.
     """

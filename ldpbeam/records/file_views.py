@@ -1,4 +1,4 @@
-"""What a run or a simulation has written, shown to a person: results, and other documents."""
+"""What a run has written, shown to a person."""
 
 from __future__ import annotations
 
@@ -10,32 +10,28 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ldpbeam.durable.document import parse_document
-from ldpbeam.durable.errors import DamageError
 from ldpbeam.errors import UsageError
 from ldpbeam.records.collection_record import CollectionRecord, GuaranteeRecord
-from ldpbeam.records.run_record import SCHEMA as RUN_SCHEMA
-from ldpbeam.records.run_record import read_record
+from ldpbeam.records.run_record import RUN_RECORD, read_record
 from ldpbeam.text import clean
 
 
 @dataclass(frozen=True)
 class View:
-    kind: str  # a word for programs: run, epoch, simulation
+    kind: str  # a word for programs: run, records
     lines: tuple[str, ...]  # for people; control characters of whatever was read are replaced
     document: Any  # the same for programs, ready for JSON
 
 
 def view_of(path: Path, limit: int) -> View | None:
-    """The view of a run or a document; None of anything else, which is read as reports or rejects."""
+    """The view of a run; None of anything that is to be read as reports or rejects."""
     if path.suffix in (".yaml", ".yml"):
         raise _elsewhere(path, "ldpbeam check")
+    record = path if path.name == RUN_RECORD else path / RUN_RECORD
+    if record.is_file():
+        return _run(record, limit)
     if path.suffix == ".json":
-        return _of_json(path, limit)
-    if (path / "run.json").is_file():
-        return _run(path / "run.json", limit)
-    if (path / "simulation.json").is_file():
-        return _of_json(path / "simulation.json", limit)
+        raise _elsewhere(path, "python -m json.tool")
     tables = [path] if path.suffix == ".parquet" else sorted(path.glob("[!.]*.parquet"))
     if tables and _columns(tables[0]) & {"estimate", "frequency"}:
         raise _elsewhere(path, "ldpbeam export, or any reader of Parquet,")
@@ -59,35 +55,8 @@ def unknown(path: Path, why: str) -> UsageError:
     return UsageError(
         "E-USAGE-INPUT",
         f"{path} {why}",
-        remedy="If it is damaged, fetch it again. To read are reports, rejects and the records of run and "
-        "simulate.",
+        remedy="If it is damaged, fetch it again. To read are reports, rejects and the output of a run.",
     )
-
-
-def _of_json(path: Path, limit: int) -> View:
-    """A run, or what the first level of any other document says."""
-    if path.name == "run.json":
-        return _run(path, limit)
-    record = _document(path)
-    schema = str(record.get("schema", path.stem))
-    if schema == RUN_SCHEMA:
-        return _run(path, limit)
-    named = (*record.items(), *record.get("accounting", {}).items())
-    plain = [f"{name} {value}" for name, value in named if isinstance(value, str | int | float)]
-    lines = (f"{path}: {', '.join(plain)}", f"all of it: python -m json.tool {path}")
-    kind = schema.removeprefix("ldpbeam.").partition("/")[0]
-    return View(kind, tuple(map(clean, lines)), record)
-
-
-def _document(path: Path) -> dict[str, Any]:
-    try:
-        return parse_document(path.read_bytes())
-    except (OSError, ValueError):
-        raise unknown(path, "is not readable as JSON: it is cut short or damaged") from None
-    except DamageError as error:
-        raise unknown(
-            path, f"is JSON of no kind that ldpbeam writes, or not what was written ({error})"
-        ) from None
 
 
 def _columns(path: Path) -> set[str]:

@@ -67,27 +67,11 @@ def test_the_results_of_a_run(base: Path, name: str) -> None:
     assert f"ldpbeam report {base / 'out'}" in lines[-1]
 
 
-def test_the_accounting_of_an_epoch(base: Path) -> None:
-    kind, lines = shown(min((base / "out" / "accounting").iterdir()))
-    assert kind == "epoch"
-    assert "collection screens, version 1, " in lines[0]
-    assert "epoch 0, epoch_start 2026-01-01T00:00:00Z, epoch_end 2026-01-01T01:00:00Z, " in lines[0]
-    assert "read 400, counted 400, late 0, duplicate 0" in lines[0]
-
-
-@pytest.mark.parametrize("name", ["sim", "sim/simulation.json"])
-def test_a_simulation(base: Path, name: str) -> None:
-    kind, lines = shown(base / name)
-    assert kind == "simulation"
-    assert "reports 1200" in lines[0]
-    assert "population zipf:1.1" in lines[0]
-
-
 def test_what_a_record_says_cannot_write_to_the_terminal(base: Path, tmp_path: Path) -> None:
-    record = json.loads((base / "sim" / "simulation.json").read_text())
-    (tmp_path / "simulation.json").write_bytes(document({**record, "population": "a\x1b[31mb\u202e"}))
-    _, lines = shown(tmp_path / "simulation.json")
-    assert "population a\ufffd[31mb\ufffd" in lines[0]
+    record = json.loads((base / "out" / "run.json").read_text())
+    (tmp_path / "run.json").write_bytes(document({**record, "runner": "a\x1b[31mb\u202e"}))
+    _, lines = shown(tmp_path)
+    assert "a\ufffd[31mb\ufffd" in lines[0]
 
 
 @pytest.mark.parametrize(
@@ -99,21 +83,12 @@ def test_what_other_commands_show_is_named_with_them(base: Path, name: str, comm
         view_of(base / name, 2)
 
 
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("a.json", b"{"),
-        ("a.json", b"[1, 2]"),
-        ("run.json", b"{}"),
-        ("run.json", b'{"schema": "ldpbeam.run/1", "accounting": 3}'),
-        ("simulation.json", b"{}"),
-    ],
-)
-def test_what_is_of_no_kind_is_refused(tmp_path: Path, name: str, content: bytes) -> None:
-    (tmp_path / name).write_bytes(content)
-    with pytest.raises(UsageError, match=name) as caught:
-        view_of(tmp_path / name, 2)
-    assert caught.value.code == ("E-USAGE-RESULTS" if name == "run.json" else "E-USAGE-INPUT")
+@pytest.mark.parametrize("content", [b"{}", b'{"schema": "ldpbeam.run/1", "accounting": 3}'])
+def test_what_is_of_no_kind_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "run.json").write_bytes(content)
+    with pytest.raises(UsageError, match=r"run\.json") as caught:
+        view_of(tmp_path / "run.json", 2)
+    assert caught.value.code == "E-USAGE-RESULTS"
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ import pytest
 
 from ldpbeam.cli.inspect import inspect_lines
 from ldpbeam.errors import UsageError
-from ldpbeam.records.file_views import view_of
 from ldpbeam.records.run_record import read_record
 from tests.pipelines.running import collection, copied, execute, fleet, write
 
@@ -37,13 +36,6 @@ def test_a_damaged_record(done: Path, content: bytes) -> None:
     (done / "run.json").write_bytes(content)
     with pytest.raises(UsageError, match=r"is not the record of a run, or is damaged.*\[E-USAGE-RESULTS\]"):
         read_record(done / "run.json")
-
-
-def test_an_accounting_that_was_changed(done: Path) -> None:
-    path = next((done / "accounting").iterdir())
-    path.write_text(path.read_text().replace('"closed": true', '"closed": false'))
-    with pytest.raises(UsageError, match=r"not what was written.*\[E-USAGE-INPUT\]"):
-        view_of(path, 5)
 
 
 def test_a_cut_table_of_reports_is_a_reject(done: Path, tmp_path: Path) -> None:
