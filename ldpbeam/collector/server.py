@@ -17,7 +17,7 @@ from ldpbeam.collector.gather import Gather, NotSafeError, RequestCounts
 from ldpbeam.collector.room import NoRoomError, Occupant, Room
 from ldpbeam.errors import Reason, UsageError
 from ldpbeam.host.prometheus import CONTENT_TYPE, family, single, text
-from ldpbeam.transforms.sources.formats import SAMPLE, TAIL, unread_format
+from ldpbeam.transforms.sources.formats import SAMPLE, unread_format
 
 PATH = "/v1/reports"
 _TYPE = "application/x-protobuf"
@@ -236,7 +236,7 @@ class Collector:
         if verdict.reason is not None:
             explanation = verdict.reason.explanation
             if verdict.reason is Reason.MALFORMED:
-                explanation = unread_format(body[:SAMPLE], body[-TAIL:], "body") or explanation
+                explanation = unread_format(body[:SAMPLE], "body") or explanation
             return _answer(_STATUS.get(verdict.reason, 400), verdict.reason.value, explanation=explanation)
         return web.Response(status=204, headers=_OURS)
 

@@ -24,7 +24,7 @@ from ldpbeam.kernels import framing
 from ldpbeam.wire.codec import bytes_missing, frames
 
 from .chunks import FREE_BYTES, BadSource, Chunk, Piece, ReadLimits, ReportTable
-from .formats import BY_BOTH_ENDS, GZIP, PARQUET, SAMPLE, TAIL, is_zstd, unread_format, unread_inside
+from .formats import GZIP, PARQUET, SAMPLE, is_zstd, unread_format, unread_inside
 from .stored_file import StoredFile, printable
 
 _CHUNK = 4 << 20
@@ -88,7 +88,7 @@ class ReadFiles(beam.DoFn):
                 _count_progress(stored.size)
             elif stream := _decompressed(stored, head, allowed):
                 yield from _read_records(source, stored, stream, written_by)
-            elif detail := unread_format(head, _tail(stored, head)):
+            elif detail := unread_format(head):
                 raise _Unread(detail)
             else:
                 yield from _read_records(source, stored, _StoredBytes(stored), written_by)
@@ -142,16 +142,6 @@ class _DecompressedBytes:
         self._begun = True
         piece = np.frombuffer(size, np.uint8)
         return read_only(np.concatenate([rest, piece])) if rest.size else piece
-
-
-def _tail(stored: StoredFile, head: bytes) -> bytes:
-    """The last bytes of a file whose format they decide; of others none, which would be one more request."""
-    if not head.startswith(BY_BOTH_ENDS):
-        return b""
-    stored.seek(max(stored.size - TAIL, 0))
-    tail = stored.read(TAIL)
-    stored.seek(0)
-    return tail
 
 
 def _decompressed(stored: StoredFile, head: bytes, allowed: int) -> _DecompressedBytes | None:

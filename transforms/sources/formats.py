@@ -1,31 +1,22 @@
 """Formats of other programs that are not read, recognised by their first bytes so that a person learns which.
 
 No sound file of reports begins like one of them: each signature would be a length, or a field, that no report
-has. Where that is not certain, the end of the file, or a checksum, has to agree.
+has.
 """
 
 from __future__ import annotations
 
-import tarfile
-from collections.abc import Iterator
-from contextlib import suppress
 from unicodedata import category
 
 SAMPLE = 4096
 """Bytes at the beginning of a file by which its format is recognised."""
-TAIL = 4
-"""Bytes at its end."""
 
 PARQUET = b"PAR1"
-_ENCRYPTED, _ORC = b"PARE", b"ORC"
-BY_BOTH_ENDS = (_ENCRYPTED, _ORC)
-"""Beginnings of formats that the last bytes of a file have to confirm."""
 GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _LZ4 = b"\x04\x22\x4d\x18"
 
 _DECOMPRESS = "decompress it first"
-_UNPACK = "unpack it, and give the files that it holds"
 _CONVERT = "write it as Parquet with the columns digest, epoch, report_id and payload"
 _BEGINNINGS = {
     b"BZh": ("bzip2", f"{_DECOMPRESS} (bunzip2), or compress by gzip or zstd"),
@@ -33,9 +24,7 @@ _BEGINNINGS = {
     b"\x5d\0\0\x80\0\xff\xff": ("lzma", f"{_DECOMPRESS} (unlzma), or compress by gzip or zstd"),
     _LZ4: ("lz4", f"{_DECOMPRESS} (unlz4), or compress by gzip or zstd"),
     b"\xff\x06\0\0sNaPpY": ("snappy (framing format)", f"{_DECOMPRESS}, or compress by gzip or zstd"),
-    b"PK\x03\x04": ("a zip archive", _UNPACK),
-    b"7z\xbc\xaf\x27\x1c": ("a 7z archive", _UNPACK),
-    b"Rar!\x1a\x07": ("a rar archive", _UNPACK),
+    b"PK\x03\x04": ("a zip archive", "unpack it, and give the files that it holds"),
     b"Obj\x01": ("Avro", _CONVERT),
     b"ARROW1\0\0": ("Arrow IPC (Feather)", _CONVERT),
     b"SQLite format 3\0": ("an SQLite database", _CONVERT),
@@ -57,9 +46,9 @@ def _behind_skippable(head: bytes) -> int:
     return at
 
 
-def unread_format(head: bytes, tail: bytes = b"", what: str = "file") -> str | None:
+def unread_format(head: bytes, what: str = "file") -> str | None:
     """One sentence about a format that is not read: its name and what to do; None for any other bytes."""
-    guess = _by_beginning(head) or next(_by_more(head, tail), None) or _as_text(head)
+    guess = _by_beginning(head) or _as_text(head)
     if guess is None:
         return None
     name, remedy = guess
@@ -83,30 +72,6 @@ def _by_beginning(head: bytes) -> tuple[str, str] | None:
     return _BEGINNINGS[_LZ4] if at and head[at : at + 4] == _LZ4 else None
 
 
-def _by_more(head: bytes, tail: bytes) -> Iterator[tuple[str, str]]:
-    """Formats whose first bytes alone might be those of a report."""
-    if head[:4] == tail == _ENCRYPTED:
-        yield "encrypted Parquet", "decrypt it first: no keys are taken"
-    if head[:3] == _ORC == tail[:3]:
-        yield "ORC", _CONVERT
-    if head[8:12] == b"DUCK":
-        yield "a DuckDB database", _CONVERT
-    if head[257:262] == b"ustar":
-        with suppress(tarfile.TarError):
-            tarfile.TarInfo.frombuf(head[:512], "utf-8", "replace")
-            yield "a tar archive", _UNPACK
-
-
-def _as_old_text(head: bytes) -> tuple[str, str] | None:
-    """Text of an encoding older than Unicode, as spreadsheets write it: nearly all of it is ASCII."""
-    plain = sum(32 <= byte < 127 or byte in b"\t\r\n" for byte in head)
-    control = sum((byte < 32 and byte not in b"\t\r\n") or byte == 127 for byte in head)
-    if len(head) < 16 or control or plain < 0.8 * len(head) or b"\n" not in head:
-        return None
-    remedy = "save a CSV file with values as UTF-8; ldpbeam simulate makes reports of it"
-    return "text, and not in UTF-8", remedy
-
-
 def _as_text(head: bytes) -> tuple[str, str] | None:
     """Text, which begins without control signs; joiners, marks of direction and odd blanks belong to it."""
     encoding = "utf-16" if head[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8"
@@ -114,7 +79,7 @@ def _as_text(head: bytes) -> tuple[str, str] | None:
         # The end of a sample may cut a character in two.
         text = head.decode(encoding, "ignore" if len(head) >= SAMPLE else "strict")
     except UnicodeDecodeError:
-        return _as_old_text(head)
+        return None
     if len(text) < 2 or any(category(sign) in ("Cc", "Cn") and sign not in "\t\r\n" for sign in text):
         return None
     if text.lstrip("\ufeff \t\r\n")[:1] in ("{", "["):

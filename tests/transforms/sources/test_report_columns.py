@@ -286,13 +286,3 @@ def test_encrypted_columns_are_named(tmp_path: Path, columns: list[str]) -> None
     (bad,) = found
     assert (bad.reason, bad.count) == (Reason.WRONG_COLUMNS, 3)
     assert f"encrypted: {', '.join(columns)}" in bad.explanation
-
-
-def test_an_encrypted_footer_is_named(tmp_path: Path) -> None:
-    factory = encryption.CryptoFactory(_Keys)
-    asked = encryption.EncryptionConfiguration(footer_key="f", uniform_encryption=True, double_wrapping=False)
-    keys = factory.file_encryption_properties(encryption.KmsConnectionConfig(), asked)
-    pq.write_table(table(), tmp_path / "in", encryption_properties=keys)
-    (bad,) = everything(tmp_path / "in")
-    assert bad.reason is Reason.UNSUPPORTED_FORMAT
-    assert "encrypted Parquet" in bad.explanation
