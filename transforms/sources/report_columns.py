@@ -22,13 +22,13 @@ _WANTED = {
     "digest": f"the collection's digest as {_ID}",
     "epoch": f"the index of the epoch as {_ID}",
     "report_id": _ID,
-    "payload": "the bytes of the payload (BYTE_ARRAY)",
+    "payload": "the bytes of the payload (BYTE_ARRAY without a type of text)",
 }
 """What each column must be."""
 _IN_FOLDERS = {"digest": (-(1 << 63), (1 << 64) - 1), "epoch": (-(1 << 63), (1 << 63) - 1)}
 """Columns that a folder's name may hold in place of a file, and the numbers that they may be."""
 _NUMBER = re.compile(r"-?[0-9]{1,20}")
-_LONGEST = 40  # characters of a name or type that are quoted
+_LONGEST = 40  # characters of a type that are quoted
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def layout_of(schema: Any, arrow_schema: Any, folders: Mapping[str, str]) -> Lay
             fault, number = _from_folder(name, folders[name])
             shared[name] = number
         else:
-            fault = _missing(name, names, paths)
+            fault = f"there is no column {name}; it must be {_WANTED[name]}"
         if fault:
             faults.append(fault)
     if faults:
@@ -82,18 +82,8 @@ def _fault(name: str, names: list[str], paths: list[str], arrow_schema: Any, sch
     kind = arrow_schema.field(name).type
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
-    if name == "payload":
-        if is_text(kind):
-            return (
-                "the column payload is text, hex or base64 perhaps; it must be the payload's bytes "
-                "(BYTE_ARRAY without a type of text)"
-            )
-        wrong = not is_bytes(kind)
-    else:
-        if pa.types.is_fixed_size_binary(kind) and kind.byte_width == 8:
-            return f"the column {name} is 8 bytes, whose order nobody knows; it must be {_WANTED[name]}"
-        wrong = not (is_number(kind) or is_text(kind))
-    if wrong or name not in paths:
+    sound = is_bytes(kind) if name == "payload" else is_number(kind) or is_text(kind)
+    if not sound or name not in paths:
         return f"the column {name} is {_called(kind)}; it must be {_WANTED[name]}"
     leaf = schema.column(paths.index(name))
     if leaf.max_repetition_level or leaf.max_definition_level > 1:
@@ -119,20 +109,3 @@ def _from_folder(name: str, value: str) -> tuple[str, int]:
             0,
         )
     return "", number
-
-
-def _missing(name: str, names: list[str], paths: list[str]) -> str:
-    """The sentence about a column that is not there; it names a column that may be meant."""
-    for other in names:
-        if _plain(other) == _plain(name):
-            return f"the column {clean(repr(other), _LONGEST)} must be called {name}"
-    for path in paths:
-        if _plain(path.rpartition(".")[2]) == _plain(name):
-            inside = clean(path.partition(".")[0], _LONGEST)
-            return f"{name} lies inside the column {inside}; it must be a column by itself"
-    return f"there is no column {name}; it must be {_WANTED[name]}"
-
-
-def _plain(name: str) -> str:
-    """A name's letters, however they are written and parted: ReportId, REPORT-ID."""
-    return "".join(filter(str.isalnum, name)).lower()
