@@ -103,16 +103,10 @@ def _loader() -> Any:
             node.value = _PAIR.sub(lambda pair: _joined(pair[0]), node.value)
             return node
 
-    Core.add_constructor(INTEGER, lambda _, node: _integer(node.value))
-    Core.add_constructor(NUMBER, lambda _, node: float(node.value))
     for tag, text, first in _CORE:
         Core.add_implicit_resolver(_TAG + tag, re.compile(f"(?:{text})$", re.ASCII), list(first) or [""])
     Core.yaml_implicit_resolvers[""] = [(_TAG + "null", re.compile("$"))]
     return Core
-
-
-def _integer(text: str) -> int:
-    return int(text, 0) if text[:2] in ("0o", "0x") else int(text)
 
 
 def _joined(pair: str) -> str:
