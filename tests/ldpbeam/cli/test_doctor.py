@@ -74,12 +74,9 @@ def test_an_emulator_that_answers_is_well(monkeypatch: pytest.MonkeyPatch) -> No
         assert found("emulator").state == "fault"
 
 
-@pytest.mark.parametrize(
-    ("typed", "runs"),
-    [(None, "FnApiRunner"), ("DirectRunner", "FnApiRunner"), ("DataflowRunner", "DataflowRunner")],
-)
-def test_the_runner_that_really_runs_is_named(typed: str | None, runs: str) -> None:
-    assert f"means {runs}" in found("runner", runner=typed).detail
+def test_the_runner_that_really_runs_is_named() -> None:
+    for typed, runs in ((None, "FnApiRunner"), ("DirectRunner", "FnApiRunner"), ("Other", "Other")):
+        assert f"means {runs}" in found("runner", runner=typed).detail
 
 
 def test_a_place_that_cannot_be_written_is_a_fault(tmp_path: Path) -> None:

@@ -50,9 +50,10 @@ def shown(path: Path, limit: int = 2) -> tuple[str, list[str]]:
     return view.kind, list(view.lines)
 
 
-@pytest.mark.parametrize("name", ["out", "out/run.json", "out/accounting"])
-def test_the_results_of_a_run(base: Path, name: str) -> None:
-    kind, lines = shown(base / name)
+def test_the_results_of_a_run(base: Path) -> None:
+    kind, lines = shown(base / "out")
+    for name in ("out/run.json", "out/accounting"):
+        assert shown(base / name) == (kind, lines)
     text = "\n".join(lines)
     assert kind == "run"
     assert "ok_with_rejects (exit code 4)" in lines[0]
@@ -81,12 +82,14 @@ def test_the_accounting_of_an_epoch(base: Path) -> None:
     assert "read 400, counted 400, late 0, duplicate 0" in lines[0]
 
 
-@pytest.mark.parametrize("name", ["sim", "sim/simulation.json"])
-def test_a_simulation(base: Path, name: str) -> None:
-    kind, lines = shown(base / name)
+def test_a_simulation(base: Path) -> None:
+    kind, lines = shown(base / "sim")
+    assert shown(base / "sim" / "simulation.json") == (kind, lines)
     assert kind == "simulation"
     assert "reports 1200" in lines[0]
     assert "population zipf:1.1" in lines[0]
+    kind, lines = shown(base / "sim" / "truth.parquet")
+    assert (kind, lines[0].rpartition(": ")[2]) == ("truth", "truth, 9 rows")
 
 
 def test_what_a_record_says_cannot_write_to_the_terminal(base: Path, tmp_path: Path) -> None:
@@ -96,27 +99,29 @@ def test_what_a_record_says_cannot_write_to_the_terminal(base: Path, tmp_path: P
     assert "population a\ufffd[31mb\ufffd" in lines[0]
 
 
-def test_the_truth(base: Path) -> None:
-    kind, lines = shown(base / "sim" / "truth.parquet")
-    assert kind == "truth"
-    assert lines[0].endswith(": truth, 9 rows")
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
+def test_what_is_of_no_kind_is_refused(tmp_path: Path) -> None:
+    for name, content in (
         ("a.json", b"{"),
         ("a.json", b"[1, 2]"),
+        ("run.json", b"\xff"),
         ("run.json", b"{}"),
         ("run.json", b'{"schema": "ldpbeam.run/1", "accounting": 3}'),
         ("simulation.json", b"{}"),
-    ],
-)
-def test_what_is_of_no_kind_is_refused(tmp_path: Path, name: str, content: bytes) -> None:
-    (tmp_path / name).write_bytes(content)
-    with pytest.raises(UsageError, match=name) as caught:
-        view_of(tmp_path / name, 2)
-    assert caught.value.code == ("E-USAGE-RESULTS" if name == "run.json" else "E-USAGE-INPUT")
+    ):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(UsageError, match=name) as caught:
+            view_of(tmp_path / name, 2)
+        assert caught.value.code == ("E-USAGE-RESULTS" if name == "run.json" else "E-USAGE-INPUT")
+
+
+def test_what_was_damaged_is_said(base: Path, tmp_path: Path) -> None:
+    accounting, table = (min((base / "out" / name).iterdir()) for name in ("accounting", "estimates"))
+    changed = tmp_path / accounting.name
+    changed.write_text(accounting.read_text().replace('"closed": true', '"closed": false'))
+    with pytest.raises(UsageError, match=r"not what was written.*\[E-USAGE-INPUT\]"):
+        view_of(changed, 5)
+    (tmp_path / "cut.parquet").write_bytes(table.read_bytes()[:-3])
+    assert any("corrupt_file" in line for line in inspect_lines(tmp_path / "cut.parquet", (), 5))
 
 
 @pytest.mark.parametrize(
