@@ -134,8 +134,8 @@ def deploy(folder: Path, collector_url: str) -> None:
 
 def results(reports: Path, output: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The accounting and the rows of a run over the collector's folder."""
-    command = [sys.executable, "-m", "ldpbeam", "run", "--collection", FILE, "--input", reports / "*.pb"]
-    subprocess.run([*command, "--output", output, "--quiet"], check=True, cwd=REPOSITORY)
+    command = f"{sys.executable} -m ldpbeam run --quiet --collection {FILE} --input {reports}/*.pb".split()
+    subprocess.run([*command, "--output", output], check=True, cwd=REPOSITORY)
     total = json.loads((output / "run.json").read_text("utf-8"))["accounting"]["total"]
     return total, ds.dataset(output / "latest").to_table().to_pylist()
 

@@ -95,8 +95,8 @@ def test_two_runs_of_one_collection_are_one_series(place: Path, tmp_path: Path) 
         (tmp_path / name).mkdir()
         for epoch in epochs:
             shutil.copy(place / "results" / "latest" / f"{epoch}.parquet", tmp_path / name)
-    options = ("--collection", place / "minutes.yaml", "--group", place / "groups.csv")
-    options += ("--drawn-anew", "0.1", "--json")
+    given = ("--collection", place / "minutes.yaml", "--group", place / "groups.csv")
+    options = (*given, "--drawn-anew", "0.1", "--json")
     both = json.loads(call("compare", tmp_path / "a", tmp_path / "b", *options).stdout)
     one = call("compare", place / "results", *options, "--epochs", "0..3", "--against", "4..7")
     assert both["rows"] == json.loads(one.stdout)["rows"]
