@@ -132,9 +132,9 @@ class Streamed:
         return LocalStream(self.config, self.broker, free_landing(self.output), self.clock, self.clock)
 
     def step(self, *messages: bytes, now: float | None = None, times: int = 1) -> None:
+        self.clock.now = self.clock.now if now is None else now
         for data in messages:
             self.broker.publish(data)
-        self.clock.now = self.clock.now if now is None else now
         for _ in range(times):
             self.engine.step()
 
