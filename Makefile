@@ -93,7 +93,7 @@ js: $(STAMP) js-build ## the TypeScript client (Node 18 or newer)
 	@$(PYTEST) -m javascript tests/javascript
 
 browser: $(STAMP) chromium js-build axe ## pages in Chromium
-	@$(PARALLEL) -m browser tests/browser tests/ldpbeam/report_page
+	@$(PARALLEL) -m browser tests/browser
 
 crash: $(STAMP) compiler ## runs, devices and collectors are killed, and lose power
 	@$(PARALLEL) -m "not slow" tests/crash tests/collector_crash tests/ldpbeam/client/test_damage.py

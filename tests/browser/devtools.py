@@ -13,11 +13,20 @@ from typing import Any
 
 import aiohttp
 
-from tests.browser.conftest import FLAGS
 from tests.waiting import PATIENCE
 
-# Timers of pages that nobody looks at would fire once a second.
-UNTHROTTLED = (
+FLAGS = (
+    "--headless",
+    "--no-sandbox",  # refused to root otherwise; the pages are our own
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    # The background services would look for the network, which a test machine may not have.
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--hide-scrollbars",
+    # Timers of pages that nobody looks at would fire once a second.
     "--disable-background-timer-throttling",
     "--disable-renderer-backgrounding",
     "--disable-backgrounding-occluded-windows",
@@ -35,10 +44,18 @@ class Browser:
         self._socket = socket
         self._numbers = itertools.count(1)
         self._asked: dict[int, asyncio.Future[Any]] = {}
+        self.console: list[str] = []
+        """What pages wrote to their consoles, or caused there."""
 
     async def listen(self) -> None:
         async for message in self._socket:
             found = json.loads(message.data)
+            if found.get("method") in (
+                "Log.entryAdded",
+                "Runtime.consoleAPICalled",
+                "Runtime.exceptionThrown",
+            ):
+                self.console.append(json.dumps(found["params"]))
             asked = self._asked.pop(found.get("id"), None)
             if asked is None or asked.done():
                 continue
@@ -88,7 +105,8 @@ class Visitor:
         session = (await ask("Target.attachToTarget", targetId=target, flatten=True))["sessionId"]
         page = Page(self._browser, session)
         try:
-            await ask("Page.enable", session)
+            for domain in ("Page", "Log", "Runtime"):
+                await ask(f"{domain}.enable", session)
             size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
             await ask("Emulation.setDeviceMetricsOverride", session, **size)
             features = [{"name": "prefers-color-scheme", "value": scheme}]
@@ -135,7 +153,6 @@ async def browser(profile: Path) -> AsyncIterator[Browser]:
     process = await asyncio.create_subprocess_exec(
         chromium,
         *FLAGS,
-        *UNTHROTTLED,
         "--remote-debugging-port=0",
         f"--user-data-dir={profile}",
         "about:blank",

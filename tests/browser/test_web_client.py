@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from http.server import ThreadingHTTPServer
 from pathlib import Path
@@ -16,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.browser.devtools import browser
-from tests.browser.test_web_example import CLIENT, Quiet
+from tests.browser.test_web_example import CLIENT, Quiet, running
 from tests.conftest import REPOSITORY
 from tests.waiting import PATIENCE
 
@@ -104,20 +102,9 @@ def served(tmp_path: Path) -> Iterator[Server]:
         "index.html": "<!doctype html><title>t</title>",
     }.items():
         (folder / name).write_text(text)
-    with running(Server(folder)) as server:
+    server = Server(folder)
+    with running(server):
         yield server
-
-
-@contextmanager
-def running(server: Server) -> Iterator[Server]:
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def evaluated(served: Server, tmp_path: Path, *expressions: str) -> list[Any]:

@@ -11,7 +11,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -66,10 +66,9 @@ class Quiet(SimpleHTTPRequestHandler):
 
 
 @contextmanager
-def site(folder: Path) -> Iterator[str]:
-    """A web server, as ``python -m http.server`` is one."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
-    thread = threading.Thread(target=server.serve_forever)
+def running(server: ThreadingHTTPServer) -> Iterator[str]:
+    """The address of a web server, until the block ends."""
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_port}"
@@ -79,20 +78,16 @@ def site(folder: Path) -> Iterator[str]:
         thread.join()
 
 
+def site(folder: Path) -> AbstractContextManager[str]:
+    """A web server, as ``python -m http.server`` is one."""
+    return running(ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder))))
+
+
 @contextmanager
 def collector(output: Path, origin: str) -> Iterator[str]:
     """``ldpbeam collect`` as a process; where it takes reports."""
-    command: list[str | Path] = [
-        sys.executable,
-        "-m",
-        "ldpbeam",
-        "collect",
-        "--collection",
-        FILE,
-        "--listen",
-        "127.0.0.1:0",
-    ]
-    command += ["--output", str(output), "--allow-origin", origin, "--json"]
+    command = f"{sys.executable} -m ldpbeam collect --listen 127.0.0.1:0 --json".split()
+    command += ["--collection", str(FILE), "--output", str(output), "--allow-origin", origin]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY) as process:
         try:
             assert process.stdout is not None
@@ -139,17 +134,8 @@ def deploy(folder: Path, collector_url: str) -> None:
 
 def results(reports: Path, output: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The accounting and the rows of a run over the collector's folder."""
-    command: list[str | Path] = [
-        sys.executable,
-        "-m",
-        "ldpbeam",
-        "run",
-        "--collection",
-        FILE,
-        "--input",
-        str(reports / "*.pb"),
-    ]
-    subprocess.run([*command, "--output", output, "--quiet"], check=True, cwd=REPOSITORY)
+    command = f"{sys.executable} -m ldpbeam run --quiet --collection {FILE} --input {reports}/*.pb".split()
+    subprocess.run([*command, "--output", output], check=True, cwd=REPOSITORY)
     total = json.loads((output / "run.json").read_text("utf-8"))["accounting"]["total"]
     return total, ds.dataset(output / "latest").to_table().to_pylist()
 

@@ -36,6 +36,8 @@ from ldpbeam.protocols.laplace_mean import LaplaceMean
 from ldpbeam.protocols.local_hash import LOLOHA
 from ldpbeam.protocols.one_bit_mean import OneBit
 from ldpbeam.protocols.part_estimator import part_estimators
+from ldpbeam.shuffling.randomiser import many_epochs, one_epoch
+from ldpbeam.shuffling.shuffle import central_epsilon
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.population.specs import population
 from ldpbeam.simulators.random_words import RandomWords
@@ -45,7 +47,7 @@ from ldpbeam.transforms import RejectedRow, arrow_schema
 from ldpbeam.transforms.sinks.estimates import epoch_file_name
 from ldpbeam.wire import report_pb2
 from tests.conftest import REPOSITORY
-from tests.docs import lifetime, wire
+from tests.docs import wire
 from tests.narrow import present
 from tests.reference.script import ScriptedRandomness
 from tests.reference.settings import Levels
@@ -360,6 +362,44 @@ def any_two_sequences() -> str:
     return table(["protocol", "ε∞ / ε1", "t = 1", "2", "3", "4", "cap over inputs"], rows)
 
 
+def few_reports() -> str:
+    """N·V* of one epoch of T, where all that a device sends in its life is to stay within ε."""
+
+    def error(name: str, **levels: object) -> float:
+        support = built(name, 360, **levels).estimator.support
+        return float(support.floor / support.sampled)
+
+    rows = []
+    for epsilon in (2.0, 4.0):
+        memo = error("loloha", epsilon_longitudinal=epsilon / 2, epsilon_first=epsilon / 4, g=2)
+        for of in (32, 365):
+            few = [error("oue", epsilon=epsilon / m) * of / m for m in (1, 2, of)]
+            cells = [f"{one:.3g}" if one < 1000 else f"{one:,.0f}" for one in [*few, memo]]
+            rows.append([f"{epsilon:g}", str(of), *cells])
+    head = ["ε for life", "T", "1 of T", "2 of T", "T of T", "`loloha`, g = 2, cap ε (renamed values only)"]
+    return table(head, rows)
+
+
+def shuffled() -> str:
+    """Central ε at 1e-9 for fleets of several sizes."""
+    rows = []
+    for label, name, k, more in (
+        ("`grr`, k = 10", "grr", 10, {}),
+        ("`olh`, g = 3", "olh", 360, {"g": 3}),
+        ("`l_grr`, k = 10", "l_grr", 10, {}),
+        ("`l_osue`, k = 3", "l_osue", 3, {}),
+        ("`l_osue`, k = 360", "l_osue", 360, {}),
+        ("`loloha`, g = 3, 728 functions", "loloha", 360, {"g": 3}),
+    ):
+        kind = built(name, k, **more)
+        once, often = one_epoch(kind), many_epochs(kind)
+        cells = ["–" if once is None else f"{central_epsilon(once, n):.3g}" for n in (10**4, 10**5, 10**6)]
+        cells.append("–" if often is None else f"{central_epsilon(often, 10**5, 30):.3g}")
+        rows.append([label, *cells])
+    head = ["protocol, ε or ε1 = 1", "one epoch, n = 10⁴", "10⁵", "10⁶", "30 epochs, any changes, 10⁵"]
+    return table(head, rows)
+
+
 # --- docs/outputs.md
 
 
@@ -545,7 +585,8 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
     "docs/privacy.md": {
         "loss": several_reports,
         "any-two": any_two_sequences,
-        **lifetime.BLOCKS,
+        "few-reports": few_reports,
+        "shuffled": shuffled,
     },
     "docs/outputs.md": {
         "estimates": estimates_columns,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
-import io
 import json
 import re
 import shlex
@@ -24,10 +22,10 @@ from ldpbeam.simulators.deliver.files import report_file, write_reports
 from ldpbeam.tables import CUMULATIVE
 from ldpbeam.transforms import FrequenciesPerEpoch
 from tests.conftest import REPOSITORY
+from tests.docs.blocks import BLOCK, executed, printed_by
 from tests.narrow import present
 
 PAGE = REPOSITORY / "docs" / "beam.md"
-BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
 YAML = re.compile(r"^```yaml\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
 COLLECTION = REPOSITORY / "examples" / "first_choice.yaml"
 
@@ -57,19 +55,11 @@ def test_the_page_prints_what_it_says(tmp_path: Path, monkeypatch: pytest.Monkey
     (tmp_path / "reports").mkdir()
     write_reports("batch", report_file(tmp_path / "reports", 0, "batch", "none"), [few()])
     monkeypatch.chdir(tmp_path)
-    text = PAGE.read_text("utf-8")
-    blocks = BLOCK.findall(text)
-    assert len(blocks) == text.count("```python") >= 8
-    names: dict[str, Any] = {"__name__": "__main__"}
-    for source, printed in blocks:
-        out = io.StringIO()
-        with contextlib.redirect_stdout(out):
-            exec(compile(source, PAGE.name, "exec"), names)
-        found = out.getvalue()
-        lines = [found, printed]
-        if "…" not in printed:
+    for source, shown, printed in executed(PAGE, {"__name__": "__main__"}):
+        lines = [printed, shown]
+        if "…" not in shown:
             lines = ["\n".join(sorted(each.splitlines())) for each in lines]
-        assert re.fullmatch(as_pattern(lines[1]), lines[0], re.DOTALL), (source, found)
+        assert re.fullmatch(as_pattern(lines[1]), lines[0], re.DOTALL), (source, printed)
     assert len(list(tmp_path.glob("frequencies*.parquet"))) == 1
     assert len(list(tmp_path.glob("frequencies*.jsonl"))) == 1
 
@@ -87,12 +77,10 @@ def test_the_first_example_of_the_readme_runs(tmp_path: Path, monkeypatch: pytes
     shutil.copy(REPOSITORY / "ldpbeam" / "cli" / "demo.yaml", folder / "collection.yaml")
     write_reports("batch", folder / "reports" / "epoch-000000.pb", [reports])
     monkeypatch.chdir(tmp_path)
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out):
-        exec(compile(source, "README.md", "exec"), {"__name__": "__main__"})
+    printed = printed_by(source, {"__name__": "__main__"})
     wanted = ldpbeam.estimate(agreed, reports).to_pylist()
     columns = ("epoch", "label", "estimate", "ci_low", "ci_high")
-    assert out.getvalue().splitlines() == [" ".join(str(row[name]) for name in columns) for row in wanted]
+    assert printed.splitlines() == [" ".join(str(row[name]) for name in columns) for row in wanted]
 
 
 def test_the_collection_of_the_page_is_the_example(tmp_path: Path) -> None:

@@ -242,11 +242,3 @@ def test_the_run_record_has_the_keys_of_the_page(demonstration: tuple[Path, str]
     described = re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
     assert [key for key in described if key not in {"stream", "job", "passed_over"}] == list(record)
     assert f"`{record['schema']}`" in page
-    names = {entry["path"] for entry in record["files"]}
-    parts = ("accounting", "estimates", "rejects")
-    on_disk = {p.relative_to(output).as_posix() for part in parts for p in (output / part).iterdir()}
-    assert names == on_disk
-    stem = r"estimates/last_screen-[0-9a-f]{16}-epoch-\d{6}-r\d{3}\.parquet"
-    rejects = r"rejects/rejects-[0-9a-f]+\.parquet"
-    books = r"accounting/last_screen-[0-9a-f]{16}-epoch-\d{6}\.json"
-    assert {n for n in names if not re.fullmatch(f"{stem}|{rejects}|{books}", n)} == set()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import re
 from fractions import Fraction
 from math import comb
@@ -14,23 +12,18 @@ import pytest
 from ldpbeam.protocols import PROTOCOLS, Parameters, protocol
 from ldpbeam.protocols.attributes.allocate import ALLOCATIONS
 from tests.conftest import REPOSITORY
+from tests.docs.blocks import executed
 from tests.narrow import frequencies
 
 PAGE = REPOSITORY / "docs" / "devices.md"
-BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
 TRUTH = {"light": 0.3, "dark": 0.6, "none of these": 0.1}
 
 
 @pytest.mark.thorough
 def test_the_page_prints_what_it_says() -> None:
-    blocks = BLOCK.findall(PAGE.read_text("utf-8"))
-    assert len(blocks) == PAGE.read_text("utf-8").count("```python") == 5
     names: dict[str, Any] = {}
-    for source, printed in blocks:
-        out = io.StringIO()
-        with contextlib.redirect_stdout(out):
-            exec(compile(source, PAGE.name, "exec"), names)
-        assert out.getvalue() == printed
+    for _, shown, printed in executed(PAGE, names):
+        assert printed == shown
     estimates = names["result"].attributes[0].estimates
     # Six standard errors: the devices use the operating system's random numbers.
     for label, found, error in zip(TRUTH, estimates.frequency, estimates.std_error, strict=True):

@@ -25,11 +25,15 @@ COMMANDS = [
 ]
 
 
-def test_commands_of_ldpbeam_parse() -> None:
+def test_commands_of_ldpbeam_parse_and_their_files_exist() -> None:
     found = [words[1:] for words in COMMANDS if words[0] == "ldpbeam"]
     assert [words[0] for words in found] == ["collect", "run"]
     for name, *arguments in found:
         cli.commands[name].make_context(name, arguments)
+    for word in (word for words in COMMANDS for word in words):
+        assert not word.startswith("examples/") or (REPOSITORY / word).is_file(), word
+    (target,) = (words[1] for words in COMMANDS if words[0] == "make")
+    assert re.search(rf"^{target}:", (REPOSITORY / "Makefile").read_text("utf-8"), re.MULTILINE)
 
 
 @pytest.mark.thorough
@@ -42,16 +46,6 @@ def test_examples_take_the_options() -> None:
         assert {option for option in arguments if option.startswith("--")} <= set(
             re.findall(r"--[a-z]+", known)
         )
-
-
-def test_files_and_targets_exist() -> None:
-    for words in COMMANDS:
-        for word in words:
-            assert not word.startswith("examples/") or (REPOSITORY / word).is_file(), word
-    (target,) = (words[1] for words in COMMANDS if words[0] == "make")
-    assert re.search(rf"^{target}:", (REPOSITORY / "Makefile").read_text("utf-8"), re.MULTILINE)
-    files = re.findall(r"^\| `([\w.]+)` \|", PAGE, re.MULTILINE)
-    assert {"index.html", *files} == {path.name for path in (REPOSITORY / "examples" / "web").iterdir()}
 
 
 def test_the_page_has_the_definition_of_its_collection() -> None:

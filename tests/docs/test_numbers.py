@@ -91,16 +91,7 @@ def test_numbers_in_sentences() -> None:
     assert "At ε1 = 1 and 10,000 reports, a frequency has a standard error of 2 points" in prose("README.md")
 
 
-def test_every_protocol_is_described() -> None:
-    page = prose("docs/protocols.md")
-    assert [name for name in PROTOCOLS if f"`{name}`" not in page] == []
-
-
 # --- errors and reasons
-
-
-def codes_of(sources: str) -> set[str]:
-    return set(CODE.findall(sources))
 
 
 def all_sources() -> str:
@@ -111,7 +102,7 @@ def all_sources() -> str:
 def test_error_codes_in_the_source_and_in_the_page_are_the_same() -> None:
     listed = named(text("docs/errors.md"), "code")
     assert listed == sorted(listed)
-    assert set(listed) == codes_of(all_sources())
+    assert set(listed) == set(CODE.findall(all_sources()))
 
 
 def test_every_error_has_an_exit_code_of_the_list() -> None:

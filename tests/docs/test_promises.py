@@ -72,15 +72,3 @@ def test_every_function_is_promised_with_its_arguments() -> None:
 def test_every_public_method_of_a_device_is_promised() -> None:
     methods = {name for name in vars(ldpbeam.Device) if not name.startswith("_")}
     assert methods == set(listed(PAGE)["ldpbeam.Device"])
-
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ("  estimate(collection, reports", "  estimate(reports, collection"),
-        ("  load_collection(path)", "  load_collections(path)"),
-    ],
-)
-def test_a_broken_promise_is_seen(before: str, after: str) -> None:
-    assert before in PAGE
-    assert broken(listed(PAGE.replace(before, after)))

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import doctest
-import io
-import re
 import runpy
-from typing import Any
 
 import pytest
 
 import ldpbeam
 from tests.conftest import REPOSITORY
+from tests.docs.blocks import executed
 
 PAGE = REPOSITORY / "docs" / "python.md"
-BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture(autouse=True)
@@ -26,15 +22,8 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.thorough
 def test_the_page_prints_what_it_says() -> None:
-    """All blocks in order, as a person would type them."""
-    blocks = BLOCK.findall(PAGE.read_text("utf-8"))
-    assert len(blocks) == PAGE.read_text("utf-8").count("```python") >= 4
-    names: dict[str, Any] = {}
-    for source, printed in blocks:
-        out = io.StringIO()
-        with contextlib.redirect_stdout(out):
-            exec(compile(source, PAGE.name, "exec"), names)
-        assert out.getvalue() == printed
+    for _, shown, printed in executed(PAGE, {}):
+        assert printed == shown
 
 
 def test_the_docstrings_of_the_front_door_hold() -> None:

@@ -34,21 +34,18 @@ def zst(block: bytes, times: int) -> bytes:
     return sink.getvalue()
 
 
-def table(payload: Any, rows: int = 65_536, **options: Any) -> bytes:
+def table(payload: Any, rows: int = 65_536, ids: Any = None, **options: Any) -> bytes:
+    """A table with these payloads, and report ids if they are not all 0."""
     same = {name: pa.array(np.zeros(rows, kind)) for name, kind in (("digest", "u8"), ("epoch", "i8"))}
-    columns = {**same, "report_id": pa.array(np.zeros(rows, "u8")), "payload": payload}
+    named = pa.array(np.zeros(rows, "u8")) if ids is None else ids
     sink = BytesIO()
+    columns = {**same, "report_id": named, "payload": payload}
     pq.write_table(pa.table(columns), sink, compression="zstd", **options)
     return sink.getvalue()
 
 
-def ids(column: Any, rows: int = 65_536) -> bytes:
-    """A table whose report ids are this column."""
-    same = {name: pa.array(np.zeros(rows, kind)) for name, kind in (("digest", "u8"), ("epoch", "i8"))}
-    columns = {**same, "report_id": column, "payload": pa.array([b"a"] * rows)}
-    sink = BytesIO()
-    pq.write_table(pa.table(columns), sink, compression="zstd", store_schema=False)
-    return sink.getvalue()
+def ids(column: Any) -> bytes:
+    return table(pa.array([b"a"] * 65_536), ids=column, store_schema=False)
 
 
 def row_groups_over_the_same_pages(times: int = 4000) -> bytes:

@@ -25,45 +25,10 @@ def verdicts(name: str, rows: Sequence[Row]) -> set[str]:
 # --- closed forms: every printed digit
 
 
-@pytest.mark.parametrize(("name", "numbers"), [("allomfree:table1", 168), ("allomfree:table2", 20)])
-def test_every_digit_of_a_table_of_variances_is_reproduced(name: str, numbers: int) -> None:
-    rows = rows_of(name, Settings())
-    assert len(rows) == numbers
-    assert [row for row in rows if not row["agrees"]] == []
-    assert "differs" not in verdicts(name, rows)
-
-
 def test_a_wrong_variance_is_seen() -> None:
     rows = rows_of("allomfree:table2", Settings())
     rows[3] = {**rows[3], "agrees": False}
     assert verdicts("allomfree:table2", rows) == {"differs"}
-
-
-def test_the_published_calibration_is_what_makes_l_grr_extreme() -> None:
-    rows = rows_of("allomfree:table1", Settings())
-    (row,) = [r for r in rows if (r["alpha"], r["epsilon_longitudinal"], r["k"]) == (0.6, 0.5, 1024)]
-    assert number(row, "variance") == pytest.approx(26706, abs=1)
-    assert number(row, "exact_calibration") == pytest.approx(0.836, abs=0.001)
-
-
-def test_the_optimal_numbers_of_symbols_are_those_of_the_figure() -> None:
-    rows = rows_of("loloha:fig1", Settings())
-    checked = [row for row in rows if row["published"] is not None]
-    assert len(checked) == 30
-    assert [row for row in checked if row["g"] != row["published"]] == []
-
-
-def test_exact_calibration_gains_what_the_page_says() -> None:
-    rows = rows_of("loloha:fig2", Settings())
-    gains = [
-        1
-        - mean(rows, "variance", alpha=alpha, epsilon_longitudinal=level, method="OLOLOHA exact")
-        / mean(rows, "variance", alpha=alpha, epsilon_longitudinal=level, method="OLOLOHA")
-        for alpha in (0.4, 0.5, 0.6)
-        for level in (2.5, 3.0, 4.0, 5.0)
-    ]
-    assert min(gains) > 0.02
-    assert max(gains) < 0.18
 
 
 def test_costs_of_reports() -> None:
@@ -245,38 +210,11 @@ def test_laplace_beats_one_bit_about_noon_beyond_two() -> None:
     assert one[1] > laplace[1]
 
 
-def test_the_deployments_figures_are_corrected() -> None:
-    rows = {
-        (row["figure"], row["counters"]): number(row, "found")
-        for row in rows_of("microsoft:deployment", Settings())
-    }
-    assert rows["ε' of a report at ε = 1, γ = 0.2", 1] == pytest.approx(0.569, abs=5e-4)
-    assert rows["γ that would give ε' = 0.686", 1] == pytest.approx(0.143, abs=5e-4)
-    assert rows["ε'' of Theorem 5", None] == pytest.approx(1.337, abs=2e-3)
-    exact = [value for (figure, _), value in rows.items() if str(figure).startswith("exact")]
-    assert exact == sorted(exact)
-    assert exact[-1] < rows["ε'' of Theorem 5", None]
-
-
 # --- corrections
 
 
 def corrections(name: str) -> list[Row]:
     return rows_of(f"corrections:{name}", Settings(quick=True, devices=500, epochs=10, seed=3))
-
-
-def test_the_published_second_round_spends_less_than_it_may() -> None:
-    rows = corrections("calibration")
-    spent = {row["symbols"]: number(row, "first report") for row in rows if row["calibration"] == "published"}
-    assert [round(spent[m], 3) for m in (3, 8, 96, 360)] == [0.948, 0.755, 0.171, 0.052]
-    exact = [number(row, "first report") for row in rows if row["calibration"] == "exact"]
-    assert exact == pytest.approx([1.0] * len(exact), abs=1e-6)
-    switches = [
-        one
-        for one in EXPERIMENTS["corrections:calibration"].compare(rows)
-        if "Algorithm 1: up to" in one.claim
-    ]
-    assert (switches[0].published[:5], switches[0].found[:6]) == ("k = 5", "k = 10")
 
 
 def test_intervals_cover_and_those_of_the_published_variance_do_not() -> None:
@@ -285,15 +223,6 @@ def test_intervals_cover_and_those_of_the_published_variance_do_not() -> None:
     assert number(half, "variance") / number(half, "published") == pytest.approx(22, abs=0.6)
     assert min(number(row, "coverage") for row in rows) > 0.9  # 400 draws: 95 % ± 1.1
     assert min(number(row, "coverage of Eq. (4)") for row in rows) < 0.5
-
-
-def test_losses_pass_the_cap_where_sequences_are_not_renamed() -> None:
-    rows = corrections("loss")
-    found = {row["reports"]: number(row, "any two sequences") for row in rows if row["g"] == 2}
-    assert [round(found[t], 2) for t in (1, 2, 3, 4, 6, 8)] == [1.0, 2.0, 2.64, 3.36, 4.75, 6.16]
-    assert all(number(row, "renamed values") <= number(row, "cap") for row in rows)
-    same = {row["reports"]: number(row, "renamed values") for row in rows if row["g"] == 2}
-    assert [round(same[t], 2) for t in (1, 2, 3, 4, 6, 8)] == [1.0, 2.0, 2.64, 3.28, 3.80, 3.95]
 
 
 def test_errors_of_epochs_are_correlated_as_in_theory() -> None:

@@ -15,12 +15,12 @@ import pytest
 from scipy.stats import binom
 
 from ldpbeam.protocols import Memo, Parameters, protocol
-from ldpbeam.protocols.direct import GRR, LGRR
+from ldpbeam.protocols.direct import GRR
 from ldpbeam.protocols.local_hash import LOLOHA
 from ldpbeam.protocols.unary import SUE
 from ldpbeam.randomness import SystemRandomness
 from tests.conftest import FALSE_ALARM_SUITE, REPOSITORY
-from tests.narrow import frequencies, present
+from tests.narrow import frequencies
 
 FALSE_ALARM = 1e-9
 assert FALSE_ALARM <= FALSE_ALARM_SUITE
@@ -55,17 +55,6 @@ def test_direct_reports_have_the_stated_channel(value: int) -> None:
     assert sum(counts.values()) == N
     for output in range(4):
         assert accepted(counts[output], N, float(built.law.likelihood(output, value))), (output, counts)
-
-
-def test_first_reports_of_two_rounds_have_the_composed_channel() -> None:
-    """L-GRR with a fresh memo each time: the composed probabilities, not those of one round."""
-    built = LGRR.from_parameters(4, Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0))
-    randomness = SystemRandomness()
-    counts = Counter(built.device.privatize(1, Memo(), randomness)[0] for _ in range(N))
-    for output in range(4):
-        assert accepted(counts[output], N, float(built.law.likelihood(output, 1))), (output, counts)
-    # One round alone would be noticed.
-    assert missed(N, float(built.estimator.support.own), float(present(built.rounds.permanent).own)) < 1e-12
 
 
 @pytest.mark.parametrize("name", ["sue", "oue"])

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import random
+import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from ldpbeam.audit.checks.outcome import Check
 from ldpbeam.channels.channel import SymbolChannel
+from ldpbeam.protocols.bit_flip import BucketBits
 from ldpbeam.protocols.contract import LocalProtocol
 from ldpbeam.randomness import FULL, Randomness
-from tests.ldpbeam.audit.small import Small
+from tests.ldpbeam.audit.small import Small, Words
 
 
 @dataclass(frozen=True)
@@ -45,28 +49,11 @@ def planted(collection: str, *checks: Check, draws: int = 3000) -> Callable[[typ
 # Channels
 
 
-@dataclass(frozen=True)
-class Lies(SymbolChannel):
-    """Draws with another keep probability, or lies otherwise."""
-
-    way: str = ""
+class Neighbour(SymbolChannel):
+    """Lies with the next symbol."""
 
     def draw(self, symbol: int, randomness: Randomness) -> int:
-        word = randomness.word(self.total)
-        if self.way == "swapped":
-            # q in the place of p: the true symbol as rarely as another one should come.
-            if word < self.each:
-                return symbol
-            lie = (word - self.each) * (self.size - 1) // (self.total - self.each)
-            return lie + (lie >= symbol)
-        if word < self.keep:
-            return symbol
-        if self.way == "may be the truth":
-            return randomness.word(self.size)
-        lie = (word - self.keep) // self.each
-        if self.way == "neighbour":
-            return (symbol + 1) % self.size
-        return lie + (lie >= symbol)
+        return symbol if randomness.word(self.total) < self.keep else (symbol + 1) % self.size
 
 
 @planted("grr", Check.MATCH, Check.SUPPORT)
@@ -75,7 +62,7 @@ class LieIsTheNeighbour(Small):
 
     def made(self, protocol: Any) -> LocalProtocol[Any]:
         c = protocol.rounds.instant
-        return with_round(protocol, instant=Lies(c.size, c.keep, c.each, "neighbour"))
+        return with_round(protocol, instant=Neighbour(c.size, c.keep, c.each))
 
 
 @planted("grr", Check.BOUND, Check.MATCH)
@@ -158,3 +145,156 @@ class SameNoiseInEveryEpoch(Small):
 @planted("dbitflip_pm", Check.SEQUENCE_MATCH)
 class BitsDrawnForEveryReport(MemoIgnored):
     """dBitFlipPM without its memo: reports can be averaged."""
+
+
+# Hash functions and buckets
+
+
+@planted("loloha", Check.LASTING)
+class HashDrawnForEveryReport(Small):
+    """A new function each time: the memo is of no use, and g answers become many."""
+
+    def response(self, value: int, epoch: int) -> Any:
+        self.memo = self.protocol.device.new_memo(Words(self, f"life {epoch}"))
+        return super().response(value, epoch)
+
+
+@planted("loloha", Check.DEVICES, Check.SUPPORT)
+class HashOfAllDevicesTheSame(Small):
+    """A constant seed."""
+
+    def key(self, label: str) -> bytes:
+        return b"constant" if label == "life" else super().key(label)
+
+
+@planted("loloha_affine", Check.COLLECTIONS)
+class SeedReusedAcrossCollections(Small):
+    """The collection is no part of the derivation: a device has one function and one noise everywhere."""
+
+    def key(self, label: str) -> bytes:
+        return self.secret
+
+
+@planted("dbitflip", Check.MATCH, Check.SUPPORT)
+class BucketsChosenByValue(Small):
+    """The device's own bucket is always among the sampled ones."""
+
+    def response(self, value: int, epoch: int) -> BucketBits:
+        words = Words(self, self.epoch_label(epoch))
+        while True:
+            response: BucketBits = self.protocol.device.privatize(value, self.memo, words)[0]
+            if value in response.indices:
+                return response
+
+
+# Means and attributes
+
+
+@planted("laplace_mean", Check.BOUND, Check.MATCH)
+class NoiseOfHalfTheScale(Small):
+    def response(self, value: int, epoch: int) -> int:
+        noisy = int(super().response(value, epoch))
+        return value + (noisy - value) // 2
+
+
+@planted("split", Check.MATCH)
+class NoiseReusedOverAttributes(Small):
+    """Attributes with one noise: lies go together."""
+
+    def part_label(self, label: str, index: int) -> str:
+        return f"{label} part 0"
+
+
+# Generators
+
+
+@planted("grr", Check.DEVICES)
+class OneSecretForAllDevices(Small):
+    """A secret that was shipped with the program."""
+
+    def new_secret(self) -> bytes:
+        return b"shipped"
+
+
+_GENERATOR = random.Random(5)
+
+
+@planted("grr", Check.FORK)
+class ForkDuplicates(Small):
+    """A generator with a state: forked processes have the same one."""
+
+    def new_secret(self) -> bytes:
+        return _GENERATOR.randbytes(16)
+
+
+# Time, restarts, bytes
+
+
+@planted("grr", Check.EPOCHS)
+class TruthInOneEpochOf97(Small):
+    """A debugging switch that was left in."""
+
+    def response(self, value: int, epoch: int) -> Any:
+        return value if epoch % 97 == 41 else super().response(value, epoch)
+
+
+@planted("grr", Check.REPEAT)
+class DrawsAgainWhenAskedAgain(Small):
+    def again(self, value: int, epoch: int) -> bytes | None:
+        return None
+
+    def epoch_label(self, epoch: int) -> str:
+        return f"{epoch} {secrets.token_hex(8)}"
+
+
+@planted("grr", Check.ORDER)
+class EpochReused(Small):
+    """Goes back to epochs that were reported."""
+
+    def again(self, value: int, epoch: int) -> bytes | None:
+        last = self.read_last()
+        return last[1] if last is not None and last[0] == epoch else None
+
+
+@planted("loloha", Check.REOPEN)
+class MemoLostOnRestart(Small):
+    """The state is not kept: a restart draws function and answers again."""
+
+    def read_secret(self, kept: Path) -> bytes:
+        return secrets.token_bytes(16)
+
+
+@planted("grr", Check.LENGTH)
+class LengthOfTheValue(Small):
+    """A report id that is shorter for some values: with zeros left out, as in a varint of our own."""
+
+    def report(self, value: int, epoch: int) -> bytes:
+        message = super().report(value, epoch)
+        return message + b"\x00" * 0 if value else message + bytes([0x78, 0x01])
+
+
+@planted("grr", Check.BYTES)
+class FieldThatNobodyAskedFor(Small):
+    """One more field, with the value in it."""
+
+    def report(self, value: int, epoch: int) -> bytes:
+        return super().report(value, epoch) + bytes([0x78, value])
+
+
+# Report ids
+
+
+@planted("grr", Check.IDS)
+class IdFromTheValue(Small):
+    """A hash of device and value, of which one bit is the value's."""
+
+    def report_id(self, value: int, epoch: int) -> int:
+        return super().report_id(value, epoch) & ~1 | value & 1
+
+
+@planted("grr", Check.IDS)
+class IdCountsUp(Small):
+    """Ids of a device follow each other: whoever sees two knows that they are one device's."""
+
+    def report_id(self, value: int, epoch: int) -> int:
+        return (int.from_bytes(self.secret[:8], "little") + epoch) % FULL

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ldpbeam.audit.client.clients import Maker
 from ldpbeam.collection.collection import Collection
 from ldpbeam.protocols.device import Memo
 from ldpbeam.randomness import FULL, SystemRandomness
@@ -104,19 +103,6 @@ class Plain:
         self.last = epoch, message
         self.save()
         return message or None
-
-
-class PlainMaker(Maker):
-    """Devices of one kind."""
-
-    def __init__(self, kind: type[Plain]) -> None:
-        self.name, self.kind = kind.__name__, kind
-
-    def fresh(self, collection: Collection, folder: Path) -> Plain:
-        return self.kind(collection, None)
-
-    def lasting(self, collection: Collection, folder: Path) -> Plain:
-        return self.kind(collection, folder)
 
 
 # One value

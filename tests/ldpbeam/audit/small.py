@@ -133,14 +133,14 @@ class Small:
         return message
 
 
-class SmallMaker(Maker):
+class KindMaker(Maker):
     """Devices of one kind."""
 
-    def __init__(self, kind: type[Small]) -> None:
+    def __init__(self, kind: type[Any]) -> None:
         self.name, self.kind = kind.__name__, kind
 
-    def fresh(self, collection: Collection, folder: Path) -> Small:
+    def fresh(self, collection: Collection, folder: Path) -> Any:
         return self.kind(collection, None)
 
-    def lasting(self, collection: Collection, folder: Path) -> Small:
+    def lasting(self, collection: Collection, folder: Path) -> Any:
         return self.kind(collection, folder)

@@ -16,10 +16,9 @@ from ldpbeam.audit.checks.outcome import AuditOutcome, Check
 from ldpbeam.audit.client.clients import Maker, Memoised, PythonClient
 from ldpbeam.audit.client.draws import DrawPlan
 from tests.conftest import FALSE_ALARM_SUITE
-from tests.ldpbeam.audit.bugs import Planted
+from tests.ldpbeam.audit.bugs import BUGS, Planted
 from tests.ldpbeam.audit.collections import COLLECTIONS
-from tests.ldpbeam.audit.more_bugs import BUGS
-from tests.ldpbeam.audit.small import Small, SmallMaker
+from tests.ldpbeam.audit.small import KindMaker, Small
 
 pytestmark = pytest.mark.thorough
 
@@ -39,14 +38,14 @@ def audited(maker: Maker, name: str, folder: Path, plan: DrawPlan = SMALL) -> Au
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.kind.__name__)
 def test_a_planted_bug_is_found_by_the_checks_that_it_names(bug: Planted, tmp_path: Path) -> None:
-    outcome = audited(SmallMaker(bug.kind), bug.collection, tmp_path, replace(SMALL, draws=bug.draws))
+    outcome = audited(KindMaker(bug.kind), bug.collection, tmp_path, replace(SMALL, draws=bug.draws))
     assert set(bug.checks) <= outcome.failed, outcome.violations
 
 
 @pytest.mark.parametrize("name", sorted({bug.collection for bug in BUGS}))
 def test_the_small_client_passes(name: str, tmp_path: Path) -> None:
     """As it stands it is honest: what the bugs fail by is their own line."""
-    outcome = audited(SmallMaker(Small), name, tmp_path, FEW)
+    outcome = audited(KindMaker(Small), name, tmp_path, FEW)
     assert outcome.violations == []
     # Protocols of one round keep no answers.
     kept = COLLECTIONS[name].protocol.guarantee.memoised_ratio is not None

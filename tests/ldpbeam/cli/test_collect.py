@@ -15,11 +15,12 @@ import pytest
 
 from ldpbeam.admission import ReportColumns
 from ldpbeam.collection.file import load_collection
+from ldpbeam.errors import LdpError
 from ldpbeam.wire import report_pb2
 from tests.conftest import REPOSITORY
+from tests.ldpbeam.cli.calling import call
 from tests.ldpbeam.collector.serving import TYPE, names
 from tests.pipelines.running import fleet
-from tests.transforms.fresh import Ended, run_commands
 from tests.waiting import PATIENCE
 
 YAML = "name: one\ndomain: {size: 11}\nprotocol: loloha\nepsilon_longitudinal: 2.0\nepsilon_first: 1.0\n"
@@ -111,30 +112,18 @@ def test_a_signal_ends_it_with_everything_in_files(tmp_path: Path, name: signal.
     assert names(tmp_path / "reports") == sorted(i for some in batches for i in some.report_ids.tolist())
 
 
-REFUSED = {
-    "nowhere to": (["--listen", "0"], "E-USAGE-OPTION"),
-    "two places": (
-        ["--listen", "0", "--output", "x", "--topic", "projects/my-project/topics/reports"],
-        "E-USAGE-OPTION",
-    ),
-    "topic": (["--listen", "0", "--topic", "reports"], "E-PUBSUB-MISSING"),
-    "address": (["--listen", "nowhere:x", "--output", "x"], "E-USAGE-LISTEN"),
-    "folder": (["--listen", "0", "--output", "/proc/none"], "E-USAGE-OUTPUT"),
-    "duration": (["--listen", "0", "--output", "x", "--file-every", "soon"], "E-USAGE-OPTION"),
-}
-
-
-@pytest.fixture(scope="module")
-def refused(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ended]:
-    """How commands ended that cannot work; one interpreter for all of them, since none begins to listen."""
-    folder = tmp_path_factory.mktemp("refused")
-    return run_commands("", {name: arguments(folder, *more)[3:] for name, (more, _) in REFUSED.items()})
-
-
-@pytest.mark.parametrize("name", REFUSED)
-@pytest.mark.cases(1)
-def test_what_cannot_work_is_refused(refused: dict[str, Ended], name: str) -> None:
-    ended = refused[name]
-    assert ended.code == 2, ended.err
-    assert f"[{REFUSED[name][1]}]" in ended.err
-    assert ended.err.count("\n") == 1
+@pytest.mark.parametrize(
+    ("more", "code"),
+    [
+        ("", "E-USAGE-OPTION"),
+        ("--output x --topic projects/my-project/topics/reports", "E-USAGE-OPTION"),
+        ("--topic reports", "E-PUBSUB-MISSING"),
+        ("--listen nowhere:x --output x", "E-USAGE-LISTEN"),
+        ("--output /proc/none", "E-USAGE-OUTPUT"),
+        ("--output x --file-every soon", "E-USAGE-OPTION"),
+    ],
+)
+def test_what_cannot_work_is_refused(tmp_path: Path, more: str, code: str) -> None:
+    error = call("collect", "--collection", described(tmp_path), "--listen", "0", *more.split()).exception
+    assert isinstance(error, LdpError)
+    assert (error.code, error.exit_code) == (code, 2)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
 from click.testing import CliRunner
 
 from ldpbeam.cli.main import cli
@@ -22,13 +21,9 @@ def call(*arguments: object) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("mode", [(), ("--json",)])
-def test_it_is_printed_as_one_document(mode: tuple[str, ...]) -> None:
-    assert call(FILE, *mode) == device_definition_text(load_collection(FILE))
-
-
-def test_it_is_written_where_asked(tmp_path: Path) -> None:
-    target = tmp_path / "minutes.json"
+def test_it_is_printed_as_one_document_or_written(tmp_path: Path) -> None:
+    text, target = device_definition_text(load_collection(FILE)), tmp_path / "minutes.json"
+    assert call(FILE) == call(FILE, "--json") == text
     printed = json.loads(call(FILE, "--output", target, "--json"))
     assert printed == {"definition": str(target), "digest": "d763b721438b2148"}
-    assert target.read_text("ascii") == device_definition_text(load_collection(FILE))
+    assert target.read_text("ascii") == text

@@ -24,8 +24,6 @@ epsilon_longitudinal: 3.0
 epsilon_first: 1.5
 epoch: {length: 1d, count: 9}
 """
-MEAN = "name: m\ndomain: {range: {max: 10}}\nprotocol: one_bit_mean\nepsilon: 1.0\nepoch: {length: 1d}\n"
-CHOICE = (REPOSITORY / "examples" / "first_choice.yaml").read_text("utf-8").replace("500", "100")
 VALUES = {"epsilon": 1.0, "epsilon_longitudinal": 2.0, "epsilon_first": 1.0, "d": 2, "segment": 1}
 
 
@@ -62,5 +60,5 @@ def test_every_protocol_is_explained(name: str) -> None:
 
 
 def test_attributes_are_named() -> None:
-    out = {line.split(":")[0] for lines in explained(parse_collection(SEVERAL)).values() for line in lines}
-    assert {"x", "y"} <= out
+    stages = explained(parse_collection(SEVERAL))
+    assert {"x", "y"} <= {line.split(":")[0] for lines in stages.values() for line in lines}

@@ -32,7 +32,6 @@ def refusal(*arguments: object) -> str:
     ("arguments", "line"),
     [
         ("--values 1", "--values: '1' is none of these: two or more labels with commas"),
-        ("--values a", "--values: 'a' is none of these: two or more labels with commas"),
         ("--nam x", "there is no option '--nam'. Did you mean '--name'?"),
         ("--devices", "option '--devices' requires an argument"),
     ],
@@ -88,10 +87,8 @@ def test_a_number_of_values_and_a_counter(tmp_path: Path) -> None:
     ("values", "said"),
     [
         ("red", "'red' is none of these"),
-        ("1", "'1' is none of these"),
         ("0..0", "'0..0' is none of these"),
         ("99999999999", "is none of these"),
-        ("0..99999999999", "is none of these"),
         (f"0..{MAX_DOMAIN}", "is none of these"),
         ("1..5", "is none of these"),
         ("a,,b", "the label '' is empty"),
@@ -103,16 +100,11 @@ def test_values_that_cannot_be_meant_are_refused(tmp_path: Path, values: str, sa
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("missing", ["--values", "--devices"])
-def test_without_a_terminal_what_is_missing_is_named(tmp_path: Path, missing: str) -> None:
-    given = {"--values": "40", "--devices": "900"}
-    del given[missing]
-    said = refusal(tmp_path / "x.yaml", *next(iter(given.items())))
-    assert said.startswith(f"{missing} is missing, and there is no terminal to ask in.")
-    assert said.endswith("[E-USAGE-OPTION]")
-
-
-def test_values_are_said_once(tmp_path: Path) -> None:
+def test_without_a_terminal_what_is_missing_is_named(tmp_path: Path) -> None:
+    for given, missing in ((("--values", 40), "--devices"), (("--devices", 900), "--values")):
+        said = refusal(tmp_path / "x.yaml", *given)
+        assert said.startswith(f"{missing} is missing, and there is no terminal to ask in.")
+        assert said.endswith("[E-USAGE-OPTION]")
     said = refusal(tmp_path / "x.yaml", "--values", 4, "--domain", tmp_path / "l.txt", "--devices", 9)
     assert said.startswith("--values and --domain both say it")
 
@@ -145,9 +137,10 @@ def test_a_file_that_appears_while_it_asks_stays(tmp_path: Path, monkeypatch: py
 
 
 def test_a_collection_that_would_not_be_sound_is_not_written(tmp_path: Path) -> None:
-    path = tmp_path / "x.yaml"
-    assert "E-COLLECTION-VALUE" in refusal(path, "--values", 4, "--devices", 900, "--name", "a b")
-    assert not path.exists()
+    assert "E-COLLECTION-VALUE" in refusal(
+        tmp_path / "x.yaml", "--values", 4, "--devices", 900, "--name", "a b"
+    )
+    assert list(tmp_path.iterdir()) == []
 
 
 # --- what is done next, and the questions
@@ -168,14 +161,16 @@ def test_the_next_commands_run_as_they_are_printed(tmp_path: Path, monkeypatch: 
 @pytest.mark.parametrize("command", ["init", "plan"])
 @pytest.mark.cases(1)
 def test_epochs_begin_at_the_next_midnight_or_where_one_says(tmp_path: Path, command: str) -> None:
-    def begin(name: str, *more: object) -> int:
+    def epochs(name: str, *more: object) -> tuple[int, int, int | None]:
         path = tmp_path / name
         target = [path] if command == "init" else ["--output", path]
-        needs = ["--values", 4, "--devices", 900, "--epsilon-longitudinal", 2, "--epochs", 3]
+        needs = ["--values", 4, "--devices", 900, "--epsilon-longitudinal", 2]
         done = call(command, *target, *needs, *more)
         assert done.exit_code == 0, done.exception
-        return ldpbeam.load_collection(path).epochs.origin
+        found = ldpbeam.load_collection(path).epochs
+        return found.length, found.origin, found.count
 
     with mock.patch("ldpbeam.cli.shared.options.time.time", return_value=1.5 * 86_400):
-        assert begin("default.yaml") == 2 * 86_400
-        assert begin("first.yaml", "--start", "1970-01-01") == 0
+        assert epochs("default.yaml", "--epochs", 30) == (86_400, 2 * 86_400, 30)
+        asked = ("--start", "1970-01-01", "--epoch", "2h", "--epochs", 3)
+        assert epochs("first.yaml", *asked) == (7200, 0, 3)

@@ -50,9 +50,9 @@ def shown(path: Path, limit: int = 2) -> tuple[str, list[str]]:
     return view.kind, list(view.lines)
 
 
-@pytest.mark.parametrize("name", ["out", "out/run.json"])
-def test_the_results_of_a_run(base: Path, name: str) -> None:
-    kind, lines = shown(base / name)
+def test_the_results_of_a_run(base: Path) -> None:
+    kind, lines = shown(base / "out")
+    assert shown(base / "out" / "run.json") == (kind, lines)
     text = "\n".join(lines)
     assert kind == "run"
     assert "ok_with_rejects (exit code 4)" in lines[0]
@@ -83,12 +83,18 @@ def test_what_other_commands_show_is_named_with_them(base: Path, name: str, comm
         view_of(base / name, 2)
 
 
-@pytest.mark.parametrize("content", [b"{}", b'{"schema": "ldpbeam.run/1", "accounting": 3}'])
+@pytest.mark.parametrize("content", [b"\xff", b"{}", b'{"schema": "ldpbeam.run/1", "accounting": 3}'])
 def test_what_is_of_no_kind_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "run.json").write_bytes(content)
     with pytest.raises(UsageError, match=r"run\.json") as caught:
         view_of(tmp_path / "run.json", 2)
     assert caught.value.code == "E-USAGE-RESULTS"
+
+
+def test_a_cut_table_is_a_reject(base: Path, tmp_path: Path) -> None:
+    table = min((base / "out" / "estimates").iterdir())
+    (tmp_path / "cut.parquet").write_bytes(table.read_bytes()[:-3])
+    assert any("corrupt_file" in line for line in inspect_lines(tmp_path / "cut.parquet", (), 5))
 
 
 @pytest.mark.parametrize(

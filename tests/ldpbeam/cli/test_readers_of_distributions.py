@@ -6,6 +6,7 @@ one line; none may take what is null for 0.
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import json
 import re
@@ -20,24 +21,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner, Result
 from scipy.stats import norm
 
 import ldpbeam
 from ldpbeam.accounting import Account
-from ldpbeam.cli.main import cli
 from ldpbeam.collection.values import Index
 from ldpbeam.engine.run import _require_own
 from ldpbeam.epoch_result import result_of_epoch
 from ldpbeam.histogram import TOO_MANY_ERRORS
 from ldpbeam.over_time import DrawnAnew
 from ldpbeam.protocols.interval_hash import IntervalEstimator
-from ldpbeam.report_page.estimates import Truth
 from ldpbeam.summaries import SHARES, summary_table
 from ldpbeam.sums.distribution import mean_curve
 from ldpbeam.tables import CUMULATIVE, epoch_table, fixed_columns
 from ldpbeam.transforms.sinks.accounting import read_epoch_accounting
 from ldpbeam.transforms.sinks.estimates import EpochFiles
+from tests.ldpbeam.cli.calling import call
+from tests.ldpbeam.cli.calling import rows as table_of
 from tests.narrow import of_kind, present
 
 YAML = """\
@@ -54,21 +54,16 @@ EPOCHS, DEVICES = 3, 3000
 ESTIMATED = ("estimate", "std_error", "std_error_floor", "ci_low", "ci_high", "ci_low_all", "ci_high_all")
 
 
-def asked(*given: object) -> Result:
-    """What a command says."""
-    return CliRunner().invoke(cli, list(map(str, given)))
-
-
 def told(*given: object) -> str:
-    """Its output, where it ends well."""
-    done = asked(*given)
+    """What a command says, where it ends well."""
+    done = call(*given)
     assert done.exit_code == 0, (given, done.output, done.exception)
     return done.output
 
 
 def refused(*given: object) -> str:
     """The one line with which it refuses."""
-    error = asked(*given).exception
+    error = call(*given).exception
     assert isinstance(error, ldpbeam.LdpError), (given, error)
     line = str(error)
     assert error.exit_code == 2 and "\n" not in line and re.search(r"\[E-[A-Z-]+\]$", line)
@@ -100,13 +95,6 @@ def tables(run: Path) -> pa.Table:
 
 def of_epoch(tables: pa.Table, epoch: int) -> list[dict[str, Any]]:
     return [row for row in tables.to_pylist() if row["epoch"] == epoch]
-
-
-def csv(text: str) -> list[dict[str, str]]:
-    head, *lines = [re.findall(r'"[^"]*"|[^,]+|(?<=,)(?=,|$)', line) for line in text.splitlines()]
-    return [
-        {name.strip('"'): cell.strip('"') for name, cell in zip(head, line, strict=True)} for line in lines
-    ]
 
 
 def test_rows_have_shares_up_to_values_and_no_estimates(run: Path, tables: pa.Table) -> None:
@@ -150,40 +138,35 @@ def test_summaries_are_a_table_of_their_own(run: Path, tables: pa.Table) -> None
 
 def test_export_reads_the_distribution(run: Path, tables: pa.Table) -> None:
     out = run / "out"
-    rows = csv(told("export", out, "--cumulative"))
+    rows = table_of("export", out, "--cumulative")
     assert [float(row["estimate"]) for row in rows] == tables["cumulative"].to_pylist()
     assert [float(row["ci_high"]) for row in rows] == tables["cumulative_ci_high"].to_pylist()
     assert {row["std_error"] for row in rows} == {row["ci_low_all"] for row in rows} == {""}
-    quantiles = csv(told("export", out, "--quantile", ".25,.5,.75,.9"))
+    quantiles = table_of("export", out, "--quantile", ".25,.5,.75,.9")
     summaries = ldpbeam.read_summaries(out).to_pylist()
     labelled = [row for row in summaries if row["statistic"] == "quantile"]
     names = ("label", "label_low", "label_high")
     assert [[row[name] for name in names] for row in quantiles] == [
         [row[name] for name in names] for row in labelled
     ]
-    means = csv(told("export", out, "--mean"))
+    means = table_of("export", out, "--mean")
     expected = [row for row in summaries if row["statistic"] == "mean"]
     for name in ("estimate", "std_error", "ci_low", "ci_high"):
         assert [float(row[name]) for row in means] == [row[name] for row in expected]
-    plain = csv(told("export", out))
+    plain = table_of("export", out)
     assert {row["estimate"] for row in plain} == {""}
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
+def test_export_refuses_what_takes_single_values(run: Path) -> None:
+    (run / "groups.csv").write_text("group,value\nfew,0..20\n")
+    for options in (
         ("--every", 2),
         ("--by", "week"),
         ("--smooth",),
-        ("--group", "groups.csv"),
-        ("--group", "groups.csv", "--every", 2),
+        ("--group", run / "groups.csv"),
         ("--mean", "--every", 2, "--drawn-anew", "0.1"),
-    ],
-)
-def test_export_refuses_what_takes_single_values(run: Path, options: tuple[object, ...]) -> None:
-    (run / "groups.csv").write_text("group,value\nfew,0..20\n")
-    given = [run / one if one == "groups.csv" else one for one in options]
-    assert "distribution" in refused("export", run / "out", *given)
+    ):
+        assert "distribution" in refused("export", run / "out", *options)
 
 
 def test_periods_have_the_mean_of_their_curves(run: Path, tables: pa.Table) -> None:
@@ -193,7 +176,7 @@ def test_periods_have_the_mean_of_their_curves(run: Path, tables: pa.Table) -> N
     inner = ((curves[:2, 1] > 0) & (curves[:2, 2] < 1)).all(axis=0)  # no limit is cut
     assert inner.sum() > 20
     assert both[:, inner] == pytest.approx(curves[:2].mean(axis=0)[:, inner])
-    rows = csv(told("export", out, "--cumulative", "--every", 2))
+    rows = table_of("export", out, "--cumulative", "--every", 2)
     assert [(row["first_epoch"], row["last_epoch"], row["epochs"]) for row in rows[::60]] == [
         ("0", "1", "2"),
         ("2", "2", "1"),
@@ -204,7 +187,7 @@ def test_periods_have_the_mean_of_their_curves(run: Path, tables: pa.Table) -> N
         assert [float(row[name]) for row in rows[:60]] == pytest.approx(expected, abs=1e-12)
         assert [float(row[name]) for row in rows[60:]] == alone.tolist()
     shares = (0.25, 0.5, 0.9)
-    found = csv(told("export", out, "--quantile", ",".join(map(str, shares)), "--by", "week"))
+    found = table_of("export", out, "--quantile", ",".join(map(str, shares)), "--by", "week")
     start = datetime(2026, 1, 1, tzinfo=UTC)  # a Thursday, and the next Monday begins a week
     assert {row["start"][:10] for row in found} == {f"{start:%Y-%m-%d}"}
     whole, low, high = mean_curve(*curves.swapaxes(0, 1))
@@ -217,7 +200,7 @@ def test_periods_have_the_mean_of_their_curves(run: Path, tables: pa.Table) -> N
 def test_the_mean_of_a_period_knows_what_repeats(run: Path) -> None:
     summaries = ldpbeam.read_summaries(run / "out").to_pylist()
     single = [row for row in summaries if row["statistic"] == "mean"]
-    (row,) = csv(told("export", run / "out", "--mean", "--every", 3))
+    (row,) = table_of("export", run / "out", "--mean", "--every", 3)
     assert float(row["estimate"]) == pytest.approx(np.mean([one["estimate"] for one in single]))
     errors = np.array([one["std_error"] for one in single])
     collection = ldpbeam.load_collection(run / "c.yaml")
@@ -280,46 +263,42 @@ def test_a_mean_without_its_summaries_is_refused(run: Path, tmp_path: Path) -> N
 
 def test_from_python(run: Path, tables: pa.Table) -> None:
     collection = ldpbeam.load_collection(run / "c.yaml")
-    shares = ldpbeam.cumulative_shares(collection, tables)
-    assert shares["estimate"].to_pylist() == tables["cumulative"].to_pylist()
-    median = ldpbeam.quantiles(collection, tables, [0.5]).to_pylist()
-    assert [row["value_low"] <= row["value"] <= row["value_high"] for row in median] == [True] * EPOCHS
     calls: list[Callable[[], Any]] = [
         lambda: ldpbeam.value_mean(collection, tables),
-        lambda: ldpbeam.group_shares(collection, tables, {"few": [0, 1]}),
         lambda: ldpbeam.group_changes(collection, tables, {"few": [0]}, [0], [1]),
         lambda: ldpbeam.quantiles(collection, tables.drop_columns(["cumulative"]), [0.5]),
     ]
-    for call in calls:
+    for one in calls:
         with pytest.raises(ldpbeam.LdpError, match=r"distribution|cumulative"):
-            call()
+            one()
     with pytest.raises(ValueError, match="standard error"):
-        ldpbeam.pooled([shares])
+        ldpbeam.pooled([ldpbeam.cumulative_shares(collection, tables)])
 
 
 @pytest.mark.thorough
 def test_compare_says_which_quartiles_moved(run: Path, tmp_path: Path) -> None:
-    found = json.loads(told("compare", run / "out", "--json"))
-    assert found["compared"] == "epoch 1 against epoch 2"
-    assert [row["share"] for row in found["quartiles"]] == [0.25, 0.5, 0.75]
-    assert all(row["change"] < 0 and row["changed"] for row in found["quartiles"])
+    def compared(*given: object) -> Any:
+        return json.loads(told("compare", *given, "--json"))
+
+    for epochs, name, sign, changed in (
+        ((), "epoch 1 against epoch 2", -1, True),
+        (("--epochs", 2, "--against", 0), "epoch 2 against epoch 0", 1, True),
+        (("--epochs", "0..1", "--against", 2), "epochs 0..1 against epoch 2", -1, True),
+        (("--epochs", 0, "--against", 1), "epoch 0 against epoch 1", 0, False),
+    ):
+        found = compared(run / "out", *epochs)
+        assert found["compared"] == name
+        assert [row["share"] for row in found["quartiles"]] == [0.25, 0.5, 0.75]
+        assert all(row["changed"] == changed for row in found["quartiles"])
+        assert not changed or all(row["change"] * sign > 0 for row in found["quartiles"])
     assert "values rose" in told("compare", run / "out")
-    still = json.loads(told("compare", run / "out", "--epochs", 0, "--against", 1, "--json"))
-    assert not any(row["changed"] for row in still["quartiles"])
-    other = json.loads(told("compare", run / "out", run / "out", "--epochs", 2, "--against", 0, "--json"))
-    assert all(row["change"] > 0 for row in other["quartiles"])
-    several = json.loads(told("compare", run / "out", "--epochs", "0..1", "--against", 2, "--json"))
-    assert several["compared"] == "epochs 0..1 against epoch 2"
-    assert all(row["change"] < 0 and row["changed"] for row in several["quartiles"])
     shutil.copytree(run / "out", tmp_path / "other")
-    epochs = "--epochs", 0, "--against", 0
-    alike = json.loads(told("compare", run / "out", tmp_path / "other", *epochs, "--json"))
-    assert alike["compared"] == f"{run / 'out'} (epochs 0) against {tmp_path / 'other'} (epochs 0)"
-    whole = told("compare", run / "out", tmp_path / "other", "--against", "1..2").splitlines()[0]
-    assert whole == f"minutes: {run / 'out'} (all epochs) against {tmp_path / 'other'} (epochs 1..2)"
-    assert [row["change"] for row in alike["quartiles"]] == [0, 0, 0]  # of two runs
-    told("compare", run / "out", "--output", run / "quartiles.csv")
-    assert len((run / "quartiles.csv").read_text().splitlines()) == 5
+    runs = run / "out", tmp_path / "other"
+    alike = compared(*runs, "--epochs", 0, "--against", 0)
+    assert alike["compared"] == f"{runs[0]} (epochs 0) against {runs[1]} (epochs 0)"
+    assert [row["change"] for row in alike["quartiles"]] == [0, 0, 0]
+    whole = told("compare", *runs, "--against", "1..2").splitlines()[0]
+    assert whole == f"minutes: {runs[0]} (all epochs) against {runs[1]} (epochs 1..2)"
     for options in (
         (run / "out",),
         ("--epochs", 1),
@@ -383,12 +362,12 @@ def test_compare_says_how_far_the_mean_moved(run: Path, tmp_path: Path) -> None:
     )
     assert lines[-1] == "All four verdicts together have a false-alarm rate of 5 %."
     several = json.loads(told("compare", run / "out", "--epochs", "0..1", "--against", 2, "--json"))["mean"]
-    (row, _) = csv(told("export", run / "out", "--mean", "--every", 2))
+    (row, _) = table_of("export", run / "out", "--mean", "--every", 2)
     assert [several["before"], several["before_std_error"]] == pytest.approx(
         [float(row["estimate"]), float(row["std_error"])]
     )
     told("compare", run / "out", "--output", tmp_path / "verdicts.csv")
-    *quartiles, mean = csv((tmp_path / "verdicts.csv").read_text())
+    *quartiles, mean = csv.DictReader((tmp_path / "verdicts.csv").read_text().splitlines())
     assert [row["statistic"] for row in quartiles] == ["quantile"] * 3
     assert (mean["statistic"], mean["share"], float(mean["change"])) == ("mean", "", found["change"])
     assert float(mean["before"]) == found["before"]
@@ -400,14 +379,6 @@ def test_compare_says_how_far_the_mean_moved(run: Path, tmp_path: Path) -> None:
     told("compare", run / "out", tmp_path / "other")
     shutil.rmtree(tmp_path / "other" / "summaries")
     assert "summaries" in refused("compare", run / "out", tmp_path / "other")
-
-
-def test_the_truth_of_a_share_is_that_up_to_the_value(tmp_path: Path) -> None:
-    rows = {"epoch": [2, 2, 2], "value": [4, 1, 3], "frequency": [0.5, 0.2, 0.3]}
-    pq.write_table(pa.table(rows), tmp_path / "truth.parquet")
-    truth = Truth(tmp_path / "truth.parquet")
-    assert truth.below(2, np.arange(6)) == pytest.approx([0, 0.2, 0.2, 0.5, 1, 1])
-    assert np.isnan(truth.below(0, np.arange(6))).all()
 
 
 def test_inspect_check_and_explain(run: Path) -> None:

@@ -116,122 +116,99 @@ def singles(agreed: Collection, columns: ReportColumns) -> list[bytes]:
     ]
 
 
-def stream(
-    output: Path, clock: Clock, broker: Broker, *collections: Collection, **more: Any
-) -> LocalStream[Message]:
-    config = RunConfig.parsed(
-        collections, output=str(output), subscription="s", watermark_delay=1.0, land_every=0.5, **more
-    )
-    return LocalStream(config, broker, free_landing(output), clock, clock)
+class Streamed:
+    """A stream over a broker of its own, stepped at times that a test sets."""
+
+    def __init__(self, folder: Path, *collections: Collection, **more: Any) -> None:
+        self.output = folder / "out"
+        self.rejects = self.output / "rejects"
+        more |= {"subscription": "s", "watermark_delay": 1.0, "land_every": 0.5}
+        self.config = RunConfig.parsed(collections, output=str(self.output), **more)
+        self.clock = Clock(10.0)
+        self.broker = Broker(self.clock)
+        self.engine = self.opened()
+
+    def opened(self) -> LocalStream[Message]:
+        return LocalStream(self.config, self.broker, free_landing(self.output), self.clock, self.clock)
+
+    def step(self, *messages: bytes, now: float | None = None, times: int = 1) -> None:
+        self.clock.now = self.clock.now if now is None else now
+        for data in messages:
+            self.broker.publish(data)
+        for _ in range(times):
+            self.engine.step()
+
+    def end(self) -> Any:
+        """Stop it; its record."""
+        self.engine.stop()
+        return json.loads((self.output / "run.json").read_text())
 
 
 def test_a_forgotten_collection_in_a_stream(tmp_path: Path) -> None:
-    clock = Clock(10.0)
-    broker = Broker(clock)
-    engine = stream(tmp_path / "out", clock, broker, ONE)
+    one = Streamed(tmp_path, ONE)
     sent = [c for c in with_duplicates(fleet(TWO)) if c.epoch == 0]
-    mine = [c for c in fleet(ONE) if c.epoch == 0]
-    for data in [
-        *(message(ONE, c) for c in mine),
-        *(message(TWO, c) for c in sent[1:]),
-        *singles(TWO, sent[0]),
-        b"",
-        b"junk",
-    ]:
-        broker.publish(data)
-    engine.step()
-    clock.now = 3600 + 1800 + 5
-    for _ in range(4):
-        engine.step()
-    engine.stop()
-    first = json.loads((tmp_path / "out" / "run.json").read_text())
+    mine = [message(ONE, c) for c in fleet(ONE) if c.epoch == 0]
+    one.step(*mine, *(message(TWO, c) for c in sent[1:]), *singles(TWO, sent[0]), b"", b"junk")
+    one.step(now=3600 + 1800 + 5, times=4)
+    first = one.end()
     check_books(first)
     refused = sum(len(c.report_ids) for c in sent)
     assert first["accounting"]["total"]["rejected"] == {"malformed": 2, "unknown_collection": refused}
-    before = newest(tmp_path / "out")
-    done = replay(tmp_path / "out" / "rejects", (ONE, TWO))
+    before = newest(one.output)
+    done = replay(one.rejects, (ONE, TWO))
     assert (done.before, done.after) == (refused + 2, 2)
     assert done.revised == (("two", 0, 0),)
-    with_latest(tmp_path / "out")
-    found = newest(tmp_path / "out")
+    with_latest(one.output)
+    found = newest(one.output)
     assert {key: found[key] for key in before} == before
     write(tmp_path / "in", TWO, sent)
-    assert {
-        k: v for k, v in without_revision(tmp_path / "out").items() if k not in before
-    } == expected_support([TWO], (tmp_path / "in").iterdir())
+    added = {k: v for k, v in without_revision(one.output).items() if k not in before}
+    assert added == expected_support([TWO], (tmp_path / "in").iterdir())
     check_books(done.record.as_record())
-    again = replay(tmp_path / "out" / "rejects", (ONE, TWO))
+    again = replay(one.rejects, (ONE, TWO))
     assert again.revised == ()
-    assert newest(tmp_path / "out") == found
+    assert newest(one.output) == found
     check_books(again.record.as_record())
 
 
 def test_a_replay_removes_nothing_that_its_stream_keeps(tmp_path: Path) -> None:
-    clock = Clock(10.0)
-    broker = Broker(clock)
-    years = 10 * 366 * 86_400
-    engine = stream(tmp_path / "out", clock, broker, ONE, keep_landed=years)
-    mine, other = ([c for c in fleet(one) if c.epoch == 0] for one in (ONE, TWO))
-    for agreed, columns in ((ONE, mine), (TWO, other)):
-        for each in columns:
-            broker.publish(message(agreed, each))
-    engine.step()
-    clock.now = 3 * 366 * 86_400
-    for _ in range(4):
-        engine.step()
-    engine.stop()
-
-    def landed() -> int:
-        engine = stream(tmp_path / "out", clock, broker, ONE, keep_landed=years)
-        return engine._state.landed_rows
-
-    there = landed()
+    one = Streamed(tmp_path, ONE, keep_landed=10 * 366 * 86_400)
+    mine, other = ([c for c in fleet(agreed) if c.epoch == 0] for agreed in (ONE, TWO))
+    one.step(*(message(ONE, c) for c in mine), *(message(TWO, c) for c in other))
+    one.step(now=3 * 366 * 86_400, times=4)
+    one.end()
+    there = one.opened()._state.landed_rows
     assert there
-    assert replay(tmp_path / "out" / "rejects", (ONE,)).revised == ()
-    assert landed() == there
-    done = replay(tmp_path / "out" / "rejects", (ONE, TWO))
+    assert replay(one.rejects, (ONE,)).revised == ()
+    assert one.opened()._state.landed_rows == there
+    done = replay(one.rejects, (ONE, TWO))
     assert (done.after, done.revised) == (0, (("two", 0, 0),))
     write(tmp_path / "in", TWO, other)
-    counted = {k: v for k, v in without_revision(tmp_path / "out").items() if k[0] == TWO.digest_hex}
+    counted = {k: v for k, v in without_revision(one.output).items() if k[0] == TWO.digest_hex}
     assert counted == expected_support([TWO], (tmp_path / "in").iterdir())
 
 
 def test_a_replay_waits_for_the_stream_to_stop(tmp_path: Path) -> None:
-    clock = Clock(10.0)
-    broker = Broker(clock)
-    engine = stream(tmp_path / "out", clock, broker, ONE)
-    broker.publish(b"junk")
-    for _ in range(3):
-        engine.step()
-    with Landing(str(tmp_path / "out")).locked(), pytest.raises(LdpError, match="E-STREAM-BUSY"):
-        replay(tmp_path / "out" / "rejects", (ONE,))
-    engine.stop()
-    assert replay(tmp_path / "out" / "rejects", (ONE,)).revised == ()
+    one = Streamed(tmp_path, ONE)
+    one.step(b"junk", times=3)
+    with Landing(str(one.output)).locked(), pytest.raises(LdpError, match="E-STREAM-BUSY"):
+        replay(one.rejects, (ONE,))
+    one.end()
+    assert replay(one.rejects, (ONE,)).revised == ()
 
 
 def test_a_tolerance_that_was_too_small(tmp_path: Path) -> None:
     strict = collection("grr", name="one", epochs=HOUR, allowed_lateness=1800, future_tolerance=60)
     assert strict.digest == ONE.digest
-    clock = Clock(10.0)
-    broker = Broker(clock)
-    engine = stream(tmp_path / "out", clock, broker, strict)
+    one = Streamed(tmp_path, strict)
     batches = [c for c in fleet(ONE) if c.epoch == 1]
-    broker.publish(message(ONE, batches[0]))
-    engine.step()
-    clock.now = 3700
-    broker.publish(message(ONE, batches[1]))
-    broker.publish(message(ONE, batches[0]))
-    for _ in range(4):
-        engine.step()
-    clock.now = 2 * 3600 + 5
-    for _ in range(4):
-        engine.step()
-    engine.stop()
+    early, other = (message(ONE, c) for c in batches[:2])
+    one.step(early)
+    one.step(other, early, now=3700, times=4)
+    one.step(now=2 * 3600 + 5, times=4)
     size = len(batches[0].report_ids)
-    assert json.loads((tmp_path / "out" / "run.json").read_text())["accounting"]["total"]["rejected"] == {
-        "future_epoch": size
-    }
-    done = replay(tmp_path / "out" / "rejects", (ONE,))
+    assert one.end()["accounting"]["total"]["rejected"] == {"future_epoch": size}
+    done = replay(one.rejects, (ONE,))
     total = done.record.accounting.total.as_record()
     # The same reports had come again in time: replayed, they are repeats, as if never rejected.
     assert (total["rejected"], total["duplicate"]) == ({}, size)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -89,25 +90,22 @@ def test_one_rate_of_false_alarms_for_all_groups(place: Path, tmp_path: Path) ->
     assert "0 of 2 groups" in call(*given, "--epochs", 0, "--against", 1).stdout
 
 
-@pytest.mark.parametrize("rate", [(), ("--drawn-anew", "0.1")])
-def test_two_runs_of_one_collection_are_one_series(
-    place: Path, tmp_path: Path, rate: tuple[str, ...]
-) -> None:
+def test_two_runs_of_one_collection_are_one_series(place: Path, tmp_path: Path) -> None:
     for name, epochs in (("a", range(4)), ("b", range(4, 8))):
         (tmp_path / name).mkdir()
         for epoch in epochs:
-            copied = place / "results" / "latest" / f"{epoch}.parquet"
-            (tmp_path / name / copied.name).write_bytes(copied.read_bytes())
-    options = ("--collection", place / "minutes.yaml", "--group", place / "groups.csv", *rate, "--json")
+            shutil.copy(place / "results" / "latest" / f"{epoch}.parquet", tmp_path / name)
+    given = ("--collection", place / "minutes.yaml", "--group", place / "groups.csv")
+    options = (*given, "--drawn-anew", "0.1", "--json")
     both = json.loads(call("compare", tmp_path / "a", tmp_path / "b", *options).stdout)
     one = call("compare", place / "results", *options, "--epochs", "0..3", "--against", "4..7")
     assert both["rows"] == json.loads(one.stdout)["rows"]
 
 
 def test_an_order_in_the_file_of_the_collection(tmp_path: Path) -> None:
-    text = TEXT.replace("{range: {max: 120, buckets: 12}}", "{size: 12}")
     for name, domain in (("plain", "{size: 12}"), ("ordered", "{size: 12, ordered: true}")):
-        (tmp_path / f"{name}.yaml").write_text(text.replace("{size: 12}", domain))
+        text = TEXT.replace("{range: {max: 120, buckets: 12}}", domain)
+        (tmp_path / f"{name}.yaml").write_text(text)
     collection = ldpbeam.load_collection(tmp_path / "plain.yaml")
     (tmp_path / "r").mkdir()
     table = ldpbeam.estimate(collection, ldpbeam.simulate(collection, ldpbeam.Index(np.arange(2000) % 12)))
@@ -166,7 +164,7 @@ def test_what_cannot_work_is_refused(place: Path, options: tuple[object, ...], c
     assert why in str(done.exception)
 
 
-@pytest.mark.parametrize("shares", ["", "a", "0", "1", "0.5,2", "0.5,"])
+@pytest.mark.parametrize("shares", ["", "a", "0", "0.5,2"])
 def test_shares_that_are_none(place: Path, shares: str) -> None:
     done = call("export", *asked(place), "--quantile", shares)
     assert done.exit_code == 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from fractions import Fraction
 from itertools import product
@@ -13,46 +12,20 @@ import numpy as np
 import pytest
 
 from ldpbeam.channels.exact import log_above
-from ldpbeam.collection.domain import Domain
-from ldpbeam.collection.file import parse_collection
-from ldpbeam.collection.participation import Participation
 from ldpbeam.errors import UsageError
 from ldpbeam.over_time import DrawnAnew, Series, difference, mean, memo_errors
-from ldpbeam.planning.collection_check import expected
-from ldpbeam.planning.collection_text import Particulars, collection_text
 from ldpbeam.planning.figures import Figures, figures
 from ldpbeam.planning.needs import MeanNeeds
-from ldpbeam.planning.plan import Plan, Row, make_plan, rows_of
-from ldpbeam.planning.sentences import asked, recommendation
+from ldpbeam.planning.plan import Row, make_plan, rows_of
 from ldpbeam.planning.settings import Setting
 from ldpbeam.planning.spread import WIDE
-from ldpbeam.planning.table import table
 from ldpbeam.privacy.point_loss import PointLosses
 from ldpbeam.protocols import Parameters, protocol
 from ldpbeam.protocols.one_bit_mean import OneBitRRPM
 from ldpbeam.protocols.part_estimator import PartEstimator
 from ldpbeam.randomness import FULL
+from tests.ldpbeam.planning.test_plan import MEANS, anew
 from tests.narrow import present
-
-NEEDS = [
-    MeanNeeds(86_401, 300_000, 30, longitudinal=2.0),
-    MeanNeeds(86_401, 2_000_000, 30, target=60.0, lifetime=2.0),
-    MeanNeeds(13, 5_000, 4, inputs_cap=6.0, bits=8, drawn_anew=DrawnAnew(0, 0)),
-    MeanNeeds(1_001, 20_000, 10, longitudinal=3.0, first=0.7, drawn_anew=DrawnAnew(0.2, 0.2)),
-    MeanNeeds(2, 1_000, 1, target=0.2),
-]
-
-
-@pytest.fixture(scope="module", params=NEEDS, ids=asked)
-def plan(request: pytest.FixtureRequest) -> Plan:
-    return make_plan(request.param)
-
-
-def anew(rate: float | tuple[float, float] | None) -> DrawnAnew | None:
-    """Exactly this rate, or this range of rates; None where none is known."""
-    if rate is None:
-        return None
-    return DrawnAnew(*rate) if isinstance(rate, tuple) else DrawnAnew(rate, rate)
 
 
 def setting(name: str, m: int, reports: int = 10, epochs: int = 10, **given: Any) -> Setting:
@@ -193,43 +166,13 @@ def test_bits_that_are_sent_as_they_are_prove_changes() -> None:
     losses = PointLosses(2, (FULL // 4, 3 * (FULL // 4)), 0)
     assert losses.any_changes(1) == pytest.approx(log(3))
     assert losses.any_changes(2) == losses.round_bound == inf
-    changing = make_plan(NEEDS[0])
-    still = make_plan(replace(NEEDS[0], drawn_anew=DrawnAnew(0, 0)))
+    changing = make_plan(MEANS[0])
+    still = make_plan(replace(MEANS[0], drawn_anew=DrawnAnew(0, 0)))
     assert "change" in next(row for row in changing.rows if row.setting.label == "one_bit_rrpm").missed
     assert next(row for row in still.rows if row.setting.label == "one_bit_rrpm").missed == {}
 
 
-# Limits, recommendation, collections
-
-
-def test_what_misses_nothing_keeps_every_limit(plan: Plan) -> None:
-    for row in plan.rows:
-        if row.missed:
-            continue
-        needs, guarantee, reports = plan.needs, row.setting.protocol.guarantee, row.setting.reports
-        if needs.target is not None:
-            assert row.figures.half_width <= needs.target * (1 + 1e-9)
-        if needs.bits is not None:
-            assert row.setting.protocol.device.payload_bits <= needs.bits
-        if needs.first is not None:
-            assert guarantee.first_report <= needs.first * (1 + 1e-12)
-        for_good = guarantee.per_memoised_input or reports * guarantee.first_report
-        if needs.longitudinal is not None:
-            assert for_good <= needs.longitudinal * (1 + 1e-12)
-        if needs.inputs_cap is not None:
-            assert (guarantee.cap_over_inputs or for_good) <= needs.inputs_cap * (1 + 1e-12)
-        if needs.lifetime is not None:
-            assert row.figures.promise.any_loss <= needs.lifetime * (1 + 1e-12)
-
-
-def test_the_recommendation_is_the_best_there_is(plan: Plan) -> None:
-    row = plan.recommended
-    assert row is not None
-    fit = [other for other in plan.rows if other.missed.keys() <= row.missed.keys()]
-    least = min(other.figures.std_error for other in fit)
-    assert row.figures.std_error <= 1.05 * least
-    alike = [other for other in fit if other.figures.std_error <= 1.05 * least]
-    assert row.figures.promise.inputs_loss == min(other.figures.promise.inputs_loss for other in alike)
+# Limits and levels
 
 
 def test_flips_spend_the_first_level_that_is_asked_for() -> None:
@@ -242,37 +185,8 @@ def test_flips_spend_the_first_level_that_is_asked_for() -> None:
     assert {one.epsilon_longitudinal for one in given if not one.gamma} == {0.7}
 
 
-def test_every_setting_becomes_a_collection_with_the_error_that_check_says(plan: Plan) -> None:
-    m = plan.needs.values - 1
-    where = Particulars("planned", Domain(m + 1, maximum=float(m)), "1d", 1_767_225_600)
-    for row in plan.rows:
-        text = collection_text(row, plan.needs, where)
-        assert f"domain: {{range: {{max: {m}}}}}\n" in text
-        collection = parse_collection(text)
-        assert collection.domain == where.domain
-        assert collection.protocol == row.setting.protocol
-        assert not collection.ignored
-        if row.setting.participates:
-            assert collection.participation == Participation(row.setting.reports, row.setting.epochs)
-            assert collection.promise == row.figures.promise
-        (said,) = expected(collection, plan.needs.devices)
-        assert said.half_width == pytest.approx(row.figures.half_width, rel=1e-12)
-        (enough,) = expected(collection, int(collection.min_reports / row.setting.share) + 1)
-        assert enough.half_width <= m / 2
-
-
 @pytest.mark.parametrize("target", [0.0, 1000.0, -1.0])
 def test_a_target_beyond_the_range_is_refused_with_its_unit(target: float) -> None:
     with pytest.raises(UsageError, match="units of the counter and must lie between 0 and 1,000") as caught:
         MeanNeeds(1_001, 10, target=target)
     assert caught.value.code == "E-USAGE-OPTION"
-
-
-def test_texts_have_no_gap(plan: Plan) -> None:
-    numbered = list(enumerate(plan.rows, 1))
-    lines = [asked(plan.needs), *recommendation(plan), *table(numbered, plan.needs)]
-    assert len({len(line.split("  ")) > 3 for line in lines[-len(numbered) :]}) == 1
-    for line in lines:
-        for word in ("None", "nan", "inf ", "{", "}"):
-            assert word not in line, line
-        assert not re.search(r"\d points", line), line

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from fractions import Fraction
 from math import sqrt
 from pathlib import Path
@@ -155,20 +154,6 @@ def test_a_written_collection_has_the_order(domain: Domain) -> None:
 
 
 # --- the command
-
-
-LIMITS = ["--devices", "20000", "--epochs", "7", "--epsilon-longitudinal", "2", "--json"]
-
-
-def plan(*arguments: object) -> dict[str, object]:
-    done = CliRunner().invoke(
-        cli,
-        ["plan", *LIMITS, *map(str, arguments)],
-        catch_exceptions=False,
-    )
-    assert done.exit_code == 0, done.output
-    found: dict[str, object] = json.loads(done.stdout)
-    return found
 
 
 @pytest.mark.parametrize(

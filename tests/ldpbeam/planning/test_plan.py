@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from math import exp, inf, sqrt
 from statistics import NormalDist
@@ -17,10 +18,10 @@ from ldpbeam.errors import UsageError
 from ldpbeam.estimates import variance
 from ldpbeam.over_time import DrawnAnew, Series, difference, mean, memo_errors
 from ldpbeam.over_time.covariance import slotted_errors
-from ldpbeam.planning.collection_check import lateness_advice
+from ldpbeam.planning.collection_check import expected, lateness_advice
 from ldpbeam.planning.collection_text import Particulars, collection_text
 from ldpbeam.planning.figures import figures
-from ldpbeam.planning.needs import FrequencyNeeds, zipf
+from ldpbeam.planning.needs import FrequencyNeeds, MeanNeeds, zipf
 from ldpbeam.planning.plan import (
     ALIKE,
     Plan,
@@ -34,12 +35,12 @@ from ldpbeam.planning.plan import (
 )
 from ldpbeam.planning.sentences import asked, recommendation
 from ldpbeam.planning.settings import Setting
-from ldpbeam.planning.spread import WIDE, Widths
+from ldpbeam.planning.spread import WIDE
 from ldpbeam.planning.table import table
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Parameters, protocol
 from ldpbeam.protocols.estimator import Result
 from ldpbeam.protocols.part_estimator import PartEstimator
-from tests.narrow import of_kind, present
+from tests.narrow import present
 
 TWO_MILLION = FrequencyNeeds(values=360, devices=2_000_000, epochs=365, target=0.01, lifetime=2.0)
 NEEDS = [
@@ -51,10 +52,17 @@ NEEDS = [
     FrequencyNeeds(values=50, devices=10_000, epochs=2, lifetime=8.0, first=1.0),
     FrequencyNeeds(values=16, devices=10_000, epochs=1, longitudinal=4.0, drawn_anew=DrawnAnew(0, 0)),
 ]
+MEANS = [
+    MeanNeeds(86_401, 300_000, 30, longitudinal=2.0),
+    MeanNeeds(86_401, 2_000_000, 30, target=60.0, lifetime=2.0),
+    MeanNeeds(13, 5_000, 4, inputs_cap=6.0, bits=8, drawn_anew=DrawnAnew(0, 0)),
+    MeanNeeds(1_001, 20_000, 10, longitudinal=3.0, first=0.7, drawn_anew=DrawnAnew(0.2, 0.2)),
+    MeanNeeds(2, 1_000, 1, target=0.2),
+]
 WHERE = Particulars("planned", Domain(2), "1d", 1_767_225_600)
 
 
-@pytest.fixture(scope="module", params=NEEDS, ids=asked)
+@pytest.fixture(scope="module", params=[*NEEDS, *MEANS], ids=asked)
 def plan(request: pytest.FixtureRequest) -> Plan:
     return make_plan(request.param)
 
@@ -279,7 +287,7 @@ def test_what_misses_nothing_keeps_every_limit(plan: Plan) -> None:
         if needs.bits is not None:
             assert row.setting.protocol.device.payload_bits <= needs.bits
         if needs.first is not None:
-            assert guarantee.first_report <= needs.first
+            assert guarantee.first_report <= needs.first * (1 + 1e-12)
         for_good = guarantee.per_memoised_input
         if for_good is None:
             for_good = reports * guarantee.first_report
@@ -289,8 +297,7 @@ def test_what_misses_nothing_keeps_every_limit(plan: Plan) -> None:
             assert (guarantee.cap_over_inputs or for_good) <= needs.inputs_cap * (1 + 1e-12)
         if needs.lifetime is not None:
             strict = for_good if losses is None else losses.any_changes(reports)
-            assert strict is not None
-            assert strict <= needs.lifetime * (1 + 1e-12)
+            assert present(strict) <= needs.lifetime * (1 + 1e-12)
         if losses is not None and not needs.nobody_changes and reports > 1:
             assert losses.any_changes(2) != inf
 
@@ -330,24 +337,24 @@ def test_no_heavy_report_is_taken_and_shared_hash_functions_decide_before_the_lo
 
 @pytest.mark.cases(3)
 def test_every_setting_becomes_a_collection(plan: Plan) -> None:
-    """The file says what was planned: the same integers, the planned epochs, the whole domain."""
-    place = replace(WHERE, domain=Domain(plan.needs.values))
+    """The file says what was planned: the same integers, epochs, domain, and the error that check says."""
+    needs = plan.needs
+    domain = Domain(needs.values, maximum=needs.values - 1.0 if isinstance(needs, MeanNeeds) else None)
     for row in plan.rows:
-        text = collection_text(row, plan.needs, place)
-        participation = f"participation: {{reports: {row.setting.reports}, of: {row.setting.epochs}}}\n"
-        assert (participation in text) is row.setting.participates
-        collection = parse_collection(text)
+        collection = parse_collection(collection_text(row, needs, replace(WHERE, domain=domain)))
+        some = Participation(row.setting.reports, row.setting.epochs)
+        assert collection.participation == (some if row.setting.participates else None)
         if row.setting.participates:
-            assert collection.participation == Participation(row.setting.reports, row.setting.epochs)
             assert collection.promise == row.figures.promise
-            support = collection.estimators[0].support
-            assert support is not None
-            widths = Widths.of(support, plan.needs.devices, of_kind(FrequencyNeeds, plan.needs).shares)
-            assert (widths.half_width, widths.even) == (row.figures.half_width, row.figures.even_half_width)
         assert collection.protocol == row.setting.protocol
-        assert collection.epochs.count == plan.needs.epochs
-        assert collection.domain == Domain(plan.needs.values)
+        assert collection.epochs.count == needs.epochs
+        assert collection.domain == domain
         assert not collection.ignored
+        (said,) = expected(collection, needs.devices)
+        assert said.half_width == pytest.approx(row.figures.half_width, rel=1e-12)
+        if isinstance(needs, MeanNeeds):
+            (enough,) = expected(collection, int(collection.min_reports / row.setting.share) + 1)
+            assert enough.half_width <= (needs.values - 1) / 2
 
 
 @pytest.mark.parametrize(("epoch", "allowed"), [("6h", "1d"), ("1d", "1d"), ("2w", "14d"), ("36h", "36h")])
@@ -427,6 +434,7 @@ def test_texts_have_no_gap(plan: Plan) -> None:
     for line in lines:
         for word in ("None", "nan", "inf ", "{", "}"):
             assert word not in line, line
+        assert not isinstance(plan.needs, MeanNeeds) or not re.search(r"\d points", line), line
 
 
 def test_labels_of_a_domain_are_kept_as_they_are() -> None:

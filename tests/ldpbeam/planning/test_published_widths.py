@@ -24,36 +24,18 @@ NEEDS = [
     for need in [
         # Few counts.
         (50, 100, 1, {"longitudinal": 8.0}, False),
-        (4, 700, 3, {"longitudinal": 10.0, "first": 6.0}, False),
         (9, 500, 3, {"longitudinal": 12.0}, True),
-        (40, 3000, 2, {"longitudinal": 6.0}, False),
-        (2, 300, 2, {"longitudinal": 2.0}, True),
-        (7, 2000, 4, {"longitudinal": 4.0, "first": 3.0}, False),
         (24, 400, 8, {"lifetime": 8.0}, False),
-        (100, 250, 1, {"longitudinal": 10.0}, True),
-        (3, 60, 1, {"longitudinal": 3.0}, False),
         (360, 1000, 1, {"longitudinal": 9.0}, False),
         # Many.
-        (16, 5000, 10, {"longitudinal": 2.0, "first": 1.0}, False),
         (16, 5000, 10, {"longitudinal": 2.0, "first": 1.0}, True),
-        (60, 4000, 30, {"longitudinal": 3.0}, False),
         (5, 2000, 365, {"longitudinal": 1.0}, False),
         (30, 6000, 12, {"lifetime": 3.0}, False),
-        (30, 6000, 12, {"lifetime": 3.0}, True),
-        (12, 3000, 26, {"lifetime": 5.0}, False),
         (200, 3000, 5, {"inputs_cap": 6.0}, False),
-        (24, 5000, 30, {"inputs_cap": 4.0}, True),
-        (2, 5000, 10, {"lifetime": 4.0}, False),
         (8, 1500, 4, {"longitudinal": 4.0, "bits": 8}, False),
-        (64, 2500, 2, {"longitudinal": 5.0}, True),
         (33, 900, 2, {"first": 1.5}, False),
-        (10, 8000, 50, {"longitudinal": 1.0, "first": 0.9}, False),
         (500, 5000, 1, {"longitudinal": 4.0}, False),
-        (20, 4000, 20, {"longitudinal": 2.0, "bits": 8}, True),
         (6, 1000, 7, {"longitudinal": 6.0, "first": 2.0}, False),
-        (90, 2000, 1, {"longitudinal": 7.0}, True),
-        (15, 10000, 100, {"lifetime": 6.0}, False),
-        (3, 4000, 365, {"longitudinal": 0.5}, True),
     ]
 ]
 

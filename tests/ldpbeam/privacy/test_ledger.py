@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from fractions import Fraction
 from math import inf, log
 
@@ -13,40 +12,11 @@ from ldpbeam.channels.exact import log_above
 from ldpbeam.privacy.guarantee import Guarantee, MemoisedInputs
 from ldpbeam.privacy.ledger import fleet_ledger, total_cap
 from ldpbeam.protocols import Parameters, protocol
-from ldpbeam.randomness import Randomness
 from ldpbeam.simulators.population.specs import ABSENT
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.random_words import RandomWords
 from tests.reference.channels import memo_key
 from tests.reference.script import ScriptedRandomness
-from tests.reference.settings import Setting, settings
-
-MEMO = [s for s in settings((5,)) if s.build().guarantee.memoised_ratio is not None]
-
-
-class Seeded(Randomness):
-    """Seeded words."""
-
-    def __init__(self, seed: int) -> None:
-        self._random = random.Random(seed)
-
-    def word(self, limit: int = 1 << 64) -> int:
-        return self._random.randrange(limit)
-
-
-@pytest.mark.parametrize("setting", MEMO, ids=str)
-def test_the_memo_of_a_device_grows_with_each_new_input_alone(setting: Setting) -> None:
-    built, words = setting.build(), Seeded(7)
-    for start in range(4):
-        memo, inputs = built.device.new_memo(words), set[object]()
-        for step in range(12):
-            value, before = (start + step * step) % 5, memo
-            _, memo = built.device.privatize(value, memo, words)
-            key = memo_key(built, memo.seed, value)
-            assert (memo is before) == (key in inputs)
-            inputs.add(key)
-            assert len(memo.answers) == len(inputs)
-        assert len(inputs) <= (built.guarantee.memoised_inputs or 0)
 
 
 def test_caps_of_collections_and_versions_add_up() -> None:

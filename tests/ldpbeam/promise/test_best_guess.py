@@ -110,9 +110,6 @@ def test_the_best_guess_is_right_as_often_as_enumerated(setting: Setting) -> Non
     assert found
 
 
-# --- what is stated where no exact figure can be had
-
-
 # --- the laws behind, at sizes that no enumeration of reports reaches
 
 

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from ldpbeam.collection.file import parse_collection
 from ldpbeam.durable.document import document
+from ldpbeam.records.collection_record import collection_entry
 
 DIGEST = "0123456789abcdef"
 ORIGIN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -84,14 +85,8 @@ def write_run(
             table = _estimates(fake, (epoch, start, n, low), frequency, labels, (own, other), rng)
             path = output / "estimates" / f"{fake.digest}-{epoch:06d}-r0.parquet"
             pq.write_table(table, path)
-            written.append(
-                {
-                    "path": f"estimates/{path.name}",
-                    "bytes": path.stat().st_size,
-                    "sha256": "ab" * 32,
-                    "rows": fake.k,
-                }
-            )
+            file = {"path": f"estimates/{path.name}", "bytes": path.stat().st_size}
+            written.append({**file, "sha256": "ab" * 32, "rows": fake.k})
             truths.append(_truth(epoch, frequency, labels, n))
             gone = {key: int(rng.poisson(value)) for key, value in reasons.items()}
             tardy, twice = int(rng.poisson(late)), int(rng.poisson(4))
@@ -110,13 +105,8 @@ def write_run(
                 }
             )
     pq.write_table(pa.concat_tables(truths), root / "truth.parquet")
-    rest: dict[str, Any] = {
-        "read": 3,
-        "counted": 0,
-        "late": 0,
-        "duplicate": 0,
-        "rejected": {"unknown_digest": 3},
-    }
+    rest: dict[str, Any] = {"read": 3, "counted": 0, "late": 0, "duplicate": 0}
+    rest["rejected"] = {"unknown_digest": 3}
     if rows:
         rows[0]["read"] += unbalanced
     total: dict[str, Any] = {"rejected": {}}
@@ -129,12 +119,7 @@ def write_run(
         "schema": "ldpbeam.run/1",
         "status": "ok_with_rejects",
         "exit_code": 4,
-        "versions": {
-            "ldpbeam": "0.1.0",
-            "python": "3.11.7",
-            "apache_beam": "2.77.0",
-            "numpy": "2.4.6",
-        },
+        "versions": {"ldpbeam": "0.1.0", "python": "3.11.7"},
         "runner": "FnApiRunner",
         "deduplicate": True,
         "max_error_fraction": 0.1,
@@ -151,29 +136,19 @@ def write_run(
 
 
 def _config(fake: Fake, own: float, other: float) -> dict[str, Any]:
+    """The entry of a real collection, but for what is made up here."""
     two = fake.protocol in ("loloha", "l_grr", "l_osue")
+    levels = "epsilon_longitudinal: 2.0\nepsilon_first: 1.0\n" if two else "epsilon: 1.0\n"
+    entry = collection_entry(
+        parse_collection(
+            f"name: a\ndomain: {{size: {fake.k}}}\nprotocol: {fake.protocol}\n{levels}min_reports: 1000\n"
+            "epoch: {length: 6h, origin: 2026-01-01T00:00:00Z}\n"
+        )
+    )
     return {
+        **entry,
         "name": fake.name,
-        "version": 1,
         "digest": fake.digest,
-        "protocol": fake.protocol,
-        "result": "frequencies",
-        "parameters": {
-            "epsilon_longitudinal": 2.0,
-            "epsilon_first": 1.0,
-            "g": 2,
-            "calibration": "exact",
-            "hash_family": "linear",
-        }
-        if two
-        else {"epsilon": 1.0},
-        "domain_size": fake.k,
-        "payload_bits": 10,
-        "epoch": {"length_seconds": 21600, "origin": "2026-01-01T00:00:00Z"},
-        "allowed_lateness_seconds": 86400,
-        "consistency": "norm_sub",
-        "promises": {"non_negative": True, "sums_to_one": True},
-        "min_reports": 1000,
         "support": {"own": own, "other": other, "sampled": 1.0},
         "lasting": {"own": 0.88, "other": 0.49, "sampled": 1.0} if two else None,
         "guarantee": fake.guarantee,

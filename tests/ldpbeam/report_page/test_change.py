@@ -193,18 +193,11 @@ def test_nothing_rose_where_no_frequency_changed(protocol: str, deal: Deal) -> N
 
 
 @pytest.mark.parametrize("protocol", [UNARY, HASHED], ids=["l_osue", "loloha"])
-def test_what_rose_is_seen(protocol: str) -> None:
+def test_what_rose_is_seen_and_named(protocol: str) -> None:
     """The test above could be passed by never saying anything."""
-    size, epochs = 100, 16
-    found = fleet_of(protocol, size, 1500, epochs, a_few, 3, rising=600)
-    z, _ = jumps(found, epochs)
-    assert changed(z)[-1]
-    assert z[-1] == z.max()
-
-
-def test_a_page_names_the_values_that_changed() -> None:
-    standing = Standing(4)
-    for place, item in enumerate(fleet_of(UNARY, 100, 1500, 16, a_few, 3, rising=600)):
+    standing = Standing(8)
+    for place, item in enumerate(fleet_of(protocol, 100, 1500, 16, a_few, 3, rising=600)):
         standing.add(place, item, 0.01)
     z = np.array([standing.of(value)[1] for value in range(100)])
+    assert z[-1] == z.max()
     assert standing.changed() == frozenset(np.flatnonzero(changed(z)).tolist()) >= {99}

@@ -10,10 +10,9 @@ import pytest
 
 from ldpbeam.accounting import Account
 from ldpbeam.durable.record import read_fields
-from ldpbeam.promise.statements import epsilon
 from ldpbeam.records.run_record import EpochRecord, RunRecord
 from ldpbeam.report_page import accounting_section, data, estimates, parts, text
-from ldpbeam.text import clean, plural
+from ldpbeam.text import plural
 from tests.ldpbeam.report_page.synthetic import DIGEST, Fake, write_run
 
 BALANCED = {"read": 10, "counted": 6, "late": 1, "duplicate": 1, "rejected": {"malformed": 2}}
@@ -66,22 +65,6 @@ def test_every_row_of_the_accounting_is_held_against_the_identity(
     assert any(complaint in one for one in found) == bool(complaint) == bool(found)
 
 
-def test_errors_agree_with_theory_and_intervals_with_their_level(tmp_path: Path) -> None:
-    output, truth = write_run(tmp_path, [Fake(k=200, epochs=10, n=50_000)])
-    (collection,) = data.load(output, truth).collections
-    assert collection.digest == DIGEST
-    raw = np.mean([epoch.mse_raw for epoch in collection.epochs if epoch.mse_raw is not None])
-    theory = np.mean([epoch.variance for epoch in collection.epochs if epoch.variance is not None])
-    # 2000 squared normal errors: relative standard deviation sqrt(2/2000) = 0.032, seed fixed.
-    assert raw == pytest.approx(theory, rel=0.13)
-    coverage = [epoch.coverage for epoch in collection.epochs if epoch.coverage is not None]
-    assert np.mean(coverage) == pytest.approx(0.95, abs=0.02)
-    # The distance from 1/k is known without the truth, without bias.
-    guess = np.mean([epoch.spread for epoch in collection.epochs if epoch.spread is not None])
-    exact = np.mean([e.mse_uniform for e in collection.epochs if e.mse_uniform is not None])
-    assert guess == pytest.approx(exact, abs=0.13 * float(theory))
-
-
 def test_the_values_followed_are_those_that_stand_out(tmp_path: Path) -> None:
     class Spike(Fake):
         def frequencies(self, epoch: int) -> np.ndarray:
@@ -108,25 +91,20 @@ def test_a_value_absent_from_the_truth_has_frequency_zero(tmp_path: Path) -> Non
     truth = estimates.Truth(path)
     values = np.array([0, 1, 5, 9])
     assert truth.at(0, values).tolist() == [0.0, 0.75, 0.25, 0.0]
-    assert np.isnan(truth.at(7, values)).all()
+    assert truth.below(0, values) == pytest.approx([0, 0.75, 1, 1])
+    for nothing in (truth.at(7, values), truth.below(7, values)):
+        assert np.isnan(nothing).all()
 
 
 @pytest.mark.parametrize(
     ("shown", "expected"),
     [
-        (text.share(0.03412, 0.0048), "3.41 %"),
         (text.share(-0.0001, 0.0048), "−0.01 %"),
         (text.share(math.nan, 0.1), "–"),
         (text.share(1 / 360), "0.278 %"),
-        (text.power(2.34e-5), "2.3 × 10⁻⁵"),
         (text.power(0.0), "0"),
-        (epsilon(0.99999), "1"),
-        (epsilon(1.23456789), "1.235"),
-        (epsilon(2.0), "2"),
         (text.duration(21600), "6 h"),
-        (text.duration(86400), "1 d"),
         (text.duration(3.2), "3.2 s"),
-        (plural(1, "epoch"), "1 epoch"),
         (plural(1200, "epoch"), "1,200 epochs"),
     ],
 )
@@ -134,12 +112,5 @@ def test_numbers_are_shown_with_the_digits_that_mean_something(shown: str, expec
     assert shown == expected
 
 
-@pytest.mark.parametrize("value", [0.99999, 1.0000001, 3.14159265, 2.0, 1e-7, 123456.7])
-def test_privacy_figures_are_never_understated(value: float) -> None:
-    assert float(epsilon(value)) >= value * (1 - 1e-12)
-
-
-def test_untrusted_text_is_bounded_and_shows_what_it_is() -> None:
-    assert clean("a\x00\u202e\u2028b") == "a\ufffd\ufffd\ufffdb"
-    assert clean("x" * 100, 10) == "x" * 9 + "…"
+def test_untrusted_text_shows_what_it_is_at_any_depth() -> None:
     assert text.clean_tree({"\x1b": ["\ud800", 1, None]}) == {"\ufffd": ["\ufffd", 1, None]}

@@ -38,14 +38,11 @@ def test_all_sections_stand_in_order_and_the_page_is_self_contained(usual: Reade
     assert "True against estimated" in usual.text
 
 
-@pytest.mark.cases(1)
 @pytest.mark.parametrize(
     ("non_negative", "sums_to_one", "words"),
     [
-        (True, True, "histogram power adds up to 1, nothing negative"),
         (True, False, "histogram power nothing negative"),
         (False, True, "histogram power adds up to 1"),
-        (False, False, "histogram power the raw estimates as they are"),
     ],
 )
 def test_the_strip_says_what_the_record_promises(
@@ -93,18 +90,6 @@ def test_a_violated_identity_cannot_be_overlooked(tmp_path: Path) -> None:
     assert "≠ counted" in text
 
 
-@pytest.mark.thorough
-def test_a_total_that_differs_from_its_epochs_is_a_violation(tmp_path: Path) -> None:
-    output, truth = write_run(tmp_path, [Fake()])
-    record = json.loads((output / "run.json").read_text())
-    record["accounting"]["total"]["late"] += 1
-    record["accounting"]["total"]["counted"] -= 1
-    change(output, accounting=record["accounting"])
-    text = Reader(write_page(output, tmp_path / "page.html", truth).read_text("utf-8")).text
-    assert "Whole run: late is" in text
-    assert "The accounting does not add up" in text
-
-
 def test_a_sound_run_raises_no_alarm(usual: Reader) -> None:
     assert "does not add up" not in usual.text
     assert "VIOLATED" not in usual.text
@@ -120,29 +105,24 @@ def test_without_truth_the_page_does_not_pretend_to_know(tmp_path: Path) -> None
     assert "closer to the truth" not in text
 
 
+class Flat(Fake):
+    def frequencies(self, epoch: int) -> Any:
+        return super().frequencies(epoch) * 0 + 1 / self.k
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize(
-    ("n", "k", "answer"),
+    ("fake", "answer"),
     [
-        (200_000, 20, "Yes: the raw estimates beat answering 1/k"),
-        (12_000, 100, "Only after post-processing"),
+        (Fake(n=200_000, k=20), "Yes: the raw estimates beat answering 1/k"),
+        (Fake(n=12_000, k=100), "Only after post-processing"),
+        (Flat(epochs=3), "simply answering 1/k would have been closer to the truth"),
     ],
 )
 def test_the_page_says_plainly_whether_the_run_beats_answering_1_over_k(
-    tmp_path: Path, n: int, k: int, answer: str
+    tmp_path: Path, fake: Fake, answer: str
 ) -> None:
-    assert answer in Reader(page_of(tmp_path, Fake(n=n, k=k))).text
-
-
-@pytest.mark.thorough
-def test_a_run_worse_than_1_over_k_is_told_so(tmp_path: Path) -> None:
-    class Flat(Fake):
-        def frequencies(self, epoch: int) -> Any:
-            return super().frequencies(epoch) * 0 + 1 / self.k
-
-    text = Reader(page_of(tmp_path, Flat(epochs=3))).text
-    assert "No: this run does not beat answering 1/k" in text
-    assert "simply answering 1/k would have been closer to the truth" in text
+    assert answer in Reader(page_of(tmp_path, fake)).text
 
 
 def test_privacy_figures_never_stand_without_their_condition(usual: Reader) -> None:

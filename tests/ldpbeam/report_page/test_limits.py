@@ -31,11 +31,9 @@ HOSTILE = (
 )
 
 
-@pytest.mark.cases(1)
-@pytest.mark.parametrize("k", [10, 100])
-def test_labels_are_text_and_nothing_else(tmp_path: Path, k: int) -> None:
-    labels = [HOSTILE[i] if i < len(HOSTILE) else f"label {i}" for i in range(max(k, len(HOSTILE)))]
-    html = page_of(tmp_path, Fake(name=HOSTILE[0], k=len(labels), labels=labels, epochs=3))
+def test_labels_are_text_and_nothing_else(tmp_path: Path) -> None:
+    labels = [*HOSTILE, *(f"label {i}" for i in range(len(HOSTILE), 100))]
+    html = page_of(tmp_path, Fake(name=HOSTILE[0], k=100, labels=labels, epochs=3))
     reader = harmless(html)
     assert "<script>alert(1)</script>" in reader.text
     assert "</svg><img src=x onerror=alert(2)>" in reader.text

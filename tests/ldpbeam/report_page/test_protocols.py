@@ -33,7 +33,6 @@ from ldpbeam.report_page import charts, data, svg
 from ldpbeam.report_page.dates import Dates
 from ldpbeam.report_page.document import write_page
 from ldpbeam.report_page.text import plain
-from ldpbeam.report_page.view import Section
 from ldpbeam.simulators.deliver.simulate import simulate
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.population.joint import joint_population
@@ -81,17 +80,6 @@ def values_of(collection: Collection) -> np.ndarray:
     if count == 1:
         return draw
     return np.stack([draw // 2, draw - draw // 2], axis=1).astype(np.int32)
-
-
-def words(section: Section) -> str:
-    """Everything that a section says outside its charts' marks."""
-    told: list[Any] = [section.verdict, section.facts, section.followed.sentence, section.answer]
-    told += [f"{stage.word} {stage.figure} {stage.note}" for stage in section.stages]
-    told += [section.answer_numbers, section.histogram_title, section.error_title]
-    figures = [*section.histograms, *([section.error] if section.error else [])]
-    told += [figure.sentence for figure in figures]
-    told += [key.text for figure in figures for key in figure.keys]
-    return " ".join(map(str, told))
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ import ldpbeam
 from ldpbeam.durable.document import document
 from ldpbeam.records.collection_record import collection_entry
 from ldpbeam.report_page import charts
+from ldpbeam.report_page.curve import drawn_places
 from ldpbeam.report_page.document import write_page
 from ldpbeam.report_page.sums import MOST
 from tests.ldpbeam.report_page.reader import Reader, harmless
@@ -88,19 +89,24 @@ def test_a_curve_with_a_band_for_all_of_it(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.thorough
-def test_values_without_an_order_have_no_curve(tmp_path: Path) -> None:
-    assert "Values added up" not in page(run(tmp_path, "{size: 12}")).text
+@pytest.mark.parametrize(
+    ("domain", "shown", "absent"),
+    [
+        ("{size: 12}", "Histogram", "Values added up"),
+        ("{labels: [never, seldom, daily], ordered: true}", "cumulative shares", "Curves are drawn of"),
+        (f"{{size: {MOST + 1}, ordered: true}}", f"Curves are drawn of up to {MOST} values", "cumulative sh"),
+    ],
+)
+def test_few_values_in_an_order_have_a_curve(tmp_path: Path, domain: str, shown: str, absent: str) -> None:
+    text = page(run(tmp_path, domain)).text
+    assert shown in text
+    assert absent not in text
 
 
-def test_an_order_that_the_collection_says(tmp_path: Path) -> None:
-    assert "cumulative shares" in page(run(tmp_path, "{labels: [never, seldom, daily], ordered: true}")).text
-
-
-@pytest.mark.thorough
-def test_too_many_values_are_said_to_be(tmp_path: Path) -> None:
-    text = page(run(tmp_path, f"{{size: {MOST + 1}, ordered: true}}")).text
-    assert f"Curves are drawn of up to {MOST} values" in text
-    assert "cumulative shares" not in text
+@pytest.mark.parametrize(("size", "most", "places"), [(5, 60, [0, 1, 2, 3, 4]), (6, 3, [1, 3, 5])])
+def test_few_places_of_many_are_drawn_and_always_the_last(size: int, most: int, places: list[int]) -> None:
+    """The curve ends at 1, whatever the number of values."""
+    assert drawn_places(size, most) == places
 
 
 @pytest.mark.thorough

@@ -29,7 +29,7 @@ from ldpbeam.simulators.deliver.files import (
     report_records,
     write_reports,
 )
-from ldpbeam.wire import codec, report_pb2
+from ldpbeam.wire import report_pb2
 
 DIGEST = 0x0123456789ABCDEF
 IDS = st.lists(st.integers(0, (1 << 64) - 1) | st.just(0), min_size=1, max_size=6)
@@ -79,22 +79,6 @@ def test_records_are_protobufs_own_bytes(ids: list[int], width: int, epoch: int,
 def test_batches_of_any_length(count: int) -> None:
     batch = columns(list(range(1, count + 1)), 5)
     assert batch_record(batch) == delimited(message(batch))
-
-
-def test_the_projects_own_reader_reads_them() -> None:
-    batch = columns([5, 0, 7], 4, 9)
-    data = report_records(batch) + batch_record(batch)
-    rows, batches, malformed = codec.parse(codec.frames(np.frombuffer(data, np.uint8)))
-    assert malformed.size == 0
-    assert rows.digest.tolist() == [DIGEST] * 3
-    assert rows.epoch.tolist() == [9] * 3
-    assert rows.report_id.tolist() == [5, 0, 7]
-    found = [rows.buffer[at : at + 4].tolist() for at in rows.payload_at]
-    assert found == batch.payloads.tolist()
-    (read,) = batches
-    assert (read.digest, read.epoch, read.count) == (DIGEST, 9, 3)
-    assert read.report_ids.tolist() == [5, 0, 7]
-    assert read.payloads.tobytes() == batch.payloads.tobytes()
 
 
 def decompressed(path: Path, compression: str) -> bytes:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import gzip
-import random
-from collections.abc import Callable
 from datetime import UTC, datetime
-from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +18,6 @@ from ldpbeam.simulators.population.panel import epoch_of_text
 from ldpbeam.simulators.population.specs import Panel, Population, population
 from ldpbeam.simulators.population.tables import read_columns
 from ldpbeam.simulators.random_words import RandomWords
-from tests.reference import values as reference
 
 FALSE_ALARM = 1e-9
 """Probability that a sound population fails one statistical test of this file."""
@@ -90,16 +86,9 @@ def test_syn_visits_as_many_values_as_the_paper_says() -> None:
     assert abs(other - k * trial) > tolerance  # the test tells 0.24 from 0.25
 
 
-def test_syn_changes_at_its_rate() -> None:
-    values = matrix(build("syn:0.1", 50, 20_000, 6))
-    changed = np.mean(values[1:] != values[:-1])
-    rate = 0.1 * (1 - 1 / 50)  # a new draw may repeat the value
-    assert abs(changed - rate) < bernstein(rate, 100_000, FALSE_ALARM)
-    still = matrix(build("syn:0", 50, 9, 4))
-    assert (still == still[0]).all()
-
-
-@pytest.mark.parametrize(("spec", "change"), [("syn", 0.25), ("syn:0.1", 0.1), ("zipf:1.1:0.6", 0.6)])
+@pytest.mark.parametrize(
+    ("spec", "change"), [("syn", 0.25), ("syn:0.1", 0.1), ("zipf:1.1", 0.25), ("zipf:1.1:0.6", 0.6)]
+)
 def test_drawn_values_are_those_of_the_plain_rule(spec: str, change: float) -> None:
     """Device by device, from the words of each epoch: no rate may be a little off."""
     k, n, epochs = 50, 3000, 5
@@ -120,26 +109,10 @@ def test_drawn_values_are_those_of_the_plain_rule(spec: str, change: float) -> N
         fresh = drawn(generator)
         current = [new if u < change else old for u, new, old in zip(uniform, fresh, current, strict=True)]
         expected.append(current)
-    np.testing.assert_array_equal(matrix(build(spec, k, n, epochs)), expected)
-
-
-@pytest.mark.parametrize("spec", ["zipf:1.1", "zipf:0.5:0.9", "zipf:3:1"])
-def test_zipf_has_its_law_in_every_epoch(spec: str) -> None:
-    k, n = 40, 50_000
-    weights = 1 / np.arange(1, k + 1) ** float(spec.split(":")[1])
-    law = weights / weights.sum()
-    for values in matrix(build(spec, k, n, 3)):
-        found = np.bincount(values, minlength=k) / n
-        assert (np.abs(found - law) < bernstein(law, n, FALSE_ALARM / (3 * k))).all()
-
-
-@pytest.mark.parametrize("spec", ["syn", "zipf:1.1"])
-def test_drawn_values_depend_on_the_seed_alone(spec: str) -> None:
-    first = build(spec, 360, 500, 4)
-    np.testing.assert_array_equal(matrix(first), matrix(first))
-    np.testing.assert_array_equal(matrix(first), matrix(build(spec, 360, 500, 4)))
-    np.testing.assert_array_equal(matrix(first)[:2], matrix(build(spec, 360, 500, 2)))
-    assert (matrix(first) != matrix(build(spec, 360, 500, 4, seed=2))).any()
+    people = build(spec, k, n, epochs)
+    for _ in range(2):
+        np.testing.assert_array_equal(matrix(people), expected)
+    np.testing.assert_array_equal(matrix(build(spec, k, n, 2)), expected[:2])
 
 
 def test_drawn_populations_carry_the_labels_of_the_domain() -> None:
@@ -202,26 +175,6 @@ def test_whole_numbers_of_a_size_are_the_values_themselves(tmp_path: Path, size:
     assert matrix(beyond).tolist() == [[0, 2, 1, -1, 3]]
     assert beyond.labels is not None
     assert beyond.labels[:4] == ("5", "5.0", "07", "23")
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_buckets_of_a_file_are_those_of_the_page(tmp_path: Path, seed: int) -> None:
-    """Twenty ranges, two hundred cells each at edges and beside them, by the slow reference."""
-    draw = random.Random(seed)
-    end = draw.choice((draw.randrange(1, 10**6), round(draw.uniform(0.001, 50), draw.randrange(4))))
-    domain = Domain(draw.choice((2, 7, 24, 100, 365, 999)), maximum=float(end or 1))
-    assert domain.maximum is not None
-    cells = []
-    for _ in range(200):
-        at = Decimal(repr(domain.maximum)) * draw.randrange(-1, domain.size + 2) / domain.size
-        cells.append(
-            draw.choice((f"{at:f}", f"{at:.4f}", f"{at:e}", repr(float(at)), f" {at:.9g}", f"{at:.2f}0"))
-        )
-    file = write(tmp_path / "a.csv", "v", *cells)
-    given = {"size": domain.size, "labels": None, "maximum": domain.maximum, "other": None}
-    expected = [reference.index(given, cell) for cell in cells]
-    assert matrix(build(f"csv:{file}:v", domain, epochs=1)).tolist() == [expected]
-    assert len(set(expected)) > 1
 
 
 BUCKETS = Domain(4, maximum=100.0)
@@ -301,40 +254,32 @@ def test_panel_equals_a_dictionary(
 
 
 @pytest.mark.parametrize(
-    ("length", "texts", "first", "rows"),
+    ("length", "texts"),
     [
-        ("1d", ["2026-01-01", "2026-01-09"], 0, {0: 0, 8: 1}),
-        ("1d", ["2026-01-09", "2026-01-02"], 1, {0: 1, 7: 0}),
-        ("6h", ["2026-01-02", "2026-01-01T23:59:59.9Z", "2026-01-02T05:00:00+05:00"], 3, {0: 1, 1: 0}),
-        ("1d", ["0", "5"], 0, {0: 0, 5: 1}),
-        ("1d", ["12", "007"], 7, {0: 1, 5: 0}),
-        ("1w", ["2026-01-08", "2026-01-15"], 1, {0: 0, 1: 1}),
+        ("1d", ["2026-01-01", "2026-01-09"]),
+        ("1d", ["2026-01-09", "2026-01-02"]),
+        ("6h", ["2026-01-02", "2026-01-01T23:59:59.9Z", "2026-01-02T05:00:00+05:00"]),
+        ("1d", ["12", "007"]),
+        ("1w", ["2026-01-08", "2026-01-15"]),
     ],
 )
-def test_epochs_of_a_panel_are_placed_by_time(
-    tmp_path: Path, length: str, texts: list[str], first: int, rows: dict[int, int]
-) -> None:
+def test_epochs_of_a_panel_are_placed_by_time(tmp_path: Path, length: str, texts: list[str]) -> None:
     """A date or instant lies in the collection's epoch that holds it, an index is itself; gaps stay gaps."""
     calendar = Epochs(parse_duration(length), parse_instant("2026-01-01T00:00:00Z"), 1000)
-    lines = [f"device{i},{text},{i}" for i, text in enumerate(texts)]
-    file = write(tmp_path / "p.csv", "d,e,v", *lines)
-    panel = population(
-        f"panel:{file}:d,e,v",
-        domain=Domain(3),
-        devices=None,
-        epochs=None,
-        random_words=RandomWords(1),
-        calendar=calendar,
-    )
+    file = write(tmp_path / "p.csv", "d,e,v", *(f"device{i},{text},{i}" for i, text in enumerate(texts)))
+    panel = dated(file, 3, calendar)
+    expected = [_epoch(calendar, text) for text in texts]
     assert isinstance(panel, Panel)
-    assert panel.first_epoch == first
-    held = matrix(panel)
-    assert len(held) == panel.epochs == 1 + max(rows)
-    for epoch, values in enumerate(held.tolist()):
-        there = [i for i, text in enumerate(texts) if _epoch(calendar, text) == epoch + first]
-        assert [i for i, value in enumerate(values) if value >= 0] == there
-        if epoch in rows:
-            assert rows[epoch] in there
+    assert panel.first_epoch == min(expected)
+    assert panel.epochs == 1 + max(expected) - min(expected)
+    held = [np.flatnonzero(column >= 0) + panel.first_epoch for column in matrix(panel).T]
+    assert [epochs.tolist() for epochs in held] == [[epoch] for epoch in expected]
+
+
+def dated(file: Path, size: int, calendar: Epochs) -> Population:
+    """A panel of a collection with these epochs."""
+    asked = {"devices": None, "epochs": None, "random_words": RandomWords(1), "calendar": calendar}
+    return population(f"panel:{file}:d,e,v", domain=Domain(size), **asked)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -343,8 +288,6 @@ def test_epochs_of_a_panel_are_placed_by_time(
         ("5", (5, True)),
         ("-007", (-7, True)),
         ("1970-01-02", (86400, False)),
-        ("2026-01-09", (1767916800, False)),
-        ("2026-01-09T00:00:00Z", (1767916800, False)),
         ("2026-01-09T02:00:01.9+02:00", (1767916801, False)),
     ],
 )
@@ -369,17 +312,13 @@ def _epoch(calendar: Epochs, text: str) -> int:
             ["2025-12-31"],
             "epoch -1 is none of the planned epochs 0 .. 999, which begin at 2026-01-01T00:00:00Z",
         ),
-        (["20260109"], "epoch 20260109 is none of the planned epochs"),
         (["-1"], "epoch -1 is none of the planned epochs"),
         (["2026-01-09 06:00:00"], "instant with its time zone"),
         (["09.01.2026"], "a date is written year-month-day (2026-12-31)"),
-        (["31/12/2026"], "a date is written year-month-day (2026-12-31)"),
-        (["12-31-2026"], "a date is written year-month-day (2026-12-31)"),
         (["2026/12/31"], "a date is written year-month-day (2026-12-31)"),
         (["2026-1-9"], "a date is written year-month-day (2026-12-31)"),
         (["46023.25"], "neither an index (5), nor a date (2026-01-09)"),
         (["Monday"], "neither an index"),
-        (["1.5"], "neither an index"),
         (["2026-02-30"], "neither an index"),
     ],
 )
@@ -388,14 +327,7 @@ def test_other_epochs_of_a_panel_are_refused(tmp_path: Path, cells: list[str], t
     calendar = Epochs(86400, parse_instant("2026-01-01T00:00:00Z"), 1000)
     file = write(tmp_path / "p.csv", "d,e,v", *(f"{i},{cell},0" for i, cell in enumerate(cells)))
     with pytest.raises(ValueError, match=r"p\.csv:\d: ") as caught:
-        population(
-            f"panel:{file}:d,e,v",
-            domain=Domain(3),
-            devices=None,
-            epochs=None,
-            random_words=RandomWords(1),
-            calendar=calendar,
-        )
+        dated(file, 3, calendar)
     assert text in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -477,37 +409,16 @@ def test_a_column_that_counts_from_one_is_noticed(
 # --- What other programs write
 
 
-def in_two(text: bytes) -> bytes:
-    """A gzip file of two members."""
-    return gzip.compress(text[:6]) + gzip.compress(text[6:])
-
-
-@pytest.mark.parametrize("pack", [bytes, gzip.compress, in_two])
-@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
-@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
-def test_line_ends_marks_and_members(
-    tmp_path: Path, pack: Callable[[bytes], bytes], end: bytes, mark: bytes
-) -> None:
-    name = "p.csv" if pack is bytes else "p.csv.gz"
-    rows = [b"d,e,v", b'1,0,"a' + end + b'b"', b"2,0,c", b'3,1,"x, ""y"""']
-    (tmp_path / name).write_bytes(pack(mark + end.join(rows) + end))
-    _, _, column = read_columns(tmp_path / name, ["d", "e", "v"])
-    assert [text.encode() for text in column.texts] == [b"a" + end + b"b", b"c", b'x, "y"']
-    assert column.lines.tolist() == [2, 4, 5]
-
-
-@pytest.mark.parametrize("form", ["csv:FILE:v", "csv:FILE:v..w", "panel:FILE:d,e,v"])
 @pytest.mark.parametrize("packed", [False, True])
-def test_an_open_quote_is_refused_wherever_it_is(tmp_path: Path, form: str, packed: bool) -> None:
-    """In a column that nobody reads, in the last cell, behind a cell with line breaks, compressed."""
-    rows = ["d,e,v,w,unread", "1,0,a,b,", '2,0,a,b,"one', 'two"', "3,0,a,b,x"]
-    for spoiled, line in (('4,0,a,b,"y', 6), ('4,0,a,"b,y', 6), ('"4,0,a,b,y', 6)):
-        file = tmp_path / ("p.csv.gz" if packed else "p.csv")
-        for end in ("", "\n", "\n5,0,a,b,y\n"):
-            text = ("\n".join([*rows, spoiled]) + end).encode()
-            file.write_bytes(gzip.compress(text) if packed else text)
-            with pytest.raises(ValueError, match=rf"p\.csv(\.gz)?:{line}: .*not closed"):
-                build(form.replace("FILE", str(file)), 9, epochs=1)
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_line_ends_marks_and_members(tmp_path: Path, packed: bool, mark: bytes) -> None:
+    rows = [b"d,e,v", b'1,0,"a\r\nb"', b"2,0,c", b'3,1,"x, ""y"""']
+    text = mark + b"\r\n".join(rows)
+    path = tmp_path / ("p.csv.gz" if packed else "p.csv")
+    path.write_bytes(gzip.compress(text[:6]) + gzip.compress(text[6:]) if packed else text)
+    _, _, column = read_columns(path, ["d", "e", "v"])
+    assert column.texts == ("a\r\nb", "c", 'x, "y"')
+    assert column.lines.tolist() == [2, 4, 5]
 
 
 def test_a_damaged_gzip_is_refused(tmp_path: Path) -> None:
@@ -564,29 +475,21 @@ def test_msfimu_panel(shared_data: Path) -> None:
         ("syn", None, 1, ["'syn'", "give the number of devices"]),
         ("zipf:1", 1, None, ["give the number of epochs"]),
         ("syn", 0, 1, ["0 devices", "at least 1"]),
-        ("syn", 1, -1, ["-1 epochs"]),
         ("syn:1.5", 1, 1, ["change probability", "'1.5'", "from 0 to 1"]),
-        ("syn:x", 1, 1, ["'x'"]),
         ("zipf", 1, 1, ["exponent is ''", "zipf:1.1"]),
-        ("zipf:0", 1, 1, ["above 0"]),
         ("zipf:nan", 1, 1, ["above 0"]),
         ("zipf:1:2", 1, 1, ["change probability"]),
         ("csv:FILE", 1, 1, ["FILE:COLUMN"]),
-        ("csv::v", 1, 1, ["FILE:COLUMN"]),
         ("csv:FILE:hour", 1, 1, ["no column 'hour'", "'name', 'hours'", "perhaps 'hours' was meant"]),
         ("csv:FILE:zzz", 1, 1, ["no column 'zzz'", "name one of them"]),
         ("csv:FILE:twice", 1, 1, ["2 columns are named 'twice'", "rename"]),
         ("csv:FILE:hours", None, None, ["give the number of epochs", "FIRST..LAST"]),
         ("csv:FILE:hours", 4, 1, ["4 devices asked for", "at most 3"]),
         ("csv:FILE:w1..w2", 1, 3, ["3 epochs asked for", "at most 2"]),
-        ("csv:FILE:w1..w3", 1, 1, ["no column 'w3'"]),
         ("csv:FILE:w2..w1", 1, 1, ["'w2' comes after 'w1'"]),
-        ("csv:FILE:w1..name", 1, 1, ["'w1' comes after 'name'"]),
         ("csv:FILE:w1..w2,permute", 1, 1, ["',permute'"]),
         ("csv:FILE:name", 1, 1, ["column 'name'", "3 distinct", "size 2", "at least 3", "range"]),
-        ("csv:FILE:w1..w2", 1, 1, ["column 'w1..w2'", "4 distinct", "at least 4"]),
         ("csv:gone.csv:v", 1, 1, ["gone.csv: ", "no such file", "check the path"]),
-        ("panel:FILE:name,hours", 1, 1, ["three different columns", "device,epoch,value"]),
         ("panel:FILE:name,name,hours", 1, 1, ["three different columns"]),
         ("panel:FILE:name,w1,hours", 4, 1, ["4 devices", "at most 3"]),
         ("panel:FILE:name,w1,hours", 1, 5, ["5 epochs", "at most 4"]),

@@ -20,7 +20,8 @@ from ldpbeam.audit.standard_collections import QUICK_DRAWS, one_collection
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.collection.participation import Participation
-from tests.ldpbeam.audit.rare_bugs import KINDS, Plain, PlainMaker
+from tests.ldpbeam.audit.rare_bugs import KINDS, Plain
+from tests.ldpbeam.audit.small import KindMaker
 
 SEEN = [fault for fault in FAULTS if fault.check is not None]
 PROTOCOLS = ("l_osue", "loloha")
@@ -34,7 +35,7 @@ def collection(fault: str, protocol: str) -> Collection:
 
 
 def audited(kind: type[Plain], asked: Collection, draws: int, folder: Path) -> AuditOutcome:
-    return audit(PythonClient(asked, PlainMaker(kind), folder), asked, plan_of(draws))
+    return audit(PythonClient(asked, KindMaker(kind), folder), asked, plan_of(draws))
 
 
 @pytest.mark.thorough

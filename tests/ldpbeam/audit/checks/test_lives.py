@@ -17,7 +17,7 @@ from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.collection.participation import Participation
 from ldpbeam.protocols import Parameters
-from tests.ldpbeam.audit.small import Small, SmallMaker, Words
+from tests.ldpbeam.audit.small import KindMaker, Small, Words
 
 FALSE_ALARM = 1e-9
 
@@ -155,7 +155,7 @@ def test_a_planted_bug_is_found(
     kind: type[Small], collection: Collection, checks: set[Check], said: tuple[str, ...], tmp_path: Path
 ) -> None:
     # A thousand devices miss a memo that is not kept one time in ten.
-    outcome = audited(SmallMaker(kind), collection, tmp_path, draws=5000)
+    outcome = audited(KindMaker(kind), collection, tmp_path, draws=5000)
     assert checks <= outcome.failed, outcome.violations
     for text in said:
         assert any(text in violation for _, violation in outcome.violations), outcome.violations
@@ -165,7 +165,7 @@ def test_a_planted_bug_is_found(
 @pytest.mark.parametrize("collection", [GRR, LGRR], ids=["grr", "l_grr"])
 def test_the_small_client_passes(collection: Collection, tmp_path: Path) -> None:
     """As it stands it is honest: what the bugs fail by is their own line."""
-    outcome = audited(SmallMaker(Few), collection, tmp_path)
+    outcome = audited(KindMaker(Few), collection, tmp_path)
     assert outcome.violations == []
     assert Check.PARTICIPATION in {one.check for one in outcome.checks}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
-from math import comb, prod
+from math import prod
 
 import numpy as np
 import pytest
@@ -13,11 +13,8 @@ from ldpbeam.audit.checks.replay import LAGS, looked_at, replays
 from ldpbeam.audit.law.blocks import Blocks, decide, divergence, sized, views_of
 from ldpbeam.audit.law.bound import chernoff
 from ldpbeam.audit.law.pairs import model_of
-from ldpbeam.channels.channel import BitChannel, SymbolChannel
-from ldpbeam.protocols.local_hash import BLH
 from tests.ldpbeam.audit.collections import COLLECTIONS, of
-from tests.narrow import of_kind
-from tests.reference.channels import round_of, rounds_of
+from tests.ldpbeam.promise.test_best_guess import of_each_seed
 
 MEMOISED = ["l_grr", "l_osue", "bilo", "dbitflip_pm", "one_bit_rrpm", "rrpm_flipped", "sample", "split"]
 
@@ -97,38 +94,16 @@ EQUAL = ["grr", "oue", "blh", "dbitflip", "l_grr", "l_osue", "loloha", "dbitflip
 @pytest.mark.parametrize("name", [*EQUAL, "rrpm_flipped"])
 def test_two_reports_are_equal_as_often_as_enumeration_has_it(name: str) -> None:
     """Two first reports of one device about one value, from likelihoods and permanent answers."""
-    collection = of(name, size=4) if name in EQUAL else COLLECTIONS[name]
-    protocol, model = collection.protocol, model_of(collection.protocol)
-    (looked,) = looked_at(protocol, model, model.pair[1])
-    found = sum(p * e for p, e in looked.kinds)
-    assert sum(p for p, _ in looked.kinds) == pytest.approx(1, rel=1e-9)
+    protocol = (of(name, size=4) if name in EQUAL else COLLECTIONS[name]).protocol
+    model = model_of(protocol)
     value = model.pair[1]
-    if name in ("grr", "oue", "one_bit_mean"):
-        expected = sum(float(protocol.law.likelihood(one, value)) ** 2 for one in protocol.law.responses())
-    elif name == "l_osue":
-        rounds = rounds_of(protocol)
-        permanent, instant = of_kind(BitChannel, rounds.permanent), of_kind(BitChannel, rounds.instant)
-        expected = 0.0
-        for answer in product((0, 1), repeat=4):
-            given = [permanent.own if bit == value else permanent.other for bit in range(4)]
-            chance = prod(float(p if a else 1 - p) for a, p in zip(answer, given, strict=True))
-            sent = [float(instant.own if a else instant.other) for a in answer]
-            expected += chance * prod(p * p + (1 - p) ** 2 for p in sent)
-    elif name in ("l_grr", "loloha"):
-        symbols = of_kind(SymbolChannel, rounds_of(protocol).instant)
-        expected = float(symbols.own) ** 2 + (symbols.size - 1) * float(symbols.other) ** 2
-    elif name == "blh":
-        assert isinstance(protocol, BLH)
-        seeds = len(list(protocol.family.seeds()))
-        expected = (float(protocol.rounds.last.own) ** 2 + float(protocol.rounds.last.other) ** 2) / seeds
-    elif name == "dbitflip":
-        expected = sum(
-            (float(protocol.law.likelihood(one, value)) / comb(4, 2)) ** 2 for one in protocol.law.responses()
-        )
-    else:
-        bits: BitChannel | None = round_of(protocol, "instant")
-        expected = 1.0 if bits is None else float(bits.own) ** 2 + (1 - float(bits.own)) ** 2
-    assert found == pytest.approx(expected, rel=1e-9)
+    (looked,) = looked_at(protocol, model, value)
+    assert sum(p for p, _ in looked.kinds) == pytest.approx(1, rel=1e-9)
+    expected = sum(
+        share * float(answers[value] @ (second**2).sum(axis=1))
+        for share, answers, second in of_each_seed(protocol)
+    )
+    assert sum(p * e for p, e in looked.kinds) == pytest.approx(expected, rel=1e-9)
 
 
 def test_pairs_of_a_sum_have_no_report_in_common_and_copies_are_counted() -> None:
