@@ -72,8 +72,6 @@ class Panel:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of the paper: panels side by side."""
-
     name: str
     caption: str
     panels: Sequence[Panel]
@@ -129,7 +127,6 @@ def number(row: Row, column: str) -> float:
 
 
 def mean(rows: Sequence[Row], column: str, **where: Value) -> float:
-    """Mean of a column over the rows with these values; NaN where there are none."""
     chosen = [number(row, column) for row in rows if all(row[key] == value for key, value in where.items())]
     return sum(chosen) / len(chosen) if chosen else float("nan")
 

@@ -53,7 +53,6 @@ class Outcome:
 
     @property
     def kept(self) -> int:
-        """How many cells an earlier run had computed."""
         return len(self.cells) - self.computed
 
 

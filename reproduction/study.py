@@ -75,7 +75,6 @@ def series(
 
 
 def curves(rows: Sequence[Row], x: str, columns: Sequence[str], *, dashed: Sequence[str] = ()) -> list[Line]:
-    """A line for each of the columns, with the column's name."""
     each = (series(rows, x, y, lambda row, y=y: y, dashed=dashed) for y in columns)  # type: ignore[misc]
     return [line for lines in each for line in lines]
 
@@ -83,7 +82,6 @@ def curves(rows: Sequence[Row], x: str, columns: Sequence[str], *, dashed: Seque
 def panels(
     rows: Sequence[Row], by: str, labels: Sequence[str], draw: Callable[[list[Row]], list[Line]], **more: Any
 ) -> list[Panel]:
-    """A panel for each value of a column."""
     title, x, y = labels
     return [
         Panel(title.format(value), x, y, draw([row for row in rows if row[by] == value]), **more)

@@ -13,8 +13,6 @@ from ldpbeam.wire import codec, report_pb2
 
 @dataclass(frozen=True)
 class Faults:
-    """How many records of each kind a file of faults holds."""
-
     duplicate: int = 25
     late: int = 12
     malformed: int = 4

@@ -277,7 +277,6 @@ def _one_by_one(values: Sequence[Any], domain: Domain) -> NDArray[np.int64]:
 
 
 def _index(given: Any, domain: Domain, number: int) -> int:
-    """The index of one device's value."""
     try:
         return index_of(given, domain)
     except DeviceError as error:

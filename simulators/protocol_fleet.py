@@ -196,7 +196,6 @@ class ProtocolFleet:
         ]
 
     def _counts(self) -> list[NDArray[np.int64]]:
-        """Memoised inputs of each attribute, int64 (devices,)."""
         memos: list[Any] = [self._memo]
         if len(self._shape) > 1:
             memos = [self._memo.part(index) for index in range(self._shape[1])]

@@ -421,7 +421,6 @@ def _within(epochs: Any, span: Epochs, where: Path) -> Any:
 
 
 def _named(history: History, place: int, kind: str) -> int | str:
-    """A group by its name, a value by its index."""
     return history.labels[place] if kind == "groups" else int(history.values[place])
 
 

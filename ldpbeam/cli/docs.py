@@ -42,8 +42,6 @@ def docs(name: str | None) -> None:
 
 @dataclass(frozen=True)
 class Page:
-    """A page: its name as it is typed, its title, and its Markdown."""
-
     name: str
     title: str
     path: Path
@@ -51,7 +49,6 @@ class Page:
 
 
 def pages() -> dict[str, Page]:
-    """All pages by name."""
     known = {}
     for path in sorted((Path(ldpbeam.__path__[0]) / "docs").glob("*.md")):
         text = path.read_text("utf-8")

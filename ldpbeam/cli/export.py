@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _ExportOptions:
-    """The options of ``export``, parsed."""
-
     every: int | None
     by: str | None
     group_file: Path | None

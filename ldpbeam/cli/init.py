@@ -30,8 +30,6 @@ _LEVEL = 2.0
 
 @dataclass(frozen=True)
 class _Answer:
-    """The values, and whether their mean is asked for."""
-
     domain: Domain
     mean: bool
 

@@ -153,8 +153,6 @@ def promised(collection: Collection) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Change:
-    """What is different, and whether devices must know."""
-
     devices: tuple[str, ...]
     server: tuple[str, ...]
 

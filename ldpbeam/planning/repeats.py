@@ -133,7 +133,6 @@ class Repeats:
 
 
 def _errors(setting: Setting) -> MemoErrors | None:
-    """What errors of epochs have in common; None where they are independent."""
     estimator = PartEstimator(setting.protocol)
     if setting.participates:
         return slotted_errors(estimator, setting.reports, setting.epochs)

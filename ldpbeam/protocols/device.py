@@ -53,7 +53,6 @@ class ProtocolDevice(ABC, Generic[Response]):
 
     @property
     def payload_size(self) -> int:
-        """Length of every payload, bytes."""
         return (self.payload_bits + 7) // 8
 
     @property

@@ -50,8 +50,6 @@ class Hashed(NamedTuple):
 
 @dataclass(frozen=True)
 class LocalHashDevice(ProtocolDevice[Hashed]):
-    """A hash function, drawn for life where answers are memoised, and one symbol about the value's hash."""
-
     ENCODING = "local_hash"
 
     domain_size: int

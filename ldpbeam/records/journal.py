@@ -72,7 +72,6 @@ def started(name: str) -> int | None:
 
 
 def entry(second: int, columns: Iterable[ReportColumns]) -> bytes:
-    """Reports that arrived in one second and are made safe together."""
     parts = (part for some in columns for part in of_a_size(some, codec.MAX_RECORD // 4))
     content = b"".join(codec.framed(batch_message(part)) for part in parts)
     head = _HEAD.pack(second, len(content))
@@ -80,7 +79,6 @@ def entry(second: int, columns: Iterable[ReportColumns]) -> bytes:
 
 
 def committed_content(size: int) -> bytes:
-    """The content of a ``.committed-…`` file."""
     number = size.to_bytes(8, "little")
     return number + zlib.crc32(number).to_bytes(4, "little")
 

@@ -19,8 +19,6 @@ from ldpbeam.records.run_record import RUN_RECORD, RunRecord, read_record
 
 @dataclass(frozen=True)
 class Rejects:
-    """Tables of rejects in the output of a run."""
-
     output: Path
     tables: tuple[Path, ...]
     collections: tuple[Collection, ...]

@@ -71,8 +71,6 @@ class Gap:
 
 @dataclass(frozen=True)
 class RunAccounting:
-    """What became of every record of a run."""
-
     total: Account  # the sum of all else
     epochs: tuple[EpochRecord, ...]  # by digest and epoch
     unattributed: Account  # records that belong to no epoch of a known collection
@@ -93,7 +91,6 @@ class RunAccounting:
         return tuple(between)
 
     def as_record(self) -> dict[str, object]:
-        """The key ``accounting`` of run.json, ready for JSON."""
         rest, old, gaps = self.unattributed, self.archived, self.gaps
         return {
             "total": self.total.as_record(),
@@ -208,7 +205,6 @@ class RunRecord:
         return {stem: path for stem, _, path in tables}
 
     def as_record(self) -> dict[str, Any]:
-        """The content of run.json, key for key in its order."""
         return {"schema": SCHEMA, **write_fields(self)}
 
     def content(self) -> bytes:

@@ -75,7 +75,6 @@ class CollectionData:
 
     @property
     def digest(self) -> str:
-        """Digest of the collection, in hexadecimal digits."""
         return self.collection.digest
 
     @property
@@ -85,7 +84,6 @@ class CollectionData:
 
     @property
     def mean(self) -> bool:
-        """Whether the result is one mean; the record says so."""
         return self.histogram.is_mean
 
     @property

@@ -87,12 +87,10 @@ class Snapshot:
 
     @property
     def simulated(self) -> bool:
-        """Whether the truth is known."""
         return bool(np.isfinite(self.truth).any())
 
     @property
     def usable(self) -> bool:
-        """Whether anything was estimated at all."""
         return bool(np.isfinite(self.estimate).any())
 
     @property

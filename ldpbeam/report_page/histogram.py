@@ -28,7 +28,6 @@ _TOP = 20
 
 
 def histogram(data: CollectionData, detail: Detail, name: str) -> tuple[list[Figure], str]:
-    """The figures of the last usable epoch, and a note where it is not the last one."""
     snapshot = data.last
     if snapshot is None:
         return [], "This run wrote no estimates for this collection."
@@ -105,7 +104,6 @@ class _Drawing:
         return keys
 
     def _each(self, places: np.ndarray, title: str, kind: str, whole: bool) -> Figure:
-        """A bar, a whisker and a point for each of a few values."""
         snapshot = self.snapshot
         upright = whole and self.numbered and self.rows > 24
         rows = [self._row(place) for place in places.tolist()]

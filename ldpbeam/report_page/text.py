@@ -26,7 +26,6 @@ def clean_tree(node: Any) -> Any:
 
 
 def count(value: int) -> str:
-    """An exact integer with separators."""
     return f"{value:,}"
 
 

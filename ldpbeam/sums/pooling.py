@@ -28,7 +28,6 @@ _NUMBERS = ("n", "estimate", "std_error", "std_error_floor")
 
 
 def _rows(tables: Sequence[pa.Table]) -> Iterator[dict[str, Any]]:
-    """What is estimated in all rows of tables that have the columns."""
     for table in tables:
         if {"estimate", "std_error"} <= set(table.column_names):
             yield from table.select(["estimate", "std_error"]).to_pylist()

@@ -74,8 +74,6 @@ class Quantiles(Question):
 
 @dataclass(frozen=True)
 class Mean(Question):
-    """The mean of the values, in the units of a range."""
-
     def sums(self, domain: Domain) -> Sums:
         """One sum, whose weights are the values themselves, or the middles of buckets."""
         return of_mean(domain)

@@ -74,7 +74,6 @@ def write_reports(
 
 
 def batch_record(batch: ReportColumns) -> bytes:
-    """A ``ReportBatch`` of at least one report, behind its length."""
     return framed(batch_message(batch))
 
 

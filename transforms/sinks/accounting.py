@@ -157,8 +157,6 @@ class EpochAccounting:
 
 @dataclass(frozen=True)
 class UnattributedAccounting:
-    """What ``accounting/other-….json`` holds: the account of records that belong to no epoch."""
-
     digest: str  # of the collection that they name; empty where they name none
     account: Account  # of which ``read`` and ``rejected`` alone mean something
     job: str = ""  # the unbounded job that has read them; empty in a local engine
@@ -186,7 +184,6 @@ class UnattributedAccounting:
 
 
 def write_accounting(output: str, accounting: EpochAccounting | UnattributedAccounting) -> FileRecord:
-    """Put a file into ``accounting/``, in place of an earlier one of the same epoch or digest."""
     return publish(output, accounting.file_name, accounting_content(accounting))
 
 
@@ -278,7 +275,6 @@ def number_after(newest: Numbered | None, content: str, job: str) -> Numbered:
 
 
 def newest_number(output: str, collection: Collection, epoch: int) -> Numbered | None:
-    """The newest number that was given, whether it is published or not; None when none was."""
     path = FileSystems.join(output, *numbers_file_name(collection, epoch).split("/"))
     if FileSystems.exists(path):
         with FileSystems.open(path) as handle, whole_accounting(path):

@@ -18,8 +18,6 @@ from ldpbeam.errors import UsageError
 
 @dataclass(frozen=True)
 class SourceOption:
-    """An option of ``ldpbeam run`` that belongs to a source."""
-
     option: str  # its spelling
     metavar: str  # how a value looks
     help: str  # what it does

@@ -188,7 +188,6 @@ def believed(claims: list[int]) -> int:
 def _read_group(
     readers: _Readers, stored: StoredFile, number: int, layout: Layout, reading: _Progress
 ) -> Iterator[ReportTable | BadSource]:
-    """The rows of one row group, and what is missing of them."""
     trouble, detail = None, ""
     claims, begun = list[int](), reading.done
     try:

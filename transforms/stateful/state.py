@@ -32,8 +32,6 @@ _VERSION = 2
 
 @dataclass(frozen=True)
 class ShardCount:
-    """Everything one shard has counted up to a due time: a total, so the newest replaces all before it."""
-
     shard: int  # which one
     due: int  # due time that the count was made for, microseconds
     repeats: int  # reports that were left out as copies of another one
@@ -52,7 +50,6 @@ class ShardCount:
 
 
 def counters(schedules: Schedules) -> dict[str, SupportCounter]:
-    """What counts the support of each collection, by digest."""
     return {digest: schedule.collection.protocol.counter for digest, schedule in schedules.items()}
 
 

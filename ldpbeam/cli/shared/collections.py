@@ -26,7 +26,6 @@ def load(path: Path) -> Collection:
 
 
 def warn(path: Path, advice: Iterable[Advice]) -> None:
-    """Warnings about the collection of a file, a line each."""
     for warning in advice:
         complain(warning.in_file(str(path)))
 

@@ -122,7 +122,6 @@ def _sentence_of_mean(change: MeanChange) -> str:
 
 
 def _row_of_mean(change: MeanChange) -> dict[str, Any]:
-    """The mean for programs."""
     return {
         "statistic": "mean",
         "before": change.before.mean,
@@ -150,8 +149,6 @@ def _table(quartiles: list[dict[str, Any]], mean: dict[str, Any] | None) -> Any:
 
 
 def _sentence(change: QuartileChange, domain: Domain) -> str:
-    """A quartile for people."""
-
     def named(places: tuple[int, int, int]) -> str:
         middle, low, high = map(domain.label, places)
         return f"{middle} ({low} .. {high})"

@@ -28,7 +28,6 @@ _mode = Mode.LINES
 
 
 def mode() -> Mode:
-    """The mode of the command that runs."""
     return _mode
 
 
@@ -73,6 +72,5 @@ class PrintingCommand(click.Command):
         ]
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command in the mode that was asked for."""
         with printing(quiet=ctx.params.pop("quiet"), as_json=ctx.params.pop("as_json")):
             return super().invoke(ctx)

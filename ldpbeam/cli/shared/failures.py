@@ -52,7 +52,6 @@ def outside_error(error: BaseException) -> LdpError | None:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """An error and what it was raised from."""
     seen: set[int] = set()
     one: BaseException | None = error
     while one is not None and id(one) not in seen:

@@ -30,21 +30,16 @@ _GROUP = 1 << 18
 
 @dataclass(frozen=True, eq=False)
 class ReadHistory:
-    """An attribute of a run."""
-
     history: History
     collection: Collection
     errors: MemoErrors | None
 
     @property
     def domain(self) -> Domain:
-        """The values of the attribute, with their labels."""
         return dict(self.collection.histograms)[self.history.key.attribute]
 
 
 class Side(NamedTuple):
-    """One of the two that are compared."""
-
     folder: ResultsFolder
     read: ReadHistory
     span: tuple[int, int] | None

@@ -111,8 +111,6 @@ drawn_anew_option = click.option(
 
 
 class DurationOption(click.ParamType[int]):
-    """A duration such as 90s or 10m, at least a second; gives seconds."""
-
     name = "duration"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:

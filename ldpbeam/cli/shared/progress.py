@@ -43,7 +43,6 @@ class Bar(Progress):
         self._task = self.add_task(what, total=max(total, 1), note="")
 
     def count(self, steps: int, reports: int) -> None:
-        """Add steps, and reports to the note beside the bar."""
         self._reports += reports
         task = self.tasks[0]
         self.reach(int(task.completed) + steps, int(task.total or 0))

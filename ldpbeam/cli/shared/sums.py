@@ -62,7 +62,6 @@ def sum_options(command: Command) -> Command:
 
 
 def grouped(read: ReadHistory, path: Path, *, remark: bool = True) -> Question:
-    """The groups of a file, for one attribute."""
     from ldpbeam.sums import Groups, read_groups
     from ldpbeam.sums.group_file import shared_values
 
@@ -92,7 +91,6 @@ def chosen(
     attribute: str | None,
     results: Path,
 ) -> list[ReadHistory]:
-    """The attributes that were named."""
     left = [
         one
         for one in histories

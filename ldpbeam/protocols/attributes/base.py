@@ -239,5 +239,4 @@ class AttributeProtocol(LocalProtocol[Response], ABC):
 
 
 def slices(sizes: Iterable[int], start: int = 0) -> tuple[slice, ...]:
-    """Where each of several pieces lies when they stand one after the other."""
     return tuple(slice(a, b) for a, b in pairwise(accumulate(sizes, initial=start)))
