@@ -84,7 +84,15 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     panel = f"panel:{folder / 'panel.csv'}:device,epoch,value"
     options = "--collection", folder / "c.yaml", "--population", panel, "--seed", 5
     told("simulate", *options, "--output", folder / "sent", "--truth")
-    told("run", "--collection", folder / "c.yaml", "--input", folder / "sent", "--output", folder / "out")
+    told(
+        "run",
+        "--collection",
+        folder / "c.yaml",
+        "--input",
+        folder / "sent" / "reports",
+        "--output",
+        folder / "out",
+    )
     return folder
 
 

@@ -46,8 +46,8 @@ def test_atoms_are_written_as_values(domain: str, places: tuple[int, ...]) -> No
     assert agreed.ignored == ()
     differs = change(without, agreed)
     assert differs.devices == ()
-    named = ", ".join(map(found.label, places))
-    assert differs.server == ((f"atoms: none → {named}",) if places else ())
+    named = ", ".join(repr(found.label(place)) for place in sorted(places))
+    assert differs.server == ((f"atoms: added {named}",) if places else ())
 
 
 @pytest.mark.parametrize(
