@@ -222,7 +222,7 @@ class StreamState:
             write_rejects(self._output, _rejects(self.number + 1), moved)
         with self._landing.change() as rows:
             self.number += 1
-            self.watermark = max(self.watermark, segment.watermark)
+            self.watermark = segment.watermark  # lower than before, where a clock was taken back
             self.messages += segment.messages
             self.unstamped += segment.unstamped
             self._keep_reports(rows, segment)
@@ -320,9 +320,10 @@ class StreamState:
         accounts = list(accounts)
         with self._landing.change() as rows:
             for accounting in accounts:
-                self.epochs[accounting.key].set_published(accounting)
+                state = self.epochs[accounting.key]
+                state.set_published(accounting)
                 self._put(rows, accounting.key)
-                self.watermark = max(self.watermark, (accounting.position or {}).get("watermark", 0))
+                self.watermark = state.last_result_watermark
             self._put_engine(rows)
         for accounting in accounts:
             write_accounting(self._output, accounting)
