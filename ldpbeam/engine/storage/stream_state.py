@@ -351,14 +351,16 @@ class StreamState:
                 other.account, other.segment = other.total, self.number
                 other.unpublished_entries.clear()
                 self._put(rows, (digest, None))
-            self._remove_landed(rows, horizon, exists)
+            removed = self._remove_landed(rows, horizon, exists)
             self._fold(rows, done)
             self._put_engine(rows)
+        if removed and self._refused.size + sum(g.size for g in self.landed.values()) <= tables.AT_ONCE:
+            self._landing.rewrite()
         for digest in others:
             write_accounting(self._output, self.unattributed[digest].accounting(digest))
 
-    def _remove_landed(self, rows: Transaction, horizon: int, exists: Callable[[str], bool]) -> None:
-        """Remove reports and refused messages whose time is over; of many some now, the others later."""
+    def _remove_landed(self, rows: Transaction, horizon: int, exists: Callable[[str], bool]) -> int:
+        """Remove reports and refused messages whose time is over, of many some now; gives their bytes."""
         removed = 0
         for key in [key for key in self.landed if self.is_gone(key, horizon)]:
             if removed >= tables.AT_ONCE:
@@ -372,11 +374,11 @@ class StreamState:
             del self.landed[key]
             if key in self.epochs:
                 self.epochs[key].landed = None
-        self._refused.remove(rows, horizon)
         if removed:
             for name in [name for name in self.taken if not exists(name)]:
                 del self.taken[name]
                 rows.remove(tables.FILES, self._file_rows.pop(name))
+        return removed + self._refused.remove(rows, horizon)
 
     def _done(self, in_memory: int) -> list[EpochKey]:
         """Finished epochs that are to go into the archive."""
