@@ -161,8 +161,7 @@ class DeviceFolder(Storage):
                 number = 0
             try:
                 with newest.store.transaction() as rows:
-                    for table in (_STATE, _OUTBOX):
-                        rows.clear(table)
+                    rows.clear()
                     rows.counter = max(rows.counter, number)
                     _put_state(rows, withdrawn_state())
                     newest.commit(rows)

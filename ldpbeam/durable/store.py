@@ -115,6 +115,11 @@ class RowStore:
                 raise VersionError(f"it has format {version}, and this program reads format {self.version}")
             yield Transaction(self, connection, counter, _unpack_summaries(self.tables, root[_HEAD.size :]))
 
+    def rewrite(self) -> None:
+        """Write the file anew, only with its rows: a page in use may still hold pieces of removed ones."""
+        with self._connection() as connection:
+            connection.execute("VACUUM")
+
     def first(self, table: str) -> int:
         """The key in the file of a table's first row."""
         return self._numbers[table] << _KEY_BITS
@@ -214,7 +219,9 @@ class Transaction:
             return TableRows(sound, 0)
         if lost <= 0:
             raise DamageError(f"its table {table} is not the one that was written last")
-        self.clear(table)
+        self._begin()
+        self._connection.execute("DELETE FROM rows WHERE key BETWEEN ? AND ?", (first, first + KEYS - 1))
+        self._summaries[table] = Summary()
         for key, content in sound.items():
             self.put(table, key, content)
         return TableRows(sound, lost)
@@ -251,12 +258,11 @@ class Transaction:
         self._connection.execute("DELETE FROM rows WHERE key = ?", (key,))
         self._summaries[table].change(-1, digest)
 
-    def clear(self, table: str) -> None:
-        """Remove all rows of a table, sound or not."""
+    def clear(self) -> None:
+        """Remove all rows of all tables, sound or not, and pieces of earlier rows in pages."""
         self._begin()
-        first = self._store.first(table)
-        self._connection.execute("DELETE FROM rows WHERE key BETWEEN ? AND ?", (first, first + KEYS - 1))
-        self._summaries[table] = Summary()
+        self._connection.execute("DELETE FROM rows")  # without WHERE it overwrites whole pages
+        self._summaries = {table: Summary() for table in self._summaries}
 
     def commit(self) -> None:
         """Change the rows; on disk when this returns."""

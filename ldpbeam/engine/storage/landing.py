@@ -46,7 +46,8 @@ ENGINE, EPOCHS, OTHERS, LANDED, REFUSED, FILES = TABLES = (
 _CONTENT = "content"
 _ROWS_BITS = 28
 AT_ONCE = 64 << 20
-"""Bytes that one change removes at most, about: the journal holds all that is overwritten."""
+"""Bytes that one change removes at most, about, since the journal holds all that is overwritten; and bytes of
+reports and messages up to which the file is written anew after a removal."""
 
 
 @dataclass
@@ -174,6 +175,11 @@ class Landing:
             yield rows
             self._newest.commit(rows)
             self._changes = rows.counter
+
+    def rewrite(self) -> None:
+        """Write the file anew: it shrinks, and no piece of a removed report is left in it."""
+        with self._errors():
+            self._newest.store.rewrite()
 
     @contextmanager
     def parsing(self) -> Iterator[None]:

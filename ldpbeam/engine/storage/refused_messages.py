@@ -49,14 +49,20 @@ class RefusedMessages:
             if left:
                 self._put(rows, number, time, left, Group(new_key()))
 
-    def remove(self, rows: Transaction, horizon: int) -> None:
-        """Remove segments that were landed by a time; of large ones some now and the others later."""
+    @property
+    def size(self) -> int:
+        """Bytes of all segments."""
+        return sum(group.size for _, group in self._segments.values())
+
+    def remove(self, rows: Transaction, horizon: int) -> int:
+        """Remove segments that were landed by a time, of large ones some now; gives their bytes."""
         removed = 0
         for number in [number for number, (time, _) in self._segments.items() if time <= horizon]:
             if removed >= AT_ONCE:
                 break
             removed += self._segments[number][1].size
             self._drop(rows, number)
+        return removed
 
     def _drop(self, rows: Transaction, number: int) -> None:
         self._segments.pop(number)[1].shrink(rows)

@@ -222,7 +222,7 @@ class StreamState:
             write_rejects(self._output, _rejects(self.number + 1), moved)
         with self._landing.change() as rows:
             self.number += 1
-            self.watermark = max(self.watermark, segment.watermark)
+            self.watermark = segment.watermark  # lower than before, where a clock was taken back
             self.messages += segment.messages
             self.unstamped += segment.unstamped
             self._keep_reports(rows, segment)
@@ -320,9 +320,10 @@ class StreamState:
         accounts = list(accounts)
         with self._landing.change() as rows:
             for accounting in accounts:
-                self.epochs[accounting.key].set_published(accounting)
+                state = self.epochs[accounting.key]
+                state.set_published(accounting)
                 self._put(rows, accounting.key)
-                self.watermark = max(self.watermark, (accounting.position or {}).get("watermark", 0))
+                self.watermark = state.last_result_watermark
             self._put_engine(rows)
         for accounting in accounts:
             write_accounting(self._output, accounting)
@@ -350,14 +351,16 @@ class StreamState:
                 other.account, other.segment = other.total, self.number
                 other.unpublished_entries.clear()
                 self._put(rows, (digest, None))
-            self._remove_landed(rows, horizon, exists)
+            removed = self._remove_landed(rows, horizon, exists)
             self._fold(rows, done)
             self._put_engine(rows)
+        if removed and self._refused.size + sum(g.size for g in self.landed.values()) <= tables.AT_ONCE:
+            self._landing.rewrite()
         for digest in others:
             write_accounting(self._output, self.unattributed[digest].accounting(digest))
 
-    def _remove_landed(self, rows: Transaction, horizon: int, exists: Callable[[str], bool]) -> None:
-        """Remove reports and refused messages whose time is over; of many some now, the others later."""
+    def _remove_landed(self, rows: Transaction, horizon: int, exists: Callable[[str], bool]) -> int:
+        """Remove reports and refused messages whose time is over, of many some now; gives their bytes."""
         removed = 0
         for key in [key for key in self.landed if self.is_gone(key, horizon)]:
             if removed >= tables.AT_ONCE:
@@ -371,11 +374,11 @@ class StreamState:
             del self.landed[key]
             if key in self.epochs:
                 self.epochs[key].landed = None
-        self._refused.remove(rows, horizon)
         if removed:
             for name in [name for name in self.taken if not exists(name)]:
                 del self.taken[name]
                 rows.remove(tables.FILES, self._file_rows.pop(name))
+        return removed + self._refused.remove(rows, horizon)
 
     def _done(self, in_memory: int) -> list[EpochKey]:
         """Finished epochs that are to go into the archive."""

@@ -254,23 +254,28 @@ def test_a_jump_in_silence_holds_until_it_has_lasted(tmp_path: Path) -> None:
     assert stream.watermark / 1e6 > world.true + DAY - 60
 
 
-def test_a_jump_that_was_believed_is_taken_back_by_messages(tmp_path: Path) -> None:
-    """What has been published as closed stays closed, nothing else does."""
+def test_a_wrong_time_that_was_believed_is_taken_back_by_messages(tmp_path: Path) -> None:
+    """What has been published as closed stays closed, nothing else does: not even where an engine dies."""
     world = World()
     stream, source = opened(tmp_path, world)
+    stream.stop()
+    world.steady = 0.0  # the machine starts again
     world.ahead = lambda passed: DAY
-    while world.true < BEGIN + 40 + PATIENCE + 60:
+    stream = engine(tmp_path, world, source)
+    while world.true < BEGIN + PATIENCE + 60:
         stream.step()
     assert stream.watermark / 1e6 > world.true + DAY / 2
+    assert closed(tmp_path) == {1}
     world.ahead = lambda passed: 0.0
-    source.rate = 10
-    source.last = world.true
+    source.rate, source.last = 10, world.true
     run_from = world.true
     while world.true < run_from + 90:
         stream.step()
-    record = json.loads((tmp_path / "run.json").read_text())
-    assert record["accounting"]["total"]["late"] == 0
     assert world.true - stream.watermark / 1e6 <= DELAY + 2 * EVERY
+    world.pass_by(60)  # while no engine is there
+    stream = engine(tmp_path, world, source)
+    run(stream, world, 60, lag_from=40)
+    assert stream.status.late == 0
 
 
 @pytest.mark.parametrize("ahead", [DAY, -DAY, 0.0])
