@@ -94,16 +94,10 @@ def test_every_metric_is_on_the_dashboard() -> None:
     assert {name for name in answered() if not re.search(rf"\b{name}\b", shown)} == set()
 
 
-def test_the_page_has_every_alert_with_its_threshold() -> None:
+def test_the_page_has_every_alert() -> None:
     table = PAGE.partition("## Alerts")[2].partition("\n## ")[0]
-    rows = dict(re.findall(r"^\| `(\w+)` \| ([^|]*) \|", table, re.MULTILINE))
-    assert list(rows) == [rule["alert"] for rule in rules() if "alert" in rule]
-    for rule in rules():
-        if "alert" in rule:
-            waits = re.sub(r"(\d+)m$", r"\1 min", re.sub(r"(\d+)h$", r"\1 h", rule.get("for", "")))
-            assert rows[rule["alert"]].endswith(f"for {waits}" if waits else ""), rule["alert"]
-            for number in re.findall(r"(?<=[<>] )0\.\d+", rule["expr"]):
-                assert f"{float(number) * 100:g} %" in rows[rule["alert"]], rule["alert"]
+    named = re.findall(r"`(\w+)`", " ".join(re.findall(r"^\| (`[^|]*) \|", table, re.MULTILINE)))
+    assert sorted(named) == sorted(rule["alert"] for rule in rules() if "alert" in rule)
 
 
 def test_the_sum_that_a_rule_records_is_what_was_rejected(tmp_path: Path) -> None:
