@@ -54,7 +54,6 @@ class Account:
             setattr(self, what, getattr(self, what) + count)
 
     def merge(self, other: Account) -> None:
-        """Add another account."""
         for what in _NUMBERS:
             self.add(what, getattr(other, what))
         self.rejected.update(other.rejected)
@@ -74,11 +73,9 @@ class Account:
         return account
 
     def copy(self) -> Account:
-        """An account of its own with the same numbers."""
         return replace(self, rejected=self.rejected.copy())
 
     def entries(self) -> Iterator[tuple[str, int]]:
-        """What is not 0, by the names that :meth:`add` takes."""
         for what in sorted(_NUMBERS):
             if count := getattr(self, what):
                 yield what, count

@@ -67,7 +67,6 @@ class Estimates:
 
     @property
     def std_error(self) -> Floats:
-        """Square roots of the plug-in variances."""
         return self._row(1)
 
     @property
@@ -77,7 +76,6 @@ class Estimates:
 
     @property
     def high(self) -> Floats:
-        """Their upper ends."""
         return self._row(3)
 
     @property
@@ -87,7 +85,6 @@ class Estimates:
 
     @property
     def high_all(self) -> Floats:
-        """Their upper ends."""
         return self._row(5)
 
     def _row(self, place: int) -> Floats:
@@ -103,7 +100,6 @@ class Estimates:
 
     @classmethod
     def joined(cls, parts: Sequence[Estimates]) -> Estimates:
-        """The rows of several, one after the other."""
         n, support = np.concatenate([one.n for one in parts]), np.concatenate([one.support for one in parts])
         return cls(n, support, np.concatenate([one.numbers for one in parts], axis=1))
 

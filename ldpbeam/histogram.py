@@ -22,8 +22,6 @@ TOO_MANY_ERRORS = "too_many_errors"
 
 @dataclass(frozen=True, eq=False)
 class AttributeHistogram:
-    """What is known about one attribute in one epoch."""
-
     reports: int
     support: Ints
     estimates: Estimates | None
@@ -33,8 +31,6 @@ class AttributeHistogram:
 
 @dataclass(frozen=True, eq=False)
 class EpochHistogram:
-    """What is known about one epoch of one collection."""
-
     digest: int
     epoch: int
     reports: int

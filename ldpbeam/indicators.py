@@ -50,8 +50,6 @@ _BEYOND, _ROUNDING = 1e-14, 1e-5
 
 @dataclass(frozen=True)
 class Indicator:
-    """One test of one result."""
-
     name: str
     attribute: int | None
     observed: float

@@ -21,8 +21,6 @@ DEFAULT_LATE_EVERY = 60
 
 @dataclass(frozen=True)
 class Schedule:
-    """The due times of a collection's epochs."""
-
     collection: Collection
     early_every: int = 0
     late_every: int = DEFAULT_LATE_EVERY
@@ -32,7 +30,6 @@ class Schedule:
         return self.collection.epochs.end(epoch) * _MICROS
 
     def close(self, epoch: int) -> int:
-        """When an epoch takes no more reports."""
         return self.collection.closes(epoch) * _MICROS
 
     def due(self, epoch: int, after: int) -> int:

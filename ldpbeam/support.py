@@ -85,7 +85,6 @@ class Support:
 
     @classmethod
     def zero_of(cls, counter: SupportCounter) -> Support:
-        """The neutral element for accumulators of a counter."""
         return cls.zero(counter.counts_length, counter.signs_length)
 
     def add(self, payloads: Bytes, counter: SupportCounter) -> Support:
@@ -124,14 +123,10 @@ class SupportCounter(Protocol):
     """What counting takes of a protocol's counter, see :class:`ldpbeam.protocols.counter.Counter`."""
 
     @property
-    def counts_length(self) -> int:
-        """Cells of its counts."""
-        ...
+    def counts_length(self) -> int: ...
 
     @property
-    def signs_length(self) -> int:
-        """Cells for signs of forged reports."""
-        ...
+    def signs_length(self) -> int: ...
 
     def add_reports(self, payloads: Bytes, counts: Ints, signs: Ints) -> None:
         """Add admitted payloads in place.
@@ -148,9 +143,7 @@ class Uncounted(Protocol):
     """What an epoch's counts are made of when it is estimated."""
 
     @property
-    def reports(self) -> int:
-        """How many reports there are in it."""
-        ...
+    def reports(self) -> int: ...
 
     def counted(self, counter: SupportCounter) -> Support:
         """The support that they are, in fresh memory."""
@@ -171,7 +164,6 @@ class UncountedReports:
 
     @property
     def reports(self) -> int:
-        """How many there are."""
         return sum(map(len, self.payloads))
 
     def add_to(self, counter: SupportCounter, support: Support) -> Support:
@@ -181,7 +173,6 @@ class UncountedReports:
         return support
 
     def counted(self, counter: SupportCounter) -> Support:
-        """The support that the reports are."""
         return self.add_to(counter, Support.zero_of(counter))
 
 

@@ -104,7 +104,6 @@ def estimates_schema(collection: Collection) -> Any:
 
 
 def fixed_columns(collection: Collection) -> dict[str, Any]:
-    """Columns that are the same in every epoch."""
     import pyarrow as pa
 
     attributes, values, labels = [], [], []

@@ -81,7 +81,6 @@ def dry_run(pipeline: beam.Pipeline, config: RunConfig) -> str:
 
 
 def beam_options(config: RunConfig) -> PipelineOptions:
-    """The Beam options that were typed."""
     parsers: list[argparse.ArgumentParser] = []
 
     def keep(parser: argparse.ArgumentParser) -> None:
@@ -119,7 +118,6 @@ def beam_options(config: RunConfig) -> PipelineOptions:
 
 
 def make_pipeline(config: RunConfig) -> beam.Pipeline:
-    """An empty pipeline with the options that were typed."""
     workers.install()
     try:
         return beam.Pipeline(options=beam_options(config))
@@ -134,7 +132,6 @@ def _refuse(message: str) -> NoReturn:
 
 
 def run_to_end(pipeline: beam.Pipeline, runner: str = "FnApiRunner") -> None:
-    """Run a pipeline until it has ended."""
     finish(start(pipeline, runner), runner)
 
 

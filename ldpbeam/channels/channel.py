@@ -62,7 +62,6 @@ class SymbolChannel:
 
     @property
     def total(self) -> int:
-        """Number of words a draw chooses from."""
         return self.keep + (self.size - 1) * self.each
 
     @property

@@ -65,8 +65,6 @@ class DerivedWords(Randomness):
 
 
 class Derivation:
-    """The streams of one device and collection."""
-
     def __init__(self, secret: bytes, digest: bytes, label: bytes = b"ldpbeam device 1\0") -> None:
         self._secret = secret
         self._label = label + digest

@@ -122,8 +122,6 @@ _WORDS = {
 
 
 class DeviceFolder(Storage):
-    """One device's folder."""
-
     def __init__(self, folder: Path, sentinel: Path | None = None) -> None:
         self._path = folder / "device.sqlite"
         self._sentinel = sentinel or folder / "sentinel"

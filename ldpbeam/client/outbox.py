@@ -15,8 +15,6 @@ class DropCounts(NamedTuple):
 
 
 class Outbox:
-    """The reports of a device that wait."""
-
     def __init__(self, folder: DeviceFolder, most: int) -> None:
         """Raises ValueError where ``most`` is below 1; nothing is read from the disk yet."""
         if most < 1:
@@ -25,7 +23,6 @@ class Outbox:
         self._most = most
 
     def put(self, records: FolderRecords, waiting: WaitingReport, report: bytes) -> None:
-        """Add a report to a transaction, which the device saves."""
         more = len(records) + 1 - self._most
         for one in records.waiting[:more] if more > 0 else ():
             records.remove(one)
@@ -59,7 +56,6 @@ class Outbox:
 
     @property
     def dropped(self) -> DropCounts:
-        """How many reports were dropped."""
         with self._folder.transaction() as records:
             return DropCounts(records.state.dropped, records.state.damaged)
 

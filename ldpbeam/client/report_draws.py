@@ -33,8 +33,6 @@ class DrawnReport(NamedTuple):
 
 
 class Draws(ABC):
-    """The draws of one device for one collection."""
-
     KEEPS_MEMO: ClassVar[bool]
     """Whether the device keeps its memo, since permanent responses do not follow from its secret."""
 

@@ -45,8 +45,6 @@ class CollectionSpending:
 
 @dataclass(frozen=True)
 class Spending:
-    """What a device has spent."""
-
     collections: tuple[CollectionSpending, ...]
     epsilon: float
     budget: float | None

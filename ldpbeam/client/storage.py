@@ -25,8 +25,6 @@ class Records(ABC):
 
 
 class Storage(ABC):
-    """The records of one device."""
-
     @abstractmethod
     def transaction(self) -> AbstractContextManager[Records]:
         """The records; nobody else reads or changes them meanwhile."""

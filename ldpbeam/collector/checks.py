@@ -32,8 +32,6 @@ class Verdict:
 
 @dataclass(frozen=True)
 class JudgedBodies:
-    """Bodies after the checks."""
-
     verdicts: list[Verdict]
     columns: list[ReportColumns]
 

@@ -47,7 +47,6 @@ class Gather:
     """Between the requests and the store; everything but the commits runs in the loop's thread."""
 
     def __init__(self, store: Store, collections: Mapping[int, Collection]) -> None:
-        """Gather for a store that is open."""
         self._store, self._collections = store, collections
         self._waiting: list[tuple[bytes, asyncio.Future[Verdict]]] = []
         self._came = asyncio.Event()
@@ -109,7 +108,6 @@ class Gather:
         return some
 
     def _commit(self, bodies: list[bytes]) -> JudgedBodies | Exception:
-        """Judge bodies and make them safe, in the store's thread; what fails is returned, not raised."""
         try:
             judged = judge(bodies, self._collections)
             if judged.columns:

@@ -13,8 +13,6 @@ class NoRoomError(Exception):
 
 @dataclass(eq=False)
 class Occupant:
-    """What one connection costs."""
-
     close: Callable[[], None]
     since: float = 0.0
     held: int = 0
@@ -25,7 +23,6 @@ class Room:
     """Connections, and bytes of bodies: a body is charged for the bytes that have come."""
 
     def __init__(self, connections: int, waiting: int, steady: Callable[[], float] = time.monotonic) -> None:
-        """Nobody is there yet."""
         self._connections, self._waiting, self._steady = connections, waiting, steady
         self._clients: set[Occupant] = set()
         self.held = 0

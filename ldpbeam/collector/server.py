@@ -47,8 +47,6 @@ _FULL = (
 
 @dataclass(frozen=True)
 class Limits:
-    """What clients may cost."""
-
     body: int = 1 << 20
     waiting: int = 64 << 20
     connections: int = 1000
@@ -98,7 +96,6 @@ class _Connection(web.RequestHandler):
             self.force_close()
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Leave the place to others."""
         super().connection_lost(exc)
         self._room.leave(self.client)
 

@@ -76,8 +76,6 @@ class Store(Protocol):
 
 @dataclass
 class _Journal:
-    """A journal that is being written."""
-
     path: Path
     descriptor: int  # of the open file
     committed: int  # descriptor of the file that holds the size after the last commit
@@ -87,8 +85,6 @@ class _Journal:
 
 
 class FileStore:
-    """Files in a folder of this machine."""
-
     def __init__(
         self,
         folder: Path,
@@ -318,7 +314,6 @@ def _deleted(path: Path, size: int) -> LdpError:
 
 
 def _write(descriptor: int, content: bytes) -> int:
-    """All of it; the operating system may take it in parts."""
     rest = memoryview(content)
     while rest:
         rest = rest[os.write(descriptor, rest) :]

@@ -32,7 +32,6 @@ class TopicStore:
         self._publisher: Any = None
 
     def open(self) -> None:
-        """Connect."""
         from google.api_core.retry import Retry
 
         options = self._pubsub.types.PublisherOptions(retry=Retry(timeout=_SECONDS), timeout=_SECONDS)
@@ -63,7 +62,6 @@ class TopicStore:
         """Everything that was answered can be read already."""
 
     def close(self) -> None:
-        """Close the connection to the broker, where there is one."""
         if self._publisher is not None:
             self._publisher.stop()
             self._publisher.transport.close()

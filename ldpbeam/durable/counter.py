@@ -26,10 +26,7 @@ _SIZE = 40
 
 
 class FileCounter:
-    """The number in a file."""
-
     def __init__(self, path: Path) -> None:
-        """Nothing is read yet."""
         self.path = path
         self._newest = 1
         """The place of the newest number."""

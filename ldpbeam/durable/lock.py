@@ -45,7 +45,6 @@ class Lock:
     """A lock in a file of its own, which holds nothing; a link in its place is refused, never emptied."""
 
     def __init__(self, path: Path) -> None:
-        """Nothing is locked yet."""
         self._path = path
         self._descriptor: int | None = None
 

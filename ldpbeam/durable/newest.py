@@ -25,7 +25,6 @@ class NewestStore:
     def __init__(
         self, path: Path, kind: str, version: int, tables: Sequence[str], sentinel: Path | None = None
     ) -> None:
-        """Nothing is opened yet."""
         self.store = RowStore(path, kind, version, tables)
         self.sentinel = FileCounter(sentinel or path.with_name("sentinel"))
 
@@ -34,7 +33,6 @@ class NewestStore:
         return Lock(self.store.path.with_name("lock"))
 
     def never_was(self) -> bool:
-        """Whether there is neither a store nor a sentinel."""
         return self._known() is None and not self.store.exists()
 
     def create(self, fill: Callable[[Transaction], object] = lambda _: None, changes: int = 0) -> None:

@@ -231,12 +231,10 @@ class UniversalFamily(HashFamily, ABC):
         """P(H(u) = H(v) = H(w)) for three different values: on average over values, and at least."""
 
     def collides(self, v: int, w: int) -> Fraction:
-        """One probability for all pairs."""
         return Fraction(1) if v == w else self.collision
 
     @property
     def least_collision(self) -> Fraction:
-        """That of every pair."""
         return self.collision
 
     @property

@@ -62,7 +62,6 @@ class CountersGuarantee(Guarantee):
         )
 
     def as_record(self) -> dict[str, object]:
-        """With both figures, and the assumption between them."""
         return {
             **super().as_record(),
             "assumption": self.assumption,

@@ -96,7 +96,6 @@ class Guarantee:
         return inf if cap is None else cap
 
     def as_record(self) -> dict[str, object]:
-        """The figures for run.json and the page."""
         cap = self.cap_over_inputs
         about_values = self.inputs is MemoisedInputs.VALUES and self.cap is None
         return {

@@ -213,8 +213,6 @@ def _extremes(losses: SymbolLosses, counts: tuple[int, ...], inputs: Sequence[in
 
 @dataclass(frozen=True)
 class SeveralLosses(Losses):
-    """Several attributes of one device."""
-
     parts: tuple[Losses, ...]
     together: bool
 
@@ -278,6 +276,5 @@ def loss_record(losses: Losses | None) -> dict[str, Curve | float | None]:
 
 
 def require_reports(reports: int) -> None:
-    """Raise ValueError unless there is a report."""
     if reports < 1:
         raise ValueError(f"losses are those of 1 report or more, not {reports}")

@@ -31,7 +31,6 @@ _LISTED = re.compile(r"(?<=\nSELECT\n  )[a-z_,\s]+(?=\nFROM ranked\n)")
 
 
 def generated() -> dict[str, str]:
-    """Content by file name."""
     schema = bigquery_schema(estimates_schema(parse_collection(_ANY)))
     columns = ",\n  ".join(column["name"] for column in schema)
     return {

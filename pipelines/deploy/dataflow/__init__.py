@@ -25,7 +25,6 @@ FOLDER = Path(__file__).parent
 
 
 def _spelt(name: str, option: Option) -> str:
-    """The name of an option as a parameter."""
     return option.spelt(name).partition("/")[0].removeprefix("--").replace("-", "_")
 
 
@@ -86,7 +85,6 @@ def options() -> dict[str, tuple[Option, Any]]:
 
 
 def generated() -> dict[str, str]:
-    """Content by file name."""
     metadata = {
         "name": "ldpbeam",
         "description": "Frequencies from reports under local differential privacy, epoch after epoch.",
@@ -102,7 +100,6 @@ def generated() -> dict[str, str]:
 
 
 def _parameter(name: str, option: Option, default: Any) -> dict[str, object]:
-    """One parameter of the template."""
     kind, pattern = _values(option)
     text = _HELP.get(name) or option.help
     if option.shown:
