@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
-from collections.abc import Iterable
-from itertools import takewhile
 
 SHOWN = 2000
 """Longest text shown, in characters."""
@@ -22,31 +19,6 @@ def clean(text: str, limit: int = SHOWN) -> str:
         for char in text[: limit + 1]
     )
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"
-
-
-def meant(text: str, names: Iterable[str]) -> str | None:
-    """The name that a text differs from by case, spaces or one letter; None where there is none."""
-    plain = _plain(text)
-    found = None
-    for name in names:
-        other = _plain(name)
-        if other == plain:
-            return name
-        if found is None and _one_letter_apart(*sorted((plain, other), key=len)):
-            found = name
-    return found
-
-
-def _plain(text: str) -> str:
-    return "".join(text.split()).casefold()
-
-
-def _one_letter_apart(short: str, long: str) -> bool:
-    """Whether a letter that is no digit is changed, missing or too many, in a word of at least four."""
-    if len(long) - len(short) > 1 or len(long) < 4 or re.findall(r"\d", short) != re.findall(r"\d", long):
-        return False
-    same = sum(takewhile(bool, map(str.__eq__, short, long)))
-    return short[same + (len(short) == len(long)) :] == long[same + 1 :]
 
 
 def plural(value: int, noun: str) -> str:

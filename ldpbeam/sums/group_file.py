@@ -11,7 +11,6 @@ from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.number import exact_number
 from ldpbeam.csv_rows import CsvError, CsvRows
 from ldpbeam.errors import UsageError
-from ldpbeam.text import meant
 
 _HEAD = ["group", "value"]
 
@@ -51,8 +50,7 @@ def values_of(domain: Domain, text: str) -> list[int]:
     if domain.labels is not None:
         place = domain.place_of(text)
         if place is None:
-            name = meant(text, domain.labels)
-            raise ValueError("is not one of the labels" + (f"; perhaps {name!r} was meant" if name else ""))
+            raise ValueError("is not one of the labels")
         return [place]
     first, dots, last = text.partition("..")
     if domain.maximum is not None and not domain.whole:

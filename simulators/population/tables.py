@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from ldpbeam.collection.domain import Domain
 from ldpbeam.csv_rows import COMMA, CsvError, CsvRows
-from ldpbeam.text import meant
 
 from .request import ABSENT, INDEX, Request
 
@@ -174,11 +173,9 @@ def _looked_up(domain: Domain, path: Path, column: TextColumn, text: str) -> int
     try:
         return domain.index_of_text(text)
     except ValueError as error:
-        name = meant(text, domain.labels or ())
-        hint = f"perhaps {name!r} was meant; " if name else ""
         raise ValueError(
             f"{path}:{column.line_of(text)}: column {column.name!r}: {text!r} is no value of the domain "
-            f"({error}); {hint}correct the file or the collection's domain"
+            f"({error}); correct the file or the collection's domain"
         ) from None
 
 
