@@ -121,7 +121,7 @@ def _epoch_indices(request: Request, path: Path, column: TextColumn) -> list[int
         else:
             epoch = calendar.index(number)
         if epoch < 0 or (calendar is not None and not calendar.contains(epoch)):
-            raise fail(text, _unplanned(epoch, calendar, column, is_index=is_index))
+            raise fail(text, _unplanned(epoch, calendar))
         epochs.append(epoch)
     if kinds == {True} and min(epochs) == 1:
         request.note(
@@ -131,17 +131,15 @@ def _epoch_indices(request: Request, path: Path, column: TextColumn) -> list[int
     return epochs
 
 
-def _unplanned(epoch: int, calendar: Epochs | None, column: TextColumn, *, is_index: bool) -> str:
+def _unplanned(epoch: int, calendar: Epochs | None) -> str:
     """Why an epoch has no place, and what to do."""
-    planned = "0 or more" if calendar is None else f"0 .. {calendar.count - 1}"
-    begins = "" if calendar is None or is_index else f", which begin at {instant(calendar.origin)}"
-    if not is_index:
-        remedy = "set epoch.origin of the collection, or the column"
-    elif calendar is not None and epoch == calendar.count and "0" not in column.texts:
-        remedy = "epochs count from 0: if the column counts from 1, subtract 1 from it"
-    else:
-        remedy = "correct the column"
-    return f"epoch {epoch} is none of the planned epochs {planned}{begins}; {remedy}"
+    planned = "0 or more"
+    if calendar is not None:
+        planned = f"0 .. {calendar.count - 1}, which begin at {instant(calendar.origin)}"
+    return (
+        f"epoch {epoch} is none of the planned epochs {planned}; they count from 0: correct the column, or "
+        "epoch.origin of the collection"
+    )
 
 
 def epoch_of_text(text: str) -> tuple[int, bool]:
@@ -153,12 +151,7 @@ def epoch_of_text(text: str) -> tuple[int, bool]:
             return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()), False
         return parse_instant(datetime.fromisoformat(text).replace(microsecond=0)), False
     except ValueError:
-        if re.fullmatch(r"(?!\d{4}-\d{2}-\d{2}$)\d{1,4}([./-])\d{1,2}\1\d{1,4}", text, re.ASCII):
-            raise ValueError(
-                "a date is written year-month-day (2026-12-31), since other orders can be read in several "
-                "ways; convert the column"
-            ) from None
         raise ValueError(
-            "an epoch is neither an index (5), nor a date (2026-01-09), nor an instant with its time zone "
-            "(2026-01-09T06:00:00Z); write one of these"
+            "an epoch is neither an index (5), nor a date (year-month-day, 2026-01-09), nor an instant with "
+            "its time zone (2026-01-09T06:00:00Z); write one of these"
         ) from None

@@ -314,10 +314,10 @@ def _epoch(calendar: Epochs, text: str) -> int:
         ),
         (["-1"], "epoch -1 is none of the planned epochs"),
         (["2026-01-09 06:00:00"], "instant with its time zone"),
-        (["09.01.2026"], "a date is written year-month-day (2026-12-31)"),
-        (["2026/12/31"], "a date is written year-month-day (2026-12-31)"),
-        (["2026-1-9"], "a date is written year-month-day (2026-12-31)"),
-        (["46023.25"], "neither an index (5), nor a date (2026-01-09)"),
+        (["09.01.2026"], "a date (year-month-day, 2026-01-09)"),
+        (["2026/12/31"], "a date (year-month-day, 2026-01-09)"),
+        (["2026-1-9"], "a date (year-month-day, 2026-01-09)"),
+        (["46023.25"], "neither an index (5), nor a date"),
         (["Monday"], "neither an index"),
         (["2026-02-30"], "neither an index"),
     ],
@@ -399,7 +399,7 @@ def test_a_column_that_counts_from_one_is_noticed(
     calendar = Epochs(604_800, parse_instant("2026-01-05T00:00:00Z"), planned)
     file = write(tmp_path / "p.csv", "d,e,v", *(f"1,{week},0" for week in weeks))
     if planned == 2:
-        with pytest.raises(ValueError, match="if the column counts from 1, subtract 1 from it"):
+        with pytest.raises(ValueError, match="they count from 0: correct the column"):
             noted(f"panel:{file}:d,e,v", 2, calendar=calendar)
         return
     notes = noted(f"panel:{file}:d,e,v", 2, calendar=calendar)[1]
