@@ -348,6 +348,16 @@ def test_errors_over_time_of_one_value(
     assert anew[0][0] == pytest.approx(anew[1][0], rel=near, abs=1e-12)
 
 
+def test_of_sampled_buckets_fewer_reports_speak_about_each() -> None:
+    """Errors of sums are per report, those of one value per report about it."""
+    estimator = PartEstimator(protocol("dbitflip_pm", 5, Parameters(epsilon_longitudinal=1.0, d=2)))
+    one, sums = memo_errors(estimator), sum_errors(estimator, np.eye(5))
+    assert one is not None
+    before, after = np.array([0.4, 0.3, 0.2, 0.1, 0.0]), np.full(5, 0.2)
+    expected = one.drawn_anew(before, after)[0] / (2 / 5)
+    assert sums.drawn_anew(before, after)[0] == pytest.approx(expected, rel=1e-9)
+
+
 def test_estimates_that_do_not_add_up_to_one() -> None:
     frequency = np.array([0.5, 0.3, 0.15, 0.05])
     for name, levels in (("oue", ONE), ("grr", ONE), ("olh", with_g(3, two=False))):
