@@ -1,7 +1,6 @@
 """Report files as a collector writes them: length-delimited protobuf, or Parquet.
 
-A length-delimited record is the message's length as a varint and then the message. Messages are put
-together column by column instead of report by report; they are byte for byte what protobuf writes.
+A length-delimited record is the message's length as a varint and then the message.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ import zstandard
 from ldpbeam.admission import ReportColumns, batch_message
 from ldpbeam.durable.file import PUBLIC, replacing
 from ldpbeam.wire import report_pb2
-from ldpbeam.wire.codec import framed, varint
+from ldpbeam.wire.codec import framed
 
 Format = Literal["batch", "report", "parquet"]
 Compression = Literal["none", "gzip", "zstd"]
@@ -33,10 +32,6 @@ COMPRESSIONS: dict[Compression, str] = {"none": "", "gzip": ".gz", "zstd": ".zst
 
 ROW_GROUP = 1 << 18
 """Rows of a group in a Parquet file: a reader pays for each group, and has to hold one."""
-
-# Field number and wire type of what is assembled here (report.proto).
-_REPORT_ID = b"\x19"  # 3, fixed64
-_PAYLOAD = b"\x22"  # 4, bytes
 
 
 def report_file(
@@ -79,31 +74,11 @@ def batch_record(batch: ReportColumns) -> bytes:
 
 def report_records(batch: ReportColumns) -> bytes:
     """A ``Report`` behind its length for every report, end to end."""
-    head = report_pb2.Report(digest=batch.digest, epoch=batch.epoch).SerializeToString()
-    width = batch.payloads.shape[1]
-    ids = np.ascontiguousarray(batch.report_ids, "<u8")
-    tail = _PAYLOAD + varint(width)
-
-    def records(rows: slice) -> bytes:
-        """Rows none of whose ids is 0: all records have one layout."""
-        before = varint(len(head) + 9 + len(tail) + width) + head + _REPORT_ID
-        start, end = len(before), len(before) + 8
-        frames = np.empty((len(ids[rows]), end + len(tail) + width), np.uint8)
-        frames[:, :start] = np.frombuffer(before, np.uint8)
-        frames[:, start:end] = ids[rows].view(np.uint8).reshape(-1, 8)
-        frames[:, end : end + len(tail)] = np.frombuffer(tail, np.uint8)
-        frames[:, end + len(tail) :] = batch.payloads[rows]
-        return frames.tobytes()
-
+    report = report_pb2.Report(digest=batch.digest, epoch=batch.epoch)
     pieces = []
-    done = 0
-    # One report in 2**64 has the id 0, which proto3 leaves out.
-    for row in np.flatnonzero(ids == 0).tolist():
-        pieces.append(records(slice(done, row)))
-        message = head + tail + batch.payloads[row].tobytes()
-        pieces.append(framed(message))
-        done = row + 1
-    pieces.append(records(slice(done, None)))
+    for report.report_id, payload in zip(batch.report_ids.tolist(), batch.payloads, strict=True):
+        report.payload = payload.tobytes()
+        pieces.append(framed(report.SerializeToString()))
     return b"".join(pieces)
 
 
